@@ -1,0 +1,28 @@
+"""Tensors that are lazy about their elements, and attribute values.
+
+Importing this loads no numpy; asking a tensor for its array does.
+"""
+
+from __future__ import annotations
+
+from amanda.tensors.maps import FileMap
+from amanda.tensors.sharing import dedup
+from amanda.tensors.tensor import Tensor
+from amanda.tensors.values import (
+    AttrValue,
+    FunctionRef,
+    check_attr,
+    same_value,
+    value_digest,
+)
+
+__all__ = [
+    "AttrValue",
+    "FileMap",
+    "FunctionRef",
+    "Tensor",
+    "check_attr",
+    "dedup",
+    "same_value",
+    "value_digest",
+]

@@ -1,0 +1,34 @@
+"""Finding tensors of equal content."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from amanda.tensors.tensor import Tensor
+
+__all__ = ["dedup"]
+
+
+def dedup(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """For each tensor, the first one of equal content: the same list, shared.
+
+    Only those are hashed whose element type and shape occur more than once.
+
+    >>> a, b, c = dedup([Tensor.of([1, 2]), Tensor.of([1, 2]), Tensor.of([3])])
+    >>> a is b
+    True
+    """
+    given = list(tensors)
+    alike: defaultdict[object, dict[int, Tensor]] = defaultdict(dict)
+    for tensor in given:
+        alike[tensor.dtype, tensor.shape][id(tensor)] = tensor
+    shared: dict[int, Tensor] = {}
+    for group in alike.values():
+        first: dict[str, Tensor] = {}
+        for identity, tensor in group.items():
+            found = tensor
+            if len(group) > 1:
+                found = first.setdefault(tensor.digest(), tensor)
+            shared[identity] = found
+    return [shared[id(tensor)] for tensor in given]

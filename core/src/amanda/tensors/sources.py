@@ -1,0 +1,285 @@
+"""Where the elements of a tensor are: the kinds of storage behind `Tensor`.
+
+Each gives the array on demand, and the packed bytes in blocks: all of the length asked
+for (a multiple of `PERIOD`) but the last, and never more of them in memory than that.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import ReferenceType, ref
+
+from amanda.errors import FormatError, InvalidTypeError
+from amanda.tensors import hashing
+from amanda.tensors.maps import FileMap
+from amanda.tensors.packing import clean_tail, pack, packed_size, unpack
+from amanda.types import ElementType
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+__all__ = ["InArray", "InBuffer", "InFile", "Made", "Repeated", "Source", "Texts"]
+
+
+class Source(ABC):
+    """The elements of a tensor of this element type and shape."""
+
+    __slots__ = ("dtype", "shape")
+
+    label: ClassVar[str]
+
+    def __init__(self, dtype: ElementType, shape: tuple[int, ...]) -> None:
+        self.dtype = dtype
+        self.shape = shape
+
+    @property
+    def nbytes(self) -> int:
+        return packed_size(self.dtype, self.shape)
+
+    @abstractmethod
+    def array(self) -> Array:
+        """The read-only array, one item per element."""
+
+    @abstractmethod
+    def blocks(self, size: int) -> Iterator[memoryview]:
+        """The packed bytes."""
+
+    def root(self) -> bytes:
+        """The hash of the packed bytes."""
+        return hashing.root(self.blocks(hashing.BLOCK))
+
+
+class InArray(Source):
+    """In an array that somebody made; shared, not copied."""
+
+    __slots__ = ("_array",)
+    label = "array"
+
+    def __init__(self, array: Array, dtype: ElementType) -> None:
+        super().__init__(dtype, array.shape)
+        packed_size(dtype, array.shape)
+        self._array = array.view()
+        self._array.flags.writeable = False
+
+    def array(self) -> Array:
+        return self._array
+
+    def blocks(self, size: int) -> Iterator[memoryview]:
+        count = size * 8 // self.dtype.bits
+        array = self._array
+        # A flat iterator copies what it gives, block by block; a view copies nothing.
+        flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
+        for start in range(0, array.size, count):
+            yield pack(flat[start : start + count], self.dtype)
+
+
+class InBuffer(Source):
+    """Packed, in bytes that somebody holds."""
+
+    __slots__ = ("_view",)
+    label = "buffer"
+
+    def __init__(
+        self, buffer: Any, dtype: ElementType, shape: tuple[int, ...], offset: int
+    ) -> None:
+        super().__init__(dtype, shape)
+        try:
+            view = memoryview(buffer).cast("B")
+        except TypeError as error:
+            raise InvalidTypeError(f"no plain buffer: {error}") from error
+        nbytes = self.nbytes
+        _check_room(len(view), offset, nbytes, "the buffer")
+        self._view = view[offset : offset + nbytes].toreadonly()
+
+    def packed(self) -> memoryview:
+        return self._view
+
+    def array(self) -> Array:
+        return unpack(self.packed(), self.dtype, self.shape)
+
+    def blocks(self, size: int) -> Iterator[memoryview]:
+        view = self.packed()
+        for start in range(0, len(view), size):
+            block = view[start : start + size]
+            if start + size >= len(view):
+                block = clean_tail(block, self.dtype, prod(self.shape))
+            yield block
+
+
+class InFile(InBuffer):
+    """Packed, in a file that is mapped when the first element is asked for."""
+
+    __slots__ = ("file", "offset")
+    label = "mapped"
+
+    def __init__(
+        self, file: FileMap, dtype: ElementType, shape: tuple[int, ...], offset: int
+    ) -> None:
+        Source.__init__(self, dtype, shape)
+        _check_room(file.size, offset, self.nbytes, file.path)
+        self.file = file
+        self.offset = offset
+
+    def packed(self) -> memoryview:
+        return self.file.view()[self.offset : self.offset + self.nbytes]
+
+
+def _check_room(size: int, offset: int, nbytes: int, who: str) -> None:
+    if offset < 0 or offset + nbytes > size:
+        raise FormatError(
+            "the data of a tensor lies outside",
+            who=who,
+            where=f"byte {offset}",
+            expected=f"{nbytes} bytes",
+            got=f"{max(size - max(offset, 0), 0)} bytes",
+        )
+
+
+class Repeated(Source):
+    """One element, everywhere."""
+
+    __slots__ = ("one",)
+    label = "splat"
+
+    def __init__(self, one: Array, dtype: ElementType, shape: tuple[int, ...]) -> None:
+        super().__init__(dtype, shape)
+        packed_size(dtype, shape)
+        self.one = one
+
+    def array(self) -> Array:
+        import numpy as np
+
+        return np.broadcast_to(self.one, self.shape)
+
+    def blocks(self, size: int) -> Iterator[memoryview]:
+        times, rest = divmod(self.nbytes, size)
+        block = memoryview(self._packed(size)) if times else memoryview(b"")
+        for _ in range(times if rest else times - 1):
+            yield block
+        if self.nbytes:
+            yield self._tail(memoryview(self._packed(rest)) if rest else block)
+
+    def root(self) -> bytes:
+        size = hashing.BLOCK
+        times = max(self.nbytes - 1, 0) // size  # full blocks before the last one
+        block = self._packed(size) if times else b""
+        last = self._tail(memoryview(self._packed(self.nbytes - times * size)))
+        return hashing.root_of_repeated(block, times, bytes(last))
+
+    def _packed(self, size: int) -> bytes:
+        """As many bytes of the endless repetition."""
+        import numpy as np
+
+        unit = bytes(pack(np.broadcast_to(self.one, (8,)), self.dtype))
+        return (unit * -(-size // len(unit)))[:size]
+
+    def _tail(self, block: memoryview) -> memoryview:
+        return clean_tail(block, self.dtype, prod(self.shape))
+
+
+class Texts(Source):
+    """Texts, or bytes of any length.
+
+    Packed: the length of each as 8 bytes little-endian, then all of them on end.
+    """
+
+    __slots__ = ("items",)
+    label = "strings"
+
+    def __init__(
+        self, items: tuple[bytes, ...], dtype: ElementType, shape: tuple[int, ...]
+    ) -> None:
+        super().__init__(dtype, shape)
+        if prod(shape) != len(items):
+            raise InvalidTypeError(
+                "the texts do not fill the shape",
+                expected=f"{list(shape)}",
+                got=f"{len(items)} texts",
+            )
+        self.items = items
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * len(self.items) + sum(map(len, self.items))
+
+    def array(self) -> Array:
+        import numpy as np
+
+        array = np.empty(len(self.items), object)
+        array[:] = self.items
+        array = array.reshape(self.shape)
+        array.flags.writeable = False
+        return array
+
+    def blocks(self, size: int) -> Iterator[memoryview]:
+        waiting = bytearray()
+        for part in self._parts():
+            rest = memoryview(part)
+            while len(waiting) + len(rest) >= size:
+                taken = size - len(waiting)
+                yield memoryview(bytes(waiting) + bytes(rest[:taken]))
+                waiting.clear()
+                rest = rest[taken:]
+            waiting += rest
+        if waiting:
+            yield memoryview(bytes(waiting))
+
+    def _parts(self) -> Iterator[bytes]:
+        for item in self.items:
+            yield len(item).to_bytes(8, "little")
+        yield from self.items
+
+
+class Made(Source):
+    """Computed when it is asked for, and kept as long as somebody uses the array."""
+
+    __slots__ = ("_alive", "_make")
+    label = "lazy"
+
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        dtype: ElementType,
+        shape: tuple[int, ...],
+        read: Callable[[Any, ElementType], Source],
+    ) -> None:
+        super().__init__(dtype, shape)
+        if dtype.kind not in ("string", "bytes"):
+            packed_size(dtype, shape)
+        self._make: Callable[[], Source] = lambda: read(make(), dtype)
+        self._alive: ReferenceType[Array] | None = None
+
+    def source(self) -> Source:
+        made = self._make()
+        if made.dtype != self.dtype or made.shape != self.shape:
+            raise InvalidTypeError(
+                "a lazy tensor became something else than was promised",
+                expected=f"{self.dtype}{list(self.shape)}",
+                got=f"{made.dtype}{list(made.shape)}",
+            )
+        return made
+
+    @property
+    def nbytes(self) -> int:
+        fixed = self.dtype.bits > 0
+        return super().nbytes if fixed else self.source().nbytes
+
+    def array(self) -> Array:
+        found = self._held()
+        if found is None:
+            found = self.source().array()
+            self._alive = ref(found)
+        return found
+
+    def blocks(self, size: int) -> Iterator[memoryview]:
+        found = self._held() if self.dtype.bits else None
+        source = self.source() if found is None else InArray(found, self.dtype)
+        return source.blocks(size)
+
+    def _held(self) -> Array | None:
+        return None if self._alive is None else self._alive()

@@ -1,0 +1,284 @@
+"""Attribute values: what they may be, when they are the same, and their hash.
+
+Lists, tuples and dicts may nest to a depth of 100; deeper ones, and values of more than
+a million parts (a cycle has more than any), are refused. Nothing here recurses.
+"""
+
+from __future__ import annotations
+
+import reprlib
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import copysign, isnan
+from typing import Any, Final, TypeAlias
+
+from amanda.errors import InvalidTypeError, LimitError
+from amanda.tensors.tensor import Tensor
+from amanda.types import DType, Quantized, Shape, Sym, Symbols, Type
+from amanda.types.words import check_text
+
+__all__ = ["AttrValue", "FunctionRef", "check_attr", "same_value", "value_digest"]
+
+MAX_DEPTH: Final = 100
+MAX_PARTS: Final = 1_000_000
+_MAX_BITS: Final = 256  # of an int: what every text form can write
+_FLUSH: Final = 4096
+_PLAIN: Final = frozenset({int, float, str, bool, bytes})
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRef:
+    """The name of a function of the root graph, as an attribute value."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "the name of a function")
+
+
+AttrValue: TypeAlias = (
+    bool
+    | int
+    | float
+    | str
+    | bytes
+    | DType
+    | Quantized
+    | Shape
+    | Sym
+    | Type
+    | Tensor
+    | FunctionRef
+    | list[Any]
+    | tuple[Any, ...]
+    | dict[str, Any]
+    | None
+)
+
+
+def check_attr(value: object, where: str) -> None:
+    """InvalidTypeError, with the place, for what no attribute may hold.
+
+    >>> check_attr({"axes": [0, 1], "mode": None}, "op 'a'")
+    >>> check_attr([1, {2}], "attribute 'axes'")
+    Traceback (most recent call last):
+    ...
+    amanda.errors.InvalidTypeError: an attribute cannot hold a set
+      where:    attribute 'axes'
+      expected: none, bool, int, float, str, bytes, DType, Quantized, Shape, Sym, ...
+      got:      {2}
+    """
+    try:
+        for part in _parts(value):
+            kind = type(part)
+            if kind is str:
+                check_text(part, "a text")
+            elif kind is int and part.bit_length() > _MAX_BITS:
+                raise InvalidTypeError(
+                    "an attribute with an absurdly large number",
+                    expected=f"at most {_MAX_BITS} bits",
+                    got=f"{part.bit_length()} bits",
+                )
+            elif kind not in _TAGS:
+                _tag(part)
+    except (InvalidTypeError, LimitError) as error:
+        error.where = error.where or where
+        raise
+
+
+def same_value(
+    a: object,
+    b: object,
+    *,
+    content: bool = True,
+    symbols: tuple[Symbols, Symbols] | None = None,
+) -> bool:
+    """Whether two attribute values are the same in kind and content.
+
+    Kinds are told apart (True, 1 and 1.0 differ), NaN is NaN, -0.0 is not 0.0, a list
+    is a tuple of the same items, the order of dict keys does not matter. `content`
+    False compares tensors by type alone. `symbols` are the scopes of two documents:
+    dims without a name are then the same when they have the same number.
+
+    >>> same_value([1, float("nan")], (1, float("nan"))), same_value(True, 1)
+    (True, False)
+    """
+    stack = [(a, b, 0)]
+    seen = 0
+    while stack:
+        x, y, depth = stack.pop()
+        seen += 1
+        if depth > MAX_DEPTH or seen > MAX_PARTS:
+            raise _too_large()
+        if isinstance(x, list | tuple) and isinstance(y, list | tuple):
+            if len(x) != len(y):
+                return False
+            pairs = zip(reversed(x), reversed(y), strict=True)
+            stack += [(i, j, depth + 1) for i, j in pairs]
+        elif isinstance(x, dict) and isinstance(y, dict):
+            if x.keys() != y.keys():
+                return False
+            stack += [(x[k], y[k], depth + 1) for k in sorted(x, reverse=True)]
+        elif not _same_leaf(x, y, content, symbols):
+            return False
+    return True
+
+
+def value_digest(
+    value: object,
+    update: Callable[[bytes], object],
+    content: bool = True,
+    symbols: Symbols | None = None,
+) -> None:
+    """Feeds a hash, so that values feed the same exactly when `same_value` holds.
+
+    `content` False takes tensors by type alone. `symbols` numbers dims without a name
+    across several values; else each call numbers its own."""
+    scope = Symbols() if symbols is None else symbols
+    waiting: list[bytes] = []
+    for part in _parts(value, in_order=True):
+        tag, data = _fed(part, content, scope)
+        waiting.append(b"%s%d:" % (tag, len(data)) + data)
+        if len(waiting) >= _FLUSH:
+            update(b"".join(waiting))
+            waiting.clear()
+    update(b"".join(waiting))
+
+
+class _Opening:
+    """What `_parts` gives where a list or a dict begins."""
+
+    __slots__ = ("count", "tag")
+
+    def __init__(self, tag: bytes, count: int) -> None:
+        self.tag = tag
+        self.count = count
+
+
+def _parts(value: object, in_order: bool = False) -> Iterator[Any]:
+    """All leaves, and an opening before the items of each container; depth first."""
+    stack: list[Iterator[Any]] = [iter((value,))]
+    seen = 0
+    while stack:
+        for item in stack[-1]:
+            seen += 1
+            if seen > MAX_PARTS or len(stack) > MAX_DEPTH + 1:
+                raise _too_large()
+            if type(item) in _PLAIN:
+                yield item
+            elif isinstance(item, list | tuple):
+                yield _Opening(b"[", len(item))
+                stack.append(iter(item))
+                break
+            elif isinstance(item, dict):
+                yield _Opening(b"{", len(item))
+                stack.append(_keys_and_values(item, in_order))
+                break
+            else:
+                yield item
+        else:
+            stack.pop()
+
+
+def _keys_and_values(items: dict[Any, Any], in_order: bool) -> Iterator[Any]:
+    for key in items:
+        if type(key) is not str:
+            raise InvalidTypeError(
+                "a key in an attribute is no str", got=reprlib.repr(key)
+            )
+    for key in sorted(items) if in_order else items:
+        yield key
+        yield items[key]
+
+
+def _too_large() -> LimitError:
+    return LimitError(
+        "an attribute is nested absurdly deep or has absurdly many parts",
+        expected=f"at most {MAX_DEPTH} levels and {MAX_PARTS} parts",
+    )
+
+
+_TAGS: Final[dict[type, bytes]] = {
+    type(None): b"n",
+    bool: b"b",
+    int: b"i",
+    float: b"f",
+    str: b"s",
+    bytes: b"y",
+    DType: b"D",
+    Quantized: b"D",
+    Shape: b"S",
+    Sym: b"N",
+    Tensor: b"W",
+    FunctionRef: b"F",
+    _Opening: b"",
+}
+
+
+def _tag(value: Any) -> bytes:
+    """What kind of attribute value this is; InvalidTypeError if none."""
+    found = _TAGS.get(type(value))
+    if found is not None:
+        return found
+    for kind, tag in ((Type, b"T"), (list, b"["), (tuple, b"["), (dict, b"{")):
+        if isinstance(value, kind):
+            return tag
+    plain = isinstance(value, int | float | str | bytes) or hasattr(value, "dtype")
+    raise InvalidTypeError(
+        f"an attribute cannot hold a {type(value).__name__}",
+        expected="none, bool, int, float, str, bytes, DType, Quantized, Shape, Sym, "
+        "Type, Tensor, FunctionRef, or lists, tuples and str-keyed dicts of them",
+        got=reprlib.repr(value),
+        hint="make it a plain Python value, or a Tensor with Tensor.of"
+        if plain
+        else None,
+    )
+
+
+def _fed(part: Any, content: bool, symbols: Symbols) -> tuple[bytes, bytes]:
+    """Tag and bytes of one part; different for different parts."""
+    tag = _tag(part)
+    match part:
+        case _Opening():
+            return part.tag, str(part.count).encode()
+        case None:
+            return tag, b""
+        case bool() | int():
+            return tag, b"%x" % part
+        case float():
+            return tag, struct.pack("<d", part) if part == part else b"nan"
+        case str():
+            return tag, part.encode("utf-8", "surrogatepass")
+        case bytes():
+            return tag, part
+        case Shape() | Sym() | Type():
+            return tag, part.text(symbols).encode()
+        case Tensor():
+            if content:
+                return b"C", part.digest().encode()
+            return tag, f"{part.dtype}{list(part.shape)}".encode()
+        case FunctionRef():
+            return tag, part.name.encode("utf-8", "surrogatepass")
+    return tag, str(part).encode()
+
+
+def _same_leaf(
+    a: Any, b: Any, content: bool, symbols: tuple[Symbols, Symbols] | None
+) -> bool:
+    tag = _tag(a)
+    if tag != _tag(b):
+        return False
+    if isinstance(a, float):
+        same = a == b and copysign(1, a) == copysign(1, b)
+        return same or (isnan(a) and isnan(b))
+    if isinstance(a, Tensor):
+        if content:
+            return a.same_content(b)
+        return bool(a.dtype == b.dtype and a.shape == b.shape)
+    if isinstance(a, Shape | Sym | Type):
+        if symbols is not None:
+            mine, other = a.text(symbols[0]), b.text(symbols[1])
+            return bool(mine == other)
+        return bool(a.key == b.key) if isinstance(a, Sym) else bool(a == b)
+    return bool(a == b)

@@ -1,0 +1,303 @@
+"""Element types, declared once: the table below is all that knows them.
+
+Nothing here imports numpy before `DType.numpy` or `DType.of` is asked.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from amanda.errors import InvalidTypeError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["DType", "ElementType", "Quantized"]
+
+
+class DType:
+    """The type of one element. There is one object per type, so `is` compares.
+
+    - `name`: the canonical long name, also `str(dtype)`
+    - `kind`: bool, int, uint, float, complex, string, bytes, quantized, handle, unknown
+    - `bits`: width of one element where elements are packed; 0 where it varies or
+      there is no data (string, bytes, handles, unknown)
+
+    >>> DType("f32") is DType("float32") is float32
+    True
+    >>> DType("int4").bits
+    4
+    """
+
+    __slots__ = ("_numpy", "_numpy_name", "bits", "kind", "name")
+
+    name: str
+    kind: str
+    bits: int
+    _numpy_name: str | None
+    _numpy: Any
+
+    _by_name: ClassVar[dict[str, DType]] = {}
+    _by_numpy: ClassVar[dict[Any, DType]] = {}  # what `of` was asked before
+
+    def __new__(cls, name: object) -> DType:  # noqa: PYI034
+        if isinstance(name, DType):
+            return name
+        found = cls._by_name.get(name) if type(name) is str else None
+        if found is None:
+            raise InvalidTypeError(
+                "no such element type",
+                expected=f"one of {', '.join(all_names())}, or an alias such as f32",
+                got=reprlib.repr(name),
+            )
+        return found
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a DType cannot be changed ({name})")
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The numpy type of an unpacked element; of storage for `qint8` and its like.
+
+        InvalidTypeError where numpy and ml_dtypes have none."""
+        if self._numpy is None:
+            object.__setattr__(self, "_numpy", _numpy_type(self))
+        return self._numpy  # type: ignore[no-any-return]
+
+    @classmethod
+    def of(cls, source: Any) -> DType:
+        """The element type of an array, of a numpy dtype or of a numpy scalar type.
+
+        Byte order is no part of it; numpy's text, bytes and object types are `string`.
+        """
+        own = getattr(source, "dtype", source)
+        if isinstance(own, DType):
+            return own
+        try:
+            return cls._by_numpy[own]
+        except (KeyError, TypeError):  # not asked before, or no numpy type at all
+            found = _of_numpy(own)
+        if found is not string:  # numpy has one type for each length
+            cls._by_numpy[own] = found
+        return found
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[type[DType], tuple[str]]:
+        return (DType, (self.name,))
+
+    def __copy__(self) -> DType:
+        return self
+
+    def __deepcopy__(self, memo: object) -> DType:
+        return self
+
+
+def all_names() -> list[str]:
+    """Every canonical name, in the order of the table."""
+    return [name for name, dtype in DType._by_name.items() if name == dtype.name]
+
+
+def _numpy_type(dtype: DType) -> np.dtype[Any]:
+    import numpy as np
+
+    name = dtype._numpy_name
+    if name is not None:
+        scalar: Any = getattr(np, name, None)
+        if scalar is None:
+            import ml_dtypes
+
+            scalar = getattr(ml_dtypes, name, None)
+        if scalar is not None:
+            found: np.dtype[Any] = np.dtype(scalar)
+            return found
+    raise InvalidTypeError(f"{dtype} has no numpy type here", who=f"dtype {dtype}")
+
+
+def _of_numpy(source: Any) -> DType:
+    import numpy as np
+
+    try:
+        given = np.dtype(source)
+    except TypeError:
+        given = None
+    if given is not None:
+        if given.kind in "SUOT":
+            return string
+        found = DType._by_name.get(given.name)
+        if found is not None and found._numpy_name is not None:
+            return found
+    raise InvalidTypeError(
+        "no element type stands for this numpy type",
+        got=reprlib.repr(source if given is None else given),
+    )
+
+
+def _row(
+    name: str, kind: str, bits: int, *aliases: str, numpy: str | None = ""
+) -> DType:
+    """One row of the table; `numpy` is a name in numpy or ml_dtypes, by default ours.
+
+    None: no numpy type can be right, now or later."""
+    dtype = object.__new__(DType)
+    fields = {"name": name, "kind": kind, "bits": bits, "_numpy": None}
+    fields["_numpy_name"] = name if numpy == "" else numpy
+    for field, value in fields.items():
+        object.__setattr__(dtype, field, value)
+    for key in (name, *aliases):
+        if key in DType._by_name:
+            raise InvalidTypeError(f"the element type name {key!r} is given twice")
+        DType._by_name[key] = dtype
+    return dtype
+
+
+bool_ = _row("bool", "bool", 8, "boolean", numpy="bool_")
+
+int1 = _row("int1", "int", 1)
+int2 = _row("int2", "int", 2, "i2")
+int4 = _row("int4", "int", 4, "i4")
+int8 = _row("int8", "int", 8, "i8")
+int16 = _row("int16", "int", 16, "i16")
+int32 = _row("int32", "int", 32, "i32")
+int64 = _row("int64", "int", 64, "i64")
+
+uint1 = _row("uint1", "uint", 1, "u1")
+uint2 = _row("uint2", "uint", 2, "u2")
+uint3 = _row("uint3", "uint", 3, "u3", numpy=None)
+uint4 = _row("uint4", "uint", 4, "u4")
+uint6 = _row("uint6", "uint", 6, "u6", numpy=None)
+uint8 = _row("uint8", "uint", 8, "u8")
+uint16 = _row("uint16", "uint", 16, "u16")
+uint32 = _row("uint32", "uint", 32, "u32")
+uint64 = _row("uint64", "uint", 64, "u64")
+
+nf4 = _row("nf4", "float", 4, numpy=None)
+float4_e2m1fn = _row("float4_e2m1fn", "float", 4, "f4e2m1fn", "float4e2m1")
+float6_e2m3fn = _row("float6_e2m3fn", "float", 6, "f6e2m3fn")
+float6_e3m2fn = _row("float6_e3m2fn", "float", 6, "f6e3m2fn")
+float8_e3m4 = _row("float8_e3m4", "float", 8, "f8e3m4")
+float8_e4m3 = _row("float8_e4m3", "float", 8, "f8e4m3")
+float8_e4m3b11fnuz = _row("float8_e4m3b11fnuz", "float", 8, "f8e4m3b11fnuz")
+float8_e4m3fn = _row("float8_e4m3fn", "float", 8, "f8e4m3fn", "float8e4m3fn")
+float8_e4m3fnuz = _row("float8_e4m3fnuz", "float", 8, "f8e4m3fnuz", "float8e4m3fnuz")
+float8_e5m2 = _row("float8_e5m2", "float", 8, "f8e5m2", "float8e5m2")
+float8_e5m2fnuz = _row("float8_e5m2fnuz", "float", 8, "f8e5m2fnuz", "float8e5m2fnuz")
+float8_e8m0fnu = _row("float8_e8m0fnu", "float", 8, "f8e8m0fnu", "float8e8m0")
+bfloat16 = _row("bfloat16", "float", 16, "bf16")
+float16 = _row("float16", "float", 16, "f16", "half")
+float32 = _row("float32", "float", 32, "f32", "float")
+float64 = _row("float64", "float", 64, "f64", "double")
+
+bcomplex32 = _row("bcomplex32", "complex", 32)
+complex32 = _row("complex32", "complex", 32, "c32")
+complex64 = _row("complex64", "complex", 64, "c64")
+complex128 = _row("complex128", "complex", 128, "c128")
+
+string = _row("string", "string", 0, "str", numpy="object_")
+bytes_ = _row("bytes", "bytes", 0, numpy="object_")
+
+qint8 = _row("qint8", "quantized", 8, numpy="int8")
+quint8 = _row("quint8", "quantized", 8, numpy="uint8")
+qint16 = _row("qint16", "quantized", 16, numpy="int16")
+quint16 = _row("quint16", "quantized", 16, numpy="uint16")
+qint32 = _row("qint32", "quantized", 32, numpy="int32")
+
+resource = _row("resource", "handle", 0, numpy=None)
+variant = _row("variant", "handle", 0, numpy=None)
+unknown = _row("unknown", "unknown", 0, numpy=None)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Quantized:
+    """An element type: integers (or small floats) that stand for real numbers.
+
+    `real = (stored - zero_point) * scale`. One scale: it holds for the whole tensor.
+    With `axis`, one scale per index along it; with `block` too, one per block of that
+    many elements along it, and one per index of the other axes, in row-major order.
+    No scale at all: it is known at run time, or too large for a type and held beside.
+
+    >>> Quantized("int8", scale=0.5, zero_point=3)
+    quantized<int8, float32, scale=0.5, zero_point=3>
+    """
+
+    storage: DType
+    expressed: DType
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int | None
+    block: int | None
+
+    kind: ClassVar[str] = "quantized"
+
+    def __init__(
+        self,
+        storage: DType | str,
+        expressed: DType | str = float32,
+        scale: float | Sequence[float] = (),
+        zero_point: int | Sequence[int] = (),
+        axis: int | None = None,
+        block: int | None = None,
+    ) -> None:
+        scales = _numbers(scale, float, "scale")
+        zeros = _numbers(zero_point, int, "zero_point")
+        if axis is not None and type(axis) is not int:
+            raise InvalidTypeError("the axis of a quantised type is an int", got=axis)
+        if block is not None and (axis is None or type(block) is not int or block < 1):
+            raise InvalidTypeError(
+                "a block is a positive count along an axis", got=(axis, block)
+            )
+        if axis is None and max(len(scales), len(zeros)) > 1:
+            raise InvalidTypeError(
+                "a quantised type with several scales needs an axis",
+                got=f"{len(scales)} scales, {len(zeros)} zero points",
+            )
+        values = (DType(storage), DType(expressed), scales, zeros, axis, block)
+        for name, value in zip(self.__slots__, values, strict=True):
+            object.__setattr__(self, name, value)
+
+    @property
+    def name(self) -> str:
+        return str(self)
+
+    @property
+    def bits(self) -> int:
+        return self.storage.bits
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The numpy type of what is stored."""
+        return self.storage.numpy
+
+    def __repr__(self) -> str:
+        parts = [str(self.storage), str(self.expressed)]
+        for name in ("scale", "zero_point"):
+            values = getattr(self, name)
+            if values:
+                text = ", ".join(map(repr, values))
+                parts.append(f"{name}={text if len(values) == 1 else f'[{text}]'}")
+        if self.axis is not None:
+            parts.append(f"axis={self.axis}")
+        if self.block is not None:
+            parts.append(f"block={self.block}")
+        return f"quantized<{', '.join(parts)}>"
+
+
+ElementType: TypeAlias = DType | Quantized
+
+
+def _numbers(given: Any, kind: type, what: str) -> tuple[Any, ...]:
+    """`given` as a tuple of finite numbers: equality and text need them finite."""
+    values = (given,) if isinstance(given, int | float) else tuple(given)
+    for value in values:
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+        if not fits or not isfinite(value) or (kind is int and int(value) != value):
+            raise InvalidTypeError(
+                f"the {what} of a quantised type is finite {kind.__name__}s",
+                got=reprlib.repr(value),
+            )
+    return tuple(map(kind, values))

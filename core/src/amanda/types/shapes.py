@@ -1,0 +1,169 @@
+"""Shapes: dims in order, or an unknown number of them."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, overload
+
+from amanda.errors import InvalidTypeError, Undecided
+from amanda.types.dims import Dim, Sym, Symbols, dim_key, product
+
+__all__ = ["MAX_DIM", "Shape"]
+
+MAX_DIM: Final = 2**63 - 1
+_KEPT: Final = 4096
+
+_static: dict[tuple[int, ...], Shape] = {}  # a memo: most shapes occur many times
+
+
+class Shape:
+    """The dims of a tensor; `Shape(None)` where not even their number is known.
+
+    Equality and hash go by the written form and never raise; an anonymous dim equals
+    only itself. Ask `amanda.types.lattice` what is provable.
+
+    >>> Shape([2, Sym.named("n")])
+    [2, n]
+    >>> Shape(None)
+    [...]
+    """
+
+    __slots__ = ("_dims", "_hash", "_key")
+
+    _dims: tuple[Dim, ...] | None
+    _key: Any
+    _hash: int
+
+    def __new__(  # noqa: PYI034 - seldom a new one
+        cls, dims: Iterable[Dim] | Shape | None = None
+    ) -> Shape:
+        if dims is None:
+            return _UNKNOWN
+        if type(dims) is Shape:
+            return dims
+        given: Any = dims if type(dims) is tuple else tuple(dims)
+        for dim in given:
+            if type(dim) is not int or not 0 <= dim <= MAX_DIM:
+                given = tuple(map(_checked, given))
+                # Only ints may be looked up: comparing symbols could raise.
+                if any(isinstance(dim, Sym) for dim in given):
+                    return _shape(given, tuple(map(dim_key, given)))
+                break
+        found = _static.get(given)
+        if found is None:
+            if len(_static) >= _KEPT:
+                _static.clear()
+            found = _static[given] = _shape(given, given)
+        return found
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Shape cannot be changed ({name})")
+
+    @property
+    def has_rank(self) -> bool:
+        """Whether the number of dims is known."""
+        return self._dims is not None
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every dim is a known number."""
+        return self._dims is not None and self._dims is self._key
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """The dims; Undecided where the rank is unknown."""
+        if self._dims is None:
+            raise Undecided("the rank of this tensor is not known")
+        return self._dims
+
+    @property
+    def rank(self) -> int:
+        """The number of dims; Undecided where it is unknown."""
+        return len(self.dims)
+
+    @property
+    def size(self) -> Dim:
+        """The number of elements; Undecided where the rank is unknown."""
+        return product(self.dims)
+
+    @property
+    def key(self) -> tuple[object, ...] | None:
+        """Hashable; equal for shapes that are written the same. Never raises."""
+        return self._key  # type: ignore[no-any-return]
+
+    def map(self, change: Callable[[Sym], Dim]) -> Shape:
+        """The shape with every dim that is no number changed."""
+        if self._dims is None or self.is_static:
+            return self
+        return Shape([change(d) if isinstance(d, Sym) else d for d in self._dims])
+
+    def __iter__(self) -> Iterator[Dim]:
+        return iter(self.dims)
+
+    def __len__(self) -> int:
+        return len(self.dims)
+
+    @overload
+    def __getitem__(self, index: int) -> Dim: ...
+    @overload
+    def __getitem__(self, index: slice) -> Shape: ...
+    def __getitem__(self, index: int | slice) -> Dim | Shape:
+        found = self.dims[index]
+        return Shape(found) if isinstance(found, tuple) else found
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Shape):
+            return NotImplemented
+        return bool(self._key == other._key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def text(self, symbols: Symbols | None = None) -> str:
+        """The written form; `symbols` numbers dims without a name."""
+        if self._dims is None:
+            return "[...]"
+        return f"[{', '.join(dim_text(dim, symbols) for dim in self._dims)}]"
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def __reduce__(self) -> tuple[type[Shape], tuple[tuple[Dim, ...] | None]]:
+        return (Shape, (self._dims,))
+
+
+def dim_text(dim: Dim, symbols: Symbols | None) -> str:
+    return dim.text(symbols) if isinstance(dim, Sym) else str(dim)
+
+
+def _checked(dim: Any) -> Dim:
+    if isinstance(dim, Sym):
+        return dim
+    if isinstance(dim, bool) or not hasattr(dim, "__index__"):
+        raise InvalidTypeError("a dim is an int or a Sym", got=reprlib.repr(dim))
+    value = int(dim.__index__())
+    if not 0 <= value <= MAX_DIM:
+        raise InvalidTypeError(
+            "a dim that no tensor has", expected=f"0 to {MAX_DIM}", got=_short(value)
+        )
+    return value
+
+
+def _short(value: int) -> str:
+    """Huge ints cannot even be written."""
+    bits = value.bit_length()
+    return str(value) if bits <= 256 else f"a number of {bits} bits"
+
+
+def _shape(dims: tuple[Dim, ...] | None, key: object) -> Shape:
+    shape = object.__new__(Shape)
+    object.__setattr__(shape, "_dims", dims)
+    object.__setattr__(shape, "_key", key)
+    object.__setattr__(shape, "_hash", hash(key))
+    return shape
+
+
+_UNKNOWN = _shape(None, None)
