@@ -1,0 +1,43 @@
+"""The graph abstraction: ops, ports, edges, nested graphs, safe change.
+
+graph = Graph("amanda/std/1")
+x = graph.parameter(name="x")
+y = graph.add("relu", [x]).output
+graph.result(y, "y")
+"""
+
+from amanda.graph._bulk import bulk, snap
+from amanda.graph._contents import KEEP, Entry
+from amanda.graph._graph import CONSTANT, CORE, Graph
+from amanda.graph._op import Change, Op, Provenance
+from amanda.graph._port import (
+    CONTROL,
+    CONTROL_NAME,
+    ControlPort,
+    Edge,
+    InputPort,
+    OutputPort,
+    Parameter,
+)
+from amanda.graph._select import Ops
+
+__all__ = [
+    "CONSTANT",
+    "CONTROL",
+    "CONTROL_NAME",
+    "CORE",
+    "KEEP",
+    "Change",
+    "ControlPort",
+    "Edge",
+    "Entry",
+    "Graph",
+    "InputPort",
+    "Op",
+    "Ops",
+    "OutputPort",
+    "Parameter",
+    "Provenance",
+    "bulk",
+    "snap",
+]

@@ -1,0 +1,444 @@
+"""Changes of a graph. One that would break it raises and leaves it as it was.
+
+Changes of many edges keep an undo log and roll back, since whether the last edge is
+legal can depend on the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from amanda.errors import GoneError, GraphError, InUseError
+from amanda.graph import _order
+from amanda.graph._port import (
+    ControlPort,
+    Edge,
+    InputPort,
+    OutputPort,
+    attach,
+    detach,
+)
+
+if TYPE_CHECKING:
+    from amanda.graph._graph import Graph
+    from amanda.graph._op import Change, Op
+
+
+class Undo:
+    """Steps that take back what was done, run in reverse when the block fails."""
+
+    def __init__(self) -> None:
+        self._steps: list[Callable[[], object]] = []
+
+    def push(self, step: Callable[..., object], *args: object) -> None:
+        self._steps.append(partial(step, *args))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            for step in reversed(self._steps):
+                step()
+
+
+# -- control edges -------------------------------------------------------------
+
+
+def control(
+    graph: Graph, first: Op, then: Op, attrs: Mapping[str, Any] | None = None
+) -> Edge:
+    for op in (first, then):
+        if op is not graph and op.graph is not graph:
+            raise GraphError(
+                f"{op.label} is not in {graph.label}",
+                hint="a control edge stays in one graph; the graph itself stands "
+                "for its own control ports",
+            )
+    if first is graph and then is graph:
+        raise GraphError(f"{graph.label} cannot wait for itself")
+    if first is graph:
+        graph._inner_controlled[then] = None
+    elif then is graph:
+        graph._inner_control[first] = None
+    elif first not in then.control_inputs:
+        if graph._wiring is not None:
+            graph._wiring.append((first, then))
+        elif not first.feedback:
+            _order.order_edge(graph, first, then)
+        _waiting(first)[then] = None
+        _awaited(then)[first] = None
+    if attrs:
+        then._side.attrs_of(first).update(attrs)
+    if graph._log is not None:
+        graph._note("control", then, f"after {first.label}")
+    return Edge(
+        ControlPort(first, "in", True) if first is graph else ControlPort(first, "out"),
+        ControlPort(then, "out", True) if then is graph else ControlPort(then, "in"),
+    )
+
+
+def uncontrol(graph: Graph, first: Op, then: Op) -> None:
+    if first is graph:
+        known = graph._inner_controlled.pop(then, graph) is None
+    elif then is graph:
+        known = graph._inner_control.pop(first, graph) is None
+    else:
+        known = first in then.control_inputs
+        if known:
+            del _waiting(first)[then], _awaited(then)[first]
+    if not known:
+        raise GraphError(f"no control edge from {first.label} to {then.label}")
+    if then._more is not None and then._more.extras:
+        then._more.extras.pop(first, None)
+    if graph._log is not None:
+        graph._note("uncontrol", then, f"after {first.label}")
+
+
+def _waiting(op: Op) -> dict[Op, None]:
+    """The ops that wait for this one, to be changed."""
+    side = op._side
+    if side.controlled is None:
+        side.controlled = {}
+    return side.controlled
+
+
+def _awaited(op: Op) -> dict[Op, None]:
+    side = op._side
+    if side.control is None:
+        side.control = {}
+    return side.control
+
+
+# -- replace, remove -------------------------------------------------------------
+
+
+def replace(graph: Graph, op: Op, values: Sequence[OutputPort | None], by: str) -> None:
+    _own(graph, op)
+    if len(values) != len(op.outputs):
+        raise GraphError(
+            f"{op.label} cannot be replaced by {len(values)} values",
+            expected=f"{len(op.outputs)}, one for each output",
+            got=len(values),
+        )
+    if any(value in op.outputs for value in values if value is not None):
+        raise GraphError(f"{op.label} cannot be replaced by itself")
+    heirs = dict.fromkeys(
+        v.op for v in values if v is not None and v.op.graph is graph and v.op is not op
+    )
+    with Undo() as undo:
+        for old, new in zip(op.outputs, values, strict=True):
+            if new is None:
+                _refuse_use(graph, old, by)
+            else:
+                _move_uses(old, new, undo)
+        _pass_signals(graph, op, list(heirs), undo)
+        for old, new in zip(op.outputs, values, strict=True):
+            if new is not None:
+                _move_holds(graph, old, new)
+    remove(graph, op, by, values)
+
+
+def _move_uses(old: OutputPort, new: OutputPort, undo: Undo) -> None:
+    for port in old.users:
+        port.connect(new)
+        undo.push(port.connect, old)
+
+
+def _pass_signals(graph: Graph, op: Op, heirs: list[Op], undo: Undo) -> None:
+    """What waited for op waits for its heirs and for what op waited for."""
+    firsts = [*heirs, *op.control_inputs]
+    thens = list(op.control_outputs)
+    if op in graph._inner_controlled:
+        firsts.append(graph)
+    if op in graph._inner_control:
+        thens.append(graph)
+    for then in thens:
+        for first in firsts:
+            if first is not then and not _signals(graph, first, then):
+                control(graph, first, then)
+                undo.push(uncontrol, graph, first, then)
+
+
+def _signals(graph: Graph, first: Op, then: Op) -> bool:
+    """Is there this control edge?"""
+    if first is graph:
+        return then in graph._inner_controlled
+    if then is graph:
+        return first in graph._inner_control
+    return first in then.control_inputs
+
+
+def _move_holds(graph: Graph, old: OutputPort, new: OutputPort) -> None:
+    for label in old.marks:
+        new.mark(label)
+        old.unmark(label)
+    if old in graph._pins:
+        for name, entry in list(graph._entries.items()):
+            if old in (*entry.inputs.values(), *entry.outputs.values()):
+                moved = [
+                    {k: new if v is old else v for k, v in side.items()}
+                    for side in entry
+                ]
+                graph.set_entry(name, *moved)
+
+
+def replace_uses(old: OutputPort, new: OutputPort) -> None:
+    with Undo() as undo:
+        for port in old.users:
+            if port.op is not new.op:
+                port.connect(new)
+                undo.push(port.connect, old)
+
+
+def _own(graph: Graph, op: Op) -> None:
+    if op.graph is graph:
+        return
+    if op.graph is None and op._more is not None and op._more.forward is not None:
+        raise GoneError(f"{op.label} was removed by {op._more.forward[1]} already")
+    raise GraphError(f"{op.label} is not in {graph.label}")
+
+
+def _refuse_use(graph: Graph, port: OutputPort, by: str) -> None:
+    """Raise if anything still needs this value."""
+    if port._users is not None:
+        user = port.users[0].op
+        raise InUseError(
+            f"{port.op.label} cannot be removed by {by}",
+            where=f"its output {port.index}",
+            got=f"{user.label} reads it",
+            hint="replace it, or remove what reads it first",
+        )
+    held = graph._pinned(port)
+    if held is not None:
+        raise InUseError(
+            f"{port.op.label} cannot be removed by {by}",
+            where=f"its output {port.index}",
+            got=f"{held} needs it",
+            hint="replace it, or take that away first",
+        )
+
+
+def remove(
+    graph: Graph, op: Op, by: str, values: Sequence[OutputPort | None] = ()
+) -> None:
+    _own(graph, op)
+    for port in op.outputs:
+        if port._users is not None or graph._pins or op._more is not None:
+            _refuse_use(graph, port, by)
+    for value in op._inputs:
+        if value is not None:
+            detach(value, op)
+    more = op._more
+    if more is not None or op._is_graph:
+        _cut_captures(op)
+    if more is not None:
+        for first in op.control_inputs:
+            uncontrol(graph, first, op)
+        for then in op.control_outputs:
+            uncontrol(graph, op, then)
+    if graph._inner_control or graph._inner_controlled:
+        if op in graph._inner_control:
+            uncontrol(graph, op, graph)
+        if op in graph._inner_controlled:
+            uncontrol(graph, graph, op)
+    _order.unlink(graph, op)
+    if op.name is not None:
+        del graph._names[op.name]
+    graph._count -= 1
+    op.graph = None
+    op._side.forward = (tuple(values), by)
+    if graph._log is not None:
+        graph._note("remove", op, f"by {by}")
+
+
+def _cut_captures(op: Op) -> None:
+    """The bodies that go with an op read nothing from outside any more."""
+    held = list(op._inner_graphs())
+    graphs = [inner for graph in held for inner in graph._nested()]
+    inside = set(graphs)
+    for graph in graphs:
+        readers = [port for user in graph for port in user.input_ports]
+        for port in [*readers, *graph.result_ports]:
+            value = port.source
+            if value is not None and value.graph not in inside:
+                port.op._put(port.index, None, port.inner)
+                detach(value, port.op)
+
+
+# -- ports of the graph, insertion -----------------------------------------------
+
+
+def remove_parameter(graph: Graph, index: int) -> None:
+    if not 0 <= index < len(graph._parameters):
+        raise GraphError(f"{graph.label} has no parameter {index}")
+    port = graph._parameters[index]
+    if port._users is not None:
+        raise InUseError(
+            f"parameter {port} of {graph.label} cannot be removed",
+            got=f"{port.users[0].op.label} reads it",
+        )
+    held = graph._pinned(port)
+    if held is not None:
+        raise InUseError(f"parameter {port} cannot be removed", got=f"{held} needs it")
+    if graph._inputs[index] is not None:
+        graph._connect(index, None)
+    graph._cut_input(index)
+    graph._parameter_marks.pop(port, None)
+    del graph._parameters[index]
+    for later in graph._parameters[index:]:
+        later.index -= 1
+
+
+def remove_result(graph: Graph, index: int) -> None:
+    if not 0 <= index < len(graph._results):
+        raise GraphError(f"{graph.label} has no result {index}")
+    port = graph.outputs[index]
+    home = graph.graph
+    if home is not None:
+        _refuse_use(home, port, "remove_result")
+    if graph._results[index] is not None:
+        graph._connect(index, None, inner=True)
+    graph._results.cut(index)
+    graph.outputs = (*graph.outputs[:index], *graph.outputs[index + 1 :])
+    graph._shift(("out", "result"), index)
+    marks = graph._more.marks if graph._more else None
+    if marks:
+        graph._side.marks = {
+            k - (k > index): labels for k, labels in marks.items() if k != index
+        }
+    for later in graph.outputs[index:]:
+        later.index -= 1
+
+
+def insert(
+    edge: Edge, type: str, attrs: Mapping[str, Any] | None, name: str | None
+) -> Op:
+    source, target = edge
+    if isinstance(source, OutputPort) and isinstance(target, InputPort):
+        if target.source is not source:
+            raise GraphError(f"there is no edge {edge} any more")
+        home = target.graph
+        assert home is not None
+        with home.before(None if target.inner else target.op):
+            op = home.add(type, [source], attrs, name=name)
+        op.outputs[0].type = source.type
+        target.connect(op.outputs[0])
+        return op
+    return _insert_control(source.op, target.op, type, attrs, name)
+
+
+def _insert_control(
+    first: Op, then: Op, type: str, attrs: Mapping[str, Any] | None, name: str | None
+) -> Op:
+    home = first if then.graph is first else then
+    if then.graph is not first and first.graph is not then:
+        home = first.graph  # type: ignore[assignment]
+    graph: Graph = home  # type: ignore[assignment]
+    kept = dict(then._side.attrs_of(first))
+    uncontrol(graph, first, then)
+    with graph.before(None if then is graph else then):
+        op = graph.add(type, (), attrs, name=name)
+    control(graph, first, op)
+    control(graph, op, then, kept)
+    return op
+
+
+def fresh_name(graph: Graph, stem: str) -> str:
+    if stem not in graph._names:
+        return stem
+    for i in _from(graph._fresh.get(stem, 1)):
+        name = f"{stem}_{i}"
+        if name not in graph._names:
+            graph._fresh[stem] = i + 1
+            return name
+    raise AssertionError
+
+
+def _from(start: int) -> Iterator[int]:
+    while True:
+        yield start
+        start += 1
+
+
+# -- wiring and recording ----------------------------------------------------------
+
+
+class Wiring:
+    """See Graph.wiring."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._outermost = False
+
+    def __enter__(self) -> Graph:
+        if self._graph._wiring is None:
+            self._graph._wiring = []
+            self._outermost = True
+        return self._graph
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._outermost:
+            return
+        graph = self._graph
+        try:
+            if error is None:
+                _order.sort(graph)
+            else:
+                self._undo()
+        except GraphError:
+            self._undo()
+            raise
+        finally:
+            graph._wiring = None
+
+    def _undo(self) -> None:
+        for step in reversed(self._graph._wiring or []):
+            if len(step) == 3:
+                op, key, old = step
+                inner, i = key
+                new = op._sinks(inner)[i]
+                op._put(i, old, inner)
+                if old is not None:
+                    attach(old, op)
+                if new is not None:
+                    detach(new, op)
+            else:
+                uncontrol(self._graph, *step)
+
+
+class Recording:
+    """See Graph.recording."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._old: list[Change] | None = None
+
+    def __enter__(self) -> list[Change]:
+        self._old = self._graph._log
+        log: list[Change] = []
+        self._graph._log = log
+        return log
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._old is not None and self._graph._log is not None:
+            self._old.extend(self._graph._log)
+        self._graph._log = self._old

@@ -1,0 +1,285 @@
+"""Copies: of a whole graph, of the part that targets need, into another graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from amanda.errors import ForeignPortError, GraphError
+from amanda.graph._bulk import bulk
+from amanda.graph._change import fresh_name
+from amanda.graph._op import Op
+from amanda.graph._port import OutputPort, Parameter, attach, sinks
+
+if TYPE_CHECKING:
+    from amanda.graph._graph import Graph
+
+Memo = dict[Any, Any]
+Pending = list[tuple["Graph", "Graph"]]  # graphs whose insides are still to be copied
+
+
+def clone(
+    graph: Graph,
+    targets: Iterable[OutputPort | Op | str] | None,
+    rename: str,
+    memo: Memo | None,
+) -> Graph:
+    from amanda.graph._graph import Graph
+
+    memo = {} if memo is None else memo
+    with bulk():
+        if targets is None:
+            copy = _shell(graph, memo)
+            around = graph._scope
+            if around is not None and graph.captures:
+                copy.outer = around if isinstance(around, Graph) else around.graph
+            copy.namespace = graph.namespace
+            _copy_insides([(graph, copy)], memo, rename)
+            _copy_root(graph, copy, memo)
+            return copy
+        values = _values(graph, targets)
+        return _clone_part(graph, values, memo, rename)
+
+
+def paste(
+    graph: Graph,
+    source: Graph,
+    inputs: Sequence[OutputPort | None],
+    rename: str,
+    memo: Memo | None,
+) -> list[OutputPort | None]:
+    memo = {} if memo is None else memo
+    if len(inputs) != len(source._parameters):
+        raise GraphError(
+            f"{source.label} cannot be pasted with {len(inputs)} inputs",
+            expected=f"{len(source._parameters)}, one for each parameter",
+            got=len(inputs),
+        )
+    with bulk():
+        for value in inputs:
+            if value is not None:
+                graph._allow(value, graph._point)
+        memo.update(zip(source._parameters, inputs, strict=True))
+        later: Pending = []
+        for value in source.captures:
+            graph._allow(value, graph._point)
+        _copy_ops(source, graph, list(source), memo, rename, later)
+        _copy_insides(later, memo, rename)
+        return [_new(memo, value) for value in source._results]
+
+
+def _values(graph: Graph, targets: Iterable[OutputPort | Op | str]) -> list[OutputPort]:
+    values: list[OutputPort] = []
+    for target in targets:
+        if isinstance(target, str):
+            target = graph.ops[target]
+        values += target.outputs if isinstance(target, Op) else [target]
+    for value in values:
+        if value.graph is not graph:
+            raise ForeignPortError(f"{value} is not a value of {graph.label}")
+    return values
+
+
+def _clone_part(
+    graph: Graph, values: list[OutputPort], memo: Memo, rename: str
+) -> Graph:
+    ops = graph.upstream(*values)
+    needed = {v for v in values if isinstance(v, Parameter)}
+    for op in ops:
+        needed.update(v for v in op._inputs if isinstance(v, Parameter))
+        for body in op._inner_graphs():
+            needed.update(v for v in body.captures if isinstance(v, Parameter))
+    copy = _bare(graph, memo)
+    for port in graph._parameters:
+        if port in needed:
+            made = copy.parameter(port.type, port.name)
+            memo[port] = made
+            _copy_port(port, made)
+    later: Pending = []
+    _copy_ops(graph, copy, ops, memo, rename, later)
+    _copy_insides(later, memo, rename)
+    for value in values:
+        copy.result(memo[value], value.name)
+    for name, function in graph._functions.items():
+        _copy_function(name, function, copy, memo)
+    return copy
+
+
+def _bare(graph: Graph, memo: Memo) -> Graph:
+    """A graph with the same fields and no ports or ops."""
+    copy: Graph = type(graph)(None, graph.name, type=graph.type)
+    copy._attrs = dict(graph._attrs) if graph._attrs else None
+    copy._imports = dict(graph._imports)
+    if graph._more is not None:
+        copy._side.namespace = graph._more.namespace
+        copy._side.provenance = graph._more.provenance
+        copy._side.feedback = graph._more.feedback
+    memo[graph] = copy
+    return copy
+
+
+def _shell(graph: Graph, memo: Memo) -> Graph:
+    """A graph with the same fields and ports, empty inside."""
+    copy = _bare(graph, memo)
+    for port in graph._parameters:
+        made = copy.parameter(port.type, port.name)
+        memo[port] = made
+        if port in graph._parameter_marks:
+            copy._parameter_marks[made] = set(graph._parameter_marks[port])
+    copy._results.extend([None] * len(graph._results))
+    copy.outputs = tuple([OutputPort(copy, i) for i in range(len(graph.outputs))])
+    for old, new in zip(graph.outputs, copy.outputs, strict=True):
+        new.name, new.type = old.name, old.type
+        memo[old] = new
+    _copy_side(graph, copy)
+    return copy
+
+
+def _copy_port(old: OutputPort, new: OutputPort) -> None:
+    if old.has_attrs:
+        new.attrs.update(old.attrs)
+    for label in old.marks:
+        new.mark(label)
+
+
+def _copy_side(old: Op, new: Op) -> None:
+    """Side facts that name no other op; control edges and bodies come apart."""
+    more = old._more
+    if more is None:
+        return
+    side = new._side
+    side.namespace, side.feedback = more.namespace, more.feedback
+    side.provenance = more.provenance
+    side.input_names = dict(more.input_names) if more.input_names else None
+    side.marks = {i: set(m) for i, m in more.marks.items()} if more.marks else None
+    if more.extras:
+        side.extras = {
+            key: dict(attrs)
+            for key, attrs in more.extras.items()
+            if isinstance(key, tuple) and attrs
+        }
+
+
+def _copy_insides(todo: Pending, memo: Memo, rename: str) -> None:
+    for old, new in todo:  # grows while it is walked
+        _copy_ops(old, new, list(old), memo, rename, todo)
+        for i, value in enumerate(old._results):
+            made = _new(memo, value)
+            if made is not None:
+                new._results.put(i, made)
+                attach(made, new)
+        _copy_boundary(old, new, memo)
+
+
+def _copy_ops(
+    old: Graph,
+    new: Graph,
+    ops: list[Op],
+    memo: Memo,
+    rename: str,
+    later: Pending,
+) -> None:
+    backward: list[tuple[Op, int, OutputPort]] = []
+    controlled: list[Op] = []
+    plain = rename == "{name}"
+    for op in ops:
+        made = _shell(op, memo) if op._is_graph else _copy_op(op, memo)  # type: ignore[arg-type]
+        name = op.name
+        if name is not None:
+            name = name if plain else rename.format(name=name)
+            name = fresh_name(new, name)
+        inputs: list[OutputPort | None] = []
+        for i, value in enumerate(op._inputs):
+            made_input = memo.get(value)
+            if made_input is None and value is not None and value not in memo:
+                if value.graph is old:
+                    backward.append((made, i, value))
+                else:
+                    made_input = value  # captured from around what is copied
+            inputs.append(made_input)
+        made._inputs = sinks(inputs)
+        made.name = None
+        _append(new, made, name)
+        if op._is_graph:
+            later.append((op, made))  # type: ignore[arg-type]
+        more = op._more
+        if more is not None:
+            if more.bodies:
+                _shell_bodies(op, made, memo, later)
+            if more.control:
+                controlled.append(op)
+    for made, i, value in backward:
+        made._connect(i, memo[value])
+    for op in controlled:
+        for first in op.control_inputs:
+            if first in memo:
+                attrs = op._more.extras.get(first) if op._more.extras else None  # type: ignore[union-attr]
+                new.control(memo[first], memo[op], attrs)
+
+
+def _new(memo: Memo, value: OutputPort | None) -> OutputPort | None:
+    """What became of a value; one from around the copied graph stays itself."""
+    return memo.get(value, value)
+
+
+def _copy_op(op: Op, memo: Memo) -> Op:
+    made = Op(op.type, None, op._attrs, len(op.outputs))
+    for old, new in zip(op.outputs, made.outputs, strict=True):
+        new.name, new.type = old.name, old.type
+        memo[old] = new
+    memo[op] = made
+    if op._more is not None:
+        _copy_side(op, made)
+    return made
+
+
+def _append(graph: Graph, op: Op, name: str | None) -> None:
+    from amanda.graph import _order
+
+    for value in op._inputs:
+        if value is not None:
+            attach(value, op)
+    if name is not None:
+        graph._names[name] = op
+        op.name = name
+    op.graph = graph
+    graph._count += 1
+    point = graph._point
+    _order.link(graph, op, graph._last if point is None else point._prev)
+
+
+def _shell_bodies(op: Op, made: Op, memo: Memo, later: Pending) -> None:
+    side = made._side
+    side.bodies = {}
+    for key, body in op.bodies.items():
+        copy = _shell(body, memo)
+        side.bodies[key] = copy
+        copy.holder, copy.body_name = made, key
+        later.append((body, copy))
+
+
+def _copy_boundary(old: Graph, new: Graph, memo: Memo) -> None:
+    """Control edges between a graph's own control ports and ops inside."""
+    for op in old._inner_controlled:
+        attrs = op._side.extras.get(old) if op._side.extras else None
+        new.control(new, memo[op], attrs)
+    for op in old._inner_control:
+        attrs = old._side.extras.get(op) if old._side.extras else None
+        new.control(memo[op], new, attrs)
+
+
+def _copy_function(name: str, function: Graph, root: Graph, memo: Memo) -> None:
+    copy = _shell(function, memo)
+    _copy_insides([(function, copy)], memo, "{name}")
+    root.add_function(name, copy)
+
+
+def _copy_root(graph: Graph, copy: Graph, memo: Memo) -> None:
+    """What only a root graph has: functions and entries."""
+    for name, function in graph._functions.items():
+        _copy_function(name, function, copy, memo)
+    for name, entry in graph._entries.items():
+        inputs, outputs = (
+            {key: memo[value] for key, value in side.items()} for side in entry
+        )
+        copy.set_entry(name, inputs, outputs)

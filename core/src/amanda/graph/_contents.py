@@ -1,0 +1,404 @@
+"""What a graph holds and how it is read. `Graph` adds how it is built and changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from amanda.errors import DuplicateNameError, ForeignPortError, GraphError
+from amanda.graph import _order
+from amanda.graph._op import Change, Op
+from amanda.graph._port import (
+    ControlPort,
+    Edge,
+    InputPort,
+    OutputPort,
+    Parameter,
+    Sinks,
+    Wide,
+)
+
+if TYPE_CHECKING:
+    from amanda.graph._graph import Graph
+    from amanda.graph._select import Ops
+
+KEEP = "keep"
+
+
+class Entry(NamedTuple):
+    """One way to call a root graph (a signature): names for values of the graph."""
+
+    inputs: Mapping[str, OutputPort]
+    outputs: Mapping[str, OutputPort]
+
+
+class Contents(Op):
+    """A graph as far as it can be read."""
+
+    __slots__ = (
+        "_count",
+        "_cursors",
+        "_entries",
+        "_first",
+        "_fresh",
+        "_functions",
+        "_imports",
+        "_inner_control",
+        "_inner_controlled",
+        "_labelled",
+        "_last",
+        "_log",
+        "_names",
+        "_parameter_marks",
+        "_parameters",
+        "_pins",
+        "_point",
+        "_results",
+        "_wiring",
+        "body_name",
+        "holder",
+        "outer",
+        "root",
+    )
+
+    def __init__(
+        self,
+        namespace: str | None = None,
+        name: str | None = None,
+        *,
+        type: str | None = None,
+        outer: Graph | None = None,
+    ) -> None:
+        super().__init__(type, name, None, 0)
+        if namespace is not None:
+            self._side.namespace = namespace
+        self._first: Op | None = None
+        self._last: Op | None = None
+        self._count = 0
+        self._names: dict[str, Op] = {}
+        self._fresh: dict[str, int] = {}  # where the search for a free name goes on
+        self._cursors: list[_order.Cursor] = []
+        self._labelled = False
+        self._wiring: list[tuple[Any, ...]] | None = None
+        self._point: Op | None = None  # where add() puts ops; None: at the end
+        self._log: list[Change] | None = None
+        self._parameters: list[Parameter] = []
+        self._results: Wide = Wide()
+        self._parameter_marks: dict[Parameter, set[str]] = {}
+        self._inner_control: dict[Op, None] = {}  # ops its control output waits for
+        self._inner_controlled: dict[
+            Op, None
+        ] = {}  # ops that wait for its control input
+        self._functions: dict[str, Graph] = {}
+        self._entries: dict[str, Entry] = {}
+        self._pins: dict[OutputPort, int] = {}
+        self._imports: dict[str, int] = {}
+        self.holder: Op | None = None  # the op whose body this graph is
+        self.body_name: str | None = None  # under which name
+        self.outer = outer  # whose values it may capture while nothing holds it yet
+        self.root: Graph | None = None  # the graph whose function this is
+
+    # -- reading ---------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Op]:
+        """Topological order, open to change.
+
+        Ops put in after the current one are visited; the loop may remove, move or
+        replace any op, the current one too. An op moved behind the current one
+        because a new edge demands it comes again.
+        """
+        cursor = _order.Cursor()
+        self._cursors.append(cursor)
+        try:
+            op = self._first
+            while op is not None:
+                cursor.at = op
+                yield op
+                at = cursor.at
+                # unlinking the current op moves the cursor, maybe off the list
+                op = at._next if at else self._first  # type: ignore[truthy-bool]
+        finally:
+            self._cursors.remove(cursor)
+
+    def __reversed__(self) -> Iterator[Op]:
+        op = self._last
+        while op is not None:
+            prev = op._prev
+            yield op
+            op = prev if op.graph is not self else op._prev
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getitem__(self, key: str | int) -> Op:
+        """The op of this name, or at this position."""
+        return self.ops[key]
+
+    def __contains__(self, key: object) -> bool:
+        if isinstance(key, str):
+            return key in self._names
+        return isinstance(key, Op) and key.graph is self
+
+    @property
+    def ops(self) -> Ops:
+        """The ops as a container: by name, by position, by selection."""
+        from amanda.graph._select import Ops
+
+        return Ops(self._me)
+
+    @property
+    def edges(self) -> Iterator[Edge]:
+        """Data edges in op order, then control edges; those to the results last."""
+        for op in self:
+            for i, value in enumerate(op._inputs):
+                if value is not None:
+                    yield Edge(value, InputPort(op, i))
+        for i, value in enumerate(self._results):
+            if value is not None:
+                yield Edge(value, InputPort(self, i, True))
+        yield from self.control_edges
+
+    @property
+    def control_edges(self) -> Iterator[Edge]:
+        for op in self:
+            for first in op.control_inputs:
+                yield Edge(ControlPort(first, "out"), ControlPort(op, "in"))
+        for op in list(self._inner_controlled):
+            yield Edge(ControlPort(self, "in", True), ControlPort(op, "in"))
+        for op in list(self._inner_control):
+            yield Edge(ControlPort(op, "out"), ControlPort(self, "out", True))
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The values that come from outside."""
+        return tuple(self._parameters)
+
+    @property
+    def results(self) -> tuple[OutputPort | None, ...]:
+        """The values that go outside; None where nothing is connected yet."""
+        return tuple(self._results)
+
+    @property
+    def result_ports(self) -> list[InputPort]:
+        """The places inside that take the results."""
+        return [InputPort(self, i, True) for i in range(len(self._results))]
+
+    @property
+    def inner_control_sources(self) -> tuple[Op, ...]:
+        """Ops inside that wait for the graph's control input."""
+        return tuple(self._inner_controlled)
+
+    @property
+    def inner_control_sinks(self) -> tuple[Op, ...]:
+        """Ops inside that the graph's control output waits for."""
+        return tuple(self._inner_control)
+
+    @property
+    def functions(self) -> Mapping[str, Graph]:
+        """Graphs that ops share and call by name."""
+        return MappingProxyType(self._functions)
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """The named ways to call this graph."""
+        return MappingProxyType(self._entries)
+
+    @property
+    def imports(self) -> dict[str, int]:
+        """The version of each domain, where the ops come from several."""
+        return self._imports
+
+    @property
+    def captures(self) -> list[OutputPort]:
+        """Values of enclosing graphs that ops in here, at any depth, read."""
+        graphs = list(self._nested())
+        inside = set(graphs)
+        found: dict[OutputPort, None] = {}
+        for graph in graphs:
+            op = graph._first
+            while op is not None:
+                for value in op._inputs:
+                    if value is not None and value.graph not in inside:
+                        found[value] = None
+                op = op._next
+            for value in graph._results:
+                if value is not None and value.graph not in inside:
+                    found[value] = None
+        return list(found)
+
+    def _nested(self) -> Iterator[Graph]:
+        """This graph and every graph inside it, outer ones first."""
+        queue = [self._me]
+        for graph in queue:
+            yield graph
+            op = graph._first
+            while op is not None:
+                if op._more is not None and op._more.bodies:
+                    queue.extend(op._more.bodies.values())
+                if op._is_graph:
+                    queue.append(op)  # type: ignore[arg-type]
+                op = op._next
+
+    def walk(self) -> Iterator[Op]:
+        """Every op here and in all graphs inside, an op before what it holds."""
+        stack: list[Iterator[Op]] = [iter(self)]
+        waiting = list(self._functions.values())
+        while stack:
+            op = next(stack[-1], None)
+            if op is None:
+                stack.pop()
+                if not stack and waiting:
+                    stack.append(iter(waiting.pop(0)))
+                continue
+            yield op
+            stack.extend(iter(graph) for graph in reversed(op._inner_graphs()))
+
+    def graphs(self) -> Iterator[Graph]:
+        """This graph, every graph inside it, and its functions with theirs."""
+        yield from self._nested()
+        for function in self._functions.values():
+            yield from function._nested()
+
+    def upstream(self, *targets: Op | OutputPort) -> list[Op]:
+        """What the targets need, themselves included, in topological order."""
+        from amanda.graph._select import upstream
+
+        return upstream(self._me, targets)
+
+    def downstream(self, *sources: Op | OutputPort) -> list[Op]:
+        """What needs the sources, ops given included, in topological order."""
+        from amanda.graph._select import downstream
+
+        return downstream(self._me, sources)
+
+    def between(
+        self, sources: Iterable[Op | OutputPort], targets: Iterable[Op | OutputPort]
+    ) -> list[Op]:
+        """The ops on the paths from any source to any target, ends included."""
+        from amanda.graph._select import between
+
+        return between(self._me, sources, targets)
+
+    def dependents(self, op: Op) -> list[Op]:
+        """The ops that must wait for this one directly, each once."""
+        return list(dict.fromkeys(_order.successors(self._me, op)))
+
+    def is_before(self, a: Op, b: Op) -> bool:
+        """Does `a` come before `b` in the kept order?"""
+        for op in (a, b):
+            if op.graph is not self:
+                raise GraphError(f"{op.label} is not in {self.label}")
+        return _order.is_before(self._me, a, b)
+
+    # -- what ops, ports and the rooms beside ask ------------------------------
+
+    @property
+    def _me(self) -> Graph:
+        """This object under the type that it always has."""
+        return self  # type: ignore[return-value]
+
+    @property
+    def _is_graph(self) -> bool:
+        return True
+
+    @property
+    def _around(self) -> Op | None:  # type: ignore[override]
+        return self._scope or self.root
+
+    @property
+    def _scope(self) -> Op | None:
+        """Where captured values may come from: the holder, the graph around."""
+        return self.graph or self.holder or self.outer
+
+    def _inner_graphs(self) -> tuple[Graph, ...]:
+        return (self._me, *super()._inner_graphs())
+
+    def _place(self, at: Op) -> Op | None:
+        """The op of this graph that `at`, at any depth inside, belongs to."""
+        up: Op | None = at
+        while up is not None:
+            if up.graph is self:
+                return up
+            up = up.graph or (up.holder if isinstance(up, Contents) else None)
+        return None
+
+    def _within(self, graph: Graph) -> bool:
+        """Does this graph stand, or will it stand, inside `graph`?"""
+        at: Op | None = self
+        while at is not None and at is not graph:
+            at = at._scope if isinstance(at, Contents) else at.graph
+        return at is not None
+
+    def _allow(self, value: OutputPort, user: Op | None) -> None:
+        """May `user` (an op of this graph; None: at the end) read `value`?"""
+        home = value.graph
+        if home is None:
+            raise ForeignPortError(
+                f"the value {value} is in no graph",
+                who=self.label,
+                hint="its op was removed; value.resolve() says what became of it",
+            )
+        if home is not self:  # a capture: the op that holds this graph reads it
+            place = home._place(self)
+            if place is None and not self._within(home):
+                raise ForeignPortError(
+                    f"the value {value} cannot be read here",
+                    expected=f"a value of {self.label} or of a graph around it",
+                    got=f"a value of {home.label}",
+                )
+        else:
+            place = user
+        if place is None or home._wiring is not None:
+            return
+        if not _order.reads_later(value.op, value):
+            _order.order_edge(home, value.op, place)
+
+    def _taken(self, name: str) -> DuplicateNameError:
+        return DuplicateNameError(
+            f"{self.label} has an op named {name!r} already",
+            got=self._names[name].type,
+            hint="choose another, or ask graph.fresh_name(...) for one",
+        )
+
+    def _sinks(self, inner: bool, /) -> Sinks:
+        return self._results if inner else self._inputs
+
+    def _places(self, value: OutputPort) -> list[InputPort]:
+        inner = [InputPort(self, i, True) for i in self._results.places(value)]
+        return super()._places(value) + inner
+
+    def _put(self, i: int, value: OutputPort | None, inner: bool, /) -> None:
+        if inner:
+            self._results.put(i, value)
+        else:
+            super()._put(i, value, False)
+
+    def _input_name(self, i: int, inner: bool, /) -> str | None:
+        return self.outputs[i].name if inner else self._parameters[i].name
+
+    def _set_input_name(self, i: int, inner: bool, name: str | None, /) -> None:
+        if inner:
+            self.outputs[i].name = name
+        else:
+            self._parameters[i].name = name
+
+    def _note(self, what: str, op: Op, detail: str = "") -> None:
+        if self._log is not None:
+            self._log.append(Change(what, op.name or op.type or "?", detail))
+
+    def _pinned(self, value: OutputPort) -> str | None:
+        """What besides edges needs this value."""
+        if value in self._pins:
+            names = [n for n, e in self._entries.items()
+                     if value in (*e.inputs.values(), *e.outputs.values())]  # fmt: skip
+            return f"entry {names[0]!r}"
+        return "the mark 'keep'" if KEEP in value.marks else None
+
+    def __repr__(self) -> str:
+        name = "" if self.name is None else f" {self.name!r}"
+        space = "" if self.namespace is None else f" in {self.namespace}"
+        return f"<graph{name}{space}: {self._count} ops>"

@@ -1,0 +1,505 @@
+"""The graph: ops in a kept topological order. It is itself an op, so graphs nest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from amanda.errors import DuplicateNameError, ForeignPortError, GraphError
+from amanda.graph import _change, _order
+from amanda.graph._contents import Contents, Entry
+from amanda.graph._op import Op
+from amanda.graph._port import (
+    ControlPort,
+    Edge,
+    InputPort,
+    OutputPort,
+    Parameter,
+    Wide,
+    attach,
+    detach,
+    sinks,
+)
+
+if TYPE_CHECKING:
+    from amanda.tensors import Tensor
+    from amanda.types import Type
+
+CORE = "amanda/core/1"
+CONSTANT = "constant"
+
+
+class Graph(Contents):
+    """Ops and edges in a namespace. Held as an op, as a body of one, or as a function.
+
+    From outside it has ports like any op. Inside, its input ports are the sources
+    `parameters` and its output ports the sinks `results`.
+    """
+
+    __slots__ = ()
+
+    # -- building --------------------------------------------------------------
+
+    def add(
+        self,
+        type: str | None,
+        inputs: Sequence[OutputPort | None] = (),
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+        outputs: int = 1,
+        bodies: Mapping[str, Graph] | None = None,
+        namespace: str | None = None,
+        feedback: bool = False,
+    ) -> Op:
+        """A new op at the end, or where `before` says.
+
+        >>> graph = Graph("amanda/std/1")
+        >>> x = graph.parameter(name="x")
+        >>> y = graph.add("relu", [x], name="y").output
+        >>> graph.result(y).source is y
+        True
+        """
+        if name is not None and name in self._names:
+            raise self._taken(name)
+        op = Op(type, name, attrs, outputs)
+        point = self._point
+        read = 0
+        try:
+            for value in inputs:
+                if value is not None:
+                    owner = value.op
+                    if point is not None or (
+                        owner.graph is not self
+                        if value.__class__ is OutputPort
+                        else owner is not self
+                    ):
+                        self._allow(value, point)
+                    users = value._users
+                    if users is None:  # the common case, in line
+                        value._users = op
+                    else:
+                        attach(value, op)
+                read += 1
+            if bodies or namespace is not None or feedback:
+                self._equip(op, bodies, namespace, feedback)
+        except BaseException:
+            for value in list(inputs)[:read]:
+                if value is not None:
+                    detach(value, op)
+            if read < len(inputs) and not isinstance(inputs[read], OutputPort | None):
+                raise self._no_value(op, inputs, read) from None
+            raise
+        op._inputs = tuple(inputs) if len(inputs) <= 32 else sinks(inputs)
+        if name is not None:
+            self._names[name] = op
+        op.graph = self
+        self._count += 1
+        if point is None and not self._labelled:  # the common case, in line
+            last = self._last
+            op._prev = last
+            if last is None:
+                self._first = op
+            else:
+                last._next = op
+            self._last = op
+        else:
+            _order.link(self, op, self._last if point is None else point._prev)
+        if self._log is not None:
+            self._note("add", op, repr(op))
+        return op
+
+    def _no_value(self, op: Op, inputs: Sequence[object], i: int) -> GraphError:
+        got = inputs[i]
+        hint = "use its .output, or .outputs[i]" if isinstance(got, Op) else None
+        return GraphError(
+            f"input {i} of {op.label} is not a value",
+            expected="an OutputPort or None",
+            got=got.__class__.__name__,
+            hint=hint,
+        )
+
+    def _equip(
+        self,
+        op: Op,
+        bodies: Mapping[str, Graph] | None,
+        namespace: str | None,
+        feedback: bool,
+    ) -> None:
+        held: list[Graph] = []
+        try:
+            for key, body in (bodies or {}).items():
+                self._take(op, body)
+                if self._point is not None:
+                    self._order_captures(body, self._point)
+                body.holder, body.body_name, body.outer = op, key, None
+                held.append(body)
+        except BaseException:
+            for body in held:
+                body.holder, body.body_name, body.outer = None, None, self
+            raise
+        side = op._side
+        side.namespace, side.feedback = namespace, feedback
+        side.bodies = dict(bodies) if bodies else None
+
+    def add_graph(
+        self, graph: Graph, inputs: Sequence[OutputPort | None] = ()
+    ) -> Graph:
+        """A graph as an op of this one; its ports are its parameters and results."""
+        self._take(self, graph)
+        if graph.name is not None and graph.name in self._names:
+            raise self._taken(graph.name)
+        if len(inputs) > len(graph._parameters):
+            raise GraphError(
+                f"{graph.label} cannot take {len(inputs)} inputs",
+                expected=f"at most {len(graph._parameters)}, one for each parameter",
+                got=len(inputs),
+            )
+        if self._point is not None:
+            self._order_captures(graph, self._point)
+        for value in inputs:
+            if value is not None:
+                self._allow(value, self._point)
+        graph.graph, graph.outer = self, None
+        for i, value in enumerate(inputs):
+            if value is not None:
+                graph._put(i, value, False)
+                attach(value, graph)
+        if graph.name is not None:
+            self._names[graph.name] = graph
+        self._count += 1
+        last = self._last if self._point is None else self._point._prev
+        _order.link(self, graph, last)
+        if self._log is not None:
+            self._note("add", graph, repr(graph))
+        return graph
+
+    def _take(self, holder: Op, body: Graph) -> None:
+        """May `holder`, an op of this graph, hold this graph?"""
+        if body.holder is not None or body.graph is not None or body.root is not None:
+            raise GraphError(
+                f"{body.label} is held already",
+                who=holder.label,
+                hint="hold a clone of it",
+            )
+        if body.outer is not None and body.outer is not self:
+            raise GraphError(
+                f"{body.label} was built to stand in {body.outer.label}",
+                got=f"a place in {self.label}",
+            )
+        if body is self or (body._count and self._within(body)):
+            raise GraphError(f"{body.label} would hold itself", who=holder.label)
+        if body._functions or body._entries:
+            raise GraphError(
+                f"{body.label} has functions or entries; only a root graph may",
+                who=holder.label,
+                hint="move them to the root graph first",
+            )
+
+    def _hold(self, op: Op, key: str, body: Graph) -> None:
+        side = op._side
+        if side.bodies and key in side.bodies:
+            raise DuplicateNameError(f"{op.label} has a body named {key!r} already")
+        self._take(op, body)
+        if body.outer is not None:
+            self._order_captures(body, op)
+        if side.bodies is None:
+            side.bodies = {}
+        side.bodies[key] = body
+        body.holder, body.body_name, body.outer = op, key, None
+        if self._log is not None:
+            self._note("body", op, key)
+
+    def _order_captures(self, body: Graph, place: Op) -> None:
+        for value in body.captures:
+            if value.graph is self and not _order.reads_later(value.op, value):
+                _order.order_edge(self, value.op, place)
+
+    def constant(self, tensor: Tensor, name: str | None = None) -> Op:
+        """A weight: an op of the core, the same in every namespace."""
+        op = self.add(CONSTANT, (), {"value": tensor}, name=name, namespace=CORE)
+        op.outputs[0].type = tensor.type
+        return op
+
+    def parameter(self, type: Type | None = None, name: str | None = None) -> Parameter:
+        """One more value that comes from outside."""
+        port = Parameter(self, len(self._parameters))
+        port.type, port.name = type, name
+        self._parameters.append(port)
+        self._inputs = (
+            sinks((*self._inputs, None)) if len(self._inputs) <= 32 else (self._grown())
+        )
+        return port
+
+    def _grown(self) -> Wide:
+        assert isinstance(self._inputs, Wide)
+        self._inputs.add(None)
+        return self._inputs
+
+    def result(self, value: OutputPort | None, name: str | None = None) -> InputPort:
+        """One more value that goes outside."""
+        if value is not None:
+            self._allow(value, None)
+            attach(value, self)
+        self._results.add(value)
+        port = OutputPort(self, len(self.outputs))
+        port.name = name
+        self.outputs = (*self.outputs, port)
+        if self._log is not None:
+            self._note("result", self, repr(value))
+        return InputPort(self, port.index, True)
+
+    def add_function(self, name: str, graph: Graph) -> Graph:
+        """A graph that ops call by name; it captures nothing."""
+        if self._scope is not None or self.root is not None:
+            raise GraphError(
+                f"{self.label} is not a root graph, so it has no functions"
+            )
+        if name in self._functions:
+            raise DuplicateNameError(f"{self.label} has a function {name!r} already")
+        if graph.outer is not None:
+            raise GraphError(
+                f"{graph.label} may capture values, so it cannot be a function"
+            )
+        self._take(self, graph)
+        graph.root = self
+        self._functions[name] = graph
+        return graph
+
+    def remove_function(self, name: str) -> Graph:
+        if name not in self._functions:
+            raise GraphError(f"{self.label} has no function {name!r}")
+        graph = self._functions.pop(name)
+        graph.root = None
+        return graph
+
+    def set_entry(
+        self,
+        name: str,
+        inputs: Mapping[str, OutputPort],
+        outputs: Mapping[str, OutputPort],
+    ) -> None:
+        """Name a way to call this graph; its values cannot be removed meanwhile."""
+        for value in (*inputs.values(), *outputs.values()):
+            if value.graph is not self:
+                raise ForeignPortError(
+                    f"{value} is not a value of {self.label}", who=f"entry {name!r}"
+                )
+        if name in self._entries:
+            self.remove_entry(name)
+        self._entries[name] = Entry(
+            MappingProxyType(dict(inputs)), MappingProxyType(dict(outputs))
+        )
+        for value in (*inputs.values(), *outputs.values()):
+            self._pins[value] = self._pins.get(value, 0) + 1
+
+    def remove_entry(self, name: str) -> None:
+        if name not in self._entries:
+            raise GraphError(f"{self.label} has no entry {name!r}")
+        entry = self._entries.pop(name)
+        for value in (*entry.inputs.values(), *entry.outputs.values()):
+            self._pins[value] -= 1
+            if not self._pins[value]:
+                del self._pins[value]
+
+    def before(self, op: Op | None) -> Point:
+        """`with graph.before(op):` puts what is added right before it."""
+        if op is not None and op.graph is not self:
+            raise GraphError(f"{op.label} is not in {self.label}")
+        return Point(self, op)
+
+    def wiring(self) -> _change.Wiring:
+        """`with graph.wiring():` connects in any order and sorts once at its end.
+
+        For loaders, whose edges may run backwards. If there is no order, CycleError
+        is raised there and every connection made inside is undone.
+        """
+        return _change.Wiring(self)
+
+    def recording(self) -> _change.Recording:
+        """`with graph.recording() as log:` lists every change as a `Change`."""
+        return _change.Recording(self)
+
+    def fresh_name(self, stem: str) -> str:
+        """`stem`, or the first of `stem_1`, `stem_2` ... that no op here has."""
+        return _change.fresh_name(self, stem)
+
+    # -- changing --------------------------------------------------------------
+
+    def control(
+        self, first: Op, then: Op, attrs: Mapping[str, Any] | None = None
+    ) -> Edge:
+        """`first` runs before `then`; the graph itself stands for its own ports."""
+        return _change.control(self, first, then, attrs)
+
+    def uncontrol(self, first: Op, then: Op) -> None:
+        _change.uncontrol(self, first, then)
+
+    def connect(
+        self, source: OutputPort | ControlPort, target: InputPort | ControlPort
+    ) -> Edge:
+        """An edge between two ports, of data or of control."""
+        if isinstance(source, OutputPort) and isinstance(target, InputPort):
+            target.connect(source)
+            return Edge(source, target)
+        if isinstance(source, ControlPort) and isinstance(target, ControlPort):
+            return self.control(source.op, target.op)
+        raise GraphError(f"{source} and {target} are not of one kind")
+
+    def replace(
+        self, op: Op, values: Sequence[OutputPort | None], by: str = "replace"
+    ) -> None:
+        """Every use of op's outputs reads `values`; op goes and leaves a forward.
+
+        Marks and entries move to the new values. What waited for op by control edges
+        waits for the producers of the new values and for what op itself waited for.
+        """
+        _change.replace(self, op, values, by)
+
+    def replace_uses(self, old: OutputPort, new: OutputPort) -> None:
+        """Every use of `old`, but those by the op of `new`, reads `new`."""
+        _change.replace_uses(old, new)
+
+    def remove(
+        self, op: Op, by: str = "remove", values: Sequence[OutputPort | None] = ()
+    ) -> None:
+        """Take out an op that nothing needs; `values` say where its outputs went."""
+        _change.remove(self, op, by, values)
+
+    def rename(self, op: Op, name: str | None) -> None:
+        if op.graph is not self:
+            raise GraphError(f"{op.label} is not in {self.label}")
+        if name == op.name:
+            return
+        if name is not None and name in self._names:
+            raise self._taken(name)
+        if self._log is not None:
+            self._note("rename", op, f"to {name!r}")
+        if op.name is not None:
+            del self._names[op.name]
+        if name is not None:
+            self._names[name] = op
+        op.name = name
+
+    def insert(
+        self,
+        edge: Edge,
+        type: str,
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+    ) -> Op:
+        """A one-input, one-output op on an edge; on a control edge, an op between."""
+        return _change.insert(edge, type, attrs, name)
+
+    def remove_parameter(self, index: int) -> None:
+        """Take away a parameter that nothing reads; later ones move down."""
+        _change.remove_parameter(self, index)
+
+    def remove_result(self, index: int) -> None:
+        """Take away a result that nothing outside reads; later ones move down."""
+        _change.remove_result(self, index)
+
+    def clone(
+        self,
+        targets: Iterable[OutputPort | Op | str] | None = None,
+        *,
+        rename: str = "{name}",
+        memo: dict[Any, Any] | None = None,
+    ) -> Graph:
+        """A deep copy, or a copy of the part that the targets need.
+
+        `memo` is filled with what became of every op, value and graph. With targets
+        the results of the copy are the targets and it keeps the parameters they need.
+        """
+        from amanda.graph._clone import clone
+
+        return clone(self, targets, rename, memo)
+
+    def paste(
+        self,
+        graph: Graph,
+        inputs: Sequence[OutputPort | None] = (),
+        *,
+        rename: str = "{name}",
+        memo: dict[Any, Any] | None = None,
+    ) -> list[OutputPort | None]:
+        """A copy of the ops of another graph in this one; what its results are here.
+
+        Names stay unique: a taken one gets a number.
+        """
+        from amanda.graph._clone import paste
+
+        return paste(self, graph, inputs, rename, memo)
+
+    def digest(self, *, content: bool = False, names: bool = False) -> str:
+        """A hash of the structure, the same however the graph was built.
+
+        Weights count by their type, or by their content where asked; names count
+        where asked.
+        """
+        from amanda.graph._digest import digest
+
+        return digest(self, content=content, names=names)
+
+    def same_as(
+        self, other: Graph, *, content: bool = True, names: bool = True
+    ) -> bool:
+        """Structural equality."""
+        return self.difference(other, content=content, names=names) is None
+
+    def difference(
+        self, other: Graph, *, content: bool = True, names: bool = True
+    ) -> str | None:
+        """The first difference in words, or None."""
+        from amanda.graph._digest import difference
+
+        return difference(self, other, content=content, names=names)
+
+    def check(self) -> list[str]:
+        """Every invariant that is broken; empty unless there is a bug."""
+        from amanda.graph._check import check
+
+        return check(self)
+
+    def add_input(self, value: OutputPort | None, name: str | None = None) -> InputPort:
+        port = InputPort(self, self.parameter(name=name).index)
+        if value is not None:
+            port.connect(value)
+        return port
+
+    def remove_input(self, i: int) -> None:
+        self.remove_parameter(i)
+
+    def add_output(self, name: str | None = None) -> OutputPort:
+        self.result(None, name)
+        return self.outputs[-1]
+
+    def __copy__(self) -> Graph:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        return self.clone()
+
+
+class Point:
+    """Where `add` puts new ops while the `with` block runs."""
+
+    __slots__ = ("_graph", "_old", "_op")
+
+    def __init__(self, graph: Graph, op: Op | None) -> None:
+        self._graph, self._op = graph, op
+        self._old: Op | None = None
+
+    def __enter__(self) -> Graph:
+        self._old, self._graph._point = self._graph._point, self._op
+        return self._graph
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._graph._point = self._old

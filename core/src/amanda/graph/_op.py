@@ -1,0 +1,432 @@
+"""Ops: one computation each. What few ops have lives in a side record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from amanda.errors import GraphError
+from amanda.graph._port import (
+    CONTROL,
+    CONTROL_NAME,
+    ControlPort,
+    InputPort,
+    OutputPort,
+    Sinks,
+    attach,
+    detach,
+    places,
+    put,
+    sinks,
+)
+
+if TYPE_CHECKING:
+    from amanda.graph._graph import Graph
+
+_NO_BODIES: Mapping[str, Any] = MappingProxyType({})
+Forward: TypeAlias = "tuple[Sequence[OutputPort | None], str]"
+
+
+class Provenance(NamedTuple):
+    """Where an op made by a rule or a pass comes from.
+
+    Names, not references: the source graph must be freeable.
+    """
+
+    sources: tuple[str, ...]
+    by: str
+
+
+class Side:
+    """The side record of an op; made when the first of these facts is told."""
+
+    __slots__ = (
+        "bodies",
+        "control",
+        "controlled",
+        "extras",
+        "feedback",
+        "forward",
+        "input_names",
+        "marks",
+        "namespace",
+        "provenance",
+    )
+
+    def __init__(self) -> None:
+        self.namespace: str | None = None
+        self.feedback = False
+        self.control: dict[Op, None] | None = None
+        self.controlled: dict[Op, None] | None = None
+        self.bodies: dict[str, Graph] | None = None
+        self.forward: Forward | None = None
+        self.provenance: Provenance | None = None
+        self.input_names: dict[int, str] | None = None
+        self.marks: dict[int, set[str]] | None = None
+        # attributes of ports and data edges by (side, index), of control edges
+        # that end here by the op they come from
+        self.extras: dict[Any, dict[str, Any]] | None = None
+
+    def attrs_of(self, key: Any) -> dict[str, Any]:
+        if self.extras is None:
+            self.extras = {}
+        return self.extras.setdefault(key, {})
+
+
+@dataclass(slots=True)
+class Change:
+    """One line of a graph's change log."""
+
+    what: str
+    op: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.op}" + (f": {self.detail}" if self.detail else "")
+
+
+class Op:
+    """One computation. Made by `Graph.add`, never by hand."""
+
+    __slots__ = (
+        "_attrs",
+        "_inputs",
+        "_more",
+        "_next",
+        "_order",
+        "_prev",
+        "graph",
+        "name",
+        "outputs",
+        "type",
+    )
+
+    def __init__(
+        self,
+        type: str | None,
+        name: str | None,
+        attrs: Mapping[str, Any] | None,
+        outputs: int,
+    ) -> None:
+        self.type = type
+        self.name = name  # to be changed by Graph.rename only, once in a graph
+        self.graph: Graph | None = None
+        self._attrs: dict[str, Any] | None = dict(attrs) if attrs else None
+        self._inputs: Sinks = ()
+        # read as `outputs`; changed by add_output and remove_output
+        self.outputs: tuple[OutputPort, ...] = (
+            (OutputPort(self, 0),)
+            if outputs == 1
+            else tuple([OutputPort(self, i) for i in range(outputs)])
+        )
+        self._more: Side | None = None
+        self._prev: Op | None = None
+        self._next: Op | None = None
+        self._order: int | None = None
+
+    # -- reading ---------------------------------------------------------------
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        if self._attrs is None:
+            self._attrs = {}
+        return self._attrs
+
+    @property
+    def has_attrs(self) -> bool:
+        return bool(self._attrs)
+
+    @property
+    def inputs(self) -> tuple[OutputPort | None, ...]:
+        """The values that are read, None where an optional input is left out."""
+        held = self._inputs
+        return held if type(held) is tuple else tuple(held)
+
+    @property
+    def input_ports(self) -> list[InputPort]:
+        return [InputPort(self, i) for i in range(len(self._inputs))]
+
+    @property
+    def output_ports(self) -> tuple[OutputPort, ...]:
+        return self.outputs
+
+    @property
+    def output(self) -> OutputPort:
+        """The value of an op that has exactly one."""
+        if len(self.outputs) != 1:
+            raise GraphError(
+                f"{self.label} has {len(self.outputs)} outputs, not one",
+                hint="choose one with .outputs[i]",
+            )
+        return self.outputs[0]
+
+    def input_port(self, key: str | int) -> InputPort | ControlPort:
+        """The input port of this name or index; -1 or `^control` for signals."""
+        if key in (CONTROL, CONTROL_NAME):
+            return ControlPort(self, "in")
+        if isinstance(key, int) and 0 <= key < len(self._inputs):
+            return InputPort(self, key)
+        for i in range(len(self._inputs)):
+            if self._input_name(i, False) == key:
+                return InputPort(self, i)
+        raise self._no_port("input", key, [p.name for p in self.input_ports])
+
+    def output_port(self, key: str | int) -> OutputPort | ControlPort:
+        """The output port of this name or index; -1 or `^control` for signals."""
+        if key in (CONTROL, CONTROL_NAME):
+            return ControlPort(self, "out")
+        if isinstance(key, int) and 0 <= key < len(self.outputs):
+            return self.outputs[key]
+        for port in self.outputs:
+            if port.name == key:
+                return port
+        raise self._no_port("output", key, [p.name for p in self.outputs])
+
+    def _no_port(
+        self, kind: str, key: str | int, names: Sequence[str | None]
+    ) -> GraphError:
+        known = [name or str(i) for i, name in enumerate(names[:20])]
+        return GraphError(
+            f"{self.label} has no {kind} port {key!r}",
+            expected=f"one of {', '.join(known)}" if known else f"no {kind} port",
+            got=repr(key),
+        )
+
+    @property
+    def bodies(self) -> Mapping[str, Graph]:
+        """The graphs that belong to this op, by name."""
+        more = self._more
+        return _NO_BODIES if more is None else (more.bodies or _NO_BODIES)
+
+    @property
+    def control_inputs(self) -> tuple[Op, ...]:
+        """The ops that run before this one by a control edge."""
+        return tuple(self._more.control or ()) if self._more else ()
+
+    @property
+    def control_outputs(self) -> tuple[Op, ...]:
+        """The ops that run after this one by a control edge."""
+        return tuple(self._more.controlled or ()) if self._more else ()
+
+    @property
+    def own_namespace(self) -> str | None:
+        return self._more.namespace if self._more else None
+
+    @property
+    def namespace(self) -> str | None:
+        """Its own, or that of the nearest graph around that has one."""
+        at: Op | None = self
+        while at is not None:
+            if at._more is not None and at._more.namespace is not None:
+                return at._more.namespace
+            at = at._around
+        return None
+
+    @namespace.setter
+    def namespace(self, name: str | None) -> None:
+        if name is not None or self._more is not None:
+            self._side.namespace = name
+
+    @property
+    def _around(self) -> Graph | None:
+        """The graph that this op stands in."""
+        return self.graph
+
+    @property
+    def feedback(self) -> bool:
+        """Its output edges carry the next round of a loop, so they do not order."""
+        return self._more is not None and self._more.feedback
+
+    @property
+    def provenance(self) -> Provenance | None:
+        return self._more.provenance if self._more else None
+
+    @provenance.setter
+    def provenance(self, value: Provenance | None) -> None:
+        if value is not None or self._more is not None:
+            self._side.provenance = value
+
+    @property
+    def index(self) -> int:
+        """The position among the ops of its graph; counted, so O(n)."""
+        if self.graph is None:
+            raise GraphError(f"{self.label} is in no graph")
+        at, count = self._prev, 0
+        while at is not None:
+            at, count = at._prev, count + 1
+        return count
+
+    @property
+    def label(self) -> str:
+        """What messages call this op: its name, else its type and position."""
+        kind = self.type or ("graph" if self._is_graph else "op")
+        if self.name is not None:
+            return f"{kind} {self.name!r}"
+        return (
+            f"{kind} #{self.index}" if self.graph is not None else f"{kind} (unnamed)"
+        )
+
+    @property
+    def short(self) -> str:
+        """Its name, else its type: what a line with many ops calls it."""
+        return self.name or self.type or ("graph" if self._is_graph else "?")
+
+    @property
+    def _is_graph(self) -> bool:
+        return False
+
+    def depends_on(self) -> Iterator[Op]:
+        """The ops of the same graph that must run before this one, maybe repeated."""
+        home = self.graph
+        for value in self._inputs:
+            if value is not None and value.graph is home and value.op is not home:
+                yield value.op
+        for body in self._inner_graphs():
+            for value in body.captures:
+                if value.graph is home and value.op is not home:
+                    yield value.op
+        yield from self.control_inputs
+
+    def _inner_graphs(self) -> tuple[Graph, ...]:
+        """The graphs inside this op that may capture values."""
+        more = self._more
+        return tuple(more.bodies.values()) if more and more.bodies else ()
+
+    # -- changing --------------------------------------------------------------
+
+    def add_input(self, value: OutputPort | None, name: str | None = None) -> InputPort:
+        """One more input at the end."""
+        i = len(self._inputs)
+        self._inputs = sinks((*self._inputs, None)) if i <= 32 else self._inputs
+        if len(self._inputs) == i:
+            self._inputs.add(None)  # type: ignore[union-attr]
+        if value is not None:
+            try:
+                self._connect(i, value)
+            except GraphError:
+                self.remove_input(i)
+                raise
+        if name is not None:
+            self._set_input_name(i, False, name)
+        return InputPort(self, i)
+
+    def remove_input(self, i: int) -> None:
+        """Take an input away; the later ones move down."""
+        if not 0 <= i < len(self._inputs):
+            raise self._no_port("input", i, [p.name for p in self.input_ports])
+        self._connect(i, None)
+        self._cut_input(i)
+
+    def _cut_input(self, i: int) -> None:
+        if type(self._inputs) is tuple:
+            self._inputs = (*self._inputs[:i], *self._inputs[i + 1 :])
+        else:
+            self._inputs.cut(i)  # type: ignore[union-attr]
+        self._shift(("in", "edge"), i)
+
+    def _shift(self, sides: tuple[str, ...], i: int) -> None:
+        """Side facts of the ports after a removed one move down with them."""
+        more = self._more
+        if more is None:
+            return
+        if "in" in sides and more.input_names:
+            more.input_names = {
+                k - (k > i): name for k, name in more.input_names.items() if k != i
+            }
+        if more.extras:
+            more.extras = {
+                (key[0], key[1] - (key[1] > i))
+                if isinstance(key, tuple) and key[0] in sides
+                else key: attrs
+                for key, attrs in more.extras.items()
+                if not (isinstance(key, tuple) and key[0] in sides and key[1] == i)
+            }
+
+    def add_output(self, name: str | None = None) -> OutputPort:
+        """One more output at the end."""
+        port = OutputPort(self, len(self.outputs))
+        port.name = name
+        self.outputs = (*self.outputs, port)
+        return port
+
+    def set_body(self, key: str, body: Graph) -> None:
+        """Give this op a body."""
+        if self.graph is None:
+            raise GraphError(f"{self.label} is in no graph")
+        self.graph._hold(self, key, body)
+
+    # -- what ports and graphs ask ---------------------------------------------
+
+    @property
+    def _side(self) -> Side:
+        if self._more is None:
+            self._more = Side()
+        return self._more
+
+    def _has_side(self, key: Any) -> bool:
+        more = self._more
+        return bool(more and more.extras and more.extras.get(key))
+
+    def _sinks(self, _inner: bool, /) -> Sinks:
+        return self._inputs
+
+    def _places(self, value: OutputPort) -> list[InputPort]:
+        """The places of this op that read `value`."""
+        held = self._inputs
+        if type(held) is tuple and held.count(value) == 1:
+            return [InputPort(self, held.index(value))]
+        return [InputPort(self, i) for i in places(held, value)]
+
+    def _input_name(self, i: int, _inner: bool, /) -> str | None:
+        more = self._more
+        return more.input_names.get(i) if more and more.input_names else None
+
+    def _set_input_name(self, i: int, _inner: bool, name: str | None, /) -> None:
+        side = self._side
+        if side.input_names is None:
+            side.input_names = {}
+        if name is None:
+            side.input_names.pop(i, None)
+        else:
+            side.input_names[i] = name
+
+    def _connect(self, i: int, value: OutputPort | None, inner: bool = False) -> None:
+        old = self._sinks(inner)[i]
+        if value is old:
+            return
+        home = self if inner else self.graph
+        if home is None:
+            raise GraphError(f"{self.label} is in no graph")
+        if value is not None:
+            home._allow(value, None if inner else self)  # type: ignore[attr-defined]
+        self._put(i, value, inner)
+        if home._wiring is not None:  # type: ignore[attr-defined]
+            home._wiring.append((self, (inner, i), old))  # type: ignore[attr-defined]
+        if value is not None:
+            attach(value, self)
+        if old is not None:
+            detach(old, self)
+        more = self._more
+        if value is None and more is not None and more.extras:
+            more.extras.pop(("result" if inner else "edge", i), None)
+        if home._log is not None:  # type: ignore[attr-defined]
+            home._note("connect", self, f"input {i}: {old} -> {value}")  # type: ignore[attr-defined]
+
+    def _put(self, i: int, value: OutputPort | None, _inner: bool, /) -> None:
+        self._inputs = put(self._inputs, i, value)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join("_" if v is None else repr(v) for v in self._inputs)
+        name = "" if self.name is None else f"{self.name} = "
+        return f"{name}{self.type or '?'}({inputs})"
+
+    def __reduce__(self) -> str:
+        raise GraphError("an op cannot be pickled; save its graph")
+
+    def __copy__(self) -> Op:
+        raise GraphError("an op belongs to one graph; clone the graph")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Op:
+        raise GraphError("an op belongs to one graph; clone the graph")

@@ -1,0 +1,234 @@
+"""The kept topological order: a linked list, labels on first need, local repair.
+
+Appending costs nothing. The first question that the list alone cannot answer labels
+every op (order maintenance, Bender et al. 2002); an edge that runs backwards moves
+only the ops between its ends (Pearce and Kelly 2006).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amanda.errors import CycleError
+from amanda.graph._port import Parameter, distinct
+
+if TYPE_CHECKING:
+    from amanda.graph._graph import Graph
+    from amanda.graph._op import Op
+
+STRIDE = 1 << 32
+_TOLD = 12  # ops of a cycle named in a message
+
+
+class Cursor:
+    """The place of a running iteration; unlinking the op under it moves it back."""
+
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        self.at: Op | None = None
+
+
+def link(graph: Graph, op: Op, prev: Op | None) -> None:
+    """Put `op` right after `prev`; None: first."""
+    follow = prev._next if prev is not None else graph._first
+    op._prev, op._next = prev, follow
+    if prev is not None:
+        prev._next = op
+    else:
+        graph._first = op
+    if follow is not None:
+        follow._prev = op
+    else:
+        graph._last = op
+    if graph._labelled:
+        _label(op)
+
+
+def unlink(graph: Graph, op: Op) -> None:
+    for cursor in graph._cursors:
+        if cursor.at is op:
+            cursor.at = op._prev
+    prev, follow = op._prev, op._next
+    if prev is not None:
+        prev._next = follow
+    else:
+        graph._first = follow
+    if follow is not None:
+        follow._prev = prev
+    else:
+        graph._last = prev
+    op._prev = op._next = None
+
+
+def _label(op: Op) -> None:
+    """Take the midpoint, or spread a window that grows until it has room."""
+    low, high, count = op, op, 1
+    while True:
+        prev, follow = low._prev, high._next
+        start = prev._order if prev is not None else None
+        end = follow._order if follow is not None else None
+        if start is None:
+            start = (end or 0) - STRIDE * (count + 1)
+        if end is None:
+            end = start + STRIDE * (count + 1)
+        if end - start > 4 * count**1.5:
+            break
+        for _ in range(count):
+            if low._prev is not None:
+                low, count = low._prev, count + 1
+            if high._next is not None:
+                high, count = high._next, count + 1
+    step, at, node = (end - start) // (count + 1), start, low
+    while True:
+        at += step
+        node._order = at
+        if node is high:
+            return
+        assert node._next is not None
+        node = node._next
+
+
+def relabel(graph: Graph) -> None:
+    at, op = 0, graph._first
+    while op is not None:
+        op._order, at, op = at, at + STRIDE, op._next
+    graph._labelled = True
+
+
+def is_before(graph: Graph, a: Op, b: Op) -> bool:
+    if not graph._labelled:
+        relabel(graph)
+    return a._order < b._order  # type: ignore[operator]
+
+
+def successors(graph: Graph, op: Op) -> Iterator[Op]:
+    """The ops of `graph` that must come after `op`, maybe repeated."""
+    more = op._more
+    if more is None or not more.feedback:
+        for port in op.outputs:
+            users = port._users
+            if users is None:
+                continue
+            for user in distinct(users):
+                if user.graph is graph:
+                    yield user
+                elif user is not graph and (place := graph._place(user)) is not None:
+                    yield place
+    if more is not None and more.controlled:
+        yield from list(more.controlled)
+
+
+def order_edge(graph: Graph, first: Op, then: Op) -> None:
+    """Make `first` come before `then`; a cycle raises and moves nothing."""
+    if first is then:
+        raise cycle_error(graph, [then])
+    if first._next is then or is_before(graph, first, then):
+        return
+    came: dict[Op, Op | None] = {then: None}
+    stack = [then]
+    while stack:
+        op = stack.pop()
+        for user in successors(graph, op):
+            if user is first:
+                raise cycle_error(graph, _path(came, op, first))
+            if user not in came and is_before(graph, user, first):
+                came[user] = op
+                stack.append(user)
+    at = first
+    for op in sorted(came, key=lambda op: op._order or 0):
+        unlink(graph, op)
+        link(graph, op, at)
+        at = op
+
+
+def _path(came: dict[Op, Op | None], op: Op | None, last: Op) -> list[Op]:
+    path = [last]
+    while op is not None:
+        path.append(op)
+        op = came[op]
+    return path[::-1]
+
+
+def cycle_error(graph: Graph, path: list[Op]) -> CycleError:
+    """The ops of a cycle, in order; the last one feeds the first."""
+    names = [op.label for op in path[:_TOLD]]
+    if len(path) > _TOLD:
+        names.append(f"... {len(path) - _TOLD} more")
+    names.append(path[0].label)
+    return CycleError(
+        f"{path[0].label} would depend on itself",
+        who=graph.label,
+        where=" -> ".join(names),
+        hint="an edge that carries a loop's next round must come from a feedback op",
+    )
+
+
+def sort(graph: Graph) -> None:
+    """Order all ops anew; ops that are in order already keep their places.
+
+    Raises CycleError and moves nothing if there is no order.
+    """
+    place: dict[Op, int] = {}
+    op = graph._first
+    while op is not None:
+        place[op] = len(place)
+        op = op._next
+    if all(place[op] < place[s] for op in place for s in successors(graph, op)):
+        return
+    waits = dict.fromkeys(place, 0)
+    for op in place:
+        for then in successors(graph, op):
+            waits[then] += 1
+    ops = list(place)
+    ready = [place[op] for op in ops if waits[op] == 0]
+    order: list[Op] = []
+    while ready:
+        op = ops[heapq.heappop(ready)]
+        order.append(op)
+        for then in successors(graph, op):
+            waits[then] -= 1
+            if waits[then] == 0:
+                heapq.heappush(ready, place[then])
+    if len(order) < len(ops):
+        raise cycle_error(graph, _find_cycle(graph, {o for o in ops if waits[o]}))
+    _relink(graph, order)
+
+
+def _relink(graph: Graph, order: list[Op]) -> None:
+    prev: Op | None = None
+    for op in order:
+        op._prev = prev
+        if prev is None:
+            graph._first = op
+        else:
+            prev._next = op
+        prev = op
+    assert prev is not None
+    prev._next = None
+    graph._last = prev
+    graph._labelled = False
+
+
+def _find_cycle(graph: Graph, stuck: set[Op]) -> list[Op]:
+    """Walk backwards among ops that wait for each other until one comes again."""
+    before: dict[Op, Op] = {}
+    for op in stuck:
+        for then in successors(graph, op):
+            before.setdefault(then, op)
+    at = next(op for op in stuck if op in before)
+    seen: dict[Op, int] = {}
+    walk: list[Op] = []
+    while at not in seen:
+        seen[at] = len(walk)
+        walk.append(at)
+        at = before[at]
+    return walk[seen[at] :][::-1]
+
+
+def reads_later(value_op: Op, value: object) -> bool:
+    """Does an edge from this value put no order on its ends?"""
+    more = value_op._more
+    return type(value) is Parameter or (more is not None and more.feedback)

@@ -1,0 +1,387 @@
+"""Ports and edges. Only output ports are stored; all else here is a view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from amanda.errors import GoneError, GraphError
+
+if TYPE_CHECKING:
+    from amanda.graph._graph import Graph
+    from amanda.graph._op import Op
+    from amanda.types import Type
+
+CONTROL = -1
+CONTROL_NAME = "^control"
+_FEW = 8  # users kept in a list; more go to a dict, so that removal stays O(1)
+_NARROW = 32  # inputs kept in a tuple; more go to a list with an index
+
+Users: TypeAlias = "Op | list[Op] | dict[Op, int] | None"
+
+
+class OutputPort:
+    """A value: what an op produces. Its identity is the object itself."""
+
+    __slots__ = ("_users", "index", "name", "op", "type")
+
+    def __init__(self, op: Op, index: int) -> None:
+        self.op = op
+        self.index = index
+        self.name: str | None = None
+        self.type: Type | None = None
+        self._users: Users = None
+
+    @property
+    def graph(self) -> Graph | None:
+        """The graph in which this value can be read; None once its op is removed."""
+        return self.op.graph
+
+    @property
+    def users(self) -> list[InputPort]:
+        """Every place that consumes this value, ops in the order of attachment."""
+        users = self._users
+        if users is None:
+            return []
+        if type(users) is list or type(users) is dict:
+            ports: list[InputPort] = []
+            for op in dict.fromkeys(users):
+                ports += op._places(self)
+            return ports
+        return users._places(self)  # type: ignore[union-attr]
+
+    @property
+    def user_ops(self) -> list[Op]:
+        """The ops that consume this value, each once."""
+        return list(distinct(self._users))
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Attributes of the port; of a graph's output they are those of its sink."""
+        return self.op._side.attrs_of(("out", self.index))
+
+    @property
+    def has_attrs(self) -> bool:
+        return self.op._has_side(("out", self.index))
+
+    @property
+    def marks(self) -> frozenset[str]:
+        """Labels on this value. `keep` says that it must stay available."""
+        more = self.op._more
+        held = more.marks.get(self.index) if more and more.marks else None
+        return frozenset(held or ())
+
+    def mark(self, label: str) -> None:
+        """Put a label on this value; a replacement of its op inherits it."""
+        side = self.op._side
+        if side.marks is None:
+            side.marks = {}
+        side.marks.setdefault(self.index, set()).add(label)
+
+    def unmark(self, label: str) -> None:
+        more = self.op._more
+        if more and more.marks and self.index in more.marks:
+            more.marks[self.index].discard(label)
+
+    def resolve(self) -> OutputPort:
+        """Where this value lives now, following the forwards of replaced ops."""
+        passed: list[OutputPort] = []
+        port = self
+        while (more := port.op._more) is not None and more.forward is not None:
+            if type(port) is Parameter:
+                break
+            values, by = more.forward
+            heir = values[port.index] if port.index < len(values) else None
+            if heir is None:
+                raise GoneError(
+                    f"the value {port} is gone",
+                    who=port.op.label,
+                    got=f"its op was removed by {by}",
+                    hint="take the handle again from the graph",
+                )
+            passed.append(port)
+            port = heir
+        for old in passed:  # shorten the path for the next who asks
+            more = old.op._more
+            assert more is not None
+            assert more.forward is not None
+            values, by = more.forward
+            more.forward = (
+                (*values[: old.index], port, *values[old.index + 1 :]),
+                by,
+            )
+        return port
+
+    def __repr__(self) -> str:
+        return f"{self.op.short}:{self.name or self.index}"
+
+    def __reduce__(self) -> str:
+        raise GraphError("a value cannot be pickled; save its graph")
+
+    def __copy__(self) -> OutputPort:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OutputPort:
+        return self
+
+
+class Parameter(OutputPort):
+    """A source inside a graph; seen from outside it is an input port of the graph."""
+
+    __slots__ = ()
+    op: Graph
+
+    @property
+    def graph(self) -> Graph:
+        return self.op
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        return self.op._side.attrs_of(("in", self.index))
+
+    @property
+    def has_attrs(self) -> bool:
+        return self.op._has_side(("in", self.index))
+
+    @property
+    def marks(self) -> frozenset[str]:
+        return frozenset(self.op._parameter_marks.get(self, ()))
+
+    def mark(self, label: str) -> None:
+        self.op._parameter_marks.setdefault(self, set()).add(label)
+
+    def unmark(self, label: str) -> None:
+        self.op._parameter_marks.get(self, set()).discard(label)
+
+    def resolve(self) -> OutputPort:
+        if self.op._parameters[self.index : self.index + 1] != [self]:
+            raise GoneError(f"the parameter {self} is gone", who=self.op.label)
+        return self
+
+
+class InputPort(NamedTuple):
+    """A place that consumes a value: of an op, or (`inner`) a result of a graph."""
+
+    op: Op
+    index: int  # type: ignore[assignment]  # hides tuple.index
+    inner: bool = False
+
+    @property
+    def source(self) -> OutputPort | None:
+        return self.op._sinks(self.inner)[self.index]
+
+    @property
+    def graph(self) -> Graph | None:
+        """The graph in which this place reads."""
+        return self.op if self.inner else self.op.graph  # type: ignore[return-value]
+
+    @property
+    def type(self) -> Type | None:
+        source = self.source
+        return None if source is None else source.type
+
+    @property
+    def name(self) -> str | None:
+        """The name of the port; a graph's ports have one name, inside and outside."""
+        return self.op._input_name(self.index, self.inner)
+
+    def set_name(self, name: str | None) -> None:
+        self.op._set_input_name(self.index, self.inner, name)
+
+    @property
+    def _key(self) -> tuple[str, int]:
+        return ("out" if self.inner else "in", self.index)
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        return self.op._side.attrs_of(self._key)
+
+    @property
+    def has_attrs(self) -> bool:
+        return self.op._has_side(self._key)
+
+    @property
+    def _edge_key(self) -> tuple[str, int]:
+        return ("result" if self.inner else "edge", self.index)
+
+    @property
+    def edge(self) -> Edge | None:
+        source = self.source
+        return None if source is None else Edge(source, self)
+
+    @property
+    def edge_attrs(self) -> dict[str, Any]:
+        """Attributes of the edge that ends here; they go when the place is emptied."""
+        return self.op._side.attrs_of(self._edge_key)
+
+    @property
+    def has_edge_attrs(self) -> bool:
+        return self.op._has_side(self._edge_key)
+
+    def connect(self, value: OutputPort | None) -> None:
+        """Read `value` from here on; None leaves the place empty."""
+        self.op._connect(self.index, value, self.inner)
+
+    def __repr__(self) -> str:
+        arrow = "result " if self.inner else ""
+        return f"{arrow}{self.op.short}[{self.name or self.index}]"
+
+
+class ControlPort(NamedTuple):
+    """The place where signals enter (`in`) or leave (`out`) an op.
+
+    Seen from inside a graph its own `in` port gives signals and its `out` port
+    takes them, as with values.
+    """
+
+    op: Op
+    side: Literal["in", "out"]
+    inner: bool = False
+
+    @property
+    def index(self) -> int:  # type: ignore[override]
+        return CONTROL
+
+    @property
+    def name(self) -> str:
+        return CONTROL_NAME
+
+    def __repr__(self) -> str:
+        return f"{self.op.short}.{CONTROL_NAME}"
+
+
+class Edge(NamedTuple):
+    """A channel for a value or, between control ports, for a signal."""
+
+    output_port: OutputPort | ControlPort
+    input_port: InputPort | ControlPort
+
+    @property
+    def is_control(self) -> bool:
+        return type(self.input_port) is ControlPort
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        target = self.input_port
+        if isinstance(target, InputPort):
+            return target.edge_attrs
+        return control_attrs(self.output_port.op, target.op)
+
+    @property
+    def has_attrs(self) -> bool:
+        target = self.input_port
+        if isinstance(target, InputPort):
+            return target.has_edge_attrs
+        more = target.op._more
+        return bool(more and more.extras and more.extras.get(self.output_port.op))
+
+    def __repr__(self) -> str:
+        return f"{self.output_port} -> {self.input_port}"
+
+
+def control_attrs(first: Op, then: Op) -> dict[str, Any]:
+    """Attributes of the control edge between two ops."""
+    return then._side.attrs_of(first)
+
+
+class Wide(list["OutputPort | None"]):
+    """The sinks of an op that has many, with an index from values to places."""
+
+    __slots__ = ("_where",)
+
+    def __init__(self, values: Iterable[OutputPort | None] = ()) -> None:
+        super().__init__(values)
+        self._where: dict[OutputPort, dict[int, None]] | None = None
+
+    def places(self, value: OutputPort) -> list[int]:
+        if self._where is None:
+            self._where = {}
+            for i, held in enumerate(self):
+                if held is not None:
+                    self._where.setdefault(held, {})[i] = None
+        return sorted(self._where.get(value, ()))
+
+    def put(self, i: int, value: OutputPort | None) -> None:
+        if self._where is not None:
+            old = self[i]
+            if old is not None:
+                del self._where[old][i]
+                if not self._where[old]:
+                    del self._where[old]
+            if value is not None:
+                self._where.setdefault(value, {})[i] = None
+        self[i] = value
+
+    def add(self, value: OutputPort | None) -> None:
+        if self._where is not None and value is not None:
+            self._where.setdefault(value, {})[len(self)] = None
+        self.append(value)
+
+    def cut(self, i: int) -> None:
+        del self[i]
+        self._where = None
+
+
+Sinks: TypeAlias = "tuple[OutputPort | None, ...] | Wide"
+
+
+def sinks(values: Iterable[OutputPort | None]) -> Sinks:
+    held = tuple(values)
+    return held if len(held) <= _NARROW else Wide(held)
+
+
+def put(held: Sinks, i: int, value: OutputPort | None) -> Sinks:
+    """`held` with another value at one place; a narrow one is made anew."""
+    if isinstance(held, Wide):
+        held.put(i, value)
+        return held
+    return (*held[:i], value, *held[i + 1 :])
+
+
+def places(held: Sinks, value: OutputPort) -> list[int]:
+    if isinstance(held, Wide):
+        return held.places(value)
+    return [i for i, v in enumerate(held) if v is value]
+
+
+def distinct(users: Users) -> Iterable[Op]:
+    if users is None:
+        return ()
+    if isinstance(users, list):
+        return dict.fromkeys(users)
+    return list(users) if isinstance(users, dict) else (users,)
+
+
+def attach(value: OutputPort, op: Op) -> None:
+    """One more place of `op` reads `value`."""
+    users = value._users
+    if users is None:
+        value._users = op
+    elif type(users) is list:
+        users.append(op)
+        if len(users) > _FEW:
+            counts: dict[Op, int] = {}
+            for user in users:
+                counts[user] = counts.get(user, 0) + 1
+            value._users = counts
+    elif type(users) is dict:
+        users[op] = users.get(op, 0) + 1
+    else:
+        value._users = [users, op]  # type: ignore[list-item]
+
+
+def detach(value: OutputPort, op: Op) -> None:
+    """One place of `op` less reads `value`."""
+    users = value._users
+    if type(users) is list:
+        users.remove(op)
+        value._users = users if len(users) > 1 else users[0]
+    elif type(users) is dict:
+        if users[op] == 1:
+            del users[op]
+        else:
+            users[op] -= 1
+        if not users:
+            value._users = None
+    else:
+        value._users = None

@@ -1,0 +1,152 @@
+"""Choosing ops: by name, position, kind, pattern, attribute, reachability."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import translate
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from amanda.errors import GraphError
+from amanda.graph import _order
+from amanda.graph._op import Op
+from amanda.graph._port import OutputPort, Parameter
+
+if TYPE_CHECKING:
+    from amanda.graph._graph import Graph
+
+
+class Ops:
+    """The ops of a graph as a container."""
+
+    __slots__ = ("_graph",)
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self._graph)
+
+    def __len__(self) -> int:
+        return self._graph._count
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._graph
+
+    def __getitem__(self, key: str | int) -> Op:
+        """By name at once, by position by counting."""
+        graph = self._graph
+        if isinstance(key, str):
+            op = graph._names.get(key)
+            if op is None:
+                raise KeyError(f"{graph.label} has no op named {key!r}")
+            return op
+        place = key + graph._count if key < 0 else key
+        if not 0 <= place < graph._count:
+            raise IndexError(f"{graph.label} has {graph._count} ops, not one at {key}")
+        if place < graph._count // 2:
+            return next(islice(graph, place, None))
+        return next(islice(reversed(graph), graph._count - 1 - place, None))
+
+    def select(
+        self,
+        type: str | Iterable[str] | None = None,
+        *,
+        name: str | re.Pattern[str] | None = None,
+        namespace: str | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        where: Callable[[Op], bool] | None = None,
+        deep: bool = False,
+    ) -> list[Op]:
+        """The ops that fit everything that is asked, in order.
+
+        `name` is a shell pattern or a compiled expression; `namespace` also takes the
+        ones below it; `deep` looks into bodies, subgraphs and functions.
+        """
+        tests: list[Callable[[Op], bool]] = []
+        if type is not None:
+            types = {type} if isinstance(type, str) else set(type)
+            tests.append(lambda op: op.type in types)
+        if name is not None:
+            pattern = re.compile(translate(name)) if isinstance(name, str) else name
+            tests.append(
+                lambda op: op.name is not None and bool(pattern.fullmatch(op.name))
+            )
+        if namespace is not None:
+            tests.append(lambda op: _below(op.namespace, namespace))
+        if attrs:
+            tests.append(lambda op: _has_attrs(op, attrs))
+        if where is not None:
+            tests.append(where)
+        ops = self._graph.walk() if deep else iter(self._graph)
+        return [op for op in ops if all(test(op) for test in tests)]
+
+
+def _below(namespace: str | None, asked: str) -> bool:
+    return namespace is not None and f"{namespace}/".startswith(f"{asked}/")
+
+
+def _has_attrs(op: Op, attrs: Mapping[str, Any]) -> bool:
+    from amanda.tensors import same_value
+
+    return op.has_attrs and all(
+        key in op.attrs and same_value(op.attrs[key], value)
+        for key, value in attrs.items()
+    )
+
+
+def _start(graph: Graph, targets: Iterable[Op | OutputPort]) -> list[Op]:
+    ops = []
+    for target in targets:
+        if isinstance(target, Parameter) and target.op is graph:
+            continue
+        op = target if isinstance(target, Op) else target.op
+        if op.graph is not graph:
+            raise GraphError(f"{op.label} is not in {graph.label}")
+        ops.append(op)
+    return ops
+
+
+def upstream(graph: Graph, targets: Iterable[Op | OutputPort]) -> list[Op]:
+    found = set(_start(graph, targets))
+    stack = list(found)
+    while stack:
+        for op in stack.pop().depends_on():
+            if op not in found:
+                found.add(op)
+                stack.append(op)
+    return _in_order(graph, found)
+
+
+def downstream(graph: Graph, sources: Iterable[Op | OutputPort]) -> list[Op]:
+    sources = list(sources)
+    found = set(_start(graph, sources))
+    for source in sources:
+        if isinstance(source, Parameter):
+            places = (graph._place(op) for op in source.user_ops if op is not graph)
+            found |= {op for op in places if op is not None}
+    stack = list(found)
+    while stack:
+        for op in _order.successors(graph, stack.pop()):
+            if op not in found:
+                found.add(op)
+                stack.append(op)
+    return _in_order(graph, found)
+
+
+def between(
+    graph: Graph,
+    sources: Iterable[Op | OutputPort],
+    targets: Iterable[Op | OutputPort],
+) -> list[Op]:
+    late = set(upstream(graph, targets))
+    return [op for op in downstream(graph, sources) if op in late]
+
+
+def _in_order(graph: Graph, found: set[Op]) -> list[Op]:
+    if len(found) * 8 < graph._count:
+        if not graph._labelled:
+            _order.relabel(graph)
+        return sorted(found, key=lambda op: op._order or 0)
+    return [op for op in graph if op in found]
