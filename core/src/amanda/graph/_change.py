@@ -140,10 +140,12 @@ def replace(graph: Graph, op: Op, values: Sequence[OutputPort | None], by: str) 
                 _refuse_use(graph, old, by)
             else:
                 _move_uses(old, new, undo)
-        _pass_signals(graph, op, list(heirs), undo)
-        for old, new in zip(op.outputs, values, strict=True):
-            if new is not None:
-                _move_holds(graph, old, new)
+        if op._more is not None or graph._inner_control:
+            _pass_signals(graph, op, list(heirs), undo)
+        if op._more is not None or graph._pins:
+            for old, new in zip(op.outputs, values, strict=True):
+                if new is not None:
+                    _move_holds(graph, old, new)
     remove(graph, op, by, values)
 
 

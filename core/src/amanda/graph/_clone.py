@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from amanda.graph._graph import Graph
 
 Memo = dict[Any, Any]
+
+
+class Lean(dict[Any, Any]):
+    """A memo that nobody asked for: ops are found through their outputs."""
+
+
 Pending = list[tuple["Graph", "Graph"]]  # graphs whose insides are still to be copied
 
 
@@ -26,7 +32,7 @@ def clone(
 ) -> Graph:
     from amanda.graph._graph import Graph
 
-    memo = {} if memo is None else memo
+    memo = Lean() if memo is None else memo
     with bulk():
         if targets is None:
             copy = _shell(graph, memo)
@@ -48,7 +54,7 @@ def paste(
     rename: str,
     memo: Memo | None,
 ) -> list[OutputPort | None]:
-    memo = {} if memo is None else memo
+    memo = Lean() if memo is None else memo
     if len(inputs) != len(source._parameters):
         raise GraphError(
             f"{source.label} cannot be pasted with {len(inputs)} inputs",
@@ -211,10 +217,9 @@ def _copy_ops(
     for made, i, value in backward:
         made._connect(i, memo[value])
     for op in controlled:
+        extras = op._side.extras or {}
         for first in op.control_inputs:
-            if first in memo:
-                attrs = op._more.extras.get(first) if op._more.extras else None  # type: ignore[union-attr]
-                new.control(memo[first], memo[op], attrs)
+            new.control(_twin(memo, first), _twin(memo, op), extras.get(first))
 
 
 def _new(memo: Memo, value: OutputPort | None) -> OutputPort | None:
@@ -227,10 +232,17 @@ def _copy_op(op: Op, memo: Memo) -> Op:
     for old, new in zip(op.outputs, made.outputs, strict=True):
         new.name, new.type = old.name, old.type
         memo[old] = new
-    memo[op] = made
     if op._more is not None:
         _copy_side(op, made)
+    if type(memo) is not Lean or not op.outputs:
+        memo[op] = made
     return made
+
+
+def _twin(memo: Memo, op: Op) -> Op:
+    """The copy of an op."""
+    made = memo.get(op)
+    return made if made is not None else memo[op.outputs[0]].op  # type: ignore[no-any-return]
 
 
 def _append(graph: Graph, op: Op, name: str | None) -> None:
@@ -262,10 +274,10 @@ def _copy_boundary(old: Graph, new: Graph, memo: Memo) -> None:
     """Control edges between a graph's own control ports and ops inside."""
     for op in old._inner_controlled:
         attrs = op._side.extras.get(old) if op._side.extras else None
-        new.control(new, memo[op], attrs)
+        new.control(new, _twin(memo, op), attrs)
     for op in old._inner_control:
         attrs = old._side.extras.get(op) if old._side.extras else None
-        new.control(memo[op], new, attrs)
+        new.control(_twin(memo, op), new, attrs)
 
 
 def _copy_function(name: str, function: Graph, root: Graph, memo: Memo) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from amanda.errors import DuplicateNameError, ForeignPortError, GraphError
 from amanda.graph import _order
@@ -17,6 +17,7 @@ from amanda.graph._port import (
     Parameter,
     Sinks,
     Wide,
+    last_user,
 )
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Contents(Op):
         "outer",
         "root",
     )
+
+    _is_graph: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -302,10 +305,6 @@ class Contents(Op):
         return self  # type: ignore[return-value]
 
     @property
-    def _is_graph(self) -> bool:
-        return True
-
-    @property
     def _around(self) -> Op | None:  # type: ignore[override]
         return self._scope or self.root
 
@@ -343,6 +342,9 @@ class Contents(Op):
                 hint="its op was removed; value.resolve() says what became of it",
             )
         if home is not self:  # a capture: the op that holds this graph reads it
+            reader = last_user(value._users)
+            if reader is not None and reader.graph is self:
+                return  # what another op here reads is in sight and comes before
             place = home._place(self)
             if place is None and not self._within(home):
                 raise ForeignPortError(

@@ -174,7 +174,7 @@ def _op_record(op: Op, graph: Graph, numbers: _Numbers) -> Record:
     name = op.name if names else None
     inputs = tuple([numbers.value(value, graph) for value in op._inputs])
     more = op._more
-    if more is None and not op._is_graph:
+    if (more is None or more.is_silent) and not op._is_graph:
         outputs = op.outputs
         if len(outputs) == 1 and outputs[0].name is None:
             made: Any = numbers.text(outputs[0].type)

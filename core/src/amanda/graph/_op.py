@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from amanda.errors import GraphError
 from amanda.graph._port import (
@@ -69,6 +69,19 @@ class Side:
         # that end here by the op they come from
         self.extras: dict[Any, dict[str, Any]] | None = None
 
+    @property
+    def is_silent(self) -> bool:
+        """Does it say nothing, though it was made?"""
+        told = (self.control, self.controlled, self.bodies, self.input_names)
+        return not (
+            self.namespace is not None
+            or self.feedback
+            or self.provenance
+            or any(told)
+            or any((self.marks or {}).values())
+            or any((self.extras or {}).values())
+        )
+
     def attrs_of(self, key: Any) -> dict[str, Any]:
         if self.extras is None:
             self.extras = {}
@@ -102,6 +115,8 @@ class Op:
         "outputs",
         "type",
     )
+
+    _is_graph: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -273,10 +288,6 @@ class Op:
         """Its name, else its type: what a line with many ops calls it."""
         return self.name or self.type or ("graph" if self._is_graph else "?")
 
-    @property
-    def _is_graph(self) -> bool:
-        return False
-
     def depends_on(self) -> Iterator[Op]:
         """The ops of the same graph that must run before this one, maybe repeated."""
         home = self.graph
@@ -374,10 +385,7 @@ class Op:
 
     def _places(self, value: OutputPort) -> list[InputPort]:
         """The places of this op that read `value`."""
-        held = self._inputs
-        if type(held) is tuple and held.count(value) == 1:
-            return [InputPort(self, held.index(value))]
-        return [InputPort(self, i) for i in places(held, value)]
+        return [InputPort(self, i) for i in places(self._inputs, value)]
 
     def _input_name(self, i: int, _inner: bool, /) -> str | None:
         more = self._more

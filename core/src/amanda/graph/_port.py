@@ -43,12 +43,23 @@ class OutputPort:
         users = self._users
         if users is None:
             return []
-        if type(users) is list or type(users) is dict:
-            ports: list[InputPort] = []
-            for op in dict.fromkeys(users):
+        readers: Iterable[Op]
+        once = True
+        if isinstance(users, list):
+            readers = dict.fromkeys(users)
+            once = len(readers) == len(users)
+        elif isinstance(users, dict):
+            readers, once = users, False
+        else:
+            readers = (users,)
+        ports: list[InputPort] = []
+        for op in readers:
+            held = op._inputs
+            if once and held.__class__ is tuple and not op._is_graph:
+                ports.append(_made(InputPort, (op, held.index(self), False)))
+            else:
                 ports += op._places(self)
-            return ports
-        return users._places(self)  # type: ignore[union-attr]
+        return ports
 
     @property
     def user_ops(self) -> list[Op]:
@@ -227,6 +238,9 @@ class InputPort(NamedTuple):
         return f"{arrow}{self.op.short}[{self.name or self.index}]"
 
 
+_made: Any = tuple.__new__  # a view without the cost of its checked constructor
+
+
 class ControlPort(NamedTuple):
     """The place where signals enter (`in`) or leave (`out`) an op.
 
@@ -342,6 +356,15 @@ def places(held: Sinks, value: OutputPort) -> list[int]:
     if isinstance(held, Wide):
         return held.places(value)
     return [i for i, v in enumerate(held) if v is value]
+
+
+def last_user(users: Users) -> Op | None:
+    """The op that was attached last."""
+    if users is None:
+        return None
+    if isinstance(users, list):
+        return users[-1]
+    return next(reversed(users)) if isinstance(users, dict) else users
 
 
 def distinct(users: Users) -> Iterable[Op]:

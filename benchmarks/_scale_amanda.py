@@ -1,0 +1,123 @@
+"""One measurement of benchmarks/graph_scale.py: Amanda's graph. Prints JSON."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from amanda.graph import Graph, bulk
+from amanda.proto import archive, codec
+
+WIDE, LEVELS = 64, 100
+
+
+def resident() -> float:
+    """The peak of resident memory so far, in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return float(line.split()[1]) * 1024
+    return 0.0
+
+
+def chain(n: int) -> Graph:
+    graph = Graph("amanda/std/1")
+    first = graph.parameter()
+    value = graph.add("Add", [first, first], name="n").outputs[0]
+    for i in range(1, n):
+        value = graph.add("Add", [value, first], name=f"n{i}").outputs[0]
+    graph.result(value)
+    return graph
+
+
+def wide(n: int) -> Graph:
+    graph = Graph("amanda/std/1")
+    first = graph.parameter()
+    recent = [graph.add("Add", [first, first], name="n").outputs[0]] * WIDE
+    for i in range(1, n):
+        source = recent[i * 7919 % WIDE]
+        value = graph.add("Add", [source, first], name=f"n{i}").outputs[0]
+        recent[i % WIDE] = value
+    graph.result(recent[0])
+    return graph
+
+
+def nested(n: int) -> Graph:
+    """LEVELS bodies one in another; each reads a value of the graph around it."""
+    root = at = Graph("amanda/std/1")
+    value = first = root.parameter()
+    for level in range(LEVELS):
+        for i in range(n // LEVELS - 1):
+            value = at.add("Add", [value, first], name=f"n{level}_{i}").outputs[0]
+        if level < LEVELS - 1:
+            body = Graph(outer=at)
+            at.add("If", [first], name=f"if{level}", bodies={"then": body})
+            at = body
+    at.result(value)
+    return root
+
+
+SHAPES = {"chain": chain, "wide": wide, "nested": nested}
+
+
+def iterate(graph: Graph) -> int:
+    return sum(op.type == "Add" for op in graph.walk())
+
+
+def neighbours(graph: Graph) -> int:
+    count = 0
+    for op in graph.walk():
+        for value in op.inputs:
+            count += value is not None and value.op is not None
+        for port in op.outputs:
+            count += len(port.users)
+    return count
+
+
+def halve(graph: Graph) -> int:
+    """Every second op goes; its users read its first input."""
+    for each in list(graph.graphs()):
+        keep = False
+        for op in each:
+            keep = not keep
+            if not keep and not op.bodies:
+                each.replace(op, [op.inputs[0]])
+    return len(graph)
+
+
+def main(shape: str, n: int) -> None:
+    times: dict[str, float] = {}
+
+    def timed(stage: str, work: Callable[[], object]) -> object:
+        begin = time.perf_counter()
+        result = work()
+        times[stage] = (time.perf_counter() - begin) / n * 1e6
+        return result
+
+    gc.collect()
+    before = resident()
+    with bulk():
+        graph = timed("build", lambda: SHAPES[shape](n))
+    assert isinstance(graph, Graph)
+    memory = (resident() - before) / n
+    timed("iterate", lambda: iterate(graph))
+    timed("neighbours", lambda: neighbours(graph))
+    timed("hash", graph.digest)
+    timed("copy", graph.clone)
+    with tempfile.TemporaryDirectory() as folder:
+        pb, zipped = Path(folder) / "g.ampb", Path(folder) / "g.amanda"
+        with pb.open("wb") as file:
+            timed("save pb", lambda: codec.dump(graph, file))
+        timed("load pb", lambda: codec.load(pb))
+        timed("save .amanda", lambda: archive.save(graph, zipped))
+        timed("load .amanda", lambda: archive.load(zipped))
+    timed("remove half", lambda: halve(graph))
+    print(json.dumps({"memory": memory, "times": times}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
