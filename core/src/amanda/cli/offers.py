@@ -1,0 +1,100 @@
+"""The verbs of plug-ins: listed without the host where that can be, loaded by it.
+
+`amanda --help` lists the verbs that plug-ins offer, and asking the host for them takes
+longer than everything else that it does. So the entry point files are looked through
+here, for one group and for names only. Where that cannot tell all (something is set, or
+registered, or to be read by the import system alone) the host is asked after all.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import click
+
+__all__ = ["Offer", "loaded", "offered"]
+
+GROUP = "amanda.commands"
+INFO = (".dist-info", ".egg-info")
+
+
+class Offer(NamedTuple):
+    """A verb, and the distribution and version that it is from."""
+
+    name: str
+    source: str
+
+
+def offered() -> list[Offer]:
+    """The verbs of plug-ins, by name. None of them is imported."""
+    if "amanda.host" not in sys.modules and "AMANDA_PLUGINS" not in os.environ:
+        try:
+            return sorted(_declared())
+        except OSError:  # an archive, or a folder that only the import system can read
+            pass
+    from amanda.host import default_host
+
+    entries = default_host().entries("commands")
+    return sorted(Offer(entry.name, entry.source_text) for entry in entries)
+
+
+def loaded(name: str) -> click.Command:
+    """The verb of this name, imported. An error names the plug-in it should be from."""
+    import click
+
+    from amanda.errors import PluginBrokenError
+    from amanda.host import default_host
+
+    entry = default_host().find("commands", name)
+    found = default_host().load(entry)
+    if isinstance(found, click.Command):
+        return found
+    raise PluginBrokenError(
+        f"{entry.what} cannot be used",
+        expected="a click.Command, such as amanda.cli.verb makes",
+        got=type(found).__name__,
+        hint=f"report this to the authors of {entry.dist}",
+    )
+
+
+def _declared() -> Iterator[Offer]:
+    """What is declared along the import path; of one found twice, the first."""
+    seen = set()
+    for place in sys.path:
+        for folder in _infos(place or "."):
+            stem = os.path.splitext(os.path.basename(folder))[0]
+            dist, _, version = stem.partition("-")
+            if dist in seen:
+                continue
+            seen.add(dist)
+            source = f"{dist.replace('_', '-')} {version}".rstrip()
+            yield from (Offer(name, source) for name in _names(folder))
+
+
+def _infos(place: str) -> list[str]:
+    try:
+        with os.scandir(place) as found:
+            return [entry.path for entry in found if entry.name.endswith(INFO)]
+    except FileNotFoundError:
+        return []
+
+
+def _names(folder: str) -> Iterator[str]:
+    """Names in the group; what is odd in the file is the host's to tell of."""
+    try:
+        with open(os.path.join(folder, "entry_points.txt"), encoding="utf-8") as file:
+            text = file.read()
+    except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
+        return
+    if GROUP not in text:
+        return
+    group = ""
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            group = line.strip("[] ")
+        elif group == GROUP and "=" in line and not line.startswith(("#", ";")):
+            yield line.partition("=")[0].strip()

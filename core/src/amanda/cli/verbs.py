@@ -1,0 +1,34 @@
+"""The verbs: which module has each, and one line about it. Adding one is one row."""
+
+from __future__ import annotations
+
+__all__ = ["PLANNED", "VERBS"]
+
+VERBS = {
+    "completion": ("amanda.cli.completion", "print the completion script of a shell"),
+    "doctor": ("amanda.cli.doctor", "check this installation, and say what to do"),
+    "info": ("amanda.cli.info", "what a model file holds, in short"),
+    "plugin": ("amanda.cli.plugin", "make a plug-in of your own"),
+    "plugins": (
+        "amanda.cli.plugins",
+        "every plug-in: found, loadable, usable, why not",
+    ),
+    "show": ("amanda.cli.show", "a model in readable form, folded when it is large"),
+}
+
+# Verbs that the design names and this version does not have: what each will do. They
+# are not listed; who asks for one is told, and a plug-in may offer one meanwhile.
+PLANNED = {
+    "bench": "measure a model on several backends",
+    "bisect": "find the first op where two runs differ",
+    "check": "find what is wrong with a model",
+    "compare": "run a model on several backends and compare",
+    "convert": "convert a model to another framework",
+    "diff": "tell how two models differ",
+    "ops": "list the ops of a framework's version",
+    "opset": "tell which versions of a framework can hold a model",
+    "rules": "list the rules between two frameworks",
+    "run": "run a model on a backend",
+    "validate": "check a model against its dictionary",
+    "view": "show a model as a picture",
+}

@@ -1,0 +1,70 @@
+"""Build a small model, show it, save it in every form, load it back, compare.
+
+python examples/round_trip.py [FOLDER]
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import amanda
+
+FORMS = (".yaml", ".json", ".amtxt", ".ampb", ".amanda")
+
+
+def model() -> amanda.Graph:
+    """Two layers, and a branch that data decides: graphs as bodies of an op."""
+    graph = amanda.Graph("amanda/onnx/18", name="small")
+    x = graph.parameter(amanda.parse_type("float32[batch, 4]"), name="x")
+    first = dense(graph, x, 4, 8, "first")
+    second = dense(graph, first, 8, 2, "second")
+    positive = graph.add("IsPositive", [second], name="positive")
+    bodies = {"then": branch(second, "Relu"), "else": branch(second, "Neg")}
+    chosen = graph.add("If", [positive.output], name="chosen", bodies=bodies)
+    graph.result(chosen.output, name="y")
+    return graph
+
+
+def dense(
+    graph: amanda.Graph, x: amanda.OutputPort, rows: int, columns: int, name: str
+) -> amanda.OutputPort:
+    tensor = amanda.Tensor.splat(amanda.types.float32, (rows, columns), 0.5)
+    weight = graph.constant(tensor, name=f"{name}_weight")
+    return graph.add("MatMul", [x, weight.output], name=name).output
+
+
+def branch(value: amanda.OutputPort, kind: str) -> amanda.Graph:
+    """A body that reads a value of the graph around it."""
+    body = amanda.Graph(outer=value.graph)
+    body.result(body.add(kind, [value]).output)
+    return body
+
+
+def round_trip(graph: amanda.Graph, folder: Path) -> None:
+    for suffix in FORMS:
+        file = folder / f"small{suffix}"
+        amanda.save(graph, file)
+        again = amanda.load(file)
+        difference = graph.difference(again)
+        size = file.stat().st_size
+        print(f"{file.name:13} {size:5} bytes  {difference or 'the same graph again'}")
+        if difference:
+            raise SystemExit(1)
+
+
+def main(folder: str | None = None) -> None:
+    from amanda.text import readable
+
+    graph = model()
+    print(readable.dumps(graph))
+    if folder:
+        round_trip(graph, Path(folder))
+    else:
+        with tempfile.TemporaryDirectory() as made:
+            round_trip(graph, Path(made))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,222 @@
+"""`plugins` and `doctor`: every plug-in and the installation, with causes."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import amanda
+from amanda.cli.calls import COMPLETE
+from amanda.cli.doctor import SETTINGS
+from amanda.cli.offers import Offer, offered
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Call
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder on the import path where distributions can be put."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("amanda.host._default", None)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name.startswith("amanda_"):
+            del sys.modules[name]
+
+
+def put(
+    folder: Path, name: str, points: str, core: str = ">=0.1", code: str = ""
+) -> None:
+    """A distribution as an installer leaves it."""
+    module = name.replace("-", "_")
+    info = folder / f"{module}-1.0.dist-info"
+    info.mkdir()
+    head = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+    (info / "METADATA").write_text(f"{head}Requires-Dist: amanda-core{core}\n")
+    (info / "entry_points.txt").write_text(points)
+    (folder / f"{module}.py").write_text(code)
+    importlib.invalidate_caches()
+
+
+COUNT = """
+import click
+from amanda.cli import Answer, verb
+
+@verb("count", "count")
+@click.argument("file")
+def count(file):
+    return Answer({"file": file}, ["counted " + file])
+"""
+
+
+def test_the_core_is_listed(call: Call) -> None:
+    ended = call("plugins")
+    assert ended.code == 0
+    assert ended.out.startswith("plug-in      version  state")
+    assert "formats: yaml" in ended.out
+
+
+def test_none(call: Call, host: amanda.Host) -> None:
+    assert call("plugins") == (0, "no plug-in is installed\n", "")
+    assert call("plugins", "--json").json["plugins"] == []
+
+
+def test_causes_are_told(call: Call, installed: Path) -> None:
+    put(installed, "amanda-new", "[amanda.passes]\nneat = amanda_new:f\n", core=">=99")
+    put(installed, "amanda-one", "[amanda.passes]\nsame = amanda_one:f\n")
+    put(installed, "amanda-two", "[amanda.passes]\nsame = amanda_two:f\n")
+    ended = call("plugins", "--json")
+    assert ended.code == 1
+    plugins = {plugin["dist"]: plugin for plugin in ended.json["plugins"]}
+    assert plugins["amanda-core"]["state"] in {"found", "loaded"}
+    assert plugins["amanda-core"]["why"] is None
+    assert plugins["amanda-new"]["state"] == "incompatible"
+    assert plugins["amanda-one"]["state"] == "clash"
+    assert plugins["amanda-one"]["why"] == "pass 'same' is also in amanda-two"
+    text = call("plugins").out
+    assert "\namanda-one: pass 'same' is also in amanda-two\n" in text
+
+
+def test_probe_finds_what_a_look_cannot(call: Call, installed: Path) -> None:
+    code = "import os\nos._exit(3)\n"
+    put(installed, "amanda-ends", "[amanda.passes]\nx = amanda_ends:f\n", code=code)
+    assert call("plugins").code == 0
+    ended = call("plugins", "--probe", "--json")
+    assert ended.code == 1
+    plugins = {plugin["dist"]: plugin for plugin in ended.json["plugins"]}
+    assert plugins["amanda-ends"]["state"] == "crashes"
+    assert "exit code 3" in plugins["amanda-ends"]["why"]
+    assert plugins["amanda-core"]["state"] == "usable"
+
+
+def test_one_left_out_is_not_ill(
+    call: Call, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(installed, "amanda-one", "[amanda.passes]\nsame = amanda_one:f\n")
+    monkeypatch.setenv("AMANDA_PLUGINS", "none")
+    ended = call("plugins")
+    assert ended.code == 0
+    assert "left out by AMANDA_PLUGINS" in ended.out
+
+
+def test_a_verb_of_an_installed_plugin(call: Call, installed: Path) -> None:
+    points = "[amanda.commands]\ncount = amanda_counts:count\ngone = amanda_counts:no\n"
+    put(installed, "amanda-counts", points, code=COUNT)
+    assert "  count  from amanda-counts 1.0\n" in call("--help").out
+    assert call("count", "x.onnx") == (0, "counted x.onnx\n", "")
+    ended = call("gone")
+    assert ended.code == 3
+    assert "command 'gone' of amanda-counts 1.0 cannot be used" in ended.err
+
+
+def test_listing_without_the_host_says_what_the_host_says(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = (
+        "[amanda.commands]\ncount = amanda_my_own:count\n# no = x:y\nodd\n[x]\nz = y\n"
+    )
+    put(installed, "amanda-my-own", points)
+    put(installed, "amanda-none", "[amanda.passes]\nx = amanda_none:f\n")
+    asked = offered()
+    assert asked == [Offer("count", "amanda-my-own 1.0")]
+    with monkeypatch.context() as patch:
+        for name in [name for name in sys.modules if name.startswith("amanda.host")]:
+            patch.delitem(sys.modules, name)
+        assert offered() == asked
+        assert "amanda.host" not in sys.modules
+
+
+def test_a_verb_that_is_no_command(call: Call, installed: Path) -> None:
+    points = "[amanda.commands]\ncount = amanda_counts:count\n"
+    put(installed, "amanda-counts", points, code="def count(): ...\n")
+    ended = call("count")
+    assert ended.code == 3
+    assert ended.err.splitlines()[:3] == [
+        "amanda: command 'count' of amanda-counts 1.0 cannot be used",
+        "  expected: a click.Command, such as amanda.cli.verb makes",
+        "  got:      function",
+    ]
+
+
+def test_doctor_is_content(call: Call) -> None:
+    ended = call("doctor")
+    assert ended.code == 0, ended.out
+    assert ended.out.endswith("\nall is well\n")
+    names = [check["name"] for check in call("doctor", "--json").json["checks"]]
+    assert names[:2] == ["python", "amanda-core"]
+    assert {"numpy", "protobuf", "plug-in amanda-core", "memory"} <= set(names)
+
+
+def test_doctor_tells_what_to_do(
+    call: Call, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(installed, "amanda-new", "[amanda.passes]\nneat = amanda_new:f\n", core=">=99")
+    monkeypatch.setenv("AMANDA_PLUGIN", "none")
+    ended = call("doctor")
+    assert ended.code == 1
+    assert (
+        "to do, AMANDA_PLUGIN: nothing reads this variable; did you mean "
+        "AMANDA_PLUGINS?\n"
+    ) in ended.out
+    repair = "pip install --upgrade amanda-new amanda-core, or uninstall it"
+    assert f"to do, plug-in amanda-new: {repair}\n" in ended.out
+
+
+def test_doctor_sees_a_library_that_is_too_old(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = importlib.metadata.version
+    monkeypatch.setattr(
+        "importlib.metadata.version",
+        lambda name: "5.0" if name == "click" else real(name),
+    )
+    ended = call("doctor")
+    assert ended.code == 1
+    assert "to do, click: pip install 'click>=" in ended.out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders are made read-only POSIX's way")
+def test_doctor_sees_a_temporary_folder_that_is_gone(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    ended = call("doctor")
+    assert ended.code == 1
+    assert "to do, temporary files: set TMPDIR to a writable folder\n" in ended.out
+
+
+def test_every_variable_that_is_read_is_known_and_told() -> None:
+    """The doctor calls others slips, and the guide tells what each does."""
+    source = Path(amanda.__file__).parent
+    texts = [file.read_text(encoding="utf-8") for file in source.rglob("*.py")]
+    read = set(re.findall(r"""["']_?(AMANDA_[A-Z_]+)["']""", "\n".join(texts)))
+    assert read - {COMPLETE.strip("_")} == set(SETTINGS)
+    guide = (source.parents[2] / "docs" / "guide.md").read_text(encoding="utf-8")
+    ours = {name for name, line in SETTINGS.items() if "own tests" in line}
+    assert set(re.findall(r"^\| `(AMANDA_[A-Z_]+)`", guide, re.MULTILINE)) == read - {
+        COMPLETE.strip("_"),
+        *ours,
+    }
+
+
+def test_plugin_new(call: Call, tmp_path: Path) -> None:
+    ended = call("plugin", "new", "fresh", "--dir", tmp_path)
+    assert ended.code == 0, ended.err
+    made = tmp_path / "amanda-fresh"
+    assert ended.out.startswith(f"made {made}\n")
+    assert (made / "pyproject.toml").is_file()
+    again = call("plugin", "new", "fresh", "--dir", tmp_path)
+    assert again.code != 0
+    assert "amanda-fresh" in again.err
+    asked = call("plugin", "new", "other", "--dir", tmp_path, "--json").json
+    assert asked["verb"] == "plugin new"
+    assert "pyproject.toml" in asked["files"]

@@ -1,0 +1,157 @@
+"""What holds for the repository as a whole, and is kept by no single module."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import re
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import amanda
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ("benchmarks", "core", "examples", "namespaces", "plugins", "tests", "tools")
+MADE = {".venv", ".tox", "build", "dist", "__pycache__"}
+
+FILE_LINES = 600
+FUNCTION_LINES = 60  # the aim is 40, a reader's screen; this is where it stops
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TOOL = load(ROOT / "tools" / "dists.py")
+DISTS = TOOL.dists()
+
+
+def python_files() -> Iterator[Path]:
+    for folder in SOURCES:
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            if not MADE.intersection(file.parts) and not file.stem.endswith("_pb2"):
+                yield file
+
+
+def functions(file: Path) -> Iterator[tuple[str, int]]:
+    """Name and length of every function, its docstring not counted."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0]
+            told = ast.get_docstring(node) is not None
+            doc = (first.end_lineno or 0) - first.lineno + 1 if told else 0
+            yield node.name, (node.end_lineno or 0) - node.lineno + 1 - doc
+
+
+def test_files_fit_a_reader() -> None:
+    lines = {f: len(f.read_text(encoding="utf-8").splitlines()) for f in python_files()}
+    long = {str(f.relative_to(ROOT)): n for f, n in lines.items() if n >= FILE_LINES}
+    assert long == {}
+
+
+def test_functions_fit_a_screen() -> None:
+    found = (
+        (file, *function) for file in python_files() for function in functions(file)
+    )
+    long = [
+        f"{f.relative_to(ROOT)}: {n} {k}" for f, n, k in found if k > FUNCTION_LINES
+    ]
+    assert long == []
+
+
+@pytest.mark.parametrize("dist", DISTS.values(), ids=DISTS)
+def test_distribution(dist: ModuleType) -> None:
+    """Typed, licensed, with a readme, built by hatchling, for the Pythons we test."""
+    packages = [p.parent for p in dist.folder.glob("src/*/__init__.py")]
+    assert packages
+    assert all((package / "py.typed").is_file() for package in packages)
+    assert (dist.folder / "README.md").is_file()
+    licence = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert (dist.folder / "LICENSE").read_text(encoding="utf-8") == licence
+    file = (dist.folder / "pyproject.toml").read_text(encoding="utf-8")
+    whole = tomllib.loads(file)
+    assert whole["build-system"]["build-backend"] == "hatchling.build"
+    assert dist.project["license"] == "Apache-2.0"
+    assert dist.project["requires-python"] == ">=3.11"
+    assert not set(whole.get("tool", {})) - {
+        "hatch"
+    }  # settings stand once, at the root
+
+
+def test_settings_name_no_plugin() -> None:
+    """Adding a plug-in touches no list: these are what they would have to stand in."""
+    names = set(DISTS) - {"amanda-core", "amanda-namespaces"}
+    for file in (
+        "pyproject.toml",
+        "tox.ini",
+        "toxfile.py",
+        ".ci/run",
+        "tools/dists.py",
+    ):
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert [name for name in names if name in text] == []
+
+
+def test_a_new_plugin_is_found(tmp_path: Path) -> None:
+    for name in ("amanda-fresh", "_template"):
+        folder = tmp_path / "plugins" / name
+        folder.mkdir(parents=True)
+        text = f'[project]\nname = "{name}"\ndependencies = ["amanda-core>=0.1"]\n'
+        (folder / "pyproject.toml").write_text(text)
+    shutil.copytree(ROOT / "core", tmp_path / "core", ignore=lambda *_: ["src"])
+    known = TOOL.dists(tmp_path)
+    assert list(known) == ["amanda-core", "amanda-fresh"]
+    chosen = TOOL.with_required(["plugin-amanda-fresh"], known)
+    assert [dist.name for dist in chosen] == ["amanda-fresh", "amanda-core"]
+
+
+def test_index_of_the_dictionaries() -> None:
+    folder = ROOT / "namespaces" / "src" / "amanda_namespaces"
+    index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+    assert set(index) == {"schema", "namespaces"}
+    assert index["schema"] == 1
+
+
+CHANGE = re.compile(r"\d{4}-[a-z0-9-]+\.md")
+KINDS = {"added", "changed", "fixed", "removed", "security"}
+
+
+def test_changes_are_fragments() -> None:
+    """One file per change: a kind, and what a user sees of it."""
+    files = [f for f in (ROOT / "changes").iterdir() if f.name != "README.md"]
+    assert files
+    numbers = [f.name[:4] for f in files]
+    assert len(numbers) == len(set(numbers))
+    for file in files:
+        assert CHANGE.fullmatch(file.name), file.name
+        kind, _, text = file.read_text(encoding="utf-8").partition(": ")
+        assert kind in KINDS, file.name
+        assert text.strip(), file.name
+
+
+def test_the_guide_lists_the_public_face() -> None:
+    """docs/guide.md has one table of names; it and `__all__` are the same."""
+    text = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+    section = text.partition("## Every name")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| `")]
+    listed = [name for row in rows for name in re.findall(r"`amanda\.(\w+)`", row)]
+    assert sorted(listed) == sorted(amanda.__all__)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/README.md"])
+def test_links_lead_somewhere(page: str) -> None:
+    file = ROOT / page
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text(encoding="utf-8"))
+    assert [link for link in links if not (file.parent / link).exists()] == []

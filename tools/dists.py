@@ -1,0 +1,182 @@
+"""What is done with the distributions of this repository; the environments call it.
+
+    python tools/dists.py list                 their names
+    python tools/dists.py install [NAME ...]   editable, with what they require here
+    python tools/dists.py test NAME [ARG ...]  the tests of one plug-in
+    python tools/dists.py types                mypy over all of them, and what is beside
+    python tools/dists.py wheels FOLDER        build all, install them afresh, try them
+
+A distribution is core, namespaces, or any folder of plugins/ with a pyproject.toml:
+nothing is listed anywhere. NAME may be `plugin-` and the name of a folder.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Dist:
+    """One folder that builds a distribution."""
+
+    folder: Path
+
+    @cached_property
+    def project(self) -> dict[str, Any]:
+        text = (self.folder / "pyproject.toml").read_text(encoding="utf-8")
+        table: dict[str, Any] = tomllib.loads(text)["project"]
+        return table
+
+    @property
+    def name(self) -> str:
+        return str(self.project["name"])
+
+    @property
+    def requires(self) -> list[str]:
+        """Names of the distributions it cannot do without, local or not."""
+        lines: list[str] = self.project.get("dependencies", [])
+        return [re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0] for line in lines]
+
+
+def dists(root: Path = ROOT) -> dict[str, Dist]:
+    """Every distribution by name; the template of plug-ins is none."""
+    folders = [root / "core", root / "namespaces", *sorted(root.glob("plugins/[!_]*"))]
+    found = (
+        Dist(folder) for folder in folders if (folder / "pyproject.toml").is_file()
+    )
+    return {dist.name: dist for dist in found}
+
+
+def with_required(names: Iterable[str], known: dict[str, Dist]) -> list[Dist]:
+    """These distributions and the local ones that they require, each once.
+
+    >>> [d.name for d in with_required(["amanda-core"], dists())]
+    ['amanda-core']
+    """
+    waiting = [name.removeprefix("plugin-") for name in names]
+    taken: dict[str, Dist] = {}
+    while waiting:
+        name = waiting.pop(0)
+        if name not in taken and name in known:
+            taken[name] = known[name]
+            waiting += known[name].requires
+    return list(taken.values())
+
+
+def run(*command: str | Path, at: Path = ROOT) -> None:
+    """One command; its failure ends this program with the same code."""
+    line = [str(part) for part in command]
+    print("+", *line, flush=True)
+    done = subprocess.run(line, cwd=at, check=False)
+    if done.returncode:
+        raise SystemExit(done.returncode)
+
+
+def install(names: Sequence[str]) -> None:
+    """Editable, without isolation: the environment has the build backend already."""
+    known = dists()
+    unknown = [n for n in names if n.removeprefix("plugin-") not in known]
+    if unknown:
+        raise SystemExit(
+            f"no distribution {', '.join(unknown)}; here: {', '.join(known)}"
+        )
+    chosen = with_required(names or known, known)
+    folders = [part for dist in chosen for part in ("--editable", dist.folder)]
+    pip = (sys.executable, "-m", "pip", "install", "--quiet")
+    run(*pip, "--no-build-isolation", *folders)
+
+
+def test(name: str, arguments: Sequence[str]) -> None:
+    """The tests and doctests that stand in the folder of one plug-in."""
+    folder = dists()[name.removeprefix("plugin-")].folder
+    run(sys.executable, "-m", "pytest", folder, *arguments)
+
+
+def types() -> None:
+    """Everything but tests, which call with what is wrong on purpose.
+
+    The framework of a plug-in may be absent.
+    """
+    mypy = (sys.executable, "-m", "mypy")
+    run(*mypy)
+    run(*mypy, "benchmarks", "examples", "tools")
+    for dist in dists().values():
+        if dist.folder.parent.name == "plugins":
+            run(*mypy, "--ignore-missing-imports", dist.folder / "src")
+
+
+def built(dist: Dist, out: Path) -> Path:
+    """The wheel of one distribution, made from its sdist as an index would.
+
+    The one made from the repository must hold the same files: what only one of the two
+    ways carries is missing for somebody.
+    """
+    hatch = (sys.executable, "-m", "hatchling", "build", "-d")
+    run(*hatch, out / "from-tree", "-t", "wheel", at=dist.folder)
+    run(*hatch, out / "sdists", "-t", "sdist", at=dist.folder)
+    stem = dist.name.replace("-", "_")
+    (sdist,) = (out / "sdists").glob(f"{stem}-*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(out / "unpacked", filter="data")
+    run(*hatch, out / "wheels", "-t", "wheel", at=out / "unpacked" / sdist.name[:-7])
+    (wheel,) = (out / "wheels").glob(f"{stem}-*.whl")
+    (other,) = (out / "from-tree").glob(f"{stem}-*.whl")
+    if differing := contents(wheel) ^ contents(other):
+        raise SystemExit(f"{dist.name}: sdist and tree differ in {sorted(differing)}")
+    return wheel
+
+
+def contents(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def wheels(out: Path) -> None:
+    """Build everything, install it into a new environment, try it from elsewhere."""
+    made = [built(dist, out) for dist in dists().values()]
+    venv.create(out / "fresh", with_pip=True)
+    folder = "Scripts" if sys.platform == "win32" else "bin"
+    python = out / "fresh" / folder / "python"
+    run(python, "-m", "pip", "install", "--quiet", *made, at=out)
+    for script in smoke_tests():
+        run(python, "-I", script, at=out)
+
+
+def smoke_tests() -> Iterator[Path]:
+    """tests/smoke.py, and the one of each plug-in that has one."""
+    for folder in (ROOT, *(dist.folder for dist in dists().values())):
+        if (script := folder / "tests" / "smoke.py").is_file():
+            yield script
+
+
+def main(arguments: Sequence[str]) -> None:
+    match arguments:
+        case ["list"]:
+            print(*dists(), sep="\n")
+        case ["install", *names]:
+            install(names)
+        case ["test", name, *rest]:
+            test(name, rest)
+        case ["types"]:
+            types()
+        case ["wheels", folder]:
+            wheels(Path(folder).resolve())
+        case _:
+            raise SystemExit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
