@@ -21,16 +21,15 @@ picks = st.integers(0, 1 << 30)
 def picture(root: Graph) -> list[object]:
     """Ops, edges, names, marks, by identity, without the order."""
     seen: list[object] = []
-    for graph in root.graphs():
+    for graph in sorted(root.graphs(), key=id):
         seen += [graph, graph.parameters, graph.results, graph.inner_control_sinks]
         seen.append(frozenset(graph))
         seen.append(frozenset((op, op.name, op.inputs) for op in graph))
         seen.append(frozenset((op, frozenset(op.control_inputs)) for op in graph))
-        for op in graph:
-            seen.append(frozenset(op.bodies.items()))
+        seen.append(frozenset((op, frozenset(op.bodies.items())) for op in graph))
     for value in all_values(root):
         seen += [value, frozenset(value.users), value.marks]
-    return [item for item in seen if not isinstance(item, Op) or isinstance(item, Graph)]
+    return seen
 
 
 def all_values(root: Graph) -> list[OutputPort]:

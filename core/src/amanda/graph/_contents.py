@@ -343,7 +343,7 @@ class Contents(Op):
             )
         if home is not self:  # a capture: the op that holds this graph reads it
             reader = last_user(value._users)
-            if reader is not None and reader.graph is self:
+            if reader is not None and reader.graph is self and not reader._is_graph:
                 return  # what another op here reads is in sight and comes before
             place = home._place(self)
             if place is None and not self._within(home):

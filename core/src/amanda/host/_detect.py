@@ -1,0 +1,211 @@
+"""Which format reads this, which writes that: asked of manifests, importing nothing.
+
+What the caller says comes first. A live object goes by its type, or the nearest type
+that it inherits from. A file goes by its first bytes, and by its suffix where no format
+knows the bytes or several do; a folder by a file that must be in it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from amanda.errors import (
+    FormatError,
+    PluginClashError,
+    UnknownFormatError,
+    UsageError,
+)
+from amanda.host._entry import Entry
+from amanda.host._manifest import Magic, parse_magic
+
+if TYPE_CHECKING:
+    from amanda.host._host import Host
+
+
+def reader(host: Host, source: object, format: str | None) -> Entry:
+    """The format that reads a path or a live object."""
+    if format is not None:
+        return host.find("formats", format)
+    if not isinstance(source, str | os.PathLike):
+        return _of_object(host, source)
+    path = Path(source)
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise _unreachable(path, error) from error
+    except ValueError as error:
+        raise UsageError(f"{str(source)!r} is no path: {error}") from error
+    if stat.S_ISDIR(mode):
+        return _of_folder(host, path)
+    if not stat.S_ISREG(mode):
+        raise FormatError(
+            f"{path} is not a regular file",
+            hint="copy what it holds into a file, or name the format",
+        )
+    return _of_file(host, path)
+
+
+def writer(host: Host, path: Path, format: str | None) -> Entry:
+    """The format that writes a path."""
+    if format is not None:
+        return host.find("formats", format)
+    found = _by_suffix(host.entries("formats"), path)
+    if not found:
+        raise _unknown(host, f"no installed format writes {path.name!r}")
+    return _one(found, f"{path.name!r}")
+
+
+def _of_file(host: Host, path: Path) -> Entry:
+    formats = host.entries("formats")
+    magics = {entry: _magics(entry) for entry in formats}
+    longest = max((_end(m) for all_of in magics.values() for m in all_of), default=0)
+    head = _head(path, max(1, longest))
+    if not head:
+        raise FormatError(f"{path} is empty", expected="a model")
+    by_bytes = {
+        entry: max((_weight(m) for m in ways if _fits(m, head)), default=0)
+        for entry, ways in magics.items()
+    }
+    found = [entry for entry in formats if by_bytes[entry]]
+    if len(found) != 1:
+        found = _by_suffix(found or formats, path) or found
+    if not found:
+        raise _unknown(host, f"no installed format reads {path.name!r}")
+    most = max(by_bytes[entry] for entry in found)
+    return _one([e for e in found if by_bytes[e] == most], f"{path.name!r}")
+
+
+def _of_folder(host: Host, path: Path) -> Entry:
+    found = [
+        entry
+        for entry in host.entries("formats")
+        for inside in entry.manifest.get("directories", ())
+        if (path / inside).exists()
+    ]
+    if not found:
+        raise FormatError(
+            f"{path} is a folder, and no installed format reads such a one",
+            hint="name the file in it, or the format if it is one that takes folders",
+            problems=_taken(host, "directories"),
+        )
+    return _one(list(dict.fromkeys(found)), f"the folder {path.name!r}")
+
+
+def _of_object(host: Host, thing: object) -> Entry:
+    line = type(thing).__mro__
+    near: dict[Entry, int] = {}
+    for entry in host.entries("formats"):
+        for name in entry.manifest.get("objects", ()):
+            places = [i for i, cls in enumerate(line) if _is_named(cls, name)]
+            if places:
+                near[entry] = min(places[0], near.get(entry, len(line)))
+    what = f"an object of type {line[0].__module__}.{line[0].__qualname__}"
+    if not near:
+        raise UnknownFormatError(
+            f"no installed format reads {what}",
+            hint="give a path, name the format, or install its plug-in",
+            problems=_taken(host, "objects"),
+        )
+    nearest = min(near.values())
+    return _one([entry for entry, i in near.items() if i == nearest], what)
+
+
+def _is_named(cls: type, name: str) -> bool:
+    """Is it the class of this name, where frameworks document it or where it is?"""
+    if f"{cls.__module__}.{cls.__qualname__}" == name:
+        return True
+    parts = name.split(".")
+    for i in range(len(parts) - 1, 0, -1):
+        # An object is here, so its framework is; one that is not cannot be meant.
+        found: Any = sys.modules.get(".".join(parts[:i]))
+        if found is not None:
+            for part in parts[i:]:
+                found = vars(found).get(part) if hasattr(found, "__dict__") else None
+            return found is cls
+    return False
+
+
+def _by_suffix(formats: Iterable[Entry], path: Path) -> list[Entry]:
+    """Those that take the longest suffix that any of them takes."""
+    name = path.name.lower()
+    longest: dict[Entry, int] = {}
+    for entry in formats:
+        fits = [len(s) for s in entry.manifest.get("suffixes", ()) if _ends(name, s)]
+        if fits:
+            longest[entry] = max(fits)
+    most = max(longest.values(), default=0)
+    return [entry for entry, length in longest.items() if length == most]
+
+
+def _ends(name: str, suffix: str) -> bool:
+    return name.endswith(suffix.lower()) and len(name) > len(suffix)
+
+
+def _magics(entry: Entry) -> Sequence[tuple[Magic, ...]]:
+    return [parse_magic(text) for text in entry.manifest.get("magic", ())]
+
+
+def _fits(ways: tuple[Magic, ...], head: bytes) -> bool:
+    return all(head[m.offset : m.offset + len(m.content)] == m.content for m in ways)
+
+
+def _weight(ways: tuple[Magic, ...]) -> int:
+    return sum(len(magic.content) for magic in ways)
+
+
+def _end(ways: tuple[Magic, ...]) -> int:
+    return max(magic.offset + len(magic.content) for magic in ways)
+
+
+def _head(path: Path, size: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError as error:
+        raise _unreachable(path, error) from error
+
+
+def _one(found: list[Entry], what: str) -> Entry:
+    """The one that is left; a plug-in with a fault gives way to one without."""
+    sound = [entry for entry in found if not entry.fault] or found
+    if len(sound) == 1:
+        return sound[0]
+    names = [entry.name for entry in sound]
+    full = [f"{e.dist}:{e.name}" if names.count(e.name) > 1 else e.name for e in sound]
+    raise PluginClashError(
+        f"{what} is taken by several formats: {', '.join(e.what for e in sound)}",
+        hint=f"choose one: {' or '.join(f'format={name!r}' for name in full)}",
+    )
+
+
+def _unknown(host: Host, message: str) -> UnknownFormatError:
+    return UnknownFormatError(
+        message,
+        hint="name the format, or install the plug-in that has it",
+        problems=_taken(host, "suffixes"),
+    )
+
+
+def _taken(host: Host, field: str) -> list[str]:
+    """What each installed format takes, a line each."""
+    shown: Callable[[Entry], str] = lambda e: " ".join(e.manifest.get(field, ()))  # noqa: E731
+    lines = [(entry, shown(entry)) for entry in host.entries("formats")]
+    return [f"{entry.name}: {taken}" for entry, taken in lines if taken]
+
+
+def _unreachable(path: Path, error: OSError) -> FormatError:
+    if isinstance(error, FileNotFoundError):
+        try:
+            beside = [each.name for each in path.parent.iterdir()]
+        except OSError:
+            return FormatError(f"there is no file {path}, and no such folder")
+        near = get_close_matches(path.name, beside, n=1)
+        hint = f"did you mean {str(path.parent / near[0])!r}?" if near else None
+        return FormatError(f"there is no file {path}", hint=hint)
+    return FormatError(f"{path} cannot be read", got=error.strerror or str(error))

@@ -1,0 +1,243 @@
+"""What is installed, read from metadata alone, piece by piece and only when asked.
+
+The standard library's `importlib.metadata` is all that this needs. The backport of that
+name brings the behaviour of newer Pythons to 3.11, but where they differ (in damaged
+metadata) every access here is guarded anyway, and importing it costs as much again as
+all of discovery.
+
+`importlib.metadata.entry_points()` is not used: one damaged `entry_points.txt` anywhere
+makes it raise for everybody, and it parses them all, where a look for our groups in the
+text leaves most of them unparsed.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amanda.host import _manifest
+from amanda.host._kinds import GROUP, KINDS, kind_of
+from amanda.host._requires import CORE, canonical, unfit
+
+_VALUE = re.compile(
+    r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*)\s*"
+    r"(?::\s*(?P<attr>[^\W\d]\w*(?:\.[^\W\d]\w*)*))?\s*"
+    r"(?:\[(?P<extras>[^\]]*)\])?"
+)
+
+
+class Point(NamedTuple):
+    """One line of a distribution's entry points."""
+
+    kind: str
+    name: str
+    value: str
+
+    @property
+    def target(self) -> tuple[str, str, tuple[str, ...]] | None:
+        """Module, attribute and extras; None where the value is no such thing."""
+        found = _VALUE.fullmatch(self.value.strip())
+        if found is None:
+            return None
+        extras = re.findall(r"[\w.-]+", found["extras"] or "")
+        return found["module"], found["attr"] or "", tuple(extras)
+
+
+class Dist:
+    """One installed distribution, or the running program (which has no metadata)."""
+
+    def __init__(self, found: metadata.Distribution | None, key: str) -> None:
+        self._found = found
+        self.key = key
+        self._faults: list[str] = []
+
+    @cached_property
+    def name(self) -> str:
+        return self._field("Name") or self.key
+
+    @cached_property
+    def version(self) -> str:
+        return self._field("Version") or "?"
+
+    def _field(self, field: str) -> str:
+        try:
+            text = self._found.metadata[field] if self._found else None
+        except Exception:  # noqa: BLE001  damaged metadata raises what it likes
+            return ""
+        return str(text) if text else ""
+
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        """Its entry points of our groups; a line that is none goes to `faults`."""
+        try:
+            text = self._found.read_text("entry_points.txt") if self._found else None
+        except Exception as error:  # noqa: BLE001  not text, or not readable
+            if self.key.startswith("amanda"):  # else it is none of our business
+                self._faults.append(f"its entry_points.txt cannot be read: {error}")
+            return ()
+        if text is None or GROUP not in text:
+            return ()
+        points, faults = parse_points(text)
+        self._faults += faults
+        return points
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong with the distribution as a whole."""
+        self.points  # noqa: B018  finds the faults
+        return tuple(self._faults)
+
+    def unfit(self, extras: Collection[str]) -> str:
+        """Why it was not made for this core, or nothing; `extras` are the entry's."""
+        if self._found is None or self.key == CORE:
+            return ""
+        try:
+            needs = self._found.requires or ()
+            provided = self._found.metadata.get_all("Provides-Extra") or ()
+        except Exception:  # noqa: BLE001  told as missing metadata
+            return ""
+        return unfit(needs, provided, extras)
+
+    @cached_property
+    def damage(self) -> str:
+        """What is wrong with its metadata, in words, or nothing."""
+        if self._found is None or (self._field("Name") and self._field("Version")):
+            return ""
+        return "its METADATA is missing or unreadable; reinstall it"
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """What its manifest says. None is a fine manifest."""
+        try:
+            places = self._manifests()
+            if not places:
+                return Manifest({}, ())
+            if len(places) > 1:
+                listed = ", ".join(map(str, places))
+                return Manifest({}, (f"has {len(places)} of them: {listed}",))
+            content = places[0].read_bytes()
+        except Exception as error:  # noqa: BLE001  custom finders raise what they like
+            return Manifest({}, (f"cannot be read: {error}",))
+        named = {(point.kind, point.name) for point in self.points}
+        rows, faults = _manifest.parse(content, named)
+        return Manifest(rows, tuple(faults))
+
+    def _manifests(self) -> list[Any]:
+        """Where it keeps a manifest: in its files or, when editable, in its sources."""
+        if self._found is None:
+            return []
+        record = self._found.read_text("RECORD") or ""
+        lines = [line for line in record.splitlines() if _manifest.FILE in line]
+        files = [row[0] for row in csv.reader(lines) if row]
+        files = [file for file in files if file.rpartition("/")[2] == _manifest.FILE]
+        around = {folder for point in self.points for folder in _folders(point)}
+        nearby = [file for file in files if file.rpartition("/")[0] in around]
+        if files:  # one that is far from every entry is data, such as a template
+            return [self._found.locate_file(file) for file in nearby or files]
+        # An editable install lists a pointer to its sources instead of the files, and
+        # the pointer may be of any make. The import system follows them all: it finds
+        # a top-level package without running any of it.
+        places = dict.fromkeys(
+            place for point in self.points for place in _beside(point)
+        )
+        return [place for place in places if place.is_file()]
+
+
+class Manifest(NamedTuple):
+    """Tables by kind and name, and what is wrong with the file."""
+
+    rows: dict[tuple[str, str], dict[str, Any]]
+    faults: tuple[str, ...]
+
+
+def _folders(point: Point) -> list[str]:
+    """The folders that a module is in, from its top-level package inwards."""
+    parts = point.target[0].split(".") if point.target else []
+    return ["/".join(parts[: i + 1]) for i in range(len(parts))]
+
+
+def _beside(point: Point) -> Iterator[Path]:
+    """Where a manifest may stand in the sources of a module.
+
+    Only the top level is asked of the import system, for asking it of a submodule would
+    import the packages above.
+    """
+    folders = _folders(point)
+    spec = find_spec(folders[0]) if folders else None
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        for folder in folders:
+            yield Path(place, *folder.split("/")[1:], _manifest.FILE)
+
+
+def installed() -> Iterator[Dist]:
+    """Every installed distribution, the first one on the path for each name."""
+    seen: set[str] = set()
+    for found in metadata.distributions():
+        key = _key(found)
+        if key and key not in seen:
+            seen.add(key)
+            yield Dist(found, key)
+
+
+def of_points(points: Iterable[metadata.EntryPoint]) -> Iterator[Dist]:
+    """The distributions that entry points given by hand say they are of."""
+    dists: dict[str, Dist] = {}
+    for given in points:
+        kind = kind_of(given.group)
+        if kind is None:
+            continue
+        found = getattr(given, "dist", None)
+        key = _key(found) if found is not None else "unknown"
+        dist = dists.get(key)
+        if dist is None:
+            dist = dists[key] = Dist(found, key)
+            dist.points = ()
+        dist.points = (*dist.points, Point(kind, given.name, given.value))
+    yield from dists.values()
+
+
+def _key(found: metadata.Distribution) -> str:
+    """The canonical name, from the folder's name where that says it.
+
+    The public `name` parses the whole METADATA file of each distribution, which is most
+    of what listing an environment costs.
+    """
+    try:
+        return canonical(getattr(found, "_normalized_name", None) or found.name)
+    except Exception:  # noqa: BLE001  neither a proper folder name nor metadata
+        return ""
+
+
+def parse_points(text: str) -> tuple[tuple[Point, ...], list[str]]:
+    """The lines of our groups, and what is wrong with some of them.
+
+    >>> parse_points("[amanda.backends]\\nfast = fast_one:Backend\\nslow\\n")
+    ((Point(kind='backends', name='fast', value='fast_one:Backend'),),
+     ["its entry_points.txt has 'slow' in line 3, not name = module:attribute"])
+    """
+    points: list[Point] = []
+    faults: list[str] = []
+    group = ""
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if line.startswith("[") and line.endswith("]"):
+            group = line[1:-1].strip()
+            if group.startswith(GROUP) and kind_of(group) is None:
+                kinds = ", ".join(GROUP + kind for kind in KINDS)
+                faults.append(f"there is no group {group!r}; the groups are {kinds}")
+        elif line and not line.startswith(("#", ";")) and (kind := kind_of(group)):
+            name, equals, value = (part.strip() for part in line.partition("="))
+            if name and equals and value:
+                points.append(Point(kind, name, value))
+            else:
+                faults.append(
+                    f"its entry_points.txt has {line!r} in line {number}, "
+                    f"not name = module:attribute"
+                )
+    return tuple(points), faults

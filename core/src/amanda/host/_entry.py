@@ -1,0 +1,289 @@
+"""One thing that can be chosen: where it comes from, how it does, and loading it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import Any, Final
+
+from amanda.errors import (
+    AmandaError,
+    PluginBrokenError,
+    PluginIncompatibleError,
+)
+from amanda.hookspecs import HOOKS
+from amanda.host._dist import Dist, Point
+from amanda.host._kinds import KINDS, misshapen, thing_of
+
+_log = logging.getLogger("amanda.host")
+_MISSING: Final = object()
+_SLOW_SECONDS: Final = 5.0
+
+
+class Entry:
+    """An entry point, or what a program registered itself.
+
+    `state` is one of
+
+        found          known by name; nothing of it was imported
+        loaded         imported, and of the right shape
+        slow           loaded, but importing it took longer than AMANDA_SLOW_SECONDS
+        incompatible   made for another version of the core
+        broken         `fault` says why
+
+    Asking for the state, the fault or the manifest imports nothing.
+    """
+
+    __slots__ = (
+        "_fault",
+        "_point",
+        "_row",
+        "_thing",
+        "_told",
+        "_unfit",
+        "seconds",
+        "source",
+    )
+
+    def __init__(
+        self,
+        source: Dist,
+        point: Point,
+        *,
+        thing: object = _MISSING,
+        row: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.source = source
+        self._point = point
+        self._thing = thing
+        self._told = False
+        self._row = row
+        self._fault = ""
+        self._unfit: str | None = None
+        self.seconds = 0.0
+
+    @property
+    def kind(self) -> str:
+        return self._point.kind
+
+    @property
+    def name(self) -> str:
+        """The key that people choose it by."""
+        return self._point.name
+
+    @property
+    def value(self) -> str:
+        """Where its object is, as module:attribute; empty for what was registered."""
+        return self._point.value
+
+    @property
+    def dist(self) -> str:
+        """The name of the distribution that it is part of."""
+        return self.source.name
+
+    @property
+    def version(self) -> str:
+        return self.source.version
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """Its table in the manifest of its distribution; empty where there is none."""
+        if self._row is None:
+            rows = self.source.manifest.rows
+            self._row = rows.get((self.kind, self.name), {})
+        return self._row
+
+    @property
+    def fault(self) -> str:
+        """Why it cannot be used, in words; empty as far as is known without import."""
+        return self._fault or self._misfit() or self._damage()
+
+    @property
+    def state(self) -> str:
+        if self._thing is not _MISSING and not self._fault:
+            return "slow" if self.seconds > slow_seconds() else "loaded"
+        if not self._fault and self._misfit():
+            return "incompatible"
+        return "broken" if self.fault else "found"
+
+    @property
+    def what(self) -> str:
+        """As messages call it: "backend 'fast' of amanda-fast 1.0"."""
+        return f"{KINDS[self.kind].one} {self.name!r} of {self.source_text}"
+
+    @property
+    def source_text(self) -> str:
+        """Distribution and version."""
+        if not self.value:
+            return "this program"
+        known = self.source.version not in ("", "?")
+        return f"{self.dist} {self.version}" if known else self.dist
+
+    @property
+    def remedy(self) -> str:
+        """What to do about a fault of it."""
+        if not self.value:
+            return "correct what this program registered"
+        return f"reinstall or upgrade {self.dist}, or report this to its authors"
+
+    def load(self) -> Any:
+        """The object, imported on the first call.
+
+        No lock is held while a plug-in imports, or it could wait for a thread that
+        waits for it. The import system lets one thread run a module and the others
+        wait; whoever stores the object first has stored it for all.
+        """
+        if self._thing is _MISSING:
+            self.check()
+            found = self._import()
+            if self._thing is _MISSING:
+                self._thing = found
+        return self._thing
+
+    def check(self) -> None:
+        """Raises what `fault` knows."""
+        if not self._fault and (why := self._misfit()):
+            raise PluginIncompatibleError(
+                f"{self.what} does not fit this Amanda",
+                got=why,
+                hint=f"pip install --upgrade {self.dist} amanda-core",
+            )
+        if self.fault:
+            raise self._broken()
+
+    def _broken(self) -> PluginBrokenError:
+        return PluginBrokenError(
+            f"{self.what} cannot be used",
+            where=self.value or None,
+            got=self.fault,
+            hint=self.remedy,
+        )
+
+    def told(self, fault: str) -> bool:
+        """Records what went wrong; true the first time, when it is news."""
+        if not self.fault:
+            self._fault = fault
+        first, self._told = not self._told, True
+        return first
+
+    def _misfit(self) -> str:
+        if self._unfit is None:
+            target = self._point.target
+            self._unfit = self.source.unfit(target[2] if target else ())
+        return self._unfit
+
+    def _damage(self) -> str:
+        if self.value and self._point.target is None:
+            return f"its entry point {self.value!r} is not module:attribute"
+        if self.kind == "hooks" and hook_of(self) not in HOOKS:
+            return f"there is no hook {hook_of(self)!r}; there are {', '.join(HOOKS)}"
+        if self.source.damage:
+            return self.source.damage
+        faults = self.source.manifest.faults if self._row is None else ()
+        return (
+            f"its amanda-plugin.toml is faulty: {'; '.join(faults)}" if faults else ""
+        )
+
+    def _import(self) -> object:
+        began = time.perf_counter()
+        try:
+            with _told_when_slow(self.what):
+                thing = thing_of(self.kind, _loaded(self._point))
+                wrong = misshapen(self.kind, thing)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as cause:  # a plug-in may raise SystemExit or worse
+            self._fault = f"does not load: {in_words(cause)}"
+            raise self._broken() from cause
+        if wrong:
+            self._fault = f"is no {KINDS[self.kind].one}: it {wrong}"
+            raise self._broken()
+        self.seconds = time.perf_counter() - began
+        if self.seconds > slow_seconds():
+            _log.warning("%s is slow: took %.1f s to import", self.what, self.seconds)
+        return thing
+
+    def __repr__(self) -> str:
+        return f"<{self.what}: {self.state}>"
+
+
+def hook_of(entry: Entry) -> str:
+    """The hook that an entry of `amanda.hooks` listens to."""
+    return entry.name.partition(".")[0]
+
+
+def _loaded(point: Point) -> object:
+    assert point.target is not None  # `check` has seen to it
+    module, attribute, _ = point.target
+    thing: object = import_module(module)
+    for name in attribute.split(".") if attribute else ():
+        thing = getattr(thing, name)
+    return thing
+
+
+@contextmanager
+def called(
+    entry: Entry,
+    doing: str,
+    error: type[AmandaError],
+    passing: tuple[type[Exception], ...] = (),
+) -> Iterator[None]:
+    """Code of a plug-in runs within: what it raises names the plug-in.
+
+    Errors of ours pass, and those of `passing`; an interrupt or exhausted memory is
+    nobody's fault.
+    """
+    ours: tuple[type[BaseException], ...]
+    ours = (AmandaError, KeyboardInterrupt, MemoryError, *passing)
+    try:
+        yield
+    except ours:
+        raise
+    except BaseException as cause:
+        raise error(
+            f"{entry.what} failed while {doing}",
+            got=in_words(cause),
+            hint=f"if the input is fine, {entry.remedy}",
+        ) from cause
+
+
+def in_words(cause: BaseException) -> str:
+    """
+    >>> in_words(ValueError("bad")), in_words(SystemExit())
+    ('ValueError: bad', 'SystemExit')
+    """
+    try:
+        text = cause.message if isinstance(cause, AmandaError) else str(cause)
+    except Exception:  # noqa: BLE001  even telling can fail
+        text = ""
+    name = type(cause).__name__
+    return f"{name}: {text}" if text else name
+
+
+def slow_seconds() -> float:
+    """How long an import may take before it is told as slow."""
+    given = os.environ.get("AMANDA_SLOW_SECONDS", "")
+    try:
+        return float(given) if given else _SLOW_SECONDS
+    except ValueError:
+        return _SLOW_SECONDS
+
+
+@contextmanager
+def _told_when_slow(what: str) -> Iterator[None]:
+    """Whoever waits for an import learns what for, before it ends."""
+    limit = slow_seconds()
+    message = "%s is still importing after %g s; `amanda plugins --probe` looks closer"
+    timer = threading.Timer(limit, _log.warning, (message, what, limit))
+    timer.daemon = True
+    with suppress(RuntimeError):  # where there are no threads, it is told afterwards
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,0 +1,279 @@
+"""The host: everything that can be chosen by name, and everybody who listens."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from functools import partialmethod
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Final
+
+from amanda.errors import (
+    PluginBrokenError,
+    PluginClashError,
+    PluginError,
+    PluginMissingError,
+    UsageError,
+)
+from amanda.hookspecs import HOOKS
+from amanda.host import _manifest
+from amanda.host._dist import Dist, Point
+from amanda.host._entry import Entry, hook_of
+from amanda.host._index import Index, by_kind, discover
+from amanda.host._kinds import KINDS, misshapen, thing_of
+from amanda.host._plugins import PluginInfo, overview
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from amanda.host._listeners import Listeners
+
+_log = logging.getLogger("amanda.host")
+
+PROGRAM: Final = "program"
+"""What stands for the distribution of things that a program registered itself."""
+
+
+class Host:
+    """What is installed, or was registered. Several hosts may live side by side.
+
+    `points` are entry points to use instead of what is installed; `only` is a text like
+    that of AMANDA_PLUGINS, which it replaces: names of distributions, or `none`. None
+    lets everything in. Making a host looks at nothing; asking it for names reads
+    metadata; only `get` imports, and only the entry that it returns.
+
+    >>> host = Host(points=())
+    >>> host.register_pass("same", lambda graph: graph)
+    >>> host.names("passes")
+    ['same']
+    >>> host.get("passes", "sane")
+    Traceback (most recent call last):
+    amanda.errors.PluginMissingError: no pass 'sane' is installed
+      expected: one of same
+      to do:    did you mean 'same'?
+    """
+
+    def __init__(
+        self,
+        points: Iterable[EntryPoint] | None = None,
+        only: str | EllipsisType | None = ...,
+    ) -> None:
+        self._points = None if points is None else tuple(points)
+        self._only = os.environ.get("AMANDA_PLUGINS") if only is ... else only
+        self._lock = threading.RLock()  # around changes of the index; never an import
+        self._given: tuple[Entry, ...] = ()
+        self._found: Index | None = None
+        self._listeners: Listeners | None = None
+        self._telling = threading.local()
+
+    # What is there
+
+    def names(self, kind: str) -> list[str]:
+        """The names of a kind, sorted. Imports nothing."""
+        return sorted({entry.name for entry in self._index().entries[_known(kind)]})
+
+    def entries(self, kind: str | None = None) -> list[Entry]:
+        """Every entry, or those of a kind, by kind and name. Imports nothing."""
+        kinds = KINDS if kind is None else (_known(kind),)
+        index = self._index()
+        return [entry for kind in kinds for entry in index.entries[kind]]
+
+    def plugins(self) -> list[PluginInfo]:
+        """Every distribution that takes part, with its state. Imports none of them."""
+        index = self._index()
+        return overview(self.entries(), index.off, index.faulty)
+
+    def probe(self, dist: str, limit: float = 60.0) -> PluginInfo:
+        """Loads a distribution in a process of its own, for at most `limit` seconds."""
+        from amanda.host._probe import probed
+
+        return probed(self.plugins(), dist, limit)
+
+    def notices(self) -> tuple[str, ...]:
+        """What is odd about the setting, such as unknown names in AMANDA_PLUGINS."""
+        return self._index().notices
+
+    # Choosing
+
+    def find(self, kind: str, name: str) -> Entry:
+        """The one entry of this name; `dist:name` where several have it."""
+        return self._index().choose(_known(kind), name)
+
+    def has(self, kind: str, name: str) -> bool:
+        """Would `find` find something, be it several things? Imports nothing."""
+        return bool(self._index().claiming(_known(kind), name))
+
+    def get(self, kind: str, name: str) -> Any:
+        """The object of this name, imported if it was not yet."""
+        return self.load(self.find(kind, name))
+
+    def load(self, entry: Entry) -> Any:
+        """The object of an entry; what is wrong with it is told to the listeners."""
+        try:
+            return entry.load()
+        except PluginError:
+            self._tell(entry, entry.fault, log=False)  # whoever asked is told
+            raise
+
+    # Registering
+
+    def register(
+        self,
+        kind: str,
+        name: str,
+        thing: object,
+        *,
+        manifest: Mapping[str, Any] | None = None,
+        replace: bool = False,
+    ) -> None:
+        """Makes `thing` known in this host, as an entry point would.
+
+        A class of a kind that is chosen for its object (a backend, a format) is called
+        once. `manifest` is what the table of `amanda-plugin.toml` would hold. A name
+        that was registered before is refused unless `replace` is true.
+        """
+        entry = _registered(_known(kind), name, thing, manifest or {})
+        with self._lock:
+            same = [e for e in self._given if (e.kind, e.name) == (kind, name)]
+            if kind == "hooks" and not replace:
+                same = []  # any number may listen
+            if same and not replace:
+                raise PluginClashError(
+                    f"{KINDS[kind].one} {name!r} is registered already",
+                    hint="unregister it first, or pass replace=True",
+                )
+            self._change([*(e for e in self._given if e not in same), entry])
+
+    register_namespace = partialmethod(register, "namespaces")
+    register_mapping = partialmethod(register, "mappings")
+    register_format = partialmethod(register, "formats")
+    register_backend = partialmethod(register, "backends")
+    register_pass = partialmethod(register, "passes")
+    register_tool = partialmethod(register, "tools")
+    register_command = partialmethod(register, "commands")
+    register_hook = partialmethod(register, "hooks")
+
+    def unregister(self, kind: str, name: str) -> None:
+        """Takes back what `register` made known; what is installed stays."""
+        with self._lock:
+            same = [e for e in self._given if (e.kind, e.name) == (_known(kind), name)]
+            if not same:
+                raise PluginMissingError(f"no {KINDS[kind].one} {name!r} is registered")
+            self._change([e for e in self._given if e not in same])
+
+    def refresh(self) -> None:
+        """Looks again at what is installed, and forgets what failed before."""
+        importlib.invalidate_caches()
+        with self._lock:
+            self._found = None
+            self._listeners = None
+
+    # Events
+
+    def fire(self, hook: str, **event: Any) -> Any:
+        """Calls those who listen to a hook; see `amanda.hookspecs` for the hooks.
+
+        Imports the listeners of this hook, and pluggy, when there are any. Returns what
+        they answered that is not None, or the first such answer where the hook is made
+        for one.
+        """
+        if hook not in HOOKS:
+            raise UsageError(
+                f"there is no hook {hook!r}", expected=f"one of {', '.join(HOOKS)}"
+            )
+        entries = [e for e in self._index().entries["hooks"] if hook_of(e) == hook]
+        if not entries:
+            return None if HOOKS[hook].first_result else []
+        with self._lock:
+            if self._listeners is None:
+                from amanda.host._listeners import Listeners
+
+                self._listeners = Listeners(self._tell)
+            listeners = self._listeners
+        return listeners.fire(hook, entries, event)
+
+    def _tell(self, entry: Entry, fault: str, *, log: bool = True) -> None:
+        """Records a fault; the first time, logs it and tells the listeners."""
+        if not entry.told(fault):
+            return
+        if log:
+            _log.warning("%s: %s", entry.what, fault)
+        if getattr(self._telling, "busy", False):
+            return  # a listener to faults has one itself
+        self._telling.busy = True
+        try:
+            self.fire(
+                "plugin_faulted",
+                dist=entry.dist,
+                kind=entry.kind,
+                name=entry.name,
+                fault=fault,
+            )
+        finally:
+            self._telling.busy = False
+
+    # Discovery
+
+    def _index(self) -> Index:
+        found = self._found
+        if found is None:
+            with self._lock:
+                found = self._found
+                if found is None:
+                    found = discover(self._points, self._only)
+                    found = self._found = _with(found, self._given)
+                    for notice in found.notices:
+                        _log.warning("%s", notice)
+        return found
+
+    def _change(self, given: Iterable[Entry]) -> None:
+        """Caller holds the lock."""
+        self._given = tuple(given)
+        self._listeners = None
+        if self._found is not None:
+            self._found = _with(self._found, self._given)
+
+
+def _with(index: Index, given: Iterable[Entry]) -> Index:
+    """The index with these entries of the program in place of the ones before."""
+    every = [entry for entries in index.entries.values() for entry in entries]
+    every = [entry for entry in every if entry.source.key != PROGRAM]
+    return index._replace(entries=by_kind([*every, *given]))
+
+
+def _known(kind: str) -> str:
+    if kind not in KINDS:
+        raise UsageError(
+            f"there is no kind of plug-in {kind!r}",
+            expected=f"one of {', '.join(KINDS)}",
+        )
+    return kind
+
+
+def _registered(
+    kind: str, name: str, thing: object, manifest: Mapping[str, Any]
+) -> Entry:
+    """An entry for what a program hands in; it is checked at once, unlike a plug-in."""
+    what = f"{KINDS[kind].one} {name!r}"
+    if faults := _manifest.faults_in_row(kind, manifest):
+        raise UsageError(f"the manifest of {what} is faulty", problems=faults)
+    try:
+        thing = thing_of(kind, thing)
+    except TypeError as error:
+        raise UsageError(
+            f"{what} cannot be made from its class",
+            got=error,
+            hint="register an object, or a class that is called without arguments",
+        ) from error
+    entry = Entry(Dist(None, PROGRAM), Point(kind, name, ""), thing=thing, row=manifest)
+    fault = entry.fault or misshapen(kind, thing)
+    if kind == "hooks" and not fault:
+        from amanda.host._listeners import misfit
+
+        fault = misfit(hook_of(entry), thing)
+    if fault:
+        raise PluginBrokenError(f"{what} cannot be registered", got=fault)
+    return entry

@@ -1,0 +1,123 @@
+"""Everything that is known by name, as one value that is never changed in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint
+from typing import Final, NamedTuple
+
+from amanda.errors import PluginClashError, PluginMissingError
+from amanda.host._dist import Dist, installed, of_points
+from amanda.host._entry import Entry
+from amanda.host._kinds import KINDS
+from amanda.host._requires import CORE, canonical
+
+PREFIX: Final = "amanda-"
+"""What distributions of plug-ins are called by, and people leave out."""
+
+_NONE: Final = "none"
+
+
+class Index(NamedTuple):
+    """What a host knows. Registering makes a new one."""
+
+    entries: Mapping[str, tuple[Entry, ...]]
+    """By kind; each sorted by name, then distribution."""
+    off: tuple[Dist, ...]
+    """The distributions that AMANDA_PLUGINS leaves out."""
+    faulty: tuple[Dist, ...]
+    """Those with something wrong that no entry tells."""
+    notices: tuple[str, ...]
+
+    def named(self, kind: str, name: str) -> tuple[Entry, ...]:
+        return tuple(entry for entry in self.entries[kind] if entry.name == name)
+
+    def claiming(self, kind: str, name: str) -> tuple[Entry, ...]:
+        """Those of this name, or where there are none, those that `dist:name` means."""
+        found = self.named(kind, name)
+        if found or ":" not in name:
+            return found
+        dist, _, rest = name.partition(":")
+        key = canonical(dist)
+        return tuple(e for e in self.named(kind, rest) if e.source.key == key)
+
+    def choose(self, kind: str, name: str) -> Entry:
+        """The one entry of this name, which may be `dist:name`."""
+        found = self.claiming(kind, name)
+        if not found:
+            raise self._missing(kind, name)
+        if len(found) > 1:
+            raise _clash(kind, name, found)
+        return found[0]
+
+    def _missing(self, kind: str, name: str) -> PluginMissingError:
+        names = sorted({entry.name for entry in self.entries[kind]})
+        one = KINDS[kind].one
+        return PluginMissingError(
+            f"no {one} {name!r} is installed",
+            expected=f"one of {', '.join(names)}" if names else None,
+            hint=self._instead(kind, name, names),
+        )
+
+    def _instead(self, kind: str, name: str, names: list[str]) -> str:
+        for dist in self.off:
+            if any((p.kind, p.name) == (kind, name) for p in dist.points):
+                return f"{dist.name} has it, but AMANDA_PLUGINS leaves it out"
+        near = get_close_matches(name, names, n=1)
+        if near:
+            return f"did you mean {near[0]!r}?"
+        others = [KINDS[k].one for k in KINDS if k != kind and self.named(k, name)]
+        if others:
+            return f"{name!r} is installed as a {' and a '.join(others)} only"
+        wanted = canonical(name.partition(":")[0])
+        if not wanted.replace("-", "").isalnum():
+            return "`amanda plugins` lists what is installed"
+        wanted = wanted.removeprefix(PREFIX)
+        return f"pip install {PREFIX}{wanted}, if there is such a plug-in"
+
+
+def _clash(kind: str, name: str, found: Iterable[Entry]) -> PluginClashError:
+    dists = sorted({entry.dist for entry in found})
+    choices = " or ".join(f"{dist}:{name}" for dist in dists)
+    claim = " and ".join(dists) if len(dists) > 1 else f"{dists[0]}, twice"
+    return PluginClashError(
+        f"{KINDS[kind].one} {name!r} is claimed by {claim}",
+        hint=f"choose {choices}" if len(dists) > 1 else f"report this to {dists[0]}",
+    )
+
+
+def discover(points: Iterable[EntryPoint] | None, only: str | None) -> Index:
+    """What is installed, or what `points` say, as far as `only` lets it in."""
+    dists = list(installed() if points is None else of_points(points))
+    dists = [dist for dist in dists if dist.points or dist.faults]
+    chosen, notices = _chosen(dists, only)
+    faulty = tuple(dist for dist in chosen if dist.faults)
+    entries = [Entry(dist, point) for dist in chosen for point in dist.points]
+    off = tuple(dist for dist in dists if dist not in chosen)
+    return Index(by_kind(entries), off, faulty, notices)
+
+
+def by_kind(entries: Iterable[Entry]) -> Mapping[str, tuple[Entry, ...]]:
+    sorts: dict[str, list[Entry]] = {kind: [] for kind in KINDS}
+    for entry in sorted(entries, key=lambda entry: (entry.name, entry.source.key)):
+        sorts[entry.kind].append(entry)
+    return {kind: tuple(found) for kind, found in sorts.items()}
+
+
+def _chosen(dists: list[Dist], only: str | None) -> tuple[list[Dist], tuple[str, ...]]:
+    """Those that the text lets in, and which of its names are nothing installed."""
+    if not only or not only.strip():
+        return dists, ()
+    names = {canonical(part.strip()): part.strip() for part in only.split(",")}
+    names = {key: name for key, name in names.items() if key not in ("", _NONE)}
+    keys = {dist.key for dist in dists}
+    wanted = {key if key in keys else PREFIX + key: name for key, name in names.items()}
+    known = ", ".join(sorted(key.removeprefix(PREFIX) for key in keys - {CORE}))
+    notices = [
+        f"AMANDA_PLUGINS names {name!r}, which is no installed plug-in; "
+        f"there are: {known or 'none'}"
+        for key, name in wanted.items()
+        if key not in keys
+    ]
+    return [dist for dist in dists if dist.key in {*wanted, CORE}], tuple(notices)

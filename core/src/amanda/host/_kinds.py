@@ -1,0 +1,74 @@
+"""The kinds of plug-in, and what an object of each must have to be one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+GROUP: Final = "amanda."
+"""What the entry-point groups begin with; the kind follows."""
+
+
+class Kind(NamedTuple):
+    """One row of the table below. `name()` in it means something that can be called."""
+
+    one: str  # what messages call a single one
+    needs: tuple[str, ...] = ()
+    one_of: tuple[str, ...] = ()
+    made: bool = False  # a class stands for the one object that it makes
+
+
+KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
+    {
+        "namespaces": Kind("namespace", ("versions()", "at()"), made=True),
+        "mappings": Kind("mapping", ("apply()",), made=True),
+        "formats": Kind("format", one_of=("read()", "write()"), made=True),
+        "backends": Kind(
+            "backend",
+            ("name", "namespace", "devices()", "takes()", "compile()"),
+            made=True,
+        ),
+        "passes": Kind("pass", ("__call__()",)),
+        "tools": Kind("tool", ("__call__()",)),
+        "commands": Kind("command", ("__call__()",)),
+        "hooks": Kind("hook", ("__call__()",)),
+    }
+)
+
+
+def kind_of(group: str) -> str | None:
+    """The kind that an entry-point group holds; None where it is none of ours.
+
+    >>> kind_of("amanda.backends"), kind_of("console_scripts")
+    ('backends', None)
+    """
+    kind = group.removeprefix(GROUP)
+    return kind if group.startswith(GROUP) and kind in KINDS else None
+
+
+def thing_of(kind: str, loaded: object) -> object:
+    """The object that an entry stands for: a class of some kinds is called once."""
+    return loaded() if KINDS[kind].made and inspect.isclass(loaded) else loaded
+
+
+def misshapen(kind: str, thing: object) -> str:
+    """What `thing` lacks to be of this kind, in words, or nothing.
+
+    >>> misshapen("formats", object())
+    'has neither read() nor write()'
+    """
+    row = KINDS[kind]
+    missing = [need for need in row.needs if not _has(thing, need)]
+    if missing:
+        return f"has no {', no '.join(missing)}"
+    if row.one_of and not any(_has(thing, need) for need in row.one_of):
+        return f"has neither {' nor '.join(row.one_of)}"
+    return ""
+
+
+def _has(thing: object, need: str) -> bool:
+    name = need.removesuffix("()")
+    found = getattr(thing, name, None)
+    return callable(found) if need.endswith("()") else found is not None

@@ -1,0 +1,179 @@
+"""Calling those who listen to an event, none of whom can spoil it for the others.
+
+The rule: a hook observes. A listener that does not load, takes arguments that the hook
+does not give, or raises is recorded at its entry and told once by a warning; the others
+are called and the operation goes on. Only KeyboardInterrupt passes. A listener of
+`gap_met`, whose answer counts, declines when it raises.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial, wraps
+from types import SimpleNamespace
+from typing import Any
+
+import pluggy
+
+from amanda import hookspecs
+from amanda.errors import PluginError
+from amanda.host._entry import Entry, in_words
+
+Told = Callable[[Entry, str], None]
+_MARK = "amanda_impl"  # what pluggy.HookimplMarker("amanda") leaves on a function
+
+
+class Listeners:
+    """The listeners of one host, registered when their event is first fired."""
+
+    def __init__(self, told: Told) -> None:
+        self._told = told
+        self._calling = _Calling("amanda")
+        self._calling.add_hookspecs(_DECLARED)
+        self._ready: set[str] = set()
+        self._lock = threading.Lock()  # around registering; never an import
+
+    def fire(
+        self, hook: str, entries: Iterable[Entry], event: Mapping[str, Any]
+    ) -> Any:
+        """Every answer that is not None, or the first one where the hook says so."""
+        if hook not in self._ready:
+            loaded = [(entry, self._loaded(hook, entry)) for entry in entries]
+            with self._lock:
+                if hook not in self._ready:
+                    self._register(hook, loaded)
+                    self._ready.add(hook)
+        return getattr(self._calling.hook, hook)(**event)
+
+    def _loaded(self, hook: str, entry: Entry) -> Any:
+        """The listener, or None where it cannot be called."""
+        try:
+            listener = entry.load()
+        except PluginError:
+            self._told(entry, entry.fault)
+            return None
+        fault = misfit(hook, listener)
+        if fault:
+            self._told(entry, fault)
+        return None if fault else listener
+
+    def _register(self, hook: str, loaded: Iterable[tuple[Entry, Any]]) -> None:
+        # pluggy calls the one registered last first; ours go by distribution and name.
+        ordered = sorted(loaded, key=_order)
+        for entry, listener in reversed(ordered):
+            if listener is not None:
+                guarded = _guarded(hook, listener, partial(self._told, entry))
+                plugin = SimpleNamespace(**{hook: guarded})
+                self._calling.register(plugin, f"{hook}:{entry.what}:{id(entry)}")
+
+
+class _Calling(pluggy.PluginManager):
+    """pluggy, told here what its markers would tell it.
+
+    `amanda.hookspecs` and listeners can thus be written and imported without pluggy;
+    who marks a listener with `pluggy.HookimplMarker("amanda")` sets its order.
+    """
+
+    def parse_hookspec_opts(
+        self,
+        module_or_class: Any,  # noqa: ARG002
+        name: str,
+    ) -> pluggy.HookspecOpts | None:
+        if name not in hookspecs.HOOKS:
+            return None
+        return {
+            "firstresult": hookspecs.HOOKS[name].first_result,
+            "historic": False,
+            "warn_on_impl": None,
+            "warn_on_impl_args": None,
+        }
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> pluggy.HookimplOpts | None:
+        if name not in hookspecs.HOOKS:
+            return None
+        order = _marks(getattr(plugin, name))
+        return {
+            "wrapper": False,
+            "hookwrapper": False,
+            "optionalhook": False,
+            "tryfirst": bool(order.get("tryfirst")),
+            "trylast": bool(order.get("trylast")),
+            "specname": None,
+        }
+
+
+_DECLARED = type(
+    "Declared",
+    (),
+    {name: staticmethod(spec.declaration) for name, spec in hookspecs.HOOKS.items()},
+)
+
+
+def misfit(hook: str, listener: Any) -> str:
+    """Why `listener` cannot listen to this hook, in words, or nothing."""
+    marks = _marks(listener)
+    if marks.get("wrapper") or marks.get("hookwrapper"):
+        return "is a wrapper; listeners observe, they do not wrap"
+    if inspect.iscoroutinefunction(listener):
+        return "is a coroutine; listeners are called, not awaited"
+    try:
+        wanted = inspect.signature(listener)
+    except (TypeError, ValueError):
+        return "has no signature that can be read"
+    given = _arguments(hook)
+    parameters = wanted.parameters.values()
+    if all(p.name in given if _is_named(p) else _is_optional(p) for p in parameters):
+        return ""
+    wanted = wanted.replace(return_annotation=wanted.empty)
+    return f"takes {wanted}, but {hook} gives by name: {', '.join(given)}"
+
+
+def _guarded(
+    hook: str, listener: Callable[..., Any], told: Callable[[str], None]
+) -> Callable[..., Any]:
+    """The listener as pluggy sees it: takes all that the hook gives, raises nothing."""
+    given = _arguments(hook)
+    parameters = inspect.signature(listener).parameters.values()
+    all_of_it = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    wanted = given if all_of_it else [p.name for p in parameters if p.name in given]
+
+    @wraps(hookspecs.HOOKS[hook].declaration)
+    def guarded(*values: Any) -> Any:
+        event = dict(zip(given, values, strict=True))
+        try:
+            return listener(**{name: event[name] for name in wanted})
+        except KeyboardInterrupt:
+            raise
+        except BaseException as cause:  # noqa: BLE001  an observer ends nothing
+            told(f"raised in {hook}: {in_words(cause)}")
+            return None
+
+    guarded.__dict__[_MARK] = _marks(listener)
+    return guarded
+
+
+def _arguments(hook: str) -> list[str]:
+    return list(inspect.signature(hookspecs.HOOKS[hook].declaration).parameters)
+
+
+def _is_named(parameter: inspect.Parameter) -> bool:
+    required = parameter.default is parameter.empty
+    return required and parameter.kind in (
+        parameter.POSITIONAL_OR_KEYWORD,
+        parameter.KEYWORD_ONLY,
+    )
+
+
+def _is_optional(parameter: inspect.Parameter) -> bool:
+    return parameter.kind is not parameter.POSITIONAL_ONLY
+
+
+def _marks(listener: Any) -> Mapping[str, Any]:
+    marks = getattr(listener, _MARK, None)
+    return marks if isinstance(marks, Mapping) else {}
+
+
+def _order(loaded: tuple[Entry, Any]) -> tuple[str, str]:
+    return loaded[0].source.key, loaded[0].name

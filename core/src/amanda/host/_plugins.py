@@ -1,0 +1,78 @@
+"""What is known of each distribution without importing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from amanda.host._dist import Dist
+from amanda.host._entry import Entry
+from amanda.host._kinds import KINDS
+from amanda.host._requires import canonical
+
+# What a distribution is, given what its entries are: the first that applies.
+_GRAVEST: Final = ("broken", "incompatible", "clash", "slow", "loaded", "found")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginInfo:
+    """A distribution that takes part.
+
+    `state` is that of its worst entry (see `Entry.state`), or `clash` where another
+    distribution claims a name of it too, or `off` where AMANDA_PLUGINS leaves it out.
+    A probe answers `usable`, `slow`, `broken`, `hangs` or `crashes`. `why` says it in
+    words.
+    """
+
+    dist: str
+    version: str
+    entries: tuple[Entry, ...]
+    state: str
+    why: str = ""
+
+
+def overview(
+    entries: Sequence[Entry], off: Iterable[Dist], faulty: Iterable[Dist]
+) -> list[PluginInfo]:
+    """One for each distribution, by name; nothing is imported for it."""
+    of: dict[str, list[Entry]] = {dist.key: [] for dist in faulty}
+    sources = {dist.key: dist for dist in faulty}
+    claims: dict[tuple[str, str], set[str]] = {}
+    for entry in entries:
+        of.setdefault(entry.source.key, []).append(entry)
+        sources[entry.source.key] = entry.source
+        if entry.kind != "hooks":
+            claims.setdefault((entry.kind, entry.name), set()).add(entry.dist)
+    infos = [_info(sources[key], of[key], claims) for key in of]
+    for dist in off:
+        parts = tuple(Entry(dist, point) for point in dist.points)
+        why = "left out by AMANDA_PLUGINS"
+        infos.append(PluginInfo(dist.name, dist.version, parts, "off", why))
+    return sorted(infos, key=lambda info: canonical(info.dist))
+
+
+def _info(
+    dist: Dist, entries: list[Entry], claims: dict[tuple[str, str], set[str]]
+) -> PluginInfo:
+    states = {entry.state for entry in entries}
+    whys = list(dist.faults)
+    if whys:
+        states.add("broken")
+    for fault in dict.fromkeys(entry.fault for entry in entries if entry.fault):
+        named = [title(entry) for entry in entries if entry.fault == fault]
+        whys.append(f"{' and '.join(named)}: {fault}" if len(named) < 3 else fault)
+    for entry in entries:
+        others = claims.get((entry.kind, entry.name), set()) - {entry.dist}
+        if others:
+            states.add("clash")
+            whys.append(f"{title(entry)} is also in {' and '.join(sorted(others))}")
+        if entry.state == "slow":
+            whys.append(f"{title(entry)} took {entry.seconds:.1f} s to import")
+    state = next(state for state in _GRAVEST if state in states)
+    return PluginInfo(dist.name, dist.version, tuple(entries), state, "; ".join(whys))
+
+
+def title(entry: Entry) -> str:
+    """As it is called beside the name of its distribution."""
+    return f"{KINDS[entry.kind].one} {entry.name!r}"

@@ -1,0 +1,55 @@
+"""The inner side of `Host.probe`: runs in a process of its own, and loads everything.
+
+It writes one line before each entry and one after, so that whoever started it knows
+where it was when it came to no end.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, TextIO
+
+from amanda.errors import AmandaError
+from amanda.host._entry import Entry, hook_of, in_words
+from amanda.host._host import Host
+from amanda.host._plugins import title
+from amanda.host._requires import canonical
+
+
+def main(dist: str, report: str) -> None:
+    """Loads every entry of a distribution and asks backends for their devices."""
+    host = Host(only=None)
+    with Path(report).open("w", encoding="utf-8") as file:
+        for entry in host.entries():
+            if entry.source.key == canonical(dist):
+                _write(file, what=title(entry))
+                fault = _fault(entry)
+                _write(
+                    file,
+                    what=title(entry),
+                    state=entry.state,
+                    fault=fault,
+                    seconds=entry.seconds,
+                )
+
+
+def _fault(entry: Entry) -> str:
+    try:
+        thing = entry.load()
+        if entry.kind == "backends" and not list(thing.devices()):
+            return "sees no device here"
+        if entry.kind == "hooks":
+            from amanda.host._listeners import misfit
+
+            return misfit(hook_of(entry), thing)
+    except AmandaError as error:
+        return error.got or error.message
+    except BaseException as cause:  # noqa: BLE001  this process is there for it
+        return f"devices(): {in_words(cause)}"
+    return ""
+
+
+def _write(file: TextIO, **line: Any) -> None:
+    file.write(json.dumps(line) + "\n")
+    file.flush()

@@ -1,0 +1,92 @@
+"""Does a distribution fit this core? Its own requirement on amanda-core answers.
+
+Read from metadata before anything of the distribution is imported, so that a plug-in
+made for another core is told as such and not by whatever its import trips over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from amanda import __version__
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+CORE = "amanda-core"
+
+
+def canonical(name: str) -> str:
+    """Names of distributions are one where this is equal.
+
+    >>> canonical("Amanda_Foo.bar")
+    'amanda-foo-bar'
+    """
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def unfit(
+    requires: Iterable[str],
+    provided: Collection[str] = (),
+    wanted: Collection[str] = (),
+    version: str = __version__,
+) -> str:
+    """Why these requirements exclude core `version`, in words, or nothing.
+
+    A requirement under an extra counts when the entry point names that extra in
+    `wanted`. A distribution that asks for the core in no other way than through extras
+    of its own (`provided`) fits when one of them fits.
+
+    >>> unfit(["amanda-core>=1.2,<2"], version="0.9")
+    'made for amanda-core <2,>=1.2; this is 0.9'
+    >>> unfit(["amanda-core>=0.1", "numpy"], version="0.9")
+    ''
+    """
+    needs, unread = _about_core(requires)
+    if unread:
+        return f"its requirement {unread!r} cannot be read"
+    plain = [need for need in needs if _holds(need, "")]
+    asked = [need for extra in wanted for need in needs if _holds(need, extra)]
+    if plain or asked:
+        return _first_unmet([*plain, *asked], version)
+    offers = [[need for need in needs if _holds(need, extra)] for extra in provided]
+    faults = [_first_unmet(offer, version) for offer in offers if offer]
+    return "" if not faults or "" in faults else faults[0]
+
+
+def _about_core(requires: Iterable[str]) -> tuple[list[Requirement], str]:
+    """The requirements on the core, and the first one on it that does not parse."""
+    about = [text for text in requires if _is_core(text)]
+    if not about:
+        return [], ""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    needs = []
+    for text in about:
+        try:
+            needs.append(Requirement(text))
+        except InvalidRequirement:
+            return [], text
+    return needs, ""
+
+
+def _is_core(text: str) -> bool:
+    name = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", text)
+    return name is not None and canonical(name[1]) == CORE
+
+
+def _holds(need: Requirement, extra: str) -> bool:
+    return need.marker is None or need.marker.evaluate({"extra": extra})
+
+
+def _first_unmet(needs: Iterable[Requirement], version: str) -> str:
+    from packaging.version import Version
+
+    # A core under development has the interfaces of the version that it will be.
+    release = Version(version).base_version
+    for need in needs:
+        if not need.specifier.contains(release, prereleases=True):
+            return f"made for {CORE} {need.specifier}; this is {version}"
+    return ""

@@ -1,0 +1,57 @@
+"""The conformance kit: what every backend, format and mapping must do, as tests.
+
+A plug-in inherits a suite and says what to test; the checks come with it:
+
+    from amanda.testing import BackendSuite
+
+    class TestFast(BackendSuite):
+        backend = "fast"
+
+pytest runs each check as a test of its own and tells at the end how many ran;
+`TestFast.run()` does the same without pytest and returns a `Report`. A check that does
+not pass yet is waived with a reason, and fails as soon as it passes:
+
+        xfails = {"serves_threads": "the library keeps global state, see its issue 12"}
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from amanda.testing._backend import BackendSuite, Sample
+    from amanda.testing._format import FormatSuite
+    from amanda.testing._mapping import MappingSample, MappingSuite
+    from amanda.testing._plugin import PluginSuite
+    from amanda.testing._suite import Check, Report, Suite, each, skip
+
+__all__ = [
+    "BackendSuite",
+    "Check",
+    "FormatSuite",
+    "MappingSample",
+    "MappingSuite",
+    "PluginSuite",
+    "Report",
+    "Sample",
+    "Suite",
+    "each",
+    "skip",
+]
+
+# Imported on first use: pytest imports this package wherever Amanda is installed.
+_HOME = {
+    "_backend": ("BackendSuite", "Sample"),
+    "_format": ("FormatSuite",),
+    "_mapping": ("MappingSample", "MappingSuite"),
+    "_plugin": ("PluginSuite",),
+    "_suite": ("Check", "Report", "Suite", "each", "skip"),
+}
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

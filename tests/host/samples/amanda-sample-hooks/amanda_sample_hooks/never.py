@@ -1,0 +1,1 @@
+raise RuntimeError("a listener to another event was imported")

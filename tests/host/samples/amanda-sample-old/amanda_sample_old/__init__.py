@@ -1,0 +1,1 @@
+raise RuntimeError("an incompatible plug-in was imported")

@@ -1,0 +1,5 @@
+"""One of two plug-ins that claim the same name."""
+
+
+def same(graph):
+    return "two"
