@@ -3,9 +3,10 @@
     python benchmarks/graph_scale.py [OPS] [ROUNDS]
 
 Each measurement is a process of its own; rounds alternate who goes first, and of each
-figure the best round counts, since the machine can only add. Exits with 1 where a
-limit is missed: `growth` is the time per op at OPS over that at OPS / 10, `ratio` is
-onnx_ir's figure over ours.
+figure the best round counts, since the machine can only add. Times are those of the
+processor, so that other programs count little. Exits with 1 where a limit is missed:
+`growth` is the time per op at OPS over that at OPS / 10, `ratio` is onnx_ir's figure
+over ours.
 """
 
 from __future__ import annotations
