@@ -1,0 +1,185 @@
+"""Safe files: an old file is whole until its replacement is complete.
+
+What is written goes to a new file in the same folder, reaches the disk, and only then
+takes the name of the old one, in one step. Whoever is killed in between leaves the old
+file as it was, and perhaps a left-over `.NAME.RANDOM.amanda-tmp` that nothing reads and
+anybody may delete.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
+
+from amanda.errors import FormatError
+
+__all__ = ["LEFT_OVER", "Path", "mapped", "replacing"]
+
+Path = str | os.PathLike[str]
+
+LEFT_OVER = ".amanda-tmp"
+"""The suffix of files that a killed save leaves behind."""
+
+_MODE = 0o666  # what open() asks for; the umask takes its part
+_NAME_BYTES = 255  # the longest file name of the usual file systems
+_TRIES = 100
+
+_CAUSES = {
+    errno.ENOENT: ("no such folder", "make the folder first"),
+    errno.ENOTDIR: ("a part of the path is not a folder", None),
+    errno.EACCES: ("no permission", None),
+    errno.EPERM: ("not permitted", None),
+    errno.EROFS: ("the file system is read-only", None),
+    errno.ELOOP: ("its symbolic links lead in a circle", None),
+    errno.ENAMETOOLONG: ("the name is too long", None),
+    errno.ENOSPC: ("the disk is full", "free some space, or write elsewhere"),
+    errno.EDQUOT: ("the disk quota is used up", "free some space, or write elsewhere"),
+    errno.EFBIG: ("larger than files may be here", "write to another file system"),
+    errno.EIO: ("the device failed", None),
+}
+# Raised by a write only, so they tell of the new file even when the caller's own code
+# under `with` may fail on other files as well.
+_OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A binary file whose content takes the place of `path` when the block ends well.
+
+    The new file keeps the permissions of the old one. A symbolic link stays, and the
+    file that it leads to is replaced. Any exception leaves everything as it was.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "note.txt")
+    ...     with replacing(path) as file:
+    ...         _ = file.write(b"whole")
+    ...     path.read_bytes()
+    b'whole'
+    """
+    target, old = _target(path)
+    try:
+        left_over, file = _beside(target, old)
+    except OSError as error:
+        raise _failed("write", path, error) from error
+    try:
+        with file:
+            yield file
+            _finish(file, path)
+        _take_place(left_over, target, path)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(left_over)
+        if isinstance(error, OSError) and error.errno in _OF_WRITING:
+            raise _failed("write", path, error) from error
+        raise
+    _sync_folder(os.path.dirname(target))
+
+
+def mapped(path: Path) -> memoryview:
+    """The bytes of a file, read-only, read from disk only where they are looked at.
+
+    The view, and any slice of it, keeps the mapping alive. The file may be replaced or
+    deleted meanwhile; whoever truncates it in place breaks every reader, so Amanda
+    never does.
+    """
+    try:
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a pipe would wait
+            raise FormatError("cannot read: not a regular file", who=os.fspath(path))
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:  # which no mapping can have
+                return memoryview(b"")
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except OSError as error:
+        raise _failed("read", path, error) from error
+    except ValueError as error:  # a NUL in the path
+        raise FormatError(f"cannot be a path: {error}", who=repr(path)) from error
+
+
+def _target(path: Path) -> tuple[str, os.stat_result | None]:
+    """The real file behind `path`, and what is known of it if there is one."""
+    name = os.fspath(path)
+    try:
+        if not name:
+            raise FormatError("no path given to write to", who="''")
+        target = os.path.realpath(name)
+        old = os.stat(target)
+    except FileNotFoundError:
+        if name.endswith(os.sep):
+            raise FormatError("cannot write: it is a folder", who=name) from None
+        return target, None
+    except OSError as error:
+        raise _failed("write", path, error) from error
+    except ValueError as error:
+        raise FormatError(f"cannot be a path: {error}", who=repr(path)) from error
+    if stat.S_ISDIR(old.st_mode):
+        hint = "give the name of a file in it"
+        raise FormatError("cannot write: it is a folder", who=name, hint=hint)
+    if not stat.S_ISREG(old.st_mode):  # renaming over /dev/null would end it
+        raise FormatError("cannot write: not a regular file", who=name)
+    if not os.access(target, os.W_OK):  # which the rename would not ask for
+        raise FormatError("cannot write: the file is write-protected", who=name)
+    return target, old
+
+
+def _beside(target: str, old: os.stat_result | None) -> tuple[str, BinaryIO]:
+    """A new file in the folder of `target`, never more open to others than `old`."""
+    folder, name = os.path.split(target)
+    room = _NAME_BYTES - len(LEFT_OVER) - 20
+    stem = os.fsdecode(os.fsencode(name)[:room])
+    mode = _MODE if old is None else stat.S_IMODE(old.st_mode) & 0o777
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    for _ in range(_TRIES):
+        left_over = os.path.join(folder, f".{stem}.{secrets.token_hex(6)}{LEFT_OVER}")
+        try:
+            number = os.open(left_over, flags, mode)
+        except FileExistsError:
+            continue
+        if old is not None and hasattr(os, "fchmod"):
+            with suppress(OSError):  # not every file system has permissions
+                os.fchmod(number, mode)
+        return left_over, os.fdopen(number, "wb", buffering=1 << 18)
+    raise FileExistsError(errno.EEXIST, "no free name for a temporary file", folder)
+
+
+def _finish(file: BinaryIO, path: Path) -> None:
+    """Everything written is on the disk before the name changes hands."""
+    try:
+        file.flush()
+        os.fsync(file.fileno())
+    except OSError as error:
+        raise _failed("write", path, error) from error
+
+
+def _take_place(left_over: str, target: str, path: Path) -> None:
+    try:
+        os.replace(left_over, target)
+    except OSError as error:
+        raise _failed("write", path, error) from error
+
+
+def _sync_folder(folder: str) -> None:
+    """The new name reaches the disk too, where the system can be asked for that."""
+    with suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
+def _failed(verb: str, path: Path, error: OSError) -> FormatError:
+    cause, hint = _CAUSES.get(error.errno or 0, (error.strerror or str(error), None))
+    if verb == "read" and error.errno == errno.ENOENT:
+        cause, hint = "no such file", None
+    if error.errno == errno.EISDIR:
+        cause = "it is a folder"
+    return FormatError(f"cannot {verb}: {cause}", who=os.fspath(path), hint=hint)

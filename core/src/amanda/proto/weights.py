@@ -1,0 +1,202 @@
+"""The safetensors layout: a JSON header that names tensors, then their bytes.
+
+The header is checked whole when a file is opened; the bytes are not looked at. Tensors
+lie one after the other without holes, the ones whose length is a multiple of 64 bytes
+first, then those of 32, and so on: the layout knows no padding, and in this order every
+tensor begins at a multiple of its item size, and all but a few small ones at a multiple
+of 64 bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, NoReturn
+
+from amanda.errors import FormatError, LimitError
+
+__all__ = ["BITS", "Weight", "header", "parse_header", "stored_as"]
+
+ALIGNMENT: Final = 64
+_MOST_HEADER = 100_000_000  # the limit of the safetensors library
+_ENTRY = {"dtype", "shape", "data_offsets"}
+
+# dtypes that every version of the library reads, by our names
+_NAMES = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "uint16": "U16",
+    "int16": "I16",
+    "uint32": "U32",
+    "int32": "I32",
+    "uint64": "U64",
+    "int64": "I64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float32": "F32",
+    "float64": "F64",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+}
+BITS: Final = {
+    "BOOL": 8, "U8": 8, "I8": 8, "U16": 16, "I16": 16, "U32": 32, "I32": 32,
+    "U64": 64, "I64": 64, "F16": 16, "BF16": 16, "F32": 32, "F64": 64,
+    "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "C64": 64,
+    "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
+}  # fmt: skip
+"""The size of an item of each dtype that the library knows."""
+
+
+class Weight(NamedTuple):
+    """A tensor of the file: `data[start:stop]`, counted from the end of the header."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+
+
+def stored_as(dtype: str, shape: Sequence[int], size: int) -> tuple[str, list[int]]:
+    """Dtype and shape for a tensor of ours; bytes where the layout lacks the dtype.
+
+    >>> stored_as("float32", (2, 3), 24), stored_as("int4", (3,), 2)
+    (('F32', [2, 3]), ('U8', [2]))
+    """
+    name = _NAMES.get(dtype)
+    return (name, list(shape)) if name else ("U8", [size])
+
+
+# -- writing ---------------------------------------------------------------------
+
+
+def header(
+    tensors: Mapping[str, tuple[str, Sequence[int], int]],
+) -> tuple[bytes, list[str]]:
+    """The header for tensors given as (dtype, shape, bytes), and the order of the data.
+
+    Its own length is such that the data behind it is as aligned as the file is.
+    """
+    order = sorted(tensors, key=lambda key: -_alignment(tensors[key][2]))
+    entries: dict[str, Any] = {}
+    at = 0
+    for key in order:
+        dtype, shape, size = tensors[key]
+        name, dims = stored_as(dtype, shape, size)
+        entries[key] = {"dtype": name, "shape": dims, "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    if len(text) > _MOST_HEADER:
+        raise LimitError(
+            "more weights than a safetensors header can name",
+            expected=f"at most {_MOST_HEADER} bytes",
+            got=f"{len(text)} bytes",
+        )
+    text += b" " * (-(len(text) + 8) % ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text, order
+
+
+def _alignment(size: int) -> int:
+    """The largest power of two, up to 64, of which `size` is a multiple."""
+    return min(size & -size, ALIGNMENT) or ALIGNMENT
+
+
+# -- reading ---------------------------------------------------------------------
+
+
+def parse_header(data: memoryview, base: int = 0) -> tuple[dict[str, Weight], int]:
+    """The tensors, and where their data begins; all checked against `data`.
+
+    `base` is where `data` lies in the file, for the place that an error tells.
+    """
+    if len(data) < 8:
+        _bad("too short for a safetensors header", f"byte {base}")
+    size = int.from_bytes(data[:8], "little")
+    if size > min(_MOST_HEADER, len(data) - 8):
+        raise LimitError(
+            "the safetensors header is longer than it can be",
+            where=f"byte {base}",
+            expected=f"at most {min(_MOST_HEADER, len(data) - 8)} bytes",
+            got=f"{size} bytes",
+        )
+    entries = _entries(bytes(data[8 : 8 + size]), base + 8)
+    found = {key: _weight(key, entry) for key, entry in entries.items()}
+    _refuse_holes(found, len(data) - 8 - size)
+    return found, 8 + size
+
+
+def _entries(text: bytes, place: int) -> dict[str, Any]:
+    try:
+        entries = json.loads(text.decode(), object_pairs_hook=_distinct)
+    except FormatError:
+        raise
+    except (ValueError, RecursionError) as error:
+        cause = "nested too deep" if isinstance(error, RecursionError) else str(error)
+        _bad(f"the safetensors header is not JSON: {cause}", f"byte {place}")
+    if type(entries) is not dict:
+        _bad("the safetensors header is not a JSON object", f"byte {place}")
+    entries.pop("__metadata__", None)
+    return entries
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            _bad(f"the safetensors header has {key!r} twice", "its header")
+        found[key] = value
+    return found
+
+
+def _weight(key: str, entry: Any) -> Weight:
+    where = f"weight {key!r}"
+    if type(entry) is not dict or set(entry) != _ENTRY:
+        _bad("an entry of the safetensors header lacks a part", where)
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if type(dtype) is not str or dtype not in BITS:
+        _bad(f"unknown safetensors dtype {dtype!r}", where)
+    if not _whole_numbers(shape) or not _whole_numbers(offsets) or len(offsets) != 2:
+        _bad("shape and offsets must be whole numbers", where)
+    start, stop = offsets
+    if math.prod(shape) * BITS[dtype] != (stop - start) * 8:
+        _bad(
+            "the data of a weight is not as long as its shape says",
+            where,
+            expected=f"{math.prod(shape) * BITS[dtype] // 8} bytes",
+            got=f"{stop - start} bytes",
+        )
+    return Weight(dtype, tuple(shape), start, stop)
+
+
+def _whole_numbers(values: Any) -> bool:
+    return (
+        type(values) is list
+        and len(values) <= 64  # no tensor has more dims; products stay bounded
+        and all(type(value) is int and 0 <= value < 1 << 63 for value in values)
+    )
+
+
+def _refuse_holes(found: Mapping[str, Weight], size: int) -> None:
+    """Every byte of the data belongs to one weight, as the layout demands."""
+    at = 0
+    for key, weight in sorted(found.items(), key=lambda item: (item[1][2:], item[0])):
+        if weight.start != at:
+            kind = (
+                "overlaps another" if weight.start < at else "leaves a hole before it"
+            )
+            _bad(f"the data {kind}", f"weight {key!r}")
+        at = weight.stop
+    if at != size:
+        _bad(
+            "the weights do not fill their file",
+            "the safetensors header",
+            expected=f"{at} bytes of data",
+            got=f"{size} bytes",
+        )
+
+
+def _bad(
+    message: str, where: str, expected: str | None = None, got: str | None = None
+) -> NoReturn:
+    raise FormatError(message, where=where, expected=expected, got=got)

@@ -1,0 +1,236 @@
+"""The wire format of protobuf, a field at a time.
+
+What needs no message object needs none here: a reader walks a mapped file of any size
+and looks only at the fields that it wants; a writer frames what it has serialised. All
+that reads checks every length against the bytes that are there, so that a hostile file
+costs no more than its own size.
+
+A field is a key (number and kind), then its value: a varint, 4 or 8 bytes, or a length
+and as many bytes. Seven bits of a varint go into each byte, the lowest first, and the
+top bit says that more follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final, NoReturn
+
+from amanda.errors import AmandaError, FormatError
+
+__all__ = [
+    "BYTES",
+    "FIXED32",
+    "FIXED64",
+    "VARINT",
+    "Buffer",
+    "delimited",
+    "fields",
+    "key",
+    "located",
+    "packed",
+    "split",
+    "unpacked",
+    "unzigzag",
+    "varint",
+    "varint_at",
+    "zigzag",
+]
+
+Buffer = bytes | memoryview
+
+VARINT: Final = 0
+FIXED64: Final = 1
+BYTES: Final = 2
+FIXED32: Final = 5
+
+_KINDS = {VARINT: "a varint", FIXED64: "8 bytes", BYTES: "a length", FIXED32: "4 bytes"}
+_LAST_NUMBER = (1 << 29) - 1
+_MASK = (1 << 64) - 1
+
+_ONE = tuple(bytes([i]) for i in range(128))  # nearly all varints are this short
+
+
+# -- writing ---------------------------------------------------------------------
+
+
+def varint(value: int) -> bytes:
+    """An unsigned number of at most 64 bits.
+
+    >>> varint(1), varint(300)
+    (b'\\x01', b'\\xac\\x02')
+    """
+    if value < 128:
+        return _ONE[value]
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def zigzag(value: int) -> int:
+    """Signed numbers near zero as small unsigned ones: 0, -1, 1, -2 as 0, 1, 2, 3."""
+    return value << 1 if value >= 0 else ~(value << 1)
+
+
+def unzigzag(value: int) -> int:
+    """The inverse of `zigzag`."""
+    return value >> 1 ^ -(value & 1)
+
+
+def key(number: int, kind: int) -> bytes:
+    """What stands before the value of a field."""
+    return varint(number << 3 | kind)
+
+
+def delimited(number: int, payload: bytes) -> bytes:
+    """A whole field of kind BYTES: a string, a message or packed numbers."""
+    return key(number, BYTES) + varint(len(payload)) + payload
+
+
+def packed(values: Iterable[int]) -> bytes:
+    """Varints one after the other, as a packed repeated field has them."""
+    numbers = values if type(values) is list else list(values)
+    try:
+        raw = bytes(numbers)
+    except ValueError:  # one of more than a byte
+        return b"".join(map(varint, numbers))
+    return raw if raw.isascii() else b"".join(map(varint, numbers))
+
+
+# -- reading ---------------------------------------------------------------------
+
+
+def varint_at(data: Buffer, pos: int, stop: int, base: int = 0) -> tuple[int, int]:
+    """The number at `pos`, and the position after it.
+
+    `base` is where `data` lies in the file, for the place that an error tells.
+    """
+    if pos < stop and data[pos] < 128:  # as nearly all are
+        return data[pos], pos + 1
+    value = shift = 0
+    for at in range(pos, min(stop, pos + 10)):
+        byte = data[at]
+        value |= (byte & 127) << shift
+        if byte < 128:
+            if value > _MASK:
+                _bad("a number of more than 64 bits", base + pos)
+            return value, at + 1
+        shift += 7
+    short = stop - pos < 10
+    cause = "it ends inside a number" if short else "a number of more than 10 bytes"
+    raise FormatError(cause, where=f"byte {base + pos}")
+
+
+def unpacked(data: Buffer, pos: int, stop: int, base: int = 0) -> list[int]:
+    """The varints between two positions."""
+    values = []
+    while pos < stop:
+        value = data[pos]
+        if value < 128:
+            pos += 1
+        else:
+            value, pos = varint_at(data, pos, stop, base)
+        values.append(value)
+    return values
+
+
+def fields(
+    data: Buffer, pos: int = 0, stop: int | None = None, base: int = 0
+) -> Iterator[tuple[int, int, int, int]]:
+    """Every field as (number, kind, start, end), its value being `data[start:end]`.
+
+    >>> [*fields(key(1, VARINT) + varint(300) + delimited(2, b"ab"))]
+    [(1, 0, 1, 3), (2, 2, 5, 7)]
+    """
+    stop = len(data) if stop is None else stop
+    while pos < stop:
+        place = pos
+        tag, pos = varint_at(data, pos, stop, base)
+        number, kind = tag >> 3, tag & 7
+        if not 0 < number <= _LAST_NUMBER:
+            _bad(f"no field can have the number {number}", base + place)
+        start = pos
+        if kind == BYTES:
+            size, start = varint_at(data, pos, stop, base)
+            pos = start + size
+        elif kind == VARINT:
+            _, pos = varint_at(data, pos, stop, base)
+        elif kind == FIXED64:
+            pos += 8
+        elif kind == FIXED32:
+            pos += 4
+        else:
+            _bad(f"field {number} has the unknown kind {kind}", base + place)
+        if pos > stop:
+            _short(number, pos - start, stop - start, base + place)
+        yield number, kind, start, pos
+
+
+def split(
+    data: Buffer,
+    pos: int,
+    stop: int,
+    apart: Collection[int],
+    base: int = 0,
+) -> tuple[bytes, list[tuple[int, int, int]]]:
+    """The fields numbered in `apart` as (number, start, end), and all others, joined.
+
+    So a message object is made of the small fields of a message, and the large ones
+    are read where they lie.
+    """
+    rest: list[bytes] = []
+    spans: list[tuple[int, int, int]] = []
+    place = kept = pos
+    for number, kind, start, end in fields(data, pos, stop, base):
+        if number in apart:
+            if kind != BYTES:
+                got = _KINDS[kind]
+                _bad(f"field {number} should have a length", base + place, got=got)
+            spans.append((number, start, end))
+            if kept < place:
+                rest.append(bytes(data[kept:place]))
+            kept = end
+        place = end
+    if kept < stop:
+        rest.append(bytes(data[kept:stop]))
+    return b"".join(rest), spans
+
+
+def located(error: Exception, place: str) -> FormatError:
+    """The error as one of the file, with the place unless it knows the byte itself.
+
+    Besides errors of ours it takes what reading in line runs into: an IndexError where
+    a number refers to nothing, a UnicodeDecodeError where bytes are no text.
+    """
+    if isinstance(error, AmandaError):
+        if isinstance(error, FormatError):
+            if error.where is not None and error.where.startswith("byte "):
+                return error
+            made = type(error)(error.message, problems=error.problems)
+        else:
+            made = FormatError(error.message, problems=error.problems)
+        made.who, made.hint = error.who, error.hint
+        made.expected, made.got = error.expected, error.got
+        made.where = place if error.where is None else f"{place}, {error.where}"
+        return made
+    if isinstance(error, UnicodeDecodeError):
+        return FormatError("a text is not UTF-8", where=place)
+    return FormatError("a reference to something that is not there", where=place)
+
+
+def _short(number: int, claimed: int, there: int, place: int) -> NoReturn:
+    _bad(
+        f"field {number} reaches beyond the end of what holds it",
+        place,
+        expected=f"{claimed} bytes",
+        got=f"{max(there, 0)} bytes",
+    )
+
+
+def _bad(
+    message: str, place: int, expected: str | None = None, got: str | None = None
+) -> NoReturn:
+    where = f"byte {place}"
+    raise FormatError(message, where=where, expected=expected, got=got)

@@ -1,0 +1,181 @@
+"""Files to break, and ways to break them."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import AmandaError
+from amanda.graph import Graph, Provenance
+from amanda.proto import codec
+from amanda.proto.definition import definition, message_classes
+from amanda.tensors import FunctionRef, Tensor
+from amanda.types import DType, Shape, Sym, TensorType
+
+ROUNDS = int(os.environ.get("AMANDA_FUZZ_ROUNDS", "500"))
+
+
+def plain() -> Graph:
+    graph = Graph("amanda/std/1", "plain")
+    value = graph.parameter(TensorType("float32", [Sym.named("n"), 3]), "x")
+    for i in range(12):
+        attrs = {"axes": [0, -1], "mode": "same", "alpha": 0.5, "flag": True}
+        op = graph.add("f", [value, None, value], attrs, name=f"f{i}")
+        value = op.output
+        value.type = TensorType("float32", [Sym.unknown(), 3])
+    graph.result(value, "y")
+    return graph
+
+
+def rich() -> Graph:
+    graph = Graph("amanda/std/1", "rich")
+    x = graph.parameter(name="x")
+    x.mark("keep")
+    weight = graph.constant(Tensor.of(np.arange(6, dtype="int32")), "w").output
+    graph.constant(Tensor.strings(["a", "bc", ""]), "texts")
+    graph.constant(Tensor.splat("float32", (10, 10), 0.5), "splat")
+    body = Graph(name="body", outer=graph)
+    y = body.parameter()
+    body.result(body.add("g", [y, weight, x], name="g").output, "out")
+    held = Graph(name="held", outer=graph)
+    held.result(held.add("h", [weight], outputs=2).outputs[1])
+    both = graph.add("If", [x], bodies={"then": body, "else": held}, outputs=0)
+    sub = Graph("other", "sub", outer=graph)
+    p = sub.parameter(name="p")
+    last = sub.add("k", [p], name="k")
+    sub.control(sub, last)
+    sub.control(last, sub, {"why": 1})
+    sub.result(last.output)
+    graph.add_graph(sub, [weight])
+    graph.control(both, sub, {"order": [1, [2, {"a": b"b"}]]})
+    merge = graph.add("Merge", [x, None], name="merge")
+    back = graph.add("NextIteration", [merge.output], feedback=True)
+    merge.input_ports[1].connect(back.output)
+    merge.input_ports[1].edge_attrs["loop"] = None
+    merge.provenance = Provenance(("a", "b"), "rule 7")
+    graph.add_function("fun", Graph(name="fun")).add("call", name="c")
+    dims = Shape([Sym.unknown(), Sym.named("n") * 2, 3])
+    graph.attrs.update(
+        shape=dims, dtype=DType("int4"), big=1 << 100, f=FunctionRef("fun")
+    )
+    graph.set_entry("serve", {"x": x}, {"w": weight})
+    graph.imports["ai.onnx"] = 18
+    graph.result(weight)
+    return graph
+
+
+def break_bytes(data: bytes, choose: random.Random) -> bytes:
+    """One to four changes that know nothing of the format."""
+    out = bytearray(data)
+    for _ in range(choose.choice([1, 1, 1, 2, 4])):
+        size = len(out)
+        at = choose.randrange(size + 1)
+        part = out[at : at + choose.choice([1, 2, 4, 16, 64])]
+        match choose.randrange(8):
+            case 0:
+                del out[at:]
+            case 1 if at < size:
+                out[at] ^= 1 << choose.randrange(8)
+            case 2 if at < size:
+                out[at] = choose.choice([0, 1, 127, 128, 255, choose.randrange(256)])
+            case 3:
+                del out[at : at + len(part)]
+            case 4:
+                out[at:at] = part
+            case 5:
+                out[at:at] = choose.randbytes(choose.randrange(1, 9))
+            case 6:
+                out[at : at + 1] = b"\xff" * choose.randrange(1, 10) + b"\x01"
+            case 7:
+                other = choose.randrange(size + 1)
+                out[at : at + len(part)] = out[other : other + len(part)]
+    return bytes(out)
+
+
+def break_messages(data: bytes, choose: random.Random) -> bytes:
+    """One to four changes that leave a valid protobuf file with other content."""
+    model = message_classes()["Model"].FromString(data)
+    for _ in range(choose.choice([1, 1, 1, 2, 4])):
+        messages = list(walk(model, "Model"))
+        message, kind = choose.choice(messages)
+        name = choose.choice(list(definition()[kind]))
+        spec = definition()[kind][name]
+        if spec.repeated:
+            break_list(getattr(message, name), spec.kind, choose, messages)
+        elif spec.kind in definition():
+            others = [other for other, its in messages if its == spec.kind]
+            if others:
+                getattr(message, name).CopyFrom(choose.choice(others))
+        else:
+            setattr(message, name, value_of(spec.kind, choose))
+    return bytes(model.SerializeToString())
+
+
+def break_list(
+    items: Any, kind: str, choose: random.Random, messages: list[Any]
+) -> None:
+    at = choose.randrange(len(items)) if items else 0
+    what = choose.randrange(4)
+    if what == 0 and items:
+        del items[at]
+    elif kind not in definition():
+        if what == 1 and items:
+            items[at] = value_of(kind, choose)
+        else:
+            items.append(value_of(kind, choose))
+    elif what == 1 and len(items) > 1:
+        items[at].CopyFrom(items[at - 1])
+    elif what == 2:
+        others = [other for other, its in messages if its == kind]
+        if others:
+            items.add().CopyFrom(choose.choice(others))
+    else:
+        items.add()
+
+
+def value_of(kind: str, choose: random.Random) -> Any:
+    if kind in ("string", "bytes"):
+        words = [
+            "",
+            "x",
+            "f1",
+            "float32",
+            "[n, 3]",
+            "float32[?1]",
+            "\0",
+            "w",
+            "a" * 300,
+        ]
+        word = choose.choice([*words, "((((" * 50, "9" * 400, "float32[9999999999999]"])
+        return word if kind == "string" else word.encode()
+    if kind == "double":
+        return choose.choice([0.0, float("nan"), 1e308])
+    if kind == "bool":
+        return choose.random() < 0.5
+    return choose.choice([*range(8), 60, 1 << 31, (1 << 63) - 1])
+
+
+def walk(message: Any, kind: str) -> Iterator[tuple[Any, str]]:
+    yield message, kind
+    for name, spec in definition()[kind].items():
+        if spec.kind in definition():
+            held = getattr(message, name)
+            for inner in held if spec.repeated else [held]:
+                if spec.repeated or message.HasField(name):
+                    yield from walk(inner, spec.kind)
+
+
+def only_errors_of_ours(read: Callable[[bytes], Graph], data: bytes) -> bool:
+    """Read broken bytes; what can be read must be a sound graph."""
+    try:
+        graph = read(data)
+    except AmandaError as error:
+        return not str(error)
+    assert graph.check() == []
+    again = codec.dumps(graph)
+    assert codec.dumps(codec.loads(again)) == again
+    return True

@@ -1,0 +1,245 @@
+"""Safe writing: the old file is whole until the new one is."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from amanda import files
+from amanda.errors import FormatError
+from amanda.files import LEFT_OVER, mapped, replacing
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_new_file_has_the_permissions_that_the_umask_leaves(tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    old = os.umask(0o027)
+    try:
+        with replacing(path) as file:
+            file.write(b"x")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert names(tmp_path) == ["new"]
+
+
+def test_permissions_of_the_old_file_stay(tmp_path: Path) -> None:
+    path = tmp_path / "old"
+    path.write_bytes(b"a")
+    path.chmod(0o606)
+    with replacing(path) as file:
+        file.write(b"b")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o606
+    assert path.read_bytes() == b"b"
+
+
+def test_the_file_appears_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    with replacing(path) as file:
+        file.write(b"new")
+        file.flush()
+        assert path.read_bytes() == b"old"
+        (left_over,) = (name for name in names(tmp_path) if name != "a.bin")
+        assert left_over.startswith(".a.bin.")
+        assert left_over.endswith(LEFT_OVER)
+    assert path.read_bytes() == b"new"
+    assert names(tmp_path) == ["a.bin"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, FormatError])
+def test_an_exception_leaves_all_as_it_was(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    with pytest.raises(error), replacing(path) as file:
+        file.write(b"half of the ne")
+        raise error("stop")
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["a"]
+
+
+def test_links_stay_and_their_target_is_replaced(tmp_path: Path) -> None:
+    folder = tmp_path / "real"
+    folder.mkdir()
+    target = folder / "target"
+    target.write_bytes(b"old")
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    with replacing(link) as file:
+        file.write(b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    dangling = tmp_path / "dangling"
+    dangling.symlink_to(folder / "not yet")
+    with replacing(dangling) as file:
+        file.write(b"there")
+    assert (folder / "not yet").read_bytes() == b"there"
+
+
+def test_long_names_leave_room(tmp_path: Path) -> None:
+    for name in ("n" * 255, "名" * 85):
+        with replacing(tmp_path / name) as file:
+            file.write(b"x")
+        assert (tmp_path / name).read_bytes() == b"x"
+
+
+def refused(path: str | Path, text: str) -> None:
+    with pytest.raises(FormatError) as caught, replacing(path) as file:
+        file.write(b"x")
+    assert str(caught.value) == text
+
+
+def test_what_cannot_be_written(tmp_path: Path) -> None:
+    missing = tmp_path / "no" / "file"
+    refused(
+        missing,
+        f"cannot write: no such folder\n  who:      {missing}\n"
+        "  to do:    make the folder first",
+    )
+    refused(
+        tmp_path,
+        f"cannot write: it is a folder\n  who:      {tmp_path}\n"
+        "  to do:    give the name of a file in it",
+    )
+    refused(
+        f"{tmp_path}/new/", f"cannot write: it is a folder\n  who:      {tmp_path}/new/"
+    )
+    refused("", "no path given to write to\n  who:      ''")
+    refused("a\0b", "cannot be a path: embedded null byte\n  who:      'a\\x00b'")
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    refused(
+        loop,
+        f"cannot write: its symbolic links lead in a circle\n  who:      {loop}",
+    )
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    refused(fifo, f"cannot write: not a regular file\n  who:      {fifo}")
+    part = tmp_path / "part"
+    part.write_bytes(b"")
+    refused(
+        part / "x",
+        f"cannot write: a part of the path is not a folder\n  who:      {part / 'x'}",
+    )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anything")
+def test_no_permission(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    path.chmod(0o444)
+    refused(path, f"cannot write: the file is write-protected\n  who:      {path}")
+    path.chmod(0o644)
+    tmp_path.chmod(0o555)
+    try:
+        refused(path, f"cannot write: no permission\n  who:      {path}")
+    finally:
+        tmp_path.chmod(0o755)
+
+
+def test_a_write_protected_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    refused(path, f"cannot write: the file is write-protected\n  who:      {path}")
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+
+    def full(number: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    refused(
+        path,
+        f"cannot write: the disk is full\n  who:      {path}\n"
+        "  to do:    free some space, or write elsewhere",
+    )
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["a"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_a_full_disk_in_the_block(tmp_path: Path) -> None:
+    """What the block raises is about the file, if only a write can raise it."""
+    path = tmp_path / "a"
+    with (
+        pytest.raises(FormatError, match="the disk is full"),
+        replacing(path),
+        open("/dev/full", "wb", buffering=0) as file,
+    ):
+        file.write(b"x")
+    with pytest.raises(FileNotFoundError), replacing(path):
+        (tmp_path / "weights that are gone").read_bytes()
+    assert names(tmp_path) == []
+
+
+def test_mapped(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"abc")
+    view = mapped(path)
+    assert view.readonly
+    with replacing(path) as file:
+        file.write(b"xyz")
+    assert bytes(view) == b"abc"
+    path.write_bytes(b"")
+    assert bytes(mapped(path)) == b""
+
+
+def test_what_cannot_be_mapped(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for name, cause in {
+        "no": "no such file",
+        ".": "it is a folder",
+        "fifo": "not a regular file",
+    }.items():
+        with pytest.raises(FormatError, match=f"^cannot read: {cause}"):
+            mapped(tmp_path / name)
+    with pytest.raises(FormatError, match="cannot be a path"):
+        mapped("a\0b")
+
+
+SAVERS = """
+import os
+from amanda.files import replacing
+
+def save(path):
+    versions = [(97, 30_000), (98, 50_000)]
+    for letter, size in versions if os.getpid() % 2 else reversed(versions):
+        with replacing(path) as file:
+            for _ in range(10):
+                file.write(bytes([letter]) * (size // 10))
+                file.flush()
+"""
+
+
+def test_killed_while_saving(
+    tmp_path: Path, killed_savers: Callable[..., Iterator[None]]
+) -> None:
+    """Killed at 200 random moments, the file is one of the two versions, whole."""
+    path = tmp_path / "file"
+    versions = {b"a" * 30_000, b"b" * 50_000}
+    path.write_bytes(b"a" * 30_000)
+    seen = set()
+    for _ in killed_savers(SAVERS, path, 0.01):
+        content = path.read_bytes()
+        assert content in versions
+        seen.add(content)
+    assert seen == versions
+    left_over = [name for name in names(tmp_path) if name != "file"]
+    assert left_over, "none was killed in the middle of a save"
+    assert all(name.endswith(LEFT_OVER) for name in left_over)

@@ -1,0 +1,76 @@
+"""Broken archives: a sound graph or an error of ours, nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+import zipfile
+from pathlib import Path
+
+import pytest
+from proto_mutations import (
+    ROUNDS,
+    break_bytes,
+    break_messages,
+    only_errors_of_ours,
+    plain,
+    rich,
+)
+
+from amanda.errors import AmandaError
+from amanda.proto import archive, stored_zip
+from amanda.proto.stored_zip import Writer
+
+pytestmark = pytest.mark.fuzz
+
+
+def break_archive(data: bytes, choose: random.Random) -> bytes:
+    """Break the archive, or a member within a sound archive."""
+    target = choose.choice(["archive", "directory", *["member"] * 4])
+    if target == "archive":
+        return break_bytes(data, choose)
+    if target == "directory":
+        start = data.index(b"PK\1\2")
+        return data[:start] + break_bytes(data[start:], choose)
+    with zipfile.ZipFile(io.BytesIO(data)) as found:
+        content = {name: found.read(name) for name in found.namelist()}
+    name = choose.choice(list(content))
+    change = break_bytes
+    if name == "graph.pb" and choose.random() < 0.5:
+        change = break_messages
+    content[name] = change(content[name], choose)
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        for key, value in content.items():
+            writer.add(key, len(value), [value])
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("make", [plain, rich])
+def test_broken(tmp_path: Path, make) -> None:
+    path = tmp_path / "a.amanda"
+    archive.save(make(), path)
+    data = path.read_bytes()
+    read = 0
+    for i in range(ROUNDS // 2):
+        broken = break_archive(data, random.Random(i))
+        try:
+            read += only_errors_of_ours(archive.loads, broken)
+        except Exception as error:
+            error.add_note(f"round {i}")
+            raise
+    assert read < ROUNDS // 2, "nothing was broken"
+
+
+def test_any_bytes_as_directory() -> None:
+    """Archives that are nothing but noise with the right signatures."""
+    for i in range(ROUNDS):
+        choose = random.Random(i)
+        marks = [b"PK\1\2", b"PK\3\4", b"PK\5\6", b"PK\6\6", b"PK\6\7", b"\xff" * 4]
+        parts = [
+            choose.choice([*marks, choose.randbytes(18), bytes(12)]) for _ in range(20)
+        ]
+        data = b"".join(parts) + b"PK\5\6" + bytes(18)
+        with contextlib.suppress(AmandaError):
+            stored_zip.members(memoryview(data))

@@ -1,0 +1,152 @@
+"""graph.proto is the one declaration: all code that knows numbers agrees with it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amanda.errors import FormatError
+from amanda.proto import attributes, bodies, decoder, encoder, schema
+from amanda.proto.definition import (
+    PROTO,
+    Field,
+    definition,
+    descriptor,
+    message_classes,
+)
+
+
+def number(message: str, field: str) -> int:
+    return definition()[message][field].number
+
+
+def test_every_class_has_the_fields_of_its_message() -> None:
+    written_elsewhere = {"Model", "Attr", "Tensor"}
+    assert set(schema.CLASSES) == set(definition()) - written_elsewhere
+    for name, kind in schema.CLASSES.items():
+        assert [item.name for item in fields(kind)] == list(definition()[name])
+        for item in fields(kind):
+            spec = definition()[name][item.name]
+            assert typed(spec) == item.type, f"{name}.{item.name}"
+
+
+def typed(spec: Field) -> str:
+    """What a field should be in Python."""
+    if spec.kind == "Attr":
+        return "Attrs"
+    plain = {"uint64": "int", "sint64": "int", "string": "str"}
+    kind = plain.get(spec.kind, spec.kind)
+    if spec.repeated:
+        return f"list[{kind}]"
+    return f"{kind} | None" if spec.optional or kind in schema.CLASSES else kind
+
+
+def test_numbers_of_attributes() -> None:
+    kinds = {"uint64": 0, "sint64": 0, "bool": 0, "double": 1, "string": 2, "bytes": 2}
+    for name, spec in definition()["Attr"].items():
+        kind = 2 if spec.repeated else kinds[spec.kind]
+        assert getattr(attributes, name.upper()) == spec.number << 3 | kind, name
+
+
+def test_numbers_in_line() -> None:
+    for name in ("type", "name", "inputs", "outputs", "attr", "namespace"):
+        field = "attrs" if name == "attr" else name
+        kind = 0 if name in ("type", "namespace") else 2
+        tag = number("Op", field) << 3 | kind
+        assert getattr(bodies, f"_{name.upper()}") == tag
+        assert getattr(encoder, f"_{name.upper()}") == bytes([tag])
+    assert number("Graph", "ops") == bodies.OPS
+    assert bytes([number("Graph", "ops") << 3 | 2]) == encoder._OP
+    assert number("Graph", "ops") == max(
+        f.number for f in definition()["Graph"].values()
+    )
+    for name in ("strings", "types", "tensors", "graphs"):
+        assert getattr(encoder, f"_{name.upper()}") == number("Model", name)
+    assert [number("Tensor", name) for name in ("dtype", "shape")] == [1, 2]
+    for name in ("key", "data", "splat"):
+        assert getattr(decoder, f"_{name.upper()}") == number("Tensor", name)
+    assert [number("Model", name) for name in ("magic", "major", "minor")] == [1, 2, 3]
+
+
+def test_protoc_reads_it_as_we_do(tmp_path: Path) -> None:
+    protoc = pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools not there")
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+    out = tmp_path / "set"
+    folder = f"-I{PROTO.parent}"
+    args = ["protoc", folder, f"--descriptor_set_out={out}", PROTO.name]
+    assert protoc.main(args) == 0
+    (made,) = FileDescriptorSet.FromString(out.read_bytes()).file
+    assert descriptor() == made
+
+
+def random_message(name: str, choose: random.Random) -> tuple[Any, Any]:
+    """The same message as ours and as the protobuf library's."""
+    ours, theirs = schema.CLASSES[name](), message_classes()[name]()
+    for field, (_, kind, many, *_) in definition()[name].items():
+        if kind == "Attr" or choose.random() < 0.4:
+            continue
+        for _ in range(choose.randint(1, 3) if many else 1):
+            if kind in schema.CLASSES:
+                mine, other = random_message(kind, choose)
+            else:
+                mine = other = random_scalar(kind, choose)
+            if many:
+                getattr(ours, field).append(mine)
+            else:
+                setattr(ours, field, mine)
+            if not many and kind in schema.CLASSES:
+                getattr(theirs, field).CopyFrom(other)
+            elif many:
+                getattr(theirs, field).append(other)
+            else:
+                setattr(theirs, field, other)
+    return ours, theirs
+
+
+def random_scalar(kind: str, choose: random.Random) -> Any:
+    if kind == "string":
+        return choose.choice(["", "a", "Ωmega", "x" * 200])
+    if kind == "bool":
+        return choose.random() < 0.5
+    low = -(2**63) if kind == "sint64" else 0
+    return choose.choice([0, 1, 127, 128, 2**40, low, 2**63 - 1])
+
+
+@pytest.mark.parametrize("name", schema.CLASSES)
+def test_messages_are_those_of_the_protobuf_library(name: str) -> None:
+    choose = random.Random(name)
+    for _ in range(60):
+        ours, theirs = random_message(name, choose)
+        raw = theirs.SerializeToString(deterministic=True)
+        assert schema.write(ours) == raw
+        assert schema.read(schema.CLASSES[name], b"??" + raw, 2, len(raw) + 2) == ours
+
+
+def test_numbers_need_not_be_packed() -> None:
+    raw = b"\x22\x02\x01\x02\x20\x03"  # marks of a Parameter: two packed, one not
+    assert schema.read(schema.Parameter, raw, 0, len(raw)).marks == [1, 2, 3]
+
+
+def test_unknown_fields_are_ignored() -> None:
+    raw = b"\x08\x05" + b"\xfa\x7f\x03abc" + b"\x10\x06"
+    assert schema.read(schema.Capture, raw, 0, len(raw)) == schema.Capture(5, 6)
+
+
+def test_a_field_of_another_kind() -> None:
+    with pytest.raises(FormatError) as caught:
+        schema.read(schema.Capture, b"\x0a\x01x", 0, 3, base=40)
+    assert str(caught.value) == (
+        "the field graph of a Capture is of another kind\n  where:    byte 42"
+    )
+
+
+def test_a_text_that_is_none() -> None:
+    with pytest.raises(FormatError, match="a text is not UTF-8"):
+        schema.read(schema.Import, b"\x0a\x01\xff", 0, 3)
+    with pytest.raises(FormatError, match="half of a surrogate pair"):
+        schema.utf8("\ud800")
