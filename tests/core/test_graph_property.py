@@ -302,3 +302,49 @@ def test_the_digest_sees_every_difference(change: str) -> None:
         return
     assert plain.digest() != other.digest()
     assert plain.difference(other)
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_unnamed_dims_are_told_apart_by_where_they_stand(swap: bool) -> None:
+    from amanda.types import Shape, Sym
+
+    def build(swapped: bool, other: bool = False) -> Graph:
+        a, b = Sym.unknown(), Sym.unknown()
+        if swapped:
+            a, b = b, a
+        graph = Graph("amanda/test/1")
+        graph.add("f", attrs={"s": Shape([a + b]), "t": Shape([b]), "u": Shape([a])})
+        graph.add("g", attrs={"v": Shape([b if other else a])})
+        return graph
+
+    assert build(False).same_as(build(swap))
+    assert build(False).digest() == build(swap).digest()
+    assert not build(False).same_as(build(swap, other=True))
+    assert build(False).digest() != build(swap, other=True).digest()
+
+
+def test_signals_inside_and_outside_a_graph_are_not_mixed_up() -> None:
+    def build(inside_first: bool) -> Graph:
+        root = Graph("amanda/test/1")
+        first = root.add("first", name="first")
+        inner = root.add_graph(Graph(name="inner"))
+        last = inner.add("last", name="last")
+        steps = [
+            lambda: root.control(first, inner, {"k": "outside"}),
+            lambda: inner.control(last, inner, {"k": "inside"}),
+        ]
+        for step in reversed(steps) if inside_first else steps:
+            step()
+        return root
+
+    assert build(True).same_as(build(False))
+    assert build(True).digest() == build(False).digest()
+
+
+def test_signals_of_a_feedback_op_do_not_order() -> None:
+    graph = Graph("amanda/test/1")
+    first = graph.add("f")
+    back = graph.add("NextIteration", feedback=True)
+    graph.control(back, first)
+    assert list(graph) == [first, back]
+    assert graph.check() == []

@@ -405,3 +405,10 @@ def test_dedup() -> None:
     assert [found.index(t) for t in found] == [0, 1, 2, 0, 2, 2]
     assert hashed == [1, 2, 1]
     assert dedup([]) == []
+
+
+def test_large_unsigned_numbers_beside_small_ones() -> None:
+    values = [0, 2**63 + 5, 2**64 - 1]
+    assert Tensor.of(values, "uint64").tolist() == values
+    with pytest.raises(InvalidTypeError, match="cannot hold"):
+        Tensor.of([0, 2**64], "uint64")

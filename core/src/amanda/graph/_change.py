@@ -69,7 +69,7 @@ def control(
         graph._inner_controlled[then] = None
     elif then is graph:
         graph._inner_control[first] = None
-    elif first not in then.control_inputs:
+    elif not _signals(graph, first, then):
         if graph._wiring is not None:
             graph._wiring.append((first, then))
         elif not first.feedback:
@@ -92,7 +92,7 @@ def uncontrol(graph: Graph, first: Op, then: Op) -> None:
     elif then is graph:
         known = graph._inner_control.pop(first, graph) is None
     else:
-        known = first in then.control_inputs
+        known = _signals(graph, first, then)
         if known:
             del _waiting(first)[then], _awaited(then)[first]
     if not known:
@@ -176,7 +176,8 @@ def _signals(graph: Graph, first: Op, then: Op) -> bool:
         return then in graph._inner_controlled
     if then is graph:
         return first in graph._inner_control
-    return first in then.control_inputs
+    more = then._more
+    return more is not None and first in (more.control or ())
 
 
 def _move_holds(graph: Graph, old: OutputPort, new: OutputPort) -> None:
@@ -310,7 +311,7 @@ def remove_result(graph: Graph, index: int) -> None:
     if graph._results[index] is not None:
         graph._connect(index, None, inner=True)
     graph._results.cut(index)
-    graph.outputs = (*graph.outputs[:index], *graph.outputs[index + 1 :])
+    graph._cut_output(index)
     graph._shift(("out", "result"), index)
     marks = graph._more.marks if graph._more else None
     if marks:

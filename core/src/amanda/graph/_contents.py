@@ -51,6 +51,8 @@ class Contents(Op):
         "_last",
         "_log",
         "_names",
+        "_outputs",
+        "_outputs_seen",
         "_parameter_marks",
         "_parameters",
         "_pins",
@@ -64,6 +66,23 @@ class Contents(Op):
     )
 
     _is_graph: ClassVar[bool] = True
+    _outputs_seen: tuple[OutputPort, ...] | None
+
+    @property
+    def outputs(self) -> tuple[OutputPort, ...]:
+        """The ports of the results, seen from outside."""
+        if self._outputs_seen is None:
+            self._outputs_seen = tuple(self._outputs)
+        return self._outputs_seen
+
+    @outputs.setter
+    def outputs(self, ports: Iterable[OutputPort]) -> None:
+        self._outputs[:] = ports
+        self._outputs_seen = None
+
+    def _cut_output(self, index: int) -> None:
+        del self._outputs[index]
+        self._outputs_seen = None
 
     def __init__(
         self,
@@ -73,6 +92,9 @@ class Contents(Op):
         type: str | None = None,
         outer: Graph | None = None,
     ) -> None:
+        # grows at its end at no cost
+        self._outputs: list[OutputPort] = []
+        self._outputs_seen: tuple[OutputPort, ...] | None = None
         super().__init__(type, name, None, 0)
         if namespace is not None:
             self._side.namespace = namespace
@@ -248,17 +270,20 @@ class Contents(Op):
 
     def walk(self) -> Iterator[Op]:
         """Every op here and in all graphs inside, an op before what it holds."""
-        stack: list[Iterator[Op]] = [iter(self)]
         waiting = list(self._functions.values())
+        stack: list[Iterator[Op]] = [iter(self)]
         while stack:
-            op = next(stack[-1], None)
-            if op is None:
+            for op in stack[-1]:
+                yield op
+                if op._more is not None or op._is_graph:
+                    inner = op._inner_graphs()
+                    stack.extend(iter(graph) for graph in reversed(inner))
+                    if inner:
+                        break
+            else:
                 stack.pop()
                 if not stack and waiting:
                     stack.append(iter(waiting.pop(0)))
-                continue
-            yield op
-            stack.extend(iter(graph) for graph in reversed(op._inner_graphs()))
 
     def graphs(self) -> Iterator[Graph]:
         """This graph, every graph inside it, and its functions with theirs."""
@@ -342,9 +367,8 @@ class Contents(Op):
                 hint="its op was removed; value.resolve() says what became of it",
             )
         if home is not self:  # a capture: the op that holds this graph reads it
-            reader = last_user(value._users)
-            if reader is not None and reader.graph is self and not reader._is_graph:
-                return  # what another op here reads is in sight and comes before
+            if self._read_beside(value, home):
+                return
             place = home._place(self)
             if place is None and not self._within(home):
                 raise ForeignPortError(
@@ -358,6 +382,19 @@ class Contents(Op):
             return
         if not _order.reads_later(value.op, value):
             _order.order_edge(home, value.op, place)
+
+    def _read_beside(self, value: OutputPort, home: Op) -> bool:
+        """Does an op here, or right around here, read this value already?
+
+        Then it is in sight, and its op comes before what holds this graph.
+        """
+        reader = last_user(value._users)
+        if reader is None or reader._is_graph:
+            return False
+        around = self.graph or (self.holder.graph if self.holder else self.outer)
+        return reader.graph is self or (
+            reader.graph is around and around is not None and around is not home
+        )
 
     def _taken(self, name: str) -> DuplicateNameError:
         return DuplicateNameError(

@@ -37,12 +37,10 @@ class _Numbers:
     Anonymous dims are numbered as they come, so that equal graphs show equal texts.
     """
 
-    def __init__(self, root: Graph, names: bool) -> None:
-        from amanda.types import Symbols
-
+    def __init__(self, root: Graph, names: bool, symbols: Symbols) -> None:
         self.captures: Captures = {}
         self.names = names
-        self.symbols = Symbols()
+        self.symbols = symbols
         self.texts: dict[Type | None, str | None] = {None: None}
         self.graphs: dict[Graph, int] = {}
         self.ops: dict[Op, tuple[int, int]] = {}
@@ -206,7 +204,8 @@ def _attrs(op: Op, numbers: _Numbers) -> tuple[tuple[str, dict[str, Any]], ...]:
             if attrs and isinstance(key, tuple):
                 found.append((f"{key[0]} {key[1]}", attrs))
             elif attrs:
-                found.append((f"control {numbers.op(key)}", attrs))
+                kind = "signal" if key.graph is op else "control"
+                found.append((f"{kind} {numbers.op(key)}", attrs))
     return tuple(sorted(found, key=lambda pair: pair[0]))
 
 
@@ -215,19 +214,37 @@ def _attrs(op: Op, numbers: _Numbers) -> tuple[tuple[str, dict[str, Any]], ...]:
 
 def digest(graph: Graph, *, content: bool, names: bool) -> str:
     """See Graph.digest."""
+    from amanda.types import Symbols
+
+    symbols = Symbols()
+    found = _digest(graph, content, names, symbols)
+    if symbols.is_ambiguous:
+        found = _digest(graph, content, names, _ranked(graph, names))
+    return found
+
+
+def _ranked(graph: Graph, names: bool) -> Symbols:
+    """Numbers of anonymous dims by all the places where they stand."""
+    from amanda.types import Symbols
+
+    watching = Symbols(watching=True)
+    _digest(graph, False, names, watching)
+    return watching.ranked()
+
+
+def _digest(graph: Graph, content: bool, names: bool, symbols: Symbols) -> str:
     from amanda.tensors import value_digest
 
     state = blake2b(digest_size=16)
-    numbers = _Numbers(graph, names)
     buffer: list[str] = []
-    for record in _records(numbers, graph):
+    for record in _records(_Numbers(graph, names, symbols), graph):
         buffer.append(repr(record.fields))  # plain data only, so without ambiguity
         if record.attrs or len(buffer) > _BUFFER:
             state.update("".join(buffer).encode("utf-8", "surrogatepass"))
             buffer.clear()
         for place, attrs in record.attrs:
             state.update(place.encode())
-            value_digest(attrs, state.update, content=content, symbols=numbers.symbols)
+            value_digest(attrs, state.update, content=content, symbols=symbols)
     state.update("".join(buffer).encode("utf-8", "surrogatepass"))
     return state.hexdigest()
 
@@ -237,9 +254,22 @@ def digest(graph: Graph, *, content: bool, names: bool) -> str:
 
 def difference(a: Graph, b: Graph, *, content: bool, names: bool) -> str | None:
     """See Graph.difference."""
-    ours, theirs = _Numbers(a, names), _Numbers(b, names)
-    symbols = (ours.symbols, theirs.symbols)
-    for left, right in zip_longest(_records(ours, a), _records(theirs, b)):
+    from amanda.types import Symbols
+
+    ours, theirs = Symbols(), Symbols()
+    found = _difference(a, b, content, names, (ours, theirs))
+    if found is not None and ours.is_ambiguous and theirs.is_ambiguous:
+        ours, theirs = _ranked(a, names), _ranked(b, names)
+        found = _difference(a, b, content, names, (ours, theirs))
+    return found
+
+
+def _difference(
+    a: Graph, b: Graph, content: bool, names: bool, symbols: tuple[Symbols, Symbols]
+) -> str | None:
+    ours = _records(_Numbers(a, names, symbols[0]), a)
+    theirs = _records(_Numbers(b, names, symbols[1]), b)
+    for left, right in zip_longest(ours, theirs):
         if left is None or right is None:
             extra = left or right
             assert extra is not None

@@ -243,9 +243,10 @@ class Graph(Contents):
             self._allow(value, None)
             attach(value, self)
         self._results.add(value)
-        port = OutputPort(self, len(self.outputs))
+        port = OutputPort(self, len(self._outputs))
         port.name = name
-        self.outputs = (*self.outputs, port)
+        self._outputs.append(port)
+        self._outputs_seen = None
         if self._log is not None:
             self._note("result", self, repr(value))
         return InputPort(self, port.index, True)

@@ -107,16 +107,17 @@ def is_before(graph: Graph, a: Op, b: Op) -> bool:
 def successors(graph: Graph, op: Op) -> Iterator[Op]:
     """The ops of `graph` that must come after `op`, maybe repeated."""
     more = op._more
-    if more is None or not more.feedback:
-        for port in op.outputs:
-            users = port._users
-            if users is None:
-                continue
-            for user in distinct(users):
-                if user.graph is graph:
-                    yield user
-                elif user is not graph and (place := graph._place(user)) is not None:
-                    yield place
+    if more is not None and more.feedback:
+        return
+    for port in op.outputs:
+        users = port._users
+        if users is None:
+            continue
+        for user in distinct(users):
+            if user.graph is graph:
+                yield user
+            elif user is not graph and (place := graph._place(user)) is not None:
+                yield place
     if more is not None and more.controlled:
         yield from list(more.controlled)
 

@@ -17,6 +17,8 @@ CONTROL_NAME = "^control"
 _FEW = 8  # users kept in a list; more go to a dict, so that removal stays O(1)
 _NARROW = 32  # inputs kept in a tuple; more go to a list with an index
 
+_MANY = (list, dict)
+
 Users: TypeAlias = "Op | list[Op] | dict[Op, int] | None"
 
 
@@ -43,19 +45,12 @@ class OutputPort:
         users = self._users
         if users is None:
             return []
-        readers: Iterable[Op]
-        once = True
-        if isinstance(users, list):
-            readers = dict.fromkeys(users)
-            once = len(readers) == len(users)
-        elif isinstance(users, dict):
-            readers, once = users, False
-        else:
-            readers = (users,)
+        kind = users.__class__
+        readers: Iterable[Op] = users if kind in _MANY else (users,)  # type: ignore[assignment]
         ports: list[InputPort] = []
         for op in readers:
             held = op._inputs
-            if once and held.__class__ is tuple and not op._is_graph:
+            if kind is not dict and held.__class__ is tuple and not op._is_graph:
                 ports.append(_made(InputPort, (op, held.index(self), False)))
             else:
                 ports += op._places(self)
@@ -370,36 +365,37 @@ def last_user(users: Users) -> Op | None:
 def distinct(users: Users) -> Iterable[Op]:
     if users is None:
         return ()
-    if isinstance(users, list):
-        return dict.fromkeys(users)
-    return list(users) if isinstance(users, dict) else (users,)
+    return list(users) if isinstance(users, _MANY) else (users,)
 
 
 def attach(value: OutputPort, op: Op) -> None:
-    """One more place of `op` reads `value`."""
+    """One more place of `op` reads `value`.
+
+    One op, or a list of few, reads in one place each; more, or more often, are counted.
+    """
     users = value._users
     if users is None:
         value._users = op
-    elif type(users) is list:
-        users.append(op)
-        if len(users) > _FEW:
-            counts: dict[Op, int] = {}
-            for user in users:
-                counts[user] = counts.get(user, 0) + 1
+    elif isinstance(users, list):
+        if len(users) < _FEW and op not in users:
+            users.append(op)
+        else:
+            counts = dict.fromkeys(users, 1)
+            counts[op] = counts.get(op, 0) + 1
             value._users = counts
-    elif type(users) is dict:
+    elif isinstance(users, dict):
         users[op] = users.get(op, 0) + 1
     else:
-        value._users = [users, op]  # type: ignore[list-item]
+        value._users = {op: 2} if users is op else [users, op]
 
 
 def detach(value: OutputPort, op: Op) -> None:
     """One place of `op` less reads `value`."""
     users = value._users
-    if type(users) is list:
+    if isinstance(users, list):
         users.remove(op)
         value._users = users if len(users) > 1 else users[0]
-    elif type(users) is dict:
+    elif isinstance(users, dict):
         if users[op] == 1:
             del users[op]
         else:

@@ -258,7 +258,7 @@ def _filled(values: Any, dtype: ElementType) -> Array:
     try:
         array = np.asarray(values, dtype=dtype.numpy)
         rounds = dtype.kind not in ("int", "uint", "bool", "quantized")
-        if rounds or array.tolist() == np.asarray(values).tolist():
+        if rounds or array.tolist() == np.asarray(values, object).tolist():
             return array
         cause = "it would be another number"
     except (TypeError, ValueError, OverflowError) as error:

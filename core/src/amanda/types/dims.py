@@ -231,10 +231,13 @@ class Symbols:
     ('?1', '?1+?2')
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, watching: bool = False) -> None:
         self._scope = next(_fresh)
         self._numbers: dict[Atom, int] = {}
         self._last = 0
+        self._roles: dict[Atom, list[str]] | None = {} if watching else None
+        self._seen = 0
+        self.is_ambiguous = False  # did the order of creation decide a number?
 
     def read(self, number: int) -> Sym:
         """The symbol of a number in this document."""
@@ -253,12 +256,38 @@ class Symbols:
         found = [a for a in polynomial.atoms(terms) if a[0] == ANONYMOUS]
         if not found:
             return terms
-        for atom in sorted(found):
-            if atom not in self._numbers:
-                self._last += 1
-                self._numbers[atom] = self._last
+        if self._roles is not None:
+            self._watch(terms, found)
+        fresh = sorted(atom for atom in found if atom not in self._numbers)
+        self.is_ambiguous |= len(fresh) > 1
+        for atom in fresh:
+            self._last += 1
+            self._numbers[atom] = self._last
         names = {atom: (ANONYMOUS, 0, self._numbers[atom]) for atom in found}
         return polynomial.rename(terms, names)
+
+    def _watch(self, terms: Terms, found: Iterable[Atom]) -> None:
+        """Note what part each symbol has in this expression."""
+        assert self._roles is not None
+        self._seen += 1
+        others = dict.fromkeys(found, (ANONYMOUS, 0, 2))
+        for atom in others:
+            alone = polynomial.rename(terms, {**others, atom: (ANONYMOUS, 0, 1)})
+            role = f"{self._seen:12}{_text(alone)}"
+            self._roles.setdefault(atom, []).append(role)
+
+    def ranked(self) -> Symbols:
+        """Numbers by the parts that the symbols had while this one was watching.
+
+        In `?+?` nothing but the order of creation tells which comes first, and a copy
+        may have another. Its other places do: a document and its copy agree on these.
+        """
+        ranked = Symbols()
+        roles = self._roles or {}
+        for atom in sorted(roles, key=lambda atom: (roles[atom], atom)):
+            ranked._last += 1
+            ranked._numbers[atom] = ranked._last
+        return ranked
 
 
 def minimum(*dims: Dim) -> Dim:
