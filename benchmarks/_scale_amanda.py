@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from amanda.graph import Graph, bulk
+from amanda.graph import Graph, OutputPort, bulk
 from amanda.proto import archive, codec
 
 WIDE, LEVELS = 64, 100
@@ -49,7 +49,8 @@ def wide(n: int) -> Graph:
 def nested(n: int) -> Graph:
     """LEVELS bodies one in another; each reads a value of the graph around it."""
     root = at = Graph("amanda/std/1")
-    value = first = root.parameter()
+    first = root.parameter()
+    value: OutputPort = first
     for level in range(LEVELS):
         for i in range(n // LEVELS - 1):
             value = at.add("Add", [value, first], name=f"n{level}_{i}").outputs[0]

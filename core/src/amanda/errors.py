@@ -13,7 +13,7 @@
     |-- FormatError                   1   a file or text that cannot be read or written
     |   |-- UnknownFormatError        3   no installed format knows this file
     |   `-- LimitError                1   input that asks for absurd time or memory
-    |-- NamespaceError                1   a dictionary, or an op in one, that is not there
+    |-- NamespaceError                1   a dictionary, or an op, that is not there
     |-- ConversionError               1   ops that no rule maps (the gaps, all of them)
     |-- BackendError                  4   a backend cannot do what was asked
     |-- PluginError                   3   a plug-in and what is wrong with it
