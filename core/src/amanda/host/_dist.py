@@ -1,11 +1,9 @@
 """What is installed, read from metadata alone, piece by piece and only when asked.
 
-The standard library's `importlib.metadata` is all that this needs. The backport of that
-name brings the behaviour of newer Pythons to 3.11, but where they differ (in damaged
-metadata) every access here is guarded anyway, and importing it costs as much again as
-all of discovery.
+Read with `importlib_metadata`, which behaves alike on every Python from 3.11 on, where the
+standard library's module of that name differs in what it makes of damaged metadata.
 
-`importlib.metadata.entry_points()` is not used: one damaged `entry_points.txt` anywhere
+Its `entry_points()` is not used: one damaged `entry_points.txt` anywhere
 makes it raise for everybody, and it parses them all, where a look for our groups in the
 text leaves most of them unparsed.
 """
@@ -16,10 +14,11 @@ import csv
 import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import importlib_metadata as metadata
 
 from amanda.host import _manifest
 from amanda.host._kinds import GROUP, KINDS, kind_of
