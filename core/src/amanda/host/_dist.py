@@ -1,7 +1,7 @@
 """What is installed, read from metadata alone, piece by piece and only when asked.
 
-Read with `importlib_metadata`, which behaves alike on every Python from 3.11 on, where the
-standard library's module of that name differs in what it makes of damaged metadata.
+Read with `importlib_metadata`, which behaves alike on every Python from 3.11 on; the
+standard library's modules differ in what they make of damaged metadata.
 
 Its `entry_points()` is not used: one damaged `entry_points.txt` anywhere
 makes it raise for everybody, and it parses them all, where a look for our groups in the
