@@ -16,13 +16,16 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import importlib_metadata as metadata
 
 from amanda.host import _manifest
 from amanda.host._kinds import GROUP, KINDS, kind_of
 from amanda.host._requires import CORE, canonical, unfit
+
+Found: TypeAlias = Any
+"""A distribution or entry point of the standard library or of `importlib_metadata`."""
 
 _VALUE = re.compile(
     r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*)\s*"
@@ -51,7 +54,7 @@ class Point(NamedTuple):
 class Dist:
     """One installed distribution, or the running program (which has no metadata)."""
 
-    def __init__(self, found: metadata.Distribution | None, key: str) -> None:
+    def __init__(self, found: Found | None, key: str) -> None:
         self._found = found
         self.key = key
         self._faults: list[str] = []
@@ -184,7 +187,7 @@ def installed() -> Iterator[Dist]:
             yield Dist(found, key)
 
 
-def of_points(points: Iterable[metadata.EntryPoint]) -> Iterator[Dist]:
+def of_points(points: Iterable[Found]) -> Iterator[Dist]:
     """The distributions that entry points given by hand say they are of."""
     dists: dict[str, Dist] = {}
     for given in points:
@@ -201,7 +204,7 @@ def of_points(points: Iterable[metadata.EntryPoint]) -> Iterator[Dist]:
     yield from dists.values()
 
 
-def _key(found: metadata.Distribution) -> str:
+def _key(found: Found) -> str:
     """The canonical name, from the folder's name where that says it.
 
     The public `name` parses the whole METADATA file of each distribution, which is most
