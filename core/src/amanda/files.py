@@ -99,8 +99,13 @@ def mapped(path: Path) -> memoryview:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
         raise _failed("read", path, error) from error
-    except ValueError as error:  # a NUL in the path
-        raise FormatError(f"cannot be a path: {error}", who=repr(path)) from error
+    except ValueError as error:
+        raise _no_path(path) from error
+
+
+def _no_path(path: Path) -> FormatError:
+    """The one thing that is wrong before the file system is asked."""
+    return FormatError("cannot be a path: a null character in it", who=repr(path))
 
 
 def _target(path: Path) -> tuple[str, os.stat_result | None]:
@@ -118,7 +123,7 @@ def _target(path: Path) -> tuple[str, os.stat_result | None]:
     except OSError as error:
         raise _failed("write", path, error) from error
     except ValueError as error:
-        raise FormatError(f"cannot be a path: {error}", who=repr(path)) from error
+        raise _no_path(path) from error
     if stat.S_ISDIR(old.st_mode):
         hint = "give the name of a file in it"
         raise FormatError("cannot write: it is a folder", who=name, hint=hint)
