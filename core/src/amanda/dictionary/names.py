@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from amanda.errors import NamespaceError
 
@@ -55,7 +55,7 @@ class Namespace(Protocol):
     name: str
 
     def __contains__(self, op_type: object, /) -> bool: ...
-    def __getitem__(self, op_type: str, /) -> object: ...
+    def __getitem__(self, op_type: str, /) -> Any: ...
     def __iter__(self) -> Iterator[str]: ...
 
 
@@ -233,10 +233,13 @@ def newest(versions: Iterable[str]) -> str | None:
     return max(released or known, key=version_key, default=None)
 
 
-def resolve(text: str, known: Mapping[str, Sequence[str]]) -> Name:
+def resolve(
+    text: str, known: Mapping[str, Sequence[str]], *, assume: bool = False
+) -> Name:
     """The full name that `text` means, given the versions known of each path.
 
     A path with no version in `known` is one that lists none: any version is taken.
+    With `assume` the nearest lower version stands for one that is not known.
 
     >>> str(resolve("torch", {"amanda/torch": ["2.4", "2.13"]}))
     'amanda/torch/2.13'
@@ -255,24 +258,30 @@ def resolve(text: str, known: Mapping[str, Sequence[str]]) -> Name:
         return name
     key = version_key(name.version)
     same = [version for version in versions if version_key(version) == key]
+    lower = [version for version in versions if version_key(version) < key]
+    if assume and not same and lower:
+        return Name(name.path, max(lower, key=version_key))
     if not same:
         raise NamespaceError(
             f"{name.path} has no version {name.version}",
             expected=f"one of {_shown(versions)}",
-            hint=f"the nearest is {Name(name.path, _nearest(key, versions)).short}",
+            hint=f"the nearest is {_nearest(name, versions).short}",
         )
     return Name(name.path, same[0])
 
 
-_Key = tuple[tuple[int, ...], int, str]
+def _nearest(name: Name, versions: Sequence[str]) -> Name:
+    """The version that was most likely meant.
 
-
-def _nearest(key: _Key, versions: Sequence[str]) -> str:
-    """The next lower version, as the one asked for grew out of it; else the lowest."""
-    lower = [version for version in versions if version_key(version) < key]
-    if lower:
-        return max(lower, key=version_key)
-    return min(versions, key=version_key)
+    The first that the one asked for begins with (1.13 -> 1.13.1), else the next lower
+    one, as the one asked for grew out of it, else the lowest.
+    """
+    assert name.version is not None
+    ordered = sorted(versions, key=version_key)
+    within = [v for v in ordered if v.startswith(f"{name.version}.")]
+    key = version_key(name.version)
+    lower = [version for version in ordered if version_key(version) < key]
+    return Name(name.path, (within or lower[-1:] or ordered)[0])
 
 
 def _shown(versions: Sequence[str], most: int = 12) -> str:

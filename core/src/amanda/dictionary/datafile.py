@@ -1,0 +1,131 @@
+"""The data file of a vocabulary: what changed in which version, one op after another.
+
+    {"format": 1, "namespace": "amanda/onnx", "versions": ["1", "2", ...], ...}
+
+    Relu
+      doc the line about the op
+      1 (X: T, *, consumed_inputs?: int[]) -> (Y: T)  T in {f16, f32, f64}
+      6 (X: T) -> (Y: T)  T in {f16, f32, f64}
+      9 gone
+
+The first line is the header. An op is its name and, indented, its definitions as
+signatures, each from the version in front of it on. So a change of one op is a change
+of its lines, and one op is read without looking at the others.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from amanda.errors import NamespaceError
+
+__all__ = ["FORMAT", "GONE", "Block", "Header", "block", "blocks", "header", "packed"]
+
+FORMAT: Final = 1
+GONE: Final = "gone"
+
+_NEXT = re.compile(rb"\n(?! )")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What holds for a whole vocabulary.
+
+    - `recorded`: ops carry the variables of their types as attributes, as TensorFlow's
+      do, though they follow from the ports
+    - `hints`: what attributes without a meaning of their own begin with
+    - `domains`: what `Graph.imports` calls this vocabulary
+    - `deprecated`: is a deprecated op a fault in a graph of that version?
+    - `reference`: the key of a dict that stands for an attribute of the function that
+      the op is in, so that its value is not known
+    """
+
+    namespace: str
+    versions: tuple[str, ...]
+    source: str = ""
+    recorded: bool = False
+    hints: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+    deprecated: bool = False
+    reference: str = ""
+
+
+@dataclass(frozen=True)
+class Block:
+    """What the file says of one op; a definition is the text of one, or `GONE`."""
+
+    name: str
+    doc: str
+    steps: tuple[tuple[str, str], ...]
+
+
+def packed(head: Header, ops: Iterable[Block]) -> bytes:
+    """The file, ops sorted by name."""
+    fields = {k: v for k, v in asdict(head).items() if v or k == "versions"}
+    lines = [json.dumps({"format": FORMAT, **fields}, ensure_ascii=False), ""]
+    for op in sorted(ops, key=lambda op: op.name):
+        lines.append(op.name)
+        if op.doc:
+            lines.append(f"  doc {op.doc}")
+        lines += [f"  {version} {text}" for version, text in op.steps]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def header(data: bytes, file: str) -> Header:
+    """The first line of a file."""
+    line, _, _ = data.partition(b"\n")
+    try:
+        fields: Mapping[str, Any] = json.loads(line)
+        version = fields["format"]
+        if version != FORMAT:
+            raise NamespaceError(
+                "the dictionary was written for another Amanda",
+                who=file,
+                expected=f"format {FORMAT}",
+                got=f"format {version}",
+                hint="update amanda-core and amanda-namespaces together",
+            )
+        known = {key: value for key, value in fields.items() if key != "format"}
+        lists = {key: tuple(v) for key, v in known.items() if isinstance(v, list)}
+        return Header(**{**known, **lists})
+    except (ValueError, KeyError, TypeError) as error:
+        raise NamespaceError(
+            "the dictionary has no header", who=file, got=str(error)
+        ) from error
+
+
+def block(data: bytes, name: str) -> Block | None:
+    """What the file says of one op, found without reading the others."""
+    start = data.find(f"\n{name}\n".encode())
+    if start < 0 or not name or name[0] in " {":
+        return None
+    return _read(data, start + 1)
+
+
+def blocks(data: bytes) -> Iterator[tuple[str, int]]:
+    """Each op with the place where it begins."""
+    at = data.find(b"\n\n") + 2
+    while at < len(data):
+        end = data.index(b"\n", at)
+        yield data[at:end].decode(), at
+        found = _NEXT.search(data, end)
+        at = found.end() if found else len(data)
+
+
+def _read(data: bytes, at: int) -> Block:
+    found = _NEXT.search(data, data.index(b"\n", at))
+    end = found.start() if found else len(data)
+    name, *lines = data[at:end].decode().split("\n")
+    doc = ""
+    steps: list[tuple[str, str]] = []
+    for line in lines:
+        word, _, rest = line.strip().partition(" ")
+        if word == "doc":
+            doc = rest
+        else:
+            steps.append((word, rest))
+    return Block(name, doc, tuple(steps))

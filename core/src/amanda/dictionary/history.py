@@ -1,0 +1,292 @@
+"""Vocabularies over all their versions, and the dictionary of one version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from amanda.dictionary import datafile
+from amanda.dictionary.calling import Signature, signature_of
+from amanda.dictionary.datafile import GONE, Block, Header
+from amanda.dictionary.model import OpDef
+from amanda.dictionary.names import (
+    Name,
+    Namespace,
+    parse_name,
+    resolve,
+    version_key,
+)
+from amanda.dictionary.patterns import Words
+from amanda.dictionary.signature import read_signature, terms
+from amanda.errors import NamespaceError
+
+if TYPE_CHECKING:
+    from amanda.dictionary.changes import Difference
+    from amanda.dictionary.validation import Find, Problem
+    from amanda.graph import Graph
+
+__all__ = ["Dictionary", "History", "Record"]
+
+
+class Record:
+    """What a history holds of one op, read from its lines; entries made when asked."""
+
+    __slots__ = ("_entries", "_history", "block", "places")
+
+    def __init__(self, history: History, block: Block) -> None:
+        self._history = history
+        self.block = block
+        self.places = [history.order[version] for version, _ in block.steps]
+        self._entries: dict[int, OpDef] = {}
+
+    def step(self, at: int) -> int | None:
+        """Which definition holds in the version of place `at`, if one does."""
+        found = None
+        for i, place in enumerate(self.places):
+            if place > at:
+                break
+            found = i
+        if found is None or self.block.steps[found][1] == GONE:
+            return None
+        return found
+
+    def entry(self, step: int) -> OpDef:
+        """The definition of a step."""
+        made = self._entries.get(step)
+        if made is None:
+            steps = self.block.steps
+            since, text = steps[step]
+            until = steps[step + 1][0] if step + 1 < len(steps) else None
+            name, doc = self.block.name, self.block.doc
+            made = read_signature(name, Words(text), since, until, doc)
+            self._entries[step] = made
+        return made
+
+    def spans(self) -> Iterator[tuple[str, str | None]]:
+        """The versions in which the op is there: from, and where it went."""
+        start = None
+        for version, text in self.block.steps:
+            if text == GONE:
+                assert start is not None
+                yield start, version
+                start = None
+            elif start is None:
+                start = version
+        if start is not None:
+            yield start, None
+
+
+class History:
+    """All versions of one vocabulary. Reads its file when it is first asked.
+
+    `read` gives the content of the data file; `sibling` finds the history of another
+    path that came with this one, for graphs that use several.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        read: Callable[[], bytes],
+        sibling: Callable[[str], History | None] = lambda _: None,
+    ) -> None:
+        self.path = path
+        self._read = read
+        self.sibling = sibling
+        self._records: dict[str, Record | None] = {}
+        self._opened: dict[str, Dictionary] = {}
+
+    @cached_property
+    def _data(self) -> bytes:
+        return self._read()
+
+    @cached_property
+    def header(self) -> Header:
+        """What holds for the vocabulary as a whole."""
+        return datafile.header(self._data, self.path)
+
+    @cached_property
+    def order(self) -> Mapping[str, int]:
+        """The place of each version."""
+        return {version: i for i, version in enumerate(self.header.versions)}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Every op that any version has, sorted."""
+        return tuple(name for name, _ in datafile.blocks(self._data))
+
+    def versions(self) -> tuple[str, ...]:
+        """Oldest first."""
+        return self.header.versions
+
+    def at(self, version: str, *, assume: bool = False) -> Dictionary:
+        """The dictionary of one version.
+
+        An unknown version is an error; with `assume` the nearest lower one stands for
+        it, and the dictionary says so in `assumed`.
+        """
+        known = {self.path: self.header.versions}
+        found = resolve(f"{self.path}/{version}", known, assume=assume)
+        if found.version is None or found.version not in self.order:
+            raise NamespaceError(f"{self.path} has no versions")
+        return self._open(version, found.version)
+
+    def _open(self, asked: str, version: str) -> Dictionary:
+        made = self._opened.get(asked)
+        if made is None:
+            made = self._opened[asked] = Dictionary(self, version, asked)
+        return made
+
+    def record(self, op_type: str) -> Record | None:
+        """What there is of an op, in all versions."""
+        try:
+            return self._records[op_type]
+        except KeyError:
+            found = datafile.block(self._data, op_type)
+            record = None if found is None else Record(self, found)
+            if record is not None or len(self._records) < 1 << 16:
+                self._records[op_type] = record
+            return record
+
+    def __repr__(self) -> str:
+        return f"<the vocabulary {self.path}>"
+
+
+class Dictionary:
+    """What one version of one framework calls its ops: a mapping of types to entries.
+
+    - `name`: the full name of the namespace, `amanda/onnx/18`
+    - `assumed`: the version that stands for the one asked for; None where it is known
+    """
+
+    def __init__(
+        self, history: History, version: str, asked: str | None = None
+    ) -> None:
+        self.history = history
+        self.place = history.order[version]
+        known = asked is None or version_key(asked) == version_key(version)
+        self.version = version if known or asked is None else asked
+        self.assumed = None if known else version
+        self.name = str(Name(history.path, self.version))
+        self.made: dict[Any, Any] = {}  # what those who use it keep for each op type
+
+    @classmethod
+    def of(cls, namespace: Namespace) -> Dictionary | None:
+        """Any namespace whose entries are `OpDef`s, with all that a dictionary can do.
+
+        None where its entries are something else.
+        """
+        if isinstance(namespace, Dictionary):
+            return namespace
+        entries = [namespace[name] for name in namespace]
+        path, version = parse_name(namespace.name)
+        if version is None or not all(isinstance(entry, OpDef) for entry in entries):
+            return None
+        head = Header(path, (version,))
+        ops = [Block(e.name, e.doc, ((version, terms(e)),)) for e in entries]
+        return History(path, lambda: datafile.packed(head, ops)).at(version)
+
+    @property
+    def path(self) -> str:
+        return self.history.path
+
+    @property
+    def header(self) -> Header:
+        return self.history.header
+
+    def get(self, op_type: object) -> OpDef | None:
+        """The entry of an op, or None."""
+        if not isinstance(op_type, str):
+            return None
+        record = self.history.record(op_type)
+        step = None if record is None else record.step(self.place)
+        return None if record is None or step is None else record.entry(step)
+
+    def __getitem__(self, op_type: str, /) -> OpDef:
+        found = self.get(op_type)
+        if found is None:
+            raise NamespaceError(
+                f"{Name(self.path, self.version).short} has no op {op_type!r}",
+                hint=self.instead(op_type),
+            )
+        return found
+
+    def __contains__(self, op_type: object, /) -> bool:
+        if not isinstance(op_type, str):
+            return False
+        record = self.history.record(op_type)
+        return record is not None and record.step(self.place) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        """Op types, sorted."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(name for name in self.history.names if name in self)
+
+    def values(self) -> Iterator[OpDef]:
+        """Every entry, sorted by its name."""
+        return (self[name] for name in self._names)
+
+    def search(self, text: str) -> list[OpDef]:
+        """The ops whose names or doc lines have every word of `text` in them."""
+        words = text.lower().split()
+        found = []
+        for name in self._names:
+            record = self.history.record(name)
+            assert record is not None
+            told = f"{name} {record.block.doc}".lower()
+            if all(word in told for word in words):
+                found.append(self[name])
+        return found
+
+    def instead(self, op_type: str) -> str | None:
+        """What who asked for an op that is not there may have meant."""
+        record = self.history.record(op_type)
+        if record is not None:
+            told = [_span(Name(self.path, a).short, b) for a, b in record.spans()]
+            return f"it is there {' and '.join(told)}"
+        return meant(op_type, self._names)
+
+    def signature(self, op_type: str, /) -> Signature | None:
+        """What a mapping asks of an op; None where it is not there."""
+        entry = self.get(op_type)
+        return None if entry is None else signature_of(entry, self.header)
+
+    def diff(self, other: Dictionary) -> Difference:
+        """What `other` has that is not here, or is another, and what it lacks."""
+        from amanda.dictionary.changes import difference
+
+        return difference(self, other)
+
+    def validate(self, graph: Graph, find: Find | None = None) -> list[Problem]:
+        """Every fault of a graph of this namespace.
+
+        Ops of other namespaces are looked up with `find`, or beside this dictionary.
+        """
+        from amanda.dictionary.validation import verdict
+
+        return verdict(graph, find, against=self).problems
+
+    def __repr__(self) -> str:
+        assumed = "" if self.assumed is None else f", as of {self.assumed}"
+        return f"<the dictionary {self.name}{assumed}>"
+
+
+def meant(name: str, known: Iterable[str]) -> str | None:
+    """The names that somebody who wrote `name` may have meant, as a question."""
+    names = list(known)
+    exact = [other for other in names if other.lower() == name.lower()]
+    near = exact or get_close_matches(name, names, n=3, cutoff=0.7)
+    if not near:
+        return None
+    return f"did you mean {' or '.join(map(repr, near))}?"
+
+
+def _span(start: str, end: str | None) -> str:
+    return f"from {start} on" if end is None else f"from {start} on, until {end}"

@@ -1,0 +1,195 @@
+"""The types of values as far as dictionaries speak of them: elements, not shapes.
+
+A pattern is a `DType`, which stands for tensors of it, or a type without shapes.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TypeAlias
+
+from amanda.errors import FormatError, InvalidTypeError
+from amanda.types import (
+    DType,
+    MapType,
+    OptionalType,
+    Quantized,
+    RefType,
+    ResourceType,
+    SequenceType,
+    TensorType,
+    Type,
+    resource,
+    unknown,
+)
+
+__all__ = [
+    "NAME",
+    "Pattern",
+    "Words",
+    "dtype_called",
+    "pattern_of",
+    "short",
+    "written_pattern",
+]
+
+Pattern: TypeAlias = DType | Type
+
+_LETTERS = {"float": "f", "int": "i", "uint": "u", "complex": "c", "bfloat": "bf"}
+_LONG = re.compile(r"(float|int|uint|complex|bfloat)(\d+)(?:_(\w+))?")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+
+
+@cache
+def short(dtype: DType) -> str:
+    """The short name, where the element type has one.
+
+    >>> short(DType("float32")), short(DType("float8_e4m3fn")), short(DType("string"))
+    ('f32', 'f8e4m3fn', 'string')
+    """
+    found = _LONG.fullmatch(dtype.name)
+    if found is None:
+        return dtype.name
+    name = f"{_LETTERS[found[1]]}{found[2]}{found[3] or ''}"
+    return name if dtype_called(name) is dtype else dtype.name
+
+
+def pattern_of(type: Type | None) -> Pattern | None:
+    """What is known of a value's elements; None where nothing is.
+
+    A reference counts as what it refers to.
+
+    >>> from amanda.types import parse_type
+    >>> pattern_of(parse_type("float32[2, n]"))
+    float32
+    >>> written_pattern(pattern_of(parse_type("sequence<int8[3]>")))
+    'sequence<i8>'
+    """
+    if isinstance(type, TensorType):
+        dtype = type.dtype
+        if isinstance(dtype, Quantized):
+            return None
+        return None if dtype is unknown else dtype
+    if isinstance(type, ResourceType):
+        return resource
+    if isinstance(type, RefType):
+        return pattern_of(type.element)
+    if isinstance(type, SequenceType | OptionalType | MapType):
+        inner = pattern_of(type.parts[-1])
+        return None if inner is None else _around(type, _typed(inner))
+    return None
+
+
+def _around(type: Type, inner: Type) -> Type:
+    if isinstance(type, MapType):
+        return MapType(type.key, inner)
+    return (
+        SequenceType(inner) if isinstance(type, SequenceType) else OptionalType(inner)
+    )
+
+
+def _typed(pattern: Pattern) -> Type:
+    return TensorType(pattern) if isinstance(pattern, DType) else pattern
+
+
+def written_pattern(pattern: Pattern) -> str:
+    """A pattern as signatures have it.
+
+    >>> written_pattern(MapType("int64", TensorType("float32")))
+    'map<i64, f32>'
+    """
+    if isinstance(pattern, DType):
+        return short(pattern)
+    if isinstance(pattern, TensorType):
+        assert isinstance(pattern.dtype, DType)
+        return short(pattern.dtype)
+    inner = written_pattern(pattern.parts[-1])
+    if isinstance(pattern, MapType):
+        assert isinstance(pattern.key, DType)
+        return f"map<{short(pattern.key)}, {inner}>"
+    keyword = "sequence" if isinstance(pattern, SequenceType) else "optional"
+    return f"{keyword}<{inner}>"
+
+
+class Words:
+    """Words and signs of a text, taken one by one."""
+
+    __slots__ = ("at", "text")
+
+    def __init__(self, text: str, at: int = 0) -> None:
+        self.text, self.at = text, at
+
+    def peek(self, sign: str) -> bool:
+        """Does `sign` come next? Space before it is passed."""
+        text, at = self.text, self.at
+        while at < len(text) and text[at] == " ":
+            at += 1
+        self.at = at
+        return text.startswith(sign, at)
+
+    def take(self, sign: str) -> bool:
+        """Passes `sign` if it comes next."""
+        if self.peek(sign):
+            self.at += len(sign)
+            return True
+        return False
+
+    def expect(self, sign: str) -> None:
+        if not self.take(sign):
+            raise self.fault(repr(sign))
+
+    def match(self, pattern: re.Pattern[str], what: str) -> str:
+        self.peek("")
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            raise self.fault(what)
+        self.at = found.end()
+        return found[0]
+
+    def fault(self, what: str) -> FormatError:
+        """The error that tells what was expected here."""
+        rest = self.text[self.at : self.at + 20]
+        return FormatError(
+            "a signature cannot be read",
+            who=self.text.partition("(")[0][:60] or None,
+            where=f"character {self.at}",
+            expected=what,
+            got=repr(rest) if rest else "the end",
+        )
+
+    def word_or_pattern(self) -> str | Pattern:
+        """A type, or a plain word: of an element type, or whatever is called so."""
+        word = self.match(NAME, "a type")
+        if word in ("sequence", "optional") and self.take("<"):
+            inner = _typed(self.pattern())
+            self.expect(">")
+            return SequenceType(inner) if word == "sequence" else OptionalType(inner)
+        if word == "map" and self.take("<"):
+            key = self.pattern()
+            self.expect(",")
+            inner = _typed(self.pattern())
+            self.expect(">")
+            if not isinstance(key, DType):
+                raise self.fault("an element type as the key of a map")
+            return MapType(key, inner)
+        return word
+
+    def pattern(self) -> Pattern:
+        found = self.word_or_pattern()
+        if not isinstance(found, str):
+            return found
+        dtype = dtype_called(found)
+        if dtype is None:
+            self.at -= len(found)
+            raise self.fault("a type")
+        return dtype
+
+
+@cache
+def dtype_called(word: str) -> DType | None:
+    """The element type of this name or alias."""
+    try:
+        return DType(word)
+    except InvalidTypeError:
+        return None

@@ -1,0 +1,180 @@
+"""`ops`: what there is, lists, searches, one op, differences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import amanda
+from amanda.dictionary import Shelf
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Call
+
+PACKAGE = Path(__file__).parents[2] / "namespaces" / "src" / "amanda_namespaces"
+
+
+@pytest.fixture(autouse=True)
+def _dictionaries(host: amanda.Host) -> None:
+    shelf = Shelf(PACKAGE)
+    for path in ("amanda/onnx", "amanda/onnx.ml", "amanda/tensorflow"):
+        versions = shelf.index[path]["versions"]
+        name = path.removeprefix("amanda/")
+        host.register_namespace(name, shelf[path], manifest={"versions": versions})
+
+
+def test_what_there_is(call: Call) -> None:
+    ended = call("ops")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == (
+        "namespace          versions  first   newest\n"
+        "amanda/onnx              28  1       28\n"
+        "amanda/onnx.ml            5  1       5\n"
+        "amanda/tensorflow       102  0.12.0  2.21.0\n"
+    )
+    (first, *_) = call("ops", "--json").json["namespaces"]
+    assert first == {
+        "namespace": "amanda/onnx",
+        "versions": [str(version) for version in range(1, 29)],
+    }
+
+
+def test_no_dictionary(call: Call, host: amanda.Host) -> None:
+    for name in ("onnx", "onnx.ml", "tensorflow"):
+        host.unregister("namespaces", name)
+    assert call("ops").out == "no dictionary is installed\n"
+
+
+def test_one_op(call: Call) -> None:
+    ended = call("ops", "tensorflow@1.13.1", "MatMul")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == (
+        "MatMul(a: T, b: T, *, transpose_a: bool = false, transpose_b: bool = false) "
+        "-> (product: T)  T in {i32, i64, bf16, f16, f32, f64, c64, c128}\n"
+        "\n"
+        "amanda/tensorflow: so since 1.13.1, until 2.12.0\n"
+    )
+    out = call("ops", "onnx@18", "Upsample").out
+    assert out.splitlines()[2:] == [
+        "Upsample the input tensor.",
+        "",
+        "amanda/onnx: so since 10",
+        "deprecated since 10",
+    ]
+
+
+def test_one_op_as_json(call: Call) -> None:
+    answer = call("ops", "tensorflow@1.13.1", "Conv2D", "--json").json
+    assert answer["namespace"] == "amanda/tensorflow/1.13.1"
+    assert answer["assumed"] is None
+    op = answer["op"]
+    assert list(op) == [
+        "name",
+        "signature",
+        "doc",
+        "since",
+        "until",
+        "inputs",
+        "outputs",
+        "attributes",
+        "variables",
+        "traits",
+        "deprecated",
+    ]
+    assert op["inputs"][0] == {
+        "name": "input",
+        "type": "T",
+        "form": "one",
+        "least": 0,
+        "number": None,
+        "ref": False,
+    }
+    attrs = {attr["name"]: attr for attr in op["attributes"]}
+    assert attrs["data_format"] == {
+        "name": "data_format",
+        "kind": "string",
+        "required": False,
+        "default": "NHWC",
+        "allowed": ["NHWC", "NCHW"],
+        "minimum": None,
+    }
+    (variable,) = op["variables"]
+    assert variable["allowed"] == ["bf16", "f16", "f32", "f64"]
+
+
+def test_a_list(call: Call) -> None:
+    ended = call("ops", "onnx.ml@1")
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert lines[0].split() == ["op", "since", "what"]
+    assert lines[1].split()[:2] == ["ArrayFeatureExtractor", "1"]
+    assert lines[-1] == "18 of 18 ops of amanda/onnx.ml/1"
+    assert max(map(len, lines)) <= 110
+    answer = call("ops", "tensorflow@1.13.1", "--json").json
+    assert answer["count"] == len(answer["ops"]) == 1167
+
+
+def test_searching(call: Call) -> None:
+    ended = call("ops", "tensorflow@1.13.1", "--search", "depthwise native")
+    assert ended.code == 0
+    names = [line.split()[0] for line in ended.out.splitlines()[1:4]]
+    assert names == [
+        "DepthwiseConv2dNative",
+        "DepthwiseConv2dNativeBackpropFilter",
+        "DepthwiseConv2dNativeBackpropInput",
+    ]
+    told = "3 of 1167 ops of amanda/tensorflow/1.13.1 about 'depthwise native'"
+    assert ended.out.splitlines()[-1] == told
+    nothing = call("ops", "onnx@18", "--search", "zzz")
+    assert nothing.code == 1
+    assert nothing.out == "0 of 186 ops of amanda/onnx/18 about 'zzz'\n"
+
+
+def test_differences(call: Call) -> None:
+    ended = call("ops", "onnx@18", "--diff", "onnx@19")
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert lines[:2] == [
+        "+ DeformConv",
+        "~ AveragePool: attribute dilations?: int[] is new",
+    ]
+    assert "~ Pad: is defined anew, and written as before" in lines
+    total = "amanda/onnx/18 -> amanda/onnx/19: 1 added, 0 removed, 16 changed"
+    assert lines[-1] == total
+    answer = call("ops", "onnx@18", "--diff", "onnx@19", "--json").json
+    assert answer["added"] == ["DeformConv"]
+    assert answer["changed"][0]["lines"] == ["attribute dilations?: int[] is new"]
+    same = call("ops", "onnx@18", "--diff", "onnx@18")
+    assert same.out == (
+        "amanda/onnx/18 -> amanda/onnx/18: 0 added, 0 removed, 0 changed\n"
+    )
+
+
+def test_a_version_that_is_assumed(call: Call) -> None:
+    ended = call("ops", "onnx@31", "Relu", "--assume")
+    assert ended.code == 0
+    assert ended.out.startswith(
+        "amanda/onnx/31 is not known; amanda/onnx/28 is taken for it\n\nRelu(X: T)"
+    )
+    assert call("ops", "onnx@31", "Relu", "--assume", "--json").json["assumed"] == "28"
+
+
+def test_what_is_not_there(call: Call) -> None:
+    ended = call("ops", "onnx@18", "conv")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == (
+        "amanda ops: onnx@18 has no op 'conv'\n  to do:    did you mean 'Conv'?\n"
+    )
+    assert call("ops", "onnx@31").code == 1
+    assert "the nearest is onnx@28" in call("ops", "onnx@31").err
+
+
+def test_what_cannot_be_meant(call: Call) -> None:
+    ended = call("ops", "onnx@18", "Relu", "--diff", "onnx@19")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == (
+        "amanda ops: --diff compares whole dictionaries\n  to do:    leave out OP\n"
+    )
+    assert call("ops", "onnx@18", "Relu", "--search", "x").code == 2

@@ -1,0 +1,220 @@
+"""The data files: exact counts, made again from their sources, refused when changed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from amanda.dictionary import History, Shelf
+from amanda.dictionary.datafile import Block, Header, packed
+from amanda.errors import NamespaceError
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "namespaces" / "src" / "amanda_namespaces"
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "dictionaries", ROOT / "tools" / "dictionaries.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["dictionaries"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TENSORFLOW = {
+    "1.13.1": 1167,
+    "1.15.0": 1392,
+    "2.4.0": 1552,
+    "2.12.0": 1729,
+    "2.21.0": 1799,
+}
+
+
+@pytest.mark.parametrize(("version", "count"), TENSORFLOW.items())
+def test_counts_of_tensorflow(tensorflow: History, version: str, count: int) -> None:
+    dictionary = tensorflow.at(version)
+    assert len(dictionary) == len(list(dictionary)) == count
+
+
+def test_versions(onnx: History, tensorflow: History) -> None:
+    assert onnx.versions() == tuple(str(i) for i in range(1, 29))
+    assert len(tensorflow.versions()) == 102
+    assert tensorflow.versions()[0] == "0.12.0"
+    assert tensorflow.versions()[-1] == "2.21.0"
+
+
+def test_onnx_has_what_onnx_has(shelf: Shelf) -> None:
+    """Every op of every opset and domain, and since when it is so."""
+    defs = pytest.importorskip("onnx.defs", reason="needs onnx, to compare with")
+    checked = 0
+    for history in map(shelf.__getitem__, shelf):
+        domains = history.header.domains
+        if not domains:
+            continue
+        schemas: dict[str, dict[int, object]] = {}
+        for schema in defs.get_all_schemas_with_history():
+            if schema.domain == domains[0]:
+                schemas.setdefault(schema.name, {})[schema.since_version] = schema
+        for version in history.versions():
+            dictionary = history.at(version)
+            expected = {}
+            for name, found in schemas.items():
+                since = [number for number in found if number <= int(version)]
+                if since:
+                    expected[name] = str(max(since))
+            assert {
+                entry.name: entry.since for entry in dictionary.values()
+            } == expected
+            checked += len(expected)
+    assert checked > 3500
+
+
+def test_onnx_is_made_again(tool: ModuleType) -> None:
+    onnx = pytest.importorskip("onnx", reason="needs onnx, to make its dictionary")
+    index = json.loads((PACKAGE / "index.json").read_text(encoding="utf-8"))
+    source = index["namespaces"]["amanda/onnx"]["source"]
+    if source != f"onnx {onnx.__version__}":
+        pytest.skip(f"the dictionary is of {source}, installed is {onnx.__version__}")
+    for name, made in tool.from_onnx().items():
+        assert packed(*made) == (PACKAGE / f"{name}.ops").read_bytes()
+
+
+def test_tensorflow_is_made_again(tool: ModuleType, data: Path) -> None:
+    folder = data / "namespace-data"
+    if not folder.is_dir():
+        pytest.skip("needs namespace-data in AMANDA_TEST_DATA")
+    for name, made in tool.from_tensorflow(folder).items():
+        assert packed(*made) == (PACKAGE / f"{name}.ops").read_bytes()
+
+
+def test_index_and_manifest_say_what_is_there(shelf: Shelf, tool: ModuleType) -> None:
+    names = {path.removeprefix("amanda/") for path in shelf}
+    assert {file.stem for file in PACKAGE.glob("*.ops")} == names
+    text = (PACKAGE / "amanda-plugin.toml").read_text(encoding="utf-8")
+    assert tool.manifest_text(shelf.index) == text
+    for path, row in shelf.index.items():
+        history = shelf[path]
+        assert history.header.namespace == path
+        assert list(history.versions()) == row["versions"]
+        assert len(history.names) == row["ops"]
+        assert len(history.at(history.versions()[-1])) == row["newest"]
+    project = tomllib.loads((ROOT / "namespaces" / "pyproject.toml").read_text())
+    points = project["project"]["entry-points"]["amanda.namespaces"]
+    assert set(points) == names
+
+
+def test_small_as_a_wheel(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.whl", "w", zipfile.ZIP_DEFLATED) as wheel:
+        for file in PACKAGE.iterdir():
+            if file.is_file():
+                wheel.write(file, file.name)
+    assert (tmp_path / "x.whl").stat().st_size < 8_000_000
+
+
+def test_files_read_line_by_line() -> None:
+    """A change of one op is a change of its lines: sorted, nothing by number."""
+    for file in PACKAGE.glob("*.ops"):
+        lines = file.read_text(encoding="utf-8").split("\n")
+        assert lines[1] == lines[-1] == ""
+        names = [line for line in lines[2:-1] if not line.startswith("  ")]
+        assert names == sorted(set(names))
+        indented = [line for line in lines[2:-1] if line.startswith(" ")]
+        assert all(re.match(r"  (doc|\d\S*) \S", line) for line in indented)
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    for name in ("index.json", "onnx.ml.ops"):
+        shutil.copy(PACKAGE / name, tmp_path)
+    return tmp_path
+
+
+def told(folder: Path) -> str:
+    with pytest.raises(NamespaceError) as caught:
+        Shelf(folder, "amanda-namespaces")["amanda/onnx.ml"].at("3")["Scaler"]
+    return re.sub(r"[0-9a-f]{64}", "DIGEST", str(caught.value))
+
+
+def test_an_edited_file_is_refused(copied: Path) -> None:
+    file = copied / "onnx.ml.ops"
+    file.write_bytes(file.read_bytes().replace(b"offset", b"offest"))
+    assert told(copied) == (
+        "the dictionary file onnx.ml.ops is not as it was made\n"
+        f"  who:      {file}\n"
+        "  expected: sha256 DIGEST\n"
+        "  got:      sha256 DIGEST\n"
+        "  to do:    install amanda-namespaces anew; data files are generated, never "
+        "edited"
+    )
+
+
+def test_a_truncated_file_is_refused(copied: Path) -> None:
+    file = copied / "onnx.ml.ops"
+    size = file.stat().st_size
+    file.write_bytes(file.read_bytes()[:-100])
+    assert told(copied) == (
+        "the dictionary file onnx.ml.ops is not as it was made\n"
+        f"  who:      {file}\n"
+        f"  expected: {size:,} bytes\n"
+        f"  got:      {size - 100:,} bytes\n"
+        "  to do:    install amanda-namespaces anew; data files are generated, never "
+        "edited"
+    )
+
+
+def test_a_missing_file_is_refused(copied: Path) -> None:
+    (copied / "onnx.ml.ops").unlink()
+    assert "got:      No such file or directory" in told(copied)
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"schema": 2}', "[1]", '{"schema": 1}'])
+def test_a_broken_index_is_refused(copied: Path, text: str) -> None:
+    (copied / "index.json").write_text(text, encoding="utf-8")
+    assert told(copied).startswith(
+        "the dictionary file index.json is not as it was made\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the dictionary has no header"),
+        (b"{}\n\n", "the dictionary has no header"),
+        (b'{"format": 9}\n\n', "the dictionary was written for another Amanda"),
+        (b'{"format": 1, "odd": 2}\n\n', "the dictionary has no header"),
+    ],
+)
+def test_a_header_that_cannot_be(content: bytes, message: str) -> None:
+    with pytest.raises(NamespaceError, match=message):
+        History("amanda/x", lambda: content).versions()
+
+
+def test_what_is_written_is_read() -> None:
+    head = Header("acme/x", ("1", "2", "3"), hints=("_",), recorded=True)
+    ops = [
+        Block("B", "About B.", (("1", "() -> ()"), ("2", "gone"), ("3", "() -> ()"))),
+        Block("A", "", (("2", "(x: f32) -> ()"),)),
+    ]
+    history = History("acme/x", lambda: packed(head, ops))
+    assert history.header == head
+    assert [list(history.at(version)) for version in "123"] == [
+        ["B"],
+        ["A"],
+        ["A", "B"],
+    ]
+    entry = history.at("1")["B"]
+    assert (entry.since, entry.until, entry.doc) == ("1", "2", "About B.")
+    assert history.at("3")["B"].until is None
