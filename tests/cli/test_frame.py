@@ -81,12 +81,16 @@ Options:
   -h, --help  Show this message and exit.
 
 Verbs:
+  check       whether a model can go to a framework or backend
   completion  print the completion script of a shell
+  convert     convert a model to another framework or format
   doctor      check this installation, and say what to do
   info        what a model file holds, in short
+  ops         the ops of a framework's version: list, search, show, compare
   plugin      make a plug-in of your own
   plugins     every plug-in: found, loadable, usable, why not
   show        a model in readable form, folded when it is large
+  validate    check a model against its dictionary
 """
 
 
@@ -132,7 +136,8 @@ def test_a_verb_of_a_later_version(call: Call, host: amanda.Host) -> None:
     assert (ended.code, ended.out) == (4, "")
     assert ended.err == (
         "amanda: 'bisect' is not in this version\n"
-        "  expected: one of completion, doctor, info, plugin, plugins, show\n"
+        "  expected: one of check, completion, convert, doctor, info, ops, plugin, "
+        "plugins, show, validate\n"
         "  to do:    wait for a version that has it: it will find the first op where "
         "two runs differ\n"
     )

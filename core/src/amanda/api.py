@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amanda.dictionary import Span, parse_name, parse_span, resolve
+from amanda.dictionary import Span, parse_name, parse_span, resolve, version_key
 from amanda.errors import (
     BackendError,
     ConversionError,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from amanda.dictionary import Namespace
     from amanda.graph import Graph, Op, OutputPort
     from amanda.host import Entry, Host, PluginInfo
-    from amanda.mapping import Link, Route
+    from amanda.mapping import Conversion, Link, Plan, Report, Route, Step
 
 __all__ = [
     "backends",
@@ -134,23 +135,56 @@ def _expect_namespace(graph: Graph, span: str, entry: Entry) -> None:
 # Conversion
 
 
-def plan(graph: Graph, to: str, *, host: Host | None = None) -> Route:
-    """The route that `convert` would take, found without importing a mapping."""
+def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
+    """How `convert` would go: the route, found without importing a mapping.
+
+    Its `gaps` and `reports` try the route out when they are asked for. `to` may also be
+    a backend: then it is the way there, and `refusals` is what it does not take.
+    """
+    from amanda.backend import consumes, refusals
+    from amanda.mapping import Plan, Route
+
     _expect(graph, "plan")
-    return _route(graph, _goal(to, host or default_host()), host or default_host())
+    host = host or default_host()
+    step = partial(_stepped, host=host)
+    if not _is_backend(to, host):
+        return Plan(_route(graph, _goal(to, host), host), graph, step)
+    backend: Backend = host.get("backends", to.partition(":")[0])
+    space = graph.namespace
+    if space is not None and consumes(space, backend.namespace):
+        route = Route(space, space)
+    else:
+        route = _route(graph, parse_span(backend.namespace), host)
+    return Plan(route, graph, step, lambda made: refusals(made, backend.takes))
+
+
+def _is_backend(name: str, host: Host) -> bool:
+    """Is it the name of a backend, and not that of a namespace too?"""
+    if not host.has("backends", name.partition(":")[0]):
+        return False
+    try:
+        return parse_name(name).path not in _versions(host)
+    except NamespaceError:  # with a device or a path, which no namespace has
+        return True
 
 
 def convert(
-    graph: Graph, to: str, *, keep_foreign: bool = False, host: Host | None = None
+    graph: Graph,
+    to: str,
+    *,
+    keep_foreign: bool = False,
+    reports: list[Report] | None = None,
+    host: Host | None = None,
 ) -> Graph:
     """A new graph of the namespace `to` that means the same.
 
     Ops that no rule maps are an error that lists them all; `keep_foreign` keeps them as
-    they are. The graph itself is left as it is.
+    they are. The graph itself is left as it is. `reports` gets what each step of the
+    route tells: which rules took how many ops, what was kept, what was lost.
     """
     host = host or default_host()
-    route = plan(graph, to, host=host)
-    return _converted(graph, route, keep_foreign, host)
+    route = plan(graph, to, host=host).route
+    return _converted(graph, route, keep_foreign, host, reports)
 
 
 def _route(graph: Graph, goal: Span, host: Host) -> Route:
@@ -167,40 +201,59 @@ def _route(graph: Graph, goal: Span, host: Host) -> Route:
     return find_route(start, goal, _links(host), _versions(host))
 
 
-def _converted(graph: Graph, route: Route, keep_foreign: bool, host: Host) -> Graph:
+def _converted(
+    graph: Graph,
+    route: Route,
+    keep_foreign: bool,
+    host: Host,
+    reports: list[Report] | None = None,
+) -> Graph:
+    from amanda.mapping import expect_whole
+
     if not route.steps:
         return graph.clone()
     host.fire("before_convert", graph=graph, route=route)
 
-    def gap_met(**event: Any) -> Any:
-        return host.fire("gap_met", **event)
-
     result = graph
     for step in route.steps:
-        entry = host.find("mappings", step.mapping)
-        mapper = host.load(entry)
-        with called(entry, f"mapping to {step.target}", PluginBrokenError):
-            result = mapper.apply(
-                result, step.target, keep_foreign=keep_foreign, gap_met=gap_met
-            )
-        _expect_graph(result, entry, "mapping")
-        if result.namespace != step.target:
-            raise PluginBrokenError(
-                f"{entry.what} returned a graph of another namespace",
-                expected=step.target,
-                got=result.namespace,
-            )
+        done = _stepped(result, step, keep_foreign, host=host)
+        if reports is not None:
+            reports.append(done.report)
+        result = expect_whole(done, keep_foreign=keep_foreign)
     host.fire("after_convert", graph=graph, route=route, result=result)
     return result
 
 
+def _stepped(graph: Graph, step: Step, keep_foreign: bool, *, host: Host) -> Conversion:
+    """One step of a route, with its report; gaps are in there, not raised."""
+    from amanda.mapping import conversion
+
+    def gap_met(**event: Any) -> Any:
+        return host.fire("gap_met", **event)
+
+    entry = host.find("mappings", step.mapping)
+    mapper = host.load(entry)
+    with called(entry, f"mapping to {step.target}", PluginBrokenError):
+        done = conversion(
+            mapper, graph, step.target, keep_foreign=keep_foreign, gap_met=gap_met
+        )
+    _expect_graph(done.graph, entry, "mapping")
+    if done.graph.namespace != step.target:
+        raise PluginBrokenError(
+            f"{entry.what} returned a graph of another namespace",
+            expected=step.target,
+            got=done.graph.namespace,
+        )
+    return done
+
+
 def _goal(to: str, host: Host) -> Span:
     """The namespace that a name means; a route chooses the version where it is open."""
-    name = parse_name(to)
-    versions = _versions(host).get(name.path)
-    if versions and name.version is not None:
-        name = resolve(to, {name.path: versions})
-    return Span.of(name)
+    span = parse_span(to)
+    versions = _versions(host).get(span.path)
+    if versions and span.exact is not None:
+        return Span.of(resolve(to, {span.path: versions}))
+    return span
 
 
 def _links(host: Host) -> list[Link]:
@@ -224,8 +277,14 @@ def _links(host: Host) -> list[Link]:
 # Namespaces
 
 
-def namespace(name: str, *, host: Host | None = None) -> Namespace:
-    """The dictionary of a namespace: `onnx@18`, `amanda/onnx/18`, `torch` (newest)."""
+def namespace(
+    name: str, *, assume: bool = False, host: Host | None = None
+) -> Namespace:
+    """The dictionary of a namespace: `onnx@18`, `amanda/onnx/18`, `torch` (newest).
+
+    With `assume` the nearest lower version stands for one that is not known, and the
+    dictionary says so in `assumed`.
+    """
     host = host or default_host()
     path = parse_name(name).path
     versions = _versions(host)
@@ -236,10 +295,13 @@ def namespace(name: str, *, host: Host | None = None) -> Namespace:
         if not versions[path]:
             with called(entry, "listing its versions", PluginBrokenError):
                 versions[path] = list(vocabulary.versions())
-    full = resolve(name, versions)
+    full = resolve(name, versions, assume=assume)
     if vocabulary is None or full.version is None:
         raise NamespaceError(f"{full} has no version")
+    asked = parse_name(name).version or full.version
     with called(entry, f"opening {full}", PluginBrokenError):
+        if version_key(asked) != version_key(full.version):
+            return vocabulary.at(asked, assume=True)  # type: ignore[no-any-return]
         return vocabulary.at(full.version)  # type: ignore[no-any-return]
 
 

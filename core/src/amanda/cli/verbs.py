@@ -5,15 +5,22 @@ from __future__ import annotations
 __all__ = ["PLANNED", "VERBS"]
 
 VERBS = {
+    "check": ("amanda.cli.check", "whether a model can go to a framework or backend"),
     "completion": ("amanda.cli.completion", "print the completion script of a shell"),
+    "convert": ("amanda.cli.convert", "convert a model to another framework or format"),
     "doctor": ("amanda.cli.doctor", "check this installation, and say what to do"),
     "info": ("amanda.cli.info", "what a model file holds, in short"),
+    "ops": (
+        "amanda.cli.ops",
+        "the ops of a framework's version: list, search, show, compare",
+    ),
     "plugin": ("amanda.cli.plugin", "make a plug-in of your own"),
     "plugins": (
         "amanda.cli.plugins",
         "every plug-in: found, loadable, usable, why not",
     ),
     "show": ("amanda.cli.show", "a model in readable form, folded when it is large"),
+    "validate": ("amanda.cli.validate", "check a model against its dictionary"),
 }
 
 # Verbs that the design names and this version does not have: what each will do. They
@@ -21,14 +28,10 @@ VERBS = {
 PLANNED = {
     "bench": "measure a model on several backends",
     "bisect": "find the first op where two runs differ",
-    "check": "find what is wrong with a model",
     "compare": "run a model on several backends and compare",
-    "convert": "convert a model to another framework",
     "diff": "tell how two models differ",
-    "ops": "list the ops of a framework's version",
     "opset": "tell which versions of a framework can hold a model",
     "rules": "list the rules between two frameworks",
     "run": "run a model on a backend",
-    "validate": "check a model against its dictionary",
     "view": "show a model as a picture",
 }

@@ -73,7 +73,7 @@ class MappingSuite(Suite):
         result = self._converted(sample)
         assert not result.check(), result.check()
         if sample.expected is not None:
-            difference = result.difference(sample.expected)
+            difference = _unsigned(result).difference(_unsigned(sample.expected))
             assert difference is None, difference
 
     @each("samples")
@@ -107,3 +107,11 @@ class MappingSuite(Suite):
         result = self._converted(self._with_strangers(), keep_foreign=True)
         kept = {op.name for op in result.walk() if op.type == "amanda_no_such_op"}
         assert kept == {"strange_1", "strange_2"}, f"kept {kept or 'none'}"
+
+
+def _unsigned(graph: Graph) -> Graph:
+    """A copy that does not say by which rules its ops were made."""
+    copy = graph.clone()
+    for op in copy.walk():
+        op.provenance = None
+    return copy

@@ -63,6 +63,8 @@ class Gap:
     """The rule that came nearest."""
     stub: str | None = None
     """A rule to begin with, in the form of the mapping's own files."""
+    foreign: bool = False
+    """Whether it is of another namespace than the graph, which nobody mapped before."""
 
     def __str__(self) -> str:
         why = "; ".join(self.why) or "no rule maps it"

@@ -1,0 +1,114 @@
+"""`amanda convert`: a model in another framework, or in another format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from amanda.cli.answer import Answer, Table
+from amanda.cli.check import gap_data, losses, report_data, route_data, told
+from amanda.cli.frame import verb
+from amanda.cli.source import opened
+from amanda.cli.terminal import working
+
+if TYPE_CHECKING:
+    from amanda.graph import Graph
+    from amanda.mapping import Plan, Report
+
+__all__ = ["command"]
+
+
+@verb("convert", "convert a model to another framework or format")
+@click.argument("source", type=click.Path())
+@click.argument("target", type=click.Path())
+@click.option(
+    "--to",
+    "goal",
+    metavar="NAMESPACE",
+    help="A framework's version, such as onnx@18; else what the format asks for.",
+)
+@click.option("--format", "form", help="The format of SOURCE, where it does not show.")
+@click.option("--target-format", "target_form", help="The format of TARGET.")
+@click.option(
+    "--keep-foreign",
+    is_flag=True,
+    help="Keep ops that no rule maps as they are; else they are an error.",
+)
+def command(
+    source: str,
+    target: str,
+    *,
+    goal: str | None,
+    form: str | None,
+    target_form: str | None,
+    keep_foreign: bool,
+) -> Answer:
+    """Read SOURCE, bring it to another framework, and write TARGET.
+
+    TARGET appears whole, or not at all. Every op that no rule maps is told at once;
+    then nothing is written, and the exit code is 1.
+    """
+    from amanda.api import plan, save
+    from amanda.host import default_host
+    from amanda.host._detect import writer
+
+    graph, form = opened(source, form)
+    written = writer(default_host(), Path(target), target_form)
+    goal = goal or _asked(graph, written.manifest.get("namespace"))
+    data: dict[str, object] = {
+        "source": source, "target": target,
+        "format": form, "target_format": written.name, "to": goal,
+    }  # fmt: skip
+    reports: list[Report] = []
+    if goal is not None:
+        found = plan(graph, goal)
+        data["route"] = route_data(found.steps)
+        if not keep_foreign and found.gaps:
+            return _refused(source, found, data)
+        graph = _converted(graph, goal, found, reports, keep_foreign=keep_foreign)
+    with working(f"writing {target}"):
+        save(graph, target, format=written.name)
+    data["steps"] = [report_data(report) for report in reports]
+    return Answer(data, _text(source, target, tuple(reports)))
+
+
+def _asked(graph: Graph, span: str | None) -> str | None:
+    """The namespace that a format writes, where the graph is of another one."""
+    from amanda.backend import consumes
+
+    if span is None or graph.namespace is None or consumes(graph.namespace, span):
+        return None
+    return span
+
+
+def _converted(
+    graph: Graph, goal: str, found: Plan, reports: list[Report], *, keep_foreign: bool
+) -> Graph:
+    from amanda.api import convert
+
+    if keep_foreign:
+        return convert(graph, goal, keep_foreign=True, reports=reports)
+    reports += found.reports
+    return found.result
+
+
+def _refused(source: str, found: Plan, data: dict[str, object]) -> Answer:
+    data["gaps"] = [gap_data(gap) for gap in found.gaps]
+
+    def text() -> Iterator[str | Table]:
+        yield f"{source} is not converted; nothing is written"
+        yield from told(found.gaps, full=False)
+        yield "\nkeep these ops as they are with --keep-foreign, or map them by rules"
+
+    return Answer(data, text(), exit_code=1)
+
+
+def _text(
+    source: str, target: str, reports: tuple[Report, ...]
+) -> Iterator[str | Table]:
+    yield from map(str, reports)
+    yield from losses(reports)
+    yield f"{source} is written as {target}"

@@ -1,0 +1,143 @@
+"""What is not mapped but comes along: constants, foreign ops, ports, edges, entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from amanda.graph import Graph, Op, OutputPort, Provenance
+
+__all__ = [
+    "carry_control",
+    "carry_port",
+    "copied_body",
+    "copied_op",
+    "copied_root",
+    "shell",
+]
+
+Made: TypeAlias = "Mapping[OutputPort, OutputPort]"
+
+
+def shell(
+    source: Graph,
+    made: dict[OutputPort, OutputPort],
+    namespace: str | None,
+    outer: Graph | None,
+) -> Graph:
+    """A graph with the fields and parameters of another; results come when made."""
+    target = Graph(namespace, source.name, type=source.type, outer=outer)
+    if source.has_attrs:
+        target.attrs.update(source.attrs)
+    target.provenance = source.provenance
+    for old in source.parameters:
+        new = target.parameter(old.type, old.name)
+        made[old] = new
+        carry_port(old, new)
+    return target
+
+
+def carry_port(old: OutputPort, new: OutputPort) -> None:
+    """Attributes and marks of a value; name and type where it has none."""
+    if new.name is None:
+        new.name = old.name
+    if new.type is None:
+        new.type = old.type
+    if old.has_attrs:
+        new.attrs.update(old.attrs)
+    for label in old.marks:
+        new.mark(label)
+
+
+def copied_op(
+    op: Op,
+    target: Graph,
+    inputs: Sequence[OutputPort | None],
+    *,
+    name: str | None,
+    namespace: str | None,
+    bodies: Mapping[str, Graph] | None = None,
+    provenance: Provenance | None = None,
+) -> Op:
+    """The same op with other inputs."""
+    new = target.add(
+        op.type,
+        inputs,
+        op.attrs if op.has_attrs else None,
+        name=name,
+        outputs=len(op.outputs),
+        bodies=bodies,
+        namespace=namespace,
+        feedback=op.feedback,
+    )
+    for old_port, new_port in zip(op.outputs, new.outputs, strict=True):
+        carry_port(old_port, new_port)
+    for place, twin in zip(op.input_ports, new.input_ports, strict=True):
+        if place.name is not None:
+            twin.set_name(place.name)
+        if place.has_attrs:
+            twin.attrs.update(place.attrs)
+        if place.has_edge_attrs:
+            twin.edge_attrs.update(place.edge_attrs)
+    if provenance is not None:
+        new.provenance = provenance
+    return new
+
+
+def copied_body(
+    body: Graph, target: Graph, value: Callable[[OutputPort], OutputPort]
+) -> Graph:
+    """A copy of a body for an op of `target`, that reads what its captures became."""
+    memo: dict[object, object] = {port: value(port) for port in body.captures}
+    copy = body.clone(memo=memo)
+    copy.outer = target
+    return copy
+
+
+def copied_root(source: Graph, target: Graph, made: Made) -> None:
+    """Imports and entries, which only a root graph has."""
+    for name, entry in source.entries.items():
+        if all(v in made for side in entry for v in side.values()):
+            inputs, outputs = (
+                {key: made[value] for key, value in side.items()} for side in entry
+            )
+            target.set_entry(name, inputs, outputs)
+
+
+# -- control edges ------------------------------------------------------------------
+
+
+def carry_control(
+    source: Graph, target: Graph, stands: Mapping[Op, Sequence[Op]], made: Made
+) -> None:
+    """What was made of an op waits for what was made of those that it waited for."""
+    for edge in list(source.control_edges):
+        first, then = edge.output_port.op, edge.input_port.op
+        firsts = [target] if first is source else _lasts(first, stands, made, target)
+        thens = [target] if then is source else _firsts(stands.get(then, ()))
+        attrs = edge.attrs if edge.has_attrs else None
+        for one in firsts:
+            for other in thens:
+                if one is not other and not (one is target and other is target):
+                    target.control(one, other, attrs)
+
+
+def _lasts(
+    op: Op, stands: Mapping[Op, Sequence[Op]], made: Made, target: Graph
+) -> list[Op]:
+    """The ops that are done when this one is: its own last ones, or its producers."""
+    group = stands.get(op, ())
+    if group:
+        read = {value.op for other in group for value in other.inputs if value}
+        return [one for one in group if one not in read]
+    producers = (made[port].op for port in op.outputs if port in made)
+    return [one for one in dict.fromkeys(producers) if one.graph is target]
+
+
+def _firsts(group: Iterable[Op]) -> list[Op]:
+    inside = set(group)
+    return [
+        op
+        for op in inside
+        if not any(value is not None and value.op in inside for value in op.inputs)
+    ]

@@ -1,0 +1,193 @@
+"""Covering: for each op of a graph the rules that may take it, by structure.
+
+From the results backwards, so that what a pattern takes in is known before its own
+turn comes. A rule that types decide, which are not there yet, is kept as a candidate,
+and the next best ones with it; what their patterns take in is made on demand only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from amanda.errors import AmandaError, Undecided
+from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
+from amanda.mapping.compiled import Answers, Slots, Way
+from amanda.mapping.program import Program
+from amanda.mapping.side import question, type_of
+
+__all__ = ["CARRY", "MAP", "SKIP", "WHOLE", "Cover", "Entry", "Match", "decide"]
+
+MAP, CARRY, WHOLE, SKIP = range(4)
+"""What is to be done with an op: map it, take it along and map what is in it, take it
+along with what is in it, nothing until it is needed."""
+
+# How far a rule came that declined: for nearest rules.
+_VERSION, _STRUCTURE, _DECISION = range(3)
+_KEEP: Final = "keep"
+
+
+class Match:
+    """A rule that fits by structure, and the values that it found.
+
+    `step` counts the decisions made; `why` is what left the next one open.
+    """
+
+    __slots__ = ("ops", "slots", "step", "way", "why")
+
+    def __init__(self, way: Way, slots: Slots, ops: list[Op]) -> None:
+        self.way = way
+        self.slots = slots
+        self.ops = ops
+        self.step = 0
+        self.why = ""
+
+    @property
+    def is_decided(self) -> bool:
+        return self.step == len(self.way.steps)
+
+
+class Entry:
+    """An op that is to be mapped, and the candidates for it, the best first."""
+
+    __slots__ = ("at", "declined", "done", "matches", "op", "todo", "type")
+
+    def __init__(self, op: Op, todo: int, type: str | None = None) -> None:
+        self.op = op
+        self.todo = todo
+        self.type = type
+        self.matches: list[Match] = []
+        self.declined: list[tuple[str, str, str, int]] = []
+        self.at = 0
+        self.done = False
+
+    @property
+    def match(self) -> Match | None:
+        """The candidate whose turn it is."""
+        return self.matches[self.at] if self.at < len(self.matches) else None
+
+    def decline(self, way: Way, why: str, stage: int = _DECISION) -> None:
+        self.declined.append((way.id, way.text, why, stage))
+
+
+def decide(match: Match, ask: Answers) -> bool:
+    """Go through the decisions; False where one is still open. Raises Decline."""
+    steps = match.way.steps
+    while match.step < len(steps):
+        try:
+            steps[match.step](match.slots, ask)
+        except Undecided as why:
+            match.why = why.message
+            return False
+        match.step += 1
+    return True
+
+
+class Cover:
+    """The entries of one graph, in its order."""
+
+    __slots__ = ("bound", "deferred", "entries", "needed", "program", "taken")
+
+    def __init__(
+        self, program: Program, source: Graph, pinned: frozenset[OutputPort]
+    ) -> None:
+        self.program = program
+        self.needed = pinned
+        self.bound = False
+        """Whether any op here takes part in a control edge."""
+        self.taken: set[Op] = set()
+        self.deferred: dict[Op, Entry] = {}
+        self.entries: list[Entry] = []
+        maybe: set[Op] = set()
+        add = self.entries.append
+        for op in reversed(source):
+            if op in self.taken:
+                continue
+            entry = self._entry(op)
+            add(entry)
+            matches = entry.matches
+            if maybe and op in maybe:
+                self.deferred[op] = entry
+            elif matches and matches[0].is_decided:
+                self.taken.update(matches[0].ops[1:])
+                continue
+            for match in matches:
+                maybe.update(match.ops[1:])
+        self.entries.reverse()
+
+    def _entry(self, op: Op) -> Entry:
+        if op._more is not None and (op.control_inputs or op.control_outputs):
+            self.bound = True
+        program = self.program
+        space = op.own_namespace
+        if space == CORE:
+            return Entry(op, SKIP if op.type == CONSTANT else CARRY)
+        if isinstance(op, Graph):
+            return Entry(op, CARRY)
+        type = type_of(program.source, op)
+        if type is None:
+            is_theirs = space == program.target.name
+            return Entry(op, WHOLE if is_theirs else MAP)
+        entry = Entry(op, MAP, type)
+        choice = program.choice(type)
+        self._candidates(entry, choice.for_op(op))
+        if not entry.matches:
+            entry.declined += [(*rule, _VERSION) for rule in choice.inactive]
+        if not entry.matches and program.means_the_same(type):
+            entry.todo = CARRY
+        return entry
+
+    def extend(self, entry: Entry, failed: Match) -> None:
+        """More candidates, after one that seemed certain declined while it was made.
+
+        What its pattern took in is mapped after all, where that turns out needed.
+        """
+        if entry.type is None:
+            return
+        for op in failed.ops[1:]:
+            if op in self.taken:
+                self.taken.discard(op)
+                self.deferred[op] = self._entry(op)
+        ways = self.program.choice(entry.type).for_op(entry.op)
+        at = next((i for i, way in enumerate(ways) if way is failed.way), len(ways))
+        self._candidates(entry, ways[at + 1 :])
+
+    def _candidates(self, entry: Entry, ways: Sequence[Way]) -> None:
+        op = entry.op
+        for way in ways:
+            slots: Slots = [None] * way.width
+            ops: list[Op] = []
+            why = way.take(op, slots, ops)
+            if why is None and way.size > 1:
+                why = self._outward(ops)
+            if why is not None:
+                entry.decline(way, why, _STRUCTURE)
+                continue
+            match = Match(way, slots, ops)
+            if way.steps:
+                try:
+                    decided = decide(match, question)
+                except AmandaError as declined:
+                    entry.decline(way, declined.message)
+                    continue
+            else:
+                decided = True
+            entry.matches.append(match)
+            if decided and not way.is_function:
+                break
+
+    def _outward(self, ops: list[Op]) -> str | None:
+        """Is something inside a pattern used elsewhere?"""
+        inside = set(ops)
+        for op in inside:
+            if op is ops[0]:
+                continue
+            if op.control_inputs or op.control_outputs:
+                return f"{op.short}, inside the pattern, has control edges"
+            for port in op.outputs:
+                if port in self.needed or _KEEP in port.marks:
+                    return f"{port}, inside the pattern, must be kept"
+                for user in port.user_ops:
+                    if user not in inside:
+                        return f"{port}, inside the pattern, is used by {user.short}"
+        return None

@@ -1,0 +1,109 @@
+"""What a plug-in registers: a rule set between two sides, which maps both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from amanda.dictionary import Name, parse_name, version_key
+from amanda.errors import ConversionError
+from amanda.graph import Graph, bulk
+from amanda.mapping.program import Program
+from amanda.mapping.report import Conversion
+from amanda.mapping.route import GapMet, unmapped
+from amanda.mapping.rules import RuleSet
+from amanda.mapping.run import Run
+from amanda.mapping.side import Side
+from amanda.mapping.versions import between, merged
+
+__all__ = ["RuleMapping"]
+
+_End: TypeAlias = Side | Callable[[str], Side]
+
+
+class RuleMapping:
+    """Maps graphs by rules, in either direction from the same text.
+
+    `left` and `right` are sides, or functions that give the side of a namespace by its
+    full name (`amanda/onnx/18`), where there are several versions. Where both ends are
+    one framework, the direction follows from the versions: left is the older.
+
+    An entry of `amanda.mappings`:
+
+        mapping = RuleMapping(onnx_side, std_side, rules)
+    """
+
+    def __init__(self, left: _End, right: _End, rules: RuleSet) -> None:
+        self.left = left
+        self.right = right
+        self.rules = rules
+        self._programs: dict[tuple[str, str], Program] = {}
+
+    def apply(
+        self, graph: Graph, to: str, *, keep_foreign: bool, gap_met: GapMet
+    ) -> Graph:
+        """The graph in the namespace `to`; ConversionError with every gap."""
+        done = self.conversion(graph, to, keep_foreign=keep_foreign, gap_met=gap_met)
+        if done.report.gaps and not keep_foreign:
+            raise unmapped(done.report.gaps, done.report.source, done.report.target)
+        return done.graph
+
+    def conversion(
+        self,
+        graph: Graph,
+        to: str,
+        *,
+        keep_foreign: bool = False,
+        gap_met: GapMet | None = None,
+        trace: bool = False,
+    ) -> Conversion:
+        """The same with its report; gaps are in there, and not raised."""
+        start, goal = self._ends(graph, to)
+        done: list[Conversion] = []
+        with bulk():
+            for source, target in between(self.rules, start, goal):
+                run = Run(
+                    self.program(source, target),
+                    keep_foreign=keep_foreign,
+                    gap_met=gap_met or _nobody,
+                    trace=trace,
+                )
+                done.append(run.convert(graph))
+                graph = done[-1].graph
+        return merged(done)
+
+    def program(self, source: str, target: str) -> Program:
+        """The rules from one version to another, compiled as far as they are used."""
+        key = (source, target)
+        if key not in self._programs:
+            forward = self._forward(parse_name(source), parse_name(target))
+            ends = (self.left, self.right) if forward else (self.right, self.left)
+            sides = [_side(end, name) for end, name in zip(ends, key, strict=True)]
+            self._programs[key] = Program(self.rules, *sides, forward=forward)
+        return self._programs[key]
+
+    def _ends(self, graph: Graph, to: str) -> tuple[str, str]:
+        start, goal = graph.namespace or "", parse_name(to)
+        paths = (self.rules.left, self.rules.right)
+        ends = (parse_name(start).path if start else "", goal.path)
+        if ends not in (paths, paths[::-1]):
+            raise ConversionError(
+                f"{self.rules.name} does not map from {start or 'nothing'} to {to}",
+                expected=f"a graph of {paths[0]} or {paths[1]}, to the other",
+            )
+        return start, str(goal)
+
+    def _forward(self, source: Name, target: Name) -> bool:
+        rules = self.rules
+        if rules.left != rules.right:
+            return source.path == rules.left
+        ends = (source.version or "", target.version or "")
+        return version_key(ends[0]) <= version_key(ends[1])
+
+
+def _side(end: _End, name: str) -> Side:
+    return end if isinstance(end, Side) else end(name)
+
+
+def _nobody(**_event: Any) -> None:
+    """Nobody fills gaps."""

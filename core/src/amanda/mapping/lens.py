@@ -1,0 +1,162 @@
+"""Lenses: partial bijections between what two namespaces call the same thing.
+
+`do` leads from a variable to the value on the side where the lens is written, `undo`
+back. Either declines, with a reason, what it cannot bring over. The laws, which a test
+holds every lens to on values from its `draw`:
+
+    do(undo(do(v))) == do(v)        both ways round; and for an `exact` one
+    undo(do(v)) == v                nothing about v is lost
+
+A lens that is not exact forgets how a value was written, never what it means: axis -1
+of three comes back as axis 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from amanda.errors import AmandaError, UsageError
+from amanda.mapping.side import Decline
+
+__all__ = ["Draw", "Lens", "make_table", "same"]
+
+Draw = Callable[[Random], tuple[Any, ...]]
+"""Makes a value that `do` takes, and the context that goes with it."""
+
+# What a function meets that is given what it was not made for.
+_FAILURES = (AmandaError, ArithmeticError, AttributeError, LookupError, TypeError,
+             ValueError)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """One lens. `do` and `undo` get the value, then the context in order."""
+
+    name: str
+    do: Callable[..., Any]
+    undo: Callable[..., Any]
+    draw: Draw
+    doc: str
+    partial: str = ""
+    """What it declines; nothing where it takes all that makes sense."""
+    exact: bool = True
+    takes_none: bool = False
+    """Whether absence means something to it; else None passes as it is."""
+
+    def forth(self, value: Any, context: Iterable[Any] = ()) -> Any:
+        """`do`, with every way to fail told as a Decline."""
+        return self._run(self.do, value, context)
+
+    def back(self, value: Any, context: Iterable[Any] = ()) -> Any:
+        """`undo`, with every way to fail told as a Decline."""
+        return self._run(self.undo, value, context)
+
+    def _run(
+        self, function: Callable[..., Any], value: Any, context: Iterable[Any]
+    ) -> Any:
+        if value is None and not self.takes_none:
+            return None
+        try:
+            return function(value, *context)
+        except Decline:
+            raise
+        except _FAILURES as error:
+            cause = error.message if isinstance(error, AmandaError) else str(error)
+            what = f"{self.name} does not take {_short(value)}"
+            raise Decline(what, got=f"{type(error).__name__}: {cause}") from error
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def make_table(
+    name: str,
+    rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]],
+    doc: str = "",
+) -> Lens:
+    """A lens that is a table: left what variables hold, right what this side says.
+
+    Where a value stands in several rows, the first counts; so several spellings may
+    mean one thing.
+
+    >>> mode = make_table("mode", {"constant": "fill", "edge": "copy"})
+    >>> mode.forth("edge"), mode.back("fill")
+    ('copy', 'constant')
+    """
+    pairs = list(rows.items()) if isinstance(rows, Mapping) else list(rows)
+    if not pairs:
+        raise UsageError(f"the table {name!r} is empty")
+    forth: dict[Any, Any] = {}
+    back: dict[Any, Any] = {}
+    for left, right in pairs:
+        forth.setdefault(_key(left), right)
+        back.setdefault(_key(right), left)
+
+    def look(table: dict[Any, Any], value: Any) -> Any:
+        if (key := _key(value)) not in table:
+            known = ", ".join(repr(k[1]) for k in table)
+            raise Decline(f"{_short(value)} is not in the table {name}: {known}")
+        return table[key]
+
+    return Lens(
+        name,
+        lambda value: look(forth, value),
+        lambda value: look(back, value),
+        lambda random: (random.choice(pairs)[0],),
+        doc or f"the table {name}",
+        partial="what is not in the table",
+        exact=len(forth) == len(back) == len(pairs),
+        takes_none=any(left is None or right is None for left, right in pairs),
+    )
+
+
+def _key(value: Any) -> Any:
+    """True, 1 and 1.0 are three keys; lists are keys too."""
+    if isinstance(value, list | tuple):
+        return ("list", tuple(map(_key, value)))
+    return (type(value).__name__, value)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Do two plain values mean the same to a rule?
+
+    Lists and tuples are alike, and so are a number and its float32 form: formats keep
+    attributes so, dictionaries and rules do not.
+
+    >>> same([1, 2], (1, 2)), same(1e-05, 9.999999747378752e-06), same("1", 1)
+    (True, True, False)
+    """
+    if isinstance(a, list | tuple):
+        if not isinstance(b, list | tuple) or len(a) != len(b):
+            return False
+        return all(map(same, a, b))
+    if a is b:
+        return True
+    if isinstance(a, float) and isinstance(b, float):
+        return a == b or (a != a and b != b) or _narrow(a) == b or a == _narrow(b)
+    compare = getattr(a, "same_content", None)
+    if compare is not None:
+        return hasattr(b, "same_content") and bool(compare(b))
+    return (type(a) is type(b) and bool(a == b)) or _same_number(a, b)
+
+
+def _same_number(a: Any, b: Any) -> bool:
+    return isinstance(a, int | float) and isinstance(b, int | float) and a == b
+
+
+def _narrow(value: float) -> float:
+    """The nearest float32."""
+    from struct import pack, unpack
+
+    try:
+        return unpack("<f", pack("<f", value))[0]  # type: ignore[no-any-return]
+    except OverflowError:
+        return value

@@ -1,0 +1,164 @@
+"""A set of rules between two frameworks, before it meets any version of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from amanda.dictionary import parse_name
+from amanda.errors import UsageError
+from amanda.mapping.functions import Function
+from amanda.mapping.lens import Draw, Lens, make_table
+from amanda.mapping.lenses import LENSES
+from amanda.mapping.parse import parse
+from amanda.mapping.side import QUESTIONS
+from amanda.mapping.terms import Row, Term, variables
+
+__all__ = ["Rule", "RuleSet"]
+
+Rule: TypeAlias = Row | Function
+_Call = TypeVar("_Call", bound=Callable[..., Any])
+
+
+class RuleSet:
+    """Equations, functions and lenses between a left and a right framework.
+
+    >>> rules = RuleSet("toys", "acme/a", "acme/b")
+    >>> rules.equations("Relu(x) <=> relu(x)")
+    >>> [row.text for row in rules.rows]
+    ['Relu(x)  <=>  relu(x)']
+    """
+
+    def __init__(self, name: str, left: str, right: str) -> None:
+        self.name = name
+        self.left = parse_name(left).path
+        self.right = parse_name(right).path
+        self.rows: list[Row] = []
+        self.functions: list[Function] = []
+        self.lenses: dict[str, Lens] = dict(LENSES)
+        self.callables: dict[str, Callable[..., Any]] = {}
+        """Functions that rule files may name."""
+        self.tags: dict[str, tuple[str, ...]] = {}
+        """Tags of the rules of each file."""
+        self._index: dict[bool, dict[str, list[Rule]]] = {}
+
+    # -- rules -----------------------------------------------------------------
+
+    def equations(self, text: str, file: str | None = None, line: int = 1) -> None:
+        """Add the rules of a text; none of them where one is faulty."""
+        self.rows += parse(text, self.lenses, file or self.name, line)
+        self._index.clear()
+
+    def read(self, *heads: str) -> Callable[[_Call], _Call]:
+        """Declares a function from left to right, for `Type` or `Type[from:to]`."""
+        return self._declared(heads, forward=True)
+
+    def write(self, *heads: str) -> Callable[[_Call], _Call]:
+        """Declares a function from right to left, for `type` or `type[from:to]`."""
+        return self._declared(heads, forward=False)
+
+    def _declared(
+        self, heads: Iterable[str], *, forward: bool
+    ) -> Callable[[_Call], _Call]:
+        terms = [self._head(head) for head in heads]
+
+        def declare(call: _Call) -> _Call:
+            for term in terms:
+                self.attach(call, term, forward=forward)
+            return call
+
+        return declare
+
+    def _head(self, head: str) -> Term:
+        [row] = parse(f"{head}() => {head}()", (), self.name)
+        return row.left
+
+    def attach(self, call: Callable[..., Any], term: Term, *, forward: bool) -> None:
+        """A function for the ops that a term without arguments names."""
+        self.functions.append(Function(call, term, forward, self.name))
+        self.callables.setdefault(call.__name__, call)
+        self._index.clear()
+
+    def function(self, call: _Call) -> _Call:
+        """Declares a function that rule files may name; for no op yet."""
+        self._new(call.__name__, self.callables, "function")
+        self.callables[call.__name__] = call
+        return call
+
+    # -- lenses ----------------------------------------------------------------
+
+    def lens(
+        self,
+        name: str,
+        do: Callable[..., Any],
+        undo: Callable[..., Any],
+        draw: Draw,
+        doc: str,
+        **more: Any,
+    ) -> Lens:
+        """A lens of this set's own; it may take the place of one of the core's."""
+        made = Lens(name, do, undo, draw, doc, **more)
+        return self._lens(made)
+
+    def table(
+        self,
+        name: str,
+        rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]],
+        doc: str = "",
+    ) -> Lens:
+        """A lens that is a table: left what variables hold, right what is written."""
+        return self._lens(make_table(name, rows, doc))
+
+    def _lens(self, lens: Lens) -> Lens:
+        if not lens.name.isidentifier() or lens.name in QUESTIONS:
+            raise UsageError(f"a lens cannot be called {lens.name!r}", who=self.name)
+        if self.lenses.get(lens.name) is not LENSES.get(lens.name):
+            self._new(lens.name, self.lenses, "lens")
+        self.lenses[lens.name] = lens
+        return lens
+
+    def _new(self, name: str, known: Mapping[str, object], what: str) -> None:
+        if name in known:
+            raise UsageError(f"there is a {what} {name!r} already", who=self.name)
+
+    # -- files and lookups -----------------------------------------------------
+
+    def load(self, path: str | Path) -> None:
+        """Add the rules of a file: plain text, or YAML with a header."""
+        from amanda.mapping.rulefile import load
+
+        load(self, Path(path))
+
+    def of_type(self, type: str, *, forward: bool) -> list[Rule]:
+        """The rules for ops of a type, the most specific first."""
+        if forward not in self._index:
+            self._index[forward] = self._indexed(forward)
+        return self._index[forward].get(type, [])
+
+    def types(self, *, forward: bool) -> Iterable[str]:
+        """The op types that some rule is for."""
+        self.of_type("", forward=forward)
+        return self._index[forward]
+
+    def _indexed(self, forward: bool) -> dict[str, list[Rule]]:
+        index: dict[str, list[Rule]] = {}
+        for row in self.rows:
+            if row.runs(forward):
+                index.setdefault(row.sides(forward)[0].type, []).append(row)
+        for rules in index.values():
+            rules.sort(key=lambda rule: _weight(rule, forward))
+        for function in self.functions:
+            if function.forward is forward:
+                index.setdefault(function.term.type, []).append(function)
+        return index
+
+
+def _weight(rule: Rule, forward: bool) -> tuple[int, ...]:
+    """What sorts: bigger patterns first, then what demands more, losses last."""
+    assert isinstance(rule, Row)
+    here = rule.sides(forward)[0]
+    names = [var.name for var in variables(here)]
+    repeated = len(names) - len(set(names))
+    demands = here.constants + repeated + (rule.guard is not None)
+    return (rule.loss is not None, -here.size, -demands)

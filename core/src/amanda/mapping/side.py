@@ -1,0 +1,286 @@
+"""What the mapping engine asks of a namespace: signatures, and how an op is made.
+
+A `Side` is one end of a mapping. What stands behind it (a dictionary, a Python library
+of traced functions, a test's table) is its own affair. `PlainSide` is the side of a
+namespace that is nothing but a dictionary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
+
+from amanda.dictionary.calling import REQUIRED, Signature
+from amanda.errors import AmandaError, Undecided
+from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
+from amanda.tensors import Tensor
+from amanda.types import TensorType
+
+if TYPE_CHECKING:
+    from amanda.dictionary import Dictionary
+
+__all__ = [
+    "QUESTIONS",
+    "REQUIRED",
+    "Decline",
+    "PlainSide",
+    "Side",
+    "Signature",
+    "TracingSide",
+    "constant_of",
+    "question",
+    "type_of",
+]
+
+MAX_CONTENT: Final = 1 << 16
+"""Elements of a constant that rules look into; larger ones are weights."""
+
+
+class Decline(AmandaError):
+    """A rule, a lens or a side does not take this op; the message says why."""
+
+
+@runtime_checkable
+class Side(Protocol):
+    """A namespace as the engine uses it.
+
+    May also have: `type_of(op)`, what rules call the type of an op of this side (its
+    own namespace told by more than the type), None for one that is none of its own;
+    `imports`, the domains and versions that graphs of it name.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def signature(self, type: str, /) -> Signature | None:
+        """What is known of an op type; None where it is not there."""
+
+    def build(
+        self,
+        graph: Graph,
+        type: str,
+        args: Sequence[Any],
+        attrs: Mapping[str, Any],
+        *,
+        outputs: int = 1,
+        name: str | None = None,
+        bodies: Mapping[str, Graph] | None = None,
+    ) -> tuple[OutputPort, ...]:
+        """The outputs of a new op at the end of `graph`.
+
+        `args` are values of the graph, None for an input left out, or plain values
+        (numbers, lists of numbers, Tensors). `attrs` leaves out what has its default.
+        Raises Decline, or another AmandaError, for what cannot be.
+        """
+
+
+@runtime_checkable
+class TracingSide(Side, Protocol):
+    """A side whose ops are functions that mapping functions call directly."""
+
+    def tracing(self, graph: Graph) -> AbstractContextManager[Any]:
+        """While it is open, calls of functions add ops to `graph`."""
+
+    def value(self, port: OutputPort) -> Any:
+        """What functions see in place of a value of the graph."""
+
+    def port(self, value: Any, graph: Graph) -> OutputPort:
+        """The value of the graph behind what a function returned."""
+
+
+def type_of(side: Side, op: Op) -> str | None:
+    """What rules call the type of this op, or None where it is not of this side."""
+    own = getattr(side, "type_of", None)
+    if own is not None:
+        return own(op)  # type: ignore[no-any-return]
+    space = op.own_namespace
+    return op.type if space is None or space == side.name else None
+
+
+# -- questions about values --------------------------------------------------------
+
+
+def question(value: OutputPort, what: str) -> Any:
+    """What is known of a value; Undecided where it is not.
+
+    >>> from amanda.types import parse_type
+    >>> x = Graph().parameter(parse_type("float32[2, 3]"))
+    >>> question(x, "rank"), question(x, "dtype"), question(x, "kind")
+    (2, 'float32', 'float')
+    """
+    return QUESTIONS[what](value)
+
+
+def _tensor(value: OutputPort) -> TensorType:
+    if not isinstance(value.type, TensorType):
+        raise Undecided(f"the type of {value} is not known")
+    return value.type
+
+
+def _rank(value: OutputPort) -> int:
+    return _tensor(value).shape.rank
+
+
+def _dtype(value: OutputPort) -> str:
+    return str(_element(value))
+
+
+def _kind(value: OutputPort) -> str:
+    return str(_element(value).kind)
+
+
+def _element(value: OutputPort) -> Any:
+    dtype = _tensor(value).dtype
+    if dtype.kind == "unknown":
+        raise Undecided(f"the element type of {value} is not known")
+    return dtype
+
+
+def _shape(value: OutputPort) -> tuple[Any, ...]:
+    return _tensor(value).shape.dims
+
+
+def _size(value: OutputPort) -> Any:
+    return _tensor(value).shape.size
+
+
+def _content(value: OutputPort) -> Any:
+    tensor = constant_of(value)
+    if tensor is None:
+        known = value.type.value if isinstance(value.type, TensorType) else None
+        if known is None:
+            raise Undecided(f"{value} is not constant")
+        return known
+    if tensor.size > MAX_CONTENT:
+        raise Undecided(f"{value} has {tensor.size} elements, too many to look into")
+    return _texts(tensor.tolist()) if tensor.dtype.kind == "string" else tensor.tolist()
+
+
+def _texts(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_texts(item) for item in value]
+    return value.decode()
+
+
+def _is_constant(value: OutputPort) -> bool:
+    return constant_of(value) is not None
+
+
+QUESTIONS: Final[Mapping[str, Callable[[OutputPort], Any]]] = MappingProxyType(
+    {
+        "rank": _rank,
+        "dtype": _dtype,
+        "kind": _kind,
+        "shape": _shape,
+        "size": _size,
+        "content": _content,
+        "is_constant": _is_constant,
+    }
+)
+"""What rules may ask of a value, by name.
+
+`kind` is bool, int, uint, float, complex or string; `content` is that of a constant,
+as numbers and lists.
+"""
+
+
+def constant_of(value: OutputPort) -> Tensor | None:
+    """The content of a value that a constant of the core makes."""
+    op = value.op
+    if op.type == CONSTANT and op.own_namespace == CORE and op.graph is not None:
+        tensor = op.attrs.get("value")
+        return tensor if isinstance(tensor, Tensor) else None
+    return None
+
+
+# -- a namespace that is nothing but a dictionary ----------------------------------
+
+
+class PlainSide:
+    """The side of a dictionary: ops are made as they are asked for.
+
+    `signature` looks an op type up; `integers` is the element type of constants that
+    are made of Python integers. A Python float takes the element type of the first
+    tensor of floats beside it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        signature: Callable[[str], Signature | None],
+        *,
+        integers: str = "int64",
+    ) -> None:
+        self.name = name
+        self.integers = integers
+        self._signature = signature
+        self._known: dict[str, Signature | None] = {}
+
+    @classmethod
+    def of(cls, dictionary: Dictionary, **more: Any) -> Self:
+        """The side of a dictionary: `PlainSide.of(amanda.namespace("onnx@18"))`."""
+        return cls(dictionary.name, dictionary.signature, **more)
+
+    def signature(self, type: str, /) -> Signature | None:
+        try:
+            return self._known[type]
+        except KeyError:
+            found = self._known[type] = self._signature(type)
+            return found
+
+    def build(
+        self,
+        graph: Graph,
+        type: str,
+        args: Sequence[Any],
+        attrs: Mapping[str, Any],
+        *,
+        outputs: int = 1,
+        name: str | None = None,
+        bodies: Mapping[str, Graph] | None = None,
+    ) -> tuple[OutputPort, ...]:
+        signature = self.signature(type)
+        if signature is None:
+            raise Decline(f"{self.name} has no op {type}")
+        for value in args:
+            if value is not None and not isinstance(value, OutputPort):
+                args = [self._lifted(graph, value, args) for value in args]
+                break
+        while args and args[-1] is None:
+            args = args[:-1]
+        op = graph.add(
+            type,
+            args,
+            attrs,
+            name=name,
+            outputs=outputs,
+            bodies=bodies,
+            feedback=signature.feedback,
+        )
+        return op.outputs
+
+    def _lifted(
+        self, graph: Graph, value: Any, args: Sequence[Any]
+    ) -> OutputPort | None:
+        if value is None or isinstance(value, OutputPort):
+            return value
+        if not isinstance(value, Tensor):
+            value = Tensor.of(value, self._element(value, args))
+        return graph.constant(value).output
+
+    def _element(self, value: Any, args: Sequence[Any]) -> str | None:
+        """The element type of a constant that a Python value makes."""
+        first = value
+        while isinstance(first, list | tuple) and first:
+            first = first[0]
+        if isinstance(first, bool) or not isinstance(first, int | float | list | tuple):
+            return None
+        if not isinstance(first, float):
+            return self.integers
+        types = (arg.type for arg in args if isinstance(arg, OutputPort))
+        for type in types:
+            if isinstance(type, TensorType) and type.dtype.kind == "float":
+                return str(type.dtype)
+        raise Decline(f"the element type of {value} is not known")

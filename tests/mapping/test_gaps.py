@@ -1,0 +1,212 @@
+"""Gaps, foreign ops, reports, and steps between versions of one framework."""
+
+from __future__ import annotations
+
+import pytest
+from mapping.toys import TEXT, TO, a_side, b_side, chain, lines, there, toys
+
+from amanda.errors import ConversionError, PluginBrokenError
+from amanda.graph import Graph
+from amanda.mapping import RuleMapping, RuleSet, Signature
+
+# Gaps
+
+
+def strangers():
+    graph = Graph("toy/a/13", name="g")
+    x = graph.parameter(name="x")
+    odd = graph.add("Odd", [x], {"k": 1}, name="odd").output
+    after = graph.add("Relu", [odd], name="after").output
+    bodies = {"then": Graph(outer=graph), "else": Graph(outer=graph)}
+    value = bodies["then"].add("Rellu", [after]).output
+    bodies["then"].result(bodies["then"].add("Relu", [value], name="late").output)
+    bodies["else"].result(after)
+    graph.result(graph.add("If", [x], name="if", bodies=bodies).output, "y")
+    deep = Graph(outer=graph)
+    deep.result(deep.add("Odd", [x], name="deep").output)
+    graph.add("Odd", [x], name="third", bodies={"in": deep})
+    return graph
+
+
+GAPS = """\
+4 ops have no mapping from toy/a/13 to toy/b/1
+  to do:    map them by rules of your own, or keep them: keep_foreign=True
+  - Odd, op 'odd': no rule maps it
+  - Rellu, op #0 in the body 'then' of 'if': no rule maps it \
+(nearest: Relu(x)  <=>  relu(x))
+  - Odd, op 'deep' in the body 'in' of 'third': no rule maps it
+  - Odd, op 'third': no rule maps it"""
+
+
+def test_all_gaps_are_told_at_once():
+    with pytest.raises(ConversionError) as caught:
+        toys().apply(strangers(), TO, keep_foreign=False, gap_met=lambda **_: None)
+    assert str(caught.value) == GAPS
+    stubs = [gap.stub for gap in caught.value.gaps]
+    assert stubs[0] == "Odd(x0, k=k)  <=>  ...(x0, k=k)"
+
+
+def test_a_stub_is_made_of_the_signature():
+    graph = chain(("Drop", {}), ("Concat", {"axis": 0}))
+    mapping = toys(TEXT.replace("Concat(*xs", "Concat[:3](*xs"))
+    drop, concat = there(graph, mapping).report.gaps[0], None
+    assert drop.stub == "Drop(x, ratio=ratio)  <=>  ...(x, ratio=ratio)"
+    concat = there(chain(("Concat", {"axis": 0})), toys("Relu(x) <=> relu(x)"))
+    [gap] = concat.report.gaps
+    assert gap.stub == "Concat(*xs, axis=axis)  <=>  ...(*xs, axis=axis)"
+
+
+def test_versions_and_targets_that_do_not_fit_are_told():
+    text = "Softmax[:12](x, axis=_) => soft(x, axes=[0])\nRelu(x) <=> swish(x)"
+    done = there(chain(("Softmax", {}), ("Relu", {})), toys(text))
+    assert [gap.why for gap in done.report.gaps] == [
+        (
+            "toys.rules:1: toy/a/13 has Softmax as of version 13, "
+            "the rule is for Softmax[:12]",
+        ),
+        ("toys.rules:2: toy/b/1 has no op swish",),
+    ]
+
+
+def test_attributes_that_the_target_does_not_have():
+    text = "Softmax(x, axis=a) => relu(x, axis=a)"
+    done = there(chain(("Softmax", {"axis": 2})), toys(text))
+    assert done.report.gaps[0].why == (
+        "toys.rules:1: relu has no attribute axis in toy/b/1, to be 2",
+    )
+
+
+def test_foreign_ops_are_kept_whole():
+    graph = strangers()
+    mapping = toys()
+    done = there(graph, mapping, keep_foreign=True)
+    kept = {
+        op.name: op.namespace for op in done.graph.walk() if op.type in ("Odd", "Rellu")
+    }
+    assert kept == dict.fromkeys(("odd", None, "third", "deep"), "toy/a/13")
+    assert done.report.kept == 3
+    assert [gap.op for gap in done.report.gaps] == ["Odd", "Rellu", "Odd"]
+    assert done.graph["odd"].attrs == {"k": 1}
+    assert done.graph["after"].type == "relu"
+    assert lines(done.graph["third"].bodies["in"]) == ["deep = Odd(g:x)"]
+    again = mapping.conversion(done.graph, "toy/a/13")
+    assert not again.report.gaps
+    assert again.graph["odd"].own_namespace is None
+    assert lines(again.graph) == lines(graph)
+    other = mapping.conversion(done.graph, "toy/a/12").report
+    assert all(gap.foreign for gap in other.gaps)
+    assert other.gaps[0].why == ("it is of toy/a/13",)
+
+
+def test_a_listener_fills_gaps():
+    def fill(op, why, build):
+        root = build
+        while root.outer is not None:
+            root = root.outer
+        if op.type == "Odd":
+            return [build.add("relu", [root.parameters[0]]).output]
+        return None
+
+    done = there(strangers(), gap_met=fill)
+    assert [gap.op for gap in done.report.gaps] == ["Rellu"]
+    assert done.report.filled == 3
+    with pytest.raises(PluginBrokenError, match="filled op 'odd' with other values"):
+        there(strangers(), gap_met=lambda **_: [])
+
+
+def test_the_graph_is_left_as_it_was():
+    for graph in (strangers(), chain(("relu", {}), namespace="toy/b/1")):
+        copy = graph.clone()
+        to = {"toy/a/13": TO, "toy/b/1": "toy/a/13"}[graph.namespace]
+        toys().conversion(graph, to, keep_foreign=True)
+        assert graph.difference(copy) is None
+        assert graph.check() == []
+
+
+def test_a_mapping_says_between_what_it_maps():
+    with pytest.raises(ConversionError) as caught:
+        toys().conversion(Graph("toy/c/1"), TO)
+    assert str(caught.value) == (
+        "toys does not map from toy/c/1 to toy/b/1\n"
+        "  expected: a graph of toy/a or toy/b, to the other"
+    )
+
+
+def test_the_report_counts_and_traces():
+    graph = chain(("Relu", {}), ("Relu", {}), ("Softmax", {}))
+    report = there(graph, trace=True).report
+    assert str(report) == "toy/a/13 -> toy/b/1: 3 mapped"
+    assert report.rules == {"toys.rules:2": 2, "toys.rules:6": 1}
+    assert report.trace[2] == ("Softmax", "Softmax_2", "toys.rules:6")
+
+
+# Versions of one framework
+
+
+STEPS = """
+    Relu(x)                  <=>  Relu(x)
+    Softmax[:12](x, axis=a)   =>  Softmax[13:](x, axis=a)  if rank(x) == 2
+    Softmax[13:](x, axis=a)   =>  Softmax[:12](x, axis=a)  if a == -1
+    Sum[:12](x, axes=a, keep=k)  <=>  Sum[13:](x, a, keep=k)
+    Clip[:10](x, lo=l, hi=h)  <=>  Clip[11:](x, l, h)
+    Drop[1:](x, ratio=_)      =>  Identity(x)  losing "the ratio"
+"""
+
+
+def steps():
+    rules = RuleSet("steps", "toy/a", "toy/a")
+    rules.equations(STEPS)
+    return RuleMapping(a_side, a_side, rules)
+
+
+def test_up_and_down():
+    graph = chain(("Sum", {"axes": [1]}), ("Add", {}), namespace="toy/a/9")
+    graph["Add_1"].add_input(graph.parameters[0])
+    mapping = steps()
+    up = mapping.conversion(graph, "toy/a/18")
+    assert not up.report.gaps
+    assert [op.type for op in up.graph] == ["constant", "Sum", "Add"]
+    down = mapping.conversion(up.graph, "toy/a/9")
+    assert not down.report.gaps
+    assert lines(down.graph) == lines(graph)
+    assert down.graph.namespace == "toy/a/9"
+
+
+def test_losses_are_declared():
+    graph = chain(("Drop", {"ratio": 0.1}), namespace="toy/a/12")
+    report = steps().conversion(graph, "toy/a/13").report
+    assert report.losses == ("Drop, op 'Drop_0': the ratio",)
+
+
+def test_an_op_that_changed_needs_a_rule():
+    graph = chain(("Softmax", {}), namespace="toy/a/9", type="float32[1, 2, 3]")
+    [gap] = steps().conversion(graph, "toy/a/18").report.gaps
+    assert gap.why[0] == "steps:3: not rank(x) == 2"
+
+
+# Any two sides
+
+
+def test_sides_may_be_given_as_they_are():
+    rules = RuleSet("ab", "toy/a", "toy/b")
+    rules.equations("Relu(x) <=> relu(x)")
+    mapping = RuleMapping(a_side("toy/a/13"), b_side(), rules)
+    assert lines(there(chain(("Relu", {})), mapping).graph) == ["Relu_0 = relu(g:x)"]
+
+
+def test_the_core_knows_what_a_signature_says():
+    assert Signature(("x",)).attrs == {}
+
+
+def test_whether_a_rule_takes_an_op():
+    program = toys().program("toy/a/12", TO)
+    ops = [("Relu", {}), ("Softmax", {}), ("Conv", {"auto": "SAME"}), ("Odd", {})]
+    graph = chain(*ops, namespace="toy/a/12", type=None)
+    assert [program.takes(op) for op in graph] == [
+        True,
+        True,  # the rank is not known, so it may
+        "toys.rules:10: auto: 'SAME' is not 'NOTSET'",
+        "no rule is for Odd",
+    ]
+    op = graph.add("Odd", [], namespace="toy/z/1")
+    assert program.takes(op) == "it is of toy/z/1"
