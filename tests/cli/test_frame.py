@@ -57,7 +57,8 @@ def raising(error: BaseException) -> Callable[[], Answer]:
 
 def test_the_verbs_of_the_design_are_here_or_planned() -> None:
     assert not set(VERBS) & set(PLANNED)
-    assert set(VERBS) | set(PLANNED) == set(DESIGNED.split()) | {"plugin", "completion"}
+    ours = {"backends", "completion", "plugin"}
+    assert set(VERBS) | set(PLANNED) == set(DESIGNED.split()) | ours
 
 
 def test_help(call: Call, host: amanda.Host) -> None:
@@ -81,7 +82,9 @@ Options:
   -h, --help  Show this message and exit.
 
 Verbs:
+  backends    where a model can run: backends, devices, state
   check       whether a model can go to a framework or backend
+  compare     run a model on several backends and compare
   completion  print the completion script of a shell
   convert     convert a model to another framework or format
   doctor      check this installation, and say what to do
@@ -89,6 +92,7 @@ Verbs:
   ops         the ops of a framework's version: list, search, show, compare
   plugin      make a plug-in of your own
   plugins     every plug-in: found, loadable, usable, why not
+  run         run a model on a backend
   show        a model in readable form, folded when it is large
   validate    check a model against its dictionary
 """
@@ -136,8 +140,8 @@ def test_a_verb_of_a_later_version(call: Call, host: amanda.Host) -> None:
     assert (ended.code, ended.out) == (4, "")
     assert ended.err == (
         "amanda: 'bisect' is not in this version\n"
-        "  expected: one of check, completion, convert, doctor, info, ops, plugin, "
-        "plugins, show, validate\n"
+        "  expected: one of backends, check, compare, completion, convert, doctor, info, "
+        "ops, plugin, plugins, run, show, validate\n"
         "  to do:    wait for a version that has it: it will find the first op where "
         "two runs differ\n"
     )

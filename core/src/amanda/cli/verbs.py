@@ -5,7 +5,15 @@ from __future__ import annotations
 __all__ = ["PLANNED", "VERBS"]
 
 VERBS = {
+    "backends": (
+        "amanda.cli.backends",
+        "where a model can run: backends, devices, state",
+    ),
     "check": ("amanda.cli.check", "whether a model can go to a framework or backend"),
+    "compare": (
+        "amanda.cli.compare",
+        "run a model on several backends and compare",
+    ),
     "completion": ("amanda.cli.completion", "print the completion script of a shell"),
     "convert": ("amanda.cli.convert", "convert a model to another framework or format"),
     "doctor": ("amanda.cli.doctor", "check this installation, and say what to do"),
@@ -19,6 +27,7 @@ VERBS = {
         "amanda.cli.plugins",
         "every plug-in: found, loadable, usable, why not",
     ),
+    "run": ("amanda.cli.run", "run a model on a backend"),
     "show": ("amanda.cli.show", "a model in readable form, folded when it is large"),
     "validate": ("amanda.cli.validate", "check a model against its dictionary"),
 }
@@ -28,10 +37,8 @@ VERBS = {
 PLANNED = {
     "bench": "measure a model on several backends",
     "bisect": "find the first op where two runs differ",
-    "compare": "run a model on several backends and compare",
     "diff": "tell how two models differ",
     "opset": "tell which versions of a framework can hold a model",
     "rules": "list the rules between two frameworks",
-    "run": "run a model on a backend",
     "view": "show a model as a picture",
 }

@@ -1,0 +1,174 @@
+"""The values that `run` and `compare` feed a model: from files, or random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amanda.errors import AmandaError, UsageError
+
+if TYPE_CHECKING:
+    from amanda.graph import Graph, Parameter
+    from amanda.types import TensorType
+
+__all__ = ["feeds_of", "options", "summary"]
+
+_SHOWN = 4  # numbers of a result that are printed
+
+
+def options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options by which a verb gets its feeds; they arrive as `given`."""
+    added = [
+        click.option(
+            "--feed",
+            "feeds",
+            multiple=True,
+            metavar="NAME=FILE",
+            help="A .npy file for an input, or one .npz file with all of them.",
+        ),
+        click.option(
+            "--random",
+            type=int,
+            metavar="SEED",
+            help="Random values, always the same for a seed, where no file is given.",
+        ),
+        click.option(
+            "--dim",
+            "dims",
+            multiple=True,
+            metavar="NAME=SIZE",
+            help="The size of a symbolic dim of random values; 1 where it is not said.",
+        ),
+    ]
+    for option in reversed(added):
+        command = option(command)
+    return command
+
+
+def feeds_of(
+    graph: Graph, feeds: Sequence[str], random: int | None, dims: Sequence[str]
+) -> dict[str | int, Any]:
+    """A value for each input, by its name or place."""
+    found = _read(feeds)
+    sizes = {name: _size(text) for name, text in _pairs(dims, "--dim")}
+    keys = {_key(port): port for port in graph.parameters}
+    unknown = [name for name in found if name not in keys]
+    if unknown:
+        raise UsageError(
+            f"the model has no input {unknown[0]!r}",
+            expected=f"one of {', '.join(map(str, keys))}" if keys else "no feeds",
+        )
+    missing = [key for key in keys if key not in found]
+    if missing and random is None:
+        raise UsageError(
+            f"nothing is fed to {', '.join(map(str, missing))}",
+            hint="--feed NAME=FILE.npy for each, or --random SEED for random values",
+        )
+    made = _generator(random)
+    for key in missing:
+        found[key] = made(keys[key], sizes)
+    return {key: found[key] for key in keys}
+
+
+def _key(port: Parameter) -> str | int:
+    return port.index if port.name is None else port.name
+
+
+def _pairs(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
+    pairs = [text.partition("=") for text in texts]
+    for name, mark, value in pairs:
+        if not mark or not name or not value:
+            raise UsageError(f"{option} takes NAME=VALUE", got=f"{name}{mark}{value}")
+    return [(name, value) for name, _, value in pairs]
+
+
+def _size(text: str) -> int:
+    if not text.isdecimal():
+        raise UsageError("the size of a dim is a number", got=text)
+    return int(text)
+
+
+def _read(feeds: Sequence[str]) -> dict[str | int, Any]:
+    found: dict[str | int, Any] = {}
+    for text in feeds:
+        if text.endswith(".npz") and "=" not in text:
+            found.update(_array_file(text))
+    rest = [text for text in feeds if not text.endswith(".npz") or "=" in text]
+    for name, file in _pairs(rest, "--feed"):
+        found[name] = _array_file(file)
+    return found
+
+
+def _array_file(path: str) -> Any:
+    """An array, or a dict of them; never pickled objects, which could run code."""
+    import numpy as np
+
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        return dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
+    except OSError as error:
+        raise AmandaError("there is no such file to feed", who=path) from error
+    except (ValueError, EOFError) as error:
+        raise AmandaError(
+            "this file holds no plain arrays", who=path, got=str(error)
+        ) from error
+
+
+def _generator(seed: int | None) -> Callable[[Parameter, Mapping[str, int]], Any]:
+    import numpy as np
+
+    numbers = np.random.default_rng(seed)
+
+    def made(port: Parameter, sizes: Mapping[str, int]) -> Any:
+        kind = _tensor_type(port)
+        shape = tuple(_extent(dim, sizes) for dim in kind.shape)
+        if kind.dtype.kind in ("string", "bytes"):
+            return np.full(shape, "a", dtype=object)
+        dtype = kind.dtype.numpy
+        if kind.dtype.kind in ("float", "complex"):
+            return np.asarray(numbers.standard_normal(shape)).astype(dtype)
+        return np.asarray(numbers.integers(0, 2, shape)).astype(dtype)
+
+    return made
+
+
+def _tensor_type(port: Parameter) -> TensorType:
+    from amanda.types import TensorType
+
+    kind = port.type
+    if isinstance(kind, TensorType) and kind.shape.has_rank:
+        return kind
+    raise UsageError(
+        f"no random value can be made for {port.name or port.index}",
+        expected="a tensor of known rank",
+        got=str(kind) if kind is not None else "no type",
+        hint="feed it from a file",
+    )
+
+
+def _extent(dim: Any, sizes: Mapping[str, int]) -> int:
+    """The size of one dim: known, said, or 1."""
+    from amanda.types import Sym, evaluate
+
+    if not isinstance(dim, Sym):
+        return int(dim)
+    free = {symbol: sizes.get(symbol.name or "", 1) for symbol in dim.free}
+    return evaluate(dim, free)
+
+
+def summary(value: Any) -> tuple[str, str]:
+    """A result in short: its type, and its first numbers or its range."""
+    import numpy as np
+
+    if isinstance(value, list | tuple):
+        return f"sequence of {len(value)}", ", ".join(summary(v)[0] for v in value[:3])
+    array = np.asarray(value)
+    kind = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+    if array.size <= _SHOWN or array.dtype.kind not in "fiu":
+        text = " ".join(f"{item:.6g}" if isinstance(item, float) else str(item)
+                        for item in array.reshape(-1)[:_SHOWN].tolist())  # fmt: skip
+        return kind, text + (" ..." if array.size > _SHOWN else "")
+    low, high, mean = (float(f(array)) for f in (np.min, np.max, np.mean))
+    return kind, f"{low:.6g} to {high:.6g}, mean {mean:.6g}"

@@ -1,0 +1,171 @@
+"""`run`, `compare` and `backends`, on backends that the test registers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import amanda
+from amanda.cli.compare import difference
+from amanda.graph import Graph, Op
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Call
+
+NAMESPACE = "toy/sum/1"
+
+
+class Summing:
+    """x + y on numpy; a shifted one is wrong by so much."""
+
+    namespace = NAMESPACE
+
+    def __init__(self, name: str, shift: float = 0.0) -> None:
+        self.name = name
+        self._shift = shift
+
+    def devices(self) -> Sequence[str]:
+        return ["cpu"]
+
+    def takes(self, op: Op) -> Any:
+        return op.type == "add" or f"no kernel for {op.type}"
+
+    def compile(self, graph: Graph, device: str | None, options: Mapping[str, Any]):
+        del graph, device, options
+
+        def run(feeds: Mapping[Any, Any], out: object = None) -> list[Any]:
+            x, y = feeds.values()
+            return [x + y + np.float32(self._shift)]
+
+        return run
+
+
+@pytest.fixture
+def toys(host: amanda.Host) -> amanda.Host:
+    from amanda.text.formats import YamlFormat
+
+    host.register_format("yaml", YamlFormat(), manifest={"suffixes": [".yaml"]})
+    manifest = {"namespace": NAMESPACE, "devices": ["cpu"]}
+    for name, shift in (("exact", 0.0), ("same", 0.0), ("shifted", 0.5)):
+        host.register_backend(name, Summing(name, shift), manifest=manifest)
+    return host
+
+
+@pytest.fixture
+def sums(tmp_path: Path, toys: amanda.Host) -> Path:
+    graph = Graph(NAMESPACE)
+    kind = amanda.parse_type("float32[n, 2]")
+    x, y = graph.parameter(kind, "x"), graph.parameter(kind, "y")
+    total = graph.add("add", [x, y], name="total").output
+    graph.result(total, "z")
+    file = tmp_path / "sums.yaml"
+    amanda.save(graph, file)
+    return file
+
+
+def test_run_on_files(call: Call, sums: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.float32([[1, 2]]))
+    np.savez(tmp_path / "rest.npz", y=np.float32([[10, 20]]))
+    out = tmp_path / "out.npz"
+    ended = call("run", sums, "--backend", "exact", "--feed", f"x={tmp_path}/x.npy",
+                 "--feed", tmp_path / "rest.npz", "--save", out)  # fmt: skip
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == "result  type           values\nz       float32[1, 2]  11 22\n"
+    assert np.load(out)["z"].tolist() == [[11.0, 22.0]]
+
+
+def test_run_on_random_values_is_the_same_for_a_seed(call: Call, sums: Path) -> None:
+    told = [
+        call("run", sums, "--backend", "exact", "--random", 7, "--dim", "n=3", "--json")
+        for _ in range(2)
+    ]
+    assert told[0] == told[1]
+    assert told[0].json["results"]["z"]["type"] == "float32[3, 2]"
+    other = call("run", sums, "--backend", "exact", "--random", 8, "--json")
+    assert other.json["results"] != told[0].json["results"]
+
+
+UNFED = """\
+amanda run: nothing is fed to x, y
+  to do:    --feed NAME=FILE.npy for each, or --random SEED for random values
+"""
+UNKNOWN = """\
+amanda run: the model has no input 'q'
+  expected: one of x, y
+"""
+
+
+def test_what_run_cannot_do(call: Call, sums: Path, tmp_path: Path) -> None:
+    assert call("run", sums, "--backend", "exact") == (2, "", UNFED)
+    np.save(tmp_path / "q.npy", np.zeros(1))
+    feed = ("--feed", f"q={tmp_path}/q.npy")
+    assert call("run", sums, "--backend", "exact", *feed) == (2, "", UNKNOWN)
+    gone = call("run", sums, "--backend", "exact", "--feed", f"x={tmp_path}/no.npy")
+    assert (gone.code, gone.err.splitlines()[0]) == (
+        1,
+        "amanda run: there is no such file to feed",
+    )
+    (tmp_path / "bad.npy").write_bytes(b"not an array")
+    bad = call("run", sums, "--backend", "exact", "--feed", f"x={tmp_path}/bad.npy")
+    assert "this file holds no plain arrays" in bad.err
+    twisted = call("run", sums, "--backend", "exact", "--random", 1, "--dim", "n")
+    assert "--dim takes NAME=VALUE" in twisted.err
+    assert call("run", sums, "--backend", "nowhere", "--random", 1).code == 3
+
+
+def test_no_pickles_are_fed(call: Call, sums: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    ended = call("run", sums, "--backend", "exact", "--feed", f"x={tmp_path}/x.npy")
+    assert ended.code == 1
+    assert "this file holds no plain arrays" in ended.err
+
+
+def test_compare(call: Call, sums: Path) -> None:
+    ended = call("compare", sums, "--backend", "exact", "--backend", "same",
+                 "--random", 1)  # fmt: skip
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == (
+        "compared with exact\n"
+        "backend  result  verdict  largest difference\n"
+        "same     z       equal    0\n"
+    )
+    ended = call("compare", sums, "--backend", "exact", "--backend", "shifted",
+                 "--random", 1, "--json")  # fmt: skip
+    assert ended.code == 5
+    assert ended.json["results"][0]["equal"] is False
+    assert ended.json["results"][0]["largest"] == pytest.approx(0.5)
+    alone = call("compare", sums, "--backend", "exact", "--random", 1)
+    assert (alone.code, alone.err.splitlines()[0]) == (
+        2,
+        "amanda compare: there is nothing to compare with",
+    )
+
+
+def test_differences() -> None:
+    nan = np.float32([np.nan, np.inf])
+    assert difference(nan, nan, 0, 0).equal
+    assert not difference(nan, np.float32([np.nan, -np.inf]), 1, 1).equal
+    assert not difference(nan, np.float32([0, np.inf]), 1, 1).equal
+    assert difference(np.int32([1]), np.int32([1]), 0, 0).equal
+    assert not difference(np.int32([1]), np.int32([2]), 9, 9).equal
+    told = difference(np.float32([1]), np.float64([1]), 1, 1)
+    assert (told.equal, told.why) == (False, "float32[1] against float64[1]")
+    assert difference(np.float32([]), np.float32([]), 0, 0) == (True, 0.0, "")
+
+
+def test_backends(call: Call, toys: amanda.Host) -> None:
+    ended = call("backends")
+    assert ended.code == 0
+    lines = [line.split() for line in ended.out.splitlines()]
+    assert lines[0] == ["backend", "state", "consumes", "devices", "from"]
+    assert [line[0] for line in lines[1:]] == ["exact", "same", "shifted"]
+    assert lines[1][2:4] == [NAMESPACE, "cpu"]
+    loaded = call("backends", "--load", "--json").json["backends"]
+    assert [b["devices"] for b in loaded] == [["cpu"]] * 3
+    for name in ("exact", "same", "shifted"):
+        toys.unregister("backends", name)
+    assert call("backends").out == "no backend is installed; a plug-in brings one\n"
