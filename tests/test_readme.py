@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+NEEDED = ("amanda_std", "amanda_onnx", "amanda_onnxruntime", "amanda_jax")
+needs_plugins = pytest.mark.skipif(
+    any(find_spec(name) is None for name in NEEDED),
+    reason="the plug-ins for the main job are not installed",
+)
 
 
 def blocks(text: str) -> list[str]:
@@ -33,23 +41,58 @@ def test_the_example_is_as_short_as_it_says() -> None:
     assert len([line for line in example.splitlines() if line.strip()]) <= 20
 
 
+def commands(model: str) -> list[list[str]]:
+    """The command lines of the README that are about one file."""
+    lines = re.findall(r"^    \$ amanda (.+)$", README, flags=re.MULTILINE)
+    return [line.split() for line in lines if f" {model}" in line]
+
+
+def amanda(folder: Path, *arguments: str) -> str:
+    call = [sys.executable, "-m", "amanda", *arguments]
+    done = subprocess.run(call, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_the_commands_of_the_readme_after_its_example(tmp_path: Path) -> None:
     (example,) = blocks(README)
     call = [sys.executable, "-c", example]
     subprocess.run(call, cwd=tmp_path, check=True, capture_output=True)
-    for line in re.findall(r"^    \$ amanda (.+)$", README, flags=re.MULTILINE):
-        call = [sys.executable, "-m", "amanda", *line.split()]
-        done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert "Clip" in done.stdout
+    assert len(commands("small.amanda")) == 2
+    for arguments in commands("small.amanda"):
+        assert "Clip" in amanda(tmp_path, *arguments)
 
 
-def test_the_main_job(tmp_path: Path) -> None:
-    script = ROOT / "examples" / "round_trip.py"
-    call = [sys.executable, str(script), str(tmp_path)]
+@needs_plugins
+def test_the_commands_of_the_readme_on_a_model(tmp_path: Path) -> None:
+    model = ROOT / "examples" / "digits" / "digits.onnx"
+    shutil.copy(model, tmp_path / "model.onnx")
+    assert [arguments[0] for arguments in commands("model.onnx")] == [
+        "check",
+        "convert",
+        "compare",
+    ]
+    for arguments in commands("model.onnx"):
+        assert amanda(tmp_path, *arguments)
+    assert "amanda/onnx/13" in amanda(tmp_path, "info", "older.onnx")
+
+
+def example(name: str, folder: Path) -> str:
+    call = [sys.executable, str(ROOT / "examples" / name), str(folder)]
     done = subprocess.run(call, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("the same graph again") == 5
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_every_form_gives_the_same_graph_back(tmp_path: Path) -> None:
+    assert example("round_trip.py", tmp_path).count("the same graph again") == 5
+
+
+@needs_plugins
+def test_the_main_job(tmp_path: Path) -> None:
+    told = example("main_job.py", tmp_path)
+    assert "18 ops of amanda/onnx/17, 0 faults" in told
+    assert told.count("20 of 20 digits read right") == 6
 
 
 def test_every_folder_is_on_the_map() -> None:

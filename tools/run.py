@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MAIN_JOB = ROOT / "examples" / "round_trip.py"
+MAIN_JOB = ROOT / "examples" / "main_job.py"
 
 
 def checked() -> str:

@@ -106,6 +106,15 @@ def test_what_has_no_name_goes_by_its_place(host):
     assert repr(compiled) == "<compiled by table: (0, y) -> (0)>"
 
 
+def test_an_input_of_unknown_rank_takes_any_shape(host):
+    graph = Graph("test/table/1")
+    x = graph.parameter(amanda.parse_type("float32[...]"), name="x")
+    graph.result(graph.add("negate", [x]).output, "y")
+    for value in (np.float32(2), ONE, ONE[None]):
+        (result,) = amanda.run(graph, [np.asarray(value)], host=host).values()
+        np.testing.assert_array_equal(result, -value)
+
+
 @pytest.mark.parametrize(
     ("feeds", "problems"),
     [

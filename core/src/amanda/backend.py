@@ -24,7 +24,7 @@ from amanda.errors import (
 
 if TYPE_CHECKING:
     from amanda.graph import Graph, Op
-    from amanda.types import Type
+    from amanda.types import Shape, Type
 
 __all__ = [
     "Backend",
@@ -271,20 +271,23 @@ def _wrong_shape(
     slot: Slot, shape: Sequence[int], sizes: dict[object, tuple[int, Key]]
 ) -> str:
     wanted = slot.type.shape  # type: ignore[union-attr]
-    if wanted.rank is None:
+    if not wanted.has_rank:
         return ""
-    told = f"of shape {list(shape)}, not {wanted}"
     if wanted.rank != len(shape):
-        return told
+        return _of_shape(shape, wanted)
     for dim, size in zip(wanted.dims, shape, strict=True):
         if isinstance(dim, int):
             if dim != size:
-                return told
+                return _of_shape(shape, wanted)
             continue
         before, key = sizes.setdefault(dim.key, (size, slot.key))
         if before != size:
-            return f"{told} where {dim} is {before} by {key!r}"
+            return f"{_of_shape(shape, wanted)} where {dim} is {before} by {key!r}"
     return ""
+
+
+def _of_shape(shape: Sequence[int], wanted: Shape) -> str:
+    return f"of shape {list(shape)}, not {wanted}"
 
 
 def _apart(values: Iterable[Any], fed: Iterable[Any], owned: set[int]) -> list[Any]:
