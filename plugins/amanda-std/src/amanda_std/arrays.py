@@ -1,0 +1,134 @@
+"""Array libraries: the namespace of an array, and tables of kernels.
+
+A primitive's own function is its kernel, over the array namespace of its arguments. A
+library for which that is wrong or slow brings a `Kernels` table with a row for the op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from amanda.types import DType, TensorType
+
+_NUMPY = (np.ndarray, np.generic, int, float, bool, type(None))
+
+
+def xp(*arrays: Any) -> Any:
+    """The array namespace that the arrays belong to."""
+    for array in arrays:
+        if not isinstance(array, _NUMPY):
+            return array.__array_namespace__()
+    return np
+
+
+class Kernels(Mapping[str, Callable[..., Any]]):
+    """The kernels of one array library: a row for each op that needs its own.
+
+    >>> table = Kernels("numpy", {"exp": np.exp})
+    >>> table.library, list(table)
+    ('numpy', ['exp'])
+    """
+
+    def __init__(
+        self,
+        library: str,
+        rows: Mapping[str, Callable[..., Any]],
+        *,
+        fresh: Iterable[str] = (),
+        in_place: Iterable[str] = (),
+    ) -> None:
+        self.library = library
+        self._rows = dict(rows)
+        self.in_place = frozenset(in_place)
+        """Rows that take `out=`, which may be one of the operands."""
+        self.fresh = frozenset(fresh) | self.in_place
+        """Ops whose results share no memory with what they read."""
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        return self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def also(self, rows: Mapping[str, Callable[..., Any]]) -> Kernels:
+        """A table with more rows; they win."""
+        kept = self._rows.keys() - rows.keys()
+        return Kernels(
+            self.library,
+            {**self._rows, **rows},
+            fresh=self.fresh & kept,
+            in_place=self.in_place & kept,
+        )
+
+
+_chosen: ContextVar[Kernels | None] = ContextVar("amanda_std_kernels", default=None)
+
+
+def chosen_kernels() -> Kernels | None:
+    return _chosen.get()
+
+
+class using:  # noqa: N801 - read as a verb
+    """Ops called on arrays in here take their kernels from this table first."""
+
+    __slots__ = ("_kernels", "_token")
+
+    def __init__(self, kernels: Kernels | None) -> None:
+        self._kernels = kernels
+
+    def __enter__(self) -> None:
+        self._token = _chosen.set(self._kernels)
+
+    def __exit__(self, *_: object) -> None:
+        _chosen.reset(self._token)
+
+
+def as_number(value: Any, dtype: DType | None, beside: Any) -> Any:
+    """A Python number as an array of the element type of those beside it."""
+    if dtype is None:
+        return np.asarray(value)
+    return xp(*beside).asarray(value, dtype=dtype.numpy)
+
+
+def array_type(array: Any) -> TensorType:
+    """The type of an array, with its content where that is small and integer."""
+    from amanda_std.hosts import MOST
+
+    dtype = DType.of(array)
+    shape = np.shape(array)
+    if dtype.kind in ("int", "uint", "bool") and isinstance(array, _NUMPY):
+        known = np.asarray(array)
+        if known.size <= MOST:
+            return TensorType(dtype, shape, value=known.tolist())
+    return TensorType(dtype, shape)
+
+
+def in_single(function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
+    """A composite of numpy arrays; those of small floats are computed in float32.
+
+    numpy does not take Python's numbers for small floats as it does for its own, and
+    what is rounded once at the end is nearer to the truth."""
+    small = [a.dtype for a in args if isinstance(a, _NUMPY[:2]) and is_small(a.dtype)]
+    if not small:
+        return function(*args, **attrs)
+    single = np.dtype("float32")
+    wide = [
+        a.astype(single) if isinstance(a, _NUMPY[:2]) and is_small(a.dtype) else a
+        for a in args
+    ]
+    made = function(*wide, **attrs)
+    if isinstance(made, tuple | list):
+        return tuple(m.astype(small[0]) if m.dtype == single else m for m in made)
+    return made.astype(small[0]) if made.dtype == single else made
+
+
+def is_small(dtype: Any) -> bool:
+    """Whether this is one of the float types that are not numpy's own."""
+    return bool(dtype.kind == "V" and DType.of(dtype).kind == "float")

@@ -1,0 +1,149 @@
+"""Host arguments: integers that decide shapes, known or computed.
+
+A kernel gets them as Python integers in nested tuples, an inference rule as dims. What
+is only known to be some integer is `anything()` to a rule: an expression that nothing
+can be proved of. It keeps the length of a shape known where its elements are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any, Final, NoReturn
+
+from amanda.errors import InvalidTypeError, Undecided
+from amanda.types import Dim, Sym, TensorType
+
+MOST: Final = 64
+"""Elements of a tensor whose content is followed through types."""
+
+
+def anything() -> Dim:
+    """Some integer, maybe negative: a plain symbol would claim that it is not."""
+    return Sym.unknown() - Sym.unknown()
+
+
+def is_data(dim: Dim) -> bool:
+    """Whether a dim expression may hold an integer that is no size.
+
+    `anything()` subtracts a symbol without a name, which sizes hardly ever do.
+
+    >>> is_data(anything()), is_data(Sym.named("n") - 1), is_data(-1)
+    (True, False, False)
+    """
+    if not isinstance(dim, Sym) or dim.is_anonymous:
+        return False
+    nameless = {symbol.key[0][0] for symbol in dim.free if symbol.is_anonymous}
+    return any(factor < 0 and nameless & {part} for part, factor in dim.terms)
+
+
+class Open:
+    """A host argument of which not even the length is known."""
+
+    __slots__ = ("type",)
+
+    def __init__(self, type: TensorType) -> None:
+        self.type = type
+
+    def _undecided(self, *_: object) -> NoReturn:
+        raise Undecided("a shape decides that is known at run time only")
+
+    def __iter__(self) -> Iterator[Any]:
+        self._undecided()
+
+    __len__ = __getitem__ = __index__ = __bool__ = _undecided
+
+
+def plain(value: Any) -> Any:
+    """A host argument as a kernel wants it.
+
+    >>> import numpy as np
+    >>> plain(np.array([1, 2])), plain([[1, 0]]), plain(np.int64(3))
+    ((1, 2), ((1, 0),), 3)
+    """
+    if value is None or type(value) is int:
+        return value
+    if isinstance(value, list | tuple):
+        return tuple(map(plain, value))
+    if hasattr(value, "tolist"):
+        return _tuples(value.tolist())
+    if hasattr(value, "__array__"):
+        import numpy as np
+
+        return _tuples(np.asarray(value).tolist())
+    return value.__index__()
+
+
+def _tuples(value: Any) -> Any:
+    if isinstance(value, list):
+        if all(type(item) is int for item in value):
+            return tuple(value)
+        return tuple(map(_tuples, value))
+    if type(value) is not int:
+        raise InvalidTypeError("a host argument holds integers", got=value)
+    return value
+
+
+def hosted(value: Any) -> Any:
+    """A host argument as an inference rule wants it: dims in tuples, None, or Open."""
+    if value is None or type(value) is int or isinstance(value, Sym | Open):
+        return value
+    if isinstance(value, list | tuple):
+        return tuple(map(_one, value))
+    own = getattr(value, "type", value)
+    return of_type(own) if isinstance(own, TensorType) else plain(value)
+
+
+def _one(value: Any) -> Any:
+    found = hosted(value)
+    return anything() if isinstance(found, Open) else found
+
+
+def of_type(type: TensorType) -> Any:
+    """What a tensor of this type says, read as a host argument."""
+    if type.value is not None:
+        return type.value
+    sizes = [d for d in type.shape if isinstance(d, int)] if type.shape.has_rank else []
+    if not type.shape.is_static or prod(sizes) > MOST:
+        return Open(type)
+    return _filled(sizes)
+
+
+def _filled(sizes: list[int]) -> Any:
+    if not sizes:
+        return anything()
+    return tuple(_filled(sizes[1:]) for _ in range(sizes[0]))
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a hosted argument holds nothing but numbers."""
+    if isinstance(value, tuple):
+        return all(map(is_plain, value))
+    return value is None or type(value) is int
+
+
+def index_of(axis: Any, rank: int, what: str = "axis") -> int:
+    """A possibly negative axis as 0 <= axis < rank; Undecided where it is computed."""
+    number = int(axis.__index__())
+    if not -rank <= number < rank:
+        raise InvalidTypeError(
+            f"there is no such {what}",
+            expected=f"{-rank} to {rank - 1}" if rank else "a tensor with axes",
+            got=number,
+        )
+    return number % rank
+
+
+def indices_of(axes: Any, rank: int) -> tuple[int, ...]:
+    """Axes as 0 <= axis < rank, all of them where `axes` is None.
+
+    >>> indices_of((-1, 0), 3), indices_of(None, 2)
+    ((2, 0), (0, 1))
+    """
+    if axes is None:
+        return tuple(range(rank))
+    given = axes if isinstance(axes, tuple | list | Open) else (axes,)
+    found = tuple(index_of(axis, rank) for axis in given)
+    if len(set(found)) != len(found):
+        raise InvalidTypeError("an axis is named twice", got=list(given))
+    return found

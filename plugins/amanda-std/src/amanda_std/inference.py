@@ -1,0 +1,362 @@
+"""Types of results: element types from the form, shapes from rules, content by kernels.
+
+What cannot be known is left open, never guessed: a rule that raises Undecided leaves
+the shape unknown, and the element type stays what the form says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from amanda.errors import AmandaError, InvalidTypeError, Undecided
+from amanda.graph import Graph
+from amanda.types import DType, Sym, TensorType, Type, unknown
+from amanda_std.hosts import MOST, Open, anything, is_data, is_plain
+from amanda_std.kinds import BODY, HOST, TENSOR, Kind, Param
+from amanda_std.values import Operators, Typed
+
+if TYPE_CHECKING:
+    from amanda_std.operation import Operation
+
+_KEPT = 1024
+
+
+class Memo(dict[Any, Any]):
+    """Types that were inferred before. Inferring a composite runs it whole."""
+
+    __slots__ = ()
+
+    def keep(self, key: Any, value: Any) -> None:
+        if len(self) >= _KEPT:
+            self.clear()
+        self[key] = value
+
+
+def unknown_dtype() -> Undecided:
+    return Undecided(
+        "the element type of a number is that of the tensors beside it, not known here"
+    )
+
+
+def result_types(
+    operation: Operation, args: Sequence[Any], attrs: Mapping[str, Any], memo: Memo
+) -> tuple[Type, ...]:
+    """The types of what an op returns for arguments of these types."""
+    key = _key(args, attrs) if operation.is_composite else None
+    if key is not None and key in memo:
+        found: tuple[Type, ...] = memo[key]
+        return found
+    params = operation.form.each(len(args))
+    try:
+        dtype = shared_dtype(operation, params, args)
+        found = _infer(operation, params, args, attrs, dtype)
+    except AmandaError as error:
+        error.who = error.who or _called(operation, args)
+        raise
+    if key is not None and not _is_fresh(found, args):
+        memo.keep(key, found)
+    return found
+
+
+def _infer(
+    operation: Operation,
+    params: Sequence[Param],
+    args: Sequence[Any],
+    attrs: Mapping[str, Any],
+    dtype: Any,
+) -> tuple[Type, ...]:
+    try:
+        if operation.type_rule is not None:
+            return tuple(operation.type_rule(args, attrs))
+        if operation.is_composite:
+            return _through(operation, args, attrs)
+        if operation.shape_rule is not None:
+            shapes = operation.shape_rule(args, attrs)
+            if not operation.form.many:
+                shapes = [shapes]
+            kinds = _result_kinds(operation, len(shapes))
+            types = [
+                TensorType(_dtype_of(kind, dtype, attrs), shape)
+                for kind, shape in zip(kinds, shapes, strict=True)
+            ]
+            return _with_content(operation, params, args, attrs, types)
+    except Undecided:
+        pass
+    count = _result_count(operation, attrs)
+    kinds = _result_kinds(operation, count)
+    return tuple(TensorType(_dtype_of(kind, dtype, attrs)) for kind in kinds)
+
+
+def _through(
+    operation: Operation, args: Sequence[Any], attrs: Mapping[str, Any]
+) -> tuple[Type, ...]:
+    """The types that the meaning of a composite has."""
+    lifted = [Typed(a) if isinstance(a, TensorType) else a for a in args]
+    made = operation.function(*lifted, **attrs)
+    many = made if isinstance(made, tuple | list) else (made,)
+    found = []
+    for value in many:
+        if isinstance(value, Operators):
+            found.append(value.type)
+        else:
+            from amanda_std.arrays import array_type
+
+            found.append(array_type(value))
+    return tuple(found)
+
+
+def _called(operation: Operation, args: Sequence[Any]) -> str:
+    shown = ", ".join("graph" if isinstance(a, Graph) else str(a) for a in args)
+    return f"{operation.name}({shown})"
+
+
+# -- element types -------------------------------------------------------------
+
+
+def shared_dtype(
+    operation: Operation, params: Sequence[Param], args: Sequence[Any]
+) -> Any:
+    """The T of an op: the element type its tensors share; `unknown` if none says."""
+    found: Any = unknown
+    first = ""
+    for p, a in zip(params, args, strict=True):
+        if p.kind.role != TENSOR or not isinstance(a, TensorType):
+            continue
+        own = a.dtype
+        if own is unknown:
+            continue
+        _check_kind(operation, p, own)
+        if not p.kind.shared:
+            continue
+        if found is unknown:
+            found, first = own, p.name
+        elif found != own:
+            raise _differ(operation, p.name, own, first, found)
+    return found
+
+
+def array_dtype(
+    operation: Operation, params: Sequence[Param], args: Sequence[Any]
+) -> DType | None:
+    """The T of an op called on arrays; checked as graphs are."""
+    found: Any = None
+    first = ""
+    for p, a in zip(params, args, strict=True):
+        if p.kind.role != TENSOR:
+            continue
+        own = getattr(a, "dtype", None)
+        if own is None:
+            continue
+        dtype = DType.of(own)
+        if p.kind.kinds and dtype.kind not in p.kind.kinds:
+            _check_kind(operation, p, dtype)
+        if not p.kind.shared:
+            continue
+        if found is None:
+            found, first = dtype, p.name
+        elif found is not dtype:
+            raise _differ(operation, p.name, dtype, first, found)
+    return found  # type: ignore[no-any-return]
+
+
+def _check_kind(operation: Operation, param: Param, dtype: Any) -> None:
+    kinds = param.kind.kinds
+    if kinds and dtype.kind not in kinds and dtype.kind != "unknown":
+        raise InvalidTypeError(
+            f"{operation.name} does not take {dtype}",
+            where=f"argument {param.name!r}",
+            expected=f"an element type of kind {', '.join(kinds)}",
+            got=dtype,
+            hint="convert it first: ops.astype(x, dtype=...)",
+        )
+
+
+def _differ(
+    operation: Operation, name: str, dtype: Any, first: str, other: Any
+) -> InvalidTypeError:
+    return InvalidTypeError(
+        f"{operation.name} takes tensors of one element type",
+        where=f"argument {name!r}",
+        expected=f"{other}, as {first!r} is",
+        got=dtype,
+        hint="convert one of them first: ops.astype(x, dtype=...)",
+    )
+
+
+def _dtype_of(kind: Kind, shared: Any, attrs: Mapping[str, Any]) -> Any:
+    if kind.attribute is not None:
+        return attrs[kind.attribute] or unknown
+    if kind.dtype is not None:
+        return kind.dtype
+    return shared if kind.shared else unknown
+
+
+def _result_kinds(operation: Operation, count: int) -> tuple[Kind, ...]:
+    kinds = operation.form.results
+    return kinds * count if operation.form.varies else kinds
+
+
+def _result_count(operation: Operation, attrs: Mapping[str, Any]) -> int:
+    """How many results there are, where only that is known."""
+    if not operation.form.varies:
+        return len(operation.form.results)
+    if attrs.get("outputs"):
+        return int(attrs["outputs"])
+    raise InvalidTypeError(
+        "the number of results is not known", hint="say it: outputs=..."
+    )
+
+
+# -- known content ---------------------------------------------------------------
+
+
+def _with_content(
+    operation: Operation,
+    params: Sequence[Param],
+    args: Sequence[Any],
+    attrs: Mapping[str, Any],
+    types: list[TensorType],
+) -> tuple[Type, ...]:
+    rule = operation.content_rule
+    if rule is None or not all(map(_can_hold, types)):
+        return tuple(types)
+    try:
+        if rule is True:
+            values = _by_kernel(operation, params, args, attrs)
+        else:
+            values = rule(args, attrs)
+        if values is None:
+            return tuple(types)
+        if not operation.form.many:
+            values = (values,)
+        return tuple(_holding(t, v) for t, v in zip(types, values, strict=True))
+    except (
+        Undecided,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ):
+        return tuple(types)  # objects are no integers to every kernel
+
+
+def _can_hold(type: TensorType) -> bool:
+    if type.dtype.kind not in ("int", "uint", "bool") or not type.shape.is_static:
+        return False
+    return int(type.shape.size) <= MOST
+
+
+def _by_kernel(
+    operation: Operation,
+    params: Sequence[Param],
+    args: Sequence[Any],
+    attrs: Mapping[str, Any],
+) -> Any:
+    """The kernel over arrays of dims: numpy does their arithmetic by Python's."""
+    ready: list[Any] = []
+    known = 0
+    for p, a in zip(params, args, strict=True):
+        if p.kind.role == BODY:
+            return None
+        if p.kind.role == HOST or a is None:
+            if isinstance(a, Open) or not is_plain(a):
+                return None
+            ready.append(a)
+        elif a.value is not None:
+            known += 1
+            ready.append(objects(a.value, a))
+        elif params[-1].variadic and _can_hold(a):
+            ready.append(_unknowns(a))
+        else:
+            return None
+    return operation.function(*ready, **attrs) if known else None
+
+
+def objects(value: Any, type: TensorType) -> Any:
+    """Known content as a numpy array of Python objects."""
+    import numpy as np
+
+    array = np.empty([int(d) for d in type.shape], object)
+    if array.size:
+        array[...] = value
+    return array
+
+
+def _unknowns(type: TensorType) -> Any:
+    import numpy as np
+
+    array = np.empty([int(d) for d in type.shape], object)
+    for at in np.ndindex(array.shape):
+        array[at] = anything()
+    return array
+
+
+def _holding(type: TensorType, value: Any) -> TensorType:
+    import numpy as np
+
+    array = np.asarray(value, object)
+    items = array.reshape(-1).tolist()
+    if array.shape != type.shape.dims or not _fits(items, type.dtype):
+        return type
+    if items and all(isinstance(d, Sym) and is_data(d) for d in items):
+        return type
+    kind = bool if type.dtype.kind == "bool" else int
+    exact = [d if isinstance(d, Sym) else kind(d) for d in items]
+    flat = np.empty(len(exact), object)
+    flat[:] = exact
+    return TensorType(
+        type.dtype, type.shape, type.axes, flat.reshape(array.shape).tolist()
+    )
+
+
+def _fits(items: Sequence[Any], dtype: Any) -> bool:
+    """Whether the numbers are ones that the element type has, so that none wraps."""
+    numbers = [d for d in items if not isinstance(d, Sym)]
+    if dtype.kind == "bool":
+        return all(d in (0, 1) for d in numbers)
+    signed = dtype.kind == "int"
+    low = -(1 << (dtype.bits - 1)) if signed else 0
+    high = 1 << (dtype.bits - signed)
+    return all(low <= d < high for d in numbers)
+
+
+# -- the memo ----------------------------------------------------------------------
+
+
+def _key(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    try:
+        parts = tuple(_part(a) for a in args)
+        named = tuple((k, type(v), v) for k, v in attrs.items())
+        hash((parts, named))
+    except TypeError:
+        return None
+    return parts, named
+
+
+def _part(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_part, value))
+    if isinstance(value, Sym):
+        return ("dim", value.key)
+    if isinstance(value, Open | Graph):
+        raise TypeError
+    return value
+
+
+def _is_fresh(found: Sequence[Type], args: Sequence[Any]) -> bool:
+    """Whether a dim was made up: the next call must get another one."""
+    known = {s.key for a in args for s in _free(a)}
+    return any(s.key not in known for t in found for s in _free(t) if s.is_anonymous)
+
+
+def _free(value: Any) -> Sequence[Sym]:
+    if isinstance(value, Sym):
+        return list(value.free)
+    if isinstance(value, tuple):
+        return [s for item in value for s in _free(item)]
+    if isinstance(value, TensorType):
+        dims = value.shape.dims if value.shape.has_rank else ()
+        return [s for item in (*dims, value.value) for s in _free(item)]
+    return ()

@@ -1,0 +1,50 @@
+"""The table of all ops, as the documentation has it: derived, so it cannot be wrong."""
+
+from __future__ import annotations
+
+from amanda_std.kinds import REQUIRED
+from amanda_std.operation import Operation
+from amanda_std.ops import OPS, THEMES
+
+
+def table() -> str:
+    """Every op, theme by theme: what it is called with, what it says of itself.
+
+    `*` marks primitives; the others are composites."""
+    parts = []
+    for theme in THEMES:
+        rows = [op for op in vars(theme).values() if isinstance(op, Operation)]
+        own = [op for op in rows if op.function.__module__ == theme.__name__]
+        title = (theme.__doc__ or "").partition(":")[0].partition(".")[0].strip()
+        lines = [f"### {title}", "", "| op | what it is | gradient |", "|---|---|---|"]
+        lines += [_row(op) for op in dict.fromkeys(own)]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + f"\n\n{len(OPS)} ops.\n"
+
+
+def _row(op: Operation) -> str:
+    star = "" if op.is_composite else "\\*"
+    return f"| `{call(op)}`{star} | {_cell(op.doc)} | {_gradient(op)} |"
+
+
+def call(op: Operation) -> str:
+    """How an op is called, without the defaults of its attributes."""
+    words = [
+        f"*{p.name}" if p.variadic else f"{p.name}?" if p.optional else p.name
+        for p in op.form.params
+    ]
+    named = [
+        f"{name}=" if default is REQUIRED else name
+        for name, default in op.form.attributes.items()
+    ]
+    return f"{op.name}({', '.join([*words, *(['*', *named] if named else [])])})"
+
+
+def _gradient(op: Operation) -> str:
+    if op.no_gradient:
+        return f"no: {op.no_gradient}"
+    return "yes"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

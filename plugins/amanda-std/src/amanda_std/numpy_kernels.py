@@ -1,0 +1,172 @@
+"""The kernels that numpy has under another name, or does better than the definition.
+
+A row says what the op of that name is on numpy arrays; all others run as defined. What
+numpy has a row for is kept whole when a graph is compiled for it; other composites are
+taken apart, so that nothing is decided anew in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from math import prod, sqrt
+from typing import Any, Final
+
+import numpy as np
+
+from amanda_std.arrays import Kernels, is_small
+from amanda_std.ops.elementary import in_special
+
+# Ufuncs and the like: called directly, without a look for the array namespace.
+_SAME = [
+    "add",
+    "subtract",
+    "multiply",
+    "floor_divide",
+    "remainder",
+    "maximum",
+    "minimum",
+    "where",
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "sqrt",
+    "square",
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "negative",
+    "equal",
+    "not_equal",
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "logical_not",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "isnan",
+    "isinf",
+    "isfinite",
+]
+
+
+_add_up: Any = np.add.reduce
+_largest: Any = np.maximum.reduce
+
+
+def _through_single(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Floats that are not numpy's own are computed in float32, and rounded once."""
+
+    @wraps(kernel)
+    def call(x: Any, *args: Any, **attrs: Any) -> Any:
+        if not is_small(x.dtype):
+            return kernel(x, *args, **attrs)
+        wide = [None if a is None else a.astype("float32") for a in args]
+        return kernel(x.astype("float32"), *wide, **attrs).astype(x.dtype)
+
+    return call
+
+
+def _matmul(a: Any, b: Any) -> Any:
+    y = np.matmul(a, b)
+    return y if y.dtype is a.dtype else y.astype(a.dtype)
+
+
+def _relu(x: Any, out: Any = None) -> Any:
+    return np.maximum(x, 0, out=out, dtype=x.dtype)
+
+
+def _sum(x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
+    dtype = x.dtype
+    if dtype.itemsize <= 2 and dtype.kind in "fV":
+        wide = _add_up(x, axis=axes, keepdims=keepdims, dtype="float32")
+        return wide.astype(dtype)
+    return _add_up(x, axis=axes, keepdims=keepdims, dtype=dtype)
+
+
+def _mean(x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
+    if axes == ():
+        return x
+    wide = "float32" if is_small(x.dtype) else None
+    y = np.mean(x, axis=axes, keepdims=keepdims, dtype=wide)
+    return y.astype(x.dtype, copy=False)
+
+
+@_through_single
+def _softmax(x: Any, *, axes: Any = (-1,)) -> Any:
+    """In memory of its own: one array where the definition makes three."""
+    if x.size == 0:
+        return x.copy()
+    y = np.subtract(x, _largest(x, axis=axes, keepdims=True))
+    np.exp(y, out=y)
+    np.divide(y, _add_up(y, axis=axes, keepdims=True), out=y)
+    return y
+
+
+@_through_single
+def _layer_norm(
+    x: Any,
+    scale: Any = None,
+    bias: Any = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+) -> Any:
+    axes = tuple(range(axis % x.ndim, x.ndim))
+    count = x.dtype.type(prod(x.shape[axes[0] :]))
+    y = x - _add_up(x, axis=axes, keepdims=True) / count
+    spread = _add_up(y * y, axis=axes, keepdims=True) / count
+    np.divide(y, np.sqrt(spread + x.dtype.type(epsilon)), out=y)
+    if scale is not None:
+        y = np.multiply(y, scale, out=y if scale.ndim <= y.ndim else None)
+    return y if bias is None else y + bias
+
+
+@_through_single
+def _gelu(x: Any, *, approximate: bool = False) -> Any:
+    one, half = x.dtype.type(1), x.dtype.type(0.5)
+    if approximate:
+        inner = (x + x * x * x * x.dtype.type(0.044715)) * x.dtype.type(sqrt(2 / np.pi))
+        return x * (np.tanh(inner) + one) * half
+    y = in_special("erf", x * x.dtype.type(sqrt(0.5)))
+    y = y + one
+    y *= x
+    y *= half
+    return y
+
+
+def _stack(*xs: Any, axis: int = 0) -> Any:
+    if xs[0].ndim:
+        return np.stack(xs, axis=axis)
+    return np.array(xs, xs[0].dtype)  # dims that make a shape: no need for views
+
+
+_ROWS = {
+    **{name: getattr(np, name) for name in _SAME},
+    "matmul": _matmul,
+    "relu": _relu,
+    "stack": _stack,
+    "sum": _sum,
+    "mean": _mean,
+    "softmax": _softmax,
+    "layer_norm": _layer_norm,
+    "gelu": _gelu,
+}
+
+NUMPY: Final = Kernels(
+    "numpy",
+    _ROWS,
+    in_place=[name for name, row in _ROWS.items() if isinstance(row, np.ufunc)]
+    + ["relu"],
+    fresh=["matmul", "softmax", "layer_norm", "gelu", "erf", "sigmoid", "conv"],
+)

@@ -1,0 +1,87 @@
+"""Every op of the hub set, by name: `ops.relu(x)`, `ops.OPS["relu"]`.
+
+The themes declare them; nothing is listed twice. Names are those of the Python array
+API standard where it has the function; `if` and `while` are `ops.if_` and `ops.while_`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from amanda.errors import NamespaceError
+from amanda_std.operation import Operation
+from amanda_std.ops import (
+    activation,
+    arithmetic,
+    comparison,
+    contraction,
+    control,
+    convolution,
+    creation,
+    elementary,
+    indexing,
+    logic,
+    movement,
+    normalization,
+    pooling,
+    reduction,
+    resizing,
+    shape,
+    sorting,
+)
+
+THEMES = (
+    arithmetic,
+    elementary,
+    comparison,
+    logic,
+    reduction,
+    contraction,
+    shape,
+    movement,
+    indexing,
+    creation,
+    sorting,
+    convolution,
+    pooling,
+    resizing,
+    control,
+    activation,
+    normalization,
+)
+
+
+def _collected() -> dict[str, Operation]:
+    found: dict[str, Operation] = {}
+    for theme in THEMES:
+        for value in vars(theme).values():
+            if isinstance(value, Operation):
+                assert found.setdefault(value.name, value) is value, value.name
+    return found
+
+
+OPS: Mapping[str, Operation] = MappingProxyType(_collected())
+
+
+def find(name: str) -> Operation:
+    """The op of this name; NamespaceError, with the nearest one, if there is none."""
+    if name not in OPS:
+        near = get_close_matches(name, OPS, n=1)
+        raise NamespaceError(
+            f"amanda/std/1 has no op {name!r}",
+            hint=f"did you mean {near[0]!r}?" if near else None,
+        )
+    return OPS[name]
+
+
+def __getattr__(name: str) -> Operation:
+    found = OPS.get(name.removesuffix("_"))
+    if found is None:
+        raise AttributeError(f"amanda/std/1 has no op {name!r}")
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*OPS, "OPS", "find"]

@@ -1,0 +1,322 @@
+"""Arithmetic, place by place. Both operands have one element type and broadcast."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import Undecided
+from amanda_std import shapes
+from amanda_std.arrays import xp
+from amanda_std.inference import objects
+from amanda_std.kinds import Array, Logical, Number, Real, Signed
+from amanda_std.operation import primitive
+from amanda_std.ops._late import late
+from amanda_std.samples import Sample, Samples, array, binary, each, unary
+
+_LEFT, _RIGHT = (1.5, -2.0, 3.0, 0.25), (2.0, 3.0, -1.5, -4.0)
+_INTS = {"dtypes": ("float32", "float64", "int32", "int64")}
+
+
+@primitive(shape=shapes.elementwise, content=True, commutative=True)
+def add(a: Number, b: Number) -> Number:
+    """a + b"""
+    return xp(a, b).add(a, b)
+
+
+add.broadcast_gradient(lambda g: (g, g))
+add.samples(binary(lambda a, b: a + b, _LEFT, _RIGHT))
+
+
+@primitive(shape=shapes.elementwise, content=True)
+def subtract(a: Number, b: Number) -> Number:
+    """a - b"""
+    return xp(a, b).subtract(a, b)
+
+
+subtract.broadcast_gradient(lambda g: (g, -g))
+subtract.samples(binary(lambda a, b: a - b, _LEFT, _RIGHT))
+
+
+@primitive(shape=shapes.elementwise, content=True, commutative=True)
+def multiply(a: Number, b: Number) -> Number:
+    """a * b"""
+    return xp(a, b).multiply(a, b)
+
+
+multiply.broadcast_gradient(lambda g, a, b: (g * b, g * a))
+multiply.samples(binary(lambda a, b: a * b, _LEFT, _RIGHT))
+
+
+def _positive_quotient(a: Any, b: Any) -> Any:
+    """Rounding down is rounding towards zero where both have one sign."""
+    if a.value is None or b.value is None:
+        raise Undecided("an operand is known at run time only")
+    top, bottom = objects(a.value, a), objects(b.value, b)
+    if not (np.all(top >= 0) and np.all(bottom > 0)):
+        raise Undecided("the sign of an operand is not known")
+    return np.floor_divide(top, bottom)
+
+
+@primitive(shape=shapes.elementwise, content=_positive_quotient)
+def divide(a: Number, b: Number) -> Number:
+    """a / b; of integers, the quotient rounded towards zero"""
+    if a.dtype.kind in "iu":
+        return truncated(xp(a, b), a, b)
+    return xp(a, b).divide(a, b)
+
+
+def truncated(np_: Any, a: Any, b: Any) -> Any:
+    """The quotient of integers, exact: floats would lose digits."""
+    quotient = np_.floor_divide(a, b)
+    if a.dtype.kind == "u":
+        return quotient
+    rest = np_.subtract(a, np_.multiply(quotient, b))
+    up = (rest != 0) & ((a < 0) != (b < 0))
+    return quotient + up.astype(a.dtype)
+
+
+divide.broadcast_gradient(lambda g, y, b: (g / b, -(g * y / b)))
+
+
+@divide.samples
+def _() -> Samples:
+    yield from binary(
+        lambda a, b: a / b, _LEFT, _RIGHT, dtypes=("float32", "float64")
+    )()
+    ints = binary(lambda a, b: math.trunc(a / b), (7, -7, 6), (2, 3, -4),
+                  dtypes=("int32", "int64", "int8"), smooth=False)  # fmt: skip
+    yield from ints()
+    big = array([2**62 + 1, -(2**62) - 1], "int64")
+    one = array([1, 1], "int64")
+    yield Sample((big, one), big, smooth=False)
+
+
+@primitive(shape=shapes.elementwise, content=True)
+def floor_divide(a: Real, b: Real) -> Real:
+    """The quotient, rounded down"""
+    return xp(a, b).floor_divide(a, b)
+
+
+floor_divide.not_differentiable("its steps have no slope")
+floor_divide.samples(
+    binary(lambda a, b: math.floor(a / b), (7.0, -7.0, 6.0), (2.0, 3.0, -4.0))
+)
+
+
+@primitive(shape=shapes.elementwise, content=True)
+def remainder(a: Real, b: Real) -> Real:
+    """What floor_divide leaves; its sign is that of the divisor"""
+    return xp(a, b).remainder(a, b)
+
+
+remainder.broadcast_gradient(lambda g, a, b: (g, -(g * late.floor(a / b))))
+remainder.samples(
+    binary(lambda a, b: a - b * math.floor(a / b), (7.5, -7.5, 6.5), (2.0, 3.0, -4.0))
+)
+
+
+@primitive(shape=shapes.elementwise)
+def truncated_remainder(a: Real, b: Real) -> Real:
+    """What a division rounded towards zero leaves; its sign is that of the dividend"""
+    return xp(a, b).fmod(a, b)
+
+
+truncated_remainder.broadcast_gradient(lambda g, a, b: (g, -(g * late.trunc(a / b))))
+truncated_remainder.samples(binary(math.fmod, (7.5, -7.5, 6.5), (2.0, 3.0, -4.0)))
+
+
+@primitive(shape=shapes.elementwise)
+def pow(a: Number, b: Number) -> Number:
+    """a to the power of b"""
+    return xp(a, b).pow(a, b)
+
+
+@pow.broadcast_gradient
+def _(g: Any, y: Any, a: Any, b: Any) -> Any:
+    safe = late.where(late.greater(a, 0.0), a, late.ones_like(a))
+    return g * b * pow(a, b - 1.0), g * y * late.log(safe)
+
+
+@pow.samples
+def _() -> Samples:
+    yield from binary(math.pow, (1.5, 2.0, 3.0), (2.0, -0.5, 1.0),
+                      dtypes=("float32", "float64"))()  # fmt: skip
+    yield from binary(lambda a, b: a**b, (1, 2, -3), (2, 0, 3),
+                      dtypes=("int32", "int64"), smooth=False)()  # fmt: skip
+
+
+def _larger(a: Any, b: Any) -> Any:
+    from amanda.types import maximum as larger
+
+    return _pairwise(larger, a, b)
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    from amanda.types import minimum as smaller
+
+    return _pairwise(smaller, a, b)
+
+
+def _pairwise(function: Any, a: Any, b: Any) -> Any:
+    if a.value is None or b.value is None:
+        return None
+    return np.frompyfunc(function, 2, 1)(objects(a.value, a), objects(b.value, b))
+
+
+@primitive(shape=shapes.elementwise, content=_larger, commutative=True)
+def maximum(a: Real, b: Real) -> Real:
+    """The larger of two; NaN where one is"""
+    return xp(a, b).maximum(a, b)
+
+
+@primitive(shape=shapes.elementwise, content=_smaller, commutative=True)
+def minimum(a: Real, b: Real) -> Real:
+    """The smaller of two; NaN where one is"""
+    return xp(a, b).minimum(a, b)
+
+
+def _shares(g: Any, first: Any, second: Any) -> Any:
+    """The gradient to the one that is ahead; halves where they are equal."""
+    zero = g * 0.0
+    half = late.where(late.equal(first, second), g * 0.5, zero)
+    ahead = late.greater(first, second)
+    behind = late.less(first, second)
+    return late.where(ahead, g, half), late.where(behind, g, half)
+
+
+maximum.broadcast_gradient(lambda g, a, b: _shares(g, a, b))
+minimum.broadcast_gradient(lambda g, a, b: _shares(g, -a, -b))
+maximum.samples(binary(max, _LEFT, _RIGHT))
+minimum.samples(binary(min, _LEFT, _RIGHT))
+
+
+@primitive(shape=shapes.elementwise)
+def abs(x: Real) -> Real:
+    """The absolute value"""
+    return xp(x).abs(x)
+
+
+abs.gradient(lambda g, x: [g * late.sign(x)])
+abs.samples(unary(math.fabs, (1.5, -2.0, 0.25), dtypes=("float32", "float64", "int32")))
+
+
+@primitive(shape=shapes.elementwise, content=True)
+def negative(x: Signed) -> Signed:
+    """-x"""
+    return xp(x).negative(x)
+
+
+negative.gradient(lambda g: [-g])
+negative.samples(
+    unary(lambda x: -x, (1.5, -2.0), dtypes=("float32", "float64", "int64"))
+)
+
+
+@primitive(shape=shapes.elementwise)
+def sign(x: Real) -> Real:
+    """-1, 0 or 1"""
+    return xp(x).sign(x)
+
+
+sign.gradient(lambda g: [g * 0.0])
+sign.samples(unary(lambda x: (x > 0) - (x < 0), (1.5, -2.0, 7.0),
+                   dtypes=("float32", "float64", "int32"), edges=[(0, 0)]))  # fmt: skip
+
+
+@primitive(shape=shapes.elementwise)
+def reciprocal(x: Number) -> Number:
+    """1 / x"""
+    return xp(x).divide(xp(x).asarray(1, dtype=x.dtype), x)
+
+
+reciprocal.gradient(lambda g, y: [-(g * y * y)])
+reciprocal.samples(unary(lambda x: 1 / x, (1.5, -2.0, 0.25)))
+
+
+@primitive(shape=shapes.elementwise)
+def clip(x: Real, low: Real | None = None, high: Real | None = None) -> Real:
+    """x, at least `low` and at most `high`; `high` where they contradict"""
+    np_ = xp(x)
+    if low is not None:
+        x = np_.maximum(x, low)
+    return x if high is None else np_.minimum(x, high)
+
+
+@clip.gradient
+def _(g: Any, y: Any, x: Any, low: Any = None, high: Any = None) -> Any:
+    zero = g * 0.0
+    up = late.equal(x, y)
+    found = [late.sum_to(late.where(up, g, zero), x), None, None]
+    if low is not None:
+        at_low = late.less(x, low) if high is None else late.logical_and(
+            late.less(x, low), late.less_equal(low, high)
+        )  # fmt: skip
+        found[1] = late.sum_to(late.where(at_low, g, zero), low)
+    if high is not None:
+        above = late.greater(x if low is None else maximum(x, low), high)
+        found[2] = late.sum_to(late.where(above, g, zero), high)
+    return found
+
+
+@clip.samples
+def _() -> Samples:
+    for dtype in ("float32", "float64", "int32"):
+        x = array([-3, -1, 0, 2, 5], dtype)
+        low, high = array(-2, dtype), array(4, dtype)
+        both = each(lambda v: min(max(v, -2), 4), x)
+        yield Sample((x, low, high), both)
+        yield Sample((x, low), each(lambda v: max(v, -2), x))
+        yield Sample((x, None, high), each(lambda v: min(v, 4), x))
+        yield Sample((x,), x)
+    x = array([1.0, 5.0])
+    yield Sample((x, array(3.0), array(2.0)), array([2.0, 2.0]))
+    yield Sample((array(7.0), array(0.0), array(1.0)), array(1.0))
+    yield Sample((np.zeros((0, 2)), array(0.0), None), np.zeros((0, 2)), smooth=False)
+
+
+@primitive(shape=shapes.elementwise, content=True)
+def where(condition: Logical, a: Array, b: Array) -> Array:
+    """a where the condition holds, b elsewhere"""
+    return xp(condition, a, b).where(condition, a, b)
+
+
+@where.gradient
+def _(g: Any, condition: Any, a: Any, b: Any) -> Any:
+    zero = g * 0.0
+    on, off = where(condition, g, zero), where(condition, zero, g)
+    return None, late.sum_to(on, a), late.sum_to(off, b)
+
+
+@where.samples
+def _() -> Samples:
+    c = array([True, False, True], "bool")
+    for dtype in ("float32", "float64", "int32", "bool"):
+        a, b = array([1, 2, 3], dtype), array([[4], [0]], dtype)
+        expected = array([[1, b[0, 0], 3], [1, 0, 3]], dtype)
+        yield Sample((c, a, b), expected)
+    yield Sample((array(False, "bool"), array(1.0), array(2.0)), array(2.0))
+    empty = np.zeros((0,), bool)
+    yield Sample((empty, np.zeros(0), array(1.0)), np.zeros(0), smooth=False)
+
+
+@primitive(shape=shapes.of_first, content=lambda x: x.value)
+def identity(x: Array) -> Array:
+    """x itself"""
+    return x
+
+
+identity.gradient(lambda g: [g])
+identity.samples(unary(lambda x: x, (1.5, -2.0), dtypes=("float32", "float64", "int8")))
+
+
+@primitive(shape=shapes.of_first, content=lambda x: x.value)
+def stop_gradient(x: Array) -> Array:
+    """x itself, taken as a constant by gradients"""
+    return x
+
+
+stop_gradient.not_differentiable("it is there to stop gradients")
+stop_gradient.samples(unary(lambda x: x, (1.5, -2.0), dtypes=("float32", "int8")))

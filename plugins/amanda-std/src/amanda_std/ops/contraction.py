@@ -1,0 +1,207 @@
+"""Contractions: matmul, einsum, and the fully connected layer."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError
+from amanda.types import Shape, TensorType
+from amanda_std import shapes
+from amanda_std.arrays import xp
+from amanda_std.kinds import Number
+from amanda_std.operation import composite, primitive
+from amanda_std.ops._late import late
+from amanda_std.samples import Sample, Samples, array, ramp
+
+
+@primitive(shape=shapes.matmul)
+def matmul(a: Number, b: Number) -> Number:
+    """The product of matrices, over the axes before the last two"""
+    y = xp(a, b).matmul(a, b)
+    return y if y.dtype == a.dtype else y.astype(a.dtype)
+
+
+@matmul.gradient
+def _(g: Any, a: Any, b: Any) -> Any:
+    row, column = a.ndim == 1, b.ndim == 1
+    left = late.expand_dims(a, (0,)) if row else a
+    right = late.expand_dims(b, (1,)) if column else b
+    if row:
+        g = late.expand_dims(g, (-1,) if column else (-2,))
+    if column:
+        g = late.expand_dims(g, (-1,))
+    to_a = late.sum_to(matmul(g, late.swap_last(right)), left)
+    to_b = late.sum_to(matmul(late.swap_last(left), g), right)
+    return (late.squeeze(to_a, (0,)) if row else to_a,
+            late.squeeze(to_b, (1,)) if column else to_b)  # fmt: skip
+
+
+def _product(a: Any, b: Any) -> Any:
+    """Matrices by a loop over rows, columns and what lies between."""
+    left = a[None, :] if a.ndim == 1 else a
+    right = b[:, None] if b.ndim == 1 else b
+    batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    left = np.broadcast_to(left, batch + left.shape[-2:])
+    right = np.broadcast_to(right, batch + right.shape[-2:])
+    out = np.zeros((*batch, left.shape[-2], right.shape[-1]), a.dtype)
+    for *at, i, j in np.ndindex(out.shape):
+        pairs = zip(left[(*at, i)], right[(*at, slice(None), j)], strict=True)
+        out[(*at, i, j)] = math.fsum(float(x) * float(y) for x, y in pairs)
+    if a.ndim == 1:
+        out = out[..., 0, :]
+    return out[..., 0] if b.ndim == 1 else out
+
+
+@matmul.samples
+def _() -> Samples:
+    forms = [((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 1, 2, 3), (3, 3, 2)),
+             ((3,), (3,)), ((3,), (2, 3, 4)), ((2, 4, 3), (3,)), ((2, 0), (0, 3)),
+             ((0, 3), (3, 2))]  # fmt: skip
+    for left, right in forms:
+        a, b = ramp(*left), ramp(*right, start=0.4)
+        yield Sample((a, b), _product(a, b), smooth=a.size > 0 and b.size > 0)
+    for dtype in ("float32", "float16", "bfloat16", "int32"):
+        a, b = ramp(2, 3, dtype=dtype), ramp(3, 2, start=0.5, dtype=dtype)
+        if dtype == "int32":
+            a, b = (
+                array([[1, -2, 3], [4, 5, 6]], dtype),
+                array([[7, 8], [9, 1], [-2, 3]], dtype),
+            )
+        yield Sample((a, b), _product(a, b))
+
+
+# -- einsum --------------------------------------------------------------------
+
+
+def _terms(equation: str, count: int) -> tuple[list[str], str]:
+    """The letters of each operand and of the result, `...` kept."""
+    text = equation.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != count:
+        raise InvalidTypeError(
+            "the equation is for another number of operands",
+            expected=f"{count} terms", got=equation,
+        )  # fmt: skip
+    if not arrow:
+        letters = left.replace("...", "").replace(",", "")
+        once = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+        right = ("..." if "..." in left else "") + once
+    return terms, right
+
+
+def _einsum_shape(*xs: TensorType, equation: str) -> Shape:
+    terms, right = _terms(equation, len(xs))
+    known: dict[str, Any] = {}
+    ellipses = []
+    for term, x in zip(terms, xs, strict=True):
+        before, dots, after = term.partition("...")
+        dims = x.shape.dims
+        middle = len(dims) - len(before) - len(after)
+        if middle < 0 or (middle and not dots):
+            raise InvalidTypeError(
+                "the equation is for another rank", expected=term, got=x.shape
+            )
+        letters = list(before) + [None] * middle + list(after)
+        for letter, dim in zip(letters, dims, strict=True):
+            if letter is not None:
+                old = known.get(letter, dim)
+                known[letter] = _merged(old, dim, letter)
+        ellipses.append(Shape(dims[len(before) : len(before) + middle]))
+    before, dots, after = right.partition("...")
+    middle_dims = shapes.broadcast(*ellipses).dims if dots else ()
+    return Shape(
+        [*(known[c] for c in before), *middle_dims, *(known[c] for c in after)]
+    )
+
+
+def _merged(a: Any, b: Any, letter: str) -> Any:
+    if isinstance(a, int) and a == 1:
+        return b
+    if isinstance(b, int) and b == 1:
+        return a
+    return shapes.expect_same(a, b, f"the dims of {letter!r} differ")
+
+
+@primitive(shape=_einsum_shape)
+def einsum(*xs: Number, equation: str) -> Number:
+    """The sum of products that an equation of letters tells"""
+    y = xp(*xs).einsum(equation.replace(" ", ""), *xs)
+    return y if y.dtype == xs[0].dtype else y.astype(xs[0].dtype)
+
+
+@einsum.gradient
+def _(g: Any, *xs: Any, equation: str) -> Any:
+    terms, right = _terms(equation, len(xs))
+    found = []
+    for i, (term, x) in enumerate(zip(terms, xs, strict=True)):
+        others = [t for j, t in enumerate(terms) if j != i]
+        operands = [v for j, v in enumerate(xs) if j != i]
+        if "..." in equation or len(set(term)) < len(term):
+            raise InvalidTypeError(
+                "an equation with ... or a diagonal has no gradient yet", got=equation
+            )
+        alone = set(term) - set(right).union(*others)
+        extra, ones = ([term], [late.ones_like(x)]) if alone else ([], [])
+        text = f"{','.join([right, *others, *extra])}->{term}"
+        found.append(einsum(g, *operands, *ones, equation=text))
+    return found
+
+
+def _summed(equation: str, *xs: Any) -> Any:
+    """An equation by a loop over every letter."""
+    terms, right = _terms(equation, len(xs))
+    sizes = {
+        c: n
+        for t, x in zip(terms, xs, strict=True)
+        for c, n in zip(t, x.shape, strict=True)
+    }
+    out = np.zeros([sizes[c] for c in right], "float64")
+    for numbers in product(*(range(n) for n in sizes.values())):
+        at = dict(zip(sizes, numbers, strict=True))
+        factors = [
+            float(x[tuple(at[c] for c in t)]) for t, x in zip(terms, xs, strict=True)
+        ]
+        out[tuple(at[c] for c in right)] += math.prod(factors)
+    return out.astype(xs[0].dtype)
+
+
+@einsum.samples
+def _() -> Samples:
+    forms: list[Any] = [("ij,jk->ik", (2, 3), (3, 4)),
+             ("bij,bkj->bik", (2, 2, 3), (2, 4, 3)),
+             ("ij->ji", (2, 3)), ("ij->i", (2, 3)), ("i,j->ij", (2,), (3,)),
+             ("i,i", (3,), (3,)), ("ij,jk", (2, 0), (0, 2))]  # fmt: skip
+    for equation, *dims in forms:
+        xs = [ramp(*d, start=0.3 * i - 1) for i, d in enumerate(dims)]
+        smooth = all(x.size for x in xs)
+        yield Sample(
+            tuple(xs), _summed(equation, *xs), {"equation": equation}, smooth=smooth
+        )
+    x = ramp(3, 3, dtype="float32")
+    diagonal = array([x[i, i] for i in range(3)], "float32")
+    yield Sample((x,), diagonal, {"equation": "ii->i"}, smooth=False)
+    a, b = ramp(2, 3, 2), ramp(2, 4)
+    expected = np.stack([_product(m, b) for m in a])
+    yield Sample((a, b), expected, {"equation": "...ij,jk->...ik"}, smooth=False)
+
+
+@composite
+def linear(x: Number, weight: Number, bias: Number | None = None) -> Number:
+    """x @ weight + bias"""
+    y = matmul(x, weight)
+    return y if bias is None else late.add(y, bias)
+
+
+@linear.samples
+def _() -> Samples:
+    x, w, b = ramp(2, 5, 3), ramp(3, 4, start=0.2), ramp(4)
+    yield Sample((x, w), _product(x, w))
+    yield Sample((x, w, b), _product(x, w) + b)
+    x, w, b = (v.astype("float32") for v in (x, w, b))
+    yield Sample((x, w, b), _product(x, w) + b)
+    yield Sample((x[:0], w, b), np.zeros((0, 5, 4), "float32"), smooth=False)

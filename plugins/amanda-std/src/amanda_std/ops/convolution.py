@@ -1,0 +1,424 @@
+"""Convolutions. Layouts are told, free of rank: data `NC*`, `N*C`, kernels `OI*`..."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError
+from amanda.types import Dim, Shape, Sym, TensorType
+from amanda_std import shapes
+from amanda_std.kinds import Floating
+from amanda_std.operation import primitive
+from amanda_std.ops._late import late
+from amanda_std.samples import Sample, Samples, ramp
+from amanda_std.values import dims as dims_of
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+def explicit(
+    padding: Any, spatial: Any, kernel: Any, strides: Any, dilations: Any
+) -> list[tuple[Any, Any]]:
+    """(low, high) for each spatial axis, also where the padding is told by a word."""
+    if padding is None or padding == "valid":
+        return [(0, 0)] * len(kernel)
+    if not isinstance(padding, str):
+        return [tuple(pair) for pair in padding]
+    if padding not in ("same_upper", "same_lower"):
+        raise InvalidTypeError(
+            "no such padding", expected="pairs, valid, same_upper or same_lower",
+            got=padding,
+        )  # fmt: skip
+    found = []
+    for n, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
+        total = max(0, (-(-n // s) - 1) * s + (k - 1) * d + 1 - n)
+        less = total // 2
+        found.append(
+            (less, total - less) if padding == "same_upper" else (total - less, less)
+        )
+    return found
+
+
+def steps(given: Any, count: int) -> tuple[int, ...]:
+    """Strides or dilations, 1 where none are told."""
+    return (1,) * count if given is None else tuple(given)
+
+
+def windows(
+    spatial: Any, kernel: Any, strides: Any, padding: Any, dilations: Any
+) -> list[Dim]:
+    """How many places a window takes along each axis."""
+    if padding in ("same_upper", "same_lower"):
+        return [-(-n // s) for n, s in zip(spatial, strides, strict=True)]
+    pads = explicit(padding, spatial, kernel, strides, dilations)
+    rows = zip(spatial, kernel, strides, pads, dilations, strict=True)
+    return [(n + a + b - (k - 1) * d - 1) // s + 1 for n, k, s, (a, b), d in rows]
+
+
+def to_front(layout: str, rank: int) -> tuple[int, ...]:
+    """The order of axes that brings data into NC*, or a kernel into OI*."""
+    orders = {
+        "NC*": range(rank),
+        "N*C": (0, rank - 1, *range(1, rank - 1)),
+        "OI*": range(rank),
+        "IO*": (1, 0, *range(2, rank)),
+        "*IO": (rank - 1, rank - 2, *range(rank - 2)),
+        "O*I": (0, rank - 1, *range(1, rank - 1)),
+    }
+    if layout not in orders:
+        raise InvalidTypeError("no such layout", expected=", ".join(orders), got=layout)
+    return tuple(orders[layout])
+
+
+def ordered(values: Any, order: tuple[int, ...]) -> list[Any]:
+    return [values[i] for i in order]
+
+
+def restored(values: Any, order: tuple[int, ...]) -> list[Any]:
+    """What `ordered` made, in the order before."""
+    found = list(values)
+    for place, i in enumerate(order):
+        found[i] = values[place]
+    return found
+
+
+def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(restored(range(len(order)), order))
+
+
+def _shape(
+    x: TensorType, w: TensorType, *, layout: str, kernel_layout: str,
+    strides: Any, padding: Any, dilations: Any, groups: int,
+) -> Shape:  # fmt: skip
+    rank = w.shape.rank
+    order = to_front(layout, rank)
+    out, inner, *kernel = ordered(w.shape.dims, to_front(kernel_layout, rank))
+    if not x.shape.has_rank:
+        free = [Sym.unknown(), out, *(Sym.unknown() for _ in kernel)]
+        return Shape(restored(free, order))
+    if x.shape.rank != rank:
+        raise InvalidTypeError(
+            "data and kernel differ in rank", expected=rank, got=x.shape
+        )
+    batch, channels, *spatial = ordered(x.shape.dims, order)
+    shapes.expect_same(inner * groups, channels, "the kernel is for other channels")
+    count = rank - 2
+    places = windows(
+        spatial, kernel, steps(strides, count), padding, steps(dilations, count)
+    )
+    return Shape(restored([batch, out, *places], order))
+
+
+@primitive(shape=_shape, numpy_only=True)
+def conv(
+    x: Floating, w: Floating, b: Floating | None = None, *, layout: str = "NC*",
+    kernel_layout: str = "OI*", strides: tuple[int, ...] | None = None,
+    padding: Pairs | str | None = None, dilations: tuple[int, ...] | None = None,
+    groups: int = 1,
+) -> Floating:  # fmt: skip
+    """A convolution (the kernel not reversed) over any number of axes"""
+    order = to_front(layout, x.ndim)
+    x = x.transpose(order)
+    w = w.transpose(to_front(kernel_layout, w.ndim))
+    y = channels_first(x, w, strides, padding, dilations, groups)
+    if b is not None:
+        y += b.reshape(-1, *(1,) * (x.ndim - 2))
+    return y.transpose(_inverse(order))
+
+
+def channels_first(
+    x: Any, w: Any, strides: Any, padding: Any, dilations: Any, groups: int
+) -> Any:
+    """The convolution of NC* data with an OI* kernel, as matrix products."""
+    n, (out, inner, *kernel) = x.ndim - 2, w.shape
+    s, d = steps(strides, n), steps(dilations, n)
+    pads = explicit(padding, x.shape[2:], kernel, s, d)
+    if any(map(any, pads)):
+        x = np.pad(x, [(0, 0), (0, 0), *pads])
+    size = windows(x.shape[2:], kernel, s, None, d)
+    if inner == 1 and out == groups:
+        return _depthwise(x, w, s, d, size)
+    batch = len(x)
+    if prod(kernel) == 1:
+        cuts = tuple(slice(None, None, q) for q in s)
+        columns = x[(..., *cuts)].reshape(batch, groups, inner, prod(size))
+    else:
+        columns = _columns(x, kernel, s, d).reshape(
+            batch, groups, inner * prod(kernel), prod(size)
+        )
+    y = w.reshape(groups, out // groups, -1) @ columns
+    return y.astype(w.dtype, copy=False).reshape(batch, out, *size)
+
+
+def _columns(x: Any, kernel: Any, strides: Any, dilations: Any) -> Any:
+    """Every window of the data, the places in it before the places of it."""
+    n = len(kernel)
+    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    seen = np.lib.stride_tricks.sliding_window_view(x, spans, tuple(range(2, n + 2)))
+    places = tuple(slice(None, None, s) for s in strides)
+    inside = tuple(slice(None, None, d) for d in dilations)
+    seen = seen[(slice(None), slice(None), *places, *inside)]
+    return seen.transpose(0, 1, *range(n + 2, 2 * n + 2), *range(2, n + 2))
+
+
+def _depthwise(x: Any, w: Any, strides: Any, dilations: Any, size: Any) -> Any:
+    """One channel for each kernel: a few passes over the data beat tiny products."""
+    y = np.zeros((x.shape[0], x.shape[1], *size), x.dtype)
+    for at in np.ndindex(*w.shape[2:]):
+        cut = window_cut(at, size, strides, dilations)
+        y += x[(..., *cut)] * w[(slice(None), 0, *at)].reshape(-1, *(1,) * len(size))
+    return y
+
+
+def window_cut(at: Any, size: Any, strides: Any, dilations: Any) -> tuple[slice, ...]:
+    """What one place of the kernel sees, over all windows."""
+    rows = zip(at, size, strides, dilations, strict=True)
+    return tuple(
+        slice(a * d, a * d + (m - 1) * s + 1, s) if m else slice(0)
+        for a, m, s, d in rows
+    )
+
+
+@conv.gradient
+def _(
+    g: Any, x: Any, w: Any, b: Any = None, *, layout: str, kernel_layout: str,
+    strides: Any, padding: Any, dilations: Any, groups: int,
+) -> Any:  # fmt: skip
+    rank = w.ndim
+    n = rank - 2
+    order, kernel_order = to_front(layout, rank), to_front(kernel_layout, rank)
+    x, g = (late.transpose(v, perm=order) for v in (x, g))
+    w = late.transpose(w, perm=kernel_order)
+    s, d = steps(strides, n), steps(dilations, n)
+    size, kernel = [tuple(int(m) for m in dims_of(v)[2:]) for v in (x, w)]
+    pads = explicit(padding, size, kernel, s, d)
+    rows = list(zip(size, kernel, s, pads, d, strict=True))
+    rest = tuple((m + a + c - (k - 1) * e - 1) % q for m, k, q, (a, c), e in rows)
+    to_x = conv_transpose(g, w, strides=s, padding=tuple(pads),
+                          dilations=d, groups=groups, output_padding=rest)  # fmt: skip
+    to_w = _to_kernel(g, x, kernel, s, pads, d, groups, rest)
+    to_b = None if b is None else late.sum(g, (0, *range(2, rank)))
+    return (late.transpose(to_x, perm=_inverse(order)),
+            late.transpose(to_w, perm=_inverse(kernel_order)), to_b)  # fmt: skip
+
+
+def _to_kernel(
+    g: Any, x: Any, kernel: Any, s: Any, pads: Any, d: Any, groups: int, rest: Any
+) -> Any:
+    """The gradient of a kernel: data convolved with it, batch for channels."""
+    n = len(kernel)
+    crop = tuple((a, c - r) for (a, c), r in zip(pads, rest, strict=True))
+    x = late.pad(x, ((0, 0), (0, 0), *crop))
+    swap = (1, 0, *range(2, n + 2))
+    channels, out = (int(dims_of(v)[1]) for v in (x, g))
+    parts = []
+    for i in range(groups):
+        per, made = channels // groups, out // groups
+        one = late.slice(x, (i * per,), ((i + 1) * per,), (1,))
+        two = late.slice(g, (i * made,), ((i + 1) * made,), (1,))
+        part = conv(late.transpose(one, perm=swap), late.transpose(two, perm=swap),
+                    strides=d, dilations=s)  # fmt: skip
+        parts.append(late.transpose(part, perm=swap))
+    return parts[0] if groups == 1 else late.concat(*parts, axis=0)
+
+
+# -- transposed ----------------------------------------------------------------
+
+
+def _transposed_shape(
+    x: TensorType, w: TensorType, *, layout: str, kernel_layout: str,
+    strides: Any, padding: Any, dilations: Any, groups: int, output_padding: Any,
+) -> Shape:  # fmt: skip
+    rank = w.shape.rank
+    order = to_front(layout, rank)
+    inner, out, *kernel = ordered(w.shape.dims, input_first(kernel_layout, rank))
+    if not x.shape.has_rank:
+        free = [Sym.unknown(), out * groups, *(Sym.unknown() for _ in kernel)]
+        return Shape(restored(free, order))
+    batch, channels, *spatial = ordered(x.shape.dims, order)
+    shapes.expect_same(inner, channels, "the kernel is for other channels")
+    rows = transposed_rows(spatial, kernel, strides, padding, dilations, output_padding)
+    places = [
+        (m - 1) * s + (k - 1) * d + 1 + r - a - c for m, k, s, (a, c), d, r in rows
+    ]
+    return Shape(restored([batch, out * groups, *places], order))
+
+
+def transposed_rows(
+    spatial: Any, kernel: Any, strides: Any, padding: Any, dilations: Any, extra: Any
+) -> list[tuple[Any, ...]]:
+    n = len(kernel)
+    s, d = steps(strides, n), steps(dilations, n)
+    pads = ((0, 0),) * n if padding is None else padding
+    rest = (0,) * n if extra is None else extra
+    return list(zip(spatial, kernel, s, pads, d, rest, strict=True))
+
+
+@primitive(shape=_transposed_shape, numpy_only=True)
+def conv_transpose(
+    x: Floating, w: Floating, b: Floating | None = None, *, layout: str = "NC*",
+    kernel_layout: str = "IO*", strides: tuple[int, ...] | None = None,
+    padding: Pairs | None = None, dilations: tuple[int, ...] | None = None,
+    groups: int = 1, output_padding: tuple[int, ...] | None = None,
+) -> Floating:  # fmt: skip
+    """What a convolution does to gradients: each place is spread by the kernel"""
+    order = to_front(layout, x.ndim)
+    x = x.transpose(order)
+    w = w.transpose(input_first(kernel_layout, w.ndim))
+    batch, channels, *spatial = x.shape
+    inner, out, *kernel = w.shape
+    rows = transposed_rows(spatial, kernel, strides, padding, dilations, output_padding)
+    full = [(m - 1) * s + (k - 1) * d + 1 + max(r, 0) for m, k, s, _, d, r in rows]
+    y: Any = np.zeros((batch, out * groups, *full), x.dtype)
+    parts = x.reshape(batch, groups, channels // groups, prod(spatial))
+    weights = w.reshape(groups, inner // groups, out, *kernel)
+    for at in np.ndindex(*kernel):
+        spread = np.matmul(weights[(..., *at)].swapaxes(1, 2), parts)
+        cut = tuple(
+            slice(a * r[4], a * r[4] + (r[0] - 1) * r[2] + 1, r[2])
+            for a, r in zip(at, rows, strict=True)
+        )
+        y[(..., *cut)] += spread.reshape(batch, out * groups, *spatial)
+    ends = zip(full, rows, strict=True)
+    y = y[(..., *(slice(r[3][0], m - r[3][1]) for m, r in ends))]
+    if b is not None:
+        y = y + b.reshape(-1, *(1,) * len(kernel))
+    return y.transpose(_inverse(order))
+
+
+def input_first(layout: str, rank: int) -> tuple[int, ...]:
+    """The order of axes that brings a kernel into IO*."""
+    names = {"IO*": "OI*", "OI*": "IO*", "*OI": "*IO", "*IO": ""}
+    if layout == "*IO":
+        return (rank - 2, rank - 1, *range(rank - 2))
+    if layout not in names:
+        raise InvalidTypeError("no such layout", expected=", ".join(names), got=layout)
+    return to_front(names[layout], rank)
+
+
+conv_transpose.not_differentiable("its gradient is not there yet")
+
+
+# -- samples -------------------------------------------------------------------
+
+
+def _slow(x: Any, w: Any, b: Any, s: Any, pads: Any, d: Any, groups: int) -> Any:
+    """A convolution by a loop over every place and every weight."""
+    n = x.ndim - 2
+    s, d = steps(s, n), steps(d, n)
+    pads = ((0, 0),) * n if pads is None else pads
+    out, inner, *kernel = w.shape
+    rows = zip(x.shape[2:], kernel, s, pads, d, strict=True)
+    size = [(m + a + c - (k - 1) * e - 1) // q + 1 for m, k, q, (a, c), e in rows]
+    y = np.zeros((x.shape[0], out, *size), "float64")
+    for i, o, *at in np.ndindex(y.shape):
+        total = 0.0 if b is None else float(b[o])
+        first = o // (out // groups) * inner
+        for c, *inside in product(range(inner), *map(range, kernel)):
+            where = [
+                p * q + k * e - a
+                for p, q, k, e, (a, _) in zip(at, s, inside, d, pads, strict=True)
+            ]
+            if all(0 <= p < m for p, m in zip(where, x.shape[2:], strict=True)):
+                total += float(x[(i, first + c, *where)]) * float(w[(o, c, *inside)])
+        y[(i, o, *at)] = total
+    return y.astype(x.dtype)
+
+
+_FORMS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+    ((1, 2, 5, 4), (3, 2, 3, 2), {}),
+    ((2, 2, 6, 5), (4, 2, 3, 3), {"padding": ((1, 1), (0, 2)), "strides": (2, 1)}),
+    ((1, 4, 5, 5), (4, 2, 2, 2), {"groups": 2, "dilations": (2, 1)}),
+    ((1, 3, 5, 5), (3, 1, 3, 3),
+     {"groups": 3, "padding": ((1, 1),) * 2, "strides": (2, 2)}),
+    ((2, 3, 4, 4), (2, 3, 1, 1), {"strides": (2, 2)}),
+    ((1, 2, 7), (2, 2, 3), {"strides": (3,)}),
+    ((1, 1, 3, 3, 3), (2, 1, 2, 2, 2), {}),
+]  # fmt: skip
+
+
+@conv.samples
+def _() -> Samples:
+    for data, kernel, attrs in _FORMS:
+        x, w, b = ramp(*data), ramp(*kernel, start=0.3), ramp(kernel[0], start=2.0)
+        plain = (attrs.get("strides"), attrs.get("padding"), attrs.get("dilations"),
+                 attrs.get("groups", 1))  # fmt: skip
+        yield Sample((x, w, b), _slow(x, w, b, *plain), attrs)
+        yield Sample((x, w), _slow(x, w, None, *plain), attrs)
+    x, w = ramp(1, 2, 5, 4), ramp(3, 2, 3, 2, start=0.3)
+    y = _slow(x, w, None, None, None, None, 1)
+    for layout, perm in (
+        ("*IO", (2, 3, 1, 0)),
+        ("IO*", (1, 0, 2, 3)),
+        ("O*I", (0, 2, 3, 1)),
+    ):
+        attrs = {"layout": "N*C", "kernel_layout": layout}
+        moved = np.moveaxis(x, 1, -1), w.transpose(perm)
+        yield Sample(moved, np.moveaxis(y, 1, -1), attrs)
+    for word, pads in (
+        ("same_upper", ((1, 1), (0, 1))),
+        ("same_lower", ((1, 1), (1, 0))),
+    ):
+        y = _slow(x, w, None, None, pads, None, 1)
+        yield Sample((x, w), y, {"padding": word})
+    for dtype in ("float32", "float16"):
+        x, w = ramp(1, 2, 4, dtype=dtype), ramp(2, 2, 2, dtype=dtype, start=0.3)
+        yield Sample((x, w), _slow(x, w, None, None, None, None, 1))
+    yield Sample((ramp(0, 2, 4), ramp(2, 2, 2)), np.zeros((0, 2, 3)), smooth=False)
+
+
+def _slow_transpose(x: Any, w: Any, b: Any, rows: Any, groups: int) -> Any:
+    inner, out, *kernel = w.shape
+    size = [(m - 1) * s + (k - 1) * d + 1 + r - a - c for m, k, s, (a, c), d, r in rows]
+    y = np.zeros((x.shape[0], out * groups, *size), "float64")
+    for i, c, *at in np.ndindex(x.shape):
+        group = c // (inner // groups)
+        for o, *inside in product(range(out), *map(range, kernel)):
+            where = [
+                p * r[2] + k * r[4] - r[3][0]
+                for p, k, r in zip(at, inside, rows, strict=True)
+            ]
+            if all(0 <= p < m for p, m in zip(where, size, strict=True)):
+                y[(i, group * out + o, *where)] += x[(i, c, *at)] * w[(c, o, *inside)]
+    return y if b is None else y + b.reshape(-1, *(1,) * len(kernel))
+
+
+@conv_transpose.samples
+def _() -> Samples:
+    forms: list[Any] = [
+        ((1, 2, 3, 3), (2, 3, 2, 2), {}),
+        ((1, 2, 3, 3), (2, 3, 3, 3), {"strides": (2, 2), "padding": ((1, 1), (0, 1)),
+                                      "output_padding": (1, 0)}),
+        ((1, 4, 4), (4, 2, 3), {"groups": 2, "dilations": (2,)}),
+    ]  # fmt: skip
+    for data, kernel, attrs in forms:
+        x, w = ramp(*data), ramp(*kernel, start=0.3)
+        groups = attrs.get("groups", 1)
+        b = ramp(kernel[1] * groups, start=1.0)
+        names = ("strides", "padding", "dilations", "output_padding")
+        rows = transposed_rows(data[2:], kernel[2:], *map(attrs.get, names))
+        yield Sample((x, w), _slow_transpose(x, w, None, rows, groups), attrs)
+        yield Sample((x, w, b), _slow_transpose(x, w, b, rows, groups), attrs)
+    x, w = ramp(1, 2, 3, 3), ramp(2, 3, 2, 1, start=0.3)
+    rows = transposed_rows((3, 3), (2, 1), None, None, None, None)
+    y = _slow_transpose(x, w, None, rows, 1)
+    for layout, perm in (
+        ("OI*", (1, 0, 2, 3)),
+        ("*OI", (2, 3, 1, 0)),
+        ("*IO", (2, 3, 0, 1)),
+    ):
+        yield Sample((x, w.transpose(perm)), y, {"kernel_layout": layout})
+    back = {"layout": "N*C"}
+    yield Sample((np.moveaxis(x, 1, -1), w), np.moveaxis(y, 1, -1), back)
+    x, w = ramp(1, 2, 3, dtype="float32"), ramp(2, 1, 2, dtype="float32")
+    rows = transposed_rows((3,), (2,), None, None, None, None)
+    yield Sample((x, w), _slow_transpose(x, w, None, rows, 1).astype("float32"))
+    yield Sample((x[:0], w), np.zeros((0, 1, 4), "float32"), smooth=False)
+
+
+_input_first = input_first  # its name before it was public
+_rows = transposed_rows

@@ -1,0 +1,246 @@
+"""Tensors made of numbers: filled, counted, with a mask of a triangle."""
+
+from __future__ import annotations
+
+import builtins
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from amanda.types import DType, Shape, Sym, TensorType, maximum
+from amanda_std import shapes
+from amanda_std.arrays import xp
+from amanda_std.hosts import Open, is_data
+from amanda_std.kinds import Array, Cast, Host, Index, Other, Real
+from amanda_std.operation import composite, primitive
+from amanda_std.ops._late import late
+from amanda_std.samples import Sample, Samples, array, counting
+from amanda_std.values import dims
+
+_CONSTANT = "it is made of integers"
+
+
+def number(value: float, like: Any) -> Any:
+    """A number of the element type of a tensor, whatever that tensor is."""
+    dtype = like.dtype if isinstance(like.dtype, DType) else DType.of(like.dtype)
+    return np.asarray(value, dtype.numpy)
+
+
+def _filled(shape: Any) -> Shape:
+    return Shape([Sym.unknown() if is_data(d) else d for d in shape])
+
+
+def _repeated(shape: Any, value: TensorType) -> Any:
+    return None if value.value is None else np.full(shape, value.value, object)
+
+
+@primitive(shape=_filled, content=_repeated)
+def full(shape: Host, value: Array) -> Array:
+    """One number everywhere"""
+    return xp(value).broadcast_to(xp(value).asarray(value), tuple(shape))
+
+
+full.gradient(lambda g: [None, late.sum(g)])
+
+
+@full.samples
+def _() -> Samples:
+    yield Sample(((2, 2), array(1.5)), array([[1.5, 1.5]] * 2))
+    yield Sample(((), array(3, "int32")), array(3, "int32"))
+    yield Sample(((0, 2), array(True, "bool")), np.zeros((0, 2), "bool"))
+
+
+@composite
+def zeros(shape: Host, *, dtype: Any) -> Cast:
+    """0 everywhere"""
+    return full(shape, np.asarray(0, DType(dtype).numpy))
+
+
+zeros.samples(
+    lambda: iter([
+        Sample(((2,),), array([0.0, 0.0]), {"dtype": DType("float64")}),
+        Sample(((0, 2),), np.zeros((0, 2), "int8"), {"dtype": DType("int8")}),
+        Sample(((),), array(False, "bool"), {"dtype": DType("bool")}),
+    ])
+)  # fmt: skip
+
+
+@composite
+def zeros_like(x: Array) -> Array:
+    """0 in the shape of x"""
+    return full(x.shape, number(0, x))
+
+
+@composite
+def ones_like(x: Array) -> Array:
+    """1 in the shape of x"""
+    return full(x.shape, number(1, x))
+
+
+def _alike(value: int) -> Samples:
+    yield Sample((counting(2, dtype="float32"),), array([value] * 2, "float32"))
+    yield Sample((array(5, "int64"),), array(value, "int64"))
+    yield Sample((np.zeros((0, 2)),), np.zeros((0, 2)))
+
+
+for _op, _value in ((zeros_like, 0), (ones_like, 1)):
+    _op.samples(partial(_alike, _value))
+    _op.gradient(lambda: [None])
+
+
+def _counted(start: Any, stop: Any, step: Any = 1) -> Shape:
+    if any(
+        isinstance(h, Open) or (isinstance(h, Sym) and is_data(h))
+        for h in (start, stop, step)
+    ):
+        return Shape([Sym.unknown()])
+    if isinstance(step, Sym):
+        return Shape([Sym.unknown()])
+    length = -((start - stop) // step) if step > 0 else -((stop - start) // -step)
+    return Shape([maximum(length, 0)])
+
+
+@primitive(
+    shape=_counted,
+    content=lambda start, stop, step=1: [
+        start + i * step for i in builtins.range(int(_counted(start, stop, step)[0]))
+    ],
+)
+def arange(start: Host, stop: Host, step: Host = 1) -> Index:
+    """The integers from start to before stop"""
+    return np.arange(start, stop, step, dtype="int64")
+
+
+arange.not_differentiable(_CONSTANT)
+
+
+@arange.samples
+def _() -> Samples:
+    for args in ((0, 4), (2, 9, 3), (5, 0, -2), (3, 3), (3, 1)):
+        yield Sample(args, array(list(builtins.range(*args)), "int64"))
+
+
+@composite
+def range(start: Real, stop: Real, step: Real) -> Real:
+    """The numbers from start to before stop, of any element type"""
+    steps = -late.floor_divide(start - stop, step)
+    count = late.maximum(
+        late.astype(steps, dtype=DType("int64")), np.asarray(0, "int64")
+    )
+    places = late.astype(arange(0, count), dtype=start.dtype)
+    return start + late.multiply(places, step)
+
+
+@range.samples
+def _() -> Samples:
+    yield Sample((array(0.5), array(2.2), array(0.5)), array([0.5, 1.0, 1.5, 2.0]))
+    exact = array(0.5), array(2.0), array(0.5)
+    yield Sample(exact, array([0.5, 1.0, 1.5]), smooth=False)  # a nudge makes it longer
+    yield Sample((array(3, "int32"), array(-2, "int32"), array(-2, "int32")),
+                 array([3, 1, -1], "int32"))  # fmt: skip
+    yield Sample((array(1.0), array(1.0), array(1.0)), np.zeros(0), smooth=False)
+
+
+@primitive(shape=lambda rows, columns: _square(rows, columns))
+def eye(rows: Host, columns: Host = None, *, k: int = 0, dtype: Any) -> Cast:
+    """1 on a diagonal, 0 elsewhere"""
+    return np.eye(rows, columns, k, dtype=dtype.numpy)
+
+
+def _square(rows: Any, columns: Any) -> Shape:
+    wanted = [rows, rows if columns is None else columns]
+    return Shape(
+        [Sym.unknown() if isinstance(d, Open) or is_data(d) else d for d in wanted]
+    )
+
+
+eye.not_differentiable(_CONSTANT)
+
+
+@eye.samples
+def _() -> Samples:
+    forms = [(2, None, 0, "float32"), (2, 3, 1, "int64"), (3, 2, -1, "bool"),
+             (0, 2, 0, "float64")]  # fmt: skip
+    for rows, columns, k, dtype in forms:
+        wide = rows if columns is None else columns
+        y = np.zeros((rows, wide), DType(dtype).numpy)
+        for i, j in np.ndindex(y.shape):
+            y[i, j] = j - i == k
+        yield Sample((rows, columns), y, {"k": k, "dtype": DType(dtype)})
+
+
+@primitive(shape=shapes.of_first, content=True)
+def tril(x: Array, k: Host = 0) -> Array:
+    """What is on and below a diagonal, 0 elsewhere"""
+    return xp(x).tril(x, k=k)
+
+
+@primitive(shape=shapes.of_first, content=True)
+def triu(x: Array, k: Host = 0) -> Array:
+    """What is on and above a diagonal, 0 elsewhere"""
+    return xp(x).triu(x, k=k)
+
+
+tril.gradient(lambda g, k=0: [tril(g, k), None])
+triu.gradient(lambda g, k=0: [triu(g, k), None])
+
+
+def _triangle(lower: bool) -> Any:
+    def make() -> Samples:
+        for dtype in ("float64", "int32"):
+            x = counting(2, 3, 3, dtype=dtype, start=1)
+            for k in (0, 1, -1, 5):
+                y = x.copy()
+                for at in np.ndindex(x.shape):
+                    above = at[2] - at[1] - k
+                    y[at] = x[at] if (above <= 0 if lower else above >= 0) else 0
+                yield Sample((x, k), y)
+        yield Sample((np.zeros((0, 2)),), np.zeros((0, 2)), smooth=False)
+
+    return make
+
+
+tril.samples(_triangle(True))
+triu.samples(_triangle(False))
+
+
+@composite
+def one_hot(
+    indices: Other,
+    depth: Host,
+    on: Array,
+    off: Array,
+    *,
+    axis: int = -1,
+    wrap: bool = False,
+) -> Array:
+    """`on` where the new axis is at the index, `off` elsewhere
+
+    `wrap`: negative indices count from the end."""
+    rank = len(dims(indices)) + 1
+    places = late.expand_dims(late.astype(indices, dtype=DType("int64")), (axis,))
+    count = arange(0, depth)
+    if wrap:
+        whole = late.dim(count, axis=0)
+        low = late.less(places, np.asarray(0, "int64"))
+        places = late.where(low, late.add(places, whole), places)
+    at = axis % rank
+    row = late.reshape(count, [-1 if i == at else 1 for i in builtins.range(rank)])
+    return late.where(late.equal(places, row), on, off)
+
+
+@one_hot.samples
+def _() -> Samples:
+    at = array([1, 0, -1, 7], "int64")
+    for dtype in ("float64", "int32"):
+        on, off = array(5, dtype), array(2, dtype)
+        rows = [[2, 5, 2], [5, 2, 2], [2, 2, 2], [2, 2, 2]]
+        yield Sample((at, 3, on, off), array(rows, dtype))
+        yield Sample((at, 3, on, off), array(rows, dtype).T, {"axis": 0})
+        rows[2] = [2, 2, 5]
+        yield Sample((at, 3, on, off), array(rows, dtype), {"wrap": True})
+    yield Sample((array(1, "int32"), 2, array(1.0), array(0.0)), array([0.0, 1.0]))
+    yield Sample(
+        (array([], "int32"), 2, array(1.0), array(0.0)), np.zeros((0, 2)), smooth=False
+    )

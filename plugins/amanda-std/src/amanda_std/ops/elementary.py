@@ -1,0 +1,172 @@
+"""Functions of one number: exponentials, trigonometry, rounding, erf."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from amanda_std import shapes
+from amanda_std.arrays import xp
+from amanda_std.kinds import Floating, Real, RealFloating
+from amanda_std.operation import Operation, primitive
+from amanda_std.ops._late import late
+from amanda_std.samples import binary, unary
+
+_ANY = (-1.75, -0.5, 0.3, 1.0, 2.25)
+_POSITIVE = (0.25, 0.5, 1.0, 2.25, 9.0)
+_INSIDE = (-0.75, -0.25, 0.1, 0.5, 0.9)
+
+
+def _function(
+    name: str,
+    doc: str,
+    oracle: Callable[[float], float],
+    points: Sequence[float],
+    gradient: Callable[..., Any],
+    edges: Sequence[tuple[float, float]] = (),
+) -> Operation:
+    """A function that array namespaces have under this name."""
+
+    def kernel(x: Floating) -> Floating:
+        return getattr(xp(x), name)(x)
+
+    kernel.__doc__ = doc
+    op = primitive(shape=shapes.of_first, name=name)(kernel)
+    op.gradient(gradient)
+    op.samples(unary(oracle, points, edges=edges))
+    return op
+
+
+_INF = math.inf
+
+exp = _function("exp", "e to the power of x", math.exp, _ANY,
+                lambda g, y: [g * y], [(-_INF, 0), (_INF, _INF)])  # fmt: skip
+expm1 = _function("expm1", "exp(x) - 1, exact near zero", math.expm1, _ANY,
+                  lambda g, y: [g * (y + 1.0)])  # fmt: skip
+log = _function("log", "The natural logarithm", math.log, _POSITIVE,
+                lambda g, x: [g / x], [(_INF, _INF)])  # fmt: skip
+log1p = _function("log1p", "log(1 + x), exact near zero", math.log1p, _POSITIVE,
+                  lambda g, x: [g / (x + 1.0)])  # fmt: skip
+log2 = _function("log2", "The logarithm to base 2", math.log2, _POSITIVE,
+                 lambda g, x: [g / (x * math.log(2))])  # fmt: skip
+sqrt = _function("sqrt", "The square root", math.sqrt, _POSITIVE,
+                 lambda g, y: [g / (y * 2.0)], [(0, 0)])  # fmt: skip
+sin = _function("sin", "The sine", math.sin, _ANY, lambda g, x: [g * late.cos(x)])
+cos = _function("cos", "The cosine", math.cos, _ANY, lambda g, x: [-(g * sin(x))])
+tan = _function("tan", "The tangent", math.tan, _INSIDE,
+                lambda g, y: [g * (y * y + 1.0)])  # fmt: skip
+asin = _function("asin", "The arc sine", math.asin, _INSIDE,
+                 lambda g, x: [g / sqrt(1.0 - x * x)])  # fmt: skip
+acos = _function("acos", "The arc cosine", math.acos, _INSIDE,
+                 lambda g, x: [-(g / sqrt(1.0 - x * x))])  # fmt: skip
+atan = _function("atan", "The arc tangent", math.atan, _ANY,
+                 lambda g, x: [g / (x * x + 1.0)])  # fmt: skip
+sinh = _function("sinh", "The hyperbolic sine", math.sinh, _ANY,
+                 lambda g, x: [g * late.cosh(x)])  # fmt: skip
+cosh = _function("cosh", "The hyperbolic cosine", math.cosh, _ANY,
+                 lambda g, x: [g * sinh(x)])  # fmt: skip
+tanh = _function("tanh", "The hyperbolic tangent", math.tanh, _ANY,
+                 lambda g, y: [g * (1.0 - y * y)],
+                 [(_INF, 1), (-_INF, -1)])  # fmt: skip
+asinh = _function("asinh", "The inverse of sinh", math.asinh, _ANY,
+                  lambda g, x: [g / sqrt(x * x + 1.0)])  # fmt: skip
+acosh = _function("acosh", "The inverse of cosh", math.acosh, (1.25, 2.0, 5.0),
+                  lambda g, x: [g / sqrt(x * x - 1.0)])  # fmt: skip
+atanh = _function("atanh", "The inverse of tanh", math.atanh, _INSIDE,
+                  lambda g, x: [g / (1.0 - x * x)])  # fmt: skip
+
+
+def in_special(name: str, x: Any) -> Any:
+    """A function of scipy.special; small floats, which it has not, through float32."""
+    from scipy import special
+
+    function = getattr(special, name)
+    if x.dtype.char in "fd":
+        return function(x)
+    return function(x.astype("float32")).astype(x.dtype)
+
+
+@primitive(shape=shapes.of_first, numpy_only=True)
+def erf(x: RealFloating) -> RealFloating:
+    """The error function, by scipy"""
+    return in_special("erf", x)
+
+
+erf.gradient(lambda g, x: [g * exp(-(x * x)) * (2 / math.sqrt(math.pi))])
+erf.samples(unary(math.erf, _ANY, edges=[(_INF, 1), (-_INF, -1)]))
+
+
+@primitive(shape=shapes.of_first, numpy_only=True)
+def sigmoid(x: RealFloating) -> RealFloating:
+    """1 / (1 + exp(-x)), exact on both sides; by scipy"""
+    return in_special("expit", x)
+
+
+sigmoid.gradient(lambda g, y: [g * y * (1.0 - y)])
+sigmoid.samples(
+    unary(
+        lambda x: 1 / (1 + math.exp(-x)), (*_ANY, -20.0), edges=[(_INF, 1), (-_INF, 0)]
+    )
+)
+
+
+def _rounding(name: str, doc: str, oracle: Callable[[float], float]) -> Operation:
+    def kernel(x: Real) -> Real:
+        return getattr(xp(x), name)(x)
+
+    kernel.__doc__ = doc
+    op = primitive(shape=shapes.of_first, name=name)(kernel)
+    op.gradient(lambda g: [g * 0.0])
+    op.samples(
+        unary(oracle, (-2.25, -1.4, -0.2, 0.3, 1.75),
+              edges=[(x, oracle(x)) for x in (-1.5, 2.5, 3.5)],
+              dtypes=("float32", "float64", "float16", "int32"))
+    )  # fmt: skip
+    return op
+
+
+floor = _rounding("floor", "The next whole number below", math.floor)
+ceil = _rounding("ceil", "The next whole number above", math.ceil)
+trunc = _rounding("trunc", "The next whole number towards zero", math.trunc)
+round = _rounding(
+    "round", "The nearest whole number, the even one of two", builtins.round
+)
+
+
+@primitive(shape=shapes.elementwise)
+def atan2(a: RealFloating, b: RealFloating) -> RealFloating:
+    """The angle of the point (b, a)"""
+    return xp(a, b).atan2(a, b)
+
+
+@atan2.broadcast_gradient
+def _(g: Any, a: Any, b: Any) -> Any:
+    square = a * a + b * b
+    return g * b / square, -(g * a / square)
+
+
+atan2.samples(binary(math.atan2, (1.5, -2.0, 0.5), (2.0, -0.5, 1.0),
+                     dtypes=("float32", "float64")))  # fmt: skip
+
+
+@primitive(shape=shapes.of_first)
+def square(x: Real) -> Real:
+    """x * x"""
+    return xp(x).multiply(x, x)
+
+
+square.gradient(lambda g, x: [g * x * 2.0])
+square.samples(unary(lambda x: x * x, _ANY, dtypes=("float32", "float64", "float16")))
+
+
+@primitive(shape=shapes.of_first)
+def rsqrt(x: RealFloating) -> RealFloating:
+    """1 / sqrt(x)"""
+    np_ = xp(x)
+    return np_.divide(np_.asarray(1, dtype=x.dtype), np_.sqrt(x))
+
+
+rsqrt.gradient(lambda g, y, x: [g * y / x * -0.5])
+rsqrt.samples(unary(lambda x: 1 / math.sqrt(x), _POSITIVE))

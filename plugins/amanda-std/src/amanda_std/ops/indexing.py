@@ -1,0 +1,252 @@
+"""Elements found by their places, and put at places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError, Undecided
+from amanda.types import Shape, Sym, TensorType
+from amanda_std import shapes
+from amanda_std.arrays import xp
+from amanda_std.hosts import index_of
+from amanda_std.kinds import Array, Host, Index, Other
+from amanda_std.operation import primitive
+from amanda_std.ops._late import late
+from amanda_std.samples import Sample, Samples, array, counting, ramp
+
+
+@primitive(shape=shapes.gather, content=True)
+def gather(x: Array, indices: Index, axis: Host = 0) -> Array:
+    """The parts of x at some places of an axis; negative places count from its end"""
+    if indices.dtype == object:
+        indices = indices.astype("int64")
+    return xp(x, indices).take(x, indices, axis=axis)
+
+
+@gather.gradient
+def _(g: Any, x: Any, indices: Any, axis: Any = 0) -> Any:
+    rank, inner = x.ndim, indices.ndim
+    at = index_of(axis, rank)
+    order = (*range(at, at + inner), *range(at), *range(at + inner, rank + inner - 1))
+    front = late.transpose(g, perm=order) if at else g
+    places = (at, *(i for i in range(rank) if i != at))
+    zero = late.zeros_like(late.transpose(x, perm=places) if at else x)
+    row = late.expand_dims(indices, (-1,))
+    found = late.scatter_nd(zero, row, front, reduction="add")
+    back = tuple(int(i) for i in np.argsort(places))
+    return [late.transpose(found, perm=back) if at else found, None, None]
+
+
+@gather.samples
+def _() -> Samples:
+    x = counting(3, 4, dtype="float64")
+    yield Sample((x, array([2, 0], "int64")), array([[8.0, 9, 10, 11], [0, 1, 2, 3]]))
+    yield Sample(
+        (x, array([[-1, 1]], "int32"), 1), array([[[3.0, 1]], [[7, 5]], [[11, 9]]])
+    )
+    yield Sample((x, array(1, "int64"), -1), array([1.0, 5, 9]))
+    yield Sample((x, array([], "int64")), np.zeros((0, 4)), smooth=False)
+    yield Sample((array([True, False], "bool"), array([1, 1], "int64")),
+                 array([False, False], "bool"))  # fmt: skip
+
+
+def _of_indices(indices: TensorType) -> Shape:
+    return indices.shape
+
+
+@primitive(shape=_of_indices)
+def gather_elements(x: Array, indices: Index, *, axis: int = 0) -> Array:
+    """y[i, j] = x[indices[i, j], j], for axis 0"""
+    at = axis % x.ndim
+    cut = tuple(
+        slice(None) if i == at else slice(n) for i, n in enumerate(indices.shape)
+    )
+    return xp(x, indices).take_along_axis(x[cut], indices.astype("int64"), axis=axis)
+
+
+@gather_elements.gradient
+def _(g: Any, x: Any, indices: Any, *, axis: int) -> Any:
+    zero = late.zeros_like(x)
+    return [late.scatter_elements(zero, indices, g, axis=axis, reduction="add"), None]
+
+
+@gather_elements.samples
+def _() -> Samples:
+    x = counting(3, 2, dtype="float64")
+    yield Sample((x, array([[2, 0], [-1, 1]], "int64")), array([[4.0, 1], [4, 3]]))
+    yield Sample(
+        (x, array([[1], [0], [1]], "int32")), array([[1.0], [2], [5]]), {"axis": 1}
+    )
+    yield Sample((x, array([[1, 1]], "int64")), array([[2.0, 3]]))
+    yield Sample((x, np.zeros((0, 2), "int64")), np.zeros((0, 2)), smooth=False)
+
+
+def _gathered_nd(x: TensorType, indices: TensorType, *, batch_dims: int = 0) -> Shape:
+    depth = indices.shape.dims[-1]
+    if isinstance(depth, Sym):
+        raise Undecided("how many axes the places name is known at run time only")
+    return Shape((*indices.shape.dims[:-1], *x.shape.dims[batch_dims + depth :]))
+
+
+@primitive(shape=_gathered_nd)
+def gather_nd(x: Array, indices: Index, *, batch_dims: int = 0) -> Array:
+    """The parts of x at places, each a row of the last axis of indices"""
+    if not batch_dims:
+        return x[tuple(indices[..., i] for i in range(indices.shape[-1]))]
+    batch = x.shape[:batch_dims]
+    rest = indices.ndim - 1 - batch_dims
+    own = [
+        np.arange(n).reshape((-1,) + (1,) * (batch_dims - i - 1 + rest))
+        for i, n in enumerate(batch)
+    ]
+    return x[(*own, *(indices[..., i] for i in range(indices.shape[-1])))]
+
+
+@gather_nd.gradient
+def _(g: Any, x: Any, indices: Any, *, batch_dims: int) -> Any:
+    if batch_dims:
+        raise InvalidTypeError("gather_nd with batch_dims has no gradient yet")
+    return [late.scatter_nd(late.zeros_like(x), indices, g, reduction="add"), None]
+
+
+@gather_nd.samples
+def _() -> Samples:
+    x = counting(2, 3, 2, dtype="float64")
+    yield Sample((x, array([[0, 2], [1, 0]], "int64")), array([[4.0, 5], [6, 7]]))
+    yield Sample((x, array([[[1, 2, 1]]], "int32")), array([[11.0]]))
+    batched = array([[2.0, 3], [6, 7]])
+    yield Sample(
+        (x, array([[1], [0]], "int64")), batched, {"batch_dims": 1}, smooth=False
+    )
+    deep = counting(2, 2, 3, dtype="float64")
+    at = array([[[[2], [0]], [[1], [1]]], [[[0], [0]], [[2], [1]]]], "int64")
+    places = array([[[2.0, 0], [4, 4]], [[6, 6], [11, 10]]])
+    yield Sample((deep, at), places, {"batch_dims": 2}, smooth=False)
+    yield Sample((x, np.zeros((0, 1), "int64")), np.zeros((0, 3, 2)), smooth=False)
+
+
+# -- scatter -------------------------------------------------------------------
+
+_REDUCE: Any = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _put(y: Any, at: Any, updates: Any, reduction: str) -> None:
+    if reduction == "none":
+        y[at] = updates
+    else:
+        _REDUCE[reduction].at(y, at, updates)
+
+
+@primitive(shape=shapes.of_first, numpy_only=True)
+def scatter_elements(
+    x: Array, indices: Index, updates: Array, *, axis: int = 0, reduction: str = "none"
+) -> Array:
+    """x with y[indices[i, j], j] = updates[i, j], for axis 0"""
+    y = np.array(x)
+    at = list(np.indices(indices.shape, sparse=True))
+    at[axis % x.ndim] = indices
+    _put(y, tuple(at), updates, reduction)
+    return y
+
+
+@scatter_elements.gradient
+def _(g: Any, indices: Any, updates: Any, *, axis: int, reduction: str) -> Any:
+    _expect_plain(reduction)
+    own = g
+    if reduction == "none":
+        own = scatter_elements(g, indices, late.zeros_like(updates), axis=axis)
+    return [own, None, gather_elements(g, indices, axis=axis)]
+
+
+def _expect_plain(reduction: str) -> None:
+    if reduction not in ("none", "add"):
+        raise InvalidTypeError(f"scattering by {reduction!r} has no gradient yet")
+
+
+@scatter_elements.samples
+def _() -> Samples:
+    x = ramp(3, 2)
+    at = array([[1, 0], [2, -1]], "int64")
+    new = array([[10.0, 20.0], [30.0, 40.0]])
+    for reduction in ("none", "add", "mul", "max", "min"):
+        for axis in (0, 1):
+            places = at if axis == 0 else at % 2
+            y = x.copy()
+            for i, j in np.ndindex(2, 2):
+                where = (places[i, j], j) if axis == 0 else (i, places[i, j])
+                y[where] = _merge(reduction, y[where], new[i, j])
+            attrs = {"axis": axis, "reduction": reduction}
+            distinct = axis == 0 and reduction in ("none", "add")
+            yield Sample((x, places, new), y, attrs, smooth=distinct)
+    yield Sample((x, np.zeros((0, 2), "int64"), np.zeros((0, 2))), x, smooth=False)
+    yield Sample((array([1, 2], "int8"), array([1], "int64"), array([7], "int8")),
+                 array([1, 7], "int8"))  # fmt: skip
+
+
+def _merge(reduction: str, old: float, new: float) -> float:
+    return {"none": new, "add": old + new, "mul": old * new, "max": max(old, new),
+            "min": min(old, new)}[reduction]  # fmt: skip
+
+
+@primitive(shape=shapes.of_first, numpy_only=True)
+def scatter_nd(
+    x: Array, indices: Index, updates: Array, *, reduction: str = "none"
+) -> Array:
+    """x with parts replaced at places, each a row of the last axis of indices"""
+    y = np.array(x)
+    at = tuple(indices[..., i] for i in range(indices.shape[-1]))
+    _put(y, at or ..., updates, reduction)
+    return y
+
+
+@scatter_nd.gradient
+def _(g: Any, indices: Any, updates: Any, *, reduction: str) -> Any:
+    _expect_plain(reduction)
+    own = g
+    if reduction == "none":
+        own = scatter_nd(g, indices, late.zeros_like(updates))
+    return [own, None, gather_nd(g, indices)]
+
+
+@scatter_nd.samples
+def _() -> Samples:
+    x = ramp(3, 2)
+    rows = array([[2], [0]], "int64")
+    new = array([[10.0, 20.0], [30.0, 40.0]])
+    for reduction in ("none", "add", "mul", "max", "min"):
+        y = x.copy()
+        for i, j in np.ndindex(2, 2):
+            y[rows[i, 0], j] = _merge(reduction, y[rows[i, 0], j], new[i, j])
+        smooth = reduction in ("none", "add")
+        yield Sample((x, rows, new), y, {"reduction": reduction}, smooth=smooth)
+    one = array([[0, 1], [0, 1]], "int32")
+    y = x.copy()
+    y[0, 1] += 3.0
+    yield Sample((x, one, array([1.0, 2.0])), y, {"reduction": "add"})
+    grid = array([[[0], [2]]], "int64")
+    y = array([[7.0, 8.0], x[1].tolist(), [9.0, 6.0]])
+    yield Sample((x, grid, array([[[7.0, 8.0], [9.0, 6.0]]])), y)
+    yield Sample((x, np.zeros((0, 1), "int64"), np.zeros((0, 2))), x, smooth=False)
+
+
+# -- places --------------------------------------------------------------------
+
+
+@primitive(shape=lambda x: Shape([x.shape.rank, Sym.unknown()]), numpy_only=True)
+def nonzero(x: Other) -> Index:
+    """The places that are not zero, a column each, in row-major order"""
+    return np.stack(np.nonzero(np.atleast_1d(x)))[: x.ndim].astype("int64")
+
+
+nonzero.not_differentiable("its results are places")
+
+
+@nonzero.samples
+def _() -> Samples:
+    for dtype in ("float64", "int32", "bool"):
+        x = array([[0, 1, 0], [1, 0, 1]], dtype)
+        yield Sample((x,), array([[0, 1, 1], [1, 0, 2]], "int64"))
+    yield Sample((np.zeros((0, 2)),), np.zeros((2, 0), "int64"))
+    yield Sample((array(5),), np.zeros((0, 1), "int64"))

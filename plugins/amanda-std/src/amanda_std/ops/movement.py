@@ -1,0 +1,404 @@
+"""Elements moved as they are: joined, split, sliced, padded, repeated."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError, Undecided
+from amanda.types import Dim, Shape, Sym, TensorType, maximum, minimum
+from amanda_std import shapes
+from amanda_std.arrays import xp
+from amanda_std.hosts import Open, index_of, indices_of, is_data
+from amanda_std.kinds import Array, Host
+from amanda_std.operation import primitive
+from amanda_std.ops._late import late
+from amanda_std.samples import Sample, Samples, array, counting
+
+
+def _joined(*xs: TensorType, axis: int = 0) -> Shape:
+    if not xs:
+        raise InvalidTypeError("concat needs a tensor")
+    rows = [x.shape.dims for x in xs]
+    at = index_of(axis, len(rows[0]))
+    if len({len(row) for row in rows}) > 1:
+        raise InvalidTypeError("only tensors of one rank are joined", got=rows)
+    found = list(rows[0])
+    for row in rows[1:]:
+        for i, d in enumerate(row):
+            if i == at:
+                found[i] = found[i] + d
+            else:
+                found[i] = shapes.expect_same(
+                    found[i], d, f"the dims of axis {i} differ"
+                )
+    return Shape(found)
+
+
+@primitive(shape=_joined, content=True)
+def concat(*xs: Array, axis: int = 0) -> Array:
+    """Tensors one behind the other along an axis"""
+    return xp(*xs).concat(xs, axis=axis)
+
+
+@concat.gradient
+def _(g: Any, *xs: Any, axis: int) -> Any:
+    if len(xs) == 1:
+        return [g]
+    return split(g, [x.shape[axis] for x in xs], axis=axis, outputs=len(xs))
+
+
+@concat.samples
+def _() -> Samples:
+    a, b = array([[1.0, 2.0]]), array([[3.0, 4.0]])
+    yield Sample((a, b), array([[1.0, 2.0], [3.0, 4.0]]))
+    yield Sample((a, b, a), array([[1.0, 2.0, 3.0, 4.0, 1.0, 2.0]]), {"axis": -1})
+    yield Sample((a,), a)
+    yield Sample((a, a[:0]), a, smooth=False)
+    flags = array([True], "bool")
+    yield Sample((flags, ~flags), array([True, False], "bool"))
+
+
+def _stacked(*xs: TensorType, axis: int = 0) -> Shape:
+    if not xs:
+        raise InvalidTypeError("stack needs a tensor")
+    found = list(xs[0].shape.dims)
+    for x in xs[1:]:
+        pairs = zip(found, x.shape.dims, strict=True)
+        found = [shapes.expect_same(a, b, "stack takes equal shapes") for a, b in pairs]
+    at = index_of(axis, len(found) + 1)
+    return Shape([*found[:at], len(xs), *found[at:]])
+
+
+@primitive(shape=_stacked, content=True)
+def stack(*xs: Array, axis: int = 0) -> Array:
+    """Tensors of one shape side by side along a new axis"""
+    return xp(*xs).stack(xs, axis=axis)
+
+
+@stack.gradient
+def _(g: Any, *xs: Any, axis: int) -> Any:
+    parts = split(g, (1,) * len(xs), axis=axis, outputs=len(xs))
+    return [late.squeeze(part, (axis,)) for part in parts]
+
+
+@stack.samples
+def _() -> Samples:
+    a, b = array([1.0, 2.0]), array([3.0, 4.0])
+    yield Sample((a, b), array([[1.0, 2.0], [3.0, 4.0]]))
+    yield Sample((a, b), array([[1.0, 3.0], [2.0, 4.0]]), {"axis": -1})
+    yield Sample((array(1, "int64"), array(2, "int64")), array([1, 2], "int64"))
+    yield Sample((np.zeros((0,), "int8"),), np.zeros((1, 0), "int8"))
+
+
+# -- split ---------------------------------------------------------------------
+
+
+def _parts(
+    x: TensorType, sizes: Any = None, *, axis: int = 0, outputs: int = 0
+) -> list[Shape]:
+    if not x.shape.has_rank and (outputs or isinstance(sizes, tuple)):
+        return [Shape(None)] * (outputs or len(sizes))
+    at = index_of(axis, x.shape.rank)
+    whole = x.shape.dims[at]
+    if sizes is None:
+        if not outputs:
+            raise InvalidTypeError("split needs sizes, or the number of outputs")
+        each = -(-whole // outputs)
+        sizes = [each] * (outputs - 1) + [whole - each * (outputs - 1)]
+    elif isinstance(sizes, Open):
+        sizes = [Sym.unknown() for _ in range(outputs)]
+    elif not any(isinstance(n, Sym) for n in sizes):
+        shapes.expect_same(sum(sizes), whole, "the parts do not make the whole")
+    wanted = [Sym.unknown() if is_data(n) else n for n in sizes]
+    return [
+        Shape([n if i == at else d for i, d in enumerate(x.shape.dims)]) for n in wanted
+    ]
+
+
+@primitive(shape=_parts, content=True)
+def split(
+    x: Array, sizes: Host = None, *, axis: int = 0, outputs: int = 0
+) -> tuple[Array, ...]:
+    """Parts along an axis, of the sizes told or equal ones, the last maybe smaller"""
+    if sizes is None:
+        step = -(-x.shape[axis] // outputs)
+        cuts = [step * i for i in range(1, outputs)]
+    else:
+        if sum(sizes) != x.shape[axis]:
+            raise ValueError(f"split of {x.shape[axis]} into {list(sizes)}")
+        cuts = [sum(sizes[:i]) for i in range(1, len(sizes))]
+    at = axis % x.ndim
+    edges = [0, *cuts, x.shape[axis]]
+    spans = itertools.pairwise(edges)
+    return tuple(x[(slice(None),) * at + (slice(a, b),)] for a, b in spans)
+
+
+@split.gradient
+def _(g: Any, y: Any, *, axis: int) -> Any:
+    parts = [late.zeros_like(v) if d is None else d for d, v in zip(g, y, strict=True)]
+    return [concat(*parts, axis=axis), None]
+
+
+@split.samples
+def _() -> Samples:
+    x = counting(5, dtype="float64")
+    yield Sample((x, (2, 3)), [array([0.0, 1.0]), array([2.0, 3.0, 4.0])])
+    three = [array([0.0, 1.0]), array([2.0, 3.0]), array([4.0])]
+    yield Sample((x,), three, {"outputs": 3})
+    rows = counting(2, 2, dtype="int32")
+    halves = [array([[0], [2]], "int32"), array([[1], [3]], "int32")]
+    yield Sample((rows, (1, 1)), halves, {"axis": -1})
+    yield Sample((x, (5, 0)), [x, x[:0]], smooth=False)
+
+
+# -- slice ---------------------------------------------------------------------
+
+_FAR = 2**31 - 1
+"""What frameworks write for the end of an axis, or more."""
+
+
+def _clamped(at: Dim, d: Dim) -> Dim:
+    """Where a start or stop lies in an axis of d elements."""
+    if isinstance(at, Sym):
+        if not at >= 0:
+            return maximum(d + at, 0)
+        return minimum(at, d)
+    if at >= _FAR:
+        return d
+    return minimum(at, d) if at >= 0 else maximum(d + at, 0)
+
+
+def _span(d: Dim, start: Dim, stop: Dim, step: Dim) -> Dim:
+    """How many elements a slice takes; a fresh symbol where that is not told."""
+    if any(isinstance(n, Sym) and is_data(n) for n in (start, stop, step)):
+        return Sym.unknown()
+    if isinstance(step, Sym):
+        return Sym.unknown()
+    known = isinstance(start, int) and isinstance(stop, int)
+    if known and isinstance(d, int):
+        return len(range(d)[slice(start, stop, step)])
+    if step < 0:
+        whole = known and start in (-1, *range(_FAR, _FAR + 2), 2**63 - 1)
+        return -(-d // -step) if whole and stop <= -_FAR else Sym.unknown()
+    try:
+        length = maximum(_clamped(stop, d) - _clamped(start, d), 0)
+    except Undecided:
+        return Sym.unknown()
+    return -(-length // step)
+
+
+def _sliced(
+    x: TensorType, starts: Any, stops: Any, axes: Any = None, steps: Any = None
+) -> Shape:
+    found = list(x.shape.dims)
+    if any(isinstance(h, Open) for h in (starts, stops, axes, steps)):
+        return shapes.unknowns(len(found))
+    try:
+        at = indices_of(
+            axes if axes is not None else tuple(range(len(starts))), len(found)
+        )
+    except Undecided:
+        return shapes.unknowns(len(found))
+    rows = zip(at, starts, stops, steps or (1,) * len(starts), strict=True)
+    for axis, start, stop, step in rows:
+        if isinstance(step, int) and step == 0:
+            raise InvalidTypeError("a slice cannot step by 0")
+        found[axis] = _span(found[axis], start, stop, step)
+    return Shape(found)
+
+
+@primitive(shape=_sliced, content=True, name="slice")
+def slice_(
+    x: Array, starts: Host, stops: Host, axes: Host = None, steps: Host = None
+) -> Array:
+    """Every step-th element from start to before stop, as Python slices"""
+    at: list[Any] = [slice(None)] * x.ndim
+    for i, axis in enumerate(range(len(starts)) if axes is None else axes):
+        at[axis] = slice(starts[i], stops[i], steps[i] if steps else None)
+    return x[tuple(at)]
+
+
+@slice_.gradient
+def _(
+    g: Any, x: Any, starts: Any, stops: Any, axes: Any = None, steps: Any = None
+) -> Any:
+    """The places that were read, by slicing their numbers; then they are filled."""
+    rank = x.ndim
+    if isinstance(axes, tuple) or axes is None:
+        count = len(starts) if axes is None and isinstance(starts, tuple) else rank
+        named = indices_of(tuple(range(count)) if axes is None else axes, rank)
+    else:
+        raise Undecided("the axes of the slice are known at run time only")
+    for i, axis in enumerate(named):
+        picked = [None if h is None else (h[i],) for h in (starts, stops, steps)]
+        places = slice_(
+            late.arange(0, x.shape[axis]), picked[0], picked[1], None, picked[2]
+        )
+        g = _placed(g, places, x.shape[axis], axis, rank)
+    return [g, None, None, None, None]
+
+
+def _placed(g: Any, places: Any, length: Any, axis: int, rank: int) -> Any:
+    """Zeros of a length along an axis, with g at some places of it."""
+    order = (axis, *(i for i in range(rank) if i != axis))
+    back = tuple(int(i) for i in np.argsort(order))
+    front = late.transpose(g, perm=order)
+    zero = late.zeros([length, *front.shape[1:]], dtype=g.dtype)
+    filled = late.scatter_nd(zero, late.expand_dims(places, (1,)), front)
+    return late.transpose(filled, perm=back)
+
+
+@slice_.samples
+def _() -> Samples:
+    x = counting(3, 4, dtype="float64")
+    yield Sample((x, (1,), (3,)), array([[4.0, 5, 6, 7], [8, 9, 10, 11]]))
+    yield Sample((x, (0, 1), (2, 4), (0, 1), (1, 2)), array([[1.0, 3], [5, 7]]))
+    yield Sample((x, (-2,), (2**63 - 1,), (1,)), array([[2.0, 3], [6, 7], [10, 11]]))
+    yield Sample((x, (-1,), (-(2**63),), (0,), (-1,)),
+                 array([[8.0, 9, 10, 11], [4, 5, 6, 7], [0, 1, 2, 3]]))  # fmt: skip
+    yield Sample((x, (2,), (1,)), np.zeros((0, 4)), smooth=False)
+    yield Sample((array([5, 6], "int32"), (1,), (2,)), array([6], "int32"))
+
+
+# -- pad -----------------------------------------------------------------------
+
+
+def _padded(
+    x: TensorType,
+    pads: Any,
+    axes: Any = None,
+) -> Shape:
+    found = list(x.shape.dims)
+    if isinstance(pads, Open):
+        return shapes.unknowns(len(found))
+    try:
+        at = indices_of(axes, len(found))
+    except Undecided:
+        return shapes.unknowns(len(found))
+    if len(at) != len(pads):
+        raise InvalidTypeError("a pair for each axis", expected=len(at), got=len(pads))
+    for axis, (low, high) in zip(at, pads, strict=True):
+        total = found[axis] + low + high
+        found[axis] = Sym.unknown() if is_data(total) else total
+    return Shape(found)
+
+
+@primitive(shape=_padded, numpy_only=True)
+def pad(
+    x: Array,
+    pads: Host,
+    value: Array = None,
+    axes: Host = None,
+    *,
+    mode: str = "constant",
+) -> Array:
+    """More elements around each axis: (low, high) pairs; negative ones crop"""
+    full = [(0, 0)] * x.ndim
+    for i, axis in enumerate(range(x.ndim) if axes is None else axes):
+        full[axis] = tuple(pads[i])
+    crop = tuple(
+        slice(max(-low, 0), n - max(-high, 0))
+        for (low, high), n in zip(full, x.shape, strict=True)
+    )
+    grow = [(max(low, 0), max(high, 0)) for low, high in full]
+    x = x[crop]
+    if not any(map(any, grow)):
+        return x
+    if mode == "constant":
+        fill = np.asarray(0, x.dtype) if value is None else value.reshape(())
+        return np.pad(x, grow, constant_values=fill)
+    modes: Any = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+    return np.pad(x, grow, mode=modes[mode])
+
+
+@pad.gradient
+def _(g: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str) -> Any:
+    if mode != "constant":
+        raise InvalidTypeError(f"pad has no gradient in the mode {mode!r} yet")
+    back = (
+        late.negative(pads)
+        if not isinstance(pads, tuple)
+        else tuple((-a, -b) for a, b in pads)
+    )
+    inner = pad(g, back, None, axes)
+    if value is None:
+        return [inner, None, None, None]
+    rest = late.sum(g) - late.sum(inner)
+    return [inner, None, late.sum_to(rest, value), None]
+
+
+@pad.samples
+def _() -> Samples:
+    x = array([[1.0, 2.0, 3.0]])
+    yield Sample((x, ((1, 0), (0, 2))), array([[0.0] * 5, [1, 2, 3, 0, 0]]))
+    yield Sample((x, ((0, 0), (1, -2)), array(7.0)), array([[7.0, 1]]))
+    yield Sample((x, ((1, 1),), None, (-1,)), array([[0.0, 1, 2, 3, 0]]))
+    for mode, want in (("reflect", [3, 2, 1, 2, 3, 2]), ("edge", [1, 1, 1, 2, 3, 3]),
+                       ("wrap", [2, 3, 1, 2, 3, 1])):  # fmt: skip
+        yield Sample((x, ((0, 0), (2, 1))), array([want]), {"mode": mode}, smooth=False)
+    yield Sample(
+        (array([5], "int32"), ((1, 0),), array(9, "int32")), array([9, 5], "int32")
+    )
+    yield Sample((np.zeros((0,)), ((1, 1),)), array([0.0, 0.0]), smooth=False)
+
+
+# -- repeated, reversed --------------------------------------------------------
+
+
+def _tiled(x: TensorType, repeats: Any) -> Shape:
+    if isinstance(repeats, Open):
+        raise Undecided("the repeats are known at run time only")
+    rows = zip(x.shape.dims, repeats, strict=True)
+    return Shape([Sym.unknown() if is_data(n) else d * n for d, n in rows])
+
+
+@primitive(shape=_tiled, content=True)
+def tile(x: Array, repeats: Host) -> Array:
+    """The whole tensor repeated along each axis"""
+    return xp(x).tile(x, tuple(repeats))
+
+
+@tile.gradient
+def _(g: Any, x: Any, repeats: Any) -> Any:
+    if not isinstance(repeats, tuple):
+        raise Undecided("the repeats are known at run time only")
+    pairs = [n for d, r in zip(x.shape, repeats, strict=True) for n in (r, d)]
+    return [
+        late.sum(late.reshape(g, pairs), tuple(range(0, 2 * len(repeats), 2))),
+        None,
+    ]
+
+
+@tile.samples
+def _() -> Samples:
+    x = array([[1.0, 2.0]])
+    yield Sample((x, (2, 1)), array([[1.0, 2.0]] * 2))
+    yield Sample((x, (1, 3)), array([[1.0, 2.0] * 3]))
+    yield Sample((x, (0, 1)), np.zeros((0, 2)), smooth=False)
+    yield Sample((np.zeros((2, 0)), (2, 3)), np.zeros((4, 0)), smooth=False)
+    yield Sample((array(4, "int64"), ()), array(4, "int64"))
+
+
+def _of_first(x: TensorType) -> Shape:
+    return x.shape
+
+
+@primitive(shape=_of_first, content=True)
+def flip(x: Array, axes: Host = None) -> Array:
+    """The elements in reverse order along axes"""
+    return xp(x).flip(x, axis=axes)
+
+
+flip.gradient(lambda g, axes=None: [flip(g, axes), None])
+
+
+@flip.samples
+def _() -> Samples:
+    x = array([[1.0, 2.0], [3.0, 4.0]])
+    yield Sample((x, (0,)), array([[3.0, 4.0], [1.0, 2.0]]))
+    yield Sample((x, (-1,)), array([[2.0, 1.0], [4.0, 3.0]]))
+    yield Sample((x,), array([[4.0, 3.0], [2.0, 1.0]]))
+    yield Sample((array([], "bool"), (0,)), array([], "bool"))

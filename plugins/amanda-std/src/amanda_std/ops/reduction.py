@@ -1,0 +1,366 @@
+"""Reductions along axes. No axes named: all of them; an empty list: none."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from amanda.types import DType, Shape
+from amanda_std import shapes
+from amanda_std.arrays import xp
+from amanda_std.hosts import indices_of
+from amanda_std.kinds import Floating, Host, Index, Logical, Number, Real
+from amanda_std.operation import composite, primitive
+from amanda_std.ops._late import late
+from amanda_std.samples import Sample, Samples, array, folded, ramp, reductions
+from amanda_std.values import dims
+
+
+def _wide(x: Any) -> Any:
+    """The element type to add up in: half precision loses a sum of a few hundred."""
+    return np.dtype("float32") if x.dtype.itemsize <= 2 and _is_float(x) else x.dtype
+
+
+def _is_float(x: Any) -> bool:
+    return x.dtype.kind in "fV"
+
+
+def _content(function: Any) -> Any:
+    """The content of a reduced tensor, by the kernel of numpy on objects."""
+
+    def rule(x: Any, axes: Any = None, *, keepdims: bool) -> Any:
+        from amanda_std.inference import objects
+
+        if x.value is None:
+            return None
+        return function(objects(x.value, x), axis=_axis(axes), keepdims=keepdims)
+
+    return rule
+
+
+def _axis(axes: Any) -> Any:
+    return axes if axes is None or isinstance(axes, tuple) else (axes,)
+
+
+@primitive(shape=shapes.reduced, content=_content(np.sum), name="sum")
+def sum_(x: Number, axes: Host = None, *, keepdims: bool = False) -> Number:
+    """The sum along axes"""
+    total = xp(x).sum(x, axis=_axis(axes), keepdims=keepdims, dtype=_wide(x))
+    return total.astype(x.dtype)
+
+
+sum_.gradient(lambda g, x, axes=None, *, keepdims: [_spread(g, x, axes, keepdims)])
+
+
+@sum_.samples
+def _() -> Samples:
+    yield from reductions(
+        math.fsum, dtypes=("float32", "float64", "bfloat16", "int32")
+    )()
+    for dtype in ("bfloat16", "float16"):  # as many as do not add up in so few digits
+        yield Sample((np.full(4096, 1, DType(dtype).numpy),), array(4096, dtype))
+
+
+def _spread(g: Any, x: Any, axes: Any, keepdims: bool) -> Any:
+    """A reduced gradient in every place that was reduced."""
+    return late.broadcast_like(_kept(g, x, axes, keepdims), x)
+
+
+def _kept(y: Any, x: Any, axes: Any, keepdims: bool) -> Any:
+    """A reduced value with the reduced axes kept."""
+    if keepdims:
+        return y
+    return late.expand_dims(y, tuple(sorted(indices_of(axes, x.ndim))))
+
+
+@primitive(shape=shapes.reduced, content=_content(np.prod))
+def prod(x: Number, axes: Host = None, *, keepdims: bool = False) -> Number:
+    """The product along axes"""
+    total = xp(x).prod(x, axis=_axis(axes), keepdims=keepdims, dtype=_wide(x))
+    return total.astype(x.dtype)
+
+
+@prod.gradient
+def _(g: Any, y: Any, x: Any, axes: Any = None, *, keepdims: bool) -> Any:
+    # exact where no factor is zero; a product with one zero has its slope lost
+    return [_spread(g * y, x, axes, keepdims) / x]
+
+
+prod.samples(reductions(math.prod))
+
+
+def _extreme(x: Any, axes: Any, keepdims: bool, largest: bool) -> Any:
+    """Of no elements: the number that every other one beats."""
+    np_ = xp(x)
+    function = np_.max if largest else np_.min
+    if 0 not in x.shape:
+        return function(x, axis=_axis(axes), keepdims=keepdims)
+    kept = list(x.shape)
+    for axis in indices_of(axes, x.ndim):
+        kept[axis] = 1
+    if 0 not in kept:
+        y = np_.full(tuple(kept), bound(x.dtype, largest), dtype=x.dtype)
+    else:
+        y = np_.zeros(tuple(kept), dtype=x.dtype)
+    gone = () if keepdims else indices_of(axes, x.ndim)
+    return np_.squeeze(y, axis=tuple(gone))
+
+
+def bound(dtype: Any, low: bool) -> Any:
+    if dtype.kind in "fV":
+        return -math.inf if low else math.inf
+    info = np.iinfo(dtype)
+    return info.min if low else info.max
+
+
+@primitive(shape=shapes.reduced, name="max")
+def max_(x: Real, axes: Host = None, *, keepdims: bool = False) -> Real:
+    """The largest along axes; NaN where one is"""
+    return _extreme(x, axes, keepdims, True)
+
+
+@primitive(shape=shapes.reduced, name="min")
+def min_(x: Real, axes: Host = None, *, keepdims: bool = False) -> Real:
+    """The smallest along axes; NaN where one is"""
+    return _extreme(x, axes, keepdims, False)
+
+
+def _to_extreme(
+    g: Any, y: Any, x: Any, axes: Any = None, *, keepdims: bool
+) -> list[Any]:
+    """The gradient goes to the extreme element, shared where there are several."""
+    hit = late.astype(late.equal(x, _kept(y, x, axes, keepdims)), dtype=x.dtype)
+    share = hit / sum_(hit, axes, keepdims=True)
+    return [_kept(g, x, axes, keepdims) * share]
+
+
+max_.gradient(_to_extreme)
+min_.gradient(_to_extreme)
+
+
+def _extremes(fold: Any, limit: float, whole: str) -> Samples:
+    yield from reductions(lambda n: fold(n, default=limit))()
+    for dtype in ("int8", "uint16"):
+        edge = getattr(np.iinfo(dtype), whole)
+        yield Sample((np.zeros((2, 0), dtype), (1,)), array([edge] * 2, dtype))
+
+
+max_.samples(partial(_extremes, builtins.max, -math.inf, "min"))
+min_.samples(partial(_extremes, builtins.min, math.inf, "max"))
+
+
+@primitive(shape=shapes.reduced, content=_content(np.all), name="all")
+def all_(x: Logical, axes: Host = None, *, keepdims: bool = False) -> Logical:
+    """Whether all hold along axes"""
+    return xp(x).all(x, axis=_axis(axes), keepdims=keepdims)
+
+
+@primitive(shape=shapes.reduced, content=_content(np.any), name="any")
+def any_(x: Logical, axes: Host = None, *, keepdims: bool = False) -> Logical:
+    """Whether one holds along axes"""
+    return xp(x).any(x, axis=_axis(axes), keepdims=keepdims)
+
+
+for _op, _oracle in ((all_, builtins.all), (any_, builtins.any)):
+    _op.not_differentiable("truth values have no slope")
+    _op.samples(reductions(_oracle, dtypes=("bool",), smooth=False))
+
+
+def _found(x: Any, axis: Any, keepdims: bool, last: bool, function: str) -> Any:
+    np_ = xp(x)
+    if last:
+        found = (
+            x.shape[axis]
+            - 1
+            - getattr(np_, function)(np_.flip(x, axis=axis), axis=axis)
+        )
+    else:
+        found = getattr(np_, function)(x, axis=axis)
+    found = np_.asarray(found).astype("int64")
+    return np_.expand_dims(found, axis=axis) if keepdims else found
+
+
+def _one_axis(x: Any, axis: Any, keepdims: bool) -> Shape:
+    return shapes.reduced(x, (axis,), keepdims=keepdims)
+
+
+@primitive(shape=_one_axis)
+def argmax(
+    x: Real, axis: Host = 0, *, keepdims: bool = False, last: bool = False
+) -> Index:
+    """Where the largest is along an axis, the first or last of several"""
+    return _found(x, axis, keepdims, last, "argmax")
+
+
+@primitive(shape=_one_axis)
+def argmin(
+    x: Real, axis: Host = 0, *, keepdims: bool = False, last: bool = False
+) -> Index:
+    """Where the smallest is along an axis, the first or last of several"""
+    return _found(x, axis, keepdims, last, "argmin")
+
+
+def _places(best: Any) -> Any:
+    def make() -> Samples:
+        numbers = [[3, 1, 3], [0, 5, 2], [0, 1, 2], [3, 5, 0]]
+        for dtype in ("float32", "float64", "int32", "bfloat16"):
+            x = array(numbers, dtype)
+            for axis in (0, 1, -1):
+                for last in (False, True):
+                    find = partial(_place, best=best, last=last)
+                    y = folded(find, x, (axis,), True, "int64")
+                    attrs = {"last": last}
+                    yield Sample((x, axis), y, {**attrs, "keepdims": True})
+                    yield Sample((x, axis), np.squeeze(y, axis), attrs)
+        yield Sample((array([2.0]), 0), array(0, "int64"))
+        yield Sample((np.zeros((0, 2)), 1), np.zeros(0, "int64"))
+
+    return make
+
+
+def _place(numbers: list[Any], *, best: Any, last: bool) -> int:
+    places = [i for i, n in enumerate(numbers) if n == best(numbers)]
+    return places[-1 if last else 0]
+
+
+argmax.samples(_places(builtins.max))
+argmin.samples(_places(builtins.min))
+for _op in (argmax, argmin):
+    _op.not_differentiable("its results are places")
+
+
+@primitive(shape=shapes.of_first)
+def cumulative_sum(
+    x: Number, axis: Host = 0, *, exclusive: bool = False, reverse: bool = False
+) -> Number:
+    """The sums of all elements up to each one, along an axis"""
+    np_ = xp(x)
+    if reverse:
+        x = np_.flip(x, axis=axis)
+    y = np_.cumsum(x, axis=axis, dtype=_wide(x)).astype(x.dtype)
+    if exclusive:
+        y = y - x
+    return np_.flip(y, axis=axis) if reverse else y
+
+
+@cumulative_sum.gradient
+def _(g: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
+    return [cumulative_sum(g, axis, exclusive=exclusive, reverse=not reverse)]
+
+
+@cumulative_sum.samples
+def _() -> Samples:
+    for dtype in ("float32", "float64", "int32"):
+        x = (
+            ramp(2, 3, dtype=dtype)
+            if dtype != "int32"
+            else array([[1, -2, 3], [4, 5, 6]], dtype)
+        )
+        for axis in (0, 1, -1):
+            for exclusive in (False, True):
+                for reverse in (False, True):
+                    y = _running(x, axis, exclusive, reverse)
+                    attrs = {"exclusive": exclusive, "reverse": reverse}
+                    yield Sample((x, axis), y, attrs, tolerance=1e-5)
+    yield Sample((np.zeros((0, 2)), 0), np.zeros((0, 2)), smooth=False)
+
+
+def _running(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
+    rows = np.moveaxis(np.zeros(x.shape, x.dtype), axis, -1)
+    source = np.moveaxis(x, axis, -1)
+    for at in np.ndindex(source.shape[:-1]):
+        numbers = [n.item() for n in source[at]]
+        order = range(len(numbers))
+        for i in order:
+            before = numbers[i:] if reverse else numbers[: i + 1]
+            if exclusive:
+                before = before[1:] if reverse else before[:-1]
+            rows[(*at, i)] = builtins.sum(before)
+    return np.moveaxis(rows, -1, axis)
+
+
+# -- composites ----------------------------------------------------------------
+
+
+def count(x: Any, axes: Any) -> Any:
+    """How many elements a reduction takes together; a value where a dim is one."""
+    number: Any = 1
+    for axis in indices_of(axes, x.ndim):
+        number = x.shape[axis] * number
+    return number
+
+
+def as_float(number: Any, like: Any) -> Any:
+    """A count, known or computed, as a tensor of the element type of another."""
+    return (
+        late.astype(number, dtype=like.dtype)
+        if not isinstance(number, int)
+        else float(number)
+    )
+
+
+@composite
+def mean(x: Floating, axes: Host = None, *, keepdims: bool = False) -> Floating:
+    """The mean along axes"""
+    return sum_(x, axes, keepdims=keepdims) / as_float(count(x, axes), x)
+
+
+mean.samples(
+    reductions(
+        lambda n: math.fsum(n) / len(n), dtypes=("float32", "float64"), empty=False
+    )
+)
+
+
+@composite
+def var(
+    x: Floating, axes: Host = None, *, correction: int = 0, keepdims: bool = False
+) -> Floating:
+    """The variance along axes"""
+    apart = x - mean(x, axes, keepdims=True)
+    number = as_float(count(x, axes), x)
+    rest = number - float(correction) if correction else number
+    return sum_(apart * apart, axes, keepdims=keepdims) / rest
+
+
+@var.samples
+def _() -> Samples:
+    for correction in (0, 1):
+        for axes in (None, (0,), (-1, 0)):
+            x = ramp(3, 4)
+            find = partial(_variance, correction=correction)
+            y = folded(find, x, axes, False)
+            yield Sample((x, axes), y, {"correction": correction})
+            y = folded(find, x, axes, True)
+            yield Sample((x, axes), y, {"correction": correction, "keepdims": True})
+    yield Sample((np.zeros((0, 2)), (1,)), np.zeros(0), smooth=False)
+    yield Sample((array(2.0, "float32"),), array(0.0, "float32"))
+
+
+def _variance(numbers: list[float], correction: int) -> float:
+    middle = math.fsum(numbers) / len(numbers)
+    return math.fsum((n - middle) ** 2 for n in numbers) / (len(numbers) - correction)
+
+
+@composite
+def logsumexp(x: Floating, axes: Host = None, *, keepdims: bool = False) -> Floating:
+    """The logarithm of the sum of exponentials along axes, without overflow"""
+    most = late.stop_gradient(max_(x, axes, keepdims=True))
+    most = late.where(late.isfinite(most), most, late.zeros_like(most))
+    total = sum_(late.exp(x - most), axes, keepdims=True)
+    y = late.log(total) + most
+    if keepdims:
+        return y
+    return late.squeeze(y, tuple(sorted(indices_of(axes, len(dims(x))))))
+
+
+logsumexp.samples(
+    reductions(lambda n: math.log(math.fsum(map(math.exp, n))) if n else -math.inf,
+               dtypes=("float32", "float64"), empty=False)
+)  # fmt: skip
+
+_bound = bound  # its name before it was public

@@ -1,0 +1,404 @@
+"""Shapes: asked for, changed, and the order of axes."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError, Undecided
+from amanda.types import Dim, Shape, Sym, TensorType, same
+from amanda_std import shapes
+from amanda_std.arrays import xp
+from amanda_std.hosts import Open, index_of, indices_of, is_data
+from amanda_std.kinds import Array, Cast, Host, Index, Number, Other
+from amanda_std.operation import composite, primitive
+from amanda_std.ops._late import late
+from amanda_std.samples import Sample, Samples, array, counting, ramp
+from amanda_std.values import dims
+
+_A_SHAPE = "it depends on the shape only"
+
+
+@primitive(shape=lambda x: Shape([x.shape.rank]), content=lambda x: x.shape.dims)
+def shape_of(x: Other) -> Index:
+    """The dims of a tensor"""
+    return np.asarray(x.shape, "int64")
+
+
+def _dim(x: TensorType, axis: int) -> Dim:
+    return x.shape.dims[index_of(axis, x.shape.rank)]
+
+
+@primitive(shape=lambda: Shape([]), content=_dim)
+def dim(x: Other, *, axis: int) -> Index:
+    """One dim of a tensor"""
+    return np.asarray(x.shape[axis], "int64")
+
+
+@primitive(shape=lambda: Shape([]), content=lambda x: x.shape.size)
+def size(x: Other) -> Index:
+    """The number of elements of a tensor"""
+    return np.asarray(prod(x.shape), "int64")
+
+
+@shape_of.samples
+def _() -> Samples:
+    for x in (ramp(2, 3), np.zeros((0, 4), "int8"), array(1.0)):
+        yield Sample((x,), array(list(x.shape), "int64"))
+
+
+@dim.samples
+def _() -> Samples:
+    for dtype in ("float64", "bool"):
+        for axis, want in ((0, 2), (1, 0), (-1, 0)):
+            x = np.zeros((2, 0), dtype)
+            yield Sample((x,), array(want, "int64"), {"axis": axis})
+
+
+@size.samples
+def _() -> Samples:
+    for x, want in ((ramp(2, 3), 6), (np.zeros((0, 4), "int8"), 0), (array(1.0), 1)):
+        yield Sample((x,), array(want, "int64"))
+
+
+for _op in (shape_of, dim, size):
+    _op.not_differentiable(_A_SHAPE)
+
+
+@primitive(shape=shapes.of_first, content=lambda x, dtype: _cast(x, dtype))
+def astype(x: Other, *, dtype: Any) -> Cast:
+    """x with another element type; floats become integers by truncation"""
+    return xp(x).asarray(x).astype(dtype.numpy)
+
+
+def _cast(x: TensorType, dtype: Any) -> Any:
+    if x.value is None or x.dtype.kind == "bool" or dtype.kind == "bool":
+        numbers = x.elements
+        if numbers is None or any(isinstance(d, Sym) for d in numbers):
+            return None
+        kind = bool if dtype.kind == "bool" else int
+        return np.array([kind(d) for d in numbers], object).reshape(x.shape.dims)
+    return x.value
+
+
+@astype.gradient
+def _(g: Any, x: Any) -> Any:
+    return [astype(g, dtype=x.dtype) if x.dtype.kind in ("float", "complex") else None]
+
+
+@astype.samples
+def _() -> Samples:
+    x = array([-1.5, 0.0, 2.75])
+    for dtype, want in (("float32", [-1.5, 0, 2.75]), ("int32", [-1, 0, 2]),
+                        ("bool", [True, False, True]), ("bfloat16", [-1.5, 0, 2.75]),
+                        ("int8", [-1, 0, 2])):  # fmt: skip
+        y = array(want, dtype)
+        yield Sample((x,), y, {"dtype": dtype}, tolerance=1e-3)
+    yield Sample((x,), x, {"dtype": "float64"})
+    flags = array([True, False], "bool")
+    yield Sample((flags,), array([1, 0], "float64"), {"dtype": "float64"})
+    yield Sample(
+        (counting(2, 2),), array([[0, 1], [2, 3]], "float32"), {"dtype": "float32"}
+    )
+    yield Sample((array(3, "int64"),), array(3.0), {"dtype": "float64"})
+    yield Sample((np.zeros((0, 2)),), np.zeros((0, 2), "int64"), {"dtype": "int64"})
+
+
+# -- reshape -------------------------------------------------------------------
+
+
+def _reshaped(x: TensorType, shape: Any, *, copy_zero: bool = False) -> Shape:
+    wanted = [_wanted(x, i, d, copy_zero) for i, d in enumerate(shape)]
+    rests = [i for i, d in enumerate(wanted) if isinstance(d, int) and d == -1]
+    if len(rests) > 1:
+        raise InvalidTypeError("only one dim may be -1", got=list(shape))
+    if rests:
+        wanted[rests[0]] = _rest(x, [d for i, d in enumerate(wanted) if i != rests[0]])
+    elif x.shape.has_rank and not any(map(_made_up, wanted)):
+        total = shapes.product(wanted)
+        if same(total, x.shape.size) is False:
+            raise InvalidTypeError(
+                "the shapes hold different numbers of elements",
+                expected=f"{x.shape.size} elements", got=Shape(wanted),
+            )  # fmt: skip
+    return Shape(wanted)
+
+
+def _wanted(x: TensorType, i: int, dim: Dim, copy_zero: bool) -> Dim:
+    """A dim as the caller writes it: 0 may stand for the one that x has there."""
+    if isinstance(dim, Sym):
+        return Sym.unknown() if is_data(dim) else dim
+    if dim == 0 and copy_zero:
+        if not x.shape.has_rank:
+            return Sym.unknown()
+        return x.shape.dims[index_of(i, x.shape.rank)]
+    if dim < -1:
+        raise InvalidTypeError("a dim is at least 0, or -1 for the rest", got=dim)
+    return dim
+
+
+def _made_up(dim: Dim) -> bool:
+    return isinstance(dim, Sym) and dim.is_anonymous
+
+
+def _rest(x: TensorType, others: list[Dim]) -> Dim:
+    if not x.shape.has_rank or any(map(_made_up, others)):
+        return Sym.unknown()
+    total, rest = x.shape.size, shapes.product(others)
+    if isinstance(rest, int) and rest == 0:
+        raise InvalidTypeError("-1 beside a dim of 0 could be any number")
+    left = total // rest
+    if same(left * rest, total) is False:
+        raise InvalidTypeError(
+            "the elements do not fill the shape",
+            expected=f"a multiple of {rest}", got=f"{total} elements",
+        )  # fmt: skip
+    return left
+
+
+@primitive(shape=_reshaped, content=True)
+def reshape(x: Array, shape: Host, *, copy_zero: bool = False) -> Array:
+    """The same elements in another shape; -1 is what is left, 0 may copy a dim"""
+    new = [x.shape[i] if d == 0 and copy_zero else d for i, d in enumerate(shape)]
+    return xp(x).reshape(x, tuple(new))
+
+
+reshape.gradient(lambda g, x: [reshape(g, shape_of(x)), None])
+
+
+@reshape.samples
+def _() -> Samples:
+    numbers = [float(n) for n in range(12)]
+    flat = array(numbers)
+    rows = array([numbers[:4], numbers[4:8], numbers[8:]])
+    yield Sample((flat, (3, 4)), rows)
+    yield Sample((rows, (-1,)), flat)
+    yield Sample((rows, (0, 2, -1)), array([[n[:2], n[2:]] for n in rows.tolist()]),
+                 {"copy_zero": True})  # fmt: skip
+    yield Sample((array([5], "int32"), ()), array(5, "int32"))
+    yield Sample((array(True, "bool"), (1, 1)), array([[True]], "bool"))
+    yield Sample((np.zeros((0, 3)), (3, 0)), np.zeros((3, 0)), smooth=False)
+
+
+def _expanded(x: TensorType, axes: Any) -> Shape:
+    given = axes if isinstance(axes, tuple) else (axes,)
+    if isinstance(axes, Open):
+        raise Undecided("how many axes are put in is known at run time only")
+    rank = x.shape.rank + len(given)
+    try:
+        at = set(indices_of(given, rank))
+    except Undecided:
+        return shapes.unknowns(rank)
+    rest = iter(x.shape.dims)
+    return Shape([1 if i in at else next(rest) for i in range(rank)])
+
+
+@primitive(shape=_expanded, content=True)
+def expand_dims(x: Array, axes: Host) -> Array:
+    """Axes of length 1 put in, where they are to be in the result"""
+    return xp(x).expand_dims(x, axis=axes)
+
+
+expand_dims.gradient(lambda g, x: [reshape(g, shape_of(x)), None])
+
+
+@expand_dims.samples
+def _() -> Samples:
+    x = array([[1.0, 2.0]])
+    yield Sample((x, (0,)), array([[[1.0, 2.0]]]))
+    yield Sample((x, (1, -1)), array([[[[1.0], [2.0]]]]))
+    yield Sample((x, -1), array([[[1.0], [2.0]]]))
+    yield Sample((array(3, "int32"), (0, 1)), array([[3]], "int32"))
+    yield Sample((np.zeros(0), (1,)), np.zeros((0, 1)), smooth=False)
+
+
+def _squeezed(x: TensorType, axes: Any = None) -> Shape:
+    found = x.shape.dims
+    if axes is None:
+        if any(isinstance(d, Sym) for d in found):
+            raise Undecided("which dims are 1 is known at run time only")
+        return Shape([d for d in found if d != 1])
+    gone = set(indices_of(axes, len(found)))
+    for i in gone:
+        shapes.expect_same(1, found[i], f"axis {i} is not of length 1")
+    return Shape([d for i, d in enumerate(found) if i not in gone])
+
+
+@primitive(shape=_squeezed, content=True)
+def squeeze(x: Array, axes: Host = None) -> Array:
+    """Axes of length 1 taken out; all of them where none is named"""
+    return xp(x).squeeze(x, axis=axes)
+
+
+squeeze.gradient(lambda g, x: [reshape(g, shape_of(x)), None])
+
+
+@squeeze.samples
+def _() -> Samples:
+    x = array([[[1.0, 2.0]]])
+    yield Sample((x, (0,)), array([[1.0, 2.0]]))
+    yield Sample((x, (-2, 0)), array([1.0, 2.0]))
+    yield Sample((x,), array([1.0, 2.0]))
+    yield Sample((array([[7]], "int64"),), array(7, "int64"))
+    yield Sample((np.zeros((1, 0)), 0), np.zeros(0), smooth=False)
+
+
+def _transposed(x: TensorType, *, perm: Any = None) -> Shape:
+    found = x.shape.dims
+    if perm is None:
+        return Shape(found[::-1])
+    if sorted(p % len(found) if found else p for p in perm) != list(range(len(found))):
+        raise InvalidTypeError(
+            "not an order of the axes", expected=f"0 to {len(found) - 1}, each once",
+            got=list(perm),
+        )  # fmt: skip
+    return Shape([found[p] for p in perm])
+
+
+@primitive(shape=_transposed, content=True)
+def transpose(x: Array, *, perm: tuple[int, ...] | None = None) -> Array:
+    """The axes in another order; reversed where none is told"""
+    return xp(x).transpose(x, perm)
+
+
+@transpose.gradient
+def _(g: Any, perm: Any) -> Any:
+    if perm is None:
+        return [transpose(g)]
+    rank = len(perm)
+    return [
+        transpose(g, perm=tuple(int(i) for i in np.argsort([p % rank for p in perm])))
+    ]
+
+
+@transpose.samples
+def _() -> Samples:
+    x = ramp(2, 3, 4)
+    for perm in (None, (0, 2, 1), (2, 0, 1), (1, -1, 0)):
+        order = tuple(p % 3 for p in perm) if perm else (2, 1, 0)
+        y = np.zeros([x.shape[i] for i in order])
+        for at in np.ndindex(x.shape):
+            y[tuple(at[i] for i in order)] = x[at]
+        yield Sample((x,), y, {"perm": perm})
+    yield Sample((array(1, "int32"),), array(1, "int32"))
+    yield Sample((np.zeros((0, 2), "bool"),), np.zeros((2, 0), "bool"))
+
+
+# -- broadcasting --------------------------------------------------------------
+
+
+def _broadcast_to(x: TensorType, shape: Any) -> Shape:
+    wanted = Shape([Sym.unknown() if is_data(d) else d for d in shape])
+    return shapes.broadcast(x.shape, wanted)
+
+
+@primitive(shape=_broadcast_to, content=True)
+def broadcast_to(x: Array, shape: Host) -> Array:
+    """x repeated to a shape that it broadcasts with"""
+    np_ = xp(x)
+    return np_.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
+
+
+broadcast_to.gradient(lambda g, x: [late.sum_to(g, x), None])
+
+
+@broadcast_to.samples
+def _() -> Samples:
+    x = array([[1.0], [2.0]])
+    yield Sample((x, (2, 3)), array([[1.0] * 3, [2.0] * 3]))
+    yield Sample((x, (2, 2, 1)), array([x.tolist(), x.tolist()]))
+    yield Sample((x, (1,)), x)
+    yield Sample((array(5, "int32"), (2,)), array([5, 5], "int32"))
+    yield Sample((array(5.0), (2, 0)), np.zeros((2, 0)), smooth=False)
+
+
+@composite
+def broadcast_like(x: Array, like: Other) -> Array:
+    """x repeated to the shape of another tensor"""
+    return broadcast_to(x, like.shape)
+
+
+@broadcast_like.samples
+def _() -> Samples:
+    for dtype in ("float64", "int32"):
+        yield Sample((array([1], dtype), ramp(2, 2)), array([[1, 1]] * 2, dtype))
+    yield Sample((array(1.0), np.zeros((0, 2))), np.zeros((0, 2)), smooth=False)
+
+
+@composite
+def sum_to(x: Number, like: Other) -> Number:
+    """x summed to the shape of another: what broadcasting did, undone"""
+    extra = x.ndim - like.ndim
+    have, want = dims(x), dims(like)
+    narrow = [i for i, d in enumerate(want) if _differs(have[extra + i], d)]
+    axes = (*range(extra), *(extra + i for i in narrow))
+    if not axes:
+        return x
+    return reshape(late.sum(x, axes, keepdims=True), like.shape)
+
+
+def _differs(have: Dim, want: Dim) -> bool:
+    """Whether an axis was broadcast; Undecided where a symbol may be 1."""
+    if same(have, want):
+        return False
+    if isinstance(want, int):
+        return want == 1
+    return bool(want == 1)
+
+
+@sum_to.samples
+def _() -> Samples:
+    x = counting(2, 3, dtype="float64")
+    yield Sample((x, np.zeros((3,))), array([3.0, 5.0, 7.0]))
+    yield Sample((x, np.zeros((2, 1))), array([[3.0], [12.0]]))
+    yield Sample((x, array(0.0)), array(15.0))
+    yield Sample((x, x), x)
+    deep = counting(2, 3, 2, dtype="float64")
+    yield Sample((deep, np.zeros((3, 1))), array([[14.0], [22.0], [30.0]]))
+    row = array([[1, 2]], "int32")
+    yield Sample((row, row[0]), array([1, 2], "int32"))
+    yield Sample((np.zeros((0, 2)), np.zeros(2)), np.zeros(2), smooth=False)
+
+
+@composite
+def swap_last(x: Array) -> Array:
+    """The last two axes exchanged"""
+    rank = x.ndim
+    return transpose(x, perm=(*range(rank - 2), rank - 1, rank - 2))
+
+
+@swap_last.samples
+def _() -> Samples:
+    for dtype in ("float64", "int32"):
+        x = array([[[1, 2], [3, 4], [5, 6]]], dtype)
+        yield Sample((x,), array([[[1, 3, 5], [2, 4, 6]]], dtype))
+    yield Sample((np.zeros((2, 0)),), np.zeros((0, 2)), smooth=False)
+
+
+@composite
+def flatten(x: Array, *, axis: int = 1) -> Array:
+    """A matrix: the axes before `axis` as rows, the others as columns"""
+    rank = x.ndim
+    at = index_of(axis, rank + 1) if axis >= 0 else index_of(axis, rank)
+    rows: Any = 1
+    for n in x.shape[:at]:
+        rows = n * rows
+    columns: Any = 1
+    for n in x.shape[at:]:
+        columns = n * columns
+    return reshape(x, [rows, columns])
+
+
+@flatten.samples
+def _() -> Samples:
+    x = counting(2, 3, 2, dtype="float64")
+    numbers = x.reshape(-1).tolist()
+    for axis, rows in ((0, 1), (1, 2), (2, 6), (3, 12), (-1, 6)):
+        step = 12 // rows
+        want = [numbers[i : i + step] for i in range(0, 12, step)]
+        yield Sample((x,), array(want), {"axis": axis})
+    flag = array(True, "bool")
+    yield Sample((flag,), array([[True]], "bool"), {"axis": 0})
+    yield Sample((np.zeros((2, 0)),), np.zeros((2, 0)), smooth=False)

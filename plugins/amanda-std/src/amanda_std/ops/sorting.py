@@ -1,0 +1,136 @@
+"""Order: sorted, and the largest few. Equal elements keep their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda.types import Shape, Sym, TensorType
+from amanda_std import shapes
+from amanda_std.arrays import xp
+from amanda_std.hosts import Open, index_of, is_data
+from amanda_std.kinds import Host, Index, Real
+from amanda_std.operation import primitive
+from amanda_std.ops._late import late
+from amanda_std.samples import Sample, Samples, array
+
+
+def _order(x: Any, axis: int, descending: bool) -> Any:
+    """A stable order; by the reversed array, since numbers may have no negative."""
+    np_ = xp(x)
+    if not descending:
+        return np_.argsort(x, axis=axis, stable=True)
+    places = np_.argsort(np_.flip(x, axis=axis), axis=axis, stable=True)
+    return np_.flip(x.shape[axis] - 1 - places, axis=axis)
+
+
+@primitive(shape=shapes.of_first)
+def argsort(x: Real, *, axis: int = -1, descending: bool = False) -> Index:
+    """The places of the elements in sorted order, along an axis"""
+    return _order(x, axis, descending).astype("int64")
+
+
+argsort.not_differentiable("its results are places")
+
+
+@primitive(shape=shapes.of_first)
+def sort(x: Real, *, axis: int = -1, descending: bool = False) -> Real:
+    """The elements in sorted order, along an axis"""
+    return xp(x).take_along_axis(x, _order(x, axis, descending), axis=axis)
+
+
+@sort.gradient
+def _(g: Any, x: Any, axis: int, descending: bool) -> Any:
+    places = argsort(x, axis=axis, descending=descending)
+    return [late.scatter_elements(late.zeros_like(x), places, g, axis=axis)]
+
+
+_NUMBERS = [[3, 1, 3, 2], [0, 5, -1, 0]]
+
+
+def _sorted(x: Any, axis: int, descending: bool, places: bool) -> Any:
+    rows = np.moveaxis(x, axis, -1)
+    out = np.zeros(rows.shape, "int64" if places else x.dtype)
+    for at in np.ndindex(rows.shape[:-1]):
+        pairs = [(n.item(), i) for i, n in enumerate(rows[at])]
+        pairs.sort(key=lambda p: p[0], reverse=descending)
+        out[at] = [p[1] if places else p[0] for p in pairs]
+    return np.moveaxis(out, -1, axis)
+
+
+def _samples(places: bool) -> Any:
+    def make() -> Samples:
+        for dtype in ("float32", "float64", "int32", "uint8", "bfloat16"):
+            x = array(np.abs(_NUMBERS) if dtype == "uint8" else _NUMBERS, dtype)
+            for axis in (-1, 0):
+                for descending in (False, True):
+                    y = _sorted(x, axis, descending, places)
+                    attrs = {"axis": axis, "descending": descending}
+                    yield Sample((x,), y, attrs, smooth=False)
+        x = array([0.5, -1.0, 2.0])
+        yield Sample((x,), _sorted(x, -1, False, places))
+        many = array([i * 7 % 5 for i in range(60)], "int32")
+        for descending in (False, True):  # so many that an order may be unstable
+            y = _sorted(many, -1, descending, places)
+            yield Sample((many,), y, {"descending": descending})
+        yield Sample(
+            (np.zeros((2, 0)),),
+            _sorted(np.zeros((2, 0)), -1, False, places),
+            smooth=False,
+        )
+
+    return make
+
+
+argsort.samples(_samples(True))
+sort.samples(_samples(False))
+
+
+def _top(x: TensorType, k: Any, *, axis: int = -1) -> list[Shape]:
+    at = index_of(axis, x.shape.rank)
+    one = k[0] if isinstance(k, tuple) else k  # also as a vector of one
+    count = Sym.unknown() if isinstance(one, Open) or is_data(one) else one
+    shape = Shape([count if i == at else d for i, d in enumerate(x.shape.dims)])
+    return [shape, shape]
+
+
+@primitive(shape=_top)
+def topk(
+    x: Real, k: Host, *, axis: int = -1, largest: bool = True
+) -> tuple[Real, Index]:
+    """The k largest or smallest in order, and their places, along an axis"""
+    count = k if isinstance(k, int) else k[0]
+    if count > x.shape[axis]:
+        raise ValueError(f"the {count} largest of {x.shape[axis]}")
+    order = _order(x, axis, largest)
+    at = axis % x.ndim
+    order = order[(slice(None),) * at + (slice(count),)]
+    return xp(x).take_along_axis(x, order, axis=axis), order.astype("int64")
+
+
+@topk.gradient
+def _(g: Any, y: Any, x: Any, axis: int) -> Any:
+    zero = late.zeros_like(x)
+    if g[0] is None:
+        return [zero, None]
+    return [late.scatter_elements(zero, y[1], g[0], axis=axis), None]
+
+
+@topk.samples
+def _() -> Samples:
+    for dtype in ("float32", "int64", "bfloat16"):
+        x = array(_NUMBERS, dtype)
+        for axis, k in ((-1, 2), (0, 1), (1, 4)):
+            for largest in (True, False):
+                cut = (slice(None),) * (axis % 2) + (slice(k),)
+                want = [
+                    _sorted(x, axis, largest, places)[cut] for places in (False, True)
+                ]
+                yield Sample(
+                    (x, k), want, {"axis": axis, "largest": largest}, smooth=False
+                )
+    x = array([0.5, -1.0, 2.0])
+    yield Sample((x, 2), [array([2.0, 0.5]), array([2, 0], "int64")])
+    yield Sample((x, (1,)), [array([2.0]), array([2], "int64")])
+    yield Sample((x, 0), [np.zeros(0), np.zeros(0, "int64")], smooth=False)

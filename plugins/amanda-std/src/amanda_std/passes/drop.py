@@ -1,0 +1,29 @@
+"""Ops that nobody needs, taken out."""
+
+from __future__ import annotations
+
+from amanda.graph import KEEP, Graph, Op, OutputPort
+
+
+def drop(graph: Graph) -> int:
+    """Takes out, here and in all graphs inside, what no result needs; how many ops.
+
+    What is marked to be kept, named by an entry, or waited for by a control edge stays.
+    """
+    count = 0
+    for part in reversed(list(graph.graphs())):
+        pinned = {v for e in part.entries.values() for side in e for v in side.values()}
+        sinks = set(part.inner_control_sinks)
+        for op in reversed(part):
+            if not _is_needed(op, pinned, sinks):
+                part.remove(op, "drop")
+                count += 1
+    return count
+
+
+def _is_needed(op: Op, pinned: set[OutputPort], sinks: set[Op]) -> bool:
+    if op.control_outputs or op in sinks or not op.outputs:
+        return True
+    return any(
+        port.user_ops or port in pinned or KEEP in port.marks for port in op.outputs
+    )

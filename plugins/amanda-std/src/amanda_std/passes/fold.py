@@ -1,0 +1,98 @@
+"""Ops of constants become constants, as long as that does not make the graph large."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from amanda.graph import Graph, Op, OutputPort, Provenance
+from amanda.tensors import Tensor
+from amanda.types import Sym, TensorType
+from amanda_std.reading import arguments, is_constant, is_std, operation_of
+from amanda_std.values import constant_of, port_type
+
+SMALL = 1 << 16
+"""Bytes that a folded result may always have."""
+
+
+def fold(graph: Graph, most: int = SMALL) -> int:
+    """Replaces what is known by constants, in all graphs inside; how many ops.
+
+    Known is what reads constants only, and what the types tell the content of. A result
+    of more than `most` bytes must be no larger than what it is made of."""
+    count = 0
+    for part in graph.graphs():
+        for op in part:
+            values = _known(op, most)
+            if values is not None:
+                _replace(part, op, values)
+                count += 1
+    return count
+
+
+def _known(op: Op, most: int) -> list[Tensor] | None:
+    if is_constant(op) or not is_std(op) or op.bodies or op.control_inputs:
+        return None
+    told = [_told(port) for port in op.outputs]
+    if all(tensor is not None for tensor in told):
+        return [tensor for tensor in told if tensor is not None]
+    held = [None if v is None else constant_of(v) for v in op.inputs]
+    if any(t is None and v is not None for t, v in zip(held, op.inputs, strict=True)):
+        return None
+    room = max(most, sum(_bytes(t) for t in held if t is not None))
+    size = _size(op)
+    if size is None or size > room:
+        return None
+    args, attrs = arguments(op, lambda port: np.asarray(constant_of(port)))
+    with np.errstate(all="ignore"):
+        made = operation_of(op).run(args, attrs)
+    many = made if isinstance(made, tuple | list) else (made,)
+    return [
+        Tensor.of(np.ascontiguousarray(value).reshape(np.shape(value)))
+        for value in many
+    ]
+
+
+def _bytes(tensor: Tensor) -> int:
+    """The room that a constant takes: one element, where that stands for all."""
+    return tensor.dtype.bits // 8 if tensor.is_splat else tensor.nbytes
+
+
+def _told(port: OutputPort) -> Tensor | None:
+    """The content that a type tells, if it is all numbers."""
+    found = port.type
+    if not isinstance(found, TensorType) or found.elements is None:
+        return None
+    if any(isinstance(d, Sym) for d in found.elements):
+        return None
+    flat = np.array(found.elements, found.dtype.numpy)
+    return Tensor.of(flat.reshape([int(d) for d in found.shape]))
+
+
+def _size(op: Op) -> int | None:
+    """How many bytes the results have; None where that is not known."""
+    total = 0
+    for port in op.outputs:
+        found = port_type(port)
+        if not found.shape.is_static or not found.dtype.bits:
+            return None
+        total += prod(int(d) for d in found.shape) * found.dtype.bits // 8
+    return total
+
+
+def _replace(graph: Graph, op: Op, values: list[Tensor]) -> None:
+    source = op.provenance.sources if op.provenance else (op.name or op.type or "?",)
+    made = []
+    with graph.before(op):
+        for tensor in values:
+            constant = graph.constant(tensor)
+            constant.provenance = Provenance(source, "fold")
+            constant.output.type = tensor.type_with_content()
+            made.append(constant.output)
+    name, names = op.name, [port.name for port in op.outputs]
+    graph.replace(op, made, "fold")
+    for port, own in zip(made, names, strict=True):
+        port.name = own
+    if name is not None and len(made) == 1:
+        graph.rename(made[0].op, name)

@@ -1,0 +1,67 @@
+"""Equal ops on equal values are one op."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amanda.graph import KEEP, Graph, Op
+from amanda.tensors import Tensor, value_digest
+from amanda.types import Sym
+from amanda_std.reading import is_constant, is_std, operation_of
+
+SMALL = 1 << 12
+"""Bytes of a constant that is compared by content; a larger one only by identity."""
+
+
+def share(graph: Graph) -> int:
+    """Replaces what is computed twice, graph by graph; how many ops.
+
+    Operands of commutative ops are compared in any order. Ops with bodies, control
+    edges or values marked to be kept stay."""
+    count = 0
+    for part in graph.graphs():
+        seen: dict[Any, Op] = {}
+        for op in part:
+            key = _key(op)
+            if key is None:
+                continue
+            first = seen.setdefault(key, op)
+            if first is not op:
+                part.replace(op, first.outputs, "share")
+                count += 1
+    return count
+
+
+def _key(op: Op) -> Any:
+    if op.bodies or op.control_inputs or op.control_outputs or isinstance(op, Graph):
+        return None
+    if any(KEEP in port.marks for port in op.outputs):
+        return None
+    if is_constant(op):
+        return _constant_key(op.attrs["value"])
+    if not is_std(op):
+        return None
+    inputs = [None if v is None else id(v) for v in op.inputs]
+    if operation_of(op).commutative:
+        inputs.sort(key=lambda i: i or 0)
+    attrs = (
+        tuple(sorted((k, _frozen(v)) for k, v in op.attrs.items()))
+        if op.has_attrs
+        else ()
+    )
+    return op.type, tuple(inputs), attrs, len(op.outputs)
+
+
+def _constant_key(tensor: Tensor) -> Any:
+    if tensor.nbytes > SMALL:
+        return ("constant", id(tensor))
+    return ("constant", tensor.digest())
+
+
+def _frozen(value: Any) -> Any:
+    """A key that tells apart what attributes tell apart: 1, 1.0, True; 0.0, -0.0."""
+    if isinstance(value, Sym):
+        return repr(value.key)
+    parts: list[bytes] = []
+    value_digest(value, parts.append)
+    return b"".join(parts)

@@ -1,0 +1,194 @@
+"""Samples of an op: arguments, and what must come out by an oracle that is no kernel.
+
+Oracles are loops over Python's numbers, in double precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import nan, prod
+from typing import Any
+
+import numpy as np
+
+from amanda.types import DType
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call of an op. `expected` is a list where there are several results.
+
+    `smooth`: whether finite differences can check the gradient here.
+    """
+
+    args: tuple[Any, ...]
+    expected: Any
+    attrs: dict[str, Any] = field(default_factory=dict)
+    tolerance: float | None = None
+    smooth: bool = True
+
+
+Samples = Iterator[Sample]
+
+
+def array(values: Any, dtype: str = "float64") -> Any:
+    return np.array(values, DType(dtype).numpy)
+
+
+def ramp(*shape: int, dtype: str = "float64", start: float = -1.0) -> Any:
+    """Numbers that differ in every place and have no pattern that axes share."""
+    size = prod(shape)
+    numbers = [start + 0.37 * i - 0.011 * i * i % 0.3 for i in range(size)]
+    return np.array(numbers, "float64").reshape(shape).astype(DType(dtype).numpy)
+
+
+def counting(*shape: int, dtype: str = "int64", start: int = 0) -> Any:
+    size = prod(shape)
+    return np.arange(start, start + size).astype(DType(dtype).numpy).reshape(shape)
+
+
+def each(function: Callable[..., Any], *arrays: Any, dtype: Any = None) -> Any:
+    """A scalar function at every place of arrays that broadcast, by a plain loop."""
+    full = np.broadcast_arrays(*arrays)
+    out = np.empty(full[0].shape, object)
+    for at in np.ndindex(out.shape):
+        out[at] = function(*(_scalar(a[at]) for a in full))
+    return out.astype(arrays[-1].dtype if dtype is None else DType(dtype).numpy)
+
+
+def _scalar(value: Any) -> Any:
+    found = value.item() if hasattr(value, "item") else value
+    return found if isinstance(found, bool | int | float | complex) else float(found)
+
+
+def unary(
+    function: Callable[[Any], Any],
+    points: Sequence[float],
+    *,
+    dtypes: Iterable[str] = ("float32", "float64", "float16", "bfloat16"),
+    result: str | None = None,
+    edges: Sequence[tuple[float, float]] = (),
+    smooth: bool = True,
+) -> Callable[[], Samples]:
+    """Samples of a function of one number: each element type, no element, rank 0."""
+
+    def make() -> Samples:
+        for dtype in dtypes:
+            x = array(points, dtype)
+            yield Sample((x,), each(function, x, dtype=result), smooth=smooth)
+        first = next(iter(dtypes))
+        x = array(points[0], first)
+        yield Sample((x,), each(function, x, dtype=result), smooth=smooth)
+        empty = np.zeros((0, 3), DType(first).numpy)
+        yield Sample((empty,), each(function, empty, dtype=result), smooth=False)
+        if edges:
+            x = array([a for a, _ in edges], first)
+            y = array([b for _, b in edges], result or first)
+            yield Sample((x,), y, smooth=False)
+
+    return make
+
+
+def binary(
+    function: Callable[[Any, Any], Any],
+    left: Sequence[float],
+    right: Sequence[float],
+    *,
+    dtypes: Iterable[str] = ("float32", "float64", "int32", "int64"),
+    result: str | None = None,
+    smooth: bool = True,
+) -> Callable[[], Samples]:
+    """Samples of a function of two numbers: broadcast, with no element, of rank 0."""
+
+    def make() -> Samples:
+        for dtype in dtypes:
+            a, b = array(left, dtype), array(right, dtype)
+            yield Sample((a, b), each(function, a, b, dtype=result), smooth=smooth)
+            column = a.reshape(-1, 1)
+            expected = each(function, column, b, dtype=result)
+            yield Sample((column, b), expected, smooth=smooth)
+        first = next(iter(dtypes))
+        a, b = array(left[0], first), array(right, first)
+        yield Sample((a, b), each(function, a, b, dtype=result), smooth=smooth)
+        a, b = array(left[0], first), array(right[0], first)
+        yield Sample((a, b), each(function, a, b, dtype=result), smooth=smooth)
+        empty = np.zeros((2, 0), DType(first).numpy)
+        one = empty[:, :1].reshape(2, 0)
+        yield Sample(
+            (empty, one), each(function, empty, one, dtype=result), smooth=False
+        )
+
+    return make
+
+
+def folded(
+    function: Callable[[list[Any]], Any],
+    x: Any,
+    axes: Iterable[int] | None,
+    keepdims: bool,
+    dtype: str | None = None,
+) -> Any:
+    """A function of the numbers along some axes, gathered by a plain loop."""
+    gone = {a % x.ndim for a in (range(x.ndim) if axes is None else axes)}
+    shape = [1 if i in gone else d for i, d in enumerate(x.shape)]
+    groups: dict[tuple[int, ...], list[Any]] = {at: [] for at in np.ndindex(*shape)}
+    for at in np.ndindex(x.shape):
+        key = tuple(0 if i in gone else j for i, j in enumerate(at))
+        groups[key].append(_scalar(x[at]))
+    out = np.empty(shape, object)
+    for key, numbers in groups.items():
+        out[key] = function(numbers)
+    if not keepdims:
+        out = out.reshape([d for i, d in enumerate(shape) if i not in gone])
+    return np.asarray(out).astype(x.dtype if dtype is None else DType(dtype).numpy)
+
+
+def reductions(
+    function: Callable[[list[Any]], Any],
+    *,
+    dtypes: Iterable[str] = ("float32", "float64", "int32"),
+    result: str | None = None,
+    empty: bool = True,
+    smooth: bool = True,
+) -> Callable[[], Samples]:
+    """Samples of a reduction: every kind of axes, kept dims, no element, rank 0.
+
+    `empty`: whether it has a value of no elements."""
+
+    def make() -> Samples:
+        for dtype in dtypes:
+            whole = dtype.startswith(("int", "uint", "bool"))
+            x = counting(2, 3, 2, dtype=dtype) if whole else ramp(2, 3, 2, dtype=dtype)
+            if dtype == "bool":
+                x = array([[[1, 0], [1, 1], [0, 0]], [[1, 1], [0, 1], [1, 0]]], dtype)
+            for axes in (None, (1,), (-1, 0), ()):
+                for keep in (False, True):
+                    y = folded(function, x, axes, keep, result)
+                    yield Sample((x, axes), y, {"keepdims": keep}, smooth=smooth)
+        first = next(iter(dtypes))
+        x = array(3, first)
+        yield Sample((x, None), folded(function, x, None, False, result), smooth=smooth)
+        forms = [(0, 2), (2, 0)] if empty else [(0, 2)]
+        for form in forms:
+            x = np.zeros(form, DType(first).numpy)
+            y = folded(function, x, (1,), False, result)
+            yield Sample((x, (1,)), y, smooth=False)
+
+    return make
+
+
+__all__ = [
+    "Iterable",
+    "Sample",
+    "Samples",
+    "array",
+    "binary",
+    "counting",
+    "each",
+    "folded",
+    "nan",
+    "ramp",
+    "reductions",
+    "unary",
+]

@@ -1,0 +1,123 @@
+"""Shape rules that many ops share. They raise Undecided for what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from amanda.errors import InvalidTypeError
+from amanda.types import Dim, Shape, Sym, TensorType, same
+from amanda_std.hosts import Open, indices_of
+
+Dims = tuple[Dim, ...]
+
+
+def of_first(x: TensorType) -> Shape:
+    """The shape of the first argument."""
+    return x.shape
+
+
+def elementwise(*xs: TensorType | None) -> Shape:
+    """The shape that all arguments broadcast to."""
+    return broadcast(*(x.shape for x in xs if x is not None))
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """
+    >>> n = Sym.named("n")
+    >>> broadcast(Shape([n, 1]), Shape([3]))
+    [n, 3]
+    """
+    if any(not shape.has_rank for shape in shapes):
+        return Shape(None)
+    if all(shape == shapes[0] for shape in shapes[1:]):
+        return shapes[0] if shapes else Shape([])
+    rank = max(shape.rank for shape in shapes)
+    ones: list[Dim] = [1]
+    columns = [[*ones * (rank - s.rank), *s.dims] for s in shapes]
+    return Shape([_together(column, shapes) for column in zip(*columns, strict=True)])
+
+
+def _together(dims: Sequence[Dim], shapes: Sequence[Shape]) -> Dim:
+    found: Dim = 1
+    for dim in dims:
+        if _is(dim, 1) or same(found, dim):
+            continue
+        if _is(found, 1):
+            found = dim
+        elif isinstance(found, int) and isinstance(dim, int):
+            raise InvalidTypeError(
+                "the shapes do not broadcast",
+                expected="equal dims, or 1",
+                got=" and ".join(map(str, shapes)),
+            )
+        elif isinstance(dim, int):
+            found = dim  # a symbol beside a number over 1 is that number, or 1
+        elif not isinstance(found, int):
+            found = Sym.unknown()  # either one may be 1
+    return found
+
+
+def _is(dim: Dim, number: int) -> bool:
+    return isinstance(dim, int) and dim == number
+
+
+def expect_same(a: Dim, b: Dim, what: str) -> Dim:
+    """One of two dims that have to be equal: the one that says more."""
+    if same(a, b) is False:
+        raise InvalidTypeError(what, expected=a, got=b)
+    if isinstance(a, int):
+        return a
+    return b if isinstance(b, int) or a.is_anonymous else a
+
+
+def reduced(x: TensorType, axes: Any = None, *, keepdims: bool = False) -> Shape:
+    """What a reduction leaves; `axes` None takes them all."""
+    rank = x.shape.rank if x.shape.has_rank else None
+    if rank is None:
+        return Shape([]) if axes is None and not keepdims else Shape(None)
+    if isinstance(axes, Open) or _has_symbols(axes):
+        return Shape([Sym.unknown() for _ in range(rank)] if keepdims else None)
+    gone = set(indices_of(axes, rank))
+    kept = enumerate(x.shape.dims)
+    return Shape([1 if i in gone else d for i, d in kept if keepdims or i not in gone])
+
+
+def _has_symbols(axes: Any) -> bool:
+    return any(
+        isinstance(a, Sym) for a in (axes if isinstance(axes, tuple) else [axes])
+    )
+
+
+def unknowns(count: int) -> Shape:
+    return Shape([Sym.unknown() for _ in range(count)])
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    found: Dim = 1
+    for dim in dims:
+        found = found * dim
+    return found
+
+
+def matmul(a: TensorType, b: TensorType) -> Shape:
+    """As numpy has it: vectors lose their axis, axes before the last two broadcast."""
+    if not (a.shape.has_rank and b.shape.has_rank):
+        return Shape(None)
+    left, right = a.shape.dims, b.shape.dims
+    if not left or not right:
+        raise InvalidTypeError(
+            "matmul takes no scalars", got=f"{a.shape} and {b.shape}"
+        )
+    inner = right[-2] if len(right) > 1 else right[0]
+    expect_same(left[-1], inner, "columns and rows differ")
+    batch = broadcast(Shape(left[:-2]), Shape(right[:-2])).dims
+    return Shape((*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ())))
+
+
+def gather(x: TensorType, indices: TensorType, axis: Any = 0) -> Shape:
+    from amanda_std.hosts import index_of
+
+    at = index_of(axis, x.shape.rank)
+    dims = x.shape.dims
+    return Shape((*dims[:at], *indices.shape.dims, *dims[at + 1 :]))

@@ -1,0 +1,113 @@
+"""The hub set as one end of mappings: what rules ask of it, how they build in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+from amanda.graph import Graph, Op, OutputPort
+from amanda.mapping.side import Decline, Signature
+from amanda_std import NAMESPACE
+from amanda_std.kinds import BODY
+from amanda_std.operation import Operation
+from amanda_std.ops import OPS
+from amanda_std.values import Tracing, Value, lift, tracing
+
+__all__ = ["SIDE", "StdSide"]
+
+
+class StdSide:
+    """`amanda/std/1` as the mapping engine uses it.
+
+    Types are inferred while ops are built, so that guards and lenses can ask for them.
+    Functions may call `amanda_std.ops` directly: what they see are `Value`s.
+    """
+
+    name = NAMESPACE
+
+    def signature(self, type: str, /) -> Signature | None:
+        operation = OPS.get(type)
+        return None if operation is None else _signature(operation)
+
+    def build(
+        self,
+        graph: Graph,
+        type: str,
+        args: Sequence[Any],
+        attrs: Mapping[str, Any],
+        *,
+        outputs: int = 1,
+        name: str | None = None,
+        bodies: Mapping[str, Graph] | None = None,
+    ) -> tuple[OutputPort, ...]:
+        """The outputs of a new op at the end of `graph`, with their types.
+
+        Host arguments may be plain values, or values of the graph; they may also come
+        by name among `attrs`, and bodies likewise."""
+        operation = OPS.get(type)
+        if operation is None:
+            raise Decline(f"{self.name} has no op {type}")
+        form = operation.form
+        given = {**attrs, **(bodies or {})}
+        if form.varies and "outputs" in form.attributes and not given.get("outputs"):
+            given["outputs"] = outputs
+        with tracing(graph):
+            bound, rest = operation.bind(_placed(operation, args, given), given)
+            made = operation.trace(bound, rest, name)
+        return tuple(value.port for value in made)
+
+    # -- what functions see ----------------------------------------------------
+
+    def tracing(self, graph: Graph) -> AbstractContextManager[Tracing]:
+        return tracing(graph)
+
+    def value(self, port: OutputPort) -> Value:
+        return Value(port)
+
+    def port(self, value: Any, graph: Graph) -> OutputPort:
+        return lift(value, Tracing(graph, None))
+
+    def type_of(self, op: Op) -> str | None:
+        space = op.own_namespace
+        return op.type if space is None or space == self.name else None
+
+
+def _placed(
+    operation: Operation, args: Sequence[Any], given: dict[str, Any]
+) -> list[Any]:
+    """The arguments by position: bodies take their places among the inputs.
+
+    What is left out has its default. Names used are taken out of `given`."""
+    waiting = list(args)
+    placed: list[Any] = []
+    for p in operation.form.fixed:
+        if p.name in given:
+            if p.role != BODY and waiting and waiting[0] is None:
+                waiting.pop(0)
+            placed.append(given.pop(p.name))
+        elif p.role != BODY and waiting:
+            value = waiting.pop(0)
+            placed.append(p.default if value is None and p.optional else value)
+        elif p.optional:
+            placed.append(p.default)
+        else:
+            raise Decline(f"{operation.name} lacks {p.name}")
+    return [*placed, *waiting]
+
+
+@cache
+def _signature(operation: Operation) -> Signature:
+    form = operation.form
+    inputs = [p for p in form.params if p.role != BODY]
+    return Signature(
+        inputs=tuple(p.name for p in inputs),
+        attrs=form.attributes,
+        variadic=next((p.name for p in inputs if p.variadic), None),
+        optional=frozenset(p.name for p in inputs if p.optional),
+        outputs=None if form.varies else len(form.results),
+    )
+
+
+SIDE = StdSide()

@@ -1,0 +1,32 @@
+"""What the tests of this folder share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from amanda.graph import Graph
+from amanda_std.arrays import using
+from amanda_std.execute import Program
+from amanda_std.numpy_kernels import NUMPY
+
+
+@pytest.fixture
+def run() -> Callable[..., list[np.ndarray]]:
+    """Runs a graph on arrays, by the kernels of numpy; the graph must be whole."""
+
+    def call(graph: Graph, *args: object) -> list[np.ndarray]:
+        assert graph.check() == []
+        with using(NUMPY), np.errstate(all="ignore"):
+            return [np.asarray(v) for v in Program(graph, NUMPY).run(args)]
+
+    return call
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Kernels are called as backends call them: floats may overflow."""
+    with np.errstate(all="ignore"):
+        yield

@@ -1,0 +1,19 @@
+"""The table in the documentation is the one that the definitions give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from amanda_std.listing import table
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "std.md"
+MARK = "<!-- made by amanda_std.listing -->\n"
+
+
+@pytest.mark.skipif(not PAGE.is_file(), reason="only the repository has the page")
+def test_the_page_lists_the_ops():
+    _, mark, listed = PAGE.read_text(encoding="utf-8").partition(MARK)
+    assert mark
+    assert listed.strip() == table().strip(), f"write {PAGE} again"

@@ -1,0 +1,291 @@
+"""Every op, by its own samples: kernel, inference, graph, decomposition, gradient."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from amanda.graph import Graph
+from amanda.types import Sym, TensorType, accepts
+from amanda_std import grad, lower, ops, trace
+from amanda_std.arrays import array_type
+from amanda_std.lowering import primitives
+from amanda_std.ops import OPS
+from amanda_std.passes import drop, fold, infer, share
+
+BY_BYTES = {1: 1e-9, 2: 2e-2, 4: 1e-5, 8: 1e-9}
+LARGEST = 64  # symbols stand for dims up to this
+
+# Differentiable, but a constant: there is no argument to nudge.
+NO_ARGUMENT = {"zeros", "zeros_like", "ones_like"}
+
+
+def wanted(sample):
+    return sample.expected if isinstance(sample.expected, list) else [sample.expected]
+
+
+def is_tensor(value):
+    return hasattr(value, "shape")
+
+
+def expect(got, want, tolerance):
+    assert len(got) == len(want)
+    for value, expected in zip(got, want, strict=True):
+        value = np.asarray(value)
+        assert value.dtype == expected.dtype
+        assert value.shape == expected.shape
+        close = tolerance or BY_BYTES[value.dtype.itemsize]
+        np.testing.assert_allclose(
+            value.astype(float), expected.astype(float), rtol=close, atol=close
+        )
+
+
+def test_nothing_is_missing():
+    missing = {
+        name: [
+            what
+            for what, there in {
+                "a doc line": op.doc,
+                "samples": op.samples_rule,
+                "inference": op.is_composite or op.shape_rule or op.type_rule,
+                "a gradient or a reason": op.is_composite
+                or op.gradient_rule
+                or op.no_gradient,
+            }.items()
+            if not there
+        ]
+        for name, op in OPS.items()
+    }
+    assert {name: parts for name, parts in missing.items() if parts} == {}
+
+
+WHY_NEVER_EMPTY = {
+    "resize": "there is nothing to make the new elements of",
+    "attention": "no place to look at has no mean",
+}
+
+
+@pytest.mark.parametrize("name", [n for n, op in OPS.items() if not op.body_rule])
+def test_samples_cover_what_they_should(name):
+    """Several element types, where several are taken, and an operand that is empty."""
+    op, samples = OPS[name], list(OPS[name].samples_rule())
+    tensors = [p for p in op.form.params if p.role == "tensor"]
+    arrays = [a for s in samples for a in s.args if is_tensor(a)]
+    results = [a for s in samples for a in wanted(s)]
+    if tensors and {p.kind.kinds for p in tensors} != {("bool",)}:
+        assert len({a.dtype for a in arrays}) > 1, "one element type only"
+    if name not in WHY_NEVER_EMPTY:
+        assert any(0 in a.shape for a in [*arrays, *results]), "nothing empty"
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_kernel(name):
+    op = OPS[name]
+    for sample in op.samples_rule():
+        got = op.run(*op.bind(sample.args, sample.attrs))
+        expect(got if op.form.many else [got], wanted(sample), sample.tolerance)
+
+
+# -- inference -----------------------------------------------------------------
+
+
+def static(array):
+    return array_type(array)
+
+
+def without_content(array):
+    return TensorType(array_type(array).dtype, array.shape)
+
+
+def symbolic(array):
+    """Equal dims are one symbol; 0 and 1 stay, as broadcasting asks for them."""
+    dims = [Sym.named(f"s{d}") if d > 1 else d for d in np.shape(array)]
+    return TensorType(array_type(array).dtype, dims)
+
+
+def without_rank(array):
+    return TensorType(array_type(array).dtype)
+
+
+TYPINGS = [static, without_content, symbolic, without_rank]
+
+
+def substituted(dim):
+    values = {f"s{n}": n for n in range(2, LARGEST)}
+    return dim.substitute(values) if isinstance(dim, Sym) else dim
+
+
+def is_open(dim):
+    return isinstance(substituted(dim), Sym)
+
+
+@pytest.mark.parametrize("typing", TYPINGS)
+@pytest.mark.parametrize("name", OPS)
+def test_inferred_types_fit(name, typing):
+    op = OPS[name]
+    for sample in op.samples_rule():
+        empty = any(0 in a.shape for a in sample.args if is_tensor(a))
+        if typing is symbolic and empty:
+            continue  # a dim of 0 beside a symbol of another size
+        args = [typing(np.asarray(a)) if is_tensor(a) else a for a in sample.args]
+        bound, attrs = op.bind(args, sample.attrs)
+        found = op.types(op.normal(bound), attrs)
+        assert len(found) == len(wanted(sample))
+        for type_, array in zip(found, wanted(sample), strict=True):
+            expect_type(type_, array_type(array))
+
+
+def expect_type(inferred, real):
+    assert inferred.dtype is real.dtype
+    if not inferred.shape.has_rank:
+        return
+    assert inferred.shape.rank == real.shape.rank
+    for dim, size in zip(inferred.shape, real.shape, strict=True):
+        assert is_open(dim) or substituted(dim) == size
+    if inferred.elements is not None:
+        assert [substituted(d) for d in inferred.elements] == list(real.elements)
+
+
+DATA_DECIDES = {"nonzero", "range", "loop"}
+UNDECIDED = {"squeeze", "gather_nd"}  # what to do depends on whether a symbol is 1
+
+
+@pytest.mark.parametrize("name", sorted(set(OPS) - DATA_DECIDES - UNDECIDED))
+def test_symbolic_shapes_stay_exact(name):
+    """Nothing is lost: known dims in, known dims out."""
+    op = OPS[name]
+    for sample in op.samples_rule():
+        if any(0 in a.shape for a in sample.args if is_tensor(a)):
+            continue
+        args = [symbolic(np.asarray(a)) if is_tensor(a) else a for a in sample.args]
+        bound, attrs = op.bind(args, sample.attrs)
+        for type_ in op.types(op.normal(bound), attrs):
+            assert not any(map(is_open, type_.shape)), f"{args} -> {type_}"
+
+
+# -- graphs --------------------------------------------------------------------
+
+
+def traced(op, sample, typing):
+    at = [i for i, a in enumerate(sample.args) if is_tensor(a)]
+
+    def call(*values):
+        args = list(sample.args)
+        for i, value in zip(at, values, strict=True):
+            args[i] = value
+        return op(*args, **sample.attrs)
+
+    arrays = [np.asarray(sample.args[i]) for i in at]
+    return trace(call, [typing(a) for a in arrays]), arrays
+
+
+def whole(graph: Graph) -> None: ...
+
+
+def lowered(graph: Graph) -> None:
+    lower(graph, primitives)
+    infer(graph)
+
+
+def passed(graph: Graph) -> None:
+    lower(graph, primitives)
+    for run_pass in (infer, fold, share, drop, infer):
+        run_pass(graph)
+
+
+@pytest.mark.parametrize("change", [whole, lowered, passed])
+@pytest.mark.parametrize("typing", [static, without_content, without_rank])
+@pytest.mark.parametrize("name", OPS)
+def test_graph(name, typing, change, run):
+    op = OPS[name]
+    for sample in op.samples_rule():
+        graph, arrays = traced(op, sample, typing)
+        change(graph)
+        got = run(graph, *arrays)
+        expect(got, wanted(sample), sample.tolerance)
+        for value, result in zip(got, graph.results, strict=True):
+            plain = TensorType(result.type.dtype, result.type.shape)
+            assert accepts(plain, array_type(value)) is True
+
+
+@pytest.mark.parametrize("typing", [static, symbolic])
+@pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.is_composite])
+def test_composites_decompose(name, typing):
+    op = OPS[name]
+    for sample in op.samples_rule():
+        if typing is symbolic and any(
+            0 in a.shape for a in sample.args if is_tensor(a)
+        ):
+            continue
+        graph, _ = traced(op, sample, typing)
+        left = lower(graph, primitives)
+        if name != "sum_to":  # whether an axis was broadcast is told at run time
+            assert [str(op) for op in left] == []
+
+
+# -- gradients -----------------------------------------------------------------
+
+
+def is_real(value):
+    return is_tensor(value) and value.dtype == np.float64 and value.size
+
+
+def smooth_samples(op):
+    for sample in op.samples_rule():
+        reals = [i for i, a in enumerate(sample.args) if is_real(a)]
+        if sample.smooth and reals and any(map(is_real, wanted(sample))):
+            yield sample, reals
+
+
+DIFFERENTIABLE = sorted(
+    name for name, op in OPS.items() if not op.no_gradient and name not in NO_ARGUMENT
+)
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_gradient_agrees_with_finite_differences(name, run):
+    op, checked = OPS[name], 0
+    for sample, reals in smooth_samples(op):
+        weights = [
+            np.random.default_rng(7).uniform(0.5, 1.5, w.shape) if is_real(w) else None
+            for w in wanted(sample)
+        ]
+
+        def loss(*values, sample=sample, reals=reals, weights=weights):
+            args = list(sample.args)
+            for i, value in zip(reals, values, strict=True):
+                args[i] = value
+            made = op(*args, **sample.attrs)
+            pairs = zip(made if op.form.many else [made], weights, strict=True)
+            terms = [ops.sum(ops.multiply(v, w)) for v, w in pairs if w is not None]
+            return sum(terms[1:], start=terms[0])
+
+        arrays = [np.asarray(sample.args[i]) for i in reals]
+        graph = trace(loss, [array_type(a) for a in arrays])
+        for value in grad(graph, graph.results[0], graph.parameters):
+            graph.result(value)
+        got = run(graph, *arrays)[1:]
+        for i, slope in enumerate(got):
+            expected = differences(loss, arrays, i)
+            np.testing.assert_allclose(slope, expected, rtol=2e-6, atol=1e-6)
+        checked += 1
+    assert checked
+
+
+def differences(function, arrays, i, step=1e-5):
+    """Central differences, the error of their third derivatives taken out."""
+    slope = np.zeros_like(arrays[i])
+    for at in np.ndindex(slope.shape):
+        near, far = (
+            (moved(function, arrays, i, at, s) - moved(function, arrays, i, at, -s))
+            / (2 * s)
+            for s in (step, 2 * step)
+        )
+        slope[at] = (4 * near - far) / 3
+    return slope
+
+
+def moved(function, arrays, i, at, by):
+    nudged = [a.copy() for a in arrays]
+    nudged[i][at] += by
+    return float(np.asarray(function(*nudged)))
