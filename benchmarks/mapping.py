@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "core" / "src"))
 
-from amanda.graph import Graph, bulk
+from amanda.graph import Graph, OutputPort, bulk
 from amanda.mapping import REQUIRED, PlainSide, RuleMapping, RuleSet, Signature
 from amanda.types import parse_type
 
@@ -89,7 +89,8 @@ def pattern(i: int, types: list[str]) -> str:
 def chain(n: int) -> Graph:
     graph = Graph(A)
     float32 = parse_type("float32[2, 3]")
-    first = value = graph.parameter(float32, name="x")
+    first = graph.parameter(float32, name="x")
+    value: OutputPort = first
     for i in range(n):
         match i % 4:
             case 0:
@@ -110,7 +111,7 @@ def chain(n: int) -> Graph:
 def bodies(n: int) -> Graph:
     """A tenth of the ops hold two bodies of four each."""
     graph = Graph(A)
-    value = graph.parameter(name="x")
+    value: OutputPort = graph.parameter(name="x")
     for i in range(n // 10):
         held = {}
         for key in ("then", "else"):

@@ -152,15 +152,18 @@ def tensors(draw: Any) -> Tensor:
         return Tensor.strings(items, shape)
     if how == "splat":
         large = st.sampled_from([(1000, 1000), (2**40,)])
-        return Tensor.splat(
-            draw(st.sampled_from(["float32", "int64", "bfloat16", "int4"])),
-            draw(st.just(shape) | large),
-            draw(st.integers(-8, 7)),
-        )
+        kind = draw(st.sampled_from(["float32", "int64", "bfloat16", "int4"]))
+        number = st.integers(-8, 7)
+        if kind == "float32":
+            number |= st.floats(width=32)
+        return Tensor.splat(kind, draw(st.just(shape) | large), draw(number))
     dtype = DType(draw(st.sampled_from(STORED)))
     if how == "array" and dtype.name in ("float32", "int64", "bfloat16"):
         make = {"bfloat16": ml_dtypes.bfloat16}.get(dtype.name, dtype.name)
-        numbers = draw(st.lists(st.integers(-99, 99), max_size=20))
+        number = st.integers(-99, 99)
+        if dtype.name == "float32":
+            number |= st.floats(width=32)
+        numbers = draw(st.lists(number, max_size=20))
         return Tensor.of(np.array(numbers, make))
     size = -(-int(np.prod(shape)) * dtype.bits // 8)
     data = draw(st.binary(min_size=size, max_size=size))

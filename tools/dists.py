@@ -94,9 +94,15 @@ def install(names: Sequence[str]) -> None:
             f"no distribution {', '.join(unknown)}; here: {', '.join(known)}"
         )
     chosen = with_required(names or known, known)
-    folders = [part for dist in chosen for part in ("--editable", dist.folder)]
+    folders = [part for dist in chosen for part in ("--editable", with_tests(dist))]
     pip = (sys.executable, "-m", "pip", "install", "--quiet")
     run(*pip, "--no-build-isolation", *folders)
+
+
+def with_tests(dist: Dist) -> str:
+    """The folder, with what its tests need where it says so."""
+    extras = dist.project.get("optional-dependencies", {})
+    return f"{dist.folder}[test]" if "test" in extras else str(dist.folder)
 
 
 def test(name: str, arguments: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from amanda.tensors import FunctionRef, Tensor
 from amanda.tensors.values import MAX_DEPTH
 from amanda.text.plain import Block, Path, Plain, Rows, Tagged, placed, short
 from amanda.text.plan import Where
-from amanda.text.weights import base64_bytes, plain_tensor, tensor_of
+from amanda.text.weights import base64_bytes, plain_tensor, tagged_float, tensor_of
 from amanda.types import (
     DType,
     OpaqueType,
@@ -222,9 +222,7 @@ class Decoder:
         return tensor_of(data)
 
     def _float(self, data: Plain) -> float:
-        if data not in ("nan", "inf", "-inf"):
-            raise FormatError("not a float", expected="nan, inf or -inf")
-        return float(data)
+        return tagged_float(data)
 
 
 def _text(data: Plain, what: str) -> str:

@@ -101,6 +101,7 @@ def _of_numbers(numbers: list[Any], dtype: ElementType) -> Tensor:
     """The flat tensor of Python numbers that `dtype` can hold."""
     import numpy as np
 
+    numbers = [_untagged(number) for number in numbers]
     for number in numbers:
         if type(number) not in _PYTHON[dtype.kind]:
             raise FormatError(f"not an element of {dtype}", got=short(number))
@@ -118,6 +119,18 @@ def _of_numbers(numbers: list[Any], dtype: ElementType) -> Tensor:
     if not kept.all():
         raise FormatError(f"an element is out of the range of {dtype}")
     return Tensor.of(array, dtype)
+
+
+def tagged_float(data: Plain) -> float:
+    """A number that JSON has no word for."""
+    if data not in ("nan", "inf", "-inf"):
+        raise FormatError("not a float", expected="nan, inf or -inf")
+    return float(data)
+
+
+def _untagged(number: Any) -> Any:
+    is_float = isinstance(number, Tagged) and number.tag == "float"
+    return tagged_float(number.value) if is_float else number
 
 
 _PYTHON: dict[str, tuple[type, ...]] = {
