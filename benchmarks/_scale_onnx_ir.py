@@ -85,7 +85,9 @@ def halve(graph: ir.Graph) -> int:
             keep = not keep
             port = node.outputs[0]
             if not keep and node.op_type == "Add" and port not in outputs:
-                ir.convenience.replace_all_uses_with(port, node.inputs[0])
+                first = node.inputs[0]
+                assert first is not None
+                ir.convenience.replace_all_uses_with(port, first)
                 each.remove(node, safe=True)
     return len(graph)
 
