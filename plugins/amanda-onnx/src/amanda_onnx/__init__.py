@@ -1,0 +1,1 @@
+"""ONNX for Amanda. Its entry points stand in pyproject.toml."""

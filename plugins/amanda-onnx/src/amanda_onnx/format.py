@@ -1,0 +1,166 @@
+"""The format: `.onnx` in both forms, and `onnx.ModelProto` objects."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from amanda.errors import AmandaError, FormatError
+from amanda.graph import Graph, Op
+
+if TYPE_CHECKING:
+    from amanda_onnx.source import Source
+
+__all__ = ["Format"]
+
+_TEXT: Final = (".onnxtxt", ".onnxtext")
+
+
+class Format:
+    """Reads and writes models of ONNX. Nothing of the onnx package is needed for files.
+
+    A model that is read keeps its weights where they are: in the file, mapped.
+    """
+
+    def read(
+        self, source: Path | bytes | Any, *, folder: str | Path | None = None
+    ) -> Graph:
+        """The graph of a file, of its bytes, or of a ModelProto.
+
+        `folder` is where an object without a file has the files beside it.
+        """
+        from amanda_onnx.reader import read_model
+
+        who = os.fspath(source) if isinstance(source, str | os.PathLike) else None
+        try:
+            return read_model(_opened(source, folder))
+        except AmandaError as error:
+            raise _told(error, who) from error
+
+    def write(
+        self,
+        graph: Graph,
+        path: Path,
+        *,
+        external: bool | None = None,
+        threshold: int = 1024,
+        ir_version: int | None = None,
+    ) -> None:
+        """Write a file; the weights in one beside it, `NAME.data`, where that is asked.
+
+        `external` True puts every tensor of at least `threshold` bytes there, False
+        none. Without, those go there that came from such a file, and all large ones
+        where the model would be larger than the 2 GB that protobuf can hold.
+        `ir_version` is written instead of the one that the model has.
+        """
+        from amanda_onnx.writer import write_model
+
+        try:
+            if Path(path).suffix.lower() in _TEXT:
+                _write_text(self.dumps(graph, ir_version=ir_version), Path(path))
+                return
+            options = {"external": external, "threshold": threshold}
+            write_model(graph, Path(path), ir_version=ir_version, **options)  # type: ignore[arg-type]
+        except AmandaError as error:
+            raise _told(error, os.fspath(path)) from error
+
+    def dumps(self, graph: Graph, *, ir_version: int | None = None) -> bytes:
+        """The bytes of a file with everything in it."""
+        from amanda_onnx.writer import check_size, model_pieces
+
+        pieces = model_pieces(graph, None, ir_version)
+        check_size(pieces)
+        out = io.BytesIO()
+        pieces.write(out)
+        return out.getvalue()
+
+    def domain(self, op: Op) -> tuple[str, int]:
+        """The domain of ONNX that an op is in, and its version; "" is ONNX itself."""
+        from amanda_onnx.domains import domain_of
+
+        found = domain_of(op.namespace or "")
+        if found is None:
+            raise FormatError("an op of no namespace of ONNX", who=op.label)
+        return found
+
+    def called(self, op: Op) -> Graph | None:
+        """The local function that an op calls, if it calls one."""
+        from amanda_onnx.domains import called
+
+        return called(op)
+
+
+def _opened(source: Any, folder: str | Path | None) -> Source:
+    from amanda_onnx.source import Source
+
+    beside = Path(folder) if folder is not None else None
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        if path.suffix.lower() not in _TEXT:
+            return Source.of_file(path)
+        return Source(memoryview(_parsed(path)), folder=path.parent)
+    if isinstance(source, bytes | bytearray | memoryview):
+        return Source(memoryview(source).cast("B").toreadonly(), folder=beside)
+    if callable(getattr(source, "SerializeToString", None)):
+        return Source(memoryview(source.SerializeToString()), folder=beside)
+    raise FormatError(
+        "a model of ONNX is a file, bytes or an onnx.ModelProto",
+        got=type(source).__name__,
+    )
+
+
+def _told(error: AmandaError, who: str | None) -> AmandaError:
+    """The error, of the kind that a format raises, with the file that it is about."""
+    if not isinstance(error, FormatError):
+        kind = FormatError(
+            error.message,
+            who=error.who,
+            where=error.where,
+            expected=error.expected,
+            got=error.got,
+            hint=error.hint,
+            problems=error.problems,
+        )
+        error = kind
+    if who is not None and error.who != who:
+        inside = error.who
+        error.who = f"{who}, {inside}" if inside else who
+    return error
+
+
+# -- the textual form, by the onnx package ---------------------------------------------
+
+
+def _parsed(path: Path) -> bytes:
+    import onnx.parser
+
+    text = path.read_bytes().decode("utf-8", "replace")
+    try:
+        model = onnx.parser.parse_model(text)
+    except onnx.parser.ParseError as error:
+        raise FormatError(f"this is no text of ONNX: {error}") from error
+    return bytes(model.SerializeToString())
+
+
+def _write_text(raw: bytes, path: Path) -> None:
+    """Only what comes back: the text form has no room for much of a model."""
+    import onnx.parser
+    import onnx.printer
+
+    from amanda.files import replacing
+    from amanda_onnx.reader import read_model
+    from amanda_onnx.source import Source
+
+    text = onnx.printer.to_text(onnx.load_model_from_string(raw))
+    try:
+        again = onnx.parser.parse_model(text).SerializeToString()
+        graphs = [read_model(Source(memoryview(each))) for each in (raw, again)]
+        lost = graphs[0].difference(graphs[1])
+    except (onnx.parser.ParseError, AmandaError) as error:
+        lost = str(error)
+    if lost:
+        raise FormatError("the text of ONNX cannot hold this model", got=lost)
+    with replacing(path) as file:
+        file.write(text.encode())

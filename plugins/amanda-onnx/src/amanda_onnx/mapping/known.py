@@ -1,0 +1,59 @@
+"""What is known of values while functions read them, and small things made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda.mapping import Decline, constant_of
+from amanda.types import Sym
+from amanda_std import ops
+
+__all__ = ["MOST", "content", "dims", "expect", "flat", "ints", "rank_of"]
+
+MOST = 1 << 12
+"""Elements of a constant that functions look into."""
+
+
+def content(value: Any) -> Any:
+    """The elements of a value as numbers and lists; None where they are not known."""
+    tensor = constant_of(value.port)
+    if tensor is not None:
+        return tensor.tolist() if tensor.size <= MOST else None
+    found = value.type
+    if found.elements is None or any(isinstance(d, Sym) for d in found.elements):
+        return None
+    return np.array(found.elements).reshape([int(d) for d in found.shape]).tolist()
+
+
+def ints(value: Any) -> Any:
+    """Integers that decide shapes: numbers where they are known, else the value."""
+    if value is None:
+        return None
+    found = content(value)
+    return value if found is None else found
+
+
+def dims(value: Any) -> list[int]:
+    """The dims of a value; Decline where one is not known."""
+    shape = value.type.shape
+    if not shape.is_static:
+        raise Decline("a dim decides that is known at run time only", got=shape)
+    return [int(d) for d in shape]
+
+
+def rank_of(value: Any) -> int:
+    """The rank of a value; Undecided where it is not known."""
+    return int(value.type.shape.rank)
+
+
+def expect(condition: object, why: str) -> None:
+    """Decline where something does not hold."""
+    if not condition:
+        raise Decline(why)
+
+
+def flat(value: Any) -> Any:
+    """A value of one element as a scalar."""
+    return ops.reshape(value, [])

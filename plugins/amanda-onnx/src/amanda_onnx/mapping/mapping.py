@@ -1,0 +1,156 @@
+"""The mapping `onnx-std`: its rules, and what it does before them."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from amanda.errors import AmandaError
+from amanda.graph import Graph, Op, OutputPort
+from amanda.mapping import Conversion, GapMet, RuleMapping, RuleSet, question
+from amanda.mapping.cover import Match, decide
+from amanda_onnx.mapping import (
+    lenses,
+    read_attention,
+    read_elements,
+    read_layers,
+    read_quantised,
+    read_reductions,
+    read_resize,
+    read_shapes,
+    write_elements,
+    write_layers,
+    write_shapes,
+)
+from amanda_onnx.mapping.sides import onnx_side
+from amanda_onnx.mapping.trim import trim
+from amanda_onnx.notes import MODEL
+
+__all__ = ["OnnxStd", "rule_set"]
+
+_FILES = ("elementwise", "shapes", "networks", "control")
+_READ = (
+    read_attention,
+    read_elements,
+    read_layers,
+    read_quantised,
+    read_reductions,
+    read_resize,
+    read_shapes,
+)
+_WRITE = (write_elements, write_shapes, write_layers)
+
+
+@cache
+def rule_set() -> RuleSet:
+    """The rows of the files beside this one, and the functions."""
+    rules = RuleSet("onnx-std", "amanda/onnx", "amanda/std")
+    lenses.declare(rules)
+    for name in _FILES:
+        text = files(__package__).joinpath("rules", f"{name}.rules").read_text("utf-8")
+        rules.equations(text, f"{name}.rules")
+    for module in _READ:
+        for head, function in module.READ.items():
+            rules.read(head)(function)
+    for writing in _WRITE:
+        for head, function in writing.WRITE.items():
+            rules.write(head)(function)
+    return rules
+
+
+def _std(_name: str) -> Any:
+    from amanda_std.side import SIDE
+
+    return SIDE
+
+
+class OnnxStd(RuleMapping):
+    """ONNX to the hub set, and back.
+
+    On the way back, what the opset does not have is decomposed first; the richest op
+    that it has is taken.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(onnx_side, _std, rule_set())
+
+    def conversion(
+        self,
+        graph: Graph,
+        to: str,
+        *,
+        keep_foreign: bool = False,
+        gap_met: GapMet | None = None,
+        trace: bool = False,
+    ) -> Conversion:
+        """The graph in the other namespace, and its report."""
+        options: dict[str, Any] = {
+            "keep_foreign": keep_foreign, "gap_met": gap_met, "trace": trace,
+        }  # fmt: skip
+        start, goal = self._ends(graph, to)
+        if start.startswith("amanda/onnx"):
+            done = super().conversion(graph, to, **options)
+            trim(graph, done.graph)
+            return done
+        refused: set[str] = set()
+        while True:
+            lowered = self._lowered(graph, start, goal, refused)
+            done = super().conversion(lowered, to, **options)
+            more = _composites(done) - refused
+            if not more:
+                trim(lowered, done.graph)
+                _of_its_opset(graph, done.graph)
+                return done
+            refused |= more
+
+    def _lowered(self, graph: Graph, start: str, goal: str, refused: set[str]) -> Graph:
+        """A copy with types, in which what no rule takes is decomposed."""
+        from amanda_std.lowering import lower
+        from amanda_std.passes import infer
+        from amanda_std.reading import operation_of
+
+        program = self.program(start, goal)
+
+        def takes(op: Op) -> object:
+            if op.type in refused:
+                return f"{goal} does not take it as it is"
+            if not operation_of(op).is_composite:
+                return True
+            ways = program.choice(op.type or "").for_op(op)
+            return any(_fits(way, op) for way in ways)
+
+        copy = graph.clone()
+        infer(copy)
+        lower(copy, takes)
+        return copy
+
+
+def _of_its_opset(source: Graph, made: Graph) -> None:
+    """The IR version that a file had goes with its opset, and with no other one."""
+    notes = made.attrs.get(MODEL)
+    if isinstance(notes, dict) and source.imports.get("") != made.imports.get(""):
+        made.attrs[MODEL] = {k: v for k, v in notes.items() if k != "ir_version"}
+
+
+def _fits(way: Any, op: Op) -> bool:
+    slots: list[Any] = [None] * way.width
+    if way.take(op, slots, []) is not None:
+        return False
+    try:
+        decide(Match(way, slots, [op]), _asked)
+    except AmandaError:
+        return False
+    return True
+
+
+def _asked(value: OutputPort, what: str) -> Any:
+    return question(value, what)
+
+
+def _composites(done: Conversion) -> set[str]:
+    """The composites among the gaps: what they mean may still be mapped."""
+    from amanda_std.ops import OPS
+
+    types = {gap.op for gap in done.report.gaps}
+    return {t for t in types if t in OPS and OPS[t].is_composite}

@@ -1,0 +1,50 @@
+"""What rules made and nothing reads: constants that became attributes, shape sums."""
+
+from __future__ import annotations
+
+from amanda.graph import KEEP, Graph, Op, OutputPort
+
+__all__ = ["trim"]
+
+
+def trim(source: Graph, made: Graph) -> int:
+    """Take out ops without users, if nothing in the source was so; how many.
+
+    What is idle in the source stays, by the names of its values.
+    """
+    idle = _idle(source, frozenset())
+    names = frozenset(port.name for op in idle for port in op.outputs) - {None}
+    found = _idle(made, names)
+    for op in found:
+        if op.graph is not None:
+            op.graph.remove(op, "trim")
+    return len(found)
+
+
+def _idle(graph: Graph, kept: frozenset[str | None]) -> list[Op]:
+    """Ops that no result needs, users before what they use; none of these names."""
+    found: dict[Op, None] = {}
+    for part in reversed(list(graph.graphs())):
+        pinned = {v for e in part.entries.values() for side in e for v in side.values()}
+        sinks = set(part.inner_control_sinks)
+        for op in reversed(part):
+            if any(port.name in kept for port in op.outputs):
+                continue
+            if _is_idle(op, pinned, sinks, found):
+                found[op] = None
+    return list(found)
+
+
+def _is_idle(
+    op: Op, pinned: set[OutputPort], sinks: set[Op], idle: dict[Op, None]
+) -> bool:
+    if not op.outputs or op.control_outputs or op in sinks or op.bodies:
+        return False
+    if isinstance(op, Graph):
+        return False
+    return not any(
+        port in pinned
+        or KEEP in port.marks
+        or any(user.inner or user.op not in idle for user in port.users)
+        for port in op.outputs
+    )

@@ -1,0 +1,268 @@
+"""Graphs that were made or changed by hand, as models."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+import amanda
+from amanda.errors import FormatError, LimitError
+from amanda.graph import Graph
+from amanda.tensors import Tensor
+from amanda.types import Quantized, parse_type
+from amanda_onnx import writer
+from amanda_onnx.format import Format
+
+CODEC = Format()
+ROWS = parse_type("float32[n, 2]")
+
+
+def written(graph, check=True):
+    proto = onnx.load_model_from_string(CODEC.dumps(graph))
+    if check:
+        onnx.checker.check_model(proto, full_check=True)
+    return proto
+
+
+def graph_of(opset=18):
+    graph = Graph(f"amanda/onnx/{opset}")
+    return graph, graph.parameter(ROWS, "x")
+
+
+def add(graph, type, inputs, attrs=None, **more):
+    """The value of an op, with the type of the input."""
+    op = graph.add(type, inputs, attrs, **more)
+    op.output.type = ROWS
+    return op.output
+
+
+def test_a_graph_without_names():
+    graph = Graph("amanda/onnx/18")
+    x = graph.parameter(ROWS)
+    w = graph.constant(Tensor.of(np.ones(2, "f")))
+    total = add(graph, "Add", [x, w.output])
+    graph.result(add(graph, "Relu", [total]))
+    proto = written(graph)
+    names = [[*node.input, *node.output] for node in proto.graph.node]
+    assert names == [["input", "constant_0", "Add_0"], ["Add_0", "Relu_0"]]
+    assert proto.ir_version == 8
+    assert proto.opset_import[0].version == 18
+
+
+def test_names_that_several_values_have():
+    graph, x = graph_of()
+    for _ in range(3):
+        x = add(graph, "Relu", [x])
+        x.name = "same"
+    graph.result(x, "same")
+    proto = written(graph)
+    outputs = [node.output[0] for node in proto.graph.node]
+    assert outputs == ["Relu_0", "Relu_0_1", "same"]
+
+
+def test_results_under_names_of_their_own():
+    graph, x = graph_of()
+    y = add(graph, "Relu", [x])
+    y.name = "inner"
+    graph.result(y, "first")
+    graph.result(y, "second")
+    graph.result(x, "through")
+    proto = written(graph, check=False)
+    assert [value.name for value in proto.graph.output] == [
+        "first",
+        "second",
+        "through",
+    ]
+    assert [node.op_type for node in proto.graph.node] == [
+        "Relu",
+        "Identity",
+        "Identity",
+    ]
+    assert proto.graph.node[0].output[0] == "first"
+
+
+def test_bodies_do_not_hide_what_they_read():
+    graph, x = graph_of()
+    x.name = "v"
+    c = graph.parameter(parse_type("bool[]"), "c")
+    bodies = {}
+    for key in ("then_branch", "else_branch"):
+        body = bodies[key] = Graph(outer=graph)
+        op = body.add("Relu", [x])
+        op.output.name = "v"
+        body.result(op.output, "v")
+    op = graph.add("If", [c], bodies=bodies)
+    op.output.type = ROWS
+    graph.result(op.output, "y")
+    proto = written(graph)
+    inner = proto.graph.node[0].attribute[0].g
+    assert inner.node[0].input[0] == "v"
+    assert inner.node[0].output[0] == inner.output[0].name == "Relu_0"
+
+
+def test_weights_of_a_changed_old_model_are_inputs_too():
+    graph, x = graph_of(8)
+    graph.attrs["onnx:model"] = {"ir_version": 3}
+    w = graph.constant(Tensor.of(np.ones(2, "f"))).output
+    w.name = "w"
+    graph.result(add(graph, "Add", [x, w]), "y")
+    assert [value.name for value in written(graph).graph.input] == ["x", "w"]
+
+
+def test_domains_are_imported():
+    graph, x = graph_of()
+    graph.result(add(graph, "Gelu", [x], namespace="onnx/com.microsoft/1"), "y")
+    imports = {o.domain: o.version for o in written(graph).opset_import}
+    assert imports == {"": 18, "com.microsoft": 1}
+    again = CODEC.read(CODEC.dumps(graph))
+    assert again.ops[0].namespace == "onnx/com.microsoft/1"
+
+
+def test_everything_that_does_not_fit_is_told_at_once():
+    graph, x = graph_of()
+    first = graph.add("Relu", [x], name="a")
+    graph.control(first, graph.add("Relu", [x], {"no": None}, name="b"))
+    graph.add("relu", [x], name="c", namespace="amanda/std/1")
+    graph.add("Relu", [x], {"big": 1 << 70, "wide": 1e300}, name="d")
+    inner = Graph(name="e")
+    inner.parameter()
+    graph.add_graph(inner, [x])
+    first.output.attrs["layout"] = "NC*"
+    graph.constant(Tensor.of(np.ones(2, "complex64")), name="fine")
+    quantized = Quantized("int8", scale=0.5)
+    graph.constant(Tensor.of(np.ones(2, "int8"), dtype=quantized), name="f")
+    graph.result(first.output, "y")
+    with pytest.raises(FormatError) as caught:
+        CODEC.dumps(graph)
+    told = "\n".join(caught.value.problems)
+    for name in "abcdef":
+        assert f"'{name}'" in told, told
+    assert len(caught.value.problems) == 6
+
+
+def test_only_graphs_of_onnx(tmp_path):
+    with pytest.raises(FormatError, match="convert"):
+        CODEC.dumps(Graph("amanda/std/1"))
+    with pytest.raises(FormatError, match="namespace"):
+        amanda.save(Graph("amanda/std/1"), tmp_path / "a.onnx")
+
+
+def test_an_old_file_stays_where_writing_fails(tmp_path):
+    path = tmp_path / "a.onnx"
+    path.write_bytes(b"old")
+    graph, x = graph_of()
+    graph.add("Relu", [x], {"no": None})
+    with pytest.raises(FormatError):
+        amanda.save(graph, path)
+    assert path.read_bytes() == b"old"
+
+
+# -- weights beside the model -----------------------------------------------------
+
+
+def weighty(count=3):
+    graph, x = graph_of()
+    for i in range(count):
+        array = np.full((1000, 2), i, "f")
+        x = add(graph, "Add", [x, graph.constant(Tensor.of(array)).output])
+    small = graph.constant(Tensor.of(np.ones(2, "f"))).output
+    graph.result(add(graph, "Add", [x, small]), "y")
+    return graph
+
+
+def weights_of(path):
+    proto = onnx.load(path)
+    onnx.checker.check_model(str(path))
+    return [onnx.numpy_helper.to_array(t).tolist() for t in proto.graph.initializer]
+
+
+def test_weights_in_a_file_beside(tmp_path):
+    inside, beside = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    amanda.save(weighty(), inside)
+    amanda.save(weighty(), beside, external=True)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "in.onnx", "out.onnx", "out.onnx.data",
+    }  # fmt: skip
+    assert beside.stat().st_size < 1000
+    assert weights_of(inside) == weights_of(beside)
+    kept = onnx.load(beside, load_external_data=False).graph.initializer
+    offsets = [{e.key: e.value for e in t.external_data}.get("offset") for t in kept]
+    assert offsets == ["0", "8192", "16384", None]
+
+
+def test_they_stay_beside_and_come_back(tmp_path):
+    path, other = tmp_path / "a.onnx", tmp_path / "b.onnx"
+    amanda.save(weighty(), path, external=True)
+    graph = amanda.load(path)
+    assert "mapped" in repr(graph.ops[0].attrs["value"])
+    amanda.save(graph, other)
+    assert (tmp_path / "b.onnx.data").stat().st_size > 20_000
+    assert weights_of(path) == weights_of(other)
+    amanda.save(graph, path)  # over the files that it is read from
+    assert weights_of(path) == weights_of(other)
+    amanda.save(graph, other, external=False)
+    assert other.stat().st_size > 24_000
+    assert weights_of(path) == weights_of(other)
+
+
+def test_the_threshold(tmp_path):
+    path = tmp_path / "a.onnx"
+    amanda.save(weighty(), path, external=True, threshold=1)
+    kept = onnx.load(path, load_external_data=False).graph.initializer
+    assert [t.data_location for t in kept] == [1, 1, 1, 1]
+
+
+def test_many_files(tmp_path):
+    """What other writers make: a file for each weight, in folders."""
+    proto = onnx.load_model_from_string(CODEC.dumps(weighty()))
+    path = tmp_path / "many.onnx"
+    (tmp_path / "sub").mkdir()
+    onnx.save(proto, path, save_as_external_data=True, all_tensors_to_one_file=False)
+    graph = amanda.load(path)
+    amanda.save(graph, tmp_path / "one.onnx", external=False)
+    assert weights_of(tmp_path / "one.onnx") == weights_of(path)
+
+
+def test_what_is_too_large_goes_beside_by_itself(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "LARGEST", 10_000)
+    path = tmp_path / "a.onnx"
+    amanda.save(weighty(), path)
+    assert weights_of(path) == weights_of(path)
+    assert (tmp_path / "a.onnx.data").exists()
+    with pytest.raises(LimitError):
+        amanda.save(weighty(), path, external=False)
+    with pytest.raises(LimitError):
+        CODEC.dumps(weighty())
+
+
+@pytest.mark.scale
+def test_more_than_two_gigabytes(tmp_path):
+    graph, x = graph_of()
+    for _ in range(3):
+        huge = Tensor.splat("float32", (300_000_000,), 1.0)
+        x = add(graph, "Add", [x, graph.constant(huge).output])
+    graph.result(x, "y")
+    path = tmp_path / "a.onnx"
+    amanda.save(graph, path)
+    assert (tmp_path / "a.onnx.data").stat().st_size > 1 << 31
+    onnx.checker.check_model(str(path))
+    assert amanda.load(path).ops[0].attrs["value"].shape == (300_000_000,)
+
+
+# -- the textual form -------------------------------------------------------------
+
+
+def test_the_textual_form(tmp_path):
+    path = tmp_path / "a.onnxtxt"
+    path.write_text(
+        '<ir_version: 8, opset_import: ["" : 17]>\n'
+        "g (float[n, 2] x) => (float[n, 2] y) { y = Relu(x) }\n"
+    )
+    graph = amanda.load(path)
+    assert str(graph.parameters[0].type) == "float32[n, 2]"
+    amanda.save(graph, tmp_path / "b.onnxtxt")
+    assert amanda.load(tmp_path / "b.onnxtxt").difference(graph) is None
+    path.write_text("no model at all")
+    with pytest.raises(FormatError, match="no text of ONNX"):
+        amanda.load(path)

@@ -1,0 +1,1 @@
+"""onnxruntime for Amanda. Its entry points stand in pyproject.toml."""

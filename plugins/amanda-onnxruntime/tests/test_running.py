@@ -1,0 +1,182 @@
+"""Beyond what every backend must do: devices, options, what the runtime cannot."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+from onnx.backend.test.loader import load_model_tests
+
+import amanda
+from amanda.errors import BackendError
+from amanda.graph import Graph
+from amanda.tensors import Tensor
+from amanda.types import parse_type
+from amanda_onnxruntime.sessions import Maker
+
+BACKEND = "onnxruntime"
+
+
+def graph_of(opset=18, dtype="float32", kind="Identity"):
+    graph = Graph(f"amanda/onnx/{opset}")
+    x = graph.parameter(parse_type(f"{dtype}[n]"), "x")
+    y = graph.add(kind, [x], name="a").output
+    y.type = parse_type(f"{dtype}[n]")
+    graph.result(y, "y")
+    return graph
+
+
+def ones(dtype="float32"):
+    return np.ones(3).astype(dtype)
+
+
+def test_devices_are_providers():
+    devices = amanda.default_host().get("backends", BACKEND).devices()
+    assert "cpu" in devices
+    assert len(devices) == len(onnxruntime.get_available_providers())
+    got = amanda.run(graph_of(), [ones()], backend="onnxruntime:cpu")
+    np.testing.assert_array_equal(got["y"], ones())
+    with pytest.raises(BackendError, match="no device 'tpu'"):
+        amanda.compile(graph_of(), BACKEND, "tpu")
+
+
+def test_options_reach_the_session():
+    options = {
+        "intra_op_num_threads": 1,
+        "graph_optimization_level": "disable_all",
+        "session.intra_op.allow_spinning": "0",
+    }
+    made = amanda.compile(graph_of(), BACKEND, session_options=options)
+    kept = made.executable.session.get_session_options()
+    assert kept.intra_op_num_threads == 1
+    assert kept.graph_optimization_level.name == "ORT_DISABLE_ALL"
+    assert kept.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+    own = onnxruntime.SessionOptions()
+    own.inter_op_num_threads = 2
+    made = amanda.compile(graph_of(), BACKEND, session_options=own)
+    assert made.executable.session.get_session_options().inter_op_num_threads == 2
+
+
+def test_options_that_are_none():
+    with pytest.raises(BackendError, match="no option 'speed'"):
+        amanda.compile(graph_of(), BACKEND, speed=9)
+    with pytest.raises(BackendError, match="has no 'speed'"):
+        amanda.compile(graph_of(), BACKEND, session_options={"speed": 9})
+    with pytest.raises(BackendError, match="does not take"):
+        options = {"intra_op_num_threads": "many"}
+        amanda.compile(graph_of(), BACKEND, session_options=options)
+
+
+def test_a_newer_ir_version_is_written_as_an_older_one():
+    graph = graph_of()
+    graph.attrs["onnx:model"] = {"ir_version": 99}
+    made = amanda.compile(graph, BACKEND)
+    assert made.executable.ir_version < 99
+    np.testing.assert_array_equal(made([ones()])["y"], ones())
+
+
+def test_what_the_runtime_does_not_know_is_named():
+    newest = amanda.default_host().get("backends", BACKEND).namespace
+    assert newest.startswith("amanda/onnx/1..")
+    make = Maker(["CPUExecutionProvider"], None, None)
+    with pytest.raises(BackendError, match=r"knows opsets of ai\.onnx") as caught:
+        make(graph_of(opset=1000))
+    assert newest.rpartition(".")[2] in caught.value.message
+    with pytest.raises(BackendError, match="has no Nothing"):
+        amanda.compile(graph_of(kind="Nothing"), BACKEND)
+    with pytest.raises(BackendError) as caught:
+        amanda.compile(graph_of(21, "int4"), BACKEND)
+    assert "'a'" in str(caught.value)
+    assert "Identity" in str(caught.value)
+
+
+def test_inputs_without_types_take_those_that_are_fed():
+    graph = Graph("amanda/onnx/18")
+    x, y = graph.parameter(name="x"), graph.parameter()
+    graph.result(graph.add("Add", [x, y]).output, "sum")
+    made = amanda.compile(graph, BACKEND)
+    for dtype in ("float32", "int64", "float32"):
+        got = made([ones(dtype), ones(dtype)])["sum"]
+        assert (got.dtype, got.tolist()) == (np.dtype(dtype), [2, 2, 2])
+    assert graph.parameters[0].type is None
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_numbers_that_numpy_does_not_know(name):
+    array = np.array([1, 0.5, -2]).astype(getattr(ml_dtypes, name))
+    got = amanda.run(graph_of(19, name), [array], backend=BACKEND)["y"]
+    assert got.dtype == array.dtype
+    assert got.tobytes() == array.tobytes()
+
+
+def test_local_functions_are_run():
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("acme", 1)]
+    body = [helper.make_node("Add", ["a", "a"], ["b"])]
+    function = helper.make_function("acme", "twice", ["a"], ["b"], body, imports)
+    ends = [helper.make_tensor_value_info(name, 1, ["n"]) for name in "xy"]
+    nodes = [helper.make_node("twice", ["x"], ["y"], domain="acme")]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, functions=[function], opset_imports=imports)
+    got = amanda.run(amanda.load(model), [ones()], backend=BACKEND)
+    assert got["y"].tolist() == [2, 2, 2]
+
+
+def test_what_is_too_large_for_one_message_goes_by_files(monkeypatch):
+    import amanda_onnx.writer
+
+    monkeypatch.setattr(amanda_onnx.writer, "LARGEST", 10_000)
+    graph = graph_of()
+    weight = graph.constant(Tensor.of(np.arange(5000, dtype="f"))).output
+    graph.result(weight, "w")
+    got = amanda.run(graph, [ones()], backend=BACKEND)
+    assert got["w"].sum() == np.arange(5000).sum()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the test data of onnx
+def test_results_are_those_of_the_runtime_itself():
+    """Every tenth case of the suite of onnx: equal bytes, or refused by both."""
+    ran = refused = 0
+    for case in load_model_tests(kind="node")[::10]:
+        feeds = case.data_sets[0][0] if case.data_sets else None
+        if feeds is None or case.model.opset_import[0].version > 26:
+            continue
+        want = _direct(case.model, feeds)
+        try:
+            got = amanda.run(amanda.load(case.model), list(feeds), backend=BACKEND)
+        except BackendError:
+            assert want is None, case.name
+            refused += 1
+            continue
+        if want is not None:  # some numbers go in by us only
+            assert _flat(list(got.values())) == _flat(want), case.name
+            ran += 1
+    assert ran > 100
+    assert refused < ran / 4
+
+
+def _direct(model, feeds):
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    copy.ir_version = min(copy.ir_version, 11)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        raw = copy.SerializeToString()
+        providers = ["CPUExecutionProvider"]
+        session = onnxruntime.InferenceSession(raw, options, providers=providers)
+        names = [each.name for each in session.get_inputs()]
+        return session.run(None, dict(zip(names, feeds, strict=True)))
+    except Exception:  # noqa: BLE001  its errors have no common base
+        return None
+
+
+def _flat(value):
+    if isinstance(value, list):
+        return [_flat(each) for each in value]
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    content = value.tolist() if value.dtype == object else value.tobytes()
+    return (str(value.dtype), value.shape, content)
