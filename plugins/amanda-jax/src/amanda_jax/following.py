@@ -1,0 +1,140 @@
+"""Which values are followed on the host while a program is traced.
+
+XLA knows all shapes beforehand, so a host argument (shape, axes, pads, k) that is
+computed in the graph has to be a number while the program is traced; so has the number
+of rounds of a loop that stacks what each gives. Going back from
+each one: shapes of traced values are numbers already, constants stay on the host, and
+what comes from data is told, so that a program is made for its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+from amanda.graph import Graph, Op, OutputPort, Parameter
+from amanda_std.kinds import HOST
+from amanda_std.reading import arguments, is_constant, is_std, operation_of
+
+__all__ = ["Followed", "followed"]
+
+_SHAPES: Final = ("shape_of", "dim", "size")
+
+
+class Followed(NamedTuple):
+    """The answer for one graph."""
+
+    constants: frozenset[OutputPort]
+    """Constants that stay on the host."""
+    data: tuple[OutputPort, ...]
+    """Values of the graph that host arguments are, and that data decides; in order."""
+
+
+def followed(graph: Graph) -> Followed:
+    """What host arguments of the graph, and of all its bodies, are made of."""
+    constants: set[OutputPort] = set()
+    data: set[OutputPort] = set()
+    for op in graph.walk():
+        for port in _host_inputs(op):
+            for entry in _entries(port, graph, constants):
+                if _depends_on_data(entry, constants):
+                    data.add(entry)
+    places = {op: i for i, op in enumerate(graph)}
+
+    def order(port: OutputPort) -> tuple[int, int]:
+        is_input = type(port) is Parameter
+        return (-1 if is_input else places[port.op], port.index)
+
+    return Followed(frozenset(constants), tuple(sorted(data, key=order)))
+
+
+def _host_inputs(op: Op) -> Iterator[OutputPort]:
+    if not is_std(op):
+        return
+    args, _ = arguments(op, lambda port: port)
+    params = operation_of(op).form.each(len(args))
+    for param, value in zip(params, args, strict=True):
+        if param.kind.role == HOST and isinstance(value, OutputPort):
+            yield value
+    rounds = args[0] if op.type == "loop" and _stacks(op) else None
+    if isinstance(rounds, OutputPort):
+        yield rounds
+
+
+def _stacks(op: Op) -> bool:
+    """Whether a loop stacks what its rounds give: their number decides a shape."""
+    return len(op.outputs) > len(op.inputs) - 2
+
+
+def _entries(
+    port: OutputPort, graph: Graph, constants: set[OutputPort]
+) -> list[OutputPort]:
+    """The values of the graph itself that a host argument, maybe of a body, reads."""
+    found: dict[OutputPort, None] = {}
+    for value in _behind([port], lambda v: v.graph is not graph):
+        if value.graph is graph:
+            found[value] = None
+        elif _is_constant(value):
+            constants.add(value)
+    return list(found)
+
+
+def _depends_on_data(port: OutputPort, constants: set[OutputPort]) -> bool:
+    depends = False
+    for value in _behind([port], lambda _: True):
+        if _is_constant(value):
+            constants.add(value)
+        elif _is_opaque(value):
+            depends = True
+    return depends
+
+
+def _behind(
+    start: Iterable[OutputPort], goes_on: Callable[[OutputPort], bool]
+) -> Iterator[OutputPort]:
+    """The values that some are made of, through all that is no question of shapes."""
+    waiting = list(start)
+    seen = set(waiting)
+    while waiting:
+        value = waiting.pop()
+        yield value
+        if not goes_on(value):
+            continue
+        for source in _sources(value):
+            if source not in seen:
+                seen.add(source)
+                waiting.append(source)
+
+
+def _sources(value: OutputPort) -> list[OutputPort]:
+    if type(value) is Parameter:
+        return _outside(value)
+    if value.op.type in _SHAPES or _is_constant(value) or _is_opaque(value):
+        return []
+    return [v for v in value.op.inputs if v is not None]
+
+
+def _outside(parameter: OutputPort) -> list[OutputPort]:
+    """What a parameter of a body is outside, where it is the same in every round."""
+    body = parameter.graph
+    assert body is not None
+    holder = body.holder
+    if holder is None:
+        inputs = body.inputs if body.graph is not None else ()
+        given = inputs[parameter.index] if inputs else None
+    elif holder.type == "if":
+        given = holder.inputs[parameter.index + 1]
+    else:
+        given = None
+    return [] if given is None else [given]
+
+
+def _is_constant(value: OutputPort) -> bool:
+    return type(value) is not Parameter and is_constant(value.op)
+
+
+def _is_opaque(value: OutputPort) -> bool:
+    """Whether only a run tells it: what is fed, and what bodies compute."""
+    if type(value) is Parameter:
+        return not _outside(value)
+    return bool(value.op.bodies) or isinstance(value.op, Graph)

@@ -1,0 +1,321 @@
+"""How graphs run: shapes and values that change, weights, loops, what is returned."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import numpy as np
+import pytest
+
+import amanda
+from amanda.errors import BackendError, UsageError
+from amanda.graph import Graph
+from amanda.tensors import Tensor
+from amanda.types import parse_type
+from amanda_jax.program import Program
+from amanda_std import ops, trace
+
+
+def graph_of(function, *types: str) -> Graph:
+    names = ["x", "y", "z"][: len(types)]
+    return trace(function, [parse_type(t) for t in types], names=names)
+
+
+def run_both(graph: Graph, *feeds):
+    """The executable, after its results were held against those of numpy."""
+    compiled = amanda.compile(graph, "jax")
+    expect_numpy(compiled, graph, *feeds)
+    return compiled
+
+
+def expect_numpy(compiled, graph: Graph, *feeds) -> None:
+    wanted = amanda.run(graph, feeds, backend="numpy")
+    for key, value in compiled(feeds).items():
+        assert value.dtype == wanted[key].dtype
+        np.testing.assert_allclose(value, wanted[key], rtol=1e-5, atol=1e-6)
+
+
+def ramp(*shape: int) -> np.ndarray:
+    numbers = np.arange(np.prod(shape), dtype="float32")
+    return np.sin(numbers).reshape(shape)
+
+
+class TestShapes:
+    def small_network(self) -> Graph:
+        kernel, weight = ramp(4, 2, 3, 3), ramp(100, 3)
+
+        def network(x):
+            y = ops.relu(ops.conv(x, kernel, padding=((1, 1), (1, 1))))
+            y = ops.reshape(y, [ops.dim(y, axis=0), -1])
+            return ops.softmax(ops.matmul(y, weight))
+
+        return graph_of(network, "float32[n, 2, 5, 5]")
+
+    def test_computed_shapes_are_followed_on_the_host(self):
+        compiled = run_both(self.small_network(), ramp(2, 2, 5, 5))
+        report = compiled.executable.report()
+        assert report.programs == report.compilations == 1
+        assert report.decided_by == ()
+        assert report.weight_bytes == 4 * (4 * 2 * 9 + 300)
+
+    def test_other_shapes_and_values_on_the_same_executable(self):
+        graph = self.small_network()
+        compiled = amanda.compile(graph, "jax")
+        for n in (1, 3, 2, 3):
+            expect_numpy(compiled, graph, ramp(n, 2, 5, 5) + n)
+        assert compiled.executable.report().compilations == 3
+
+    def test_inputs_without_types(self):
+        graph = Graph("amanda/std/1")
+        x = graph.parameter(name="x")
+        graph.result(graph.add("add", [x, x]).output, "sum")
+        compiled = amanda.compile(graph, "jax")
+        for x in (ramp(2), ramp(3, 1), np.arange(4), 2.5):
+            np.testing.assert_array_equal(compiled([x])["sum"], np.add(x, x))
+
+
+class TestValuesThatDecideShapes:
+    def test_an_input_is_a_shape(self):
+        graph = graph_of(ops.reshape, "float32[n]", "int64[2]")
+        compiled = amanda.compile(graph, "jax")
+        for shape in ([2, 3], [3, 2], [-1, 1], [2, 3]):
+            expect_numpy(compiled, graph, ramp(6), np.array(shape))
+        report = compiled.executable.report()
+        assert report.decided_by == ("input 'y'",)
+        assert report.compilations == report.programs == 3
+
+    def test_programs_are_kept_up_to_a_number(self):
+        graph = graph_of(ops.reshape, "float32[6]", "int64[2]")
+        compiled = amanda.compile(graph, "jax", programs=2)
+        for shape in ([2, 3], [3, 2], [6, 1], [2, 3]):
+            expect_numpy(compiled, graph, ramp(6), np.array(shape))
+        report = compiled.executable.report()
+        assert (report.programs, report.compilations) == (2, 4)
+
+    def test_what_decides_is_computed_from_data(self):
+        weight = ramp(5, 5)
+
+        def until_largest(x):
+            y = ops.matmul(x, weight)
+            stop = ops.expand_dims(ops.argmax(y, 0), (0,))
+            return ops.slice(y, [0], stop)
+
+        graph = graph_of(until_largest, "float32[5]")
+        compiled = amanda.compile(graph, "jax")
+        for start in range(4):
+            expect_numpy(compiled, graph, ramp(5 + start)[start:])
+        assert compiled.executable.report().weight_bytes == weight.nbytes
+
+    def test_a_range_of_data(self):
+        graph = graph_of(lambda x: ops.range(x * 0, x, x * 0 + 2), "int64[]")
+        run_both(graph, np.array(5))
+
+    def test_shapes_in_a_body(self):
+        def choice(x, n, condition):
+            return ops.if_(
+                condition,
+                lambda: ops.reshape(x, ops.stack(n, np.array(-1))),
+                lambda: ops.reshape(x + 1.0, ops.stack(n, np.array(-1))),
+            )
+
+        graph = graph_of(choice, "float32[6]", "int64[]", "bool[]")
+        for n, condition in ((2, True), (3, False)):
+            run_both(graph, ramp(6), np.array(n), np.array(condition))
+
+
+class TestControlFlow:
+    def test_a_choice(self):
+        graph = graph_of(
+            lambda x, c: ops.if_(c, lambda v: v * 2.0, lambda v: v - 1.0, x),
+            "float32[3]",
+            "bool[]",
+        )
+        compiled = run_both(graph, ramp(3), np.array(True))
+        expect_numpy(compiled, graph, ramp(3), np.array(False))
+        assert compiled.executable.report().control_flow == ("if: lax.cond",)
+        assert compiled.executable.report().compilations == 1
+
+    def test_a_loop_that_ends_by_its_data(self):
+        def grow(_, __, v):
+            return ops.all(ops.less(v, 50.0)), v * 2.0
+
+        graph = graph_of(
+            lambda x, n: ops.loop(n, np.array(True), grow, x), "float32[2]", "int64[]"
+        )
+        compiled = run_both(graph, np.array([1, 2], "float32"), np.array(9))
+        expect_numpy(compiled, graph, np.array([1, 2], "float32"), np.array(3))
+        assert compiled.executable.report().control_flow == ("loop: lax.while_loop",)
+
+    def test_a_loop_that_stacks_its_rounds(self):
+        weight = ramp(8, 8)
+
+        def layer(_, condition, v):
+            return condition, ops.tanh(ops.matmul(v, weight)), ops.sum(v)
+
+        graph = graph_of(lambda x: ops.loop(np.array(5), None, layer, x), "float32[8]")
+        compiled = run_both(graph, ramp(8))
+        report = compiled.executable.report()
+        assert report.control_flow == ("loop: lax.scan",)
+        assert report.weight_bytes == weight.nbytes  # that of the body, not baked in
+
+    def test_how_many_rounds_are_stacked_is_fed(self):
+        graph = graph_of(
+            lambda x, n: ops.loop(n, None, lambda _, c, v: (c, v * 2.0, v), x),
+            "float32[2]",
+            "int64[]",
+        )
+        compiled = run_both(graph, ramp(2), np.array(4))
+        expect_numpy(compiled, graph, ramp(2), np.array(2))
+        assert compiled.executable.report().control_flow == ("loop: lax.scan",)
+
+    def test_a_short_loop_whose_shapes_grow_is_written_out(self):
+        graph = graph_of(
+            lambda x: ops.loop(
+                np.array(3), None, lambda _, c, v: (c, ops.concat(v, v)), x
+            ),
+            "float32[2]",
+        )
+        report = run_both(graph, ramp(2)).executable.report()
+        assert report.control_flow == ("loop: written out",)
+
+    @pytest.mark.parametrize("fed", [True, False])
+    def test_branches_of_other_shapes_are_driven_by_the_host(self, fed):
+        graph = graph_of(
+            lambda x, c: ops.if_(c, lambda v: v, lambda v: ops.sum(v), x),
+            "float32[3]",
+            "bool[]",
+        )
+        report = run_both(graph, ramp(3), np.array(fed)).executable.report()
+        assert report.host_driven == "the branches of an if return different types"
+        assert "driven by the host: the branches" in str(report)
+
+    def test_a_while_whose_shapes_grow_is_driven_by_the_host(self):
+        graph = graph_of(
+            lambda x: ops.while_(
+                lambda v: ops.less(ops.size(v), np.array(20)),
+                lambda v: ops.concat(v, v),
+                x,
+            ),
+            "float32[2]",
+        )
+        report = run_both(graph, ramp(2)).executable.report()
+        assert report.host_driven == "what a while carries changes its type"
+
+
+class TestCalls:
+    def graph(self) -> Graph:
+        return graph_of(lambda x, y: (ops.add(x, y), x), "float32[2]", "float32[]")
+
+    @pytest.mark.parametrize("y", [3.0, np.float32(3), np.array(3, "float32")])
+    def test_feeds_of_any_kind(self, y):
+        compiled = amanda.compile(self.graph(), "jax")
+        for x in ([1, 2], np.array([1, 2], "float32"), jax.numpy.asarray([1.0, 2.0])):
+            added, same = compiled([x, y]).values()
+            assert added.dtype == same.dtype == "float32"
+            assert added.tolist() == [4, 5]
+
+    def test_results_are_arrays_of_numpy_unless_told_otherwise(self):
+        feeds = [ramp(2), np.array(1, "float32")]
+        for result in amanda.compile(self.graph(), "jax")(feeds).values():
+            assert type(result) is np.ndarray
+        compiled = amanda.compile(self.graph(), "jax", results="jax")
+        for result in compiled(feeds).values():
+            assert isinstance(result, jax.Array)
+        assert np.from_dlpack(compiled(feeds)[0]).shape == (2,)
+
+    @pytest.mark.parametrize("results", ["numpy", "jax"])
+    def test_a_result_does_not_change_with_the_feed(self, results):
+        graph = graph_of(lambda x: (x, x * 2.0), "float32[n]")
+        compiled = amanda.compile(graph, "jax", results=results)
+        for _ in range(30):
+            feed = np.zeros(1 << 16, "float32")
+            made = compiled([feed])
+            feed[:] = 1  # at once, while it may still be read
+            assert not any(np.asarray(result).any() for result in made.values())
+
+    def test_threads(self):
+        graph = graph_of(ops.reshape, "float32[6]", "int64[2]")
+        compiled = amanda.compile(graph, "jax")
+
+        def call(i):
+            shape = [[2, 3], [3, 2], [1, 6]][i % 3]
+            return compiled([ramp(6), np.array(shape)])[0].shape == tuple(shape)
+
+        with ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(call, range(24)))
+
+    def test_a_shape_that_does_not_fit_names_the_op(self):
+        graph = graph_of(lambda x, y: ops.add(x, y), "float32[n]", "float32[m]")
+        with pytest.raises(BackendError, match="add #0 failed while running"):
+            amanda.run(graph, [ramp(2), ramp(3)], backend="jax")
+
+    def test_wrong_feeds_are_refused(self):
+        with pytest.raises(UsageError, match="float64, not float32"):
+            amanda.run(self.graph(), [np.zeros(2), 1.0], backend="jax")
+
+
+class TestElementTypes:
+    def test_64_bits_need_no_global_switch(self):
+        graph = graph_of(lambda x, y: (x * 3, y / 3.0), "int64[n]", "float64[n]")
+        run_both(graph, np.array([2**40, 1]), np.array([0.1, 1e300]))
+        assert not jax.config.jax_enable_x64
+
+    def test_64_bits_inside_only(self):
+        def through(x):
+            wide = ops.astype(x, dtype="int64") * 2**33
+            large = ops.astype(ops.greater(wide, x.shape[0] * 2**32), dtype="int32")
+            return large, ops.topk(x, 2)[0]
+
+        run_both(graph_of(through, "int32[n]"), np.array([1, 3, 2, 0], "int32"))
+
+    def test_a_small_program_without_64_bits_needs_no_switch_at_all(self):
+        graph = graph_of(lambda x: x + 1.0, "float32[n]")
+        compiled = run_both(graph, ramp(3))
+        assert compiled.executable._quick is not None
+        ids = graph_of(lambda x: x + 1, "int64[n]")
+        assert run_both(ids, np.arange(3)).executable._quick is None
+
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "int4"])
+    def test_small_ones(self, dtype):
+        graph = graph_of(lambda x: (x, ops.astype(x, dtype="float32")), f"{dtype}[3]")
+        x = np.array([1, 2, 3]).astype(parse_type(f"{dtype}[]").dtype.numpy)
+        same, wide = amanda.run(graph, [x], backend="jax").values()
+        assert same.dtype == x.dtype
+        assert wide.tolist() == [1, 2, 3]
+
+    def test_strings_are_declined(self):
+        graph = Graph("amanda/std/1")
+        x = graph.parameter(parse_type("string[n]"), "x")
+        graph.result(graph.add("identity", [x], name="same").output)
+        with pytest.raises(BackendError, match="XLA has no element type string"):
+            amanda.compile(graph, "jax")
+
+
+class TestWeights:
+    def test_they_are_arguments_and_move_once(self):
+        weight = ramp(64, 64)
+        graph = graph_of(lambda x: ops.matmul(x, weight), "float32[n, 64]")
+        executable = run_both(graph, ramp(2, 64)).executable
+        program = executable._code
+        assert isinstance(program, Program)
+        text = program._wide.lower(*program._weights, ramp(2, 64)).as_text()
+        assert "%arg1" in text
+        assert "dense<" not in text
+
+    def test_the_same_tensor_is_held_once(self):
+        graph = Graph("amanda/std/1")
+        x = graph.parameter(parse_type("float32[8]"), "x")
+        tensor = Tensor.of(ramp(8, 8))
+        for _ in range(2):
+            x = graph.add("matmul", [x, graph.constant(tensor).output]).output
+        graph.result(x)
+        report = run_both(graph, ramp(8)).executable.report()
+        assert report.weight_bytes == tensor.nbytes
+
+    def test_precision(self):
+        graph = graph_of(ops.matmul, "float32[2, 2]", "float32[2, 2]")
+        for precision, word in (("highest", "HIGHEST"), ("default", "DEFAULT")):
+            compiled = amanda.compile(graph, "jax", precision=precision)
+            program = compiled.executable._code
+            assert word in program._wide.lower(ramp(2, 2), ramp(2, 2)).as_text()

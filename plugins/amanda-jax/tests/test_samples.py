@@ -1,0 +1,137 @@
+"""Every sample of every op of the hub set, through this backend.
+
+Each passes against the value that the sample expects, or its op is declined with a
+reason. `python test_samples.py [told|open|fed]` prints the counts.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+import pytest
+
+import amanda
+from amanda.errors import BackendError
+from amanda.graph import Graph
+from amanda.types import DType, Sym, TensorType
+from amanda_jax.backend import DECLINED, JaxBackend
+from amanda_std import trace
+from amanda_std.operation import Operation
+from amanda_std.ops import OPS
+from amanda_std.samples import Sample
+
+LOOSE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-6}
+
+
+def graph_of(
+    operation: Operation, sample: Sample, way: str = "told"
+) -> tuple[Graph, list[np.ndarray]]:
+    """The op as a graph that is fed every tensor of the sample, in order.
+
+    `way` says what the graph knows: the shapes that are "told", "open" ones, or that
+    host arguments are "fed" too."""
+    params = operation.form.each(len(sample.args))
+    roles = ("tensor", "host") if way == "fed" else ("tensor",)
+    is_fed = [
+        p.kind.role in roles and a is not None
+        for p, a in zip(params, sample.args, strict=True)
+    ]
+    fed = [np.asarray(a) for a, yes in zip(sample.args, is_fed, strict=True) if yes]
+
+    def function(*values):
+        rest = iter(values)
+        args = [
+            next(rest) if yes else a for a, yes in zip(sample.args, is_fed, strict=True)
+        ]
+        return operation(*args, **sample.attrs)
+
+    return trace(function, [_type(a, way) for a in fed]), fed
+
+
+def _type(array: np.ndarray, way: str) -> TensorType:
+    dims = [Sym.unknown() if way == "open" else n for n in array.shape]
+    return TensorType(DType.of(array), dims)
+
+
+def expected_of(sample: Sample) -> list[np.ndarray]:
+    many = isinstance(sample.expected, list | tuple)
+    return [np.asarray(v) for v in (sample.expected if many else [sample.expected])]
+
+
+def check(operation: Operation, sample: Sample, way: str = "told") -> str:
+    """'passed', or the reason why the op is not taken."""
+    graph, fed = graph_of(operation, sample, way)
+    backend = JaxBackend()
+    for op in graph.walk():
+        if op.type in OPS and (reason := backend.takes(op)) is not True:
+            return reason
+    results = list(amanda.compile(graph, "jax")(fed).values())
+    for got, wanted in zip(results, expected_of(sample), strict=True):
+        assert got.dtype == wanted.dtype
+        assert got.shape == wanted.shape
+        loose = sample.tolerance or 0
+        if wanted.dtype.kind in "fV":
+            loose = max(loose, LOOSE[DType.of(wanted.dtype).name])
+            got, wanted = got.astype("float64"), wanted.astype("float64")
+        np.testing.assert_allclose(got, wanted, rtol=loose, atol=loose)
+    return "passed"
+
+
+def samples_of(name: str) -> Iterator[Sample]:
+    rule = OPS[name].samples_rule
+    return iter(()) if rule is None else iter(rule())
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_samples(name):
+    outcomes = {check(OPS[name], sample) for sample in samples_of(name)}
+    wanted = DECLINED.get(name, "passed")
+    assert outcomes == {wanted}
+
+
+def ways(name: str) -> list[str]:
+    """What a graph may not know of an op."""
+    params = OPS[name].form.params
+    return ["open", "fed"] if any(p.kind.role == "host" for p in params) else ["open"]
+
+
+@pytest.mark.parametrize(
+    ("name", "way"), [(name, way) for name in OPS for way in ways(name)]
+)
+def test_samples_of_which_the_graph_knows_less(name, way):
+    samples = islice(samples_of(name), 3)
+    outcomes = {check(OPS[name], sample, way) for sample in samples}
+    assert outcomes == {DECLINED.get(name, "passed")}
+
+
+def test_declined_ops_are_told_with_their_reason():
+    graph, _ = graph_of(OPS["nonzero"], next(samples_of("nonzero")))
+    with pytest.raises(BackendError, match="depends on data"):
+        amanda.compile(graph, "jax")
+
+
+def main() -> None:
+    way = sys.argv[1] if len(sys.argv) > 1 else "told"
+    counts: Counter[str] = Counter()
+    for name in OPS:
+        for sample in samples_of(name):
+            try:
+                outcome = check(OPS[name], sample, way)
+            except Exception as error:  # noqa: BLE001  it is what is counted
+                outcome = "failed"
+                text = str(error).strip().replace("\n", " ")[:200]
+                print(name, [getattr(a, "dtype", a) for a in sample.args],
+                      [np.shape(a) if not callable(a) else 0 for a in sample.args],
+                      sample.attrs, type(error).__name__, text)  # fmt: skip
+            counts[outcome] += 1
+    print(f"{len(OPS)} ops, {counts.total()} samples")
+    for outcome, number in counts.most_common():
+        print(f"{number:6}  {outcome}")
+
+
+if __name__ == "__main__":
+    main()
