@@ -190,7 +190,7 @@ def _packed(data: bytes, dtype: ElementType, shape: list[int]) -> Tensor:
 
 
 def _from_splat(data: Plain, dtype: ElementType, shape: list[int]) -> Tensor:
-    if isinstance(data, Tagged):
+    if isinstance(data, Tagged) and data.tag != "float":
         one = _packed(_bytes(data), dtype, [])
     else:
         _need_numbers(dtype)

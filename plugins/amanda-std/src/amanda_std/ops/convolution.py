@@ -166,12 +166,19 @@ def _columns(x: Any, kernel: Any, strides: Any, dilations: Any) -> Any:
 
 
 def _depthwise(x: Any, w: Any, strides: Any, dilations: Any, size: Any) -> Any:
-    """One channel for each kernel: a few passes over the data beat tiny products."""
-    y = np.zeros((x.shape[0], x.shape[1], *size), x.dtype)
+    """One channel for each kernel: a few passes over the data beat tiny products.
+
+    Small floats are summed wide, as matrix products do.
+    """
+    small = x.dtype.itemsize < 4 and x.dtype.kind not in "iub"
+    wide = np.dtype("float32") if small else x.dtype
+    data, kernel = x.astype(wide, copy=False), w.astype(wide, copy=False)
+    y = np.zeros((x.shape[0], x.shape[1], *size), wide)
     for at in np.ndindex(*w.shape[2:]):
         cut = window_cut(at, size, strides, dilations)
-        y += x[(..., *cut)] * w[(slice(None), 0, *at)].reshape(-1, *(1,) * len(size))
-    return y
+        column = kernel[(slice(None), 0, *at)].reshape(-1, *(1,) * len(size))
+        y += data[(..., *cut)] * column
+    return y.astype(x.dtype, copy=False)
 
 
 def window_cut(at: Any, size: Any, strides: Any, dilations: Any) -> tuple[slice, ...]:
