@@ -112,7 +112,8 @@ def test_one_left_out_is_not_ill(
 def test_a_verb_of_an_installed_plugin(call: Call, installed: Path) -> None:
     points = "[amanda.commands]\ncount = amanda_counts:count\ngone = amanda_counts:no\n"
     put(installed, "amanda-counts", points, code=COUNT)
-    assert "  count  from amanda-counts 1.0\n" in call("--help").out
+    listed = re.findall(r"^  (\w+) +from (.+)$", call("--help").out, re.MULTILINE)
+    assert ("count", "amanda-counts 1.0") in listed
     assert call("count", "x.onnx") == (0, "counted x.onnx\n", "")
     ended = call("gone")
     assert ended.code == 3
@@ -128,7 +129,8 @@ def test_listing_without_the_host_says_what_the_host_says(
     put(installed, "amanda-my-own", points)
     put(installed, "amanda-none", "[amanda.passes]\nx = amanda_none:f\n")
     asked = offered()
-    assert asked == [Offer("count", "amanda-my-own 1.0")]
+    ours = [offer for offer in asked if offer.source.startswith("amanda-my-own")]
+    assert ours == [Offer("count", "amanda-my-own 1.0")]
     with monkeypatch.context() as patch:
         for name in [name for name in sys.modules if name.startswith("amanda.host")]:
             patch.delitem(sys.modules, name)
