@@ -10,8 +10,15 @@ import pytest
 # Settings that say how to test; all other AMANDA_* would change what is tested.
 TEST_SETTINGS = {"AMANDA_FUZZ_ROUNDS", "AMANDA_TEST_DATA"}
 
-# Machines differ in speed, and a failure must be found again from what it prints.
-hypothesis.settings.register_profile("amanda", deadline=None, print_blob=True)
+# Machines differ in speed, and a failure must be found again from what it prints. Where
+# others wait for the answer every run draws the same examples; elsewhere new ones.
+hypothesis.settings.register_profile(
+    "amanda",
+    deadline=None,
+    print_blob=True,
+    derandomize="CI" in os.environ,
+    database=None,
+)
 hypothesis.settings.load_profile("amanda")
 
 
