@@ -94,15 +94,16 @@ def install(names: Sequence[str]) -> None:
             f"no distribution {', '.join(unknown)}; here: {', '.join(known)}"
         )
     chosen = with_required(names or known, known)
-    folders = [part for dist in chosen for part in ("--editable", with_tests(dist))]
+    folders = [part for dist in chosen for part in ("--editable", dist.folder)]
+    needs = sorted({need for dist in chosen for need in for_tests(dist)})
     pip = (sys.executable, "-m", "pip", "install", "--quiet")
-    run(*pip, "--no-build-isolation", *folders)
+    run(*pip, "--no-build-isolation", *folders, *needs)
 
 
-def with_tests(dist: Dist) -> str:
-    """The folder, with what its tests need where it says so."""
-    extras = dist.project.get("optional-dependencies", {})
-    return f"{dist.folder}[test]" if "test" in extras else str(dist.folder)
+def for_tests(dist: Dist) -> list[str]:
+    """What its tests need; `folder[test]` would hide it from those that require it."""
+    needs: list[str] = dist.project.get("optional-dependencies", {}).get("test", [])
+    return needs
 
 
 def test(name: str, arguments: Sequence[str]) -> None:
