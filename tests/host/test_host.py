@@ -310,10 +310,12 @@ def test_the_default_host_is_made_once():
 
 
 def test_making_a_host_reads_nothing(monkeypatch):
-    import importlib.metadata
+    import importlib_metadata
 
-    monkeypatch.setattr(importlib.metadata, "distributions", None)
-    Host()
+    monkeypatch.setattr(importlib_metadata, "distributions", None)
+    host = Host()
+    with pytest.raises(TypeError):  # what a read would meet
+        host.names("backends")
 
 
 def test_incompatible_comes_before_import(site):
