@@ -119,6 +119,13 @@ def threshold(x: RealFloating, *, theta: float = 1.0) -> RealFloating:
     return where(greater(x, theta), x, x * 0.0)
 
 
+@composite
+def shrink(x: RealFloating, *, margin: float = 0.5, bias: float = 0.0) -> RealFloating:
+    """0 within a margin around 0, x moved by a bias towards 0 beyond it"""
+    outside = where(less(x, -margin), x + bias, x * 0.0)
+    return where(greater(x, margin), x - bias, outside)
+
+
 def _sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x))
 
@@ -134,6 +141,10 @@ def _gelu(x: float) -> float:
 def _gelu_by_tanh(x: float) -> float:
     inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
     return x / 2 * (1 + math.tanh(inner))
+
+
+def _shrink(x: float) -> float:
+    return x - math.copysign(0.25, x) if abs(x) > 0.1 else 0
 
 
 _ORACLES: list[tuple[Operation, Callable[[float], float], dict[str, Any]]] = [
@@ -153,6 +164,8 @@ _ORACLES: list[tuple[Operation, Callable[[float], float], dict[str, Any]]] = [
     (gelu, _gelu, {}),
     (gelu, _gelu_by_tanh, {"approximate": True}),
     (threshold, lambda x: x if x > 1 else 0, {}),
+    (shrink, lambda x: x if abs(x) > 0.5 else 0, {}),
+    (shrink, _shrink, {"margin": 0.1, "bias": 0.25}),
 ]  # fmt: skip
 
 
