@@ -57,7 +57,7 @@ def raising(error: BaseException) -> Callable[[], Answer]:
 
 def test_the_verbs_of_the_design_are_here_or_planned() -> None:
     assert not set(VERBS) & set(PLANNED)
-    ours = {"backends", "completion", "plugin"}
+    ours = {"backends", "completion", "namespace", "plugin"}
     assert set(VERBS) | set(PLANNED) == set(DESIGNED.split()) | ours
 
 
@@ -89,6 +89,7 @@ Verbs:
   convert     convert a model to another framework or format
   doctor      check this installation, and say what to do
   info        what a model file holds, in short
+  namespace   make dictionaries anew, and compare them with the frameworks
   ops         the ops of a framework's version: list, search, show, compare
   plugin      make a plug-in of your own
   plugins     every plug-in: found, loadable, usable, why not
@@ -141,7 +142,7 @@ def test_a_verb_of_a_later_version(call: Call, host: amanda.Host) -> None:
     assert ended.err == (
         "amanda: 'bisect' is not in this version\n"
         "  expected: one of backends, check, compare, completion, convert, doctor, "
-        "info, ops, plugin, plugins, run, show, validate\n"
+        "info, namespace, ops, plugin, plugins, run, show, validate\n"
         "  to do:    wait for a version that has it: it will find the first op where "
         "two runs differ\n"
     )

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import amanda
-from amanda.dictionary import Shelf
+from amanda.dictionary import History, Shelf, parse_signature
+from amanda.dictionary.datafile import Block, Header, packed
+from amanda.dictionary.signature import terms
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Call
@@ -50,12 +52,12 @@ def test_no_dictionary(call: Call, host: amanda.Host) -> None:
 def test_one_op(call: Call) -> None:
     ended = call("ops", "tensorflow@1.13.1", "MatMul")
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out == (
+    lines = ended.out.splitlines()
+    assert lines[0] == (
         "MatMul(a: T, b: T, *, transpose_a: bool = false, transpose_b: bool = false) "
-        "-> (product: T)  T in {i32, i64, bf16, f16, f32, f64, c64, c128}\n"
-        "\n"
-        "amanda/tensorflow: so since 1.13.1, until 2.12.0\n"
+        "-> (product: T)  T in {i32, i64, bf16, f16, f32, f64, c64, c128}"
     )
+    assert lines[-1] == "amanda/tensorflow: so since 1.13.1, until 2.12.0"
     out = call("ops", "onnx@18", "Upsample").out
     assert out.splitlines()[2:] == [
         "Upsample the input tensor.",
@@ -82,6 +84,8 @@ def test_one_op_as_json(call: Call) -> None:
         "variables",
         "traits",
         "deprecated",
+        "tags",
+        "open",
     ]
     assert op["inputs"][0] == {
         "name": "input",
@@ -90,6 +94,10 @@ def test_one_op_as_json(call: Call) -> None:
         "least": 0,
         "number": None,
         "ref": False,
+        "nullable": False,
+        "alias": None,
+        "axes": [],
+        "keyword": False,
     }
     attrs = {attr["name"]: attr for attr in op["attributes"]}
     assert attrs["data_format"] == {
@@ -99,6 +107,7 @@ def test_one_op_as_json(call: Call) -> None:
         "default": "NHWC",
         "allowed": ["NHWC", "NCHW"],
         "minimum": None,
+        "place": None,
     }
     (variable,) = op["variables"]
     assert variable["allowed"] == ["bf16", "f16", "f32", "f64"]
@@ -172,9 +181,92 @@ def test_what_is_not_there(call: Call) -> None:
 
 
 def test_what_cannot_be_meant(call: Call) -> None:
-    ended = call("ops", "onnx@18", "Relu", "--diff", "onnx@19")
+    ended = call("ops", "onnx@18", "--search", "x", "--diff", "onnx@19")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == (
-        "amanda ops: --diff compares whole dictionaries\n  to do:    leave out OP\n"
+        "amanda ops: --diff compares: it does not go with --search or others\n"
     )
     assert call("ops", "onnx@18", "Relu", "--search", "x").code == 2
+    assert call("ops", "--since", "18").code == 2
+    ended = call("ops", "onnx@18", "relu", "--diff", "19")
+    assert (ended.code, ended.out) == (1, "")
+    assert "neither amanda/onnx/18 nor amanda/onnx/19 has an op 'relu'" in ended.err
+    assert "did you mean 'Relu'?" in ended.err
+
+
+def test_versions_of_one_vocabulary(call: Call) -> None:
+    long = call("ops", "onnx@18", "--diff", "onnx@19", "--json").json
+    short = call("ops", "onnx", "--diff", "18", "19", "--json").json
+    assert short == long
+    one = call("ops", "onnx@18", "AveragePool", "--diff", "19")
+    assert (one.code, one.err) == (0, "")
+    assert one.out == (
+        "~ AveragePool: attribute dilations?: int[] is new\n\n"
+        "amanda/onnx/18 -> amanda/onnx/19: 0 added, 0 removed, 1 changed\n"
+    )
+
+
+def test_since(call: Call) -> None:
+    answer = call("ops", "onnx", "--since", "18", "--json").json
+    assert answer["namespace"] == "amanda/onnx/28"
+    assert {op["name"] for op in answer["ops"]} > {"Gelu", "Pad"}
+    assert all(int(op["since"]) >= 18 for op in answer["ops"])
+    older = call("ops", "onnx", "--json").json
+    kept = [op for op in older["ops"] if int(op["since"]) >= 18]
+    assert answer["ops"] == kept
+    told = call("ops", "onnx@19", "--since", "19", "--search", "Deform").out
+    assert told.splitlines()[-1] == (
+        "1 of 187 ops of amanda/onnx/19 about 'Deform' that are so since 19 or later"
+    )
+
+
+def test_searching_everywhere(call: Call) -> None:
+    answer = call("ops", "--search", "depthwise", "--json").json
+    found = {(op["namespace"], op["name"]) for op in answer["ops"]}
+    assert ("amanda/tensorflow/2.21.0", "DepthwiseConv2dNative") in found
+    lines = call("ops", "--search", "depthwise").out.splitlines()
+    assert lines[0].split() == ["namespace", "op", "what"]
+    assert lines[-1] == f"{len(found)} ops of 3 dictionaries about 'depthwise'"
+    assert call("ops", "--search", "zzzz").code == 1
+
+
+def test_overloads_and_tags(call: Call, host: amanda.Host) -> None:
+    lines = (
+        "add.Tensor(self: tensor, *, alpha: number = 1) -> (tensor)  #core",
+        "add.out(self: tensor, *, port out: tensor(a!)) -> (tensor(a!))",
+    )
+    entries = map(parse_signature, lines)
+    blocks = [Block(entry.name, "", (("1", terms(entry)),)) for entry in entries]
+    head = Header("acme/torch", ("1",), overload=".")
+    history = History("acme/torch", lambda: packed(head, blocks))
+    host.register_namespace("acme/torch", history)
+    ended = call("ops", "acme/torch@1", "add")
+    assert ended.out.splitlines()[-1] == "2 of 2 ops of acme/torch/1 called 'add'"
+    core = call("ops", "acme/torch@1", "--tag", "core", "--json").json
+    assert [op["name"] for op in core["ops"]] == ["add.Tensor"]
+    one = call("ops", "acme/torch@1", "add.out", "--json").json["op"]
+    assert one["inputs"][1]["alias"] == "a!"
+    assert one["inputs"][1]["keyword"] is True
+    missing = call("ops", "acme/torch@1", "sub")
+    assert (missing.code, missing.out) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "begun", "expected"),
+    [
+        ((), "onnx.", {"onnx.ml"}),
+        ((), "onnx@2", {f"onnx@{i}" for i in (2, *range(20, 29))}),
+        (("onnx@18",), "Conv", {"Conv", "ConvInteger", "ConvTranspose"}),
+        (("onnx@99",), "Conv", set()),
+    ],
+)
+@pytest.mark.usefixtures("host")
+def test_completion(words: tuple[str, ...], begun: str, expected: set[str]) -> None:
+    from click.shell_completion import ShellComplete
+
+    from amanda.cli.frame import cli
+
+    found = ShellComplete(cli, {}, "amanda", "X").get_completions(
+        ["ops", *words], begun
+    )
+    assert {item.value for item in found} == expected

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from amanda.dictionary import Attr, Dictionary, OpDef, Port
+from amanda.dictionary import (
+    Attr,
+    Dictionary,
+    History,
+    OpDef,
+    Port,
+    parse_signature,
+)
+from amanda.dictionary.datafile import Block, Header, packed
 from amanda.dictionary.patterns import Pattern
+from amanda.dictionary.signature import terms
 from amanda.graph import Graph, OutputPort
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Shape, TensorType, Type
 
-__all__ = ["specimen"]
+__all__ = ["acme", "specimen"]
 
 _VALUES: dict[str, Any] = {
     "bool": True,
@@ -24,6 +33,14 @@ _VALUES: dict[str, Any] = {
     "sparse": {"dims": [1]},
     "function": FunctionRef("made"),
 }
+
+
+def acme(*lines: str, **head: Any) -> Dictionary:
+    """A dictionary of these entries."""
+    entries = map(parse_signature, lines)
+    blocks = [Block(entry.name, "", (("1", terms(entry)),)) for entry in entries]
+    header = Header("acme/x", ("1",), **head)
+    return History("acme/x", lambda: packed(header, blocks)).at("1")
 
 
 def specimen(entry: OpDef, dictionary: Dictionary) -> Graph:

@@ -33,6 +33,11 @@ def onnx_graphs() -> dict[str, Graph]:
 
 @pytest.fixture(scope="module")
 def tf_graphs(data: Path, newest: Dictionary) -> dict[str, Graph]:
+    return frozen(data, newest)
+
+
+def frozen(data: Path, dictionary: Dictionary) -> dict[str, Graph]:
+    """The graphs of tf_graphs; the test is skipped where they are not there."""
     file = data / "tf_graphs" / "tf_graphs_dev.tar.gz"
     if not file.is_file():
         pytest.skip("needs tf_graphs in AMANDA_TEST_DATA")
@@ -42,7 +47,7 @@ def tf_graphs(data: Path, newest: Dictionary) -> dict[str, Graph]:
             if member.name.endswith("/model.pb"):
                 content = archive.extractfile(member)
                 assert content is not None
-                graphs[member.name] = tf_graph_of(content.read(), newest)
+                graphs[member.name] = tf_graph_of(content.read(), dictionary)
     return graphs
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from dictionary.specimens import acme
 
 import amanda
 from amanda.dictionary import Dictionary, History, Shelf, parse_signature, validate
@@ -345,4 +346,50 @@ def test_dictionaries_of_others() -> None:
     assert told(dictionary, graph) == [
         "Twice 't' has no attribute 'a' (it has no attributes)",
         "Twice 't': input x is i8, not f32",
+    ]
+
+
+def test_ports_of_other_frameworks() -> None:
+    """Values that may be none, without names, of types of their own; open ends."""
+    torch = acme(
+        "conv(tensor, weight: tensor, bias: tensor?, *, stride: int[2] = [1, 1]) -> "
+        "(tensor)",
+        "index(x: tensor, *indices: tensor? >= 0) -> (tensor)",
+        "item(tensor) -> (any<Scalar>)",
+        "any(x: any, s: sequence<tensor>) -> (y: i8)",
+        "dense(tensor, *, units: int, ...) -> (tensor)",
+        "case(*any >= 0, *, branches: graph[](inputs, 1)) -> (tensor)",
+    )
+    graph = Graph(torch.name)
+    x = graph.parameter(parse_type("float32[2]"))
+    row = graph.parameter(parse_type("sequence<int8[3]>"))
+    graph.add("conv", [x, x])
+    graph.add("conv", [x, x, None])
+    graph.add("index", [x, None, x, None])
+    graph.add("item", [x], outputs=1)
+    graph.add("any", [row, row])
+    graph.add("dense", [x], {"units": 3, "other": "y"})
+    bodies = {f"branches{i}": Graph(torch.name) for i in range(2)}
+    for body in bodies.values():
+        body.result(body.parameter())
+    graph.add("case", [x], bodies=bodies)
+    assert [str(problem) for problem in torch.validate(graph)] == []
+
+    wrong = Graph(torch.name)
+    x = wrong.parameter(parse_type("float32[2]"))
+    row = wrong.parameter(parse_type("sequence<int8[3]>"))
+    wrong.add("conv", [x], name="a")
+    wrong.add("conv", [row, None, x], {"stride": [1, 2, 3]}, name="b")
+    wrong.add("any", [x, x], name="c")
+    few = Graph(torch.name)
+    few.parameter()
+    wrong.add("case", [x], bodies={"branches0": few, "branchs1": Graph()}, name="d")
+    assert [str(problem) for problem in torch.validate(wrong)] == [
+        "conv 'a': inputs: 2 to 3 (weight, bias) are due, there is 1",
+        "conv 'b': attribute stride is [1, 2, 3], not a list of 2 ints",
+        "conv 'b': input weight is missing",
+        "conv 'b': input #0 is sequence<i8>, not tensor",
+        "any 'c': input s is f32, not sequence<tensor>",
+        "case 'd': body 'branches0' gives 0 values, 1 value due (1)",
+        "case 'd' has no body 'branchs1' (did you mean 'branches'?)",
     ]

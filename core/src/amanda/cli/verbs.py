@@ -18,6 +18,10 @@ VERBS = {
     "convert": ("amanda.cli.convert", "convert a model to another framework or format"),
     "doctor": ("amanda.cli.doctor", "check this installation, and say what to do"),
     "info": ("amanda.cli.info", "what a model file holds, in short"),
+    "namespace": (
+        "amanda.cli.namespace",
+        "make dictionaries anew, and compare them with the frameworks",
+    ),
     "ops": (
         "amanda.cli.ops",
         "the ops of a framework's version: list, search, show, compare",

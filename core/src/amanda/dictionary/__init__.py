@@ -5,6 +5,7 @@
     patterns.py    the types of values, as far as an entry speaks of them
     literals.py    attribute values as entries write them
     signature.py   an entry as one line of text, and back
+    binary.py      an entry as a protobuf message, and back
     attributes.py  does a value fit an attribute?
     history.py     all versions of a vocabulary, read from one data file
     shelf.py       a folder of such files, with digests
@@ -12,6 +13,9 @@
     binding.py     which port of an entry each input of an op is, and of which type
     checking.py    one op against its entry
     validation.py  a whole graph against its dictionaries
+    arguments.py   a call of an op: which argument is which port or attribute
+    building.py    making ops by their entries, checked
+    defaults.py    attributes left to their defaults: filled in, stripped
 
 Names alone are needed by whoever lists what is installed, so all else is imported when
 it is first asked for.
@@ -37,7 +41,7 @@ from amanda.dictionary.names import (
 if TYPE_CHECKING:
     from amanda.dictionary.changes import Change, Difference
     from amanda.dictionary.history import Dictionary, History
-    from amanda.dictionary.model import Attr, Deprecation, OpDef, Port
+    from amanda.dictionary.model import Attr, Deprecation, Member, OpDef, Port
     from amanda.dictionary.shelf import Shelf
     from amanda.dictionary.signature import parse_signature
     from amanda.dictionary.validation import Problem, Verdict, validate
@@ -49,6 +53,7 @@ __all__ = [
     "Dictionary",
     "Difference",
     "History",
+    "Member",
     "Name",
     "Namespace",
     "OpDef",
@@ -70,7 +75,7 @@ __all__ = [
 _LATE = {
     "changes": ("Change", "Difference"),
     "history": ("Dictionary", "History"),
-    "model": ("Attr", "Deprecation", "OpDef", "Port"),
+    "model": ("Attr", "Deprecation", "Member", "OpDef", "Port"),
     "shelf": ("Shelf",),
     "signature": ("parse_signature",),
     "validation": ("Problem", "Verdict", "validate"),

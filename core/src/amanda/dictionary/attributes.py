@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final
 
 from amanda.dictionary.literals import literal
-from amanda.dictionary.model import Attr
+from amanda.dictionary.model import Attr, Member
 from amanda.dictionary.patterns import dtype_called
 from amanda.errors import AmandaError
 from amanda.tensors import FunctionRef, Tensor
@@ -40,6 +41,29 @@ def _float(value: Any) -> Any:
     if value.__class__ is float:
         return value
     return float(_int(value))
+
+
+def _number(value: Any) -> Any:
+    if value.__class__ in (bool, int, float, complex):
+        return value
+    raise _Unfit
+
+
+def _complex(value: Any) -> Any:
+    if value.__class__ is complex:
+        return value
+    return complex(_float(value))
+
+
+def _dim(value: Any) -> Any:
+    return value if isinstance(value, Sym) else _int(value)
+
+
+def _enum(value: Any) -> Any:
+    """A member by its name or its number."""
+    if value.__class__ is int or isinstance(value, str):
+        return value
+    raise _Unfit
 
 
 def _string(value: Any) -> Any:
@@ -109,6 +133,11 @@ _CASTS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "bool": _bool,
     "int": _int,
     "float": _float,
+    "double": _float,
+    "complex": _complex,
+    "number": _number,
+    "dim": _dim,
+    "enum": _enum,
     "string": _string,
     "dtype": _dtype,
     "type": _type,
@@ -125,15 +154,24 @@ _WORDS: Final[Mapping[str, str]] = {
     "int": "an int",
     "graph": "a graph",
     "sparse": "a sparse tensor",
+    "any": "a value",
+    "enum": "the name or the number of a value",
+    "double": "a float",
+    "complex": "a complex number",
+    "dim": "an int or a symbolic dim",
 }
 
 
-def _named(kind: str) -> str:
-    """A kind as messages call it."""
-    element = kind.removesuffix("[]")
-    if element != kind:
-        return f"a list of {element}s"
-    return _WORDS.get(kind, f"a {kind}")
+def _named(attr: Attr) -> str:
+    """The kind of an attribute as messages call it."""
+    if not attr.is_list:
+        word = _WORDS.get(attr.base, f"a {attr.base}")
+    elif attr.element == attr.base:
+        size = attr.kind.rstrip("?")[len(attr.base) + 1 : -1]
+        word = f"a list of {f'{size} ' if size else ''}{attr.base}s"
+    else:
+        word = f"{attr.kind.rstrip('?')}, as signatures write it"
+    return f"{word} or none" if attr.nullable else word
 
 
 def cast(attr: Attr, value: Any) -> Any:
@@ -151,12 +189,29 @@ def cast(attr: Attr, value: Any) -> Any:
 
 
 def _cast(attr: Attr, value: Any) -> Any:
-    one = _CASTS[attr.element]
-    if not attr.is_list:
-        return one(value)
-    if not isinstance(value, list | tuple):
-        raise _Unfit
-    return [one(item) for item in value]
+    return _caster(attr.kind)(value)
+
+
+@cache
+def _caster(kind: str) -> Callable[[Any], Any]:
+    """What makes a value of this kind, however its lists are nested, or `_Unfit`."""
+    plain = kind.rstrip("?")
+    if plain != kind:
+        some = _caster(plain)
+        return lambda value: None if value is None else some(value)
+    if not kind.endswith("]"):
+        return _CASTS[kind.partition("<")[0]]
+    begin = kind.rindex("[")
+    one, size = _caster(kind[:begin]), kind[begin + 1 : -1]
+
+    def made(value: Any) -> Any:
+        if size and not isinstance(value, list | tuple):
+            return one(value)  # one for all
+        if not isinstance(value, list | tuple) or size not in ("", str(len(value))):
+            raise _Unfit
+        return [one(item) for item in value]
+
+    return made
 
 
 def fault_of(attr: Attr, value: Any) -> str | None:
@@ -168,7 +223,9 @@ def fault_of(attr: Attr, value: Any) -> str | None:
     try:
         found = _cast(attr, value)
     except _Unfit:
-        return f"{attr.name} is {reprlib.repr(value)}, not {_named(attr.kind)}"
+        return f"{attr.name} is {reprlib.repr(value)}, not {_named(attr)}"
+    if found is None:
+        return None
     if attr.minimum is not None:
         if attr.is_list and len(found) < attr.minimum:
             return (
@@ -177,10 +234,18 @@ def fault_of(attr: Attr, value: Any) -> str | None:
         if not attr.is_list and found < attr.minimum:
             return f"{attr.name} is {found}, at least {attr.minimum} is due"
     if attr.allowed:
-        for item in found if attr.is_list else [found]:
-            if plain(item) not in attr.allowed:
+        for item in found if isinstance(found, list) else [found]:
+            if not _allows(attr, plain(item)):
                 return f"{attr.name} is {_shown(attr, item)}, but {choices(attr)}"
     return None
+
+
+def _allows(attr: Attr, item: Any) -> bool:
+    if item in attr.allowed:
+        return True
+    return attr.base == "enum" and item in [
+        member.number for member in attr.allowed if isinstance(member, Member)
+    ]
 
 
 def choices(attr: Attr) -> str:
@@ -211,6 +276,11 @@ _CLASSES: Final[Mapping[str, frozenset[type]]] = {
     "bool": frozenset({bool}),
     "int": frozenset({int}),
     "float": frozenset({float}),
+    "double": frozenset({float}),
+    "complex": frozenset({complex}),
+    "number": frozenset({bool, int, float, complex}),
+    "dim": frozenset({int}),
+    "enum": frozenset({str, int}),
     "string": frozenset({str}),
     "dtype": frozenset({DType}),
     "type": frozenset({DType}),
@@ -226,10 +296,15 @@ def acceptor(attr: Attr) -> Callable[[Any], bool]:
 
     What it declines is for `fault_of` to decide.
     """
-    classes = _CLASSES.get(attr.element, frozenset())
+    classes = _CLASSES.get(attr.element.partition("<")[0], frozenset())
     least, allowed = attr.minimum, frozenset(attr.allowed)
+    if attr.base == "enum":
+        numbers = {m.number for m in attr.allowed if isinstance(m, Member)}
+        allowed |= numbers - {None}
+    if attr.kind.partition("<")[0] == "any" and not attr.is_list:
+        return lambda value: value is not None
     if attr.is_list:
-        if allowed:
+        if allowed or not attr.kind.endswith("[]"):
             return lambda value: fault_of(attr, value) is None
         length = least or 0
 

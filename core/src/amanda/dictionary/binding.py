@@ -11,21 +11,27 @@ from typing import Any, NamedTuple
 
 from amanda.dictionary.attributes import cast, choices, plain
 from amanda.dictionary.model import Attr, OpDef, Port
-from amanda.dictionary.patterns import Pattern, pattern_of, written_pattern
+from amanda.dictionary.patterns import Pattern, pattern_of, takes, written_pattern
 from amanda.types import Type
 
 __all__ = ["Slot", "Spread", "spread", "type_faults"]
 
 
 class Slot(NamedTuple):
-    """One value of an op: its port, and which of the port's values it is."""
+    """One value of an op: its port, which of the port's values, and of all values."""
 
     port: Port
     at: int
+    order: int = 0
 
     @property
     def name(self) -> str:
-        return f"{self.port.name}[{self.at}]" if self.port.repeats else self.port.name
+        name = self.port.name or f"#{self.order}"
+        return f"{name}[{self.at}]" if self.port.repeats and self.port.name else name
+
+    @property
+    def may_lack(self) -> bool:
+        return self.port.form == "optional" or self.port.nullable
 
 
 class Spread(NamedTuple):
@@ -60,7 +66,8 @@ def spread(
         for port, size in zip(ports, sizes, strict=True)
         for i in range(size or 0)
     ]
-    return Spread(tuple(slots[:total]))
+    placed = [slot._replace(order=i) for i, slot in enumerate(slots[:total])]
+    return Spread(tuple(placed))
 
 
 def _size(port: Port, attrs: Mapping[str, Any]) -> int | None:
@@ -83,7 +90,7 @@ def _least(ports: Sequence[Port], sizes: Sequence[int | None], entry: OpDef) -> 
             by_attr = (attr.minimum or 0) if attr is not None else 0
             size = port.least if port.form in ("many", "each") else by_attr
         count += size
-        if size and port.form != "optional":
+        if size and port.form != "optional" and not port.nullable:
             least = count
     return least
 
@@ -93,7 +100,7 @@ def _due(ports: Sequence[Port], least: int, most: int | None, total: int) -> str
         number = str(most or "none")
     else:
         number = f"at least {least}" if most is None else f"{least} to {most}"
-    names = ", ".join(port.name for port in ports)
+    names = ", ".join(port.name for port in ports if port.name)
     told = f"{number} ({names})" if names else number
     is_one = number in ("1", "at least 1")
     return f"{told} {'is' if is_one else 'are'} due, there {_are(total)}"
@@ -125,7 +132,7 @@ def type_faults(
             continue
         name, port = f"{side} {slot.name}", slot.port
         if not isinstance(port.type, str):
-            if found != port.type:
+            if not takes(port.type, found):
                 yield f"{name} is {_text(found)}, not {_text(port.type)}"
             continue
         attr = entry.attr(port.type)

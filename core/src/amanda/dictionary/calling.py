@@ -54,13 +54,19 @@ def signature_of(entry: OpDef, header: Header) -> Signature:
     """The signature of an entry."""
     attrs = {a.name: REQUIRED if a.required else a.default for a in entry.attrs}
     follows = [a.name for a in entry.variables] if header.recorded else []
-    repeating = [port.name for port in entry.inputs if port.repeats]
+    repeating = [
+        port.name or f"#{i}" for i, port in enumerate(entry.inputs) if port.repeats
+    ]
     fixed = all(port.form == "one" for port in entry.outputs)
     return Signature(
-        tuple(port.name for port in entry.inputs),
+        tuple(port.name or f"#{i}" for i, port in enumerate(entry.inputs)),
         MappingProxyType(attrs),
         repeating[-1] if repeating else None,
-        frozenset(port.name for port in entry.inputs if _may_lack(port)),
+        frozenset(
+            port.name or f"#{i}"
+            for i, port in enumerate(entry.inputs)
+            if _may_lack(port)
+        ),
         len(entry.outputs) if fixed else None,
         int(entry.since) if entry.since.isdigit() else 0,
         frozenset([*follows, *(f"{begin}*" for begin in header.hints)]),
@@ -69,4 +75,5 @@ def signature_of(entry: OpDef, header: Header) -> Signature:
 
 
 def _may_lack(port: Port) -> bool:
-    return port.form == "optional" or (port.repeats and port.least == 0)
+    lacking = port.form == "optional" or port.nullable
+    return lacking or (port.repeats and port.least == 0)

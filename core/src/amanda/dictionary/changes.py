@@ -66,14 +66,17 @@ class Difference:
         )
 
 
-def difference(old: Dictionary, new: Dictionary) -> Difference:
+def difference(old: Dictionary, new: Dictionary, only: str | None = None) -> Difference:
     """What is in `new` and not in `old`, and the other way round.
 
     Where both are versions of one vocabulary, a definition that `new` has of a later
     version counts as changed, though it be written the same: what it means may have
     changed.
     """
-    before, after = set(old), set(new)
+    if only is None:
+        before, after = set(old), set(new)
+    else:
+        before, after = ({only} if only in one else set() for one in (old, new))
     both = sorted(before & after)
     return Difference(
         old.name,
@@ -92,18 +95,28 @@ def _pair(old: Dictionary, new: Dictionary, name: str) -> tuple[OpDef, OpDef] | 
 
 
 def _ports(what: str, old: tuple[Port, ...], new: tuple[Port, ...]) -> Iterator[str]:
-    before = {port.name: written_port(port) for port in old}
-    after = {port.name: written_port(port) for port in new}
+    before = {_called(port, i): written_port(port) for i, port in enumerate(old)}
+    after = {_called(port, i): written_port(port) for i, port in enumerate(new)}
     yield from _compared(what, before, after)
     kept = [name for name in before if name in after]
     if kept != [name for name in after if name in before]:
         yield f"the {what}s are in another order"
 
 
+def _called(port: Port, index: int) -> str:
+    """The name of a port; one without is known by its place."""
+    return port.name or f"#{index}"
+
+
 def _attrs(old: tuple[Attr, ...], new: tuple[Attr, ...]) -> Iterator[str]:
-    before = {attr.name: written_attr(attr) for attr in old}
-    after = {attr.name: written_attr(attr) for attr in new}
+    before = {attr.name: _placed(attr) for attr in old}
+    after = {attr.name: _placed(attr) for attr in new}
     yield from _compared("attribute", before, after)
+
+
+def _placed(attr: Attr) -> str:
+    place = "" if attr.place is None else f", argument {attr.place + 1}"
+    return written_attr(attr) + place
 
 
 def _compared(
@@ -148,5 +161,11 @@ def _others(old: OpDef, new: OpDef) -> Iterator[str]:
         yield f"is {trait}"
     for trait in sorted(old.traits - new.traits):
         yield f"is no longer {trait}"
+    for tag in sorted(new.tags - old.tags):
+        yield f"is tagged {tag}"
+    for tag in sorted(old.tags - new.tags):
+        yield f"is no longer tagged {tag}"
+    if old.open != new.open:
+        yield f"takes {'other' if new.open else 'no other'} attributes"
     if old.deprecated != new.deprecated:
         yield "is deprecated" if new.deprecated else "is no longer deprecated"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from amanda.graph import Graph, InputPort, Op, OutputPort
     from amanda.types import Type
 
-__all__ = ["Checker", "Fault"]
+__all__ = ["Checker", "Fault", "body_faults", "checker_of"]
 
 _NONE: Final[Mapping[str, Any]] = {}
 _SEEN: Final = 10_000  # combinations of types kept for one op type
@@ -41,9 +41,10 @@ class Checker:
         self.hints = head.hints
         self.recorded = head.recorded
         self.reference = head.reference
+        self.open = entry.open
         known = (*entry.attrs, *(entry.variables if head.recorded else ()))
         self.known: dict[str, Attr] = {attr.name: attr for attr in known}
-        bodies = {attr.name for attr in known if attr.element == "graph"}
+        bodies = {attr.name for attr in known if attr.base == "graph"}
         self.takes_bodies = bool(bodies)
         self.accepts: dict[str, Callable[[Any], bool]] = {
             attr.name: acceptor(attr) for attr in known if attr.name not in bodies
@@ -51,7 +52,7 @@ class Checker:
         # variables follow from the ports, so they need not be told
         self.required = frozenset(attr.name for attr in entry.attrs if attr.required)
         self.plain_required = self.required - bodies
-        self.functions = [a.name for a in entry.attrs if a.element == "function"]
+        self.functions = [a.name for a in entry.attrs if a.base == "function"]
         told = {port.type for port in (*entry.inputs, *entry.outputs)}
         told |= {port.number for port in (*entry.inputs, *entry.outputs)}
         self.telling = tuple(name for name in self.known if name in told)
@@ -68,7 +69,7 @@ class Checker:
         for name, value in attrs.items():
             accept = accepts.get(name)
             if accept is None:
-                if not self.hints or not name.startswith(self.hints):
+                if not (self.hints and name.startswith(self.hints)) and not self.open:
                     return False
             elif not accept(value):
                 return False
@@ -93,10 +94,12 @@ class Checker:
             add(tuple(told) if told.__class__ is list else told)
         return tuple(key)
 
-    def faults(self, op: Op, functions: Collection[str]) -> list[Fault]:
-        """Everything that is wrong with an op."""
+    def faults(
+        self, op: Op, functions: Collection[str], bodies: Mapping[str, Any] = _NONE
+    ) -> list[Fault]:
+        """Everything that is wrong with an op; `bodies` are those that it will have."""
         attrs = op.attrs if op.has_attrs else _NONE
-        found = [*self._attr_faults(op, attrs), *self._body_faults(op)]
+        found = [*self._attr_faults(op, attrs, bodies), *self._body_faults(op)]
         found += self._function_faults(attrs, functions)
         if self.deprecated:
             assert self.entry.deprecated is not None
@@ -120,13 +123,15 @@ class Checker:
 
     # -- attributes and bodies -----------------------------------------------------
 
-    def _attr_faults(self, op: Op, attrs: Mapping[str, Any]) -> Iterator[Fault]:
-        known, given = self.known, {*attrs, *op.bodies}
+    def _attr_faults(
+        self, op: Op, attrs: Mapping[str, Any], bodies: Mapping[str, Any]
+    ) -> Iterator[Fault]:
+        known, given = self.known, {*attrs, *map(self._of, (*op.bodies, *bodies))}
         missing = [name for name in known if name not in given]
         for name, value in attrs.items():
             attr = known.get(name)
             if attr is None:
-                if not name.startswith(self.hints or ("\0",)):
+                if not (self.open or name.startswith(self.hints or ("\0",))):
                     hint = meant(name, missing) or self._others()
                     yield Fault("unknown attribute", f"has no attribute {name!r}", hint)
             elif isinstance(value, dict) and self.reference in value:
@@ -135,8 +140,15 @@ class Checker:
                 yield Fault(_kind_of(attr, value), f"attribute {why}")
         for name in missing:
             if name in self.required:
-                what = "body" if known[name].element == "graph" else "attribute"
+                what = "body" if known[name].base == "graph" else "attribute"
                 yield Fault(f"missing {what}", f"{what} {name!r} is missing")
+
+    def _of(self, body: str) -> str:
+        """The attribute that a body is of: `branches2` is one of `branches`, a list."""
+        stem = body.rstrip("0123456789")
+        attr = self.known.get(stem)
+        listed = attr is not None and attr.is_list and body not in self.known
+        return stem if listed else body
 
     def _others(self) -> str:
         attrs = ", ".join(self.known)
@@ -144,13 +156,13 @@ class Checker:
 
     def _body_faults(self, op: Op) -> Iterator[Fault]:
         for name, body in op.bodies.items():
-            attr = self.known.get(name)
-            if attr is None or attr.element not in ("graph", "function"):
-                names = [a.name for a in self.known.values() if a.element == "graph"]
+            attr = self.known.get(self._of(name))
+            if attr is None or attr.base not in ("graph", "function"):
+                names = [a.name for a in self.known.values() if a.base == "graph"]
                 hint = meant(name, names) or None
                 yield Fault("body", f"has no body {name!r}", hint)
             elif attr.body is not None:
-                yield from _arity_faults(op, name, attr, body)
+                yield from body_faults(op, name, attr, body)
 
     def _function_faults(
         self, attrs: Mapping[str, Any], functions: Collection[str]
@@ -174,7 +186,7 @@ class Checker:
         for slot, value in zip(taken.slots or (), inputs, strict=False):
             if value is not None:
                 values.append(("input", slot, value.type))
-            elif slot.port.form != "optional":
+            elif not slot.may_lack:
                 yield Fault("missing input", f"input {slot.name} is missing")
         given = spread(entry.outputs, len(op.outputs), entry, attrs)
         if given.fault:
@@ -196,6 +208,16 @@ class Checker:
             for slot, port in zip(slots, given, strict=False):
                 if port.has_attrs:
                     yield from _retold(side, slot, port)
+
+
+def checker_of(dictionary: Dictionary, op_type: str | None) -> Checker | None:
+    """The checker of an op type, made once; None where there is no such op."""
+    made: Checker | None = dictionary.made.get(op_type)
+    if made is None:
+        entry = dictionary.get(op_type)
+        if entry is not None:
+            made = dictionary.made[op_type] = Checker(entry, dictionary)
+    return made
 
 
 def _retold(side: str, slot: Slot, port: InputPort | OutputPort) -> Iterator[Fault]:
@@ -221,7 +243,8 @@ def _kind_of(attr: Attr, value: Any) -> str:
     return "attribute kind" if fault_of(loose, value) else "attribute value"
 
 
-def _arity_faults(op: Op, name: str, attr: Attr, body: Graph) -> Iterator[Fault]:
+def body_faults(op: Op, name: str, attr: Attr, body: Graph) -> Iterator[Fault]:
+    """Does a body take and give as many values as its entry says?"""
     assert attr.body is not None
     counts = (
         ("takes", attr.body.parameters, len(body.parameters)),

@@ -42,6 +42,8 @@ class Header:
     - `deprecated`: is a deprecated op a fault in a graph of that version?
     - `reference`: the key of a dict that stands for an attribute of the function that
       the op is in, so that its value is not known
+    - `overload`: what stands before the last part of a name that tells one of several
+      ops of one name apart, as in `aten.add.Tensor`
     """
 
     namespace: str
@@ -52,6 +54,7 @@ class Header:
     domains: tuple[str, ...] = ()
     deprecated: bool = False
     reference: str = ""
+    overload: str = ""
 
 
 @dataclass(frozen=True)

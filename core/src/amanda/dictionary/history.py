@@ -23,11 +23,15 @@ from amanda.dictionary.signature import read_signature, terms
 from amanda.errors import NamespaceError
 
 if TYPE_CHECKING:
+    from amanda.dictionary.building import Builder
     from amanda.dictionary.changes import Difference
     from amanda.dictionary.validation import Find, Problem
-    from amanda.graph import Graph
+    from amanda.graph import Graph, Op
 
 __all__ = ["Dictionary", "History", "Record"]
+
+_SHOWN = 8
+"""Overloads that a message names."""
 
 
 class Record:
@@ -100,6 +104,13 @@ class History:
     @cached_property
     def _data(self) -> bytes:
         return self._read()
+
+    def _forget(self) -> None:
+        """What was read before is read anew."""
+        for name in ("_data", "header", "order", "names"):
+            self.__dict__.pop(name, None)
+        self._records.clear()
+        self._opened.clear()
 
     @cached_property
     def header(self) -> Header:
@@ -212,6 +223,16 @@ class Dictionary:
             )
         return found
 
+    def __getattr__(self, op_type: str) -> OpDef:
+        """`onnx.Relu`, the same object each time, where no method is called so."""
+        found = None if op_type.startswith("_") else self.get(op_type)
+        if found is None:
+            raise AttributeError(f"{self!r} has neither an op nor a method {op_type!r}")
+        return found
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._names]
+
     def __contains__(self, op_type: object, /) -> bool:
         if not isinstance(op_type, str):
             return False
@@ -233,6 +254,22 @@ class Dictionary:
         """Every entry, sorted by its name."""
         return (self[name] for name in self._names)
 
+    def overloads(self, name: str) -> list[OpDef]:
+        """The ops that are called so, whatever they take: `aten.add` of PyTorch's.
+
+        Where a vocabulary has no overloads, that is the op itself.
+        """
+        mark = self.header.overload
+        found = [self.get(name)]
+        if mark and found == [None]:
+            within = (other for other in self._names if other.startswith(name + mark))
+            found += [self.get(o) for o in within if o.rpartition(mark)[0] == name]
+        return [entry for entry in found if entry is not None]
+
+    def tagged(self, tag: str) -> list[OpDef]:
+        """The ops that the framework gives a tag, such as `core`."""
+        return [entry for entry in self.values() if entry.tag(tag) is not None]
+
     def search(self, text: str) -> list[OpDef]:
         """The ops whose names or doc lines have every word of `text` in them."""
         words = text.lower().split()
@@ -251,6 +288,11 @@ class Dictionary:
         if record is not None:
             told = [_span(Name(self.path, a).short, b) for a, b in record.spans()]
             return f"it is there {' and '.join(told)}"
+        overloads = self.overloads(op_type)
+        if overloads:
+            names = ", ".join(entry.name for entry in overloads[:_SHOWN])
+            more = len(overloads) - _SHOWN
+            return f"which one: {names}{f' and {more} more' if more > 0 else ''}?"
         return meant(op_type, self._names)
 
     def signature(self, op_type: str, /) -> Signature | None:
@@ -258,11 +300,35 @@ class Dictionary:
         entry = self.get(op_type)
         return None if entry is None else signature_of(entry, self.header)
 
-    def diff(self, other: Dictionary) -> Difference:
-        """What `other` has that is not here, or is another, and what it lacks."""
+    def diff(self, other: Dictionary, only: str | None = None) -> Difference:
+        """What `other` has that is not here, or is another, and what it lacks.
+
+        With `only`, as far as one op goes.
+        """
         from amanda.dictionary.changes import difference
 
-        return difference(self, other)
+        return difference(self, other, only)
+
+    def build(self, graph: Graph) -> Builder:
+        """Adds ops to a graph, each checked: `onnx.build(graph).Relu(x)`."""
+        from amanda.dictionary.building import Builder
+
+        return Builder(self, graph)
+
+    def fill(self, graph: Graph) -> list[tuple[Op, str]]:
+        """Gives ops the attributes that they leave to their defaults; which it gave."""
+        from amanda.dictionary.defaults import fill
+
+        return fill(graph, self)
+
+    def strip(self, graph: Graph, only: Iterable[tuple[Op, str]] | None = None) -> int:
+        """Takes away attributes that say what their defaults say; how many there were.
+
+        With `only`, none but these: what `fill` gave goes, and the graph is as before.
+        """
+        from amanda.dictionary.defaults import strip
+
+        return strip(graph, self, only)
 
     def validate(self, graph: Graph, find: Find | None = None) -> list[Problem]:
         """Every fault of a graph of this namespace.

@@ -1,6 +1,7 @@
 """Values of attributes as signatures write them. The kind tells how to read one.
 
-true, 3, 1e-05, "NHWC", f32, [1, ?, 3], @function, u8[4] x ff0000ff, [1, 2]
+true, 3, 1e-05, 1+2j, "NHWC", f32, [1, ?, 3], @function, u8[4] x ff0000ff, [1, 2], RELU,
+none; what has no kind of its own is written as JSON has it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from math import copysign, inf, isfinite, nan
 from typing import Any
 
+from amanda.dictionary.model import Member
 from amanda.dictionary.patterns import NAME, Words, short, written_pattern
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Shape, Sym
@@ -22,6 +24,11 @@ _INT = re.compile(r"-?[0-9]+")
 _FLOAT = re.compile(r"-?(?:inf|nan|[0-9.]+(?:e[-+]?[0-9]+)?)")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _HEX = re.compile(r"[0-9a-f]*")
+_NUMBER = re.compile(
+    r"[-+]?(?:inf|nan|[0-9.]+(?:e[-+]?[0-9]+)?)j?(?:[-+][0-9.einfa+-]+j)?"
+)
+_WORD = re.compile(r"[A-Za-z0-9_.+-]+")
+_NONE = "none"
 _ODD_FLOATS = {"inf": inf, "-inf": -inf, "nan": nan}
 
 
@@ -61,18 +68,34 @@ def _tensor_text(value: Tensor) -> str:
     return f"{short(value.dtype)}{list(value.shape)} x {content}"
 
 
+def _number_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value).strip("()")
+
+
+def _member_text(value: Any) -> str:
+    number = getattr(value, "number", None)
+    return str(value) if number is None else f"{value} = {number}"
+
+
 _WRITE: dict[str, Callable[[Any], str]] = {
     "bool": lambda value: "true" if value else "false",
     "int": str,
     "float": _float_text,
+    "double": lambda value: repr(float(value)),
+    "complex": lambda value: repr(complex(value)).strip("()"),
+    "number": _number_text,
+    "dim": str,
     "string": lambda value: json.dumps(value, ensure_ascii=False),
     "dtype": written_pattern,
     "type": written_pattern,
     "shape": _shape_text,
     "tensor": _tensor_text,
     "function": lambda value: f"@{value.name}",
+    "enum": _member_text,
     "sparse": lambda value: json.dumps(value),
-    "any": lambda value: json.dumps(value),
+    "any": lambda value: json.dumps(value, ensure_ascii=False),
 }
 
 
@@ -82,23 +105,30 @@ def literal(kind: str, value: Any) -> str:
     >>> literal("float", float32_of(1e-05)), literal("string[]", ["a", "b"])
     ('1e-05', '["a", "b"]')
     """
-    if kind.endswith("[]"):
-        write = _WRITE[kind[:-2]]
-        return f"[{', '.join(map(write, value))}]"
-    return _WRITE[kind](value)
+    plain = kind.rstrip("?")
+    if value is None and plain != kind:
+        return _NONE
+    if plain.endswith("]"):
+        element = plain[: plain.rindex("[")]
+        return f"[{', '.join(literal(element, item) for item in value)}]"
+    return _WRITE[plain.partition("<")[0]](value)
 
 
 def read_literal(kind: str, words: Words) -> Any:
     """The value of this kind that comes next; lists become tuples."""
-    if not kind.endswith("[]"):
-        return _READ[kind](words)
-    read = _READ[kind[:-2]]
+    plain = kind.rstrip("?")
+    if plain != kind and words.peek(_NONE):
+        words.take(_NONE)
+        return None
+    if not plain.endswith("]"):
+        return _READ[plain.partition("<")[0]](words)
+    element = plain[: plain.rindex("[")]
     words.expect("[")
     items: list[Any] = []
     while not words.take("]"):
         if items:
             words.expect(",")
-        items.append(read(words))
+        items.append(read_literal(element, words))
     return tuple(items)
 
 
@@ -112,6 +142,24 @@ def _read_bool(words: Words) -> bool:
 def _read_float(words: Words) -> float:
     text = words.match(_FLOAT, "a float")
     return _ODD_FLOATS[text] if text in _ODD_FLOATS else float32_of(float(text))
+
+
+def _read_number(words: Words) -> Any:
+    if words.peek("true") or words.peek("false"):
+        return _read_bool(words)
+    text = words.match(_NUMBER, "a number")
+    for read in (int, float, complex):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    raise words.fault("a number")
+
+
+def _read_enum(words: Words) -> Member:
+    """A member; in the list of all of them its number may follow."""
+    name = words.match(_WORD, "the name of a value")
+    return Member(name, int(words.match(_INT, "an int")) if words.take("=") else None)
 
 
 def _read_shape(words: Words) -> Shape:
@@ -155,12 +203,17 @@ _READ: dict[str, Callable[[Words], Any]] = {
     "bool": _read_bool,
     "int": lambda words: int(words.match(_INT, "an int")),
     "float": _read_float,
+    "double": lambda words: float(words.match(_NUMBER, "a float")),
+    "complex": lambda words: complex(words.match(_NUMBER, "a complex number")),
+    "number": _read_number,
+    "dim": lambda words: int(words.match(_INT, "an int")),
     "string": lambda words: json.loads(words.match(_STRING, "a text in quotes")),
     "dtype": Words.pattern,
     "type": Words.pattern,
     "shape": _read_shape,
     "tensor": _read_tensor,
     "function": _read_function,
+    "enum": _read_enum,
     "sparse": _read_json,
     "any": _read_json,
 }

@@ -31,6 +31,7 @@ __all__ = [
     "dtype_called",
     "pattern_of",
     "short",
+    "takes",
     "written_pattern",
 ]
 
@@ -38,7 +39,9 @@ Pattern: TypeAlias = DType | Type
 
 _LETTERS = {"float": "f", "int": "i", "uint": "u", "complex": "c", "bfloat": "bf"}
 _LONG = re.compile(r"(float|int|uint|complex|bfloat)(\d+)(?:_(\w+))?")
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*(?:-[A-Za-z0-9_.]+)*")
+TENSOR = "tensor"
+"""How signatures call a tensor of whichever elements: the element type `unknown`."""
 
 
 @cache
@@ -81,6 +84,26 @@ def pattern_of(type: Type | None) -> Pattern | None:
     return None
 
 
+def takes(due: Pattern, found: Pattern) -> bool:
+    """Is a value of type `found` one of type `due`, as far as `due` says?
+
+    >>> from amanda.types import float32, string
+    >>> takes(unknown, float32), takes(string, float32)
+    (True, False)
+    """
+    if due == found:
+        return True
+    if due is unknown or due == TensorType(unknown):
+        return isinstance(found, DType | TensorType)
+    if isinstance(due, DType) or type(due) is not type(found):
+        return False
+    assert not isinstance(found, DType)
+    *keys, inner = due.parts
+    *others, other = found.parts
+    same = getattr(due, "key", None) == getattr(found, "key", None)
+    return same and keys == others and takes(inner, other)
+
+
 def _around(type: Type, inner: Type) -> Type:
     if isinstance(type, MapType):
         return MapType(type.key, inner)
@@ -99,11 +122,11 @@ def written_pattern(pattern: Pattern) -> str:
     >>> written_pattern(MapType("int64", TensorType("float32")))
     'map<i64, f32>'
     """
-    if isinstance(pattern, DType):
-        return short(pattern)
     if isinstance(pattern, TensorType):
         assert isinstance(pattern.dtype, DType)
-        return short(pattern.dtype)
+        pattern = pattern.dtype
+    if isinstance(pattern, DType):
+        return TENSOR if pattern is unknown else short(pattern)
     inner = written_pattern(pattern.parts[-1])
     if isinstance(pattern, MapType):
         assert isinstance(pattern.key, DType)
@@ -188,7 +211,9 @@ class Words:
 
 @cache
 def dtype_called(word: str) -> DType | None:
-    """The element type of this name or alias."""
+    """The element type of this name or alias; `unknown` where any tensor is meant."""
+    if word == TENSOR:
+        return unknown
     try:
         return DType(word)
     except InvalidTypeError:

@@ -6,20 +6,37 @@
   of its own type), `*x: T >= 0` (even none; without it, one at least)
 - `x: N * T` (as many as the attribute N says), `x: *L` (one of each type in the list
   L), `x: ref<T>` (a place that others may write to)
+- `x: tensor` (any tensor), `x: any` (any value), `x: any<int>` (one of the framework's
+  own type), `x: T?` (given, but perhaps none), `x: T(a!)` (which memory it shares),
+  `x: T[N, C, ...]` (what its axes are for); a port without a name is its type alone
 - attributes after `*`: `a: int`, `a?: int` (may be left out, with no default),
   `a: int = 1`, `a: string = "A" in {"A", "B"}`, `a: int >= 1`, `a: int[]`; a body says
-  how many values it takes and gives: `a: graph(inputs, outputs + 1)`
+  how many values it takes and gives: `a: graph(inputs, outputs + 1)`; an enum what its
+  values are: `a: enum<Mode> = OFF in {OFF = 0, ON = 1}`; `...` stands for others
+- where order tells arguments, attributes may stand before the `*`, `attr a: int`, and
+  ports behind it, `port out: T`
 - variables after the outputs: `T in {f16, f32}`, `T: type`, `N: int >= 1`, `L: type[]`
-- traits in brackets, `[nondeterministic, stateful]`; at the end `deprecated 9 "why"`
+- traits in brackets, `[nondeterministic, stateful]`; the framework's own tags, `#core
+  #code=18`; at the end `deprecated 9 "why" use Tile`
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 
 from amanda.dictionary.literals import literal, read_literal
-from amanda.dictionary.model import KINDS, Attr, Body, Deprecation, Form, OpDef, Port
+from amanda.dictionary.model import (
+    KINDS,
+    Attr,
+    Body,
+    Deprecation,
+    Form,
+    Member,
+    OpDef,
+    Port,
+)
 from amanda.dictionary.patterns import (
     NAME,
     Pattern,
@@ -29,9 +46,12 @@ from amanda.dictionary.patterns import (
 )
 
 __all__ = [
+    "KIND",
     "parse_signature",
     "read_signature",
     "terms",
+    "type_names",
+    "typed_port",
     "written",
     "written_attr",
     "written_port",
@@ -41,7 +61,16 @@ _LEAST = {"many": 1, "each": 1}
 _OP = re.compile(r"[^\s(]+")
 _INT = re.compile(r"-?[0-9]+")
 _COUNT = re.compile(r"(?:inputs|outputs)(?: [+-] [0-9]+)?|[0-9]+")
-_KIND = re.compile(rf"(?:{'|'.join(KINDS)})(?:\[\])?(?![A-Za-z0-9_])")
+KIND = re.compile(
+    rf"(?:{'|'.join(KINDS)})(?![A-Za-z0-9_])(?:<[^<>]*>)?(?:\?|\[[0-9]*\])*"
+)
+_NAMED = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_.]*)?\??:")
+_OF = re.compile(r"<[^<>]*>")
+_ALIAS = re.compile(r"[^()]+")
+_AXIS = re.compile(r"\.\.\.|[A-Za-z0-9_*/+-]+")
+_TAG = re.compile(r"[^\s#,]+")
+_REST = "..."
+_ANY = "any"
 _TRAITS = re.compile(r"[a-z_]+(?:, [a-z_]+)*")
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 
@@ -53,18 +82,26 @@ def written(entry: OpDef) -> str:
 
 def terms(entry: OpDef) -> str:
     """The line without the name in front."""
-    inputs = [written_port(port) for port in entry.inputs]
-    if entry.attrs:
-        inputs += ["*", *map(written_attr, entry.attrs)]
+    given = [
+        f"attr {written_attr(part)}" if isinstance(part, Attr) else written_port(part)
+        for part in entry.arguments()
+    ]
+    named = [written_attr(attr) for attr in entry.attrs if attr.place is None]
+    named += [f"port {written_port(port)}" for port in entry.inputs if port.keyword]
+    named += [_REST] if entry.open else []
+    given += ["*", *named] if named else []
     outputs = ", ".join(written_port(port) for port in entry.outputs)
-    text = f"({', '.join(inputs)}) -> ({outputs})"
+    text = f"({', '.join(given)}) -> ({outputs})"
     if entry.variables:
         text += "  " + ", ".join(map(_variable, entry.variables))
     if entry.traits:
         text += f"  [{', '.join(sorted(entry.traits))}]"
+    if entry.tags:
+        text += "  " + " ".join(f"#{tag}" for tag in sorted(entry.tags))
     if entry.deprecated is not None:
-        why = json.dumps(entry.deprecated.why, ensure_ascii=False)
-        text += f"  deprecated {entry.deprecated.version} {why}"
+        version, why, use = entry.deprecated
+        text += f"  deprecated {version} {json.dumps(why, ensure_ascii=False)}"
+        text += f" use {use}" if use else ""
     return text
 
 
@@ -72,18 +109,22 @@ def written_port(port: Port) -> str:
     """A port as it stands in a signature."""
     kind = port.type if isinstance(port.type, str) else written_pattern(port.type)
     kind = f"ref<{kind}>" if port.ref else kind
+    kind += "?" if port.nullable else ""
+    kind += f"({port.alias})" if port.alias else ""
+    kind += f"[{', '.join(port.axes)}]" if port.axes else ""
+    name = f"{port.name}: "
     match port.form:
         case "one":
-            return f"{port.name}: {kind}"
+            return f"{name if port.name else ''}{kind}"
         case "optional":
             return f"{port.name}?: {kind}"
         case "count":
-            return f"{port.name}: {port.number} * {kind}"
+            return f"{name}{port.number} * {kind}"
         case "list":
-            return f"{port.name}: *{kind}"
+            return f"{name}*{kind}"
     least = f" >= {port.least}" if port.least != _LEAST[port.form] else ""
     each = "any " if port.form == "each" else ""
-    return f"*{port.name}: {each}{kind}{least}"
+    return f"*{name if port.name else ''}{each}{kind}{least}"
 
 
 def written_attr(attr: Attr) -> str:
@@ -108,13 +149,20 @@ def _kind(attr: Attr) -> str:
 def _limits(attr: Attr) -> str:
     text = ""
     if attr.default is not None:
-        text += f" = {literal(attr.kind, attr.default)}"
+        text += f" = {literal(attr.kind, _plain(attr.default))}"
     if attr.minimum is not None:
         text += f" >= {attr.minimum}"
     if attr.allowed:
         values = ", ".join(literal(attr.element, value) for value in attr.allowed)
         text += f" in {{{values}}}"
     return text
+
+
+def _plain(value: object) -> object:
+    """A default with the names of members alone: their numbers stand in the list."""
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Member) else value
 
 
 def _variable(attr: Attr) -> str:
@@ -137,11 +185,11 @@ def read_signature(
     name: str, words: Words, since: str = "", until: str | None = None, doc: str = ""
 ) -> OpDef:
     """The entry whose line, after the name, comes next in `words`; all of it."""
-    inputs, attrs = _inputs(words)
+    inputs, attrs, is_open = _inputs(words)
     words.expect("->")
     outputs = _outputs(words)
     variables: list[Attr] = []
-    while words.at < len(words.text) and not (words.peek("[") or _at_end(words)):
+    while not (words.peek("[") or words.peek("#") or _at_end(words)):
         if variables:
             words.expect(",")
         variables.append(_read_attr(words, is_variable=True))
@@ -149,13 +197,13 @@ def read_signature(
     if words.take("["):
         traits = frozenset(words.match(_TRAITS, "traits").split(", "))
         words.expect("]")
-    deprecated = None
-    if words.take("deprecated "):
-        version = int(words.match(_INT, "a version"))
-        deprecated = Deprecation(version, json.loads(words.match(_TEXT, "a reason")))
+    tags: list[str] = []
+    while words.take("#"):
+        tags.append(words.match(_TAG, "a tag"))
+    deprecated = _read_deprecation(words)
     if not _is_done(words):
         raise words.fault("the end")
-    names = {a.name for a in (*attrs, *variables) if a.element in ("dtype", "type")}
+    names = type_names((*attrs, *variables))
     return OpDef(
         name,
         tuple(_resolved(port, names, words) for port in inputs),
@@ -167,7 +215,18 @@ def read_signature(
         since,
         until,
         doc,
+        frozenset(tags),
+        is_open,
     )
+
+
+def _read_deprecation(words: Words) -> Deprecation | None:
+    if not words.take("deprecated "):
+        return None
+    version = int(words.match(_INT, "a version"))
+    why = json.loads(words.match(_TEXT, "a reason"))
+    use = words.match(_OP, "the op to use") if words.take("use ") else ""
+    return Deprecation(version, why, use)
 
 
 def _is_done(words: Words) -> bool:
@@ -179,9 +238,23 @@ def _at_end(words: Words) -> bool:
     return words.peek("deprecated ") or _is_done(words)
 
 
+def type_names(attrs: Iterable[Attr]) -> set[str]:
+    """The attributes and variables that say types."""
+    return {attr.name for attr in attrs if attr.element in ("dtype", "type")}
+
+
+def typed_port(text: str, names: set[str]) -> str | Pattern:
+    """The type of a port, written as in a signature."""
+    words = Words(text)
+    kind, _ = _port_type(words)
+    return _resolved(Port("", kind), names, words).type
+
+
 def _resolved(port: Port, names: set[str], words: Words) -> Port:
     """A port whose type is no longer a word, unless an attribute is called so."""
     if not isinstance(port.type, str) or port.type in names:
+        return port
+    if port.type == _ANY or port.type.startswith(f"{_ANY}<"):
         return port
     dtype = dtype_called(port.type)
     if dtype is None:
@@ -189,22 +262,29 @@ def _resolved(port: Port, names: set[str], words: Words) -> Port:
     return port._replace(type=dtype)
 
 
-def _inputs(words: Words) -> tuple[list[Port], tuple[Attr, ...]]:
+def _inputs(words: Words) -> tuple[list[Port], tuple[Attr, ...], bool]:
+    """Ports, attributes, and whether there may be others."""
     ports: list[Port] = []
     attrs: list[Attr] = []
     words.expect("(")
-    starred = False
+    starred = is_open = False
     while not words.take(")"):
-        if starred or ports:
+        if starred or ports or attrs:
             words.expect(",")
-        if not starred and words.peek("*, "):
-            words.take("*")
-            starred = True
+        if starred and words.take(_REST):
+            is_open = True
+        elif starred and words.take("port "):
+            ports.append(_read_port(words)._replace(keyword=True))
         elif starred:
             attrs.append(_read_attr(words))
+        elif words.peek("*, "):
+            words.take("*")
+            starred = True
+        elif words.take("attr "):
+            attrs.append(_read_attr(words)._replace(place=len(ports) + len(attrs)))
         else:
             ports.append(_read_port(words))
-    return ports, tuple(attrs)
+    return ports, tuple(attrs), is_open
 
 
 def _outputs(words: Words) -> list[Port]:
@@ -219,26 +299,59 @@ def _outputs(words: Words) -> list[Port]:
 
 def _read_port(words: Words) -> Port:
     many = words.take("*")
-    name = words.match(NAME, "the name of a port")
-    form: Form = "optional" if words.take("?") else "one"
-    words.expect(":")
+    name = ""
+    form: Form = "one"
+    words.peek("")
+    if _NAMED.match(words.text, words.at):
+        named = NAME.match(words.text, words.at)
+        name = words.match(NAME, "the name of a port") if named else ""
+        form = "optional" if words.take("?") else "one"
+        words.expect(":")
     least, number = 0, ""
     if many:
-        form = "each" if words.take("any ") else "many"
+        form = "each" if _each(words) else "many"
     elif words.take("*"):
         form = "list"
     kind, ref = _port_type(words)
     if isinstance(kind, str) and words.take("*"):
         form, number = "count", kind
         kind, ref = _port_type(words)
+    nullable = words.take("?")
+    alias = ""
+    if words.take("("):
+        alias = words.match(_ALIAS, "which memory it shares")
+        words.expect(")")
+    axes = _read_axes(words)
     if many:
         least = int(words.match(_INT, "an int")) if words.take(">=") else _LEAST[form]
-    return Port(name, kind, form, least, number, ref)
+    return Port(name, kind, form, least, number, ref, nullable, alias, axes)
+
+
+def _each(words: Words) -> bool:
+    """`any T`: of their own types each. `any` alone is a type."""
+    begin = words.at
+    if words.take("any ") and not words.peek(">"):
+        return True
+    words.at = begin
+    return False
+
+
+def _read_axes(words: Words) -> tuple[str, ...]:
+    if not words.take("["):
+        return ()
+    axes: list[str] = []
+    while not words.take("]"):
+        if axes:
+            words.expect(",")
+        axes.append(words.match(_AXIS, "the name of an axis"))
+    return tuple(axes)
 
 
 def _port_type(words: Words) -> tuple[str | Pattern, bool]:
     ref = words.take("ref<")
     kind = words.word_or_pattern()
+    if kind == _ANY and words.peek("<"):
+        kind += words.match(_OF, "what the framework calls the type")
     if ref:
         words.expect(">")
     return kind, ref
@@ -250,9 +363,9 @@ def _read_attr(words: Words, is_variable: bool = False) -> Attr:
     kind = "type"
     if not is_variable or words.peek(":"):
         words.expect(":")
-        kind = words.match(_KIND, f"a kind: {', '.join(KINDS)}")
+        kind = words.match(KIND, f"a kind: {', '.join(KINDS)}")
     body = None
-    if kind == "graph" and words.take("("):
+    if kind.startswith("graph") and words.take("("):
         takes = words.match(_COUNT, "a number of values")
         words.expect(",")
         words.peek("")
@@ -262,7 +375,7 @@ def _read_attr(words: Words, is_variable: bool = False) -> Attr:
     minimum = int(words.match(_INT, "an int")) if words.take(">=") else None
     allowed: list[object] = []
     if words.take("in {"):
-        element = kind.removesuffix("[]")
+        element = Attr(name, kind).element
         while not words.take("}"):
             if allowed:
                 words.expect(",")

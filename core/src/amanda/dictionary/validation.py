@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from amanda.dictionary.attributes import cast
-from amanda.dictionary.checking import Checker, Fault
+from amanda.dictionary.checking import Checker, Fault, checker_of
 from amanda.dictionary.history import Dictionary
 from amanda.dictionary.names import Name, parse_name, version_key
 from amanda.errors import NamespaceError
@@ -92,12 +92,8 @@ class _Space:
         self.hints: dict[str, str | None] = {}
 
     def checker(self, op_type: str | None) -> Checker | None:
-        made = self.checkers.get(op_type)
-        if made is None and self.dictionary is not None:
-            entry = self.dictionary.get(op_type)
-            if entry is not None:
-                made = self.checkers[op_type] = Checker(entry, self.dictionary)
-        return made
+        dictionary = self.dictionary
+        return None if dictionary is None else checker_of(dictionary, op_type)
 
     def unknown(self, op_type: str) -> Fault:
         """The fault of an op that the dictionary does not have."""

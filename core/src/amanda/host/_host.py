@@ -68,6 +68,8 @@ class Host:
         self._found: Index | None = None
         self._listeners: Listeners | None = None
         self._telling = threading.local()
+        self.kept: dict[str, Any] = {}
+        """What is worth keeping between calls of the API, by purpose."""
 
     # What is there
 
@@ -148,6 +150,7 @@ class Host:
             self._change([*(e for e in self._given if e not in same), entry])
 
     register_namespace = partialmethod(register, "namespaces")
+    register_vocabulary = partialmethod(register, "vocabularies")
     register_mapping = partialmethod(register, "mappings")
     register_format = partialmethod(register, "formats")
     register_backend = partialmethod(register, "backends")
@@ -194,6 +197,10 @@ class Host:
                 self._listeners = Listeners(self._tell)
             listeners = self._listeners
         return listeners.fire(hook, entries, event)
+
+    def listens(self) -> bool:
+        """Is there any listener, to whatever hook? Imports nothing."""
+        return bool(self._index().entries["hooks"])
 
     def _tell(self, entry: Entry, fault: str, *, log: bool = True) -> None:
         """Records a fault; the first time, logs it and tells the listeners."""

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from struct import pack, unpack_from
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from amanda.errors import FormatError
-from amanda.proto import wire
+from amanda.proto import entries, wire
 from amanda.proto.definition import definition
-from amanda.proto.wire import BYTES, VARINT, Buffer
+from amanda.proto.wire import BYTES, FIXED64, VARINT, Buffer
 
 Span = tuple[int, int]
 Attrs = list[Any]
@@ -175,6 +176,8 @@ CLASSES: dict[str, type[Any]] = {
     for kind in (
         Body, Boundary, Capture, Entry, Function, Graph, Import, InputPort, LateInput,
         LateSignal, Op, OutputPort, Parameter, Provenance, Result, Signal, Slot,
+        entries.AttrDefinition, entries.Definition, entries.DeprecationDefinition,
+        entries.Literal, entries.PortDefinition,
     )
 }  # fmt: skip
 
@@ -293,6 +296,11 @@ _SCALARS: dict[str, _Scalar] = {
     "uint64": (VARINT, _uint, wire.varint),
     "sint64": (VARINT, _sint, lambda value: wire.varint(wire.zigzag(value))),
     "bool": (VARINT, lambda *at: bool(_uint(*at)), wire.varint),
+    "double": (
+        FIXED64,
+        lambda data, pos, *_: unpack_from("<d", data, pos)[0],
+        lambda value: pack("<d", value),
+    ),
     "string": (BYTES, text, utf8),
     "Attr": (BYTES, lambda _data, pos, stop, _base: (pos, stop), bytes),
 }

@@ -1,0 +1,78 @@
+"""The dictionary of Keras: its layers, and what their constructors take.
+
+Layers change with minor releases, so the data has one version for each of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from amanda.dictionary import OpDef, version_key
+from amanda.dictionary.datafile import Block, Header
+from amanda.dictionary.generating import (
+    Generator,
+    Live,
+    Made,
+    doc_line,
+    framework,
+    history,
+    raw_data,
+)
+from amanda_keras.entries import entries
+from amanda_keras.sources import Layer, layers
+
+
+class Vocabulary(Generator):
+    header = Header(
+        namespace="amanda/keras",
+        versions=(),
+        source="the sources of the layers in Keras' releases",
+    )
+
+    def live(self) -> Live:
+        found, classes = _installed()
+        rows = {layer.name: layer.row for layer in classes}
+        minor = ".".join(found.split(".")[:2]) + ".0"
+        return Live(f"Keras {found}", {minor: list(entries(rows, _docs(classes)))})
+
+    def made(self, raw: Path | None) -> Made | None:
+        """From `keras_layers.jsonl`; lines about layers are those of the installed."""
+        if raw is None:
+            return None
+        data = raw_data(raw / "keras_layers.jsonl")
+        versions = tuple(sorted(data.versions, key=version_key))
+        docs = _docs(_installed()[1])
+        steps = {name: dict(found) for name, found in data.ops.items()}
+        now: dict[str, Any] = {}
+        tables: list[tuple[str, dict[str, OpDef]]] = []
+        for each in versions:
+            now |= {name: row[each] for name, row in steps.items() if each in row}
+            rows = {name: row for name, row in now.items() if row is not None}
+            tables.append((each, {entry.name: entry for entry in entries(rows, {})}))
+        blocks = [
+            Block(
+                name,
+                docs.get(name, ""),
+                history((v, table.get(name)) for v, table in tables),
+            )
+            for name in sorted(steps)
+        ]
+        return Made(replace(self.header, versions=versions), blocks)
+
+
+def _installed() -> tuple[str, list[Layer]]:
+    """The version of the installed Keras, and its layers."""
+    with framework("keras", "keras"):
+        spec = find_spec("keras")
+        if spec is None or not spec.submodule_search_locations:
+            raise ImportError("no module named 'keras'")
+    folder = Path(spec.submodule_search_locations[0]) / "src" / "layers"
+    return version("keras"), list(layers(folder))
+
+
+def _docs(classes: list[Layer]) -> dict[str, str]:
+    return {layer.name: doc_line(layer.doc) for layer in classes if layer.doc}

@@ -1,0 +1,1 @@
+"""TensorFlow Lite for Amanda. Its entry points stand in pyproject.toml."""

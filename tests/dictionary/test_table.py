@@ -1,0 +1,37 @@
+"""The README's table of vocabularies says what the data files hold."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from amanda.dictionary import Shelf
+
+ROOT = Path(__file__).parents[2]
+TOOL = runpy.run_path(str(ROOT / "tools" / "vocabulary_table.py"))
+
+
+def test_the_readme_has_the_table_of_the_index(shelf: Shelf) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    made = TOOL["replaced"](text, TOOL["table"](shelf.index))
+    assert made == text, "run tools/vocabulary_table.py"
+
+
+def test_every_vocabulary_has_a_row_with_its_numbers(shelf: Shelf) -> None:
+    rows = TOOL["table"](shelf.index).splitlines()[2:]
+    assert len(rows) == len(shelf)
+    for path, row in zip(sorted(shelf), rows, strict=True):
+        history = shelf[path]
+        newest = history.at(history.versions()[-1])
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        assert cells[0] == f"`{path.removeprefix('amanda/')}`"
+        assert cells[2:4] == [f"{len(history.names):,}", f"{len(newest):,}"]
+        assert cells[1].endswith(history.versions()[-1])
+        assert cells[4]
+
+
+def test_a_page_without_the_marks_is_refused() -> None:
+    with pytest.raises(SystemExit, match="lacks the marks"):
+        TOOL["replaced"]("# A page", "| a |")

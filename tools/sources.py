@@ -1,0 +1,130 @@
+"""Writes down which package file each version of a dictionary can be checked against.
+
+    python tools/sources.py [VOCABULARY ...]
+
+The names and digests of the files come from the package index that pip is configured
+with, asked through pip's own client; nothing is downloaded, and no address is kept.
+They go to `sources.json`, beside the data. A release has many files, for one Python and
+system each: taken is the first that the table below would try, in the order of packages
+and then of Pythons. Where all versions come from the installed framework, `*` stands
+for them, and the release in the `source` of the index is looked up.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).resolve().parent.parent
+PACKAGE = HERE / "namespaces" / "src" / "amanda_namespaces"
+FILE = "sources.json"
+
+# What pip is told to look for: Pythons, newest last, and the systems of their files.
+_LINUX = ("manylinux1", "manylinux2010", "manylinux2014", "linux")
+_NEWER = ("manylinux_2_17", "manylinux_2_24", "manylinux_2_27", "manylinux_2_28")
+_TRIED = (
+    ("2.7", _LINUX),
+    ("3.6", _LINUX),
+    ("3.9", (*_LINUX, *_NEWER)),
+    ("3.11", (*_LINUX, *_NEWER)),
+)
+
+
+class Origin(NamedTuple):
+    """The packages that a vocabulary is from; the first that has the version counts."""
+
+    packages: tuple[str, ...]
+    whole: bool = False  # one release of the package has every version
+
+
+ORIGINS = {
+    "amanda/chlo": Origin(("jaxlib",), whole=True),
+    "amanda/jax": Origin(("jax",), whole=True),
+    "amanda/keras": Origin(("keras",)),
+    "amanda/onnx": Origin(("onnx",), whole=True),
+    "amanda/onnx.ml": Origin(("onnx",), whole=True),
+    "amanda/onnx.preview": Origin(("onnx",), whole=True),
+    "amanda/onnx.preview.training": Origin(("onnx",), whole=True),
+    "onnx/com.microsoft": Origin(("onnxruntime",), whole=True),
+    "onnx/com.microsoft.nchwc": Origin(("onnxruntime",), whole=True),
+    "amanda/openvino": Origin(("openvino",), whole=True),
+    "amanda/stablehlo": Origin(("jaxlib",), whole=True),
+    "amanda/tensorflow": Origin(("tensorflow-cpu", "tensorflow")),
+    "amanda/tflite": Origin(("tensorflow-cpu",)),
+    "amanda/torch": Origin(("torch",)),
+}
+
+
+def main(chosen: Sequence[str]) -> None:
+    index = json.loads((PACKAGE / "index.json").read_text(encoding="utf-8"))
+    rows: dict[str, Any] = index["namespaces"]
+    file = PACKAGE / FILE
+    found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    for path in chosen or [path for path in rows if path in ORIGINS]:
+        found[path] = dict(_sources(path, rows[path]))
+        print(f"{path}: {len(found[path])} files")
+    file.write_text(text_of(found), encoding="utf-8")
+
+
+def _sources(path: str, row: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
+    origin = ORIGINS[path]
+    if origin.whole:
+        release = re.search(r"\d+(?:\.\d+)+", row["source"])
+        if release is None:
+            raise SystemExit(f"{path}: no release in {row['source']!r}")
+        yield "*", _file(origin, release[0])
+        return
+    for version in row["versions"]:
+        yield version, _file(origin, version)
+
+
+def _file(origin: Origin, version: str) -> dict[str, str]:
+    for package in origin.packages:
+        if (link := _links(package).get(version)) is not None:
+            return {"file": link.filename, "sha256": link.hashes["sha256"]}
+    raise SystemExit(f"{' and '.join(origin.packages)} have no {version}")
+
+
+class Link(NamedTuple):
+    filename: str
+    hashes: dict[str, str]
+
+
+@cache
+def _links(package: str) -> dict[str, Link]:
+    """The file of each release. pip has no public way to ask for this."""
+    found: dict[str, Link] = {}
+    for python, systems in _TRIED:
+        command = import_module("pip._internal.commands").create_command("download")
+        options = ["--no-deps", "--only-binary=:all:", "--python-version", python]
+        options += [f"--platform={system}_x86_64" for system in systems]
+        parsed, _ = command.parse_args([*options, package])
+        target = import_module("pip._internal.cli.cmdoptions").make_target_python
+        finder = command._build_package_finder(
+            options=parsed,
+            session=command._build_session(parsed),
+            target_python=target(parsed),
+            ignore_requires_python=True,
+        )
+        for candidate in finder.find_all_candidates(package):
+            link = candidate.link
+            if link.hash_name == "sha256":  # one of a local folder has none
+                at = Link(link.filename, {"sha256": link.hash})
+                found.setdefault(str(candidate.version), at)
+    return found
+
+
+def text_of(found: dict[str, Any]) -> str:
+    """JSON with a version on each line, sorted by vocabulary."""
+    text = json.dumps(dict(sorted(found.items())), indent=2)
+    return re.sub(r"\{\n\s+(\"file\".*?),\n\s+(.*?)\n\s+\}", r"{\1, \2}", text) + "\n"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
