@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # they may. What is not named here has no floor, which is a fault.
 FLOORS = [
     ("amanda.__version__",),
-    ("amanda.errors",),
+    ("amanda.errors", "amanda.links"),
     ("amanda.types", "amanda.files"),
     ("amanda.tensors",),
     ("amanda.graph",),
@@ -36,7 +36,9 @@ FLOORS = [
     ("amanda.backend", "amanda.protocols"),
     ("amanda.hookspecs",),
     ("amanda.host",),
-    ("amanda.api", "amanda.scaffold"),
+    ("amanda.api", "amanda.improving", "amanda.scaffold"),
+    ("amanda.custom", "amanda.definitions"),
+    ("amanda.session",),
     ("amanda",),
     ("amanda.cli", "amanda.testing"),
     ("amanda.__main__",),

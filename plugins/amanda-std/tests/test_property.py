@@ -14,7 +14,19 @@ from amanda.types import Sym, TensorType, accepts
 from amanda_std import lower, ops, trace
 from amanda_std.arrays import array_type
 from amanda_std.lowering import primitives
-from amanda_std.passes import drop, fold, infer, share
+from amanda_std.passes import (
+    branches,
+    canonical,
+    channels_last,
+    drop,
+    fold,
+    fold_norms,
+    infer,
+    share,
+    simplify,
+    sink,
+    stable,
+)
 
 UNARY = [
     "tanh",
@@ -188,40 +200,104 @@ def looped(draw, values):
     return step
 
 
+def beside_a_number(draw, values):
+    name = draw(st.sampled_from([*BINARY, "divide"]))
+    i, number = chosen(draw, values), draw(st.sampled_from([1.0, -1.0, 0.0, 0.5]))
+    if number and draw(st.booleans()):
+        return lambda made: ops.OPS[name](np.float64(number), made[i])
+    number = number or float(name == "divide")
+    return lambda made: ops.OPS[name](made[i], np.float64(number))
+
+
+def undone(draw, values):
+    i = chosen(draw, values)
+    perm = tuple(draw(st.permutations(range(values[i].ndim))))
+    back = tuple(sorted(range(len(perm)), key=perm.__getitem__))
+
+    def step(made):
+        y = ops.transpose(ops.negative(made[i]), perm=perm)
+        return ops.negative(ops.transpose(ops.tanh(y), perm=back))
+
+    return step
+
+
+def normed(draw, values):
+    """A product with constant weights, and the norm of its channels."""
+    i = chosen(draw, values, 1)
+    if not values[i].ndim:
+        return None
+    random = np.random.default_rng(draw(st.integers(0, 9)))
+    w = random.standard_normal((values[i].shape[-1], 3))
+    scale, bias, mean, var = random.uniform(0.5, 2.0, (4, 3))
+    rank = values[i].ndim
+
+    def step(made):
+        y = ops.matmul(made[i], w)
+        return ops.batch_norm(y, scale, bias, mean, var, axis=rank - 1)
+
+    return step
+
+
+def convolved(draw, values):
+    i = chosen(draw, values, 3)
+    if values[i].ndim != 3:
+        return None
+    random = np.random.default_rng(draw(st.integers(0, 9)))
+    w = random.standard_normal((2, values[i].shape[1], 1))
+    return lambda made: ops.conv(made[i], w) * np.array([[2.0], [0.5]])
+
+
 STEPS = [unary, unary, binary, binary, reduced, softmaxed, transposed, flattened,
-         joined, sliced, grown, padded, multiplied, decided, looped]  # fmt: skip
+         joined, sliced, grown, padded, multiplied, decided, looped,
+         beside_a_number, undone, normed, convolved]  # fmt: skip
 
 
 def decompose(graph):
     assert lower(graph, primitives) == []
 
 
-CHANGES = [
-    [],
-    [decompose],
-    [decompose, infer, fold, share, drop],
-    [share, drop, decompose, fold, infer],
-    [fold, decompose, share, infer, drop, share],
+ALL = [
+    branches,
+    canonical,
+    channels_last,
+    decompose,
+    drop,
+    fold,
+    fold_norms,
+    infer,
+    share,
+    simplify,
+    sink,
+    stable,
 ]
-
-
-@pytest.mark.parametrize(
-    "changes", CHANGES, ids=lambda c: "-".join(f.__name__ for f in c)
-)
-@settings(
-    max_examples=60,
+UNHURRIED = settings(
+    max_examples=200,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+
+
+@UNHURRIED
+@given(program=programs(), changes=st.lists(st.sampled_from(ALL), max_size=8))
+def test_any_passes_in_any_order(program, changes, run):
+    expect_the_same(program, changes, run)
+
+
+@pytest.mark.parametrize("change", ALL, ids=lambda change: change.__name__)
+@UNHURRIED
 @given(program=programs())
-def test_programs(program, changes, run):
+def test_each_pass(program, change, run):
+    expect_the_same(program, [change], run)
+
+
+def expect_the_same(program, changes, run):
     expected = [np.asarray(v) for v in program(*program.inputs)]
     graph = trace(program, program.types)
     for change in changes:
         change(graph)
     got = run(graph, *program.inputs)
     for value, want, result in zip(got, expected, graph.results, strict=True):
-        np.testing.assert_allclose(value, want, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(value, want, rtol=1e-8, atol=1e-8)
         shape = result.type.shape.map(at_run_time)
         assert accepts(TensorType("float64", shape), array_type(value)) is True
 

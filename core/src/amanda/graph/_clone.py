@@ -74,6 +74,14 @@ def paste(
         return [_new(memo, value) for value in source._results]
 
 
+def copy_ops(graph: Graph, made: Graph, ops: list[Op], memo: Memo) -> None:
+    """Copies of some ops of a graph in another; `memo` says what replaces a value."""
+    with bulk():
+        later: Pending = []
+        _copy_ops(graph, made, ops, memo, "{name}", later)
+        _copy_insides(later, memo, "{name}")
+
+
 def _values(graph: Graph, targets: Iterable[OutputPort | Op | str]) -> list[OutputPort]:
     values: list[OutputPort] = []
     for target in targets:
@@ -216,9 +224,12 @@ def _copy_ops(
                 controlled.append(op)
     for made, i, value in backward:
         made._connect(i, memo[value])
+    copied = set(ops) if controlled else ()
     for op in controlled:
         extras = op._side.extras or {}
         for first in op.control_inputs:
+            if first not in copied:
+                continue  # it is not part of what is copied
             new.control(_twin(memo, first), _twin(memo, op), extras.get(first))
 
 

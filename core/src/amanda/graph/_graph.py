@@ -434,6 +434,26 @@ class Graph(Contents):
 
         return paste(self, graph, inputs, rename, memo)
 
+    def inline(self, inner: Graph) -> list[OutputPort | None]:
+        """The ops of a graph that stands as an op, in its place.
+
+        Handles on values of the inner graph find them again, by `resolve`.
+        """
+        from amanda.graph._fold import inline
+
+        return inline(self, inner)
+
+    def outline(
+        self, ops: Iterable[Op], *, name: str | None = None, type: str | None = None
+    ) -> Graph:
+        """Some ops as a graph that stands as one op, in their place.
+
+        What they read becomes its parameters, what others read of them its results.
+        """
+        from amanda.graph._fold import outline
+
+        return outline(self, ops, name, type)
+
     def digest(self, *, content: bool = False, names: bool = False) -> str:
         """A hash of the structure, the same however the graph was built.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
+from amanda import links
 from amanda.errors import GraphError
 from amanda.graph._port import (
     CONTROL,
@@ -245,6 +246,11 @@ class Op:
             self._side.namespace = name
 
     @property
+    def definition(self) -> Any:
+        """Its entry in the dictionary of its namespace; None where there is none."""
+        return links.definition(self)
+
+    @property
     def _around(self) -> Graph | None:
         """The graph that this op stands in."""
         return self.graph
@@ -287,6 +293,11 @@ class Op:
     def short(self) -> str:
         """Its name, else its type: what a line with many ops calls it."""
         return self.name or self.type or ("graph" if self._is_graph else "?")
+
+    @property
+    def previous(self) -> Op | None:
+        """The op before this one in the order of its graph."""
+        return self._prev
 
     def depends_on(self) -> Iterator[Op]:
         """The ops of the same graph that must run before this one, maybe repeated."""

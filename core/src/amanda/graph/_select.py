@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import translate
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from amanda.errors import GraphError
 from amanda.graph import _order
@@ -15,6 +15,14 @@ from amanda.graph._port import OutputPort, Parameter
 
 if TYPE_CHECKING:
     from amanda.graph._graph import Graph
+
+
+@runtime_checkable
+class Named(Protocol):
+    """What has a name, as entries of dictionaries do."""
+
+    @property
+    def name(self) -> str: ...
 
 
 class Ops:
@@ -51,7 +59,7 @@ class Ops:
 
     def select(
         self,
-        type: str | Iterable[str] | None = None,
+        type: str | Named | Iterable[str | Named] | None = None,
         *,
         name: str | re.Pattern[str] | None = None,
         namespace: str | None = None,
@@ -61,12 +69,14 @@ class Ops:
     ) -> list[Op]:
         """The ops that fit everything that is asked, in order.
 
+        A type is told by its name, or by an entry of a dictionary: `select(onnx.Relu)`.
         `name` is a shell pattern or a compiled expression; `namespace` also takes the
         ones below it; `deep` looks into bodies, subgraphs and functions.
         """
         tests: list[Callable[[Op], bool]] = []
         if type is not None:
-            types = {type} if isinstance(type, str) else set(type)
+            kinds = [type] if isinstance(type, str | Named) else type
+            types = {getattr(kind, "name", kind) for kind in kinds}
             tests.append(lambda op: op.type in types)
         if name is not None:
             pattern = re.compile(translate(name)) if isinstance(name, str) else name

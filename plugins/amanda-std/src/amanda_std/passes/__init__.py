@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+from amanda_std.passes.branches import branches
+from amanda_std.passes.canonical import canonical
 from amanda_std.passes.drop import drop
 from amanda_std.passes.fold import fold
 from amanda_std.passes.infer import infer
+from amanda_std.passes.layout import channels_first, channels_last, sink
+from amanda_std.passes.norms import fold_norms
 from amanda_std.passes.share import share
+from amanda_std.passes.simplify import simplify, stable
 
-__all__ = ["drop", "fold", "infer", "share"]
+__all__ = [
+    "branches",
+    "canonical",
+    "channels_first",
+    "channels_last",
+    "drop",
+    "fold",
+    "fold_norms",
+    "infer",
+    "share",
+    "simplify",
+    "sink",
+    "stable",
+]

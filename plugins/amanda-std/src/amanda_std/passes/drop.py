@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from amanda.graph import KEEP, Graph, Op, OutputPort
+from amanda_std.ordering import has_effects
 
 
 def drop(graph: Graph) -> int:
@@ -22,7 +23,7 @@ def drop(graph: Graph) -> int:
 
 
 def _is_needed(op: Op, pinned: set[OutputPort], sinks: set[Op]) -> bool:
-    if op.control_outputs or op in sinks or not op.outputs:
+    if op.control_outputs or op in sinks or not op.outputs or has_effects(op):
         return True
     return any(
         port.user_ops or port in pinned or KEEP in port.marks for port in op.outputs

@@ -9,8 +9,9 @@ import numpy as np
 from amanda.graph import Graph, Op, OutputPort, Provenance
 from amanda.tensors import Tensor
 from amanda.types import Sym, TensorType
+from amanda_std.ordering import effect_of
 from amanda_std.reading import arguments, is_constant, is_std, operation_of
-from amanda_std.values import constant_of, port_type
+from amanda_std.values import constant_of
 
 SMALL = 1 << 16
 """Bytes that a folded result may always have."""
@@ -33,6 +34,8 @@ def fold(graph: Graph, most: int = SMALL) -> int:
 
 def _known(op: Op, most: int) -> list[Tensor] | None:
     if is_constant(op) or not is_std(op) or op.bodies or op.control_inputs:
+        return None
+    if effect_of(op) is not None:
         return None
     told = [_told(port) for port in op.outputs]
     if all(tensor is not None for tensor in told):
@@ -74,8 +77,10 @@ def _size(op: Op) -> int | None:
     """How many bytes the results have; None where that is not known."""
     total = 0
     for port in op.outputs:
-        found = port_type(port)
-        if not found.shape.is_static or not found.dtype.bits:
+        found = port.type
+        if not isinstance(found, TensorType) or not found.shape.is_static:
+            return None
+        if not found.dtype.bits:
             return None
         total += prod(int(d) for d in found.shape) * found.dtype.bits // 8
     return total

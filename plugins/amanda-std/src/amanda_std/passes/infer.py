@@ -9,7 +9,7 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.types import Type
 from amanda_std.operation import Operation
 from amanda_std.reading import arguments, is_constant, is_std, operation_of
-from amanda_std.values import constant_of, port_type
+from amanda_std.values import constant_of, value_type
 
 
 def infer(graph: Graph, changed: Iterable[OutputPort] | None = None) -> int:
@@ -22,7 +22,7 @@ def infer(graph: Graph, changed: Iterable[OutputPort] | None = None) -> int:
     for op in graph:
         if dirty is not None and not _reads_one(op, dirty):
             continue
-        types = _types(op)
+        types = types_of(op)
         if types is None:
             continue
         for port, found in zip(op.outputs, types, strict=True):
@@ -34,13 +34,20 @@ def infer(graph: Graph, changed: Iterable[OutputPort] | None = None) -> int:
     return count
 
 
+def retype(ops: Iterable[Op]) -> None:
+    """Infers the types of these ops alone, in the order in which they come."""
+    for op in ops:
+        for port, found in zip(op.outputs, types_of(op) or (), strict=False):
+            port.type = found
+
+
 def _reads_one(op: Op, values: set[OutputPort]) -> bool:
     if any(v in values for v in op.inputs):
         return True
     return any(v in values for body in op.bodies.values() for v in body.captures)
 
 
-def _types(op: Op) -> tuple[Type, ...] | None:
+def types_of(op: Op) -> tuple[Type, ...] | None:
     """The types of the results of an op; None where it is none of ours."""
     if isinstance(op, Graph):
         return _of_graph(op)
@@ -80,6 +87,6 @@ def inferred(operation: Operation, op: Op) -> tuple[Type, ...]:
 def _of_graph(graph: Graph) -> tuple[Type, ...]:
     for parameter, value in zip(graph.parameters, graph.inputs, strict=False):
         if value is not None:
-            parameter.type = port_type(value)
+            parameter.type = value_type(value)
     infer(graph)
-    return tuple(port_type(v) for v in graph.results if v is not None)
+    return tuple(value_type(v) for v in graph.results if v is not None)

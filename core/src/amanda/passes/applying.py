@@ -1,0 +1,95 @@
+"""Passes in turn, until there is nothing left for them to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from amanda.errors import AmandaError, UsageError
+from amanda.graph import Graph, bulk
+
+ROUNDS = 16
+"""Rounds after which passes that still find something undo each other's work."""
+
+
+class Pass(Protocol):
+    """What entries of `amanda.passes` are: it says how many places it changed."""
+
+    def __call__(self, graph: Graph, /) -> int: ...
+
+
+Named: TypeAlias = "Mapping[str, Pass] | Sequence[Callable[[Graph], int]]"
+
+
+class Applied:
+    """What passes did: how many places each changed, round by round."""
+
+    def __init__(self) -> None:
+        self.rounds: list[dict[str, int]] = []
+
+    @property
+    def changes(self) -> dict[str, int]:
+        """What each pass changed in all rounds together."""
+        total: dict[str, int] = {}
+        for round in self.rounds:
+            for name, count in round.items():
+                total[name] = total.get(name, 0) + count
+        return total
+
+    def __bool__(self) -> bool:
+        return any(self.changes.values())
+
+    def __str__(self) -> str:
+        told = [f"{name} {count}" for name, count in self.changes.items() if count]
+        if not told:
+            return "nothing changed"
+        number = len(self.rounds)
+        return f"{', '.join(told)} ({number} round{'s' if number > 1 else ''})"
+
+    def __repr__(self) -> str:
+        return f"<applied: {self}>"
+
+
+def apply(graph: Graph, passes: Named, *, rounds: int = ROUNDS) -> Applied:
+    """Runs passes in turn, again and again until none changes anything.
+
+    What ends them is a round without a change, or `rounds` of them; with `rounds=1`
+    each runs once. A pass that fails is named, and the graph is as the passes before it
+    left it.
+
+    >>> from amanda.graph import Graph
+    >>> apply(Graph("amanda/std/1"), {"nothing": lambda graph: 0})
+    <applied: nothing changed>
+    """
+    named = passes if isinstance(passes, Mapping) else _named(passes)
+    applied = Applied()
+    with bulk():
+        for _ in range(rounds):
+            done = {name: _run(name, run, graph) for name, run in named.items()}
+            applied.rounds.append(done)
+            if not any(done.values()):
+                break
+    return applied
+
+
+def _named(passes: Sequence[Callable[[Graph], int]]) -> dict[str, Pass]:
+    named: dict[str, Pass] = {}
+    for i, run in enumerate(passes):
+        name = str(getattr(run, "name", getattr(run, "__name__", f"pass {i}")))
+        named[f"{name} ({i})" if name in named else name] = run
+    return named
+
+
+def _run(name: str, run: Pass, graph: Graph) -> int:
+    try:
+        count = run(graph)
+    except AmandaError as error:
+        error.add_note(f"while the pass {name!r} ran over {graph.label}")
+        raise
+    if not isinstance(count, int):
+        raise UsageError(
+            f"the pass {name!r} does not say how many places it changed",
+            expected="an int",
+            got=type(count).__name__,
+        )
+    return count

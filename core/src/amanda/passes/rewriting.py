@@ -1,0 +1,249 @@
+"""Rules within one namespace, run in place until none fits any more.
+
+The rows and functions are those of mappings, between a namespace and itself:
+
+    transpose(transpose(x, perm=p), perm=q)  =>  transpose(x, perm=permuted(p, q))
+
+An op that a rule takes is replaced where it stands; what its pattern read before stays
+for others, or for `drop`. Only what reads something new is looked at again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from amanda.errors import Undecided, UsageError
+from amanda.graph import CORE, KEEP, Graph, Op, OutputPort, Provenance
+from amanda.mapping import RuleSet
+from amanda.mapping.compiled import Way
+from amanda.mapping.program import Program
+from amanda.mapping.side import Decline, Side, Signature, question, type_of
+from amanda.types import TensorType, same
+
+MOST = 8
+"""Rules for each op that a graph had at first, before something must be going round."""
+
+
+class Rewriting:
+    """A pass made of rules. They must be from a namespace to itself.
+
+    `identity` is the type whose op does nothing: a rule that makes one makes none.
+    """
+
+    def __init__(self, rules: RuleSet, side: Side, identity: str | None = None) -> None:
+        self.name = rules.name
+        self.program = Program(rules, side, side, forward=True)
+        self._here = _Here(side, identity)
+        self._types = frozenset(rules.types(forward=True))
+
+    def __call__(self, graph: Graph) -> int:
+        """Rewrites a graph, and those inside it; how many ops were replaced."""
+        return sum(self.rewrite(part) for part in graph.graphs())
+
+    def rewrite(self, graph: Graph, ops: Iterable[Op] | None = None) -> int:
+        """One graph; where `ops` are told, only these and what follows from them."""
+        waiting = deque(self._fit(graph if ops is None else ops))
+        queued = set(waiting)
+        most = MOST * (len(graph) + 8)
+        used: Counter[str] = Counter()
+        while waiting:
+            op = waiting.popleft()
+            queued.discard(op)
+            if op.graph is not graph:
+                continue
+            found = self._replaced(graph, op)
+            if found is None:
+                continue
+            way, touched = found
+            used[way.id] += 1
+            if used.total() > most:
+                self._goes_round(used)
+            for next_op in self._fit(touched):
+                if next_op not in queued:
+                    queued.add(next_op)
+                    waiting.append(next_op)
+        return used.total()
+
+    def _fit(self, ops: Iterable[Op]) -> Iterable[Op]:
+        types = self._types
+        return (op for op in ops if op.type in types and op.own_namespace != CORE)
+
+    def _goes_round(self, used: Counter[str]) -> None:
+        busy = ", ".join(id for id, _ in used.most_common(3))
+        raise UsageError(
+            f"the rules of {self.name} go round: one makes what another takes",
+            expected="rules of which each leaves less to do",
+            got=f"{used.total()} replacements, most of them by {busy}",
+        )
+
+    # -- one op ----------------------------------------------------------------
+
+    def _replaced(self, graph: Graph, op: Op) -> tuple[Way, list[Op]] | None:
+        """The rule that took the op, and the ops that there is something new for."""
+        type = type_of(self.program.source, op)
+        if type is None or _is_held(op):
+            return None
+        for way in self.program.choice(type).for_op(op):
+            slots: list[Any] = [None] * way.width
+            ops: list[Op] = []
+            if way.take(op, slots, ops) is not None:
+                continue
+            try:
+                for step in way.steps:
+                    step(slots, question)
+            except (Decline, Undecided):
+                continue  # not for this op, or not known to be
+            made = self._made(graph, op, way, slots, ops)
+            if made is not None:
+                return way, made
+        return None
+
+    def _made(
+        self, graph: Graph, op: Op, way: Way, slots: list[Any], ops: list[Op]
+    ) -> list[Op] | None:
+        """What the rule makes in place of the op; None, with all as it was, if it may
+        not: it would change a type, or do again what is needed as it is too."""
+        before = op.previous
+        values: Sequence[OutputPort | None] = ()
+        with graph.before(op):
+            try:
+                values = way.make(self._here, graph, slots, op, None)
+            except (Decline, Undecided):
+                values = ()
+            except BaseException:
+                _remove(graph, _between(before, op))
+                raise
+        new = _between(before, op)
+        if not _fits(op, values) or (_repeats(new) and not _only(ops)):
+            _remove(graph, new)
+            return None
+        users = [user for port in op.outputs for user in port.user_ops]
+        _hand_over(graph, op, values, new, Provenance(_sources(ops), way.id), way.id)
+        return [*new, *(user for user in users if user.graph is graph)]
+
+
+class _Here:
+    """What `make` asks of a run, where source and target are one graph."""
+
+    def __init__(self, side: Side, identity: str | None) -> None:
+        self.target: Side = side if identity is None else _Shortcut(side, identity)
+        self.made: dict[OutputPort, OutputPort] = {}
+
+    def value(self, value: Any) -> Any:
+        return value
+
+
+class _Shortcut:
+    """A side that makes no op of what does nothing."""
+
+    def __init__(self, side: Side, identity: str) -> None:
+        self._side = side
+        self._identity = identity
+
+    @property
+    def name(self) -> str:
+        return self._side.name
+
+    def signature(self, type: str, /) -> Signature | None:
+        return self._side.signature(type)
+
+    def build(
+        self, graph: Graph, type: str, args: Sequence[Any], *rest: Any, **more: Any
+    ) -> tuple[OutputPort, ...]:
+        if type == self._identity and isinstance(args[0], OutputPort):
+            return (args[0],)
+        return self._side.build(graph, type, args, *rest, **more)
+
+
+def _is_held(op: Op) -> bool:
+    """Do control edges or marks say that this very op has to stay?"""
+    if op.control_inputs or op.control_outputs or op.feedback:
+        return True
+    return any(KEEP in port.marks for port in op.outputs)
+
+
+def _between(before: Op | None, op: Op) -> list[Op]:
+    """The ops right before `op`, back to `before`, in order."""
+    found: list[Op] = []
+    at = op.previous
+    while at is not None and at is not before:
+        found.append(at)
+        at = at.previous
+    return found[::-1]
+
+
+def _remove(graph: Graph, ops: list[Op]) -> None:
+    for op in reversed(ops):
+        graph.remove(op)
+
+
+def _fits(op: Op, values: Sequence[OutputPort | None]) -> bool:
+    """Is there a value for each output that is used, surely of its very type?"""
+    if len(values) < len(op.outputs):
+        return False
+    for port, value in zip(op.outputs, values, strict=False):
+        if value is port or (value is None and port.user_ops):
+            return False
+        if value is not None and not _alike(port.type, value.type):
+            return False
+    return True
+
+
+def _alike(a: object, b: object) -> bool:
+    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
+        return a == b
+    if a.dtype != b.dtype or not (a.shape.has_rank and b.shape.has_rank):
+        return False
+    if a.shape.rank != b.shape.rank:
+        return False
+    return all(same(x, y) is True for x, y in zip(a.shape, b.shape, strict=True))
+
+
+def _repeats(new: Sequence[Op]) -> bool:
+    """Would what the pattern took in be done twice, if others need it too?"""
+    return sum(op.own_namespace != CORE for op in new) > 1
+
+
+def _only(ops: Sequence[Op]) -> bool:
+    """Does nobody but the pattern read what is inside it?"""
+    inside = set(ops)
+    return all(
+        user in inside
+        for op in ops[1:]
+        for port in op.outputs
+        for user in port.user_ops
+    )
+
+
+def _sources(ops: Iterable[Op]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for op in ops:
+        old = op.provenance.sources if op.provenance else (op.name or op.type or "?",)
+        found.update(dict.fromkeys(old))
+    return tuple(found)
+
+
+def _hand_over(
+    graph: Graph,
+    op: Op,
+    values: Sequence[OutputPort | None],
+    new: list[Op],
+    origin: Provenance,
+    by: str,
+) -> None:
+    """The new values in place of the old, under their names."""
+    for made in new:
+        made.provenance = origin
+    name, names = op.name, [port.name for port in op.outputs]
+    graph.replace(op, list(values)[: len(names)], by)
+    fresh = set(new)
+    for value, own in zip(values, names, strict=False):
+        if value is not None and value.op in fresh and value.name is None:
+            value.name = own
+    heirs = {v.op for v in values if v is not None and v.op in fresh}
+    if name is not None and len(heirs) == 1 and name not in graph:
+        heir = heirs.pop()
+        if heir.name is None:
+            graph.rename(heir, name)

@@ -1,0 +1,33 @@
+"""Branches that are always taken, in the place of the ops that choose them."""
+
+from __future__ import annotations
+
+from amanda.graph import Graph, Op
+from amanda_std.passes.infer import infer
+from amanda_std.reading import is_std
+from amanda_std.values import constant_of
+
+
+def branches(graph: Graph) -> int:
+    """Replaces each `if` whose condition is constant by the branch taken; how many."""
+    count = 0
+    for part in graph.graphs():
+        for op in part:
+            if is_std(op) and op.type == "if" and _take(part, op):
+                count += 1
+    return count
+
+
+def _take(graph: Graph, op: Op) -> bool:
+    condition, *inputs = op.inputs
+    known = None if condition is None else constant_of(condition)
+    if known is None or op.control_inputs or op.control_outputs:
+        return False
+    body = op.bodies.get("then" if bool(known.numpy()) else "otherwise")
+    if body is None:
+        return False  # a function of the root, by its name
+    with graph.before(op):
+        values = graph.paste(body, inputs)
+    graph.replace(op, values, "branches")
+    infer(graph, [v for v in inputs if v is not None])
+    return True

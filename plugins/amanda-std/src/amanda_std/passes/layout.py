@@ -1,0 +1,266 @@
+"""Layouts: ops brought to one, and the transposes that this takes moved and cancelled.
+
+A transpose sinks: past what goes element by element, past reductions, normalisations
+and joins, whose axes are renamed, until it meets its inverse, or stays before what
+cannot be read in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from amanda.graph import Graph, Op, Parameter, Provenance
+from amanda.mapping import Decline, RuleSet
+from amanda.passes import Rewriting
+from amanda_std import ops
+from amanda_std.ops import OPS
+from amanda_std.ops.convolution import to_front
+from amanda_std.passes import movements
+from amanda_std.passes.movements import inverse, order_of
+from amanda_std.passes.pointwise import is_pointwise
+from amanda_std.reading import arguments, is_constant, is_std, operation_of
+from amanda_std.side import SIDE
+from amanda_std.values import Value, port_type, tracing
+
+__all__ = ["channels_first", "channels_last", "sink"]
+
+FIRST, LAST = "NC*", "N*C"
+
+
+def channels_last(graph: Graph) -> int:
+    """Brings what has a layout to channels behind; how many ops changed."""
+    return _brought(graph, LAST)
+
+
+def channels_first(graph: Graph) -> int:
+    """Brings what has a layout to channels in front; how many ops changed."""
+    return _brought(graph, FIRST)
+
+
+def sink(graph: Graph) -> int:
+    """Moves transposes towards the results, where they cancel; how many moves."""
+    return sum(_sinking().rewrite(part, _moved(part)) for part in graph.graphs())
+
+
+def _moved(graph: Graph) -> list[Op]:
+    """The transposes of a graph, and what reads one."""
+    found: dict[Op, None] = {}
+    for op in graph:
+        if op.type == "transpose":
+            found[op] = None
+            found.update(dict.fromkeys(op.output.user_ops))
+    return [op for op in found if op.graph is graph]
+
+
+def _brought(graph: Graph, layout: str) -> int:
+    count = 0
+    for part in graph.graphs():
+        for op in list(part):
+            if is_std(op) and _differs(op, layout):
+                _bring(part, op, layout)
+                count += 1
+    return count + sink(graph)
+
+
+def _differs(op: Op, layout: str) -> bool:
+    form = operation_of(op).form
+    if "layout" not in form.attributes or len(op.outputs) != 1:
+        return False  # several results: places within the data may be among them
+    data, result = op.inputs[0], port_type(op.output).shape
+    if data is None or not port_type(data).shape.has_rank or not result.has_rank:
+        return False
+    own = op.attrs.get("layout", form.attributes["layout"])
+    return own != layout and port_type(data).shape.rank == result.rank
+
+
+def _bring(graph: Graph, op: Op, layout: str) -> None:
+    """The op in another layout, between transposes."""
+    operation = operation_of(op)
+    args, attrs = arguments(op, Value)
+    rank = args[0].ndim
+    first, there = to_front(attrs["layout"], rank), to_front(layout, rank)
+    order = tuple(first[inverse(there)[axis]] for axis in range(rank))
+    sources = op.provenance.sources if op.provenance else (op.name or op.type or "?",)
+    with tracing(graph, op, Provenance(sources, "layout")):
+        args[0] = ops.transpose(args[0], perm=order)
+        [made] = operation.trace(args, {**attrs, "layout": layout})
+        back = ops.transpose(made, perm=inverse(order)).port
+    name, label = op.name, op.output.name
+    graph.replace(op, [back], "layout")
+    back.name = label
+    if name is not None:
+        graph.rename(made.port.op, name)
+
+
+# -- transposes on their way ---------------------------------------------------------
+
+
+@cache
+def _sinking() -> Rewriting:
+    rules = RuleSet("sink", "amanda/std", "amanda/std")
+    for name in OPS:
+        rules.read(name)(_SPECIAL[name](name) if name in _SPECIAL else _rule(name))
+    return Rewriting(rules, SIDE)
+
+
+def _rule(name: str) -> Callable[..., Any]:
+    """What goes element by element reads its operands as they were before."""
+    operation = OPS[name]
+
+    def past(*xs: Any, **attrs: Any) -> Any:
+        order = _order_of_one(xs)
+        if not is_pointwise(operation, attrs, [x is not None for x in xs]):
+            raise Decline(f"{name} does not go element by element")
+        moved = [_as_before(x, order) for x in xs]
+        if any(map(_is_input, moved)) and any(map(_is_input, xs)):
+            raise Decline("one input of the graph would be transposed for another")
+        return ops.transpose(operation(*moved, **attrs), perm=order)
+
+    past.__name__ = name
+    return past
+
+
+def _is_input(x: Any) -> bool:
+    return isinstance(x, Value) and isinstance(x.port, Parameter)
+
+
+def _order_of_one(xs: Sequence[Any]) -> tuple[int, ...]:
+    """The order that some operand was brought to."""
+    for x in xs:
+        found = _order(x)
+        if found is not None:
+            return found
+    raise Decline("nothing it reads is transposed")
+
+
+def _order(x: Any) -> tuple[int, ...] | None:
+    if not isinstance(x, Value) or isinstance(x.port, Parameter):
+        return None
+    op = x.port.op
+    if op.type != "transpose" or not is_std(op) or op.graph is not x.port.graph:
+        return None
+    shape = port_type(x.port).shape
+    return order_of(op.attrs.get("perm"), shape.rank) if shape.has_rank else None
+
+
+def _as_before(x: Any, order: tuple[int, ...]) -> Any:
+    """An operand as it is before the transpose; Decline if that takes another one."""
+    if x is None:
+        return None
+    if not isinstance(x, Value):
+        raise Decline("an argument decides the shape")
+    if _order(x) == order:
+        return Value(x.port.op.inputs[0])  # type: ignore[arg-type]
+    if x.ndim == 0:
+        return x
+    if not is_constant(x.port.op) or x.ndim > len(order):
+        return _brought_before(x, order)
+    if x.ndim < len(order):
+        x = ops.reshape(x, [*[1] * (len(order) - x.ndim), *x.type.shape])
+    return ops.transpose(x, perm=inverse(order))
+
+
+def _brought_before(x: Any, order: tuple[int, ...]) -> Any:
+    """An input of the graph that some op transposed the right way already.
+
+    Only an input: what an op makes may be about to be transposed the other way."""
+    if not _is_input(x):
+        raise Decline("not all that it reads is transposed alike")
+    for op in x.port.user_ops:
+        made = Value(op.outputs[0]) if op.outputs else None
+        if op.graph is x.port.graph and _order(made) == inverse(order):
+            return made
+    raise Decline("not all that it reads is transposed alike")
+
+
+def _axis_renamed(name: str) -> Callable[..., Any]:
+    """What has an attribute `axis`: a norm over channels with its vectors, a join."""
+    operation = OPS[name]
+    joins = operation.form.params[0].variadic
+
+    def past(*xs: Any, axis: int, **attrs: Any) -> Any:
+        order = _order_of_one(xs if joins else xs[:1])
+        renamed = order[axis % len(order)]
+        moved = [
+            _as_before(x, order) if joins or not i else x for i, x in enumerate(xs)
+        ]
+        y = operation(*moved, axis=renamed, **attrs)
+        return ops.transpose(y, perm=order)
+
+    past.__name__ = name
+    return past
+
+
+def _axes_renamed(name: str) -> Callable[..., Any]:
+    operation = OPS[name]
+
+    def past(x: Any, *, axes: Any, **attrs: Any) -> Any:
+        order = _order_of_one([x])
+        renamed = sorted(order[axis % len(order)] for axis in axes)
+        y = operation(_as_before(x, order), axes=tuple(renamed), **attrs)
+        return ops.transpose(y, perm=order)
+
+    past.__name__ = name
+    return past
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    operation = OPS[name]
+
+    def past(x: Any, axes: Any = None, *, keepdims: bool, **attrs: Any) -> Any:
+        order = _order_of_one([x])
+        gone = _axes_told(axes, len(order))
+        renamed = sorted(order[axis] for axis in gone)
+        y = operation(_as_before(x, order), renamed, keepdims=keepdims, **attrs)
+        if keepdims:
+            return ops.transpose(y, perm=order)
+        left = [order[axis] for axis in range(len(order)) if axis not in gone]
+        return ops.transpose(y, perm=[sorted(left).index(axis) for axis in left])
+
+    past.__name__ = name
+    return past
+
+
+def _axes_told(axes: Any, rank: int) -> set[int]:
+    if axes is None:
+        return set(range(rank))
+    told = [axes] if isinstance(axes, int) else axes
+    if not isinstance(told, list | tuple) or not all(type(a) is int for a in told):
+        raise Decline("the axes are not told")
+    return {axis % rank for axis in told}
+
+
+def _pad(name: str) -> Callable[..., Any]:
+    def past(
+        x: Any, pads: Any, value: Any = None, axes: Any = None, **attrs: Any
+    ) -> Any:
+        order = _order_of_one([x])
+        if isinstance(pads, Value) or isinstance(axes, Value):
+            raise Decline("the pads are not told")
+        at = (
+            sorted(range(len(order)))
+            if axes is None
+            else [a % len(order) for a in axes]
+        )
+        told = dict(zip([order[axis] for axis in at], pads, strict=True))
+        inner = _as_before(x, order)
+        found = sorted(told)
+        y = ops.pad(inner, [told[axis] for axis in found], value, found, **attrs)
+        return ops.transpose(y, perm=order)
+
+    past.__name__ = name
+    return past
+
+
+_SPECIAL: dict[str, Callable[[str], Callable[..., Any]]] = {
+    **dict.fromkeys(("batch_norm", "instance_norm", "concat"), _axis_renamed),
+    **dict.fromkeys(("softmax", "log_softmax"), _axes_renamed),
+    **dict.fromkeys(
+        ("sum", "mean", "max", "min", "prod", "all", "any", "logsumexp", "var"),
+        _reduction,
+    ),
+    "pad": _pad,
+    "transpose": lambda _: movements.transpose,
+}

@@ -1,0 +1,191 @@
+"""What moves elements, simplified: where dims and orders have to be computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from amanda.graph import Op
+from amanda.mapping import Decline, RuleSet
+from amanda.types import Shape, same
+from amanda_std import ops
+from amanda_std.hosts import hosted
+from amanda_std.reading import is_std
+from amanda_std.values import Value
+
+__all__ = ["declare", "inverse", "order_of", "transpose"]
+
+
+def declare(rules: RuleSet) -> None:
+    """Adds the functions of this module to a set of rules."""
+    for name, call in _RULES.items():
+        rules.read(name)(call)
+
+
+def order_of(perm: Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """An order of axes as it is written in full.
+
+    >>> order_of(None, 3), order_of([0, -1, 1], 3)
+    ((2, 1, 0), (0, 2, 1))
+    """
+    if perm is None:
+        return tuple(range(rank))[::-1]
+    return tuple(axis % rank for axis in perm)
+
+
+def inverse(order: Sequence[int]) -> tuple[int, ...]:
+    """The order that brings the axes back.
+
+    >>> inverse((2, 0, 1))
+    (1, 2, 0)
+    """
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
+
+
+def _made_by(value: Any, name: str) -> Op:
+    """The op that makes a value, if it is of this type."""
+    op = value.port.op
+    if value.port.graph is not op.graph or not is_std(op) or op.type != name:
+        raise Decline(f"it is not made by {name}")
+    return op  # type: ignore[no-any-return]
+
+
+def _inner(op: Op) -> Any:
+    """What the op reads first, as functions see it."""
+    return Value(op.inputs[0])  # type: ignore[arg-type]
+
+
+def _is_shape_of(x: Any, shape: Shape) -> bool:
+    """Is this surely the shape of x?"""
+    own = x.type.shape
+    if not (own.has_rank and shape.has_rank) or own.rank != shape.rank:
+        return False
+    return all(same(a, b) is True for a, b in zip(own, shape, strict=True))
+
+
+def _result_shape(name: str, x: Any, shape: Any, **attrs: Any) -> Shape:
+    """The shape that an op gives, whose second argument is a shape."""
+    found = ops.OPS[name].types([x.type, hosted(shape)], attrs)
+    return found[0].shape  # type: ignore[attr-defined, no-any-return]
+
+
+# -- rules -------------------------------------------------------------------------
+
+
+def _identity(x: Any) -> Any:
+    return x
+
+
+def transpose(x: Any, *, perm: Any) -> Any:
+    """One that changes nothing goes, two become one."""
+    order = order_of(perm, x.ndim)
+    if order == tuple(range(x.ndim)):
+        return x
+    first = _made_by(x, "transpose")
+    before = order_of(first.attrs.get("perm"), x.ndim)
+    joined = [before[axis] for axis in order]
+    return ops.transpose(_inner(first), perm=joined)
+
+
+def _reshape(x: Any, shape: Any, *, copy_zero: bool) -> Any:
+    """One that keeps the shape goes; of two, the first one does.
+
+    Where the second copies a dim of what the first made, both have to stay."""
+    if _is_shape_of(x, _result_shape("reshape", x, shape, copy_zero=copy_zero)):
+        return x
+    if copy_zero:
+        raise Decline("it may copy a dim of what it reads")
+    first = _made_by(x, "reshape")
+    return ops.reshape(_inner(first), shape)
+
+
+def _astype(x: Any, *, dtype: Any) -> Any:
+    if x.dtype == dtype:
+        return x
+    first = _made_by(x, "astype")
+    inner = _inner(first)
+    if not _holds(x.dtype, inner.dtype):
+        raise Decline(f"{x.dtype} does not hold all of {inner.dtype}")
+    return ops.astype(inner, dtype=dtype)
+
+
+def _holds(wide: Any, narrow: Any) -> bool:
+    """Does every number of one element type have its place in another?"""
+    if wide.kind == narrow.kind and wide.kind in ("int", "uint"):
+        return bool(wide.bits >= narrow.bits)
+    if narrow.kind == "bool":
+        return wide.kind in ("int", "uint", "float")
+    if narrow.kind == "uint" and wide.kind == "int":
+        return bool(wide.bits > narrow.bits)
+    return (wide.name, narrow.name) in _WIDER
+
+
+_WIDER = frozenset(
+    [("float64", name) for name in ("float32", "float16", "bfloat16")]
+    + [("float32", "float16"), ("float32", "bfloat16"), ("complex128", "complex64")]
+)
+
+
+def _broadcast_to(x: Any, shape: Any) -> Any:
+    if not _is_shape_of(x, _result_shape("broadcast_to", x, shape)):
+        raise Decline("it may be repeated")
+    return x
+
+
+def _concat(*xs: Any, **_: Any) -> Any:
+    if len(xs) != 1:
+        raise Decline("there are several parts")
+    return xs[0]
+
+
+def _tile(x: Any, repeats: Any) -> Any:
+    if not isinstance(repeats, list | tuple) or any(n != 1 for n in repeats):
+        raise Decline("something is repeated")
+    return x
+
+
+def _pad(x: Any, pads: Any, *_: Any, **_attrs: Any) -> Any:
+    if not isinstance(pads, list | tuple) or any(a or b for a, b in pads):
+        raise Decline("something is put around")
+    return x
+
+
+def _sum_to(x: Any, like: Any) -> Any:
+    if not _is_shape_of(x, like.type.shape):
+        raise Decline("something may be summed")
+    return x
+
+
+def _squeeze(x: Any, axes: Any = None) -> Any:
+    first = _made_by(x, "expand_dims")
+    inner = _inner(first)
+    added = first.attrs.get("axes")
+    if added is None or axes is None or not _ints(added) or not _ints(axes):
+        raise Decline("the axes are not told")
+    if {a % x.ndim for a in _many(added)} != {a % x.ndim for a in _many(axes)}:
+        raise Decline("other axes are taken out")
+    return inner
+
+
+def _ints(axes: Any) -> bool:
+    return isinstance(axes, int) or (
+        isinstance(axes, list | tuple) and all(isinstance(a, int) for a in axes)
+    )
+
+
+def _many(axes: Any) -> Sequence[int]:
+    return (axes,) if isinstance(axes, int) else axes
+
+
+_RULES: dict[str, Callable[..., Any]] = {
+    "identity": _identity,
+    "transpose": transpose,
+    "reshape": _reshape,
+    "astype": _astype,
+    "broadcast_to": _broadcast_to,
+    "concat": _concat,
+    "tile": _tile,
+    "pad": _pad,
+    "sum_to": _sum_to,
+    "squeeze": _squeeze,
+}

@@ -1,0 +1,145 @@
+"""Scales and offsets of channels put into the weights of the layer before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from amanda.graph import KEEP, Graph, Op, Parameter
+from amanda.mapping import Decline, RuleSet
+from amanda.passes import Rewriting
+from amanda_std import ops
+from amanda_std.ops.convolution import to_front
+from amanda_std.reading import arguments, is_constant, is_std
+from amanda_std.side import SIDE
+from amanda_std.values import Value
+
+__all__ = ["fold_norms"]
+
+_LAYERS = ("conv", "linear", "matmul")
+
+
+def fold_norms(graph: Graph) -> int:
+    """Puts norms and factors of channels into constant weights before them; how many.
+
+    Their numbers become other constants, which `fold` computes: results change by
+    roundings."""
+    return _folding()(graph)
+
+
+@cache
+def _folding() -> Rewriting:
+    rules = RuleSet("fold_norms", "amanda/std", "amanda/std")
+    for head, call in _RULES.items():
+        rules.read(head)(call)
+    return Rewriting(rules, SIDE)
+
+
+def _batch_norm(
+    x: Any, scale: Any, bias: Any, mean: Any, var: Any, *, axis: int, epsilon: float
+) -> Any:
+    layer = _layer(x)
+    _expect_constant(scale, bias, mean, var)
+    if axis % x.ndim != _channel(layer, x.ndim):
+        raise Decline("it is not the channels that are scaled")
+    factor = scale / ops.sqrt(var + epsilon)
+    return _scaled(layer, factor, bias - mean * factor)
+
+
+def _multiply(x: Any, c: Any) -> Any:
+    layer = _layer(x)
+    return _scaled(layer, _vector(c, x, layer), None)
+
+
+def _divide(x: Any, c: Any) -> Any:
+    return _multiply(x, ops.reciprocal(c)) if is_constant(c.port.op) else _not_told()
+
+
+def _add(x: Any, c: Any) -> Any:
+    layer = _layer(x)
+    if layer.type == "matmul":
+        raise Decline("a product of matrices has no place for it")
+    return _scaled(layer, None, _vector(c, x, layer))
+
+
+def _subtract(x: Any, c: Any) -> Any:
+    return _add(x, -c) if is_constant(c.port.op) else _not_told()
+
+
+def _not_told() -> Any:
+    raise Decline("it is no constant")
+
+
+_RULES: dict[str, Callable[..., Any]] = {
+    "batch_norm": _batch_norm,
+    "multiply": _multiply,
+    "divide": _divide,
+    "add": _add,
+    "subtract": _subtract,
+}
+
+
+# -- layers --------------------------------------------------------------------------
+
+
+def _layer(x: Any) -> Op:
+    """The layer with constant weights that makes a value for nobody else."""
+    op = x.port.op
+    if isinstance(x.port, Parameter) or not is_std(op) or op.type not in _LAYERS:
+        raise Decline("it is not made by a layer with weights")
+    if len(x.port.users) != 1 or KEEP in x.port.marks or op.graph is not x.port.graph:
+        raise Decline("others read what the layer makes")
+    weights = [v for v in op.inputs[1:] if v is not None]
+    if not all(is_constant(v.op) for v in weights):
+        raise Decline("the weights are not constant")
+    if op.type == "matmul" and Value(weights[0]).ndim < 2:
+        raise Decline("it is multiplied by a vector")
+    return op  # type: ignore[no-any-return]
+
+
+def _expect_constant(*values: Any) -> None:
+    if not all(is_constant(value.port.op) for value in values):
+        raise Decline("its numbers are not constant")
+
+
+def _channel(layer: Op, rank: int) -> int:
+    """The axis of the channels that a layer makes."""
+    if layer.type != "conv":
+        return rank - 1
+    return to_front(arguments(layer, Value)[1]["layout"], rank)[1]
+
+
+def _vector(c: Any, x: Any, layer: Op) -> Any:
+    """A constant with an element for each channel, from one that broadcasts so."""
+    _expect_constant(c)
+    channels = x.type.shape[_channel(layer, x.ndim)]
+    if not isinstance(channels, int):
+        raise Decline("the number of channels is not known")
+    dims = [1] * (x.ndim - c.ndim) + [int(d) for d in c.type.shape]
+    wide = [axis for axis, size in enumerate(dims) if size != 1]
+    if c.ndim > x.ndim or wide not in ([], [_channel(layer, x.ndim)]):
+        raise Decline("it is not one number for each channel")
+    return ops.broadcast_to(ops.reshape(c, [-1]), [channels])
+
+
+def _scaled(layer: Op, factor: Any, offset: Any) -> Any:
+    """The layer with its weights times a factor, its bias plus an offset."""
+    args, attrs = arguments(layer, Value)
+    x, w, b, *_ = *args, None
+    if factor is not None:
+        w = w * _along(factor, w, layer, attrs)
+        b = None if b is None else b * factor
+    if offset is not None:
+        b = offset if b is None else b + offset
+    if layer.type == "conv":
+        return ops.conv(x, w, b, **attrs)
+    return ops.matmul(x, w) if b is None else ops.linear(x, w, b)
+
+
+def _along(factor: Any, w: Any, layer: Op, attrs: dict[str, Any]) -> Any:
+    """A factor for each channel in the shape that the weights broadcast with."""
+    if layer.type != "conv":
+        return factor
+    out = to_front(attrs["kernel_layout"], w.ndim)[0]
+    return ops.reshape(factor, [-1 if axis == out else 1 for axis in range(w.ndim)])
