@@ -20,11 +20,11 @@ from amanda_onnxruntime.sessions import Maker
 BACKEND = "onnxruntime"
 
 
-def graph_of(opset=18, dtype="float32", kind="Identity"):
+def graph_of(opset=18, dtype="float32", kind="Identity", shape="[n]"):
     graph = Graph(f"amanda/onnx/{opset}")
-    x = graph.parameter(parse_type(f"{dtype}[n]"), "x")
+    x = graph.parameter(parse_type(f"{dtype}{shape}"), "x")
     y = graph.add(kind, [x], name="a").output
-    y.type = parse_type(f"{dtype}[n]")
+    y.type = parse_type(f"{dtype}{shape}")
     graph.result(y, "y")
     return graph
 
@@ -107,9 +107,11 @@ def test_inputs_without_types_take_those_that_are_fed():
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
 def test_numbers_that_numpy_does_not_know(name):
     array = np.array([1, 0.5, -2]).astype(getattr(ml_dtypes, name))
-    got = amanda.run(graph_of(19, name), [array], backend=BACKEND)["y"]
-    assert got.dtype == array.dtype
-    assert got.tobytes() == array.tobytes()
+    for shape in ("[n]", "[]"):
+        fed = array if shape == "[n]" else array[0]
+        got = amanda.run(graph_of(19, name, shape=shape), [fed], backend=BACKEND)["y"]
+        assert (got.dtype, got.shape) == (fed.dtype, fed.shape)
+        assert got.tobytes() == fed.tobytes()
 
 
 def test_local_functions_are_run():
@@ -133,6 +135,35 @@ def test_what_is_too_large_for_one_message_goes_by_files(monkeypatch):
     graph.result(weight, "w")
     got = amanda.run(graph, [ones()], backend=BACKEND)
     assert got["w"].sum() == np.arange(5000).sum()
+
+
+SCALARS = {  # the type of the input, the op that reads a scalar of it, a feed
+    "tensor": (lambda t: t, "Identity", np.float32(3)),
+    "number": (lambda t: t, "Identity", 3.0),
+    "optional": (helper.make_optional_type_proto, "OptionalGetElement", np.float32(3)),
+    "sequence": (
+        helper.make_sequence_type_proto, "SequenceAt", [np.float32(2), np.float32(3)]
+    ),
+    "numbers": (helper.make_sequence_type_proto, "SequenceAt", [2.0, 3]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SCALARS)
+def test_scalars_of_numpy_and_python_are_fed(kind):
+    holding, op, feed = SCALARS[kind]
+    scalar = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+    x = helper.make_value_info("x", holding(scalar))
+    y = helper.make_value_info("y", scalar)
+    place = helper.make_tensor("i", onnx.TensorProto.INT64, [], [1])
+    names = ["x", "i"] if op == "SequenceAt" else ["x"]
+    body = helper.make_graph([helper.make_node(op, names, ["y"])], "g", [x], [y],
+                             [place])  # fmt: skip
+    imports = [helper.make_opsetid("", 18)]
+    made = amanda.compile(
+        amanda.load(helper.make_model(body, opset_imports=imports)), BACKEND
+    )
+    for got in (made([feed])["y"], made.executable({"x": feed})[0]):
+        assert (got.dtype, got.shape, float(got)) == (np.float32, (), 3.0)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the test data of onnx

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.errors import BackendError
@@ -25,6 +26,8 @@ _BITS: Final = {
     "float8e5m2": 19,
     "float8e5m2fnuz": 20,
 }
+# Tensors in sequences and optionals; what these hold is one array or a list of them.
+_INSIDE: Final = re.compile(r"(?:(?:seq|optional)\()+tensor\((\w+)\)+")
 
 
 class Slot:
@@ -33,17 +36,20 @@ class Slot:
     def __init__(self, told: Any) -> None:
         self.name: str = told.name
         kind: str = told.type
-        is_tensor = kind.startswith("tensor(")
-        self._element = kind[7:-1] if is_tensor else ""
+        self._element = kind[7:-1] if kind.startswith("tensor(") else ""
         self.is_plain = not any(f"({name})" in kind for name in _BITS)
         self._kind = kind
+        inside = _INSIDE.fullmatch(kind)
+        self._inside = inside[1] if inside else self._element
 
     def array(self, value: Any) -> Any:
         """What the session takes; a list where it is a sequence."""
         import numpy as np
 
-        if not self._element or value is None:
+        if not self._inside or value is None:
             return value
+        if isinstance(value, list | tuple) and not self._element:
+            return [self.array(each) for each in value]  # the runtime takes no scalars
         if hasattr(value, "dtype"):
             return np.asarray(value)
         return np.asarray(value, self._dtype())
@@ -61,7 +67,7 @@ class Slot:
             )
         if code is None:
             return OrtValue.ortvalue_from_numpy(array)
-        bits = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+        bits = np.asarray(array, order="C").view(f"u{array.dtype.itemsize}")
         return OrtValue.ortvalue_from_numpy_with_onnx_type(bits, code)
 
     def taken(self, value: Any) -> Any:
@@ -73,7 +79,7 @@ class Slot:
         return _copied(value, self._dtype())
 
     def _dtype(self) -> Any:
-        name = _NAMES.get(self._element, self._element)
+        name = _NAMES.get(self._inside, self._inside)
         return DType(name).numpy
 
 

@@ -1,0 +1,241 @@
+"""The dictionary of nd4j, made from Deeplearning4j's op descriptors.
+
+Nothing of Deeplearning4j is in here: the file `nd4j-op-def.pbtxt` stays where the user
+has it, `AMANDA_ND4J_OPS` says where, and it is read when the dictionary is asked for.
+It has no version of its own, so a file alone is version 1; several are told apart by
+whoever names them:
+
+    AMANDA_ND4J_OPS=nd4j-op-def.pbtxt
+    AMANDA_ND4J_OPS=2021=old/nd4j-op-def.pbtxt:2025=new/nd4j-op-def.pbtxt
+
+nd4j knows an argument by its kind and its index among those of that kind. Names are for
+people: some stand twice, some hold bits of the C++ code that they were taken from.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from amanda.dictionary import Attr, History, OpDef, Port
+from amanda.dictionary.datafile import Block, Header, packed
+from amanda.dictionary.generating import history
+from amanda.dictionary.history import Dictionary
+from amanda.dictionary.names import version_key
+from amanda.errors import FormatError, NamespaceError
+from amanda.types import unknown
+from amanda_nd4j.textproto import Message, parse_text
+
+__all__ = [
+    "ND4J",
+    "VARIABLE",
+    "Argument",
+    "Descriptor",
+    "Installed",
+    "descriptors",
+    "entry_of",
+    "from_file",
+    "from_files",
+]
+
+VARIABLE: Final = "AMANDA_ND4J_OPS"
+PATH: Final = "amanda/nd4j"
+_VERSION: Final = "1"
+_KINDS: Final = {
+    "BOOL": "bool",
+    "DATA_TYPE": "dtype",
+    "DOUBLE": "double",
+    "FLOAT": "double",
+    "INT32": "int",
+    "INT64": "int",
+    "STRING": "string",
+}
+_INPUT, _OUTPUT = "INPUT_TENSOR", "OUTPUT_TENSOR"
+_TENSOR: Final = unknown
+
+
+class Argument(NamedTuple):
+    """An argument of an op: `kind` and `place` (`argIndex`) are what nd4j knows it by.
+
+    `name` is the one in the file, `called` the one in the entry: without what is no
+    part of a name, and with its kind behind it where another is called so.
+    """
+
+    name: str
+    kind: str
+    place: int
+    called: str
+
+
+class Descriptor(NamedTuple):
+    """An op in the file; `declared` is how the C++ code declares it, or empty."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    declared: str
+
+    def of(self, *kinds: str) -> list[Argument]:
+        """The arguments of these kinds, by index."""
+        found = [each for each in self.arguments if each.kind in kinds]
+        return sorted(found, key=lambda each: each.place)
+
+
+def descriptors(file: Path) -> list[Descriptor]:
+    """The ops in a file of descriptors."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NamespaceError(
+            "the op descriptors of nd4j cannot be read",
+            who=file,
+            got=error,
+            hint=f"{VARIABLE} names nd4j-op-def.pbtxt of Deeplearning4j",
+        ) from error
+    found = parse_text(text, str(file)).get("opList", [])
+    if not found:
+        raise FormatError(
+            "this file has no op descriptors",
+            who=file,
+            expected="opList { name: ... argDescriptor { ... } ... }",
+        )
+    return [_descriptor(row, file) for row in found]
+
+
+def _descriptor(row: Message, file: Path) -> Descriptor:
+    name = _one(row, "name", "", file)
+    if re.fullmatch(r"[^\s()]+", name) is None:
+        raise FormatError("this is no name of an op", who=file, got=repr(name))
+    taken: set[str] = set()
+    arguments = []
+    for given in row.get("argDescriptor", ()):
+        told = str(_one(given, "name", "", file))
+        kind = str(_one(given, "argType", "FLOAT", file))
+        if kind not in (*_KINDS, _INPUT, _OUTPUT):
+            raise FormatError(
+                f"op {name!r} has an argument of a kind that is not known",
+                who=file,
+                where=f"argument {told!r}",
+                expected=", ".join((*_KINDS, _INPUT, _OUTPUT)),
+                got=kind,
+            )
+        index = _one(given, "argIndex", 0, file)
+        arguments.append(Argument(told, kind, index, _called(told, kind, taken)))
+    declared = str(_one(row, "opDeclarationType", "", file))
+    return Descriptor(name, tuple(arguments), declared)
+
+
+def _one(row: Any, field: str, default: Any, file: Path) -> Any:
+    """The value of a field that is there once; the last one counts."""
+    values = row.get(field, (default,)) if isinstance(row, dict) else ()
+    if not values or not isinstance(values[-1], type(default)):
+        raise FormatError(
+            f"field {field!r} of an op descriptor is not as it should be",
+            who=file,
+            expected=type(default).__name__,
+            got=values[-1:] or row,
+        )
+    return values[-1]
+
+
+def _called(name: str, kind: str, taken: set[str]) -> str:
+    """A name that a signature can have, and that no argument before it has.
+
+    Inputs and outputs are apart from attributes, which nobody takes for them.
+    """
+    plain = re.sub(r"[^A-Za-z0-9_.]", "", name).lstrip("0123456789.") or "arg"
+    side = kind if kind in (_INPUT, _OUTPUT) else "attribute"
+    tries = [plain, f"{plain}.{kind.lower()}"]
+    tries += [f"{tries[1]}.{i}" for i in range(2, len(taken) + 3)]
+    found = next(each for each in tries if f"{side} {each}" not in taken)
+    taken.add(f"{side} {found}")
+    return found
+
+
+def entry_of(op: Descriptor) -> OpDef:
+    """A descriptor as an entry.
+
+    Attributes keep the order of their indices, kind by kind. The file does not say what
+    may be left out, so nothing has to be given.
+    """
+    attrs = [
+        Attr(argument.called, _KINDS[kind], required=False)
+        for kind in sorted(_KINDS)
+        for argument in op.of(kind)
+    ]
+    return OpDef(
+        op.name,
+        tuple(Port(each.called, _TENSOR, "optional") for each in op.of(_INPUT)),
+        tuple(Port(each.called, _TENSOR, "optional") for each in op.of(_OUTPUT)),
+        tuple(attrs),
+        tags=frozenset([f"declared={op.declared}"] if op.declared else []),
+    )
+
+
+def from_file(file: str | Path, version: str = _VERSION) -> History:
+    """The vocabulary in one file.
+
+    `from_file(path).at("1")` is the dictionary.
+    """
+    return from_files({version: file})
+
+
+def from_files(files: Mapping[str, str | Path]) -> History:
+    """The vocabulary in several states of the file, by version."""
+    versions = tuple(sorted(files, key=version_key))
+    found = {v: dict(_entries(Path(files[v]))) for v in versions}
+    names = sorted({name for entries in found.values() for name in entries})
+    blocks = [
+        Block(name, "", history((v, found[v].get(name)) for v in versions))
+        for name in names
+    ]
+    sources = ", ".join(str(files[version]) for version in versions)
+    content = packed(Header(PATH, versions, f"nd4j: {sources}"), blocks)
+    return History(PATH, lambda: content)
+
+
+def _entries(file: Path) -> Iterator[tuple[str, OpDef]]:
+    seen: set[str] = set()
+    for op in descriptors(file):
+        if op.name in seen:
+            raise FormatError("an op is described twice", who=file, got=repr(op.name))
+        seen.add(op.name)
+        yield op.name, entry_of(op)
+
+
+class Installed:
+    """The vocabulary of the files that `AMANDA_ND4J_OPS` names. Reads them once."""
+
+    def versions(self) -> Sequence[str]:
+        return self.history.versions()
+
+    def at(self, version: str, *, assume: bool = False) -> Dictionary:
+        return self.history.at(version, assume=assume)
+
+    @cached_property
+    def history(self) -> History:
+        return from_files(dict(named_files(os.environ.get(VARIABLE, ""))))
+
+
+def named_files(text: str) -> Iterable[tuple[str, str]]:
+    """Versions and files: `path`, or `version=path` and further ones behind it.
+
+    >>> list(named_files("ops.pbtxt"))
+    [('1', 'ops.pbtxt')]
+    """
+    parts = [part for part in text.split(os.pathsep) if part]
+    if not parts:
+        raise NamespaceError(
+            "the ops of nd4j are read from a file of yours, and none is named",
+            hint=f"set {VARIABLE} to the nd4j-op-def.pbtxt of Deeplearning4j",
+        )
+    for part in parts:
+        found = re.fullmatch(r"(?:([0-9][\w.+-]*)=)?(.+)", part, re.DOTALL)
+        assert found is not None, part  # `.+` matches whatever a part is
+        yield found[1] or _VERSION, found[2]
+
+
+ND4J = Installed()

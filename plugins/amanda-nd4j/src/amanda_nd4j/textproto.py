@@ -1,0 +1,145 @@
+"""Protocol buffers written as text, as far as Deeplearning4j's files use it.
+
+    opList {
+      name: "conv2d"
+      argDescriptor { name: "kH"  argType: INT64 }
+    }
+
+Such a text says all field names itself, so nothing else is needed to read it: no
+schema, and none of protobuf. A message is a dict of lists, since any field may be there
+more than once; words such as `INT64` are texts of a class of their own.
+
+Each line of a file is read once, and messages are nested a few deep at most: what is
+deeper, or is no such text, is refused with the line.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any, Final, TypeAlias
+
+from amanda.errors import FormatError
+
+__all__ = ["Message", "Word", "parse_text"]
+
+Message: TypeAlias = dict[str, list[Any]]
+"""Fields by name, with every value that the text gives them."""
+
+_DEEPEST: Final = 32
+_TOKEN: Final = re.compile(
+    r"""(?P<space>[\s,;]+|\#[^\n]*)
+      | (?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+      | (?P<number>-?(?:0x[0-9a-fA-F]+|[0-9.]+(?:[eE][-+]?[0-9]+)?)f?(?![\w.]))
+      | (?P<word>-?[A-Za-z_][\w.]*)
+      | (?P<sign>[:{}<>\[\]])""",
+    re.VERBOSE,
+)
+
+
+class Word(str):
+    """A word that stands without quotes: the value of an enumeration."""
+
+    __slots__ = ()
+
+
+def parse_text(text: str, file: str = "") -> Message:
+    """The message that a text holds.
+
+    >>> parse_text('op { name: "add" kind: SUM at: 1 } op { name: "mul" }')
+    {'op': [{'name': ['add'], 'kind': ['SUM'], 'at': [1]}, {'name': ['mul']}]}
+    """
+    return _Reader(text, file).message()
+
+
+class _Reader:
+    def __init__(self, text: str, file: str) -> None:
+        self.text, self.file = text, file
+        self.at = 0
+        self.kind, self.token = "", ""
+        self.step()
+
+    def step(self) -> None:
+        """Goes on to the next token; the kind is empty at the end."""
+        while self.at < len(self.text):
+            found = _TOKEN.match(self.text, self.at)
+            if found is None:
+                raise self.fault("a field of a message", self.text[self.at])
+            self.at = found.end()
+            self.kind, self.token = found.lastgroup or "", found[0]
+            if self.kind != "space":
+                return
+        self.kind, self.token = "", ""
+
+    def take(self, sign: str) -> bool:
+        if self.kind == "sign" and self.token == sign:
+            self.step()
+            return True
+        return False
+
+    def message(self, closing: str = "", depth: int = 0) -> Message:
+        if depth > _DEEPEST:
+            raise self.fault(f"messages nested {_DEEPEST} deep at most", "more")
+        found: Message = {}
+        while not (closing and self.take(closing)):
+            if not self.kind and not closing:
+                break
+            if self.kind != "word":
+                raise self.fault("the name of a field", self.token)
+            name = self.token
+            self.step()
+            found.setdefault(name, []).extend(self.values(depth))
+        return found
+
+    def values(self, depth: int) -> list[Any]:
+        """What a field is given: one value, or a list of them in brackets."""
+        colon = self.take(":")
+        if colon and self.take("["):
+            many: list[Any] = []
+            while not self.take("]"):
+                many.append(self.value(depth, colon))
+            return many
+        return [self.value(depth, colon)]
+
+    def value(self, depth: int, colon: bool) -> Any:
+        for opening, closing in ("{}", "<>"):
+            if self.take(opening):
+                return self.message(closing, depth + 1)
+        kind, token = self.kind, self.token
+        if not colon or kind not in ("text", "number", "word"):
+            raise self.fault("a value" if colon else "':' or '{'", token)
+        self.step()
+        if kind == "word":
+            return {"true": True, "false": False}.get(token, Word(token))
+        if kind == "number":
+            return self.number(token)
+        parts = [token]
+        while self.kind == "text":  # texts in a row are one
+            parts.append(self.token)
+            self.step()
+        return "".join(map(self.unquoted, parts))
+
+    def number(self, token: str) -> int | float:
+        try:
+            if token.lower().startswith(("0x", "-0x")):
+                return int(token, 16)
+            plain = token.removesuffix("f")
+            return float(plain) if re.search(r"[.eE]", plain) else int(plain)
+        except ValueError:
+            raise self.fault("a number", token) from None
+
+    def unquoted(self, token: str) -> str:
+        try:
+            found = ast.literal_eval(f"b{token}" if token.isascii() else token)
+        except (ValueError, SyntaxError):
+            raise self.fault("a text in quotes", token) from None
+        return found.decode() if isinstance(found, bytes) else str(found)
+
+    def fault(self, expected: str, got: str) -> FormatError:
+        return FormatError(
+            "this is no protocol buffer as text",
+            who=self.file or None,
+            where=f"line {self.text.count(chr(10), 0, self.at) + 1}",
+            expected=expected,
+            got=repr(got[:40]) if got else "the end",
+        )

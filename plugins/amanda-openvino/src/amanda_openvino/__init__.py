@@ -1,0 +1,1 @@
+"""OpenVINO: what makes the dictionary of its opsets."""
