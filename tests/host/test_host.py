@@ -78,7 +78,7 @@ def test_the_first_of_a_name_on_the_path_counts(site, tmp_path, monkeypatch):
         "Metadata-Version: 2.1\nName: amanda-twice\nVersion: 2"
     )
     monkeypatch.syspath_prepend(str(other))
-    assert site.host().names("passes") == []
+    assert "old" not in site.host().names("passes")
 
 
 def test_entry_points_by_hand():
@@ -100,9 +100,9 @@ def test_a_value_that_is_no_target_is_told():
 
 def test_refresh_finds_what_was_installed_meanwhile(site):
     host = Host(only="none, amanda-late, amanda-early")
-    assert host.names("passes") == []
+    assert "late" not in host.names("passes")
     site.add("amanda-late", "[amanda.passes]\nlate = amanda_late:f\n", "f = len")
-    assert host.names("passes") == []
+    assert "late" not in host.names("passes")
     host.refresh()
     assert host.get("passes", "late") is len
 

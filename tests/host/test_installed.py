@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -29,7 +30,8 @@ def test_listing_imports_no_plugin(ask):
     assert told.splitlines() == [
         "['sample-absent', 'sample-good', 'sample-leaves', 'sample-nothing', "
         "'sample-old', 'sample-shapeless', 'sample-unmade']",
-        "['sample-one', 'sample-same', 'sample-slow', 'sample-sound', 'sample-two']",
+        "['inline', 'sample-one', 'sample-same', 'sample-slow', 'sample-sound', "
+        "'sample-two']",
         "[]",
         "False False",
     ]
@@ -141,10 +143,11 @@ def test_a_slow_one_is_told_while_and_after_it_imports(ask):
         AMANDA_SLOW_SECONDS="0.1",
     )
     what = "pass 'sample-slow' of amanda-sample-slow 1.0"
-    assert told.splitlines() == [
-        "slow pass 'sample-slow' took 0.3 s to import",
+    some_time = re.sub(r"took \d\.\d s", "took some time", told)
+    assert some_time.splitlines() == [
+        "slow pass 'sample-slow' took some time to import",
         f"{what} is still importing after 0.1 s; `amanda plugins --probe` looks closer",
-        f"{what} is slow: took 0.3 s to import",
+        f"{what} is slow: took some time to import",
     ]
 
 
@@ -157,7 +160,7 @@ def test_only_those_named_are_let_in(ask):
     )
     told = ask(code, AMANDA_PLUGINS="sample-one, Amanda_Sample.Slow, nonsense")
     passes, off, notices, warning = told.splitlines()
-    assert passes == "['sample-one', 'sample-same', 'sample-slow'] amanda"
+    assert passes == "['inline', 'sample-one', 'sample-same', 'sample-slow'] amanda"
     assert off == "('amanda-sample-two', 'left out by AMANDA_PLUGINS')"
     assert warning in notices
     assert warning.startswith(

@@ -93,7 +93,7 @@ def test_a_fault_of_who_listens_to_faults_is_told_once(caplog):
 
 def test_the_first_answer_counts_where_it_is_for_one():
     host = Host(())
-    gap = {"op": "o", "why": (), "build": None}
+    gap = {"op": "o", "why": (), "build": None, "inputs": []}
     assert host.fire("gap_met", **gap) is None
     host.register_hook("gap_met.1", lambda op: None)
     host.register_hook("gap_met.2", lambda op: 1 / 0)

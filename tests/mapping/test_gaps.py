@@ -8,6 +8,7 @@ from mapping.toys import TEXT, TO, a_side, b_side, chain, lines, there, toys
 from amanda.errors import ConversionError, PluginBrokenError
 from amanda.graph import Graph
 from amanda.mapping import RuleMapping, RuleSet, Signature
+from amanda.types import parse_type
 
 # Gaps
 
@@ -76,6 +77,26 @@ def test_attributes_that_the_target_does_not_have():
     )
 
 
+@pytest.mark.parametrize("held", ["as a body", "as an op"])
+def test_what_comes_out_of_a_graph_with_a_gap_is_no_gap(held):
+    graph = Graph("toy/a/12", name="g")
+    x = graph.parameter(parse_type("float32[2, 3]"), name="x")
+    inner = Graph(name="inner") if held == "as an op" else Graph(outer=graph)
+    inner.result(inner.add("Odd", [inner.parameter() if not inner.outer else x]).output)
+    if held == "as an op":
+        graph.add_graph(inner, [x])
+        value = inner.output
+    else:
+        other = Graph(outer=graph)
+        other.result(other.add("Relu", [x]).output)
+        bodies = {"then": inner, "else": other}
+        value = graph.add("If", [x], bodies=bodies).output
+    soft = graph.add("Softmax", [value], {"axis": 1}, name="soft")  # asks the rank
+    graph.result(soft.output)
+    report = there(graph).report
+    assert [gap.op for gap in report.gaps] == ["Odd"]
+
+
 def test_foreign_ops_are_kept_whole():
     graph = strangers()
     mapping = toys()
@@ -99,12 +120,9 @@ def test_foreign_ops_are_kept_whole():
 
 
 def test_a_listener_fills_gaps():
-    def fill(op, why, build):
-        root = build
-        while root.outer is not None:
-            root = root.outer
+    def fill(op, why, build, inputs):
         if op.type == "Odd":
-            return [build.add("relu", [root.parameters[0]]).output]
+            return [build.add("relu", inputs).output]
         return None
 
     done = there(strangers(), gap_met=fill)

@@ -38,7 +38,7 @@ def typed(spec: Field) -> str:
     """What a field should be in Python."""
     if spec.kind == "Attr":
         return "Attrs"
-    plain = {"uint64": "int", "sint64": "int", "string": "str"}
+    plain = {"uint64": "int", "sint64": "int", "string": "str", "double": "float"}
     kind = plain.get(spec.kind, spec.kind)
     if spec.repeated:
         return f"list[{kind}]"
@@ -113,6 +113,8 @@ def random_scalar(kind: str, choose: random.Random) -> Any:
         return choose.choice(["", "a", "Ωmega", "x" * 200])
     if kind == "bool":
         return choose.random() < 0.5
+    if kind == "double":
+        return choose.choice([0.0, 1.5, -1e-300, float("inf")])
     low = -(2**63) if kind == "sint64" else 0
     return choose.choice([0, 1, 127, 128, 2**40, low, 2**63 - 1])
 

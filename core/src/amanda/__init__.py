@@ -20,6 +20,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from amanda import links
+
 __version__ = "0.1.0"
 
 # The public face: which module each name comes from. The block below tells type
@@ -36,6 +38,7 @@ _FACE = {
         "run",
         "save",
     ),
+    "amanda.custom": ("custom_op",),
     "amanda.errors": ("AmandaError",),
     "amanda.graph": (
         "Edge",
@@ -49,6 +52,8 @@ _FACE = {
         "snap",
     ),
     "amanda.host": ("Host", "default_host"),
+    "amanda.improving": ("improve",),
+    "amanda.session": ("Session",),
     "amanda.tensors": ("FunctionRef", "Tensor"),
     "amanda.types": (
         "DType",
@@ -89,6 +94,7 @@ if TYPE_CHECKING:
         run,
         save,
     )
+    from amanda.custom import custom_op
     from amanda.errors import AmandaError
     from amanda.graph import (
         Edge,
@@ -102,6 +108,8 @@ if TYPE_CHECKING:
         snap,
     )
     from amanda.host import Host, default_host
+    from amanda.improving import improve
+    from amanda.session import Session
     from amanda.tensors import FunctionRef, Tensor
     from amanda.types import (
         Dim,
@@ -143,6 +151,7 @@ __all__ = [
     "RefType",
     "ResourceType",
     "SequenceType",
+    "Session",
     "Shape",
     "Sym",
     "Tensor",
@@ -156,8 +165,10 @@ __all__ = [
     "bulk",
     "compile",
     "convert",
+    "custom_op",
     "default_host",
     "errors",
+    "improve",
     "load",
     "namespace",
     "parse_type",
@@ -178,6 +189,14 @@ def __getattr__(name: str) -> object:
     value: object = found if name in _MODULES else getattr(found, name)
     globals()[name] = value  # so that this is asked once
     return value
+
+
+def _definition(op: object) -> object:
+    found: object = import_module("amanda.definitions").definition(op)
+    return found
+
+
+links.definition = _definition
 
 
 def __dir__() -> list[str]:

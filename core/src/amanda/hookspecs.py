@@ -79,11 +79,12 @@ def after_convert(graph: Any, route: Any, result: Any) -> None:
 
 
 @_hook(first_result=True)
-def gap_met(op: Any, why: tuple[str, ...], build: Any) -> Any:
+def gap_met(op: Any, why: tuple[str, ...], build: Any, inputs: Any) -> Any:
     """An op could not be mapped, for the reasons in `why`.
 
     The first listener that returns values of the target graph, one for each output of
-    the op, fills the gap with them; `build` is the target graph. None declines.
+    the op, fills the gap with them; `build` is the target graph, and `inputs` are the
+    values there that stand for what the op reads. None declines.
     """
 
 

@@ -3,54 +3,165 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from amanda.cli.answer import Answer, Table
+from amanda.cli.entries import data_of, difference, listed, short
 from amanda.cli.frame import verb
 from amanda.errors import NamespaceError, UsageError
 
 if TYPE_CHECKING:
-    from amanda.dictionary import Attr, Dictionary, Difference, OpDef, Port
+    from click.shell_completion import CompletionItem
+
+    from amanda.dictionary import Dictionary, OpDef
 
 __all__ = ["command", "dictionary_of"]
 
-_LONG = 76  # characters of a line about an op, in a list
+
+def _names(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Namespaces that begin so; with `@`, those with a version."""
+    from click.shell_completion import CompletionItem
+
+    path, mark, version = begun.partition("@")
+    found = []
+    for known, versions in _versions().items():
+        name = known.removeprefix("amanda/")
+        if mark and name == path:
+            found += [f"{name}@{v}" for v in versions if v.startswith(version)]
+        elif not mark and name.startswith(begun):
+            found.append(name)
+    return [CompletionItem(name) for name in found]
+
+
+def _op_names(
+    ctx: click.Context, _: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Ops of the namespace that was named, as far as they begin so."""
+    from click.shell_completion import CompletionItem
+
+    named = ctx.params.get("namespace")
+    if named is None:
+        return []
+    try:
+        names = list(dictionary_of(named))
+    except NamespaceError:
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(begun)]
 
 
 @verb("ops", "the ops of a framework's version: list, search, show, compare")
-@click.argument("namespace", required=False)
-@click.argument("op", required=False)
+@click.argument("namespace", required=False, shell_complete=_names)
+@click.argument("op", required=False, shell_complete=_op_names)
 @click.option("--search", metavar="TEXT", help="Only ops that are about TEXT.")
-@click.option("--diff", "other", metavar="OTHER", help="What is not so in OTHER.")
+@click.option("--tag", metavar="TAG", help="Only ops with this tag, such as core.")
+@click.option("--since", metavar="VERSION", help="Only what is so since VERSION on.")
+@click.option(
+    "--diff",
+    "other",
+    metavar="OTHER",
+    shell_complete=_names,
+    help="What is not so in OTHER, another version.",
+)
 @click.option("--assume", is_flag=True, help="Take the version below an unknown one.")
 def command(
     namespace: str | None,
     op: str | None,
     *,
     search: str | None,
+    tag: str | None,
+    since: str | None,
     other: str | None,
     assume: bool,
 ) -> Answer:
     """Tell which ops NAMESPACE has, such as `onnx@18` or `tensorflow@1.13.1`.
 
     With OP, everything about that op. Without a version the newest is meant; without
-    NAMESPACE, the dictionaries that there are.
+    NAMESPACE, the dictionaries that there are, or with --search all of them.
+
+    `amanda ops torch --diff 2.5 2.13` compares two versions, `amanda ops onnx@18 Conv
+    --diff 22` one op in two.
     """
+    about = [search, tag, since]
     if namespace is None:
-        return _installed()
-    dictionary = dictionary_of(namespace, assume=assume)
+        if any(one is not None for one in (tag, since, other)):
+            raise UsageError(
+                "say of which namespace", hint="amanda ops onnx --since 18"
+            )
+        return _installed() if search is None else _everywhere(search)
     if other is not None:
-        if op is not None or search is not None:
-            raise UsageError("--diff compares whole dictionaries", hint="leave out OP")
-        return _difference(dictionary.diff(dictionary_of(other, assume=assume)))
+        if any(one is not None for one in about):
+            raise UsageError("--diff compares: it does not go with --search or others")
+        return _compared(namespace, op, other, assume=assume)
+    dictionary = dictionary_of(namespace, assume=assume)
     if op is not None:
-        if search is not None:
-            raise UsageError("either OP or --search says which ops are meant")
+        if any(one is not None for one in about):
+            raise UsageError("either OP or an option says which ops are meant")
+        several = [] if op in dictionary else dictionary.overloads(op)
+        if several:
+            return _list(dictionary, several, f"called {op!r}")
         return _one(dictionary, dictionary[op])
+    return _chosen(dictionary, search, tag, since)
+
+
+def _chosen(
+    dictionary: Dictionary, search: str | None, tag: str | None, since: str | None
+) -> Answer:
+    """The ops that are as every option says."""
+    from amanda.dictionary import version_key
+
     found = list(dictionary.values()) if search is None else dictionary.search(search)
-    return _list(dictionary, found, search)
+    told = [] if search is None else [f"about {search!r}"]
+    if tag is not None:
+        found = [entry for entry in found if entry.tag(tag) is not None]
+        told.append(f"tagged {tag!r}")
+    if since is not None:
+        begin = version_key(since)
+        found = [entry for entry in found if version_key(entry.since) >= begin]
+        told.append(f"that are so since {since} or later")
+    return _list(dictionary, found, " ".join(told))
+
+
+def _everywhere(text: str) -> Answer:
+    """The ops of all dictionaries, in their newest versions, that are about a text."""
+    rows: list[tuple[Dictionary, OpDef]] = []
+    count = 0
+    for path in _versions():
+        try:
+            dictionary = dictionary_of(path)
+        except NamespaceError:  # one that tells names only
+            continue
+        count += 1
+        rows += [(dictionary, entry) for entry in dictionary.search(text)]
+    ops = [{"namespace": d.name, **listed(entry)} for d, entry in rows]
+    lines: list[str | Table] = []
+    if rows:
+        table = [(d.path, entry.name, short(entry)) for d, entry in rows]
+        lines = [Table(("namespace", "op", "what"), table), ""]
+    lines.append(f"{len(rows)} ops of {count} dictionaries about {text!r}")
+    return Answer({"count": len(ops), "ops": ops}, lines, exit_code=int(not ops))
+
+
+def _compared(namespace: str, op: str | None, other: str, *, assume: bool) -> Answer:
+    """Two versions: `torch --diff 2.5 2.13`, `onnx@18 --diff onnx@19`, or of one op."""
+    from amanda.dictionary import parse_name
+
+    path = parse_name(namespace).path
+    if op is not None and op[0].isdigit():
+        namespace, other, op = f"{path}/{other}", op, None
+    if other[0].isdigit():
+        other = f"{path}/{other}"
+    old = dictionary_of(namespace, assume=assume)
+    new = dictionary_of(other, assume=assume)
+    if op is None:
+        return difference(old.diff(new))
+    if op not in old and op not in new:
+        raise NamespaceError(
+            f"neither {old.name} nor {new.name} has an op {op!r}",
+            hint=new.instead(op),
+        )
+    return difference(old.diff(new, only=op))
 
 
 def dictionary_of(name: str, *, assume: bool = False) -> Dictionary:
@@ -68,16 +179,23 @@ def dictionary_of(name: str, *, assume: bool = False) -> Dictionary:
     return dictionary
 
 
-def _installed() -> Answer:
-    """The dictionaries that there are, by what their manifests say."""
-    from amanda.dictionary import newest, parse_name
+def _versions() -> dict[str, list[str]]:
+    """The versions of each dictionary that there is, by what manifests say."""
+    from amanda.dictionary import parse_name
     from amanda.host import default_host
 
     entries = [e for e in default_host().entries("namespaces") if not e.fault]
-    found = {
+    return {
         parse_name(entry.name).path: list(entry.manifest.get("versions", ()))
         for entry in entries
     }
+
+
+def _installed() -> Answer:
+    """The dictionaries that there are."""
+    from amanda.dictionary import newest
+
+    found = _versions()
     rows = [
         (path, len(versions), versions[0] if versions else "?", newest(versions) or "?")
         for path, versions in found.items()
@@ -93,7 +211,7 @@ def _installed() -> Answer:
 
 
 def _one(dictionary: Dictionary, entry: OpDef) -> Answer:
-    data = {**_head(dictionary), "op": _data(entry)}
+    data = {**_head(dictionary), "op": data_of(entry)}
     return Answer(data, _told(dictionary, entry))
 
 
@@ -110,7 +228,8 @@ def _told(dictionary: Dictionary, entry: OpDef) -> Iterator[str | Table]:
     yield f"\n{dictionary.path}: so since {entry.since}{until}"
     if entry.deprecated is not None:
         why = f": {entry.deprecated.why}" if entry.deprecated.why else ""
-        yield f"deprecated since {entry.deprecated.version}{why}"
+        use = f"; use {entry.deprecated.use}" if entry.deprecated.use else ""
+        yield f"deprecated since {entry.deprecated.version}{why}{use}"
 
 
 def _assumption(dictionary: Dictionary) -> Iterator[str]:
@@ -119,112 +238,22 @@ def _assumption(dictionary: Dictionary) -> Iterator[str]:
         yield f"{dictionary.name} is not known; {known} is taken for it\n"
 
 
-def _data(entry: OpDef) -> dict[str, object]:
-    deprecated = entry.deprecated
-    return {
-        "name": entry.name,
-        "signature": entry.signature,
-        "doc": entry.doc or None,
-        "since": entry.since,
-        "until": entry.until,
-        "inputs": [_port(port) for port in entry.inputs],
-        "outputs": [_port(port) for port in entry.outputs],
-        "attributes": [_attr(attr) for attr in entry.attrs],
-        "variables": [_attr(attr) for attr in entry.variables],
-        "traits": sorted(entry.traits),
-        "deprecated": deprecated._asdict() if deprecated is not None else None,
-    }
-
-
-def _port(port: Port) -> dict[str, object]:
-    from amanda.dictionary.patterns import written_pattern
-
-    kind = port.type if isinstance(port.type, str) else written_pattern(port.type)
-    return {**port._asdict(), "type": kind, "number": port.number or None}
-
-
-def _attr(attr: Attr) -> dict[str, object]:
-    default, allowed = attr.default, attr.allowed
-    return {
-        "name": attr.name,
-        "kind": attr.kind,
-        "required": attr.required,
-        "default": None if default is None else _value(attr.kind, default),
-        "allowed": [_value(attr.element, value) for value in allowed],
-        "minimum": attr.minimum,
-    }
-
-
-def _value(kind: str, value: Any) -> object:
-    """A value as JSON has it, or as signatures write it where JSON has none."""
-    from math import isfinite
-
-    from amanda.dictionary.literals import literal
-
-    if kind.endswith("[]"):
-        return [_value(kind.removesuffix("[]"), item) for item in value]
-    plain = kind in ("bool", "int", "string") or (kind == "float" and isfinite(value))
-    return value if plain else literal(kind, value)
-
-
 # -- many ops ----------------------------------------------------------------------
 
 
-def _list(dictionary: Dictionary, found: list[OpDef], search: str | None) -> Answer:
-    ops = [
-        {
-            "name": entry.name,
-            "since": entry.since,
-            "signature": entry.signature,
-            "doc": entry.doc or None,
-            "deprecated": entry.deprecated is not None,
-        }
-        for entry in found
-    ]
+def _list(dictionary: Dictionary, found: list[OpDef], told: str) -> Answer:
+    ops = [listed(entry) for entry in found]
     data = {**_head(dictionary), "count": len(ops), "ops": ops}
-    return Answer(data, _listed(dictionary, found, search), exit_code=int(not ops))
+    return Answer(data, _listed(dictionary, found, told), exit_code=int(not ops))
 
 
 def _listed(
-    dictionary: Dictionary, found: list[OpDef], search: str | None
+    dictionary: Dictionary, found: list[OpDef], told: str
 ) -> Iterator[str | Table]:
     yield from _assumption(dictionary)
     if found:
-        rows = [(entry.name, entry.since, _short(entry)) for entry in found]
+        rows = [(entry.name, entry.since, short(entry)) for entry in found]
         yield Table(("op", "since", "what"), rows)
         yield ""
-    about = f" about {search!r}" if search is not None else ""
-    yield f"{len(found)} of {len(dictionary)} ops of {dictionary.name}{about}"
-
-
-def _short(entry: OpDef) -> str:
-    text = entry.doc or entry.signature.removeprefix(entry.name)
-    return text if len(text) <= _LONG else f"{text[: _LONG - 4].rstrip()} ..."
-
-
-def _difference(found: Difference) -> Answer:
-    data = {
-        "old": found.old,
-        "new": found.new,
-        "added": list(found.added),
-        "removed": list(found.removed),
-        "changed": [
-            {
-                "name": change.name,
-                "old": change.old.signature,
-                "new": change.new.signature,
-                "lines": change.lines,
-            }
-            for change in found.changed
-        ],
-    }
-    return Answer(data, _differing(found))
-
-
-def _differing(found: Difference) -> Iterator[str]:
-    yield from (f"+ {name}" for name in found.added)
-    yield from (f"- {name}" for name in found.removed)
-    for change in found.changed:
-        lines = change.lines or ["is defined anew, and written as before"]
-        yield f"~ {change.name}: {'; '.join(lines)}"
-    yield f"\n{found}" if found else str(found)
+    total = f"{len(found)} of {len(dictionary)} ops of {dictionary.name}"
+    yield f"{total} {told}".rstrip()

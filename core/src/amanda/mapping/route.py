@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 GapMet = Callable[..., Any]
-"""Called as `gap_met(op=, why=, build=)`: values to stand for the op, or None."""
+"""Called as `gap_met(op=, why=, build=, inputs=)`: values for the op, or None."""
 
 
 @runtime_checkable

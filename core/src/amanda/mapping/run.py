@@ -73,6 +73,7 @@ class Run:
         self._graphs: dict[Graph, Graph] = {}
         self._deferred: dict[Op, Entry] = {}
         self._failed: set[Op] = set()
+        self._holed: set[Op] = set()  # graphs of which a result is behind a gap
         self._open: list[Open] = []
         self._carried: list[Op] = []  # constants that came along while an op was made
         self._loose: list[Op] = []  # of them, those that may not be needed after all
@@ -163,7 +164,7 @@ class Run:
             if entry.todo == SKIP and _is_wanted(entry.op, self._pinned):
                 self.value(entry.op.outputs[0])
         for port, value in zip(source.outputs, source.results, strict=True):
-            target.result(self._result(value), port.name)
+            target.result(self._result(source, value), port.name)
             carry_port(port, target.outputs[port.index])
         for value, stand in self._rounds.items():
             if value.graph is source and value in self.made:
@@ -187,11 +188,24 @@ class Run:
             for op in reversed(made):
                 made.remove(op)
 
-    def _result(self, value: OutputPort | None) -> OutputPort | None:
+    def _result(self, source: Graph, value: OutputPort | None) -> OutputPort | None:
         try:
             return self.value(value)  # type: ignore[no-any-return]
         except _Unmapped:
+            self._holed.add(source)
             return None
+
+    def _has_holes(self, op: Op) -> bool:
+        """Is some result of it, or of its bodies, behind a gap that is told there?"""
+        return bool(self._holed) and not self._holed.isdisjoint(
+            (op, *op.bodies.values())
+        )
+
+    def _lose(self, op: Op) -> None:
+        """What reads it is behind those gaps too, and no gap itself."""
+        self._failed.add(op)
+        for port in op.outputs:
+            self.made.pop(port, None)
 
     # -- values ----------------------------------------------------------------
 
@@ -295,6 +309,8 @@ class Run:
         try:
             self._decided(match)
             self._make(target, entry, match, before)
+            if self._has_holes(entry.op):
+                self._lose(entry.op)
         except _Unmapped:
             self._back(target, before)
             self._failed.add(entry.op)
@@ -302,6 +318,9 @@ class Run:
             raise
         except AmandaError as why:
             self._back(target, before)
+            if self._has_holes(entry.op):  # nothing can be decided about them
+                self._lose(entry.op)
+                return True
             entry.decline(match.way, why.message)
             entry.at += 1
             if entry.match is None:
@@ -413,6 +432,8 @@ class Run:
             bodies = {key: self._bodies[body] for key, body in op.bodies.items()}
             namespace = CORE if op.own_namespace == CORE else None
             self._copied(op, target, inputs, namespace, bodies or None)
+        if self._has_holes(op):
+            self._lose(op)
         self._carried.clear()
 
     def _carry_graph(
@@ -446,17 +467,19 @@ class Run:
             inputs = [self.value(value) for value in op.inputs]
         except _Unmapped:
             inputs = None
-        if inputs is None or not self._filled(target, entry):
+        if inputs is None or not self._filled(target, entry, inputs):
             self._open.append(Open(op, entry.type, entry.declined))
             if inputs is None or not self._kept(target, op, inputs):
                 self._failed.add(op)
         self._carried.clear()
 
-    def _filled(self, target: Graph, entry: Entry) -> bool:
+    def _filled(
+        self, target: Graph, entry: Entry, inputs: list[OutputPort | None]
+    ) -> bool:
         op = entry.op
         before = target._last
         why = tuple(f"{id}: {why}" for id, _, why, _ in entry.declined)
-        values = self.gap_met(op=op, why=why, build=target)
+        values = self.gap_met(op=op, why=why, build=target, inputs=inputs)
         if values is None:
             return False
         if len(values) != len(op.outputs):

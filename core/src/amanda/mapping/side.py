@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
+from amanda.dictionary.building import add
 from amanda.dictionary.calling import REQUIRED, Signature
 from amanda.errors import AmandaError, Undecided
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
@@ -244,43 +245,15 @@ class PlainSide:
         signature = self.signature(type)
         if signature is None:
             raise Decline(f"{self.name} has no op {type}")
-        for value in args:
-            if value is not None and not isinstance(value, OutputPort):
-                args = [self._lifted(graph, value, args) for value in args]
-                break
-        while args and args[-1] is None:
-            args = args[:-1]
-        op = graph.add(
+        op = add(
+            graph,
             type,
             args,
             attrs,
-            name=name,
             outputs=outputs,
+            name=name,
             bodies=bodies,
             feedback=signature.feedback,
+            integers=self.integers,
         )
         return op.outputs
-
-    def _lifted(
-        self, graph: Graph, value: Any, args: Sequence[Any]
-    ) -> OutputPort | None:
-        if value is None or isinstance(value, OutputPort):
-            return value
-        if not isinstance(value, Tensor):
-            value = Tensor.of(value, self._element(value, args))
-        return graph.constant(value).output
-
-    def _element(self, value: Any, args: Sequence[Any]) -> str | None:
-        """The element type of a constant that a Python value makes."""
-        first = value
-        while isinstance(first, list | tuple) and first:
-            first = first[0]
-        if isinstance(first, bool) or not isinstance(first, int | float | list | tuple):
-            return None
-        if not isinstance(first, float):
-            return self.integers
-        types = (arg.type for arg in args if isinstance(arg, OutputPort))
-        for type in types:
-            if isinstance(type, TensorType) and type.dtype.kind == "float":
-                return str(type.dtype)
-        raise Decline(f"the element type of {value} is not known")

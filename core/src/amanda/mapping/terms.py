@@ -28,7 +28,10 @@ __all__ = [
     "Spot",
     "Term",
     "Var",
+    "asked",
+    "inside",
     "variables",
+    "written",
 ]
 
 ANYTHING = "_"
@@ -47,14 +50,16 @@ class Spot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Var:
-    """A variable; `rest` stands for all that is left (`*xs`)."""
+    """A variable; `rest` stands for all that is left (`*xs`), `optional` for an input
+    that may be absent (`x?`)."""
 
     name: str
     spot: Spot
     rest: bool = False
+    optional: bool = False
 
     def __str__(self) -> str:
-        return f"*{self.name}" if self.rest else self.name
+        return f"*{self.name}" if self.rest else self.name + "?" * self.optional
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ class Const:
     spot: Spot
 
     def __str__(self) -> str:
-        return repr(self.value)
+        return written(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +122,29 @@ class Term:
     attrs: Mapping[str, Part]
     spot: Spot
     output: int = 0
+    waits: tuple[Term, ...] = ()
+    """The ops that it waits for, by control edges: `^Assert(c)`."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All that stands between its parentheses."""
+        return (*self.args, *self.attrs.values(), *self.waits)
 
     @property
     def size(self) -> int:
         """The number of ops."""
-        return 1 + sum(a.size for a in self.args if isinstance(a, Term))
+        return 1 + sum(a.size for a in self.parts if isinstance(a, Term))
+
+    @property
+    def edges(self) -> int:
+        """The number of control edges."""
+        inner = sum(a.edges for a in self.parts if isinstance(a, Term))
+        return len(self.waits) + inner
 
     @property
     def constants(self) -> int:
         """How much it demands besides structure."""
-        parts = (*self.args, *self.attrs.values())
+        parts = self.parts
         here = sum(isinstance(part, Const | ListOf) for part in parts)
         return here + sum(p.constants for p in parts if isinstance(p, Term))
 
@@ -145,7 +163,8 @@ class Term:
 
     def __str__(self) -> str:
         attrs = [f"{key}={value}" for key, value in self.attrs.items()]
-        inside = ", ".join([*map(str, self.args), *attrs])
+        waits = [f"^{term}" for term in self.waits]
+        inside = ", ".join([*map(str, self.args), *attrs, *waits])
         pick = f"[{self.output}]" if self.output else ""
         return f"{self.type}{self.versions}({inside}){pick}"
 
@@ -203,6 +222,16 @@ class Row:
     loss: str | None
     text: str
     spot: Spot
+    tags: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    """Tags of the rules that are tried before this one."""
+
+    @property
+    def whole(self) -> str:
+        """The rule as it is written, with all that stands behind it."""
+        loss = "" if self.loss is None else f"  losing {written(self.loss)}"
+        after = f"  after {', '.join(self.after)}" if self.after else ""
+        return self.text + loss + after + "".join(f"  @{tag}" for tag in self.tags)
 
     @property
     def id(self) -> str:
@@ -217,6 +246,23 @@ class Row:
         return (self.left, self.right) if forward else (self.right, self.left)
 
 
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t"})
+
+
+def written(value: Any) -> str:
+    """A constant as rules write it.
+
+    >>> print(written(["it's", None, -2.5]))
+    ["it's", None, -2.5]
+    """
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(written, value))}]"
+    if not isinstance(value, str):
+        return repr(value)
+    quote = '"' if "'" in value and '"' not in value else "'"
+    return quote + value.translate(_ESCAPES).replace(quote, f"\\{quote}") + quote
+
+
 def variables(part: Part | Guard | Ask | None) -> Iterator[Var]:
     """Every variable that a part names, context and questions left out."""
     match part:
@@ -229,8 +275,22 @@ def variables(part: Part | Guard | Ask | None) -> Iterator[Var]:
             for item in parts:
                 yield from variables(item)
         case Term():
-            for item in (*part.args, *part.attrs.values()):
+            for item in part.parts:
                 yield from variables(item)
+
+
+def inside(part: Part) -> Iterator[Part]:
+    """A part and all that it is made of."""
+    yield part
+    match part:
+        case Lensed(inner=inner):
+            yield from inside(inner)
+        case ListOf(items=items):
+            for item in items:
+                yield from inside(item)
+        case Term():
+            for item in part.parts:
+                yield from inside(item)
 
 
 def asked(part: Part | Guard | None) -> Iterator[Var]:
@@ -246,7 +306,7 @@ def asked(part: Part | Guard | None) -> Iterator[Var]:
             for item in parts:
                 yield from asked(item)
         case Term():
-            for item in (*part.args, *part.attrs.values()):
+            for item in part.parts:
                 yield from asked(item)
         case Compared():
             for operand in (part.left, part.right):
