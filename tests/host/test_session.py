@@ -371,7 +371,7 @@ def test_the_first_nan_is_found_and_nothing_after_it_is_run(host, backend):
     array = np.float32([2, -1, 3])
     found = session.first_not_finite(feeds=[array])
     assert (found.op.name, found.what) == ("op50", "NaN")
-    assert (found.places, found.count) == (((1,),), 1)
+    assert (found.places, found.number) == (((1,),), 1)
     assert str(found) == "NaN from log 'op50': 1 elements, at [1]"
     assert backend.ops < 70
     assert session.first_not_finite(feeds=[np.float32([1, 2])]) is None

@@ -38,6 +38,7 @@ _FACE = {
         "run",
         "save",
     ),
+    "amanda.building": ("function", "grad"),
     "amanda.custom": ("custom_op",),
     "amanda.errors": ("AmandaError",),
     "amanda.graph": (
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
         run,
         save,
     )
+    from amanda.building import function, grad
     from amanda.custom import custom_op
     from amanda.errors import AmandaError
     from amanda.graph import (
@@ -168,6 +170,8 @@ __all__ = [
     "custom_op",
     "default_host",
     "errors",
+    "function",
+    "grad",
     "improve",
     "load",
     "namespace",

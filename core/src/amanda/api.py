@@ -365,8 +365,10 @@ def run(
     _expect(graph, "run")
     keys = None
     if targets is not None:
+        from amanda.backend import target_of
+
         keys = list(targets)
-        values = [_target(graph, target) for target in keys]
+        values = [target_of(graph, target) for target in keys]
         graph = graph.clone(values)
     compiled = _compile(graph, backend, device, fallback, host, options, keys)
     return compiled(feeds)
@@ -381,10 +383,49 @@ def _compile(
     options: Mapping[str, Any],
     keys: list[Any] | None,
 ) -> Compiled:
-    from amanda.backend import Compiled
+    """A graph on a backend: made, or kept since an equal graph was compiled."""
+    from amanda.backend import Handles, Kept, kept_key
 
     entry, device = _chosen(host, backend, device)
     made: Backend = host.load(entry)
+    key = alive = None
+    if not _is_heard(host):
+        place = (entry.name, entry.source_text, id(made), device, repr(fallback))
+        key, alive = kept_key(graph, options, *place)
+    kept: Kept = host.kept.setdefault("executables", Kept())
+    compiled: Compiled | None = None if key is None else kept.get(key)
+    if compiled is None:
+        compiled = _made(graph, made, entry, device, fallback, host, options)
+        if key is not None and getattr(compiled.executable, "state", None) is None:
+            kept.put(key, compiled, (made, alive))
+    find = Handles(
+        (graph.digest() if key is None else key[0], compiled.digest),
+        lambda other: _brought(other, made, entry, host),
+        lambda part: _made(part, made, entry, device, fallback, host, options),
+    )
+    return compiled.again(keys, find)
+
+
+def _is_heard(host: Host) -> bool:
+    """Whether somebody wants to hear of every graph that is compiled, or mapped."""
+    from amanda.host._entry import hook_of
+
+    wanted = {"before_compile", "after_compile", "gap_met"}
+    return any(hook_of(entry) in wanted for entry in host.entries("hooks"))
+
+
+def _made(
+    graph: Graph,
+    made: Backend,
+    entry: Entry,
+    device: str | None,
+    fallback: str | Sequence[str] | None,
+    host: Host,
+    options: Mapping[str, Any],
+) -> Compiled:
+    """What a backend compiles a graph to, which is brought to where it takes it."""
+    from amanda.backend import Compiled
+
     graph = _brought(graph, made, entry, host)
     _expect_taken(graph, made, entry, fallback)
     host.fire("before_compile", graph=graph, backend=entry.name, device=device)
@@ -400,8 +441,8 @@ def _compile(
         executable,
         backend=entry.name,
         device=device,
-        keys=keys,
         fire=host.fire,
+        is_heard=host.listens,
     )
     host.fire(
         "after_compile",
@@ -476,6 +517,25 @@ def _brought(graph: Graph, made: Backend, entry: Entry, host: Host) -> Graph:
     return _converted(graph, _route(graph, goal, host), False, host)
 
 
+def brought(
+    graph: Graph, backend: str | None, host: Host
+) -> tuple[Graph, Mapping[Any, OutputPort]]:
+    """A copy of a graph in the namespace of a backend, and what became of its values.
+
+    Where it had to be converted, results and values of named ops are known."""
+    entry, _ = _chosen(host, backend, None)
+    there = _brought(graph, host.load(entry), entry, host)
+    twins: dict[Any, Any] = {}
+    if there is graph:
+        return graph.clone(memo=twins), twins
+    for op in graph:
+        if op.name is not None and op.name in there:
+            twins.update(zip(op.outputs, there[op.name].outputs, strict=False))
+    twins.update(zip(graph.parameters, there.parameters, strict=False))
+    twins.update(zip(graph.results, there.results, strict=True))
+    return there, twins
+
+
 def _expect_taken(
     graph: Graph, made: Backend, entry: Entry, fallback: str | Sequence[str] | None
 ) -> None:
@@ -494,39 +554,6 @@ def _expect_taken(
         hint=hint,
         problems=problems,
     )
-
-
-def _target(graph: Graph, target: str | Op | OutputPort) -> OutputPort:
-    """The value that is meant: a result, an op's output, `name:index`, or the value."""
-    from amanda.graph import Op, OutputPort
-
-    if isinstance(target, OutputPort):
-        return target.resolve()
-    if isinstance(target, Op):
-        return target.output
-    for port, value in zip(graph.outputs, graph.results, strict=True):
-        if port.name == target and value is not None:
-            return value
-    name, colon, index = target.rpartition(":")
-    if target in graph:
-        return graph[target].output
-    if colon and name in graph and index.isdigit():
-        outputs = graph[name].outputs
-        if int(index) < len(outputs):
-            return outputs[int(index)]
-    raise UsageError(
-        f"the graph has no result and no op {target!r}",
-        expected="the name of a result or an op, name:index, an op, or a value",
-        hint=_near(target, graph),
-    )
-
-
-def _near(target: str, graph: Graph) -> str | None:
-    from difflib import get_close_matches
-
-    names = [port.name for port in graph.outputs] + [op.name for op in graph]
-    near = get_close_matches(target, [name for name in names if name], n=1)
-    return f"did you mean {near[0]!r}?" if near else None
 
 
 # What there is

@@ -190,6 +190,29 @@ class TestControlFlow:
         assert report.host_driven == "the branches of an if return different types"
         assert "driven by the host: the branches" in str(report)
 
+    @pytest.mark.parametrize("choice", ["if", "case"])
+    def test_a_branch_that_is_not_for_what_is_fed(self, choice):
+        """XLA would compile it all the same; the model that has it is right."""
+
+        def of_shape(*shape):
+            return lambda v: ops.sum(ops.reshape(v, list(shape)), (1,))
+
+        branches = of_shape(2, 3), of_shape(2, 5)
+        if choice == "if":
+            graph = graph_of(lambda x, c: ops.if_(c, *branches, x),
+                             "float32[n]", "bool[]")  # fmt: skip
+            first, second = np.array(True), np.array(False)
+        else:
+            graph = graph_of(lambda x, i: ops.case(i, branches, x),
+                             "float32[n]", "int64[]")  # fmt: skip
+            first, second = np.array(0), np.array(1)
+        compiled = run_both(graph, ramp(6), first)
+        expect_numpy(compiled, graph, ramp(10), second)
+        told = compiled.executable.report().host_driven
+        assert told.startswith(f"a branch of a{'n if' if choice == 'if' else ' case'}")
+        with pytest.raises(BackendError, match="reshape"):
+            compiled([ramp(6), second])
+
     def test_a_while_whose_shapes_grow_is_driven_by_the_host(self):
         graph = graph_of(
             lambda x: ops.while_(
@@ -319,3 +342,46 @@ class TestWeights:
             compiled = amanda.compile(graph, "jax", precision=precision)
             program = compiled.executable._code
             assert word in program._wide.lower(ramp(2, 2), ramp(2, 2)).as_text()
+
+
+class TestWhatXlaDoesItsOwnWay:
+    """Plain loops and numpy say what is right; jax.nn.softmax fails the first, too."""
+
+    @pytest.mark.parametrize("op", [ops.softmax, ops.log_softmax])
+    def test_huge_elements_that_are_computed_just_before(self, op):
+        scores = (1.3e10 * np.random.default_rng(0).random((13, 13))).astype("f")
+        x = np.broadcast_to(scores, (1, 1000, 13, 13))  # all channels alike
+
+        def network(x):
+            return op(ops.mean(x, (2, 3)), axes=(1,))
+
+        [got] = amanda.run(graph_of(network, str_of(x)), [x], backend="jax").values()
+        share = 1 / 1000
+        expected = share if op is ops.softmax else np.log(share)
+        np.testing.assert_allclose(got, np.full((1, 1000), expected), rtol=1e-4)
+
+    @pytest.mark.parametrize(
+        ("name", "bits"), [("int2", 2), ("uint2", 2), ("int4", 4), ("uint4", 4),
+                           ("int8", 8), ("uint8", 8), ("int16", 16)]
+    )  # fmt: skip
+    def test_small_integers_go_on_from_the_least(self, name, bits):
+        numbers = [-40000.0, -300.5, -9.0, -3.6, 0.0, 1.5, 3.0, 9.0, 200.0, 70000.25]
+        low = 0 if name.startswith("u") else -(1 << bits - 1)
+        expected = [(int(n) - low) % (1 << bits) + low for n in numbers]
+        dtype = parse_type(f"{name}[]").dtype
+        graph = graph_of(lambda x: ops.astype(x, dtype=dtype), "float32[n]")
+        [got] = amanda.run(graph, [np.array(numbers, "f")], backend="jax").values()
+        assert got.dtype == dtype.numpy
+        assert got.astype("int64").tolist() == expected
+
+    @pytest.mark.parametrize("type_", ["sequence<float32[n]>", "optional<float32[n]>"])
+    def test_inputs_that_are_no_tensors_are_refused(self, type_):
+        graph = Graph("amanda/std/1")
+        graph.result(graph.parameter(parse_type(type_), "x"), "y")
+        with pytest.raises(BackendError, match="XLA has tensors only") as caught:
+            amanda.compile(graph, "jax")
+        assert type_ in str(caught.value)
+
+
+def str_of(array: np.ndarray) -> str:
+    return f"{array.dtype}{list(array.shape)}"

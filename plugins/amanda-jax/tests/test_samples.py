@@ -24,7 +24,8 @@ from amanda_std.operation import Operation
 from amanda_std.ops import OPS
 from amanda_std.samples import Sample
 
-LOOSE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-6}
+LOOSE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-6,
+         "complex64": 2e-5, "complex128": 1e-6}  # fmt: skip
 
 
 def graph_of(
@@ -74,9 +75,10 @@ def check(operation: Operation, sample: Sample, way: str = "told") -> str:
         assert got.dtype == wanted.dtype
         assert got.shape == wanted.shape
         loose = sample.tolerance or 0
-        if wanted.dtype.kind in "fV":
-            loose = max(loose, LOOSE[DType.of(wanted.dtype).name])
-            got, wanted = got.astype("float64"), wanted.astype("float64")
+        if wanted.dtype.kind in "fcV":
+            loose = max(loose, LOOSE.get(DType.of(wanted.dtype).name, 0))
+            wide = "complex128" if wanted.dtype.kind == "c" else "float64"
+            got, wanted = got.astype(wide), wanted.astype(wide)
         np.testing.assert_allclose(got, wanted, rtol=loose, atol=loose)
     return "passed"
 

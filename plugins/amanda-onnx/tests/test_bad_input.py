@@ -47,6 +47,26 @@ def test_a_value_that_nothing_makes():
     refused(model([node("Relu", "x", "z")]), "an output", "'y'", "byte")
 
 
+@pytest.mark.parametrize("way", ["read", "write"])
+def test_no_error_is_its_own_cause(way, tmp_path):
+    """Whoever walks the causes comes to an end, and the file is named once."""
+    path = tmp_path / "model.onnx"
+    with pytest.raises(FormatError) as caught:
+        if way == "read":
+            path.write_bytes(b"nothing")
+            CODEC.read(path)
+        else:
+            graph = amanda.Graph("amanda/onnx/18")
+            graph.control(*(graph.add("A", name=name) for name in "ab"))
+            CODEC.write(graph, path)
+    seen, error = [], caught.value
+    while error is not None:
+        assert error not in seen
+        seen.append(error)
+        error = error.__cause__
+    assert caught.value.who.count(str(path)) == 1
+
+
 def test_values_of_one_name():
     refused(model([node("Relu", "x", "y", name="a"), node("Relu", "x", "y")]), "'y'")
     refused(model([node("Relu", "x", "x"), node("Relu", "x", "y")]), "'x'")

@@ -25,6 +25,18 @@ def run() -> Callable[..., list[np.ndarray]]:
     return call
 
 
+@pytest.fixture
+def run_values() -> Callable[..., list[object]]:
+    """Runs a graph on values of any kind, and leaves what comes out as it is."""
+
+    def call(graph: Graph, *args: object) -> list[object]:
+        assert graph.check() == []
+        with using(NUMPY), np.errstate(all="ignore"):
+            return Program(graph, NUMPY).run(args)
+
+    return call
+
+
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
     """Kernels are called as backends call them: floats may overflow."""

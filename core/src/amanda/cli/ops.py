@@ -65,6 +65,9 @@ def _op_names(
     help="What is not so in OTHER, another version.",
 )
 @click.option("--assume", is_flag=True, help="Take the version below an unknown one.")
+@click.option(
+    "--missing", is_flag=True, help="What the definitions of its ops lack, if they say."
+)
 def command(
     namespace: str | None,
     op: str | None,
@@ -74,6 +77,7 @@ def command(
     since: str | None,
     other: str | None,
     assume: bool,
+    missing: bool,
 ) -> Answer:
     """Tell which ops NAMESPACE has, such as `onnx@18` or `tensorflow@1.13.1`.
 
@@ -81,9 +85,17 @@ def command(
     NAMESPACE, the dictionaries that there are, or with --search all of them.
 
     `amanda ops torch --diff 2.5 2.13` compares two versions, `amanda ops onnx@18 Conv
-    --diff 22` one op in two.
+    --diff 22` one op in two. `amanda ops std --missing` tells which ops lack samples,
+    inference, or a gradient or the reason for none.
     """
     about = [search, tag, since]
+    if missing:
+        if namespace is None or any(x is not None for x in (op, other, *about)):
+            raise UsageError(
+                "--missing is about all ops of one namespace",
+                hint="amanda ops std --missing",
+            )
+        return _lacking(namespace, assume=assume)
     if namespace is None:
         if any(one is not None for one in (tag, since, other)):
             raise UsageError(
@@ -162,6 +174,28 @@ def _compared(namespace: str, op: str | None, other: str, *, assume: bool) -> An
             hint=new.instead(op),
         )
     return difference(old.diff(new, only=op))
+
+
+def _lacking(name: str, *, assume: bool) -> Answer:
+    """What the ops of a namespace lack, by its own account; no, if anything."""
+    from amanda.api import namespace
+
+    found = namespace(name, assume=assume)
+    tell = getattr(found, "missing", None)
+    if tell is None:
+        raise NamespaceError(
+            f"{found.name} does not tell what its ops lack",
+            expected="a namespace that defines its ops, with a method `missing`",
+            hint="amanda ops std --missing",
+        )
+    lacking: dict[str, list[str]] = {k: list(v) for k, v in tell().items()}
+    data = {"namespace": found.name, "count": len(found), "missing": lacking}
+    lines: list[str | Table] = [f"none of {len(found)} ops of {found.name} lacks any"]
+    if lacking:
+        rows = [(op, ", ".join(parts)) for op, parts in lacking.items()]
+        told = f"{len(lacking)} of {len(found)} ops of {found.name} lack something"
+        lines = [Table(("op", "what it lacks"), rows), "", told]
+    return Answer(data, lines, exit_code=int(bool(lacking)))
 
 
 def dictionary_of(name: str, *, assume: bool = False) -> Dictionary:

@@ -38,6 +38,7 @@ class Signature(NamedTuple):
     - `hints`: attributes that need no rule, because they mean nothing or follow from
       the ports; a name that ends in `*` stands for all that begin so
     - `feedback`: its outputs carry the next round of a loop
+    - `commutative`: its two inputs mean the same in either order
     """
 
     inputs: tuple[str, ...] = ()
@@ -48,6 +49,7 @@ class Signature(NamedTuple):
     since: int = 0
     hints: frozenset[str] = frozenset()
     feedback: bool = False
+    commutative: bool = False
 
 
 def signature_of(entry: OpDef, header: Header) -> Signature:
@@ -71,6 +73,7 @@ def signature_of(entry: OpDef, header: Header) -> Signature:
         int(entry.since) if entry.since.isdigit() else 0,
         frozenset([*follows, *(f"{begin}*" for begin in header.hints)]),
         entry.feedback,
+        "commutative" in entry.traits,
     )
 
 

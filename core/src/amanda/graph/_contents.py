@@ -38,6 +38,7 @@ class Contents(Op):
     """A graph as far as it can be read."""
 
     __slots__ = (
+        "__weakref__",
         "_count",
         "_cursors",
         "_entries",

@@ -28,6 +28,7 @@ from amanda.mapping.terms import (
 )
 
 __all__ = [
+    "ANYWHERE",
     "Answers",
     "Bind",
     "Fetch",
@@ -42,6 +43,8 @@ __all__ = [
     "guard_step",
 ]
 
+ANYWHERE = -1
+"""In place of the number of an input: it may be either of two."""
 Slots: TypeAlias = "list[Any]"
 Take: TypeAlias = "Callable[[Op, Slots, list[Op]], str | None]"
 """Fills the slots from an op; what speaks against it, or None."""
@@ -80,9 +83,12 @@ class Way:
     steps: tuple[Step, ...]
     make: Callable[[Making, Graph, Slots, Op, str | None], Sequence[OutputPort | None]]
     producers: tuple[tuple[int, str], ...] = ()
-    """A pattern's ops right behind its inputs: which input, and the type."""
+    """A pattern's ops right behind its inputs: which input (or `ANYWHERE`), and the
+    type."""
     loss: str | None = None
     is_function: bool = False
+    edges: int = 0
+    """The control edges inside a pattern."""
 
 
 def describe(value: Any) -> str:

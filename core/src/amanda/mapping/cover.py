@@ -159,7 +159,7 @@ class Cover:
             ops: list[Op] = []
             why = way.take(op, slots, ops)
             if why is None and way.size > 1:
-                why = self._outward(ops)
+                why = self._outward(ops, way.edges)
             if why is not None:
                 entry.decline(way, why, _STRUCTURE)
                 continue
@@ -176,13 +176,17 @@ class Cover:
             if decided and not way.is_function:
                 break
 
-    def _outward(self, ops: list[Op]) -> str | None:
+    def _outward(self, ops: list[Op], edges: int) -> str | None:
         """Is something inside a pattern used elsewhere?"""
         inside = set(ops)
+        found = 0
         for op in inside:
+            if op._more is not None:
+                found += sum(other in inside for other in op.control_inputs)
             if op is ops[0]:
                 continue
-            if op.control_inputs or op.control_outputs:
+            waits = (*op.control_inputs, *op.control_outputs) if op._more else ()
+            if waits and not (edges and inside.issuperset(waits)):
                 return f"{op.short}, inside the pattern, has control edges"
             for port in op.outputs:
                 if port in self.needed or _KEEP in port.marks:
@@ -190,4 +194,6 @@ class Cover:
                 for user in port.user_ops:
                     if user not in inside:
                         return f"{port}, inside the pattern, is used by {user.short}"
+        if found != edges:
+            return f"{found} control edges inside the pattern, not {edges}"
         return None

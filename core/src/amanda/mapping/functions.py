@@ -26,7 +26,7 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.mapping.compiled import Inactive, Making, Slots, Take, Way, describe
 from amanda.mapping.lens import same
 from amanda.mapping.side import REQUIRED, Decline, Side, Signature, TracingSide
-from amanda.mapping.taking import COUNT, is_count, known, uncovered
+from amanda.mapping.taking import COUNT, hinted, is_count, known, uncovered
 from amanda.mapping.terms import Term
 
 __all__ = ["Builder", "Function", "compile_function"]
@@ -93,6 +93,8 @@ class Function:
     """The type and the versions it is for; nothing else."""
     forward: bool
     file: str
+    name: str = ""
+    """What rule files call it."""
 
     @property
     def id(self) -> str:
@@ -136,9 +138,14 @@ def _form(call: Callable[..., Any]) -> _Form:
     )
 
 
-def compile_function(function: Function, source: Side, target: Side) -> Way:
+def compile_function(
+    function: Function,
+    source: Side,
+    target: Side,
+    hints: frozenset[str] = frozenset(),
+) -> Way:
     """The function between two versions; Inactive if it is not for them."""
-    signature = known(source, function.term)
+    signature = hinted(known(source, function.term), hints)
     form = _form(function.call)
     if not form.builder and not isinstance(target, TracingSide):
         raise Inactive(

@@ -45,6 +45,8 @@ class Lens:
     exact: bool = True
     takes_none: bool = False
     """Whether absence means something to it; else None passes as it is."""
+    rows: tuple[tuple[Any, Any], ...] | None = None
+    """What it consists of, where it is a table."""
 
     def forth(self, value: Any, context: Iterable[Any] = ()) -> Any:
         """`do`, with every way to fail told as a Decline."""
@@ -115,6 +117,7 @@ def make_table(
         partial="what is not in the table",
         exact=len(forth) == len(back) == len(pairs),
         takes_none=any(left is None or right is None for left, right in pairs),
+        rows=tuple(pairs),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.mapping.compiled import (
+    ANYWHERE,
     Answers,
     Fetch,
     Inactive,
@@ -21,7 +22,17 @@ from amanda.mapping.compiled import (
 from amanda.mapping.lens import Lens, same
 from amanda.mapping.side import REQUIRED, Decline, Side, Signature
 from amanda.mapping.taking import Taker, is_count, known
-from amanda.mapping.terms import ANYTHING, Const, Lensed, ListOf, Part, Row, Term, Var
+from amanda.mapping.terms import (
+    ANYTHING,
+    Const,
+    Lensed,
+    ListOf,
+    Part,
+    Row,
+    Term,
+    Var,
+    variables,
+)
 
 __all__ = ["compile_row"]
 
@@ -34,11 +45,17 @@ _PORTS = (OutputPort, Parameter)
 
 
 def compile_row(
-    row: Row, source: Side, target: Side, lenses: Mapping[str, Lens], *, forward: bool
+    row: Row,
+    source: Side,
+    target: Side,
+    lenses: Mapping[str, Lens],
+    *,
+    forward: bool,
+    hints: frozenset[str] = frozenset(),
 ) -> Way:
     """An equation in one direction between two versions; Inactive if not for them."""
     here, there = row.sides(forward)
-    taker = Taker(source, lenses)
+    taker = Taker(source, lenses, hints)
     take = taker.compile(here)
     if row.guard is not None:
         taker.steps.append(guard_step(row.guard, taker.slots))
@@ -52,13 +69,18 @@ def compile_row(
         take,
         tuple(taker.steps),
         make,
-        _producers(here),
+        _producers(here, source),
         row.loss,
+        edges=here.edges,
     )
 
 
-def _producers(term: Term) -> tuple[tuple[int, str], ...]:
-    return tuple((i, a.type) for i, a in enumerate(term.args) if isinstance(a, Term))
+def _producers(term: Term, side: Side) -> tuple[tuple[int, str], ...]:
+    terms = [(i, a.type) for i, a in enumerate(term.args) if isinstance(a, Term)]
+    if known(side, term).commutative:
+        return tuple((ANYWHERE, type) for _, type in terms)
+    rest = next((i for i, arg in enumerate(term.args) if _rest(arg)), len(term.args))
+    return tuple((i, type) for i, type in terms if i < rest)
 
 
 class _Writer:
@@ -100,7 +122,9 @@ class _Writer:
             else:
                 attrs.append(self._attr(key, part, signature, term))
         self._all_told(term, signature)
-        return _op_maker(term.type, tuple(args), tuple(attrs), signature.inputs)
+        make = _op_maker(term.type, tuple(args), tuple(attrs), signature.inputs)
+        waits = [(self._op(w), known(self.side, w).outputs or 1) for w in term.waits]
+        return _waiting(make, waits) if waits else make
 
     def _all_told(self, term: Term, signature: Signature) -> None:
         for key, default in signature.attrs.items():
@@ -120,11 +144,11 @@ class _Writer:
             case Var(rest=True):
                 return _SPREAD, self.taker.slots[part.name]
             case Var(name=name):
-                return (
-                    (_FIXED, None)
-                    if name == ANYTHING
-                    else (_SLOT, self.taker.slots[name])
-                )
+                if name == ANYTHING:
+                    return _FIXED, None
+                if name in self.taker.absent and not _may_lack(part, i, signature):
+                    self._there(name, i, signature, term)
+                return _SLOT, self.taker.slots[name]
             case Const(value=value):
                 return _FIXED, value
             case Term():
@@ -141,6 +165,16 @@ class _Writer:
         if part.name != ANYTHING:
             self._absent(part.name, f"input {i}", term)
         return _FIXED, None
+
+    def _there(self, name: str, i: int, signature: Signature, term: Term) -> None:
+        at, told = self.taker.slots[name], signature.inputs[i : i + 1]
+        why = f"{term.type} needs the input {told[0] if told else i}"
+
+        def step(slots: Slots, _ask: Answers) -> None:
+            if slots[at] is None:
+                raise Decline(f"{why}, and {name} is left out")
+
+        self.taker.steps.append(step)
 
     def _absent(self, name: str, what: str, term: Term) -> None:
         at, where = self.taker.slots[name], self.side.name
@@ -172,21 +206,30 @@ class _Writer:
         else:
             at = self._computed(part)
         if key not in signature.attrs:
-            self._none(at, key, term)
+            self._none(at, key, part, term)
         if default is REQUIRED:
             self._some(at, key, term)
         return key, _SLOT, at, default
 
-    def _none(self, at: int, key: str, term: Term) -> None:
-        """An attribute that is not there may still be the name of a body."""
+    def _none(self, at: int, key: str, part: Part, term: Term) -> None:
+        """An attribute that is not there may still be the name of a body, or say what
+        its absence means: that of an op with all defaults on the other side."""
         where = self.side.name
+        names = [var.name for var in variables(part)]
+        origins = [self.taker.origins.get(name, (at, None)) for name in names]
 
         def step(slots: Slots, _ask: Answers) -> None:
-            if slots[at] is not None and not isinstance(slots[at], Graph):
-                raise Decline(
-                    f"{term.type} has no attribute {key} in {where}, "
-                    f"to be {describe(slots[at])}"
-                )
+            value = slots[at]
+            if value is None or isinstance(value, Graph):
+                return
+            is_default = [same(slots[raw], default) for raw, default in origins]
+            if is_default and all(is_default):
+                slots[at] = None
+                return
+            raise Decline(
+                f"{term.type} has no attribute {key} in {where}, "
+                f"to be {describe(value)}"
+            )
 
         self.taker.steps.append(step)
 
@@ -260,6 +303,36 @@ def _list_fetch(items: list[tuple[bool, Fetch]]) -> Fetch:
         return made
 
     return fetch
+
+
+def _may_lack(part: Var, i: int, signature: Signature) -> bool:
+    """May this input of what is made be left out?"""
+    if part.optional or i >= len(signature.inputs):
+        return part.optional
+    return signature.inputs[i] in signature.optional
+
+
+def _waiting(make: _Maker, waits: list[tuple[_Maker, int]]) -> _Maker:
+    """An op that waits for others, which are made before it."""
+
+    def made(
+        run: Making, graph: Graph, slots: Slots, outputs: int, name: str | None
+    ) -> Sequence[OutputPort]:
+        firsts = [
+            _maker_of(other(run, graph, slots, count, None), graph)
+            for other, count in waits
+        ]
+        values = make(run, graph, slots, outputs, name)
+        for first in firsts:
+            graph.control(first, _maker_of(values, graph))
+        return values
+
+    return made
+
+
+def _maker_of(values: Sequence[OutputPort], graph: Graph) -> Op:
+    """The op that was made just now."""
+    return values[0].op if values else graph.ops[-1]
 
 
 def _op_maker(

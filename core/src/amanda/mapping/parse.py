@@ -1,9 +1,10 @@
 """The parser of rules: recursive descent over tokens, with a limit on its depth.
 
     row     term ("<=>" | "=>" | "<=") term ["if" guard] ["losing" text]
+            ["after" tag {"," tag}] {"@" tag}
     term    type ["[" [from] ":" [to] "]"] "(" [part {"," part}] ")" ["[" output "]"]
-    part    [name "="] value | "*" name
-    value   "_" | name | constant | "[" items "]" | term
+    part    [name "="] value | "*" name | "^" term
+    value   "_" | name ["?"] | constant | "[" items "]" | term
             | lens "(" value {"," context} ")"
     context question "(" name ")" | name | constant
     guard   comparisons of contexts, joined by and, or, not and parentheses
@@ -13,14 +14,14 @@ Nothing is evaluated: a rule file is data, whoever wrote it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from amanda.errors import FormatError, LimitError
+from amanda.mapping.checks import check
 from amanda.mapping.side import QUESTIONS
 from amanda.mapping.terms import (
-    ANYTHING,
     Ask,
     Both,
     Compared,
@@ -34,22 +35,21 @@ from amanda.mapping.terms import (
     Row,
     Term,
     Var,
-    asked,
-    variables,
 )
-from amanda.mapping.tokens import Token, rows
+from amanda.mapping.tokens import NAME, Token, rows
 
-__all__ = ["parse"]
+__all__ = ["is_name", "parse", "parse_guard", "parse_head", "parse_part"]
 
+_Any = TypeVar("_Any")
 MAX_DEPTH: Final = 32
-MAX_OPS: Final = 64
+MAX_TAGS: Final = 64
 _ARROWS: Final = ("<=>", "=>", "<=")
 _SIGNS: Final = ("==", "!=", "<=", ">=", "<", ">")
 _WORDS: Final[Mapping[str, Any]] = {
     "True": True, "true": True, "False": False, "false": False,
     "None": None, "none": None, "inf": float("inf"), "nan": float("nan"),
 }  # fmt: skip
-_KEPT: Final = frozenset({"if", "and", "or", "not", "in", "losing"})
+_KEPT: Final = frozenset({"if", "and", "or", "not", "in", "losing", "after"})
 
 
 def parse(
@@ -79,6 +79,43 @@ def parse(
             problems=[_line(fault) for fault in faults],
         )
     return found
+
+
+def parse_part(text: str, lenses: Collection[str], file: str, line: int) -> Part:
+    """One value of a rule: what may stand for an input or an attribute."""
+    parser = _alone(text, lenses, file, line)
+    part = parser.starred() if parser.next.text == "*" else parser.value()
+    return parser.ended(part)
+
+
+def parse_guard(text: str, lenses: Collection[str], file: str, line: int) -> Guard:
+    """What may stand behind `if`."""
+    parser = _alone(text, lenses, file, line)
+    return parser.ended(parser.guard())
+
+
+def parse_head(text: str, file: str, line: int = 1) -> Term:
+    """A type and its versions, without parentheses: `Gemm[7:]`."""
+    parser = _alone(text, (), file, line)
+    token = parser.take()
+    if token.kind != "name":
+        raise parser.fault(token, "an op")
+    low, high = parser.versions()
+    return parser.ended(Term(token.text, low, high, (), {}, token.spot))
+
+
+def is_name(text: object) -> bool:
+    """May an op, an attribute or a tag be called so in rules?"""
+    return isinstance(text, str) and NAME.fullmatch(text) is not None
+
+
+def _alone(text: str, lenses: Collection[str], file: str, line: int) -> _Parser:
+    found = next(rows(text, file, line), None)
+    if found is None:
+        raise FormatError("an empty text where a rule says something", where=file)
+    if isinstance(found, FormatError):
+        raise found
+    return _Parser(found, lenses)
 
 
 def _line(fault: FormatError) -> str:
@@ -128,6 +165,11 @@ class _Parser:
             **parts,
         )
 
+    def ended(self, what: _Any) -> _Any:
+        if self.next.kind != "end":
+            raise self.fault(self.next, "nothing more")
+        return what
+
     def deeper(self, token: Token) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
@@ -158,12 +200,33 @@ class _Parser:
             if token.kind != "text":
                 raise self.fault(token, "a text that says what is lost")
             loss = token.value
+        after = self.after()
+        tags = self.tags()
         if self.next.kind != "end":
-            raise self.fault(self.next, "if, losing, or the end of the rule")
+            raise self.fault(self.next, "if, losing, after, @ or the end of the rule")
         text = f"{left}  {arrow}  {right}" + ("" if guard is None else f"  if {guard}")
-        row = Row(left, right, arrow, guard, loss, text, first.spot)
-        _check(row)
+        row = Row(left, right, arrow, guard, loss, text, first.spot, tags, after)
+        check(row)
         return row
+
+    def after(self) -> tuple[str, ...]:
+        """The tags behind `after`."""
+        if not self.took("after"):
+            return ()
+        found = [self.tag()]
+        while self.took(","):
+            found.append(self.tag())
+        return tuple(dict.fromkeys(found))
+
+    def tags(self) -> tuple[str, ...]:
+        found = []
+        while self.took("@"):
+            found.append(self.tag())
+        return tuple(dict.fromkeys(found))
+
+    def tag(self) -> str:
+        token = self.take()
+        return self.plain_name(token, "a tag")
 
     def term(self) -> Term:
         token = self.take()
@@ -176,15 +239,20 @@ class _Parser:
         self.expect("(")
         args: list[Part] = []
         attrs: dict[str, Part] = {}
+        waits: list[Term] = []
         while not self.took(")"):
-            if args or attrs:
+            if args or attrs or waits:
                 self.expect(",")
                 if self.took(")"):
                     break
-            self.part(args, attrs)
+            if self.took("^"):
+                waits.append(self.term())
+            else:
+                self.part(args, attrs)
         self.depth -= 1
+        output = self.output()
         return Term(
-            token.text, low, high, tuple(args), attrs, token.spot, self.output()
+            token.text, low, high, tuple(args), attrs, token.spot, output, tuple(waits)
         )
 
     def versions(self) -> tuple[int | None, int | None]:
@@ -226,9 +294,13 @@ class _Parser:
             return
         if attrs:
             raise self.fault(token, "an attribute: inputs come before attributes")
-        if args and isinstance(args[-1], Var) and args[-1].rest:
-            raise self.fault(token, f"nothing after {args[-1]}, which takes the rest")
-        args.append(self.starred() if self.next.text == "*" else self.value())
+        if self.next.text == "*":
+            rest = next((a for a in args if isinstance(a, Var) and a.rest), None)
+            if rest is not None:
+                raise self.fault(token, f"one with *, and {rest} takes the rest")
+            args.append(self.starred())
+        else:
+            args.append(self.value())
 
     def starred(self) -> Var:
         star = self.expect("*")
@@ -247,7 +319,9 @@ class _Parser:
                     raise self.no_lens(token)
                 return self.term()
             self.take()
-            return Var(self.plain_name(token, "a variable or a value"), token.spot)
+            name = self.plain_name(token, "a variable or a value")
+            optional = not named and self.took("?")
+            return Var(name, token.spot, optional=optional)
         if token.text == "[" and token.kind == "sign":
             return self.items()
         return self.constant()
@@ -363,102 +437,3 @@ class _Parser:
 
 _OF_VARIABLES: Final = ("given", "length")
 """Questions about what a variable holds, be it a value of the graph or not."""
-
-
-def _check(row: Row) -> None:
-    """Nothing may be lost, and nothing comes from nowhere."""
-    for term in (row.left, row.right):
-        if term.size > MAX_OPS:
-            raise LimitError(
-                "a pattern has too many ops",
-                where=term.spot,
-                expected=f"at most {MAX_OPS}",
-                got=term.size,
-            )
-        if term.output:
-            raise FormatError(
-                "a whole side of a rule stands for all outputs of its op",
-                where=term.spot,
-                got=str(term),
-            )
-    sides = [{v.name: v for v in variables(t)} for t in (row.left, row.right)]
-    read = {v.name: v for part in (row.left, row.right, row.guard) for v in asked(part)}
-    if isinstance(row.guard, Var):
-        read[row.guard.name] = row.guard
-    for i, (here, there) in enumerate((sides, sides[::-1])):
-        source_only = row.arrow == ("=>", "<=")[i]
-        for name, var in here.items():
-            if name not in there and not (source_only and name in read):
-                raise _one_sided(row, var)
-    _check_read(row, sides, read)
-    for forward in (True, False):
-        if row.runs(forward):
-            _check_made(row, *row.sides(forward))
-
-
-def _check_made(row: Row, here: Term, there: Term) -> None:
-    """What is made is known, and many values stay many."""
-    for part in _inside(there):
-        if isinstance(part, ListOf | Lensed) and any(
-            isinstance(p, Var) and p.name == ANYTHING for p in _inside(part)
-        ):
-            raise FormatError(
-                f"{ANYTHING} says nothing about what is made",
-                where=part.spot,
-                got=str(part),
-            )
-    many = {a.name for a in _inputs(here) if a.rest}
-    for arg in _inputs(there):
-        if arg.name != ANYTHING and arg.rest != (arg.name in many):
-            raise FormatError(
-                f"{arg.name!r} stands for one value here and for many there",
-                where=arg.spot,
-                got=row.text,
-            )
-
-
-def _inside(part: Part) -> Iterator[Part]:
-    """A part and all that it is made of."""
-    yield part
-    match part:
-        case Lensed(inner=inner):
-            yield from _inside(inner)
-        case ListOf(items=items):
-            for item in items:
-                yield from _inside(item)
-        case Term():
-            for item in (*part.args, *part.attrs.values()):
-                yield from _inside(item)
-
-
-def _inputs(term: Term) -> Iterator[Var]:
-    for part in _inside(term):
-        if isinstance(part, Term):
-            yield from (arg for arg in part.args if isinstance(arg, Var))
-
-
-def _one_sided(row: Row, var: Var) -> FormatError:
-    return FormatError(
-        f"the variable {var.name!r} stands on one side only",
-        where=var.spot,
-        got=row.text,
-        hint=f"write {ANYTHING} for what may be anything",
-    )
-
-
-def _check_read(row: Row, sides: list[dict[str, Var]], read: Mapping[str, Var]) -> None:
-    matched = {"<=>": sides, "=>": sides[:1], "<=": sides[1:]}[row.arrow]
-    for name, var in read.items():
-        if any(name not in side for side in matched):
-            raise FormatError(
-                f"{name!r} is read, and no op of the rule has it",
-                where=var.spot,
-                got=row.text,
-            )
-    if row.loss is not None and row.arrow == "<=>":
-        raise FormatError(
-            "a rule that loses something runs one way",
-            where=row.spot,
-            expected="=> or <=",
-            got=row.arrow,
-        )

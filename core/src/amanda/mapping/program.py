@@ -8,7 +8,7 @@ from typing import Any
 
 from amanda.errors import AmandaError, Undecided
 from amanda.graph import Op
-from amanda.mapping.compiled import Inactive, Way
+from amanda.mapping.compiled import ANYWHERE, Inactive, Way
 from amanda.mapping.functions import Function, compile_function
 from amanda.mapping.making import compile_row
 from amanda.mapping.rules import Rule, RuleSet
@@ -24,7 +24,7 @@ class Choice:
     surroundings cost nothing.
     """
 
-    __slots__ = ("_by_producer", "_plain", "inactive", "ways")
+    __slots__ = ("_anywhere", "_by_producer", "_plain", "inactive", "ways")
 
     def __init__(
         self, ways: Sequence[Way], inactive: Sequence[tuple[str, str, str]]
@@ -35,6 +35,7 @@ class Choice:
         self._plain = [(i, way) for i, way in enumerate(ways) if not way.producers]
         counts = Counter(key for way in ways for key in way.producers)
         self._by_producer: dict[tuple[int, str | None], list[tuple[int, Way]]] = {}
+        self._anywhere = any(at == ANYWHERE for at, _ in counts)
         for i, way in enumerate(ways):
             if way.producers:  # under the one that it shares with the fewest
                 rarest = min(way.producers, key=lambda key: counts[key])
@@ -47,6 +48,8 @@ class Choice:
         have = [
             (i, value.op.type) for i, value in enumerate(op.inputs) if value is not None
         ]
+        if self._anywhere:
+            have = list(dict.fromkeys([*have, *((ANYWHERE, type) for _, type in have)]))
         found = self._plain
         for key in have:
             more = self._by_producer.get(key)
@@ -98,10 +101,16 @@ class Program:
         return Choice(ways, inactive)
 
     def _way(self, rule: Rule) -> Way:
+        hints = self.rules.hints[self.forward]
         if isinstance(rule, Function):
-            return compile_function(rule, self.source, self.target)
+            return compile_function(rule, self.source, self.target, hints)
         return compile_row(
-            rule, self.source, self.target, self.rules.lenses, forward=self.forward
+            rule,
+            self.source,
+            self.target,
+            self.rules.lenses,
+            forward=self.forward,
+            hints=hints,
         )
 
     def means_the_same(self, type: str) -> bool:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from amanda.dictionary import parse_name
 from amanda.errors import UsageError
 from amanda.mapping.functions import Function
-from amanda.mapping.lens import Draw, Lens, make_table
+from amanda.mapping.lens import Draw, Lens, make_table, same
 from amanda.mapping.lenses import LENSES
-from amanda.mapping.parse import parse
+from amanda.mapping.ordering import check_order, ordered
+from amanda.mapping.parse import parse, parse_head
 from amanda.mapping.side import QUESTIONS
-from amanda.mapping.terms import Row, Term, variables
+from amanda.mapping.terms import Row, Term
 
 __all__ = ["Rule", "RuleSet"]
 
@@ -39,16 +43,65 @@ class RuleSet:
         self.lenses: dict[str, Lens] = dict(LENSES)
         self.callables: dict[str, Callable[..., Any]] = {}
         """Functions that rule files may name."""
-        self.tags: dict[str, tuple[str, ...]] = {}
-        """Tags of the rules of each file."""
+        self.hints: dict[bool, frozenset[str]] = {True: frozenset(), False: frozenset()}
+        """Attributes that need no rule: of the left side, and (False) of the right."""
         self._index: dict[bool, dict[str, list[Rule]]] = {}
 
     # -- rules -----------------------------------------------------------------
 
-    def equations(self, text: str, file: str | None = None, line: int = 1) -> None:
-        """Add the rules of a text; none of them where one is faulty."""
-        self.rows += parse(text, self.lenses, file or self.name, line)
+    def equations(
+        self,
+        text: str,
+        file: str | None = None,
+        line: int = 1,
+        *,
+        tags: Iterable[str] = (),
+        after: Iterable[str] = (),
+    ) -> None:
+        """Add the rules of a text; none of them where one is faulty.
+
+        `tags` are those of all of them; so are those that they wait for, `after`.
+        """
+        rows = parse(text, self.lenses, file or self.name, line)
+        if tags or after:
+            more, firsts = tuple(tags), tuple(after)
+            rows = [
+                replace(
+                    row,
+                    tags=tuple(dict.fromkeys((*row.tags, *more))),
+                    after=tuple(dict.fromkeys((*row.after, *firsts))),
+                )
+                for row in rows
+            ]
+        self.add(rows)
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Add rules that are parsed; none where one waits for what there is not."""
+        found = [*self.rows, *rows]
+        check_order(found)
+        self.rows = found
         self._index.clear()
+
+    def hint(self, *, left: Iterable[str] = (), right: Iterable[str] = ()) -> None:
+        """Attributes that mean nothing to results; `cudnn_*` is all that begin so."""
+        self.hints[True] |= frozenset(left)
+        self.hints[False] |= frozenset(right)
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """What is added meanwhile is taken away again where an error ends it."""
+        before = {
+            name: copy(getattr(self, name))
+            for name in ("rows", "functions", "lenses", "callables", "hints")
+        }
+        try:
+            yield
+        except BaseException:
+            for name, value in before.items():
+                setattr(self, name, value)
+            raise
+        finally:
+            self._index.clear()
 
     def read(self, *heads: str) -> Callable[[_Call], _Call]:
         """Declares a function from left to right, for `Type` or `Type[from:to]`."""
@@ -71,13 +124,14 @@ class RuleSet:
         return declare
 
     def _head(self, head: str) -> Term:
-        [row] = parse(f"{head}() => {head}()", (), self.name)
-        return row.left
+        return parse_head(head, self.name)
 
     def attach(self, call: Callable[..., Any], term: Term, *, forward: bool) -> None:
         """A function for the ops that a term without arguments names."""
-        self.functions.append(Function(call, term, forward, self.name))
-        self.callables.setdefault(call.__name__, call)
+        name = call.__name__
+        while self.callables.setdefault(name, call) is not call:
+            name += "_"
+        self.functions.append(Function(call, term, forward, self.name, name))
         self._index.clear()
 
     def function(self, call: _Call) -> _Call:
@@ -108,7 +162,11 @@ class RuleSet:
         doc: str = "",
     ) -> Lens:
         """A lens that is a table: left what variables hold, right what is written."""
-        return self._lens(make_table(name, rows, doc))
+        made = make_table(name, rows, doc)
+        there = self.lenses.get(name)
+        if there is not None and there.rows is not None and same(there.rows, made.rows):
+            return there
+        return self._lens(made)
 
     def _lens(self, lens: Lens) -> Lens:
         if not lens.name.isidentifier() or lens.name in QUESTIONS:
@@ -125,7 +183,7 @@ class RuleSet:
     # -- files and lookups -----------------------------------------------------
 
     def load(self, path: str | Path) -> None:
-        """Add the rules of a file: plain text, or YAML with a header."""
+        """Add the rules of a file: plain text, YAML with a header, or protobuf."""
         from amanda.mapping.rulefile import load
 
         load(self, Path(path))
@@ -143,22 +201,13 @@ class RuleSet:
 
     def _indexed(self, forward: bool) -> dict[str, list[Rule]]:
         index: dict[str, list[Rule]] = {}
+        rows_of: dict[str, list[Row]] = {}
         for row in self.rows:
             if row.runs(forward):
-                index.setdefault(row.sides(forward)[0].type, []).append(row)
-        for rules in index.values():
-            rules.sort(key=lambda rule: _weight(rule, forward))
+                rows_of.setdefault(row.sides(forward)[0].type, []).append(row)
+        for type, rows in rows_of.items():
+            index[type] = list(ordered(rows, forward=forward))
         for function in self.functions:
             if function.forward is forward:
                 index.setdefault(function.term.type, []).append(function)
         return index
-
-
-def _weight(rule: Rule, forward: bool) -> tuple[int, ...]:
-    """What sorts: bigger patterns first, then what demands more, losses last."""
-    assert isinstance(rule, Row)
-    here = rule.sides(forward)[0]
-    names = [var.name for var in variables(here)]
-    repeated = len(names) - len(set(names))
-    demands = here.constants + repeated + (rule.guard is not None)
-    return (rule.loss is not None, -here.size, -demands)

@@ -31,6 +31,7 @@ from amanda.mapping.report import (
 )
 from amanda.mapping.route import GapMet
 from amanda.mapping.side import Decline, constant_of, question
+from amanda.types import TensorType
 
 __all__ = ["Run"]
 
@@ -135,10 +136,26 @@ class Run:
         if target is None:
             target = shell(source, self.made, None, outer)
             self._bodies[source] = target
+            self._typed(source, target)
         self._graphs[source] = target
         cover = Cover(self.program, source, self._pinned)
         self._deferred.update(cover.deferred)
         return _Frame(source, target, cover)
+
+    def _typed(self, source: Graph, target: Graph) -> None:
+        """Parameters of a body without types get what the op around it tells."""
+        tell = getattr(self.program.source, "parameter_types", None)
+        op = source.holder
+        if tell is None or op is None:
+            return
+        inputs = [v if v is None else self.made.get(v, v).type for v in op.inputs]
+        told = tell(op, inputs)
+        for parameter, type in zip(target.parameters, told, strict=False):
+            known = parameter.type
+            if known is None or (
+                isinstance(known, TensorType) and known.dtype.kind == "unknown"
+            ):
+                parameter.type = type
 
     def _inner(self, entry: Entry) -> list[Graph]:
         """The graphs that have to be mapped before this op."""
@@ -376,7 +393,7 @@ class Run:
         carried.clear()
         rare = op._more is not None  # the side record, which most ops do without
         if rare and _is_bound(op):
-            if not new and op.control_inputs:
+            if not new and not set(op.control_inputs) <= set(match.ops):
                 raise Decline("nothing is made that could wait for its control inputs")
             self._stands[op] = new
         for port in op.outputs:

@@ -49,7 +49,8 @@ class Side(Protocol):
 
     May also have: `type_of(op)`, what rules call the type of an op of this side (its
     own namespace told by more than the type), None for one that is none of its own;
-    `imports`, the domains and versions that graphs of it name.
+    `imports`, the domains and versions that graphs of it name; `parameter_types(op,
+    inputs)`, the types of the parameters of an op's bodies, by those of its inputs.
     """
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +21,15 @@ from amanda.mapping.compiled import (
     source_question,
 )
 from amanda.mapping.lens import Lens, same
-from amanda.mapping.side import REQUIRED, Decline, Side, Signature, type_of
+from amanda.mapping.orders import Fits, in_any_order, two_inputs
+from amanda.mapping.side import (
+    REQUIRED,
+    Decline,
+    Side,
+    Signature,
+    constant_of,
+    type_of,
+)
 from amanda.mapping.terms import (
     ANYTHING,
     Const,
@@ -33,7 +42,7 @@ from amanda.mapping.terms import (
     variables,
 )
 
-__all__ = ["COUNT", "Taker", "is_count", "is_hint", "known", "uncovered"]
+__all__ = ["COUNT", "Taker", "hinted", "is_count", "is_hint", "known", "uncovered"]
 
 COUNT = "outputs"
 
@@ -41,18 +50,28 @@ COUNT = "outputs"
 class Taker:
     """Compiles one term; `slots` says where each variable is kept."""
 
-    def __init__(self, side: Side, lenses: Mapping[str, Lens]) -> None:
+    def __init__(
+        self, side: Side, lenses: Mapping[str, Lens], hints: frozenset[str]
+    ) -> None:
         self.side = side
         self.lenses = lenses
+        self.hints = hints
         self.slots: dict[str, int] = {}
         self.width = 0
         self.steps: list[Step] = []
+        self.absent: set[str] = set()
+        """Variables of inputs that may be left out."""
+        self.origins: dict[str, tuple[int, Any]] = {}
+        """For variables of attributes, the slot of the attribute, and its default."""
         self._late: list[tuple[int, Lensed]] = []
+        self._counts: Counter[str] = Counter()
+        self._orders: int | None = None
 
     def compile(self, term: Term) -> Take:
+        self._counts = Counter(var.name for var in variables(term))
         take = self._op(term)
         self._lenses()
-        return take
+        return take if self._orders is None else in_any_order(take, self._orders)
 
     def fresh(self) -> int:
         self.width += 1
@@ -61,7 +80,7 @@ class Taker:
     # -- ops -------------------------------------------------------------------
 
     def _op(self, term: Term) -> Take:
-        signature = known(self.side, term)
+        signature = hinted(known(self.side, term), self.hints)
         base = self.width
         if self._is_plain(term):
             for arg in term.args:
@@ -70,26 +89,71 @@ class Taker:
             inputs = _all_fresh(base, len(term.args), signature.inputs)
         else:
             inputs = self._inputs(term, signature)
+        least = self._least(term, signature)
+        if least:
+            inputs = _enough(inputs, least, term.type)
         attrs = self._attrs(term, signature)
-        rest = bool(term.args) and _is_rest(term.args[-1])
-        return _op_taker(inputs, attrs, None if rest else len(term.args), signature)
+        rest = any(map(_is_rest, term.args))
+        take = _op_taker(inputs, attrs, None if rest else len(term.args), signature)
+        if not term.waits:
+            return take
+        return _after(take, [(w.type, self._op(w)) for w in term.waits], self.side)
+
+    def _least(self, term: Term, signature: Signature) -> int:
+        """How many inputs must be there; notes the variables of those that may not."""
+        least = 0
+        for i, arg in enumerate(term.args):
+            if not isinstance(arg, Var) or arg.rest:
+                continue
+            repeats = signature.variadic is not None and i >= len(signature.inputs)
+            named = signature.inputs[i : i + 1]
+            if arg.optional or (named and named[0] in signature.optional):
+                self.absent.add(arg.name)
+            elif repeats and arg.name != ANYTHING:
+                least = len(term.args) - any(map(_is_rest, term.args))
+        return least
 
     def _is_plain(self, term: Term) -> bool:
         """Are its inputs variables that nothing else has bound?"""
         names = [a.name for a in term.args if isinstance(a, Var) and not a.rest]
         fresh = {n for n in names if n not in self.slots and n != ANYTHING}
-        return len(fresh) == len(term.args)
+        if len(fresh) != len(term.args):
+            return False
+        signature = known(self.side, term)
+        return not signature.commutative or all(self._counts[n] == 1 for n in fresh)
 
     def _inputs(self, term: Term, signature: Signature) -> Take:
+        is_pair = len(term.args) == 2 and not any(map(_is_rest, term.args))
+        if signature.commutative and is_pair:
+            fits = tuple(self._fits(arg) for arg in term.args)
+            if self._orders is None:
+                self._orders = self.fresh()
+            one, other = (self._bind(arg) for arg in term.args)
+            return two_inputs((one, other), (fits[0], fits[1]), self._orders)
         binds: list[tuple[int, str | None, Bind]] = []
-        rest: Bind | None = None
+        rest: tuple[int, int, Bind] | None = None
         for i, arg in enumerate(term.args):
-            name = signature.inputs[i] if i < len(signature.inputs) else None
+            at = i if rest is None else i - len(term.args)  # behind it from the end
+            named = at >= 0 and i < len(signature.inputs)
+            name = signature.inputs[i] if named else None
             if isinstance(arg, Var) and arg.rest:
-                rest = self._bind(arg)
+                rest = (i, len(term.args) - i - 1, self._bind(arg))
             elif not isinstance(arg, Var) or arg.name != ANYTHING:
-                binds.append((i, name, self._bind(arg)))
+                binds.append((at, name, self._bind(arg)))
         return _inputs_taker(tuple(binds), rest, len(term.args) - 1)
+
+    def _fits(self, part: Part) -> Fits:
+        """A look at a value that needs nothing but what is bound before."""
+        match part:
+            case Term(type=type):
+                return lambda value, _slots: _is_made_by(value, type, self.side)
+            case Const(value=value):
+                bind = _constant(value)
+                return lambda have, slots: bind(have, slots, []) is None
+            case Var(name=name) if name in self.slots:
+                at = self.slots[name]
+                return lambda have, slots: slots[at] is have or same(slots[at], have)
+        return None
 
     def _attrs(self, term: Term, signature: Signature) -> Take | None:
         """Attributes that are named; inputs that are named so are read as such."""
@@ -97,7 +161,11 @@ class Taker:
         named = []
         for key, part in term.attrs.items():
             default = signature.attrs.get(key)
+            slot = self.width
             named.append((key, default, at.get(key), self._bind(part)))
+            if self.width > slot and isinstance(part, Var | Lensed):
+                for var in variables(part):
+                    self.origins.setdefault(var.name, (slot, default))
         return _attrs_taker(tuple(named)) if named else None
 
     # -- parts -----------------------------------------------------------------
@@ -203,6 +271,13 @@ def known(side: Side, term: Term) -> Signature:
     return signature
 
 
+def hinted(signature: Signature, hints: frozenset[str]) -> Signature:
+    """With more attributes that need no rule."""
+    if not hints:
+        return signature
+    return signature._replace(hints=signature.hints | hints)
+
+
 def _is_rest(part: object) -> bool:
     return isinstance(part, Var) and part.rest
 
@@ -227,9 +302,20 @@ def _again(at: int, name: str) -> Bind:
     return bind
 
 
+def _is_made_by(value: Any, type: str, side: Side) -> bool:
+    if not isinstance(value, OutputPort) or value.__class__ is Parameter:
+        return False
+    return type_of(side, value.op) == type
+
+
 def _constant(value: Any) -> Bind:
+    many = isinstance(value, list)
+
     def bind(have: Any, _slots: Slots, _ops: list[Op]) -> str | None:
         if isinstance(have, OutputPort):
+            tensor = constant_of(have)
+            if tensor is not None and bool(tensor.shape) is not many:
+                return f"{have} is a constant of another rank than {value!r}"
             try:
                 have = source_question(have, "content")
             except Undecided as why:
@@ -285,20 +371,68 @@ def _all_fresh(base: int, count: int, names: tuple[str, ...]) -> Take:
 
 
 def _inputs_taker(
-    binds: tuple[tuple[int, str | None, Bind], ...], rest: Bind | None, start: int
+    binds: tuple[tuple[int, str | None, Bind], ...],
+    rest: tuple[int, int, Bind] | None,
+    fixed: int,
 ) -> Take:
+    """`rest` is where it begins, how many inputs follow it, and what takes it."""
+
     def take(op: Op, slots: Slots, ops: list[Op]) -> str | None:
         inputs = op.inputs
         n = len(inputs)
+        if rest is not None and rest[1] and n < fixed:
+            return f"{op.type} has {n} inputs, not {fixed} or more"
         for i, name, bind in binds:
             value: Any = inputs[i] if i < n else None
             if value is None and name is not None:
                 value = _held(op, name)
             if (why := bind(value, slots, ops)) is not None:
                 return why
-        return None if rest is None else rest(inputs[start:], slots, ops)
+        if rest is None:
+            return None
+        start, behind, bind_rest = rest
+        return bind_rest(inputs[start : max(n - behind, start)], slots, ops)
 
     return take
+
+
+def _enough(inputs: Take, least: int, type: str) -> Take:
+    """Inputs that repeat: each variable of a rule stands for one that is there."""
+
+    def take(op: Op, slots: Slots, ops: list[Op]) -> str | None:
+        there = op.inputs[:least]
+        if len(there) < least or None in there:
+            return f"{type} has fewer inputs than the {least} of the rule"
+        return inputs(op, slots, ops)
+
+    return take
+
+
+def _after(take: Take, waits: list[tuple[str, Take]], side: Side) -> Take:
+    """An op that waits for others, by control edges that the pattern takes in."""
+
+    def taken(op: Op, slots: Slots, ops: list[Op]) -> str | None:
+        if (why := take(op, slots, ops)) is not None:
+            return why
+        for type, other in waits:
+            why = f"it waits for no {type}"
+            for one in op.control_inputs:
+                if (
+                    one in ops
+                    or type_of(side, one) != type
+                    or one.graph is not op.graph
+                ):
+                    continue
+                before = len(ops)
+                why = other(one, slots, ops)
+                if why is None:
+                    break
+                del ops[before:]
+            if why is not None:
+                return why
+        return None
+
+    return taken
 
 
 def _held(op: Op, name: str) -> Any:

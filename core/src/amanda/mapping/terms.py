@@ -246,7 +246,17 @@ class Row:
         return (self.left, self.right) if forward else (self.right, self.left)
 
 
-_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t"})
+def _escaped(letter: str) -> str:
+    known = {"\\": "\\\\", "\n": "\\n", "\t": "\\t"}
+    if letter in known or letter.isprintable():
+        return known.get(letter, letter)
+    return (
+        f"\\x{ord(letter):02x}"
+        if ord(letter) < 256
+        else (
+            f"\\u{ord(letter):04x}" if ord(letter) < 65536 else f"\\U{ord(letter):08x}"
+        )
+    )
 
 
 def written(value: Any) -> str:
@@ -260,7 +270,8 @@ def written(value: Any) -> str:
     if not isinstance(value, str):
         return repr(value)
     quote = '"' if "'" in value and '"' not in value else "'"
-    return quote + value.translate(_ESCAPES).replace(quote, f"\\{quote}") + quote
+    inside = "".join(map(_escaped, value)).replace(quote, f"\\{quote}")
+    return quote + inside + quote
 
 
 def variables(part: Part | Guard | Ask | None) -> Iterator[Var]:

@@ -9,14 +9,16 @@ from typing import Any, Final, NamedTuple
 from amanda.errors import FormatError, LimitError
 from amanda.mapping.terms import Spot
 
-__all__ = ["MAX_TEXT", "Token", "rows"]
+__all__ = ["MAX_TEXT", "NAME", "Token", "rows"]
 
 MAX_TEXT: Final = 8 << 20
 _MAX_DIGITS: Final = 80
 
+_NAME = r"[A-Za-z_][A-Za-z0-9_]* (?: (?:::|\.) [A-Za-z0-9_]+ )*"
+NAME = re.compile(_NAME, re.VERBOSE)
 _TOKEN = re.compile(
-    r"""
-    (?P<name>   [A-Za-z_][A-Za-z0-9_]* (?: (?:::|\.) [A-Za-z0-9_]+ )* )
+    rf"""
+    (?P<name>   {_NAME} )
   | (?P<number> -? (?: [0-9]+ (?:\.[0-9]*)? | \.[0-9]+ ) (?:[eE][+-]?[0-9]+)? | -inf )
   | (?P<text>   "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' )
   | (?P<sign>   <=> | => | <= | >= | == | != | [()\[\],:=*<>?^@] )
@@ -24,7 +26,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_ESCAPE = re.compile(r"\\(.)")
+_ESCAPE = re.compile(
+    r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL
+)
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"', "'": "'"}
 
 
@@ -114,11 +118,16 @@ def _token(match: re.Match[str], spot: Spot) -> Token:
 
 
 def _unescaped(letter: str, spot: Spot) -> str:
+    if len(letter) > 1:
+        code = int(letter[1:], 16)
+        if code > 0x10FFFF or 0xD800 <= code < 0xE000:
+            raise FormatError("an escape for no character", where=spot, got=letter)
+        return chr(code)
     if letter not in _ESCAPES:
         raise FormatError(
             "an escape that texts do not have",
             where=spot,
-            expected=r"one of \n \t \\ \" \'",
+            expected=r"one of \n \t \\ \" \' \x41 \u0041 \U00000041",
             got=repr(f"\\{letter}")[1:-1].replace("\\\\", "\\"),
         )
     return _ESCAPES[letter]

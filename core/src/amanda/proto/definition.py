@@ -1,4 +1,4 @@
-"""graph.proto, read as what it is: the one declaration of the format.
+"""graph.proto and mapping.proto, read as what they are: the declarations of formats.
 
 The tables of the reader and the writer are made from it, and so are the classes of
 `message_classes`. Of the language of .proto files it uses little, and that much is
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-__all__ = ["PACKAGE", "PROTO", "Field", "definition", "message_classes"]
+__all__ = ["MAPPING", "PACKAGE", "PROTO", "Field", "definition", "message_classes"]
 
 PROTO: Final = Path(__file__).with_name("graph.proto")
+MAPPING: Final = Path(__file__).with_name("mapping.proto")
 PACKAGE: Final = "amanda.v1"
 
 _OPENING = re.compile(r"(message|oneof) (\w+) \{")
@@ -35,7 +36,7 @@ class Field(NamedTuple):
 
 
 @cache
-def definition() -> dict[str, dict[str, Field]]:
+def definition(proto: Path = PROTO) -> dict[str, dict[str, Field]]:
     """Every message with its fields.
 
     >>> definition()["Capture"]["value"].number
@@ -44,7 +45,7 @@ def definition() -> dict[str, dict[str, Field]]:
     messages: dict[str, dict[str, Field]] = {}
     fields: dict[str, Field] = {}
     oneof: str | None = None
-    for line in PROTO.read_text(encoding="utf-8").splitlines():
+    for line in proto.read_text(encoding="utf-8").splitlines():
         text = line.partition("//")[0].strip()
         if opening := _OPENING.fullmatch(text):
             if opening[1] == "message":
@@ -62,7 +63,7 @@ def definition() -> dict[str, dict[str, Field]]:
 
 
 @cache
-def message_classes() -> dict[str, type[Any]]:
+def message_classes(proto: Path = PROTO) -> dict[str, type[Any]]:
     """Classes of the protobuf library for the messages, by name.
 
     For programs that want message objects: these do without protoc, and work with any
@@ -71,27 +72,27 @@ def message_classes() -> dict[str, type[Any]]:
     from google.protobuf import descriptor_pool, message_factory
 
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(descriptor())
+    pool.Add(descriptor(proto))
     return {
         name: message_factory.GetMessageClass(
             pool.FindMessageTypeByName(f"{PACKAGE}.{name}")
         )
-        for name in definition()
+        for name in definition(proto)
     }
 
 
-def descriptor() -> FileDescriptorProto:
-    """What protoc makes of graph.proto."""
+def descriptor(proto: Path = PROTO) -> FileDescriptorProto:
+    """What protoc makes of graph.proto, or of mapping.proto."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-    file = FileDescriptorProto(name=PROTO.name, package=PACKAGE, syntax="proto3")
-    for name, fields in definition().items():
+    file = FileDescriptorProto(name=proto.name, package=PACKAGE, syntax="proto3")
+    for name, fields in definition(proto).items():
         message = file.message_type.add(name=name)
         groups: list[str] = []
         for field_name, field in fields.items():
             made = message.field.add(name=field_name, number=field.number)
             made.json_name = re.sub(r"_(\w)", lambda m: m[1].upper(), field_name)
-            if field.kind in definition():
+            if field.kind in definition(proto):
                 made.type = made.TYPE_MESSAGE
                 made.type_name = f".{PACKAGE}.{field.kind}"
             else:

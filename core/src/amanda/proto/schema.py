@@ -1,4 +1,5 @@
-"""The messages of graph.proto as dataclasses, and how they are read and written.
+"""The messages of graph.proto as dataclasses, and how they are read and written;
+those of mapping.proto stand in ruleset.py, and are read and written by the same tables.
 
 Names and numbers stand in graph.proto; the classes give them types in Python. `Model`,
 `Attr` and `Tensor` have no class: they are large or many, and read where they lie.
@@ -17,8 +18,8 @@ from struct import pack, unpack_from
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from amanda.errors import FormatError
-from amanda.proto import entries, wire
-from amanda.proto.definition import definition
+from amanda.proto import entries, ruleset, wire
+from amanda.proto.definition import MAPPING, definition
 from amanda.proto.wire import BYTES, FIXED64, VARINT, Buffer
 
 Span = tuple[int, int]
@@ -244,8 +245,11 @@ def write(message: Any) -> bytes:
 def _columns(name: str) -> dict[int, _Column]:
     """The fields of a message by number, in that order."""
     columns = []
-    for field_name, (number, kind, many, optional, _) in definition()[name].items():
-        wire_kind, reader, writer = _SCALARS.get(kind) or _message_of(CLASSES[kind])
+    is_graph = name in CLASSES
+    fields = definition()[name] if is_graph else definition(MAPPING)[name]
+    classes = CLASSES if is_graph else ruleset.CLASSES
+    for field_name, (number, kind, many, optional, _) in fields.items():
+        wire_kind, reader, writer = _SCALARS.get(kind) or _message_of(classes[kind])
         packed = many and wire_kind == VARINT
         columns.append(
             _Column(

@@ -91,7 +91,9 @@ class BackendSuite(Suite):
         return Sample(graph, [_array(1)], [_array(1)])
 
     def _compiled(self, graph: Graph) -> Compiled:
-        return amanda.compile(graph, self.backend, self.device, host=self.host())
+        host = self.host()
+        host.kept.clear()  # what is looked at is made anew, each time
+        return amanda.compile(graph, self.backend, self.device, host=host)
 
     # The checks
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from amanda.errors import BackendError
-from amanda.graph import Graph, Op
-from amanda.types import TensorType
+from amanda.graph import Graph, Op, OutputPort
+from amanda.types import MapType, OptionalType, SequenceType, TensorType
 
 if TYPE_CHECKING:
     from amanda_jax.devices import State
@@ -15,8 +15,17 @@ if TYPE_CHECKING:
 
 __all__ = ["JaxBackend"]
 
+_LACKS: Final = ("j0", "j1", "y0", "y1", "k0", "k0e", "k1", "k1e", "dawsn",
+                 "fresnel_cos", "fresnel_sin")  # fmt: skip
+"""Special functions that JAX has not."""
+
 DECLINED: Final = {
-    "nonzero": "the shape of its result depends on data, which XLA cannot compile",
+    **{name: f"JAX has no special function {name}" for name in _LACKS},
+    **dict.fromkeys(
+        ("nonzero", "nms", "unique", "compress"),
+        "the shape of its result depends on data, which XLA cannot compile",
+    ),
+    "soft_nms": "which boxes stay is decided one by one, by numpy",
 }
 """Ops that are not taken, with the reason."""
 
@@ -50,7 +59,7 @@ class JaxBackend:
         reason = why_unreadable(op)
         if reason is not None or isinstance(op, Graph):
             return reason or True
-        reason = DECLINED.get(op.type or "") or _strange(op)
+        reason = DECLINED.get(op.type or "") or _strange((*op.inputs, *op.outputs))
         return reason or check_kernels(operation_of(op), JAX) or True
 
     def compile(
@@ -66,13 +75,22 @@ class JaxBackend:
                 f"backend {self.name!r} knows no option {unknown[0]!r}",
                 expected=f"one of {', '.join(known)}",
             )
+        strange = _strange(graph.parameters)
+        if strange is not None:  # no op need read it, so that none was asked about
+            raise BackendError(
+                f"backend {self.name!r} cannot be fed this: {strange}",
+                expected="tensors of numbers",
+                hint="choose another backend",
+            )
         return Executable(graph, chosen(device), Settings(**options).checked())
 
 
-def _strange(op: Op) -> str | None:
-    """An element type that XLA has not, if one is known to be there."""
-    for port in (*(v for v in op.inputs if v is not None), *op.outputs):
-        found = port.type
+def _strange(ports: Iterable[OutputPort | None]) -> str | None:
+    """A type that XLA has not, if one is known to be there."""
+    for port in ports:
+        found = port.type if port is not None else None
         if isinstance(found, TensorType) and found.dtype.kind in _LACKING:
             return f"XLA has no element type {found.dtype}"
+        if isinstance(found, SequenceType | OptionalType | MapType):
+            return f"XLA has tensors only, no {found}"
     return None

@@ -122,7 +122,7 @@ def _outside(parameter: OutputPort) -> list[OutputPort]:
     if holder is None:
         inputs = body.inputs if body.graph is not None else ()
         given = inputs[parameter.index] if inputs else None
-    elif holder.type == "if":
+    elif holder.type in ("if", "case"):
         given = holder.inputs[parameter.index + 1]
     else:
         given = None

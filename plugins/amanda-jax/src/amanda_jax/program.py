@@ -61,11 +61,11 @@ class Program:
         """Results that are an input or another result as it is."""
         ops = [op for op in graph if is_constant(op)]
         tensors = [op.attrs["value"] for op in ops]
-        self._fixed = [
-            None if is_weight(op) and op.output not in on_host else tensor.numpy()
-            for op, tensor in zip(ops, tensors, strict=True)
-        ]
-        rows = zip(tensors, self._fixed, strict=True)
+        self._fixed = {
+            key: None if is_weight(op) and op.output not in on_host else tensor.numpy()
+            for key, op, tensor in zip(self._steps.weights, ops, tensors, strict=True)
+        }
+        rows = zip(tensors, self._fixed.values(), strict=True)
         self._weights = weights.moved(t for t, fixed in rows if fixed is None)
         name = graph.name or "graph"
         self._wide = self._jit(name, self._trace)
@@ -122,7 +122,10 @@ class Program:
 
     def _run(self, weights: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         moved = iter(weights)
-        held = [next(moved) if fixed is None else fixed for fixed in self._fixed]
+        held = {
+            key: next(moved) if fixed is None else fixed
+            for key, fixed in self._fixed.items()
+        }
         with (
             using(JAX),
             jax.default_matmul_precision(self._precision),

@@ -36,6 +36,9 @@ class Format:
         who = os.fspath(source) if isinstance(source, str | os.PathLike) else None
         try:
             return read_model(_opened(source, folder))
+        except FormatError as error:
+            _place(error, who)
+            raise
         except AmandaError as error:
             raise _told(error, who) from error
 
@@ -63,6 +66,9 @@ class Format:
                 return
             options = {"external": external, "threshold": threshold}
             write_model(graph, Path(path), ir_version=ir_version, **options)  # type: ignore[arg-type]
+        except FormatError as error:
+            _place(error, os.fspath(path))
+            raise
         except AmandaError as error:
             raise _told(error, os.fspath(path)) from error
 
@@ -111,23 +117,25 @@ def _opened(source: Any, folder: str | Path | None) -> Source:
     )
 
 
-def _told(error: AmandaError, who: str | None) -> AmandaError:
-    """The error, of the kind that a format raises, with the file that it is about."""
-    if not isinstance(error, FormatError):
-        kind = FormatError(
-            error.message,
-            who=error.who,
-            where=error.where,
-            expected=error.expected,
-            got=error.got,
-            hint=error.hint,
-            problems=error.problems,
-        )
-        error = kind
+def _told(error: AmandaError, who: str | None) -> FormatError:
+    """An error of the kind that a format raises, with what another one told."""
+    told = FormatError(
+        error.message,
+        who=error.who,
+        where=error.where,
+        expected=error.expected,
+        got=error.got,
+        hint=error.hint,
+        problems=error.problems,
+    )
+    _place(told, who)
+    return told
+
+
+def _place(error: FormatError, who: str | None) -> None:
+    """The file that it is about, before what it names inside."""
     if who is not None and error.who != who:
-        inside = error.who
-        error.who = f"{who}, {inside}" if inside else who
-    return error
+        error.who = f"{who}, {error.who}" if error.who else who
 
 
 # -- the textual form, by the onnx package ---------------------------------------------

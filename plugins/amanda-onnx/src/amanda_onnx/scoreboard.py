@@ -18,15 +18,27 @@ import click
 from amanda.cli.answer import Answer, Table
 from amanda.cli.frame import verb
 
-__all__ = ["KINDS", "OUTCOMES", "Outcome", "cases", "command", "counted", "outcome"]
+__all__ = [
+    "KINDS",
+    "OUTCOMES",
+    "Outcome",
+    "cases",
+    "command",
+    "counted",
+    "data",
+    "outcome",
+]
 
-KINDS: Final = ("node", "simple", "light", "pytorch-converted", "pytorch-operator")
-"""The kinds of cases that need nothing from elsewhere."""
+KINDS: Final = ("node", "simple", "real", "pytorch-converted", "pytorch-operator")
+"""The kinds of cases, all of them: what they need is in the onnx package.
+
+The real ones are well-known networks whose weights are made by nodes.
+"""
 
 OUTCOMES: Final = {
     "pass": "as it should be",
     "gap": "an op that no rule is for",
-    "declined": "an op that its rules decline, with the reason",
+    "declined": "an op that its rules or the backend decline, with the reason",
     "fail": "an error",
     "wrong": "other values, without an error",
 }
@@ -46,7 +58,7 @@ class Outcome(NamedTuple):
 def cases(
     kinds: Iterable[str] = KINDS, pattern: str | None = None
 ) -> Iterator[tuple[str, Any]]:
-    """Each kind with its cases, in the order of the suite."""
+    """Each kind with its cases by name: the suite's order is that of a disk."""
     from onnx.backend.test.loader import load_model_tests
 
     wanted = re.compile(pattern or "")
@@ -54,7 +66,7 @@ def cases(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = load_model_tests(kind=kind)
-        for case in found:
+        for case in sorted(found, key=lambda case: case.name):
             if wanted.search(case.name):
                 yield kind, case
 
@@ -62,12 +74,14 @@ def cases(
 def outcome(kind: str, case: Any, backend: str = "numpy") -> Outcome:
     """Run one case."""
     import amanda
-    from amanda.errors import AmandaError, ConversionError
+    from amanda.errors import AmandaError, BackendError, ConversionError
 
+    compiled = False
     try:
         graph = amanda.load(_model(case))
         run = amanda.compile(graph, backend)
-        for feeds, expected in _data(case):
+        compiled = True
+        for feeds, expected in data(case):
             names = [p.name for p in graph.parameters]
             given = dict(zip(names, map(_array, feeds), strict=False))
             found = list(run(given).values())
@@ -77,7 +91,9 @@ def outcome(kind: str, case: Any, backend: str = "numpy") -> Outcome:
     except ConversionError as error:
         return Outcome(case.name, kind, *_open(error))
     except AmandaError as error:
-        return Outcome(case.name, kind, "fail", " ".join(str(error).split()))
+        is_told = isinstance(error, BackendError) and not compiled
+        status = "declined" if is_told else "fail"
+        return Outcome(case.name, kind, status, " ".join(str(error).split()))
     except Exception as error:  # noqa: BLE001 - a bug in any part is one case's failure
         return Outcome(case.name, kind, "fail", f"{type(error).__name__}: {error}")
     return Outcome(case.name, kind, "pass")
@@ -95,17 +111,28 @@ def counted(outcomes: Iterable[Outcome]) -> dict[str, int]:
 def _model(case: Any) -> Any:
     if case.model is not None:
         return case.model
-    return Path(case.model_dir) / "model.onnx"
+    if case.model_dir is not None:
+        return Path(case.model_dir) / "model.onnx"
+    import onnx
+
+    # its address begins with the name of the package, in which the file is
+    found = Path(onnx.__file__).parent.parent / case.url
+    if not found.is_file():
+        raise FileNotFoundError(f"the onnx package has no file {case.url}")
+    return found
 
 
-def _data(case: Any) -> Iterator[tuple[Sequence[Any], Sequence[Any]]]:
-    """What goes in and what has to come out."""
+def data(case: Any) -> Iterator[tuple[Sequence[Any], Sequence[Any]]]:
+    """What goes into a case and what has to come out, for each time it is run."""
     if case.data_sets is not None:
         yield from case.data_sets
         return
     import onnx
 
     model = onnx.load(_model(case), load_external_data=False)
+    if case.model_dir is None:
+        yield _ramped(model, _model(case))
+        return
     for folder in sorted(Path(case.model_dir).glob("test_data_set_*")):
         yield tuple(  # type: ignore[misc]
             [
@@ -118,6 +145,22 @@ def _data(case: Any) -> Iterator[tuple[Sequence[Any], Sequence[Any]]]:
                 ("output", model.graph.output),
             )
         )
+
+
+def _ramped(model: Any, path: Path) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The inputs that the suite makes itself, from 0 to 1; the outputs it keeps."""
+    from onnx.backend.test.runner import Runner
+
+    weights = {each.name for each in model.graph.initializer}
+    inputs = [each for each in model.graph.input if each.name not in weights]
+    kept = [path.with_name(f"{path.stem}_output_{i}.pb")
+            for i in range(len(model.graph.output))]  # fmt: skip
+    fed = [Runner.generate_dummy_data(each, name=path.stem) for each in inputs]
+    expected = [
+        _read(file, info.type)
+        for file, info in zip(kept, model.graph.output, strict=True)
+    ]
+    return fed, expected
 
 
 def _array(value: Any) -> Any:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType, TensorType
+from amanda_std.literals import BESIDE, as_tensor
 
-_NUMPY = (np.ndarray, np.generic, int, float, bool, type(None))
+_NUMPY = (np.ndarray, np.generic, int, float, bool, complex, list, type(None))
 
 
 def xp(*arrays: Any) -> Any:
@@ -40,12 +41,15 @@ class Kernels(Mapping[str, Callable[..., Any]]):
         *,
         fresh: Iterable[str] = (),
         in_place: Iterable[str] = (),
+        into: Iterable[str] = (),
     ) -> None:
         self.library = library
         self._rows = dict(rows)
         self.in_place = frozenset(in_place)
         """Rows that take `out=`, which may be one of the operands."""
-        self.fresh = frozenset(fresh) | self.in_place
+        self.into = frozenset(into)
+        """Rows that take `out=`, which must be none of the operands."""
+        self.fresh = frozenset(fresh) | self.in_place | self.into
         """Ops whose results share no memory with what they read."""
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
@@ -65,6 +69,7 @@ class Kernels(Mapping[str, Callable[..., Any]]):
             {**self._rows, **rows},
             fresh=self.fresh & kept,
             in_place=self.in_place & kept,
+            into=self.into & kept,
         )
 
 
@@ -94,6 +99,8 @@ def as_number(value: Any, dtype: DType | None, beside: Any) -> Any:
     """A Python number as an array of the element type of those beside it."""
     if dtype is None:
         return np.asarray(value)
+    if dtype.kind not in BESIDE[type(value)]:
+        as_tensor(value, dtype)  # says what is wrong
     return xp(*beside).asarray(value, dtype=dtype.numpy)
 
 

@@ -15,6 +15,15 @@ from typing import Any
 from amanda_std.kinds import Form
 
 
+class NoSlope:
+    """What a gradient rule gives for an argument that it has no gradient by: why."""
+
+    __slots__ = ("why",)
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
 class Rule:
     """A function, and where each of its parameters comes from."""
 

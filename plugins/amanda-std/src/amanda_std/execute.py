@@ -6,7 +6,7 @@ value is dropped after the last step that reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -18,9 +18,12 @@ from amanda.types import TensorType, Type, unknown
 from amanda_std import inference
 from amanda_std.arrays import Kernels
 from amanda_std.hosts import plain
-from amanda_std.kinds import HOST, TENSOR, Param
+from amanda_std.kinds import BODY, HOST, TENSOR, Param
+from amanda_std.memory import Held, Lives, Plan, PlannedStep, lives
+from amanda_std.nested import has_texts, of_texts, text
 from amanda_std.operation import Operation
-from amanda_std.reading import arguments, is_constant, is_std, operation_of
+from amanda_std.ordering import effect_of as _effect
+from amanda_std.reading import arguments, is_constant, operation_of
 
 
 class Step(NamedTuple):
@@ -46,6 +49,9 @@ class Row(NamedTuple):
     label: str
 
 
+Key = str | int
+
+
 class Program:
     """A graph as steps. `run` gets what its parameters are, and what it captures."""
 
@@ -57,7 +63,9 @@ class Program:
         )
         self._place: dict[OutputPort, int] = {}
         self._start: list[Any] = []
-        self.weights: list[tuple[int, Tensor]] = []
+        self._ready: list[Any] | None = None
+        self.weights: dict[Key, tuple[int, Tensor]] = {}
+        """The constants by key: their names, or their numbers where they have none."""
         for value in (*graph.parameters, *self.captures):
             self._new(value)
         self._inputs = len(self._start)
@@ -66,6 +74,9 @@ class Program:
         kept = [None if v is None else self._place[v] for v in graph.results]
         self._results = [self._fixed(None) if p is None else p for p in kept]
         self.steps = self._scheduled(rows)
+        self.effects = frozenset(filter(None, map(_effect, graph.walk())))
+        """What its ops do besides computing."""
+        self._place.clear()
 
     def _new(self, value: OutputPort | None = None) -> int:
         place = len(self._start)
@@ -84,10 +95,8 @@ class Program:
 
     def _row(self, op: Op, number: int) -> Row | None:
         if is_constant(op):
-            tensor = op.attrs["value"]
-            place = self._new(op.output)
-            self._start[place] = tensor.numpy()
-            self.weights.append((place, tensor))
+            key = len(self.weights) if op.name is None else op.name
+            self.weights[key] = (self._new(op.output), op.attrs["value"])
             return None
         if isinstance(op, Graph):
             program = Program(op, self.kernels)
@@ -119,54 +128,66 @@ class Program:
         if not all(map(_is_typed, params, args)):
             call = partial(_checked, operation, params, call)
         bodies = [
-            (i, Program(a, self.kernels))
-            for i, a in enumerate(args)
-            if isinstance(a, Graph)
+            (i, param.kind.many, [Program(graph, self.kernels) for graph in graphs])
+            for i, (param, a) in enumerate(zip(params, args, strict=True))
+            if (graphs := _graphs(param, a))
         ]
         ins = [
             self._place[a] if isinstance(a, OutputPort) else self._fixed(a)
-            for a in args
-            if not isinstance(a, Graph)
+            for param, a in zip(params, args, strict=True)
+            if not _graphs(param, a)
         ]
         if bodies:
             call = partial(_with_bodies, call, len(ins), bodies)
-            ins += [self._place[v] for _, program in bodies for v in program.captures]
+            ins += [
+                self._place[v]
+                for _, _, programs in bodies
+                for program in programs
+                for v in program.captures
+            ]
         return call, ins
 
     def _scheduled(self, rows: Sequence[Row]) -> list[Step]:
         """The steps, each with the places that nothing reads after it."""
-        last: dict[int, int] = {}
+        plan = lives(rows, self._results, self.kernels)
+        steps = []
         for i, row in enumerate(rows):
-            last.update(dict.fromkeys((*row.outs, *row.ins), i))
-        for place in self._results:
-            last.pop(place, None)
-        dead: dict[int, list[int]] = {}
-        for place, i in last.items():
-            dead.setdefault(i, []).append(place)
-        plan = Reuse(rows, self.kernels)
-        return [
-            Step(
-                plan.call(row, dead.get(i, ())),
-                _taker(row.ins),
-                -1 if row.many else row.outs[0],
-                tuple(row.outs),
-                tuple(dead.get(i, ())),
-                row.label,
-            )
-            for i, row in enumerate(rows)
-        ]
+            call, ins, over = row.call, row.ins, plan.over.get(i)
+            if over is not None and over in ins:
+                call = partial(_over, call, ins.index(over))
+            elif over is not None:
+                call, ins = partial(_into, call), [*ins, over]
+            out = -1 if row.many else row.outs[0]
+            drop = tuple(plan.frees[i])
+            steps.append(Step(call, _taker(ins), out, tuple(row.outs), drop, row.label))
+        self._plan = _plan(self, rows, plan)
+        return steps
+
+    def plan(self) -> Plan:
+        """What is kept where, how long, and what is written over."""
+        return self._plan
 
     # -- running ---------------------------------------------------------------
 
+    def _filled(self, weights: Mapping[Key, Any] | None) -> list[Any]:
+        """The values before the first step. Weights are read when they are needed."""
+        start = self._start.copy()
+        for key, (place, tensor) in self.weights.items():
+            start[place] = _array(tensor) if weights is None else weights[key]
+        if weights is None:
+            self._ready = start
+        return start
+
     def run(
-        self, args: Sequence[Any], captured: Sequence[Any] = (), weights: Any = None
+        self,
+        args: Sequence[Any],
+        captured: Sequence[Any] = (),
+        weights: Mapping[Key, Any] | None = None,
     ) -> list[Any]:
-        """The results. `weights`: others in place of the constants, in their order."""
-        values = self._start.copy()
+        """The results. `weights`: others in place of the constants, by their keys."""
+        ready = self._ready if weights is None else None
+        values = (self._filled(weights) if ready is None else ready).copy()
         values[: self._inputs] = [*args, *captured]
-        if weights is not None:
-            for (place, _), weight in zip(self.weights, weights, strict=True):
-                values[place] = weight
         step = None
         try:
             for step in self.steps:
@@ -188,49 +209,57 @@ class Program:
         return [values[place] for place in self._results]
 
 
-class Reuse:
-    """Which steps may write their result over an operand that nothing reads after.
-
-    The operand must be the program's own: made by an op that gives fresh memory, and
-    never read by an op that may give a view of it."""
-
-    def __init__(self, rows: Sequence[Row], kernels: Kernels | None) -> None:
-        self._kernels = kernels
-        self._own: dict[int, OutputPort] = {}
-        if kernels is None or not kernels.in_place:
-            return
-        for row in rows:
-            if row.op.type in kernels.fresh and is_std(row.op) and not row.many:
-                self._own[row.outs[0]] = row.op.output
-            else:
-                for place in row.ins:
-                    self._own.pop(place, None)
-
-    def call(self, row: Row, dead: Sequence[int]) -> Callable[..., Any]:
-        """What the step calls; with `out=` where an operand can be written over."""
-        kernels = self._kernels
-        if kernels is None or row.op.type not in kernels.in_place or row.many:
-            return row.call
-        if row.call is not kernels.get(row.op.type):
-            return row.call  # wrapped for a reason
-        result = row.op.output.type
-        for i, place in enumerate(row.ins):
-            own = self._own.get(place)
-            if own is not None and place in dead and _alike(own.type, result):
-                return partial(_over, row.call, i)
-        return row.call
-
-
-def _alike(a: Type | None, b: Type | None) -> bool:
-    """Whether two values surely have one element type and shape, and are no scalars."""
-    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
-        return False
-    same = a.dtype is b.dtype and a.dtype is not unknown and a.shape == b.shape
-    return same and a.shape.has_rank and a.shape.rank > 0
+def _into(call: Callable[..., Any], *args: Any) -> Any:
+    return call(*args[:-1], out=args[-1])
 
 
 def _over(call: Callable[..., Any], place: int, *args: Any) -> Any:
     return call(*args, out=args[place])
+
+
+def _array(tensor: Tensor) -> Any:
+    """A weight as kernels want it: texts are `str`."""
+    array = tensor.numpy()
+    return (
+        of_texts([text(t) for t in array.flat], array.shape)
+        if has_texts(array)
+        else array
+    )
+
+
+def _plan(program: Program, rows: Sequence[Row], plan: Lives) -> Plan:
+    """The description of what was planned."""
+    made = {place: i for i, row in enumerate(rows) for place in row.outs}
+    last: dict[int, int] = {}
+    for i, row in enumerate(rows):
+        last.update(dict.fromkeys((*row.outs, *row.ins), i))
+    kept = set(program._results)
+    ports = {place: port for port, place in program._place.items()}
+    weights = {place for place, _ in program.weights.values()}
+    values = []
+    for place, port in sorted(ports.items()):
+        if place in made:
+            kind = "value"
+        elif place in weights:
+            kind = "weight"
+        else:
+            kind = "captured" if port in program.captures else "input"
+        ends = None if place in kept else last.get(place, -1)
+        memory = plan.memory.get(place)
+        type_ = port.type
+        begins = made.get(place, -1)
+        values.append(Held(place, str(port), kind, type_, begins, ends, memory))
+    steps = [
+        PlannedStep(
+            row.label,
+            tuple(row.ins),
+            tuple(row.outs),
+            plan.over.get(i),
+            tuple(plan.frees[i]),
+        )
+        for i, row in enumerate(rows)
+    ]
+    return Plan(tuple(values), tuple(steps))
 
 
 class BodyCall:
@@ -254,19 +283,29 @@ def _call_graph(program: Program, count: int, *args: Any) -> list[Any]:
     return program.run(args[:count], args[count:])
 
 
+def _graphs(param: Param, value: Any) -> Sequence[Graph]:
+    """The bodies that an argument is."""
+    if param.kind.role != BODY:
+        return ()
+    return value if param.kind.many else (value,)
+
+
 def _with_bodies(
     call: Callable[..., Any],
     count: int,
-    bodies: Sequence[tuple[int, Program]],
+    bodies: Sequence[tuple[int, bool, Sequence[Program]]],
     *args: Any,
 ) -> Any:
     """Bodies put in at their places, each with what it captures."""
     ready = list(args[:count])
     at = count
-    for place, program in bodies:
-        end = at + len(program.captures)
-        ready.insert(place, BodyCall(program, args[at:end]))
-        at = end
+    for place, many, programs in bodies:
+        found = []
+        for program in programs:
+            end = at + len(program.captures)
+            found.append(BodyCall(program, args[at:end]))
+            at = end
+        ready.insert(place, tuple(found) if many else found[0])
     return call(*ready)
 
 

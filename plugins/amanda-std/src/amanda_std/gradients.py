@@ -1,17 +1,24 @@
-"""Reverse mode, graph to graph."""
+"""Reverse mode, graph to graph.
+
+The gradient of a complex z = a + bi is dL/da - i dL/db, as JAX has it: rules of
+functions that complex analysis differentiates need no conjugates.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from amanda.errors import AmandaError, InvalidTypeError, Undecided, UsageError
 from amanda.graph import Graph, Op, OutputPort
-from amanda_std.lowering import expand
-from amanda_std.reading import arguments, is_constant, is_std, operation_of
-from amanda_std.values import Tracing, Value, lift, port_type, tracing
+from amanda.types import TensorType, Type
+from amanda_std.calling import NoSlope
+from amanda_std.lowering import expand, expand_graph
+from amanda_std.operation import Operation
+from amanda_std.reading import arguments, is_constant, is_std, operation_of, reads
+from amanda_std.values import Tracing, Value, lift, port_type, tracing, value_type
 
-_REAL = "float"
+_SLOPED = ("float", "complex", "unknown")
 
 
 def grad(graph: Graph, of: OutputPort, wrt: Sequence[OutputPort]) -> list[OutputPort]:
@@ -19,20 +26,51 @@ def grad(graph: Graph, of: OutputPort, wrt: Sequence[OutputPort]) -> list[Output
 
     Composites without a gradient of their own are expanded where they stand. What
     `of` does not depend on has a gradient of zeros."""
-    _expect_real([of, *wrt])
-    _expand_composites(graph, wrt)
-    of, targets = of.resolve(), [port.resolve() for port in wrt]
-    needed = _reached(graph, targets)
-    order = [op for op in graph if any(port in needed for port in op.outputs)]
-    with tracing(graph) as into:
-        from amanda_std.ops import OPS
+    _expect([of], ("float", "unknown"), "gradients are of real numbers")
+    _expect(wrt, _SLOPED, "gradients are by real or complex numbers")
+    _expand_composites(graph, [of], wrt)
+    from amanda_std.ops import OPS
 
-        found: dict[OutputPort, Any] = {of: OPS["ones_like"](Value(of))}
-        for op in reversed(order):
-            gradients = [found.get(port) for port in op.outputs]
-            if any(g is not None for g in gradients):
-                _backward(op, gradients, needed, found)
+    with tracing(graph) as into:
+        of, targets = of.resolve(), [port.resolve() for port in wrt]
+        seeds = {of: OPS["ones_like"](Value(of))}
+        found = _pulled(graph, seeds, targets)
         return [_given(found.get(port), port, into) for port in targets]
+
+
+def pulled_back(
+    graph: Graph, seeds: Mapping[OutputPort, Any], wrt: Sequence[OutputPort]
+) -> list[Any]:
+    """The gradients by some values, from those of others, where ops are being added.
+
+    `wrt` may be values around the graph, that it captures. None where there is none."""
+    _expand_composites(graph, list(seeds), wrt)
+    given: dict[OutputPort, Any] = {}
+    for port, seed in seeds.items():
+        _add(given, port.resolve(), seed)
+    targets = [port.resolve() for port in wrt]
+    found = _pulled(graph, given, targets)
+    return [found.get(port) for port in targets]
+
+
+def _pulled(
+    graph: Graph, seeds: dict[OutputPort, Any], targets: Sequence[OutputPort]
+) -> dict[OutputPort, Any]:
+    """The gradients of all that is on the way from targets to seeds."""
+    needed = reached(graph, targets)
+    found = dict(seeds)
+    for op in reversed(_behind(graph, seeds)):
+        if not any(port in needed for port in op.outputs):
+            continue
+        gradients = [found.get(port) for port in op.outputs]
+        if any(g is not None for g in gradients):
+            _backward(op, gradients, needed, found)
+    return found
+
+
+def _add(found: dict[OutputPort, Any], port: OutputPort, gradient: Any) -> None:
+    old = found.get(port)
+    found[port] = gradient if old is None else old + gradient
 
 
 def _given(gradient: Any, port: OutputPort, into: Tracing) -> OutputPort:
@@ -43,53 +81,71 @@ def _given(gradient: Any, port: OutputPort, into: Tracing) -> OutputPort:
     return lift(gradient, into)
 
 
-def _expect_real(ports: Sequence[OutputPort]) -> None:
+def _expect(ports: Sequence[OutputPort], kinds: Sequence[str], what: str) -> None:
     for port in ports:
         dtype = port_type(port).dtype
-        if dtype.kind not in (_REAL, "unknown"):
+        if dtype.kind not in kinds:
             raise InvalidTypeError(
-                "gradients are of and by real numbers",
-                who=str(port),
-                expected="a tensor of floats",
-                got=dtype,
+                what, who=str(port), expected="a tensor of floats", got=dtype
             )
 
 
-def _reached(graph: Graph, wrt: Sequence[OutputPort]) -> set[OutputPort]:
+# -- what is on the way ----------------------------------------------------------
+
+
+def reached(graph: Graph, wrt: Sequence[OutputPort]) -> set[OutputPort]:
     """What depends on some values, through numbers that have slopes."""
     found = set(wrt)
     for op in graph:
         if op.type == "stop_gradient" or is_constant(op):
             continue
-        reads = [v for v in op.inputs if v is not None]
-        reads += [v for body in op.bodies.values() for v in body.captures]
-        if any(v in found for v in reads):
-            found.update(p for p in op.outputs if _has_slope(p))
+        if any(v in found for v in reads(op)):
+            found.update(p for p in op.outputs if has_slope(value_type(p)))
     return found
 
 
-def _has_slope(port: OutputPort) -> bool:
-    return port_type(port).dtype.kind in ("float", "complex", "unknown")
+def has_slope(type: Type) -> bool:
+    """Whether values of a type may have gradients; what holds floats would have."""
+    if isinstance(type, TensorType):
+        return type.dtype.kind in _SLOPED
+    inner = [getattr(type, name, None) for name in ("element", "value")]
+    parts = [*inner, *getattr(type, "items", ())]
+    return any(isinstance(part, Type) and has_slope(part) for part in parts)
 
 
-def _expand_composites(graph: Graph, wrt: Sequence[OutputPort]) -> None:
+def _behind(graph: Graph, ports: Iterable[OutputPort]) -> list[Op]:
+    """The ops of a graph that some of its values are made of, in order."""
+    inside = [port for port in ports if port.graph is graph]
+    return graph.upstream(*inside) if inside else []
+
+
+def _expand_composites(
+    graph: Graph, of: Sequence[OutputPort], wrt: Sequence[OutputPort]
+) -> None:
     """Composites on the way become primitives, or at least ops with gradients."""
-    reached = _reached(graph, [port.resolve() for port in wrt])
-    waiting = [op for op in graph if any(p in reached for p in op.outputs)]
+    targets = [port.resolve() for port in wrt]
+    kept = {port.op for port in targets}
+    on_way = reached(graph, targets)
+    waiting = [
+        op
+        for op in _behind(graph, [port.resolve() for port in of])
+        if any(p in on_way for p in op.outputs)
+    ]
     while waiting:
         op = waiting.pop()
-        if op in _targets(wrt) or not is_std(op):
+        if op in kept:
             continue
-        operation = operation_of(op)
-        if operation.is_composite and operation.gradient_rule is None:
-            try:
-                waiting += expand(op, by="grad")
-            except Undecided as error:
-                raise _missing(op, error.message) from error
-
-
-def _targets(wrt: Sequence[OutputPort]) -> set[Op]:
-    return {port.resolve().op for port in wrt}
+        if isinstance(op, Graph):
+            waiting += expand_graph(op, by="grad")
+        elif is_std(op):
+            operation = operation_of(op)
+            if operation.is_composite and operation.gradient_rule is None:
+                if operation.no_gradient is not None:
+                    continue
+                try:
+                    waiting += expand(op, by="grad")
+                except Undecided as error:
+                    raise _missing(op, error.message) from error
 
 
 def _missing(op: Op, why: str) -> UsageError:
@@ -100,42 +156,63 @@ def _missing(op: Op, why: str) -> UsageError:
     )
 
 
+# -- one op ------------------------------------------------------------------------
+
+
 def _backward(
     op: Op,
     gradients: Sequence[Any],
     needed: set[OutputPort],
     found: dict[OutputPort, Any],
 ) -> None:
-    """The gradients of an op's results, handed to its inputs."""
+    """The gradients of an op's results, handed to what it reads."""
+    if is_constant(op):
+        return
     if isinstance(op, Graph) or not is_std(op):
-        if is_constant(op):
-            return
         raise _missing(op, "it is no op of the hub set")
-    from amanda_std.ops import OPS
-
     operation = operation_of(op)
     if operation.gradient_rule is None:
         raise _missing(op, operation.no_gradient or "no rule tells it")
-    args, attrs = arguments(op, Value)
-    many = operation.form.many
-    results = tuple(map(Value, op.outputs))
+    wanted = [port for port in dict.fromkeys(reads(op)) if port in needed]
     try:
-        made = operation.gradient_rule(
-            args,
-            attrs,
-            g=gradients if many else gradients[0],
-            y=results if many else results[0],
-        )
+        made = _by_rule(operation, op, gradients, wanted)
     except Undecided as error:
         raise _missing(op, error.message) from error
     except AmandaError as error:
         error.who = error.who or op.label
         raise
+    for port, gradient in made:
+        if port in needed and gradient is not None:
+            if isinstance(gradient, NoSlope):
+                raise _missing(op, gradient.why)
+            _add(found, port, gradient)
+
+
+def _by_rule(
+    operation: Operation, op: Op, gradients: Sequence[Any], wanted: Sequence[OutputPort]
+) -> list[tuple[OutputPort, Any]]:
+    """What the rule of an op gives, with the values that it is for."""
+    from amanda_std.ops import OPS
+
+    assert operation.gradient_rule is not None
+    args, attrs = arguments(op, Value)
+    many = operation.form.many
+    results = tuple(map(Value, op.outputs))
+    made = operation.gradient_rule(
+        args,
+        attrs,
+        g=gradients if many else gradients[0],
+        y=results if many else results[0],
+        op=op,
+        wanted=wanted,
+    )
+    if isinstance(made, dict):
+        return list(made.items())
+    pairs = []
     for argument, gradient in zip(args, made, strict=False):
-        if gradient is None or not isinstance(argument, Value):
+        if not isinstance(argument, Value) or argument.port not in wanted:
             continue
-        if argument.port in needed:
-            if operation.sums_gradients:
-                gradient = OPS["sum_to"](gradient, argument)
-            old = found.get(argument.port)
-            found[argument.port] = gradient if old is None else old + gradient
+        if operation.sums_gradients and not isinstance(gradient, NoSlope | None):
+            gradient = OPS["sum_to"](gradient, argument)
+        pairs.append((argument.port, gradient))
+    return pairs

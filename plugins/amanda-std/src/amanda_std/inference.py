@@ -82,10 +82,11 @@ def _infer(
             ]
             return _with_content(operation, params, args, attrs, types)
     except Undecided:
-        pass
+        if operation.form.varies and not attrs.get("outputs"):
+            raise
     count = _result_count(operation, attrs)
     kinds = _result_kinds(operation, count)
-    return tuple(TensorType(_dtype_of(kind, dtype, attrs)) for kind in kinds)
+    return tuple(kind.open(_dtype_of(kind, dtype, attrs)) for kind in kinds)
 
 
 def _through(
@@ -95,10 +96,12 @@ def _through(
     lifted = [Typed(a) if isinstance(a, TensorType) else a for a in args]
     made = operation.function(*lifted, **attrs)
     many = made if isinstance(made, tuple | list) else (made,)
-    found = []
+    found: list[Type] = []
     for value in many:
         if isinstance(value, Operators):
             found.append(value.type)
+        elif isinstance(value, Type):
+            found.append(value)
         else:
             from amanda_std.arrays import array_type
 
@@ -264,6 +267,8 @@ def _by_kernel(
             if isinstance(a, Open) or not is_plain(a):
                 return None
             ready.append(a)
+        elif not isinstance(a, TensorType):
+            return None
         elif a.value is not None:
             known += 1
             ready.append(objects(a.value, a))

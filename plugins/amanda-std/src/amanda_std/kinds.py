@@ -6,7 +6,9 @@
 
 Tensors of one op share the element type `T`, unless the annotation is one that stands
 for itself. A *host* argument is integers that decide shapes: stored as an attribute
-where constant, as an input where computed. A *body* is a function traced to a graph.
+where constant, as an input where computed. A *value* is a tensor or what holds others:
+a sequence, an optional, a tuple, a map, a reference to a variable.
+A *body* is a function traced to a graph.
 What is keyword-only is an attribute: it decides the structure and is always constant.
 """
 
@@ -19,17 +21,33 @@ from types import MappingProxyType, NoneType
 from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin
 
 from amanda.mapping.side import REQUIRED
-from amanda.types import DType, bool_, int64
+from amanda.types import (
+    DType,
+    MapType,
+    OptionalType,
+    RefType,
+    SequenceType,
+    TensorType,
+    TupleType,
+    Type,
+    bool_,
+    int64,
+    string,
+)
 
 __all__ = [
     "BODY",
     "HOST",
     "REQUIRED",
     "TENSOR",
+    "VALUE",
+    "Anything",
     "Array",
     "Bits",
+    "Bodies",
     "Body",
     "Cast",
+    "Complex",
     "Floating",
     "Form",
     "Host",
@@ -37,17 +55,24 @@ __all__ = [
     "Integer",
     "Kind",
     "Logical",
+    "Map",
+    "Maybe",
     "Number",
     "Other",
     "Param",
     "Real",
     "RealFloating",
+    "Ref",
+    "Sequence",
     "Signed",
+    "Text",
+    "Tuple",
     "form_of",
 ]
 
 TENSOR: Final = "tensor"
 HOST: Final = "host"
+VALUE: Final = "value"
 BODY: Final = "body"
 
 
@@ -64,6 +89,16 @@ class Kind:
     """The element type of a result that is always the same."""
     attribute: str | None = None
     """The attribute that says the element type of a result."""
+    many: bool = False
+    """Whether this is a list of bodies, however long."""
+    holds: type[Type] | None = None
+    """What type a value has that holds others; None where it may be any."""
+
+    def open(self, dtype: Any) -> Type:
+        """The type of a result of which only the element type is known."""
+        if self.holds in (SequenceType, OptionalType, RefType):
+            return self.holds(TensorType(dtype))
+        return TensorType(dtype)
 
 
 _NUMBERS = ("int", "uint", "float", "complex")
@@ -74,6 +109,7 @@ Real: TypeAlias = Annotated[Any, Kind(kinds=("int", "uint", "float"))]
 Signed: TypeAlias = Annotated[Any, Kind(kinds=("int", "float", "complex"))]
 Floating: TypeAlias = Annotated[Any, Kind(kinds=("float", "complex"))]
 RealFloating: TypeAlias = Annotated[Any, Kind(kinds=("float",))]
+Complex: TypeAlias = Annotated[Any, Kind(kinds=("complex",))]
 Integer: TypeAlias = Annotated[Any, Kind(kinds=("int", "uint"))]
 Bits: TypeAlias = Annotated[Any, Kind(kinds=("int", "uint", "bool"))]
 Logical: TypeAlias = Annotated[Any, Kind(shared=False, kinds=("bool",), dtype=bool_)]
@@ -84,6 +120,14 @@ Other: TypeAlias = Annotated[Any, Kind(shared=False)]
 Cast: TypeAlias = Annotated[Any, Kind(shared=False, attribute="dtype")]
 Host: TypeAlias = Annotated[Any, Kind(role=HOST, shared=False)]
 Body: TypeAlias = Annotated[Any, Kind(role=BODY, shared=False)]
+Bodies: TypeAlias = Annotated[Any, Kind(role=BODY, shared=False, many=True)]
+Text: TypeAlias = Annotated[Any, Kind(shared=False, kinds=("string",), dtype=string)]
+Anything: TypeAlias = Annotated[Any, Kind(role=VALUE, shared=False)]
+Sequence: TypeAlias = Annotated[Any, Kind(role=VALUE, shared=False, holds=SequenceType)]
+Maybe: TypeAlias = Annotated[Any, Kind(role=VALUE, shared=False, holds=OptionalType)]
+Tuple: TypeAlias = Annotated[Any, Kind(role=VALUE, shared=False, holds=TupleType)]
+Map: TypeAlias = Annotated[Any, Kind(role=VALUE, shared=False, holds=MapType)]
+Ref: TypeAlias = Annotated[Any, Kind(role=VALUE, shared=False, holds=RefType)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,11 @@
-"""The table of all ops, as the documentation has it: derived, so it cannot be wrong."""
+"""The table of all ops, as the documentation has it: derived, so it cannot be wrong.
+
+And what their definitions lack: `amanda ops std --missing`.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from amanda_std.kinds import REQUIRED
 from amanda_std.operation import Operation
@@ -20,6 +25,25 @@ def table() -> str:
         lines += [_row(op) for op in dict.fromkeys(own)]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + f"\n\n{len(OPS)} ops.\n"
+
+
+def missing(ops: Iterable[Operation] = tuple(OPS.values())) -> dict[str, list[str]]:
+    """What each op lacks of all that its definition should say; nothing, if nothing.
+
+    A composite infers, and has a gradient, by its meaning in other ops."""
+    lacking = {op.name: list(_lacks(op)) for op in ops}
+    return {name: parts for name, parts in lacking.items() if parts}
+
+
+def _lacks(op: Operation) -> Iterable[str]:
+    if not op.doc:
+        yield "a doc line"
+    if op.samples_rule is None or not any(True for _ in op.samples_rule()):
+        yield "samples"
+    if not (op.is_composite or op.shape_rule or op.type_rule):
+        yield "inference"
+    if not (op.is_composite or op.gradient_rule or op.no_gradient):
+        yield "a gradient, or the reason why there is none"
 
 
 def _row(op: Operation) -> str:

@@ -12,7 +12,7 @@ from amanda_std.values import Value, lift, tracing
 
 Rules = Mapping[str, Callable[..., Any]]
 
-__all__ = ["Left", "expand", "lower", "primitives"]
+__all__ = ["Left", "expand", "expand_graph", "lower", "primitives"]
 
 
 class Left(NamedTuple):
@@ -54,6 +54,18 @@ def expand(
             raise
     _hand_over(graph, op, values, set(into.made), by)
     return into.made
+
+
+def expand_graph(inner: Graph, by: str = "expand") -> list[Op]:
+    """Replaces a graph that stands as an op by what is in it; the ops made."""
+    graph = inner.graph
+    assert graph is not None
+    memo: dict[Any, Any] = {}
+    with graph.before(inner):
+        values = graph.paste(inner, inner.inputs, memo=memo)
+    made = [memo[op] for op in inner]
+    graph.replace(inner, values, by)
+    return made
 
 
 def _hand_over(

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from amanda_std.arrays import Kernels, is_small
+from amanda_std.ops.control import chosen
 from amanda_std.ops.elementary import in_special
 
 # Ufuncs and the like: called directly, without a look for the array namespace.
@@ -77,7 +78,11 @@ def _through_single(kernel: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _matmul(a: Any, b: Any) -> Any:
+def _matmul(a: Any, b: Any, out: Any = None) -> Any:
+    if out is not None and a.dtype.char in "fd":
+        return np.matmul(a, b, out=out)
+    if a.dtype.itemsize <= 2 and a.dtype.kind in "fV":  # numpy rounds every sum
+        return np.matmul(a.astype("float32"), b.astype("float32")).astype(a.dtype)
     y = np.matmul(a, b)
     return y if y.dtype is a.dtype else y.astype(a.dtype)
 
@@ -156,6 +161,7 @@ _ROWS = {
     "matmul": _matmul,
     "relu": _relu,
     "stack": _stack,
+    "case": chosen,
     "sum": _sum,
     "mean": _mean,
     "softmax": _softmax,
@@ -168,5 +174,6 @@ NUMPY: Final = Kernels(
     _ROWS,
     in_place=[name for name, row in _ROWS.items() if isinstance(row, np.ufunc)]
     + ["relu"],
-    fresh=["matmul", "softmax", "layer_norm", "gelu", "erf", "sigmoid", "conv"],
+    fresh=["softmax", "layer_norm", "gelu", "erf", "sigmoid", "conv"],
+    into=["matmul"],
 )

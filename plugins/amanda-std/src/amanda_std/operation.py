@@ -10,11 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from amanda.errors import UsageError
-from amanda.graph import Graph, OutputPort, Parameter
-from amanda.types import DType, Sym, TensorType, Type
+from amanda.errors import AmandaError, Undecided, UsageError
+from amanda.graph import Graph, Op, OutputPort, Parameter
+from amanda.tensors import FunctionRef
+from amanda.types import (
+    DType,
+    MapType,
+    OptionalType,
+    RefType,
+    SequenceType,
+    Sym,
+    TensorType,
+    TupleType,
+    Type,
+)
 from amanda_std import inference
 from amanda_std.arrays import (
     Kernels,
@@ -25,24 +36,32 @@ from amanda_std.arrays import (
 )
 from amanda_std.calling import Rule
 from amanda_std.hosts import hosted, is_plain, plain
-from amanda_std.kinds import BODY, HOST, REQUIRED, TENSOR, Form, form_of
+from amanda_std.kinds import BODY, HOST, REQUIRED, TENSOR, VALUE, Form, form_of
+from amanda_std.literals import as_tensor, is_literal, is_number
 from amanda_std.values import (
     Tracing,
     Typed,
     Value,
     current,
-    is_number,
+    is_tracing,
+    is_types_only,
     lift,
     port_type,
     trace,
+    types_only,
+    value_type,
 )
 
 if TYPE_CHECKING:
     from amanda_std.samples import Sample
 
 Function = Callable[..., Any]
+Effect = Literal["holds", "reads", "writes", "shows"]
+"""Of an op: it names a place of state, reads it, writes it, or is seen from outside."""
 
-_TYPES = (Typed, TensorType)
+_TYPES = frozenset(
+    (Typed, TensorType, SequenceType, OptionalType, TupleType, MapType, RefType)
+)
 _VALUES = (Value, OutputPort, Parameter)
 
 
@@ -59,6 +78,7 @@ class Operation:
         name: str | None = None,
         commutative: bool = False,
         numpy_only: bool = False,
+        effect: Effect | None = None,
         form: Form | None = None,
     ) -> None:
         self.name = name or function.__name__.rstrip("_")
@@ -72,6 +92,10 @@ class Operation:
         self.commutative = commutative
         self.numpy_only = numpy_only
         """Whether other array libraries need a kernel of their own."""
+        self.minds_types = False
+        """Whether small floats must stay what they are inside: its results tell."""
+        self.effect = effect
+        """What it does besides computing its results, or what they depend on."""
         self.type_rule: Rule | None = None
         self.body_rule: Rule | None = None
         self.gradient_rule: Rule | None = None
@@ -103,8 +127,10 @@ class Operation:
     def gradient(self, rule: Function) -> Function:
         """What the arguments get of `g`, the gradient of the result `y`: one for each.
 
-        Where there are several results, `g` and `y` are tuples."""
-        self.gradient_rule = self._rule(rule, "g", "y")
+        Where there are several results, `g` and `y` are tuples. An op with bodies asks
+        for `op`, and for `wanted`, those of its values that have slopes; it gives a
+        dict of gradients by values, those that its bodies capture among them."""
+        self.gradient_rule = self._rule(rule, "g", "y", "op", "wanted")
         return rule
 
     def broadcast_gradient(self, rule: Function) -> Function:
@@ -125,16 +151,26 @@ class Operation:
         """Computes, infers or adds an op, by what the arguments are."""
         bound, given = self.bind(args, attrs)
         reading = _reading(bound)
+        if reading is None and self._wants_a_graph and is_tracing():
+            reading = Value
         if reading is None:
             return self.run(bound, given)
-        if reading is Typed:
-            found = self.types(self.normal(bound), given)
+        if reading is Typed or is_types_only():
+            with types_only():
+                found = self.types(self.normal(bound), given)
             values: Any = tuple(
                 Typed(t) if isinstance(t, TensorType) else t for t in found
             )
         else:
             values = self.trace(bound, given, name)
         return values if self.form.many else values[0]
+
+    @property
+    def _wants_a_graph(self) -> bool:
+        """Whether arrays alone are no reason to compute while a graph is traced.
+
+        What is no array is no constant; what bodies capture may be values."""
+        return self.body_rule is not None or self.form.results[0].role == VALUE
 
     def bind(
         self, args: Sequence[Any], attrs: Mapping[str, Any]
@@ -176,6 +212,8 @@ class Operation:
             if p.kind.role == HOST
             else as_number(a, dtype, args)
             if is_number(a) and p.kind.role == TENSOR
+            else as_tensor(a, dtype if _ties(p) else None).numpy()
+            if isinstance(a, list) and p.kind.role == TENSOR and is_literal(a)
             else a
             for p, a in zip(params, args, strict=True)
         ]
@@ -186,7 +224,9 @@ class Operation:
         row = None if kernels is None else kernels.get(self.name)
         if row is not None:
             return row
-        return partial(in_single, self.function) if self.is_composite else self.function
+        if self.is_composite and self.body_rule is None and not self.minds_types:
+            return partial(in_single, self.function)
+        return self.function
 
     def types(self, args: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
         """Types of the results. `args` are `normal`: types, dims and bodies."""
@@ -207,17 +247,39 @@ class Operation:
     def trace(
         self, args: Sequence[Any], attrs: Mapping[str, Any], name: str | None = None
     ) -> tuple[Value, ...]:
-        """One op in the graph that is being traced, with inferred types."""
+        """One op in the graph that is being traced, with inferred types.
+
+        Where it cannot be, the graph is as it was."""
         into = current([a for a in map(_port, _flat(args)) if a is not None])
+        before = len(into.made)
+        try:
+            return self._traced(into, args, attrs, name)
+        except AmandaError as error:
+            if error.who is None or error.who.startswith(f"{self.name}("):
+                error.who = f"{self.name}({', '.join(map(_shown, args))})"
+            into.take_back(before)
+            raise
+
+    def _traced(
+        self,
+        into: Tracing,
+        args: Sequence[Any],
+        attrs: Mapping[str, Any],
+        name: str | None,
+    ) -> tuple[Value, ...]:
         params = self.form.each(len(args))
-        dtype = _dtype_beside(params, args)
+        try:
+            dtype = _dtype_beside(params, args)
+        except Undecided:
+            args, dtype = _with_late_numbers(params, args), None
         inputs: list[OutputPort | None] = []
         stored: dict[str, Any] = {}
         seen: list[Any] = []
-        bodies = self._bodies(params, args)
+        bodies, named = self._bodies(params, args, attrs, into)
+        stored.update(named)
         for p, a in zip(params, args, strict=True):
             if p.kind.role == BODY:
-                seen.append(bodies[p.name])
+                seen.append(_held(p, bodies, named, into))
                 continue
             if p.kind.role == HOST:
                 known = hosted(a)
@@ -228,9 +290,11 @@ class Operation:
                     seen.append(known)
                     continue
                 a = _computed(a, into)
+            if p.kind.role == VALUE and isinstance(a, list):
+                a = _sequence(a)
             port = None if a is None else lift(a, into, dtype if _ties(p) else None)
             inputs.append(port)
-            own = None if port is None else port_type(port)
+            own = None if port is None else value_type(port)
             seen.append(hosted(own) if p.kind.role == HOST else own)
         while inputs and inputs[-1] is None:
             inputs.pop()
@@ -239,25 +303,55 @@ class Operation:
         op = into.graph.add(
             self.name, inputs, stored, name=name, outputs=len(types), bodies=bodies
         )
-        into.note(op)
+        return self._added(into.note(op), types)
+
+    def _added(self, op: Op, types: Sequence[Type]) -> tuple[Value, ...]:
+        """The values of an op that was added just now."""
         for port, found in zip(op.outputs, types, strict=True):
             port.type = found
+        if self.effect in ("reads", "writes") or _may_hold_state(op):
+            from amanda_std.ordering import order
+
+            order(op)
         return tuple(map(Value, op.outputs))
 
-    def _bodies(self, params: Sequence[Any], args: Sequence[Any]) -> dict[str, Graph]:
-        """The function arguments as graphs, traced where they are functions."""
+    def _bodies(
+        self,
+        params: Sequence[Any],
+        args: Sequence[Any],
+        attrs: Mapping[str, Any],
+        into: Tracing,
+    ) -> tuple[dict[str, Graph], dict[str, Any]]:
+        """The function arguments as graphs, traced where they are functions.
+
+        Those that are told by name are functions of the root: attributes."""
         found: dict[str, Graph] = {}
+        named: dict[str, Any] = {}
         wanted = None
         for p, a in zip(params, args, strict=True):
             if p.kind.role != BODY:
                 continue
-            if not isinstance(a, Graph):
-                if wanted is None:
-                    assert self.body_rule is not None
-                    wanted = self.body_rule(self.normal(args), {})
-                a = trace(a, wanted[p.name], p.name)
-            found[p.name] = a
-        return found
+            if isinstance(a, str | FunctionRef):
+                named[p.name] = FunctionRef(a) if isinstance(a, str) else a
+                continue
+            for key, body in _keyed(p, a):
+                if not isinstance(body, Graph):
+                    if wanted is None:
+                        assert self.body_rule is not None
+                        wanted = self.body_rule(self._told(args, into), attrs)
+                    body = trace(body, wanted[p.name], key)
+                found[key] = body
+        return found, named
+
+    def _told(self, args: Sequence[Any], into: Tracing) -> list[Any]:
+        """Arguments as inference wants them, functions told by name looked up."""
+        from amanda_std.reading import function_of
+
+        known = [
+            function_of(into.graph, a) if isinstance(a, FunctionRef) else a
+            for a in args
+        ]
+        return self.normal(known)
 
     def __str__(self) -> str:
         parts = [
@@ -288,6 +382,42 @@ def primitive(**options: Any) -> Callable[[Function], Operation]:
 def composite(function: Function) -> Operation:
     """The function is the meaning, in other operations."""
     return Operation(function, composite=True)
+
+
+def _keyed(param: Any, value: Any) -> list[tuple[str, Any]]:
+    """Each body with the name that an op holds it by."""
+    if not param.kind.many:
+        return [(param.name, value)]
+    if not isinstance(value, list | tuple) or not value:
+        raise UsageError(f"{param.name} is a list of functions", got=repr(value))
+    return [(f"{param.name}{i}", body) for i, body in enumerate(value)]
+
+
+def _held(
+    param: Any, bodies: Mapping[str, Graph], named: Mapping[str, Any], into: Tracing
+) -> Any:
+    """The body of a parameter as inference sees it."""
+    if param.name in named:
+        from amanda_std.reading import function_of
+
+        return function_of(into.graph, named[param.name])
+    if param.kind.many:
+        return tuple(b for key, b in bodies.items() if key.startswith(param.name))
+    return bodies[param.name]
+
+
+def _may_hold_state(op: Op) -> bool:
+    """Whether a variable is handed on by this op, or read in a body of it."""
+    if any(v is not None and isinstance(v.type, RefType) for v in op.inputs):
+        return True
+    bodies = op.bodies.values()
+    return any(isinstance(v.type, RefType) for body in bodies for v in body.captures)
+
+
+def _sequence(items: list[Any]) -> Any:
+    from amanda_std import ops
+
+    return ops.OPS["sequence_construct"](*items)
 
 
 def attribute(key: str, value: Any) -> Any:
@@ -331,6 +461,19 @@ def _flat(args: Iterable[Any]) -> Iterable[Any]:
             yield a
 
 
+def _shown(value: Any) -> str:
+    """An operand as messages have it: its name, where it has one, and its type."""
+    port = _port(value)
+    if port is not None:
+        name = port.name or port.op.name if port.op is not port.graph else port.name
+        return f"{name}: {value_type(port)}" if name else str(value_type(port))
+    if isinstance(value, Graph) or (callable(value) and not isinstance(value, Typed)):
+        return getattr(value, "__name__", None) or "graph"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_shown, value))}]"
+    return str(array_type(value)) if hasattr(value, "strides") else repr(value)
+
+
 def _port(value: Any) -> OutputPort | None:
     if isinstance(value, Value):
         return value.port
@@ -347,8 +490,8 @@ def _dtype_beside(params: Sequence[Any], args: Sequence[Any]) -> Any:
     for p, a in zip(params, args, strict=True):
         if not _ties(p) or a is None:
             continue
-        if is_number(a):
-            numbers = True
+        if is_literal(a):
+            numbers = numbers or is_number(a)
         else:
             found = _own_dtype(a)
             if found.kind != "unknown":
@@ -356,6 +499,20 @@ def _dtype_beside(params: Sequence[Any], args: Sequence[Any]) -> Any:
     if numbers:
         raise inference.unknown_dtype()
     return None
+
+
+def _with_late_numbers(params: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+    """Numbers beside tensors of unknown element types, as ops that wait for them."""
+    from amanda_std import ops
+
+    rows = list(zip(params, args, strict=True))
+    beside = next((a for p, a in rows if _ties(p) and _port(a) is not None), None)
+    if beside is None:
+        raise inference.unknown_dtype()
+    like = ops.OPS["number_like"]
+    return [
+        like(beside, value=a) if _ties(p) and is_number(a) else a for p, a in rows
+    ]
 
 
 def _own_dtype(a: Any) -> Any:
@@ -374,11 +531,11 @@ def _tensor_type(a: Any, params: Sequence[Any], args: Sequence[Any]) -> Type:
         return a.type
     port = _port(a)
     if port is not None:
-        return port_type(port)
+        return value_type(port)
     if isinstance(a, Sym):
         return TensorType("int64", (), value=a)
-    if is_number(a):
-        return array_type(as_number(a, _dtype_beside(params, args), ()))
+    if is_literal(a):
+        return array_type(as_tensor(a, _dtype_beside(params, args)).numpy())
     return array_type(a)
 
 

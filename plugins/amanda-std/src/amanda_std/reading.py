@@ -8,7 +8,7 @@ from typing import Any
 from amanda.errors import InvalidTypeError, NamespaceError
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda_std import NAMESPACE
-from amanda_std.kinds import BODY, REQUIRED
+from amanda_std.kinds import BODY, REQUIRED, Param
 from amanda_std.operation import Operation, attribute
 from amanda_std.ops import OPS, find
 
@@ -53,9 +53,7 @@ def arguments(
         if p.variadic:
             args += [None if v is None else value(v) for v in inputs]
         elif p.role == BODY:
-            if p.name not in op.bodies:
-                raise InvalidTypeError(f"{operation.name} has no body {p.name!r}")
-            args.append(op.bodies[p.name])
+            args.append(_body(op, p))
         else:
             source = next(inputs, None)
             if source is not None:
@@ -81,6 +79,50 @@ def arguments(
         if key not in given and key not in names:
             raise InvalidTypeError(f"{operation.name} has no attribute {key!r}")
     return args, given
+
+
+def _body(op: Op, param: Param) -> Any:
+    """The graph that a body is, or that its name tells; a list where there may be many.
+
+    A name tells a function of the root."""
+    name = param.name
+    if param.kind.many:
+        count = sum(key.startswith(name) for key in op.bodies)
+        keys = [f"{name}{i}" for i in range(count)]
+        if not keys or not all(key in op.bodies for key in keys):
+            raise InvalidTypeError(f"{op.type} has no bodies {name}0, {name}1 ...")
+        return tuple(op.bodies[key] for key in keys)
+    if name in op.bodies:
+        return op.bodies[name]
+    told = op.attrs.get(name) if op.has_attrs else None
+    if told is None:
+        raise InvalidTypeError(f"{op.type} has no body {name!r}")
+    return function_of(op.graph, told)
+
+
+def function_of(graph: Graph | None, name: Any) -> Graph:
+    """The function of this name of the root that a graph is in."""
+    root = graph
+    while root is not None and (above := root.graph or _beside(root)) is not None:
+        root = above
+    found = {} if root is None else root.functions
+    told = getattr(name, "name", name)
+    if told not in found:
+        raise NamespaceError(
+            f"there is no function {told!r}",
+            expected=f"one of {', '.join(found)}"
+            if found
+            else "functions in the graph",
+            hint="graph.add_function(name, body)",
+        )
+    return found[told]
+
+
+def _beside(graph: Graph) -> Graph | None:
+    """The graph around a body, or the root of a function."""
+    if graph.holder is not None:
+        return graph.holder.graph
+    return graph.outer or graph.root
 
 
 def reads(op: Op) -> list[OutputPort]:

@@ -20,6 +20,7 @@ class Sample:
     """One call of an op. `expected` is a list where there are several results.
 
     `smooth`: whether finite differences can check the gradient here.
+    `fixed`: the arguments that the op has no gradient by.
     """
 
     args: tuple[Any, ...]
@@ -27,6 +28,7 @@ class Sample:
     attrs: dict[str, Any] = field(default_factory=dict)
     tolerance: float | None = None
     smooth: bool = True
+    fixed: tuple[int, ...] = ()
 
 
 Samples = Iterator[Sample]

@@ -17,6 +17,11 @@ def of_first(x: TensorType) -> Shape:
     return x.shape
 
 
+def pointwise(x: TensorType) -> Shape:
+    """The shape of the one argument, each element of which goes its own way."""
+    return x.shape
+
+
 def elementwise(*xs: TensorType | None) -> Shape:
     """The shape that all arguments broadcast to."""
     return broadcast(*(x.shape for x in xs if x is not None))

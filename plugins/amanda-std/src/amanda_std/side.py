@@ -107,6 +107,7 @@ def _signature(operation: Operation) -> Signature:
         variadic=next((p.name for p in inputs if p.variadic), None),
         optional=frozenset(p.name for p in inputs if p.optional),
         outputs=None if form.varies else len(form.results),
+        commutative=operation.commutative,
     )
 
 

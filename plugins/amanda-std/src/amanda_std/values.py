@@ -7,7 +7,7 @@ for their content (`if x:`) raises Undecided, unless their type knows it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,6 +15,8 @@ from amanda.errors import InvalidTypeError, Undecided
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort, Parameter, Provenance
 from amanda.tensors import Tensor
 from amanda.types import Dim, DType, ElementType, Sym, TensorType, Type, unknown
+from amanda_std.arraylike import ArrayLike
+from amanda_std.literals import as_tensor, is_literal
 
 if TYPE_CHECKING:
     from amanda_std.operation import Operation
@@ -22,12 +24,10 @@ if TYPE_CHECKING:
 UNKNOWN = TensorType()
 
 
-class Operators:
-    """Python's operators, as ops."""
+class Operators(ArrayLike):
+    """A tensor that is no array: what is known of it is its type."""
 
     __slots__ = ()
-    __array_ufunc__ = None  # numpy leaves `array + value` to us
-    __array_priority__ = 1000
 
     @property
     def type(self) -> TensorType:
@@ -47,51 +47,6 @@ class Operators:
     def ndim(self) -> int:
         return self.type.shape.rank
 
-    def __add__(self, other: Any) -> Any:
-        return _op("add")(self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return _op("add")(other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return _op("subtract")(self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return _op("subtract")(other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return _op("multiply")(self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return _op("multiply")(other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return _op("divide")(self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return _op("divide")(other, self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return _op("floor_divide")(self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return _op("floor_divide")(other, self)
-
-    def __mod__(self, other: Any) -> Any:
-        return _op("remainder")(self, other)
-
-    def __pow__(self, other: Any) -> Any:
-        return _op("power")(self, other)
-
-    def __matmul__(self, other: Any) -> Any:
-        return _op("matmul")(self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return _op("matmul")(other, self)
-
-    def __neg__(self) -> Any:
-        return _op("negative")(self)
-
     # What decides in Python is answered from known content, or raises.
 
     def _content(self) -> Dim:
@@ -108,20 +63,6 @@ class Operators:
 
     __int__ = __index__
 
-    def __eq__(self, other: object) -> bool:
-        return self is other or bool(self._content() == _content_of(other))
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __lt__(self, other: Any) -> bool:
-        return bool(self._content() < _content_of(other))
-
-    def __gt__(self, other: Any) -> bool:
-        return bool(self._content() > _content_of(other))
-
-    __hash__ = object.__hash__
-
     def __iter__(self) -> NoReturn:
         raise Undecided("a value is not a list; split or gather its parts")
 
@@ -134,10 +75,6 @@ def _op(name: str) -> Operation:
     from amanda_std import ops
 
     return ops.OPS[name]
-
-
-def _content_of(other: object) -> Any:
-    return other._content() if isinstance(other, Operators) else other
 
 
 class Typed(Operators):
@@ -169,13 +106,19 @@ class Value(Operators):
         self.port = port
 
     @property
-    def type(self) -> TensorType:
-        return port_type(self.port)
+    def type(self) -> Any:
+        """The type: that of a tensor, or of what holds others."""
+        return value_type(self.port)
+
+    @property
+    def dtype(self) -> ElementType:
+        port_type(self.port)
+        return super().dtype
 
     @property
     def shape(self) -> tuple[Any, ...]:
         """Ints where known; where not, a value that holds the dim at run time."""
-        dims = self.type.shape.dims
+        dims = port_type(self.port).shape.dims
         return tuple(
             _op("dim")(self, axis=i) if isinstance(d, Sym) else d
             for i, d in enumerate(dims)
@@ -185,8 +128,14 @@ class Value(Operators):
         return f"Value({self.port}: {self.type})"
 
 
+def value_type(port: OutputPort) -> Type:
+    """The type of a value, whatever it holds."""
+    found = port.type
+    return port_type(port) if found is None or type(found) is TensorType else found
+
+
 def port_type(port: OutputPort) -> TensorType:
-    """The type of a value; with the content where that is a small constant."""
+    """The type of a tensor; with the content where that is a small constant."""
     found = port.type
     if isinstance(found, TensorType):
         if found.value is None and (tensor := constant_of(port)) is not None:
@@ -218,18 +167,44 @@ def dims(x: Any) -> tuple[Dim, ...]:
 class Tracing:
     """A graph that ops are being added to, and those added so far."""
 
-    __slots__ = ("graph", "made", "provenance")
+    __slots__ = ("graph", "made", "provenance", "seen")
 
-    def __init__(self, graph: Graph, provenance: Provenance | None) -> None:
+    def __init__(
+        self, graph: Graph, provenance: Provenance | None, share: bool = False
+    ) -> None:
         self.graph = graph
         self.made: list[Op] = []
         self.provenance = provenance
+        self.seen: dict[Any, tuple[Op, object]] | None = {} if share else None
 
     def note(self, op: Op) -> Op:
+        """The op, which was added just now; an equal one instead where they share."""
+        if self.seen is not None and (first := self._first(op, self.seen)) is not op:
+            self.graph.remove(op)
+            return first
         if self.provenance is not None:
             op.provenance = self.provenance
         self.made.append(op)
         return op
+
+    def _first(self, op: Op, seen: dict[Any, tuple[Op, object]]) -> Op:
+        """What computes the same; names of their own and effects keep ops apart."""
+        from amanda_std.passes.share import key_of
+        from amanda_std.reading import is_std, operation_of
+
+        key = None if op.name is not None else key_of(op)
+        if key is None or (is_std(op) and operation_of(op).effect is not None):
+            return op
+        first, _ = seen.get(key, (op, None))
+        if first.graph is not self.graph:
+            first = op
+        seen[key] = first, first.inputs  # whose identities are in the key
+        return first
+
+    def take_back(self, count: int) -> None:
+        """Removes the ops that were added after the first so many."""
+        while len(self.made) > count:
+            self.graph.remove(self.made.pop())
 
 
 _current: ContextVar[Tracing | None] = ContextVar("amanda_std_tracing", default=None)
@@ -237,13 +212,23 @@ _current: ContextVar[Tracing | None] = ContextVar("amanda_std_tracing", default=
 
 @contextmanager
 def tracing(
-    graph: Graph, before: Op | None = None, provenance: Provenance | None = None
+    graph: Graph,
+    before: Op | None = None,
+    provenance: Provenance | None = None,
+    *,
+    share: bool | None = None,
 ) -> Iterator[Tracing]:
-    """Ops called on values go into `graph`, at its end or right before an op."""
-    state = Tracing(graph, provenance)
+    """Ops called on values go into `graph`: right before an op, or where it adds now.
+
+    That is its end, unless `graph.before` says otherwise. With `share`, what is called
+    twice with the same is there once; so it is in bodies and functions traced inside."""
+    around = _current.get()
+    if share is None:
+        share = around is not None and around.seen is not None
+    state = Tracing(graph, provenance, share)
     token = _current.set(state)
     try:
-        with graph.before(before):
+        with nullcontext() if before is None else graph.before(before):
             yield state
     finally:
         _current.reset(token)
@@ -262,19 +247,41 @@ def current(ports: Sequence[OutputPort] = ()) -> Tracing:
     )
 
 
+_types_only: ContextVar[bool] = ContextVar("amanda_std_types_only", default=False)
+
+
+@contextmanager
+def types_only() -> Iterator[None]:
+    """Ops called on values of a graph add nothing in here: they tell types."""
+    token = _types_only.set(True)
+    try:
+        yield
+    finally:
+        _types_only.reset(token)
+
+
+def is_types_only() -> bool:
+    return _types_only.get()
+
+
+def is_tracing() -> bool:
+    """Whether ops are being added to a graph."""
+    return _current.get() is not None
+
+
 def lift(value: Any, into: Tracing, dtype: ElementType | None = None) -> OutputPort:
     """A port as it is; an array, tensor or number as a constant of the graph."""
-    if isinstance(value, OutputPort):
-        return value
     if isinstance(value, Value):
-        return value.port
+        value = value.port
+    if isinstance(value, OutputPort):
+        return value if value.graph is not None else value.resolve()
     if isinstance(value, Sym):
         raise InvalidTypeError(
             f"the symbol {value} is no value at run time",
             hint="take the dim from a value: x.shape[i], or ops.dim(x, axis=i)",
         )
-    if isinstance(dtype, DType) and is_number(value):
-        tensor = Tensor.of(value, number_type(value, dtype))
+    if is_literal(value):
+        tensor = as_tensor(value, dtype if isinstance(dtype, DType) else None)
     elif isinstance(value, list | tuple):
         tensor = Tensor.of(value, dtype)
     elif _is_splat(value):
@@ -292,21 +299,6 @@ def _is_splat(value: Any) -> bool:
     return not any(strides) and value.size > 1
 
 
-def is_number(value: object) -> bool:
-    return type(value) in (int, float, bool)
-
-
-def number_type(value: object, dtype: DType) -> DType:
-    """The element type that a Python number takes beside tensors of `dtype`."""
-    fits = {"int": (int,), "uint": (int,), "bool": (bool,)}.get(dtype.kind)
-    if fits is not None and type(value) not in fits:
-        raise InvalidTypeError(
-            f"the number {value!r} is none of {dtype}",
-            hint="convert the tensor first: ops.astype(x, dtype=...)",
-        )
-    return dtype
-
-
 def trace(
     function: Callable[..., Any],
     types: Sequence[Type | None],
@@ -318,11 +310,32 @@ def trace(
     state = _current.get()
     outer = state.graph if state is not None else None
     graph = Graph("amanda/std/1" if outer is None else None, name, outer=outer)
-    named = [*names, *[None] * (len(types) - len(names))]
     with tracing(graph, None, state.provenance if state else None) as into:
-        ports = [graph.parameter(t, n) for t, n in zip(types, named, strict=True)]
-        results = function(*map(Value, ports))
-        many = isinstance(results, tuple | list)
-        for value in results if many else (results,):
-            graph.result(lift(value, into))
+        fill(into, function, types, names)
     return graph
+
+
+def fill(
+    into: Tracing,
+    function: Callable[..., Any],
+    types: Sequence[Type | None],
+    names: Sequence[str | None] = (),
+) -> Any:
+    """Traces a function into a graph with nothing in it, from parameters to results.
+
+    Tells the form of what it returned: None for one value, the names of a dict, or the
+    class of a tuple. Names of results are those of a dict or a named tuple."""
+    named = [*names, *[None] * (len(types) - len(names))]
+    graph = into.graph
+    ports = [graph.parameter(t, n) for t, n in zip(types, named, strict=True)]
+    made = function(*map(Value, ports))
+    if isinstance(made, dict):
+        rows, form = list(made.items()), list(made)
+    elif isinstance(made, tuple | list):
+        fields = getattr(made, "_fields", [None] * len(made))
+        rows, form = list(zip(fields, made, strict=True)), type(made)
+    else:
+        rows, form = [(None, made)], None
+    for key, value in rows:
+        graph.result(lift(value, into), key)
+    return form

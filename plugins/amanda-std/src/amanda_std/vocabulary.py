@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from inspect import signature
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from amanda.errors import NamespaceError
 from amanda_std import NAMESPACE
 
 if TYPE_CHECKING:
-    from amanda.dictionary import Attr, OpDef, Port
+    from amanda.building import Function
+    from amanda.dictionary import Attr, Dictionary, OpDef, Port
+    from amanda.graph import Graph, OutputPort
+    from amanda.types import Type
     from amanda_std.kinds import Kind, Param
     from amanda_std.operation import Operation
+    from amanda_std.side import StdSide
 
 VERSION = "1"
 
-_KINDS = {bool: "bool", int: "int", float: "float", str: "string"}
+_INTEGERS = ("int", "uint")
+_KINDS = {bool: "bool", int: "int", float: "double", str: "string"}
 
 
 class Std:
@@ -44,11 +51,85 @@ class Std:
 
         return len(OPS)
 
+    def __getattr__(self, name: str) -> Any:
+        """What a dictionary has: `validate`, `diff`, `search`, `fill`, `relu` ..."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(_dictionary(), name)
+
     def signature(self, op_type: str) -> Any:
         """What the mapping engine asks; None where there is no such op."""
         from amanda_std.side import SIDE
 
         return SIDE.signature(op_type)
+
+    def missing(self) -> dict[str, list[str]]:
+        """What the definitions of ops lack, by op: nothing, if nothing."""
+        from amanda_std.listing import missing
+
+        return missing()
+
+    @property
+    def side(self) -> StdSide:
+        """What rules build in."""
+        from amanda_std.side import SIDE
+
+        return SIDE
+
+    # -- building by hand ------------------------------------------------------------
+
+    def trace(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[Type | None],
+        name: str | None = None,
+        names: Sequence[str | None] = (),
+    ) -> Graph:
+        """A root graph of a Python function over ops."""
+        from amanda_std.functions import whole
+
+        return whole(function, types, name, names)
+
+    def call(
+        self, function: Function, args: Sequence[Any], settings: Mapping[str, Any]
+    ) -> Any:
+        """What a function makes of arrays, types or values: of these, an op `call`."""
+        from amanda_std.functions import call
+
+        return call(function, args, settings)
+
+    def grad(self, graph: Graph, of: Any, wrt: Sequence[Any]) -> list[Any]:
+        """Gradients as ops at the end of a graph: ports of ports, values of values."""
+        from amanda_std.functions import gradients
+
+        return gradients(graph, of, wrt)
+
+    def calling(
+        self,
+        graph: Graph,
+        inputs: Sequence[OutputPort | None],
+        function: Callable[..., Any],
+        name: str,
+        types: Sequence[Type],
+    ) -> Sequence[OutputPort]:
+        """What a Python function makes of values: an op of a graph, which names it.
+
+        The function is known in this process, under its name.
+        """
+        from amanda_std.state import CALLBACKS
+
+        CALLBACKS[name] = function
+        attrs = {"function": name, "types": tuple(map(str, types))}
+        return self.side.build(graph, "host_callback", inputs, attrs)
+
+
+@cache
+def _dictionary() -> Dictionary:
+    from amanda.dictionary import Dictionary
+
+    made = Dictionary.of(Std())
+    assert made is not None
+    return made
 
 
 class StdVocabulary:
@@ -72,29 +153,38 @@ VOCABULARY = StdVocabulary()
 def entry(operation: Operation) -> OpDef:
     """The dictionary entry that the form of an op amounts to."""
     from amanda.dictionary import Attr, OpDef
-    from amanda_std.kinds import BODY, HOST
+    from amanda_std.kinds import BODY, HOST, TENSOR, Kind
 
     form = operation.form
-    ports = [_port(p) for p in form.params if p.role != BODY]
-    hosts = [Attr(p.name, "sparse", False) for p in form.params if p.role == HOST]
-    bodies = [Attr(p.name, "graph") for p in form.params if p.role == BODY]
-    shared = [p.kind for p in form.params if p.role == "tensor" and p.kind.shared]
+    tensors = [p for p in form.params if p.role == TENSOR]
+    shared = [p.kind for p in tensors if p.kind.shared]
+    own = [p for p in tensors if not p.kind.shared and p.kind.kinds]
     variables = [_variable("T", shared[0])] if shared else []
-    variables += [
-        _variable(_own(p.name), p.kind)
+    variables += [_variable(_own(p.name), p.kind) for p in own]
+    computed = [p for p in form.params if p.role == HOST]
+    variables += [_variable(_own(p.name), Kind(kinds=_INTEGERS)) for p in computed]
+    known = {variable.name for variable in variables} | set(form.attributes)
+    hosts = [Attr(p.name, "any", False) for p in computed]
+    bodies = [
+        Attr(p.name, "graph[]" if p.kind.many else "graph")
         for p in form.params
-        if p.role == "tensor" and not p.kind.shared
+        if p.role == BODY
     ]
     return OpDef(
         operation.name,
-        inputs=tuple(ports),
-        outputs=_outputs(operation),
-        attrs=(*hosts, *bodies, *(_attr(k, v) for k, v in form.attributes.items())),
+        inputs=tuple(_port(p, known) for p in form.params if p.role != BODY),
+        outputs=_outputs(operation, known),
+        attrs=(*hosts, *bodies, *_attrs(operation)),
         variables=tuple(variables),
-        traits=frozenset({"commutative"} if operation.commutative else ()),
+        traits=_traits(operation),
         since=VERSION,
         doc=operation.doc,
     )
+
+
+def _traits(operation: Operation) -> frozenset[str]:
+    traits = {"commutative": operation.commutative, "stateful": operation.effect}
+    return frozenset(name for name, there in traits.items() if there)
 
 
 def _own(name: str) -> str:
@@ -102,20 +192,30 @@ def _own(name: str) -> str:
     return f"T_{name}"
 
 
-def _port(param: Param) -> Port:
+def _port(param: Param, known: set[str]) -> Port:
     from amanda.dictionary import Port
-    from amanda.types import int64
     from amanda_std.kinds import HOST
 
     if param.role == HOST:
-        return Port(param.name, int64, "optional")
-    type_ = "T" if param.kind.shared else _own(param.name)
+        return Port(param.name, _own(param.name), "optional")
+    type_ = _type(param.kind, _own(param.name), known)
     if param.variadic:
-        return Port(param.name, type_, "many" if param.kind.shared else "each")
+        return Port(param.name, type_, "many")
     return Port(param.name, type_, "optional" if param.optional else "one")
 
 
-def _outputs(operation: Operation) -> tuple[Port, ...]:
+def _type(kind: Kind, own: str, known: set[str]) -> Any:
+    """What an entry says of a value: a variable, any tensor, or any value at all."""
+    from amanda.types import unknown
+    from amanda_std.kinds import TENSOR
+
+    if kind.role != TENSOR:
+        return "any"
+    name = "T" if kind.shared else own
+    return name if name in known else unknown
+
+
+def _outputs(operation: Operation, known: set[str]) -> tuple[Port, ...]:
     from amanda.dictionary import Port
 
     form = operation.form
@@ -124,17 +224,13 @@ def _outputs(operation: Operation) -> tuple[Port, ...]:
     )
     rows = zip(names, form.results, strict=True)
     return tuple(
-        Port(name, _result_type(kind), "each" if form.varies else "one")
+        Port(name, _result_type(kind, known), "many" if form.varies else "one")
         for name, kind in rows
     )
 
 
-def _result_type(kind: Kind) -> Any:
-    if kind.attribute is not None:
-        return kind.attribute
-    if kind.dtype is not None:
-        return kind.dtype
-    return "T" if kind.shared else "V"
+def _result_type(kind: Kind, known: set[str]) -> Any:
+    return kind.attribute or kind.dtype or _type(kind, "", known)
 
 
 def _variable(name: str, kind: Kind) -> Attr:
@@ -145,17 +241,41 @@ def _variable(name: str, kind: Kind) -> Attr:
     allowed = tuple(
         dtype for dtype in map(DType, all_names()) if dtype.kind in kind.kinds
     )
-    return Attr(name, "dtype", allowed=allowed)
+    return Attr(name, "type" if allowed else "dtype", allowed=allowed)
 
 
-def _attr(name: str, default: Any) -> Attr:
-    """An attribute; one whose default does not tell its kind takes any value."""
+def _attrs(operation: Operation) -> Iterator[Attr]:
+    """The attributes, of the kinds that the function is annotated with."""
     from amanda.dictionary import Attr
     from amanda_std.kinds import REQUIRED
 
-    if name == "dtype":
-        return Attr(name, "dtype", default is REQUIRED)
-    kind = _KINDS.get(type(default), "sparse")
-    if default is REQUIRED:
-        return Attr(name, "sparse")
-    return Attr(name, kind, False, default)
+    parameters = signature(operation.function, eval_str=True).parameters
+    for name, default in operation.form.attributes.items():
+        required = default is REQUIRED
+        if name == "dtype":
+            yield Attr(name, "dtype", required)
+            continue
+        kind = _attr_kind(parameters[name].annotation)
+        default = None if required else default
+        if isinstance(default, tuple):
+            default = list(default)
+        yield Attr(name, kind, required, None if kind == "any" else default)
+
+
+def _attr_kind(annotation: Any) -> str:
+    """What dictionaries call what an annotation says; `any` where it is of several.
+
+    >>> _attr_kind(tuple[float | None, ...]), _attr_kind(int | None)
+    ('double?[]', 'int?')
+    """
+    if annotation in _KINDS:
+        return _KINDS[annotation]
+    parts = get_args(annotation)
+    if get_origin(annotation) is tuple:
+        kind = _attr_kind(parts[0])
+        if parts[1:] == (Ellipsis,):
+            return f"{kind}[]"
+        return f"{kind}[{len(parts)}]" if len(set(parts)) == 1 else "any"
+    if len(parts) == 2 and parts[1] is NoneType:
+        return f"{_attr_kind(parts[0]).removesuffix('?')}?"
+    return "any?" if annotation is Any or NoneType in parts else "any"

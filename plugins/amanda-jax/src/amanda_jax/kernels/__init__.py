@@ -12,7 +12,17 @@ from typing import Any, Final
 
 import jax
 
-from amanda_jax.kernels import control, convolution, places, plain, windows
+from amanda_jax.kernels import (
+    bits,
+    control,
+    convolution,
+    images,
+    linear,
+    places,
+    plain,
+    special,
+    windows,
+)
 from amanda_std.arrays import Kernels
 from amanda_std.ops import OPS
 
@@ -25,18 +35,28 @@ _BESIDE: Final[Rows] = {
     "conv_transpose": convolution.conv_transpose,
     "max_pool": windows.max_pool,
     "avg_pool": windows.avg_pool,
-    "resize": places.resize,
     "pad": plain.pad,
+    "astype": plain.astype,
+    "softmax": plain.softmax,
+    "log_softmax": plain.log_softmax,
     "erf": jax.scipy.special.erf,
     "sigmoid": jax.nn.sigmoid,
+    "complex": linear.complex_,
+    "lu": linear.lu,
+    "triangular_solve": linear.triangular_solve,
+    "bitcast": bits.bitcast,
+    **special.ROWS,
+    **images.ROWS,
     "scatter_elements": places.scatter_elements,
     "scatter_nd": places.scatter_nd,
 }
 """Rows for arrays of JAX; on numpy's, the definition of the op holds."""
 
 _ALWAYS: Final[Rows] = {
+    "case": control.case,
     "if": control.if_,
     "loop": control.loop,
+    "scan": control.scan,
     "while": control.while_,
     "full": plain.full,
     "arange": plain.arange,

@@ -8,8 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import errors, lax
 
+from amanda.errors import AmandaError
 from amanda_jax.notes import HostDrivenError, is_host_driven, note, why_untraceable
 from amanda_std.ops import OPS
+from amanda_std.ops.control import chosen, each
 
 UNROLLED: Final = 64
 """Rounds up to which a loop that XLA cannot take is written out."""
@@ -41,7 +43,44 @@ def if_(condition: Any, then: Any, otherwise: Any, *xs: Any) -> Any:
         )
     except TypeError as error:
         raise HostDrivenError("the branches of an if return different types") from error
+    except HostDrivenError:
+        raise
+    except AmandaError as error:
+        raise _of_a_branch("an if", error) from error
     note("if: lax.cond")
+    return made
+
+
+def _of_a_branch(where: str, error: AmandaError) -> HostDrivenError:
+    """XLA takes every branch, also one that is not for what is fed and fails at it.
+
+    The host takes one; if that fails as well, it is an error of the model.
+    """
+    why = why_untraceable(error) or " ".join(str(error).split())
+    return HostDrivenError(f"a branch of {where} cannot be compiled: {why}")
+
+
+def case(index: Any, branches: Any, *xs: Any) -> Any:
+    told = known(index)
+    if told is not None or is_host_driven():
+        return chosen(index, branches, *xs)
+    last = len(branches) - 1
+    place = jnp.asarray(index).reshape(())
+    inside = (place >= 0) & (place <= last)
+    try:
+        made = lax.switch(
+            jnp.where(inside, place, last).astype("int32"),
+            [lambda body=body: _arrays(body(*xs)) for body in branches],
+        )
+    except TypeError as error:
+        raise HostDrivenError(
+            "the branches of a case return different types"
+        ) from error
+    except HostDrivenError:
+        raise
+    except AmandaError as error:
+        raise _of_a_branch("a case", error) from error
+    note("case: lax.switch")
     return made
 
 
@@ -125,6 +164,47 @@ def _expect_true(flag: Any) -> None:
     told = known(flag)
     if told is None or not np.all(told):
         raise HostDrivenError("a loop that stacks its rounds may end early")
+
+
+def scan(
+    body: Any, length: Any, *values: Any, carried: int, axes: Any, reverse: Any,
+    out_axes: Any, out_reverse: Any,
+) -> Any:  # fmt: skip
+    """Rows come to the front, those from the end turned round, and go back after."""
+    if is_host_driven():
+        return _scan_by_host(
+            body, length, *values, carried=carried, axes=axes, reverse=reverse,
+            out_axes=out_axes, out_reverse=out_reverse,
+        )  # fmt: skip
+    init, xs = _arrays(values[:carried]), values[carried:]
+    ways = zip(each(axes, len(xs), 0), each(reverse, len(xs), False), strict=True)
+    rows = [
+        _turned(jnp.moveaxis(jnp.asarray(x), axis, 0), back)
+        for x, (axis, back) in zip(xs, ways, strict=True)
+    ]
+
+    def once(now: Any, row: Any) -> Any:
+        made = body(*now, *row)
+        return _arrays(made[:carried]), _arrays(made[carried:])
+
+    try:
+        last, made = lax.scan(once, init, tuple(rows), length=length)
+    except TypeError as error:
+        raise HostDrivenError("what a scan carries changes its type") from error
+    note("scan: lax.scan")
+    count = len(made)
+    back = zip(
+        made, each(out_axes, count, 0), each(out_reverse, count, False), strict=True
+    )
+    return (*last, *(jnp.moveaxis(_turned(y, r), 0, axis) for y, axis, r in back))
+
+
+def _turned(x: Any, back: bool) -> Any:
+    return jnp.flip(x, 0) if back else x
+
+
+def _scan_by_host(*args: Any, **attrs: Any) -> Any:
+    return _arrays(OPS["scan"].function(*args, **attrs))
 
 
 def _unrolled(most: int, body: Any, init: Any) -> Any:

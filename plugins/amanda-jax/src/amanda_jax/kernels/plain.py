@@ -1,4 +1,4 @@
-"""Padding, and what makes large tensors of numbers: on the device, not in the code."""
+"""What XLA rounds or ends differently, padding, and large tensors made of numbers."""
 
 from __future__ import annotations
 
@@ -28,6 +28,32 @@ def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str) ->
     )
     grow = [(max(low, 0), max(high, 0)) for low, high in rows]
     return jnp.pad(x[crop], grow, mode=mode)
+
+
+def astype(x: Any, *, dtype: Any) -> Any:
+    """XLA ends at the largest small integer; everybody else goes on from the least."""
+    wanted = dtype.numpy
+    if x.dtype.kind in "fV" and dtype.kind in ("int", "uint") and wanted.itemsize < 4:
+        x = x.astype("int32")
+    return OPS["astype"].function(x, dtype=dtype)
+
+
+def _below_its_most(x: Any, axes: Any) -> Any:
+    """x less its largest, so that the definition may take that away once more.
+
+    XLA rounds an element differently where it is subtracted and where the largest is
+    looked for, if it can fuse a product into both: of huge elements none is 0 then, as
+    one has to be, and the sum of their exponentials vanishes.
+    """
+    return x - OPS["max"].function(x, axes, keepdims=True)
+
+
+def softmax(x: Any, *, axes: Any = (-1,)) -> Any:
+    return OPS["softmax"].function(_below_its_most(x, axes), axes=axes)
+
+
+def log_softmax(x: Any, *, axes: Any = (-1,)) -> Any:
+    return OPS["log_softmax"].function(_below_its_most(x, axes), axes=axes)
 
 
 def full(shape: Any, value: Any) -> Any:

@@ -9,40 +9,32 @@ from __future__ import annotations
 from typing import Any
 
 from amanda.mapping import Decline, RuleSet
+from amanda_onnx.tensors import CODES, DTYPES
 
 __all__ = ["declare"]
-
-
-def _switch(value: Any) -> bool:
-    if value not in (None, 0, 1):
-        raise Decline(f"{value!r} is neither 0 nor 1")
-    return bool(value)
-
-
-def _unswitch(value: Any) -> int | None:
-    return 1 if _switch(value) else None
 
 
 def _spread(value: Any) -> Any:
     return None if value is None or all(step == 1 for step in value) else list(value)
 
 
-def _reduction(value: Any) -> Any:
-    return "none" if value is None else value
+def _dtype(value: Any) -> Any:
+    if value not in DTYPES:
+        raise Decline(f"there is no element type {value!r}")
+    return DTYPES[value]
 
 
-def _unreduction(value: Any) -> Any:
-    return None if value == "none" else value
+def _code(value: Any) -> int:
+    if value not in CODES:
+        raise Decline(f"ONNX has no element type {value}")
+    return CODES[value]
 
 
 _ROWS: tuple[tuple[Any, ...], ...] = (
-    ("switch", _switch, _unswitch, lambda r: (r.choice([None, 0, 1]),),
-     "1 to true, 0 or nothing to false"),
     ("spread", _spread, _spread, lambda r: (r.choice([None, [1, 1], [2, 1]]),),
      "steps; nothing where all are 1"),
-    ("reduction", _reduction, _unreduction,
-     lambda r: (r.choice([None, "none", "add"]),),
-     "how updates are joined; nothing where they replace"),
+    ("code", _dtype, _code, lambda r: (r.choice(sorted(DTYPES)),),
+     "the number of an element type to that type"),
 )  # fmt: skip
 
 

@@ -14,32 +14,61 @@ from amanda_onnx.mapping import (
     lenses,
     read_attention,
     read_elements,
+    read_flex,
+    read_images,
     read_layers,
+    read_old,
     read_quantised,
+    read_random,
+    read_recurrent,
     read_reductions,
     read_resize,
     read_shapes,
+    read_signals,
+    read_training,
+    read_values,
     write_elements,
+    write_images,
     write_layers,
+    write_quantised,
+    write_recurrent,
     write_shapes,
+    write_values,
 )
 from amanda_onnx.mapping.sides import onnx_side
 from amanda_onnx.mapping.trim import trim
+from amanda_onnx.mapping.write_recurrent import bare_if
 from amanda_onnx.notes import MODEL
 
 __all__ = ["OnnxStd", "rule_set"]
 
-_FILES = ("elementwise", "shapes", "networks", "control")
+_FILES = ("elementwise", "shapes", "networks", "images", "control", "values", "signals")
 _READ = (
     read_attention,
     read_elements,
+    read_flex,
+    read_images,
     read_layers,
+    read_old,
     read_quantised,
+    read_random,
+    read_recurrent,
     read_reductions,
     read_resize,
     read_shapes,
+    read_signals,
+    read_training,
+    read_values,
 )
-_WRITE = (write_elements, write_shapes, write_layers)
+_WRITE = (
+    write_elements,
+    write_images,
+    write_shapes,
+    write_layers,
+    write_quantised,
+    write_recurrent,
+    write_values,
+)
 
 
 @cache
@@ -116,13 +145,13 @@ class OnnxStd(RuleMapping):
             if op.type in refused:
                 return f"{goal} does not take it as it is"
             if not operation_of(op).is_composite:
-                return True
+                return not (op.type == "if" and len(op.inputs) > 1)
             ways = program.choice(op.type or "").for_op(op)
             return any(_fits(way, op) for way in ways)
 
         copy = graph.clone()
         infer(copy)
-        lower(copy, takes)
+        lower(copy, takes, {"if": bare_if})
         return copy
 
 

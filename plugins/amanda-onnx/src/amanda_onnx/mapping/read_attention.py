@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from amanda.errors import Undecided
-from amanda_onnx.mapping.known import dims, expect, rank_of
+from amanda.types import same
+from amanda_onnx.mapping.known import expect, rank_of
 from amanda_onnx.tensors import DTYPES
 from amanda_std import ops
 
-__all__ = ["READ"]
+__all__ = ["READ", "STAGES"]
 
-_NEVER = float("-inf")
+STAGES = ("raw", "capped", "biased", "weights")
+"""The scores by the numbers of `qk_matmul_output_mode`."""
 
 
 def attention(
@@ -24,37 +23,35 @@ def attention(
     softmax_precision: int | None = None, left_window_size: int = -1,
     right_window_size: int = -1, outputs: int,
 ) -> Any:  # fmt: skip
-    flat = rank_of(q) == 3
-    windows = (left_window_size, right_window_size)
-    if flat:
+    is_flat = rank_of(q) == 3
+    if is_flat:
         expect(q_num_heads and kv_num_heads, "heads that are not told")
-        q, k, v = (
-            _heads(x, n or 1)
-            for x, n in zip((q, k, v), (q_num_heads, kv_num_heads, kv_num_heads),
-                            strict=True)
-        )  # fmt: skip
-    offset: Any = 0
-    if past_key is not None:
-        offset = past_key.shape[2]
-        k, v = ops.concat(past_key, k, axis=2), ops.concat(past_value, v, axis=2)
-    present = (k, v)
-    if lengths is not None and past_key is None:
-        length = ops.astype(lengths, dtype="int64") - q.shape[2]
-        offset = ops.reshape(length, [-1, 1, 1])
-    plain = mask is None and past_key is None and lengths is None
-    causal = bool(is_causal and plain and windows == (-1, -1))
-    bias = _bias(q, k, mask, is_causal and not causal, windows, offset, lengths)
-    k, v = (_repeated(x, q) for x in (k, v))
+        counts = (q_num_heads, kv_num_heads, kv_num_heads)
+        q, k, v = (_heads(x, n or 1) for x, n in zip((q, k, v), counts, strict=True))
+    how: dict[str, Any] = {"scale": scale, "causal": bool(is_causal)}
+    how |= {"softcap": softcap} if softcap else {}
+    rest = (past_key, past_value, lengths, softmax_precision)
+    windows = (left_window_size, right_window_size)
     # In half precision, the words of ONNX round after each step.
-    simple = outputs == 1 and not softcap and softmax_precision is None
-    if bias is None and simple and str(q.dtype) in ("float32", "float64"):
-        y = ops.attention(q, k, v, scale=scale, causal=causal)
-        return (_joined(y) if flat else y,)
-    if causal:
-        bias = _bias(q, k, mask, 1, windows, offset, lengths)
-    y, scores = _weighed(q, k, v, bias, scale, softcap, softmax_precision,
-                         qk_matmul_output_mode)  # fmt: skip
-    return (_joined(y) if flat else y, *present, scores)[:outputs]
+    is_simple = outputs == 1 and str(q.dtype) in ("float32", "float64")
+    is_simple = is_simple and all(v is None for v in rest) and windows == (-1, -1)
+    if is_simple and _fit(q, k, mask):
+        y = ops.attention(q, k, v, mask, **how)
+        return (_joined(y) if is_flat else y,)
+    how |= {"left": left_window_size, "right": right_window_size}
+    if softmax_precision is not None:
+        how |= {"dtype": DTYPES[softmax_precision]}
+    how |= {"scores": STAGES[qk_matmul_output_mode]}
+    made = ops.attention_with_cache(q, k, v, mask, past_key, past_value, lengths, **how)
+    return (_joined(made[0]) if is_flat else made[0], *made[1:])[:outputs]
+
+
+def _fit(q: Any, k: Any, mask: Any) -> bool:
+    """Whether no heads are shared, and the mask tells of all keys."""
+    heads = same(q.type.shape.dims[1], k.type.shape.dims[1]) is True
+    if mask is None or not heads:
+        return heads
+    return same(mask.type.shape.dims[-1], k.type.shape.dims[2]) is True
 
 
 def _heads(x: Any, count: int) -> Any:
@@ -68,125 +65,47 @@ def _joined(y: Any) -> Any:
     return ops.reshape(turned, [0, 0, -1], copy_zero=True)
 
 
-def _repeated(x: Any, q: Any) -> Any:
-    """Heads of keys or values, each for as many heads of queries as share it."""
-    wanted, have = (value.type.shape.dims[1] for value in (q, x))
-    expect(isinstance(wanted, int) and isinstance(have, int), "heads are not known")
-    if wanted == have:
-        return x
-    expect(wanted % have == 0, f"{wanted} heads share {have}")
-    return ops.gather(x, np.repeat(np.arange(have), wanted // have), 1)
-
-
-def _bias(q: Any, k: Any, mask: Any, is_causal: int, windows: tuple[int, int],
-          offset: Any, lengths: Any) -> Any:  # fmt: skip
-    """What is added to the scores: -inf where a query must not look. Or None."""
-    parts: list[Any] = []
-    if mask is not None:
-        mask = _padded(mask, k)
-        is_truth = str(mask.dtype.kind) == "bool"
-        parts.append(_allowed(mask, q) if is_truth else mask)
-    left, right = windows
-    columns = ops.expand_dims(ops.arange(0, k.shape[2]), (0,))
-    rows = ops.expand_dims(ops.arange(0, q.shape[2]), (1,))
-    here = rows if isinstance(offset, int) and offset == 0 else rows + offset
-    limits = []
-    if is_causal:
-        limits.append(ops.less_equal(columns, here))
-    if left >= 0:
-        limits.append(ops.less_equal(here - left, columns))
-    if right >= 0:
-        limits.append(ops.less_equal(columns, here + right))
-    for seen in limits:
-        each = _allowed(seen, q)
-        parts.append(ops.expand_dims(each, (1,)) if each.ndim == 3 else each)
-    if lengths is not None:
-        count = ops.reshape(ops.astype(lengths, dtype="int64"), [-1, 1, 1, 1])
-        parts.append(_allowed(ops.less(columns, count), q))
-    total = None
-    for part in parts:
-        total = part if total is None else total + part
-    return total
-
-
-def _allowed(seen: Any, q: Any) -> Any:
-    """0 where a query may look, -inf elsewhere."""
-    kind = q.dtype.numpy
-    return ops.where(seen, np.zeros((), kind), np.full((), _NEVER, kind))
-
-
-def _padded(mask: Any, k: Any) -> Any:
-    """A mask may tell of the first places only; the others are not seen."""
-    have, want = mask.type.shape.dims[-1], k.type.shape.dims[2]
-    try:
-        if have == want:
-            return mask
-    except Undecided:
-        pass
-    rest = k.shape[2] - mask.shape[-1]
-    is_truth = str(mask.dtype.kind) == "bool"
-    fill = np.asarray(False if is_truth else _NEVER, mask.dtype.numpy)
-    return ops.pad(mask, [[0, rest]], fill, (-1,))
-
-
-def _weighed(q: Any, k: Any, v: Any, bias: Any, scale: float | None, softcap: float,
-             precision: int | None, mode: int) -> Any:  # fmt: skip
-    """The weighed values, and the scores at the stage that `mode` says."""
-    own = q.dtype
-    depth = q.type.shape.dims[3]
-    expect(scale is not None or isinstance(depth, int), "the depth is not known")
-    factor = np.asarray(np.sqrt(depth**-0.5 if scale is None else scale), own.numpy)
-    turned = ops.transpose(k, perm=(0, 1, 3, 2))
-    scores = ops.matmul(q * factor, turned * factor)
-    if softcap > 0:
-        scores = ops.tanh(scores / softcap) * softcap
-    biased = scores if bias is None else scores + bias
-    wide = biased if precision is None else ops.astype(biased, dtype=DTYPES[precision])
-    weights = ops.softmax(wide)
-    if bias is not None:
-        nothing = ops.equal(ops.max(bias, (-1,), keepdims=True), _NEVER)
-        weights = ops.where(nothing, np.zeros((), weights.dtype.numpy), weights)
-    told = weights if mode == 3 else biased if mode == 2 else scores
-    if weights.dtype != own:
-        weights = ops.astype(weights, dtype=own)
-        told = weights if mode == 3 else told
-    return ops.matmul(weights, v), told
-
-
-# -- positions ---------------------------------------------------------------------
-
-
 def rotary(x: Any, cos: Any, sin: Any, at: Any = None, *, interleaved: int = 0,
            num_heads: int = 0, rotary_embedding_dim: int = 0) -> Any:  # fmt: skip
-    flat = rank_of(x) == 3
-    if flat:
+    is_flat = rank_of(x) == 3
+    if is_flat:
         expect(num_heads, "heads that are not told")
         x = _heads(x, num_heads)
-    depth = dims(x)[3] if x.type.shape.is_static else x.type.shape.dims[3]
-    expect(isinstance(depth, int), "the depth is not known")
-    size = rotary_embedding_dim or depth
-    if at is not None:
-        cos, sin = ops.gather(cos, at), ops.gather(sin, at)
-    cos, sin = (ops.expand_dims(c, (1,)) for c in (cos, sin))
-    turned = x if size == depth else ops.slice_(x, [0], [size], [3])
-    y = _turned(turned, cos, sin, size // 2, pairs=bool(interleaved))
-    if size != depth:
-        y = ops.concat(y, ops.slice_(x, [size], [depth], [3]), axis=3)
-    return _joined(y) if flat else y
+    size = rotary_embedding_dim
+    y = ops.rotary_embedding(x, cos, sin, at, interleaved=bool(interleaved), size=size)
+    return _joined(y) if is_flat else y
 
 
-def _turned(x: Any, cos: Any, sin: Any, half: int, *, pairs: bool) -> Any:
-    """Each two numbers turned by an angle: neighbours, or the halves."""
-    if pairs:
-        a, b = (ops.slice_(x, [i], [2 * half], [3], [2]) for i in (0, 1))
-    else:
-        a = ops.slice_(x, [0], [half], [3])
-        b = ops.slice_(x, [half], [2 * half], [3])
-    real, other = cos * a - sin * b, sin * a + cos * b
-    if not pairs:
-        return ops.concat(real, other, axis=3)
-    stacked = ops.stack(real, other, axis=4)
-    return ops.reshape(stacked, [0, 0, 0, 2 * half], copy_zero=True)
+def linear_attention(
+    q: Any, k: Any, v: Any, state: Any = None, decay: Any = None, beta: Any = None, *,
+    q_num_heads: int, kv_num_heads: int, scale: float = 0.0,
+    update_rule: str = "gated_delta", chunk_size: int = 64,  # noqa: ARG001 - a hint
+    outputs: int,
+) -> Any:  # fmt: skip
+    """Of [batch, places, heads * depth]; a state of more digits decides the work."""
+    told = (decay is not None, beta is not None)
+    expect(told == ("gated" in update_rule, "delta" in update_rule),
+           f"the rule {update_rule} wants another decay or beta")  # fmt: skip
+    rows = [_heads(q, q_num_heads), _heads(k, kv_num_heads), _heads(v, kv_num_heads)]
+    if decay is not None:
+        decay = _heads(decay, kv_num_heads)
+    if beta is not None:
+        last = beta.type.shape.dims[2]
+        expect(isinstance(last, int), "whether each head has a beta is not known")
+        beta = _heads(beta, last)
+    how: dict[str, Any] = {"scale": scale} if scale else {}
+    own = q.dtype
+    more = [decay, beta]
+    if state is not None and state.dtype != own:
+        rows = [ops.astype(x, dtype=state.dtype) for x in rows]
+        more = [x if x is None else ops.astype(x, dtype=state.dtype) for x in more]
+    y, left = ops.linear_attention(*rows, state, *more, **how)
+    y = y if y.dtype == own else ops.astype(y, dtype=own)
+    return (_joined(y), left)[:outputs]
 
 
-READ: dict[str, Any] = {"Attention": attention, "RotaryEmbedding": rotary}
+READ: dict[str, Any] = {
+    "Attention": attention,
+    "LinearAttention": linear_attention,
+    "RotaryEmbedding": rotary,
+}

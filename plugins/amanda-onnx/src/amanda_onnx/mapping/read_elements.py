@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-from amanda_onnx.mapping.known import expect, rank_of
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -77,46 +76,6 @@ def shrink(x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
     return y if y.dtype == own else ops.astype(y, dtype=own)
 
 
-def hardmax(x: Any, *, axis: int = -1) -> Any:
-    best = ops.argmax(x, axis)
-    one, zero = _scalars(x)
-    return ops.one_hot(best, x.shape[axis], one, zero, axis=axis)
-
-
-def old_hardmax(x: Any, *, axis: int = 1) -> Any:
-    flat = ops.flatten(x, axis=axis % (rank_of(x) + 1))
-    return ops.reshape(hardmax(flat, axis=-1), ops.shape_of(x))
-
-
-def _scalars(x: Any) -> tuple[Any, Any]:
-    import numpy as np
-
-    return np.ones((), x.dtype.numpy), np.zeros((), x.dtype.numpy)
-
-
-def dropout(x: Any, ratio: Any = None, training: Any = None, *,  # noqa: ARG001
-            seed: int | None = None, outputs: int) -> Any:  # fmt: skip  # noqa: ARG001
-    """Nothing but where the model trains, which is not mapped."""
-    from amanda_onnx.mapping.known import content
-
-    if training is not None:
-        expect(content(training) is False, "a Dropout that may train")
-    return _dropped(x, outputs, "bool")
-
-
-def old_dropout(x: Any, *, ratio: float = 0.5, outputs: int) -> Any:  # noqa: ARG001
-    return _dropped(x, outputs, "bool")
-
-
-def _dropped(x: Any, outputs: int, dtype: str) -> Any:
-    import numpy as np
-
-    y = ops.identity(x)
-    if outputs == 1:
-        return (y,)
-    return y, ops.full(ops.shape_of(x), np.ones((), dtype))
-
-
 READ: dict[str, Any] = {
     "Max": maximum,
     "Min": minimum,
@@ -128,8 +87,4 @@ READ: dict[str, Any] = {
     "IsInf": is_inf,
     "PRelu": prelu,
     "Shrink": shrink,
-    "Hardmax[13:]": hardmax,
-    "Hardmax[:12]": old_hardmax,
-    "Dropout[12:]": dropout,
-    "Dropout[:11]": old_dropout,
 }

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from amanda_onnx.mapping.known import dims, expect, rank_of
 from amanda_std import ops
 
@@ -14,7 +12,7 @@ __all__ = ["READ"]
 _WORDS = {"VALID": "valid", "SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower"}
 
 
-def _padding(auto_pad: str | None, pads: Any) -> Any:
+def padding_of(auto_pad: str | None, pads: Any) -> Any:
     """The padding as std has it: pairs, or a word."""
     if auto_pad in (None, "", "NOTSET"):
         if pads is None:
@@ -39,39 +37,25 @@ def gemm(a: Any, b: Any, c: Any = None, *, alpha: float = 1.0, beta: float = 1.0
 
 def max_pool(x: Any, *, kernel_shape: Any, auto_pad: str = "NOTSET", pads: Any = None,
              strides: Any = None, dilations: Any = None, ceil_mode: int = 0,
-             storage_order: int = 0, outputs: int) -> Any:  # fmt: skip  # noqa: ARG001
-    expect(outputs == 1, "std has no places of largest elements yet")
-    return ops.max_pool(
-        x, window=kernel_shape, strides=strides, padding=_padding(auto_pad, pads),
-        dilations=dilations, ceil=bool(ceil_mode),
-    )  # fmt: skip
+             storage_order: int = 0, outputs: int) -> Any:  # fmt: skip
+    how: dict[str, Any] = {
+        "window": kernel_shape, "strides": strides, "dilations": dilations,
+        "padding": padding_of(auto_pad, pads), "ceil": bool(ceil_mode),
+    }  # fmt: skip
+    if outputs == 1:
+        return ops.max_pool(x, **how)
+    return ops.max_pool_with_indices(
+        x, whole_tensor=True, column_major=bool(storage_order), **how
+    )
 
 
 def avg_pool(x: Any, *, kernel_shape: Any, auto_pad: str = "NOTSET", pads: Any = None,
              strides: Any = None, dilations: Any = None, ceil_mode: int = 0,
              count_include_pad: int = 0) -> Any:  # fmt: skip
     return ops.avg_pool(
-        x, window=kernel_shape, strides=strides, padding=_padding(auto_pad, pads),
+        x, window=kernel_shape, strides=strides, padding=padding_of(auto_pad, pads),
         dilations=dilations, ceil=bool(ceil_mode), count_pads=bool(count_include_pad),
     )  # fmt: skip
-
-
-def lp_pool(x: Any, *, kernel_shape: Any, p: int = 2, auto_pad: str = "NOTSET",
-            pads: Any = None, strides: Any = None, dilations: Any = None,
-            ceil_mode: int = 0) -> Any:  # fmt: skip
-    powered = ops.pow(ops.abs(x), float(p))
-    mean = ops.avg_pool(
-        powered, window=kernel_shape, strides=strides, dilations=dilations,
-        padding=_padding(auto_pad, pads), ceil=bool(ceil_mode), count_pads=True,
-    )  # fmt: skip
-    expect(not ceil_mode, "no sums over windows that are cut off")
-    return ops.pow(mean * float(np.prod(kernel_shape)), 1.0 / p)
-
-
-def global_lp_pool(x: Any, *, p: int = 2) -> Any:
-    axes = tuple(range(2, rank_of(x)))
-    summed = ops.sum(ops.pow(ops.abs(x), float(p)), axes, keepdims=True)
-    return ops.pow(summed, 1.0 / p)
 
 
 def conv_transpose(x: Any, w: Any, b: Any = None, *, auto_pad: str = "NOTSET",
@@ -81,18 +65,23 @@ def conv_transpose(x: Any, w: Any, b: Any = None, *, auto_pad: str = "NOTSET",
     n = rank_of(x) - 2
     s, d = strides or [1] * n, dilations or [1] * n
     extra = output_padding or [0] * n
-    padding = _padding("NOTSET", pads)
+    padding = padding_of("NOTSET", pads)
     if auto_pad.startswith("SAME") or output_shape is not None:
         size, kernel = dims(x)[2:], dims(w)[2:]
         shape = output_shape or [i * j for i, j in zip(size, s, strict=True)]
-        padding = []
+        padding, rest = [], []
         rows = zip(size, kernel, s, d, extra, shape[-n:], strict=True)
         for i, k, stride, dilation, more, out in rows:
             both = stride * (i - 1) + more + (k - 1) * dilation + 1 - out
-            expect(both >= 0, "an output that is larger than what its input gives")
+            if both < 0:  # rows of zeros behind what the data give
+                rest.append(more - both)
+                padding.append([0, 0])
+                continue
+            rest.append(more)
             half = both // 2
             upper = auto_pad == "SAME_UPPER"
             padding.append([half, both - half] if upper else [both - half, half])
+        output_padding = rest if any(rest) else None
     return ops.conv_transpose(
         x, w, b, strides=strides, padding=padding, dilations=dilations, groups=group,
         output_padding=output_padding,
@@ -104,12 +93,21 @@ def conv_transpose(x: Any, w: Any, b: Any = None, *, auto_pad: str = "NOTSET",
 
 def batch_norm(x: Any, scale: Any, bias: Any, mean: Any, var: Any, *,
                epsilon: float = 1e-5, momentum: float = 0.9, spatial: int = 1,
-               training_mode: int = 0, outputs: int) -> Any:  # fmt: skip
-    expect(spatial == 1, "no batch norm for each place")
-    if training_mode:
+               training_mode: int = 0, is_test: int = 0,
+               consumed_inputs: Any = None, outputs: int) -> Any:  # fmt: skip  # noqa: ARG001
+    """Before opset 14, more than one output says that it trains."""
+    if not spatial:
+        expect(outputs == 1, "a batch norm for each place that trains")
+        return (_by_place(x, scale, bias, mean, var, epsilon),)
+    if training_mode or (outputs > 1 and not is_test):
         return _trained(x, scale, bias, mean, var, epsilon, momentum, outputs)
-    expect(outputs == 1, "a batch norm that trains")
+    expect(outputs == 1, "a batch norm that does not train, but gives means")
     return (_batch_norm(x, scale, bias, mean, var, epsilon),)
+
+
+def _by_place(x: Any, scale: Any, bias: Any, mean: Any, var: Any, e: float) -> Any:
+    """Every place of every channel has numbers of its own."""
+    return (x - mean) / ops.sqrt(var + e) * scale + bias
 
 
 def _batch_norm(x: Any, scale: Any, bias: Any, mean: Any, var: Any, e: float) -> Any:
@@ -128,7 +126,8 @@ def _trained(x: Any, scale: Any, bias: Any, mean: Any, var: Any, epsilon: float,
     if outputs == 1:
         return (y,)
     rest = 1.0 - momentum
-    return y, mean * momentum + here * rest, var * momentum + spread * rest
+    moved = (mean * momentum + here * rest, var * momentum + spread * rest)
+    return (y, *moved, here, spread)[:outputs]
 
 
 def layer_norm(x: Any, scale: Any, bias: Any = None, *, axis: int = -1,
@@ -154,34 +153,6 @@ def old_group_norm(x: Any, scale: Any, bias: Any, *, num_groups: int,
     scaled = whole * ops.reshape(scale, [1, -1, 1]) + ops.reshape(bias, [1, -1, 1])
     expect(rank > 1, "data without channels")
     return ops.reshape(scaled, ops.shape_of(x))
-
-
-def mean_variance(x: Any, *, axes: Any = (0, 2, 3)) -> Any:
-    mean = ops.mean(x, tuple(axes), keepdims=True)
-    apart = x - mean
-    spread = ops.mean(ops.square(apart), tuple(axes), keepdims=True)
-    return apart / (ops.sqrt(spread) + 1e-9)
-
-
-def lp_norm(x: Any, *, axis: int = -1, p: int = 2) -> Any:
-    if p == 1:
-        norm = ops.sum(ops.abs(x), (axis,), keepdims=True)
-    else:
-        norm = ops.sqrt(ops.sum(ops.square(x), (axis,), keepdims=True))
-    zero = norm - norm
-    return ops.where(ops.equal(norm, zero), zero, x / norm)
-
-
-def local_response(x: Any, *, size: int, alpha: float = 1e-4, beta: float = 0.75,
-                   bias: float = 1.0) -> Any:  # fmt: skip
-    before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
-    squares = ops.pad(ops.square(x), [[before, after]], None, (1,))
-    channels = dims(x)[1]
-    parts = [ops.slice_(squares, [i], [i + channels], [1]) for i in range(size)]
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return x / ops.pow(total * (alpha / size) + bias, beta)
 
 
 # -- losses ------------------------------------------------------------------------
@@ -224,15 +195,10 @@ READ: dict[str, Any] = {
     "Gemm": gemm,
     "MaxPool": max_pool,
     "AveragePool": avg_pool,
-    "LpPool": lp_pool,
-    "GlobalLpPool": global_lp_pool,
     "ConvTranspose": conv_transpose,
     "BatchNormalization": batch_norm,
     "LayerNormalization": layer_norm,
     "GroupNormalization[18:20]": old_group_norm,
-    "MeanVarianceNormalization": mean_variance,
-    "LpNormalization": lp_norm,
-    "LRN": local_response,
     "NegativeLogLikelihoodLoss": nll_loss,
     "SoftmaxCrossEntropyLoss": cross_entropy,
 }

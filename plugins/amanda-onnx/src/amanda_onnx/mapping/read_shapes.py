@@ -8,20 +8,17 @@ import numpy as np
 
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
-from amanda_onnx.mapping.known import content, dims, expect, flat, ints, rank_of
+from amanda_onnx.mapping.known import content, dims, expect, flat, ints
+from amanda_onnx.mapping.read_casts import scale_cast
+from amanda_onnx.mapping.read_values import text_cast
 from amanda_onnx.tensors import DTYPES
 from amanda_std import ops
 
 __all__ = ["READ"]
 
 _END = 2**63 - 1
-_LARGEST = {
-    "float8_e4m3fn": 448.0,
-    "float8_e4m3fnuz": 240.0,
-    "float8_e5m2": 57344.0,
-    "float8_e5m2fnuz": 57344.0,
-}
-_CASTS = ("bool", "int", "uint", "float")
+_SATURATED = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+_CASTS = ("bool", "int", "uint", "float", "unknown")
 
 
 def shape(x: Any, *, start: int = 0, end: int | None = None) -> Any:
@@ -35,9 +32,12 @@ def constant(
     value_strings: Any = None, sparse_value: Any = None,
 ) -> Any:  # fmt: skip
     expect(sparse_value is None, "a sparse constant has no form in std yet")
-    expect(value_string is None and value_strings is None, "std has no strings yet")
     if value is not None:
         return value
+    if value_string is not None:
+        return Tensor.strings([value_string], ())
+    if value_strings is not None:
+        return Tensor.strings(value_strings)
     for given, dtype in ((value_float, "float32"), (value_floats, "float32"),
                          (value_int, "int64"), (value_ints, "int64")):  # fmt: skip
         if given is not None:
@@ -54,6 +54,8 @@ def expand(x: Any, s: Any) -> Any:
     """ONNX broadcasts both ways: a 1 in the shape keeps what x has."""
     wanted = content(s)
     own = x.type.shape
+    if not own.has_rank or (wanted is None and not s.type.shape.is_static):
+        return _expanded(x, s)
     if wanted is not None and len(wanted) >= own.rank:
         have = [1] * (len(wanted) - own.rank) + list(own.dims)
         pairs = list(zip(have, wanted, strict=True))
@@ -70,11 +72,35 @@ def expand(x: Any, s: Any) -> Any:
     return ops.broadcast_to(x, ops.where(ops.equal(have, 1), s, have))
 
 
+def _expanded(x: Any, s: Any) -> Any:
+    """Where ranks are known at run time only."""
+    have = ops.shape_of(x)
+    counts = [ops.size(v) for v in (have, s)]
+    rank = ops.maximum(*counts)
+    one = np.ones((), "int64")
+    have, s = (
+        ops.concat(ops.full(ops.reshape(rank - n, [1]), one), v, axis=0)
+        for v, n in zip((have, s), counts, strict=True)
+    )
+    return ops.broadcast_to(x, ops.where(ops.equal(have, 1), s, have))
+
+
 def split(x: Any, sizes: Any = None, *, axis: int = 0, outputs: int,
           num_outputs: int | None = None) -> Any:  # fmt: skip
     expect(num_outputs in (None, outputs), "num_outputs is not the number of outputs")
-    made = ops.split(x, ints(sizes), axis=axis, outputs=outputs)
-    return tuple(made)
+    told = _short(x, axis, outputs) if sizes is None else ints(sizes)
+    return tuple(ops.split(x, told, axis=axis, outputs=outputs))
+
+
+def _short(x: Any, axis: int, outputs: int) -> list[int] | None:
+    """Parts where even those before the last one cannot all be whole."""
+    length = x.type.shape.dims[axis] if x.type.shape.has_rank else None
+    if not isinstance(length, int) or not outputs:
+        return None
+    part = -(-length // outputs)
+    if part * (outputs - 1) <= length:
+        return None
+    return [min(part, max(length - i * part, 0)) for i in range(outputs)]
 
 
 def old_split(x: Any, *, split: Any = None, axis: int = 0, outputs: int) -> Any:
@@ -149,65 +175,16 @@ def cast_like(x: Any, like: Any, *, saturate: int = 1,
 
 
 def _cast(x: Any, dtype: Any, saturate: int, round_mode: str | None) -> Any:
-    for each in (x.dtype, dtype):
+    own = x.type.dtype  # that of a body's parameter may not be known
+    if "string" in (own.kind, dtype.kind):
+        return text_cast(x, dtype)
+    for each in (own, dtype):
         expect(str(each.kind) in _CASTS, f"no casts of {each} yet")
-        expect(str(each) != "float8_e8m0fnu", f"no casts of {each} yet")
-    expect(round_mode in (None, "up"), "no rounding modes of casts yet")
-    largest = _LARGEST.get(str(dtype))
-    if largest is not None and saturate and x.dtype != dtype:
-        if str(x.dtype) not in ("float32", "float64"):
-            x = ops.astype(x, dtype="float32")
-        x = ops.clip(x, -largest, largest)
+    if str(dtype) == "float8_e8m0fnu":
+        return scale_cast(x, round_mode or "up", saturate=bool(saturate))
+    if str(dtype) in _SATURATED and saturate and own != dtype:
+        return ops.saturating_cast(x, dtype=dtype)
     return ops.astype(x, dtype=dtype)
-
-
-def compress(x: Any, condition: Any, *, axis: int | None = None) -> Any:
-    if axis is None:
-        x, axis = ops.reshape(x, [-1]), 0
-    count = ops.shape_of(condition)
-    return ops.gather(
-        x, ops.reshape(ops.nonzero(ops.reshape(condition, count)), [-1]), axis
-    )
-
-
-def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
-    n, c, h, w = x.shape
-    b, rest = blocksize, _over(c, blocksize**2)
-    if mode == "DCR":
-        y = ops.transpose(
-            ops.reshape(x, [n, b, b, rest, h, w]), perm=(0, 3, 4, 1, 5, 2)
-        )
-    else:
-        y = ops.transpose(
-            ops.reshape(x, [n, rest, b, b, h, w]), perm=(0, 1, 4, 2, 5, 3)
-        )
-    return ops.reshape(y, [n, rest, h * b, w * b])
-
-
-def space_to_depth(x: Any, *, blocksize: int) -> Any:
-    n, c, h, w = x.shape
-    b = blocksize
-    rows, columns = _over(h, b), _over(w, b)
-    y = ops.reshape(x, [n, c, rows, b, columns, b])
-    y = ops.transpose(y, perm=(0, 3, 5, 1, 2, 4))
-    return ops.reshape(y, [n, c * b * b, rows, columns])
-
-
-def _over(dim: Any, by: int) -> Any:
-    return dim // by
-
-
-def reverse_sequence(x: Any, lengths: Any, *, time_axis: int = 0,
-                     batch_axis: int = 1) -> Any:  # fmt: skip
-    """Each place t of a batch takes t', which is length - 1 - t within the length."""
-    rank = rank_of(x)
-    steps = ops.arange(0, x.shape[time_axis])
-    t = ops.expand_dims(steps, tuple(a for a in range(rank) if a != time_axis))
-    n = ops.expand_dims(ops.astype(lengths, dtype="int64"),
-                        tuple(a for a in range(rank) if a != batch_axis))  # fmt: skip
-    at = ops.where(ops.less(t, n), n - 1 - t, t)
-    at = ops.broadcast_to(at, ops.shape_of(x))
-    return ops.gather_elements(x, at, axis=time_axis)
 
 
 def range_(start: Any, stop: Any, step: Any) -> Any:
@@ -231,8 +208,4 @@ READ: dict[str, Any] = {
     "OneHot": one_hot,
     "Cast": cast,
     "CastLike": cast_like,
-    "Compress": compress,
-    "DepthToSpace": depth_to_space,
-    "SpaceToDepth": space_to_depth,
-    "ReverseSequence": reverse_sequence,
 }

@@ -204,35 +204,6 @@ def astype(o: Any, x: Any, *, dtype: Any) -> Any:
     return o.Cast(x, to=CODES[dtype], **exact)
 
 
-def resize(o: Any, x: Any, sizes: Any, *, mode: str = "nearest",
-           coordinates: str = "half_pixel", rounding: str = "round_prefer_floor",
-           cubic: float = -0.75, exclude_outside: bool = False,
-           scales: Any = None) -> Any:  # fmt: skip
-    factors = None if scales is None else Tensor.of(np.asarray(scales, "float32"))
-    if opset(o) < 11:
-        is_old = (coordinates, rounding) == ("asymmetric", "floor") or (
-            coordinates == "asymmetric" and mode == "linear"
-        )
-        if factors is None or not is_old or exclude_outside or mode == "cubic":
-            raise Decline("Resize of this opset knows scales only")
-        return (o.Resize if opset(o) == 10 else o.Upsample)(x, factors, mode=mode)
-    more = {"nearest_mode": rounding} if mode == "nearest" else {}
-    how: dict[str, Any] = {
-        "mode": mode,
-        "coordinate_transformation_mode": coordinates,
-        **more,
-    }
-    if mode == "cubic":
-        how |= {"cubic_coeff_a": cubic}
-    if exclude_outside:
-        how |= {"exclude_outside": 1}
-    none = Tensor.of(np.zeros(0, "float32")) if opset(o) < 13 else None
-    if factors is not None:
-        return o.Resize(x, none, factors, **how)
-    given = whole(sizes) if isinstance(sizes, list | tuple) else sizes
-    return o.Resize(x, none, none, given, **how)
-
-
 WRITE: dict[str, Any] = {
     "dim": dim,
     "stack": stack,
@@ -246,5 +217,4 @@ WRITE: dict[str, Any] = {
     "flip": flip,
     "pad": pad,
     "astype": astype,
-    "resize": resize,
 }

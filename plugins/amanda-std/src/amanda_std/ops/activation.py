@@ -11,8 +11,8 @@ from amanda_std.operation import Operation, composite
 from amanda_std.ops._late import late
 from amanda_std.ops.arithmetic import clip, maximum, minimum, where
 from amanda_std.ops.comparison import greater, less
-from amanda_std.ops.elementary import erf, exp, expm1, log1p, sigmoid, tanh
-from amanda_std.ops.reduction import logsumexp, max_, sum_
+from amanda_std.ops.elementary import erf, exp, expm1, log, log1p, sigmoid, tanh
+from amanda_std.ops.reduction import max_, sum_
 from amanda_std.samples import Sample, Samples, array, ramp, unary
 
 _POINTS = (-3.5, -1.25, -0.4, -0.05, 0.05, 0.3, 0.9, 4.0)
@@ -23,6 +23,12 @@ _SMALL = ("float32", "float64", "bfloat16")
 def relu(x: Real) -> Real:
     """x where it is positive, else 0"""
     return maximum(x, 0)
+
+
+@relu.gradient
+def _(g: Any, x: Any) -> Any:
+    """At zero it is flat, as all frameworks have it; `maximum` would halve it."""
+    return [where(greater(x, late.zeros_like(x)), g, g * 0.0)]
 
 
 relu.samples(
@@ -206,7 +212,8 @@ def softmax(x: Floating, *, axes: tuple[int, ...] = (-1,)) -> Floating:
 @composite
 def log_softmax(x: Floating, *, axes: tuple[int, ...] = (-1,)) -> Floating:
     """The logarithm of softmax, without loss of digits"""
-    return x - logsumexp(x, axes, keepdims=True)
+    low = x - max_(x, axes, keepdims=True)
+    return low - log(sum_(exp(low), axes, keepdims=True))
 
 
 def _softmax(logarithm: bool) -> Callable[[], Samples]:
@@ -224,6 +231,9 @@ def _softmax(logarithm: bool) -> Callable[[], Samples]:
         half = array([0.5, 0.5, 0.0])
         low = array([-math.log(2), -math.log(2), -2000 - math.log(2)])
         yield Sample((big,), low if logarithm else half, smooth=False)
+        huge = array([3e38, 3e38, 3e38])
+        third = array([math.log(1 / 3) if logarithm else 1 / 3] * 3)
+        yield Sample((huge,), third, smooth=False)
         yield Sample((ramp(0, 3),), ramp(0, 3), smooth=False)
 
     return make

@@ -302,7 +302,7 @@ def _() -> Samples:
     yield Sample((empty, np.zeros(0), array(1.0)), np.zeros(0), smooth=False)
 
 
-@primitive(shape=shapes.of_first, content=lambda x: x.value)
+@primitive(shape=shapes.pointwise, content=lambda x: x.value)
 def identity(x: Array) -> Array:
     """x itself"""
     return x
@@ -312,7 +312,7 @@ identity.gradient(lambda g: [g])
 identity.samples(unary(lambda x: x, (1.5, -2.0), dtypes=("float32", "float64", "int8")))
 
 
-@primitive(shape=shapes.of_first, content=lambda x: x.value)
+@primitive(shape=shapes.pointwise, content=lambda x: x.value)
 def stop_gradient(x: Array) -> Array:
     """x itself, taken as a constant by gradients"""
     return x

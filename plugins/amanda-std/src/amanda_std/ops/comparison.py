@@ -52,7 +52,7 @@ def _test(name: str, doc: str, oracle: Callable[[float], bool]) -> Operation:
         return getattr(xp(x), name)(x)
 
     kernel.__doc__ = doc
-    op = primitive(shape=shapes.of_first, name=name)(kernel)
+    op = primitive(shape=shapes.pointwise, name=name)(kernel)
     op.not_differentiable(_NO_SLOPE)
 
     @op.samples

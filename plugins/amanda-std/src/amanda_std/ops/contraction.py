@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import string
+from collections.abc import Iterator
+from functools import partial
 from itertools import product
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -21,8 +25,8 @@ from amanda_std.samples import Sample, Samples, array, ramp
 @primitive(shape=shapes.matmul)
 def matmul(a: Number, b: Number) -> Number:
     """The product of matrices, over the axes before the last two"""
-    y = xp(a, b).matmul(a, b)
-    return y if y.dtype == a.dtype else y.astype(a.dtype)
+    np_ = xp(a, b)
+    return multiplied(np_.matmul, np_, a, b)
 
 
 @matmul.gradient
@@ -72,6 +76,11 @@ def _() -> Samples:
                 array([[7, 8], [9, 1], [-2, 3]], dtype),
             )
         yield Sample((a, b), _product(a, b))
+    for dtype in ("float8_e4m3fn", "float8_e5m2"):
+        a, b = array([[1, 2, 3]], dtype), array([[2], [0], [1]], dtype)
+        yield Sample((a, b), array([[5]], dtype))
+    many = array([1] * 4096, "bfloat16")  # as many as do not add up in so few digits
+    yield Sample((many, many), array(4096, "bfloat16"))
 
 
 # -- einsum --------------------------------------------------------------------
@@ -127,29 +136,88 @@ def _merged(a: Any, b: Any, letter: str) -> Any:
     return shapes.expect_same(a, b, f"the dims of {letter!r} differ")
 
 
+def multiplied(function: Any, np_: Any, *xs: Any) -> Any:
+    """Sums of products: of half precision and less added up in float32, where numpy
+    does it, as it rounds every one of them, and of one byte everywhere."""
+    kept = xs[0].dtype
+    if kept.kind in "fV" and kept.itemsize <= (2 if np_ is np else 1):
+        return function(*(x.astype("float32") for x in xs)).astype(kept)
+    y = function(*xs)
+    return y if y.dtype == kept else y.astype(kept)
+
+
 @primitive(shape=_einsum_shape)
 def einsum(*xs: Number, equation: str) -> Number:
     """The sum of products that an equation of letters tells"""
-    y = xp(*xs).einsum(equation.replace(" ", ""), *xs)
-    return y if y.dtype == xs[0].dtype else y.astype(xs[0].dtype)
+    np_ = xp(*xs)
+    return multiplied(partial(np_.einsum, equation.replace(" ", "")), np_, *xs)
+
+
+def _lettered(equation: str, *xs: Any) -> tuple[list[str], str]:
+    """The terms with letters for what `...` stands for, counted from the end."""
+    terms, right = _terms(equation, len(xs))
+    if "..." not in equation:
+        return terms, right
+    free = [c for c in ascii_letters if c not in equation]
+    counts = [
+        x.ndim - len(term.replace("...", "")) if "..." in term else 0
+        for term, x in zip(terms, xs, strict=True)
+    ]
+    extra = "".join(free[: max(counts)])
+    filled = [
+        term.replace("...", extra[len(extra) - count :])
+        for term, count in zip(terms, counts, strict=True)
+    ]
+    return filled, right.replace("...", extra)
 
 
 @einsum.gradient
 def _(g: Any, *xs: Any, equation: str) -> Any:
-    terms, right = _terms(equation, len(xs))
+    """For each operand, the equation with the result in its place.
+
+    A letter that a term has twice is a diagonal: the places beside it get nothing. One
+    that no other term has was summed: all its places get the same."""
+    terms, right = _spelled(*_terms(equation, len(xs)), [x.ndim for x in xs])
+    letters = _unused({*right, *"".join(terms)})
     found = []
     for i, (term, x) in enumerate(zip(terms, xs, strict=True)):
         others = [t for j, t in enumerate(terms) if j != i]
         operands = [v for j, v in enumerate(xs) if j != i]
-        if "..." in equation or len(set(term)) < len(term):
-            raise InvalidTypeError(
-                "an equation with ... or a diagonal has no gradient yet", got=equation
-            )
-        alone = set(term) - set(right).union(*others)
-        extra, ones = ([term], [late.ones_like(x)]) if alone else ([], [])
-        text = f"{','.join([right, *others, *extra])}->{term}"
-        found.append(einsum(g, *operands, *ones, equation=text))
+        known = set(right).union(*others)
+        out = ""
+        for axis, letter in enumerate(term):
+            if letter in out:
+                out += next(letters)
+                others.append(letter + out[-1])
+                operands.append(late.eye(x.shape[axis], dtype=x.dtype))
+                continue
+            out += letter
+            if letter not in known:
+                others.append(letter)
+                ones = late.full([x.shape[axis]], np.ones((), x.dtype.numpy))
+                operands.append(ones)
+        text = f"{','.join([right, *others])}->{out}"
+        found.append(late.sum_to(einsum(g, *operands, equation=text), x))
     return found
+
+
+def _spelled(
+    terms: list[str], right: str, ranks: list[int]
+) -> tuple[list[str], str]:  # fmt: skip
+    """The terms with letters in the place of `...`, the last axes of which meet."""
+    dots = [
+        rank - len(term.replace("...", "")) if "..." in term else 0
+        for term, rank in zip(terms, ranks, strict=True)
+    ]
+    free = _unused({*right, *"".join(terms)})
+    names = "".join(next(free) for _ in range(max(dots)))
+    whole = right.replace("...", names)
+    cut = [names[len(names) - n :] for n in dots]
+    return [t.replace("...", c) for t, c in zip(terms, cut, strict=True)], whole
+
+
+def _unused(letters: set[str]) -> Iterator[str]:
+    return (c for c in string.ascii_letters if c not in letters)
 
 
 def _summed(equation: str, *xs: Any) -> Any:
@@ -170,6 +238,16 @@ def _summed(equation: str, *xs: Any) -> Any:
     return out.astype(xs[0].dtype)
 
 
+_DIAGONALS: list[Any] = [
+    ("ii->i", (3, 3)),
+    ("ii->", (3, 3)),
+    ("iij,jk->ki", (2, 2, 3), (3, 2)),
+    ("iijj->ij", (2, 2, 3, 3)),
+    ("iii,i->i", (2, 2, 2), (2,)),
+    ("ij,kl->i", (2, 3), (2, 2)),
+]
+
+
 @einsum.samples
 def _() -> Samples:
     forms: list[Any] = [("ij,jk->ik", (2, 3), (3, 4)),
@@ -182,12 +260,31 @@ def _() -> Samples:
         yield Sample(
             tuple(xs), _summed(equation, *xs), {"equation": equation}, smooth=smooth
         )
+    for dtype in ("float16", "bfloat16"):
+        xs = [ramp(2, 3, dtype=dtype), ramp(3, 2, start=0.5, dtype=dtype)]
+        yield Sample(tuple(xs), _summed("ij,jk->ik", *xs), {"equation": "ij, jk -> ik"})
     x = ramp(3, 3, dtype="float32")
     diagonal = array([x[i, i] for i in range(3)], "float32")
-    yield Sample((x,), diagonal, {"equation": "ii->i"}, smooth=False)
+    yield Sample((x,), diagonal, {"equation": "ii->i"})
+    x = ramp(3, 3)
+    diagonal = array([x[i, i] for i in range(3)])
+    yield Sample((x,), diagonal, {"equation": "ii->i"})
+    yield Sample((x,), array(math.fsum(diagonal)), {"equation": "ii"})
     a, b = ramp(2, 3, 2), ramp(2, 4)
     expected = np.stack([_product(m, b) for m in a])
-    yield Sample((a, b), expected, {"equation": "...ij,jk->...ik"}, smooth=False)
+    yield Sample((a, b), expected, {"equation": "...ij,jk->...ik"})
+    c = ramp(1, 2, 4, start=0.3)
+    expected = np.stack([_product(m, n) for m in a for n in c]).reshape(2, 3, 4)
+    yield Sample((a, c), expected, {"equation": "...ij,...jk->...ik"})
+    for dtype in ("float16", "bfloat16", "float8_e4m3fn", "int32"):
+        a, b = (
+            array([[1, 2, 3], [4, 0, 6]], dtype),
+            array([[2, 1], [0, 3], [1, 1]], dtype),
+        )
+        expected = array([[5, 10], [14, 10]], dtype)
+        yield Sample((a, b), expected, {"equation": "ij,jk->ik"}, tolerance=1e-9)
+    many = array([1] * 4096, "bfloat16")  # as many as do not add up in so few digits
+    yield Sample((many, many), array(4096, "bfloat16"), {"equation": "i,i->"})
 
 
 @composite

@@ -307,7 +307,28 @@ def input_first(layout: str, rank: int) -> tuple[int, ...]:
     return to_front(names[layout], rank)
 
 
-conv_transpose.not_differentiable("its gradient is not there yet")
+@conv_transpose.gradient
+def _(
+    g: Any, x: Any, w: Any, b: Any = None, *, layout: str, kernel_layout: str,
+    strides: Any, padding: Any, dilations: Any, groups: int, output_padding: Any,
+) -> Any:  # fmt: skip
+    """A convolution of the gradients; data and gradients change their parts in it."""
+    rank = w.ndim
+    n = rank - 2
+    order, kernel_order = to_front(layout, rank), input_first(kernel_layout, rank)
+    x, g = (late.transpose(v, perm=order) for v in (x, g))
+    w = late.transpose(w, perm=kernel_order)
+    s, d = steps(strides, n), steps(dilations, n)
+    kernel = tuple(int(m) for m in dims_of(w)[2:])
+    pads = ((0, 0),) * n if padding is None else padding
+    rest = (0,) * n if output_padding is None else output_padding
+    crop = tuple((a, c - r) for (a, c), r in zip(pads, rest, strict=True))
+    seen = late.pad(g, ((0, 0), (0, 0), *crop))
+    to_x = conv(seen, w, strides=s, dilations=d, groups=groups)
+    to_w = _to_kernel(x, g, kernel, s, pads, d, groups, rest)
+    to_b = None if b is None else late.sum(g, (0, *range(2, rank)))
+    return (late.transpose(to_x, perm=_inverse(order)),
+            late.transpose(to_w, perm=_inverse(kernel_order)), to_b)  # fmt: skip
 
 
 # -- samples -------------------------------------------------------------------

@@ -13,6 +13,7 @@ from amanda_std import shapes
 from amanda_std.arrays import xp
 from amanda_std.hosts import Open, is_data
 from amanda_std.kinds import Array, Cast, Host, Index, Other, Real
+from amanda_std.literals import as_tensor
 from amanda_std.operation import composite, primitive
 from amanda_std.ops._late import late
 from amanda_std.samples import Sample, Samples, array, counting
@@ -76,6 +77,29 @@ def zeros_like(x: Array) -> Array:
 def ones_like(x: Array) -> Array:
     """1 in the shape of x"""
     return full(x.shape, number(1, x))
+
+
+@composite
+def number_like(x: Array, *, value: complex) -> Array:
+    """A number with the element type that x has, once that is known"""
+    dtype = x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
+    return as_tensor(value, dtype).numpy()
+
+
+@number_like.infer
+def _(x: TensorType) -> Any:
+    return [TensorType(x.dtype, ())]
+
+
+number_like.gradient(lambda: [None])
+
+
+@number_like.samples
+def _() -> Samples:
+    yield Sample((counting(2, dtype="float32"),), array(2.5, "float32"), {"value": 2.5})
+    yield Sample((np.zeros((0, 2)),), array(-1.0), {"value": -1})
+    yield Sample((array([1, 2], "int8"),), array(7, "int8"), {"value": 7})
+    yield Sample((array(True, "bool"),), array(False, "bool"), {"value": False})
 
 
 def _alike(value: int) -> Samples:

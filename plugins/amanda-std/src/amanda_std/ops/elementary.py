@@ -33,7 +33,7 @@ def _function(
         return getattr(xp(x), name)(x)
 
     kernel.__doc__ = doc
-    op = primitive(shape=shapes.of_first, name=name)(kernel)
+    op = primitive(shape=shapes.pointwise, name=name)(kernel)
     op.gradient(gradient)
     op.samples(unary(oracle, points, edges=edges))
     return op
@@ -49,6 +49,14 @@ log = _function("log", "The natural logarithm", math.log, _POSITIVE,
                 lambda g, x: [g / x], [(_INF, _INF)])  # fmt: skip
 log1p = _function("log1p", "log(1 + x), exact near zero", math.log1p, _POSITIVE,
                   lambda g, x: [g / (x + 1.0)])  # fmt: skip
+exp2 = _function("exp2", "2 to the power of x", lambda x: 2.0**x, _ANY,
+                 lambda g, y: [g * y * math.log(2)], [(-_INF, 0)])  # fmt: skip
+log10 = _function("log10", "The logarithm to base 10", math.log10, _POSITIVE,
+                  lambda g, x: [g / (x * math.log(10))])  # fmt: skip
+cbrt = _function("cbrt", "The cube root",
+                 lambda x: math.copysign(builtins.abs(x) ** (1 / 3), x),
+                 (-8.0, -0.5, 0.3, 2.25), lambda g, y: [g / (y * y * 3.0)],
+                 [(0, 0)])  # fmt: skip
 log2 = _function("log2", "The logarithm to base 2", math.log2, _POSITIVE,
                  lambda g, x: [g / (x * math.log(2))])  # fmt: skip
 sqrt = _function("sqrt", "The square root", math.sqrt, _POSITIVE,
@@ -88,7 +96,7 @@ def in_special(name: str, x: Any) -> Any:
     return function(x.astype("float32")).astype(x.dtype)
 
 
-@primitive(shape=shapes.of_first, numpy_only=True)
+@primitive(shape=shapes.pointwise, numpy_only=True)
 def erf(x: RealFloating) -> RealFloating:
     """The error function, by scipy"""
     return in_special("erf", x)
@@ -98,7 +106,7 @@ erf.gradient(lambda g, x: [g * exp(-(x * x)) * (2 / math.sqrt(math.pi))])
 erf.samples(unary(math.erf, _ANY, edges=[(_INF, 1), (-_INF, -1)]))
 
 
-@primitive(shape=shapes.of_first, numpy_only=True)
+@primitive(shape=shapes.pointwise, numpy_only=True)
 def sigmoid(x: RealFloating) -> RealFloating:
     """1 / (1 + exp(-x)), exact on both sides; by scipy"""
     return in_special("expit", x)
@@ -117,7 +125,7 @@ def _rounding(name: str, doc: str, oracle: Callable[[float], float]) -> Operatio
         return getattr(xp(x), name)(x)
 
     kernel.__doc__ = doc
-    op = primitive(shape=shapes.of_first, name=name)(kernel)
+    op = primitive(shape=shapes.pointwise, name=name)(kernel)
     op.gradient(lambda g: [g * 0.0])
     op.samples(
         unary(oracle, (-2.25, -1.4, -0.2, 0.3, 1.75),
@@ -151,7 +159,7 @@ atan2.samples(binary(math.atan2, (1.5, -2.0, 0.5), (2.0, -0.5, 1.0),
                      dtypes=("float32", "float64")))  # fmt: skip
 
 
-@primitive(shape=shapes.of_first)
+@primitive(shape=shapes.pointwise)
 def square(x: Real) -> Real:
     """x * x"""
     return xp(x).multiply(x, x)
@@ -161,7 +169,7 @@ square.gradient(lambda g, x: [g * x * 2.0])
 square.samples(unary(lambda x: x * x, _ANY, dtypes=("float32", "float64", "float16")))
 
 
-@primitive(shape=shapes.of_first)
+@primitive(shape=shapes.pointwise)
 def rsqrt(x: RealFloating) -> RealFloating:
     """1 / sqrt(x)"""
     np_ = xp(x)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from amanda.errors import InvalidTypeError, Undecided
+from amanda.errors import Undecided
 from amanda.types import Shape, Sym, TensorType
 from amanda_std import shapes
 from amanda_std.arrays import xp
@@ -107,8 +108,21 @@ def gather_nd(x: Array, indices: Index, *, batch_dims: int = 0) -> Array:
 @gather_nd.gradient
 def _(g: Any, x: Any, indices: Any, *, batch_dims: int) -> Any:
     if batch_dims:
-        raise InvalidTypeError("gather_nd with batch_dims has no gradient yet")
+        indices = _with_batches(indices, batch_dims)
     return [late.scatter_nd(late.zeros_like(x), indices, g, reduction="add"), None]
+
+
+def _with_batches(indices: Any, batch_dims: int) -> Any:
+    """Places that name the axes of the batch, too."""
+    rank = indices.ndim
+    at = late.astype(indices, dtype="int64")
+    one = late.slice(at, (0,), (1,), (rank - 1,))
+    own = []
+    for i in range(batch_dims):
+        row = [-1 if j == i else 1 for j in range(rank)]
+        places = late.reshape(late.arange(0, at.shape[i]), row)
+        own.append(late.broadcast_like(places, one))
+    return late.concat(*own, at, axis=rank - 1)
 
 
 @gather_nd.samples
@@ -117,13 +131,11 @@ def _() -> Samples:
     yield Sample((x, array([[0, 2], [1, 0]], "int64")), array([[4.0, 5], [6, 7]]))
     yield Sample((x, array([[[1, 2, 1]]], "int32")), array([[11.0]]))
     batched = array([[2.0, 3], [6, 7]])
-    yield Sample(
-        (x, array([[1], [0]], "int64")), batched, {"batch_dims": 1}, smooth=False
-    )
+    yield Sample((x, array([[1], [0]], "int64")), batched, {"batch_dims": 1})
     deep = counting(2, 2, 3, dtype="float64")
     at = array([[[[2], [0]], [[1], [1]]], [[[0], [0]], [[2], [1]]]], "int64")
     places = array([[[2.0, 0], [4, 4]], [[6, 6], [11, 10]]])
-    yield Sample((deep, at), places, {"batch_dims": 2}, smooth=False)
+    yield Sample((deep, at), places, {"batch_dims": 2})
     yield Sample((x, np.zeros((0, 1), "int64")), np.zeros((0, 3, 2)), smooth=False)
 
 
@@ -152,17 +164,66 @@ def scatter_elements(
 
 
 @scatter_elements.gradient
-def _(g: Any, indices: Any, updates: Any, *, axis: int, reduction: str) -> Any:
-    _expect_plain(reduction)
-    own = g
-    if reduction == "none":
-        own = scatter_elements(g, indices, late.zeros_like(updates), axis=axis)
-    return [own, None, gather_elements(g, indices, axis=axis)]
+def _(
+    g: Any, y: Any, x: Any, indices: Any, updates: Any, *, axis: int, reduction: str
+) -> Any:
+    def put(to: Any, values: Any, reduction: str = "none") -> Any:
+        return scatter_elements(to, indices, values, axis=axis, reduction=reduction)
+
+    def take(of: Any) -> Any:
+        return gather_elements(of, indices, axis=axis)
+
+    own, new = _SLOPES[reduction](g, y, x, updates, put, take)
+    return [own, None, new]
 
 
-def _expect_plain(reduction: str) -> None:
-    if reduction not in ("none", "add"):
-        raise InvalidTypeError(f"scattering by {reduction!r} has no gradient yet")
+Put = Callable[..., Any]
+Take = Callable[[Any], Any]
+
+
+def _of_replaced(g: Any, _y: Any, x: Any, updates: Any, put: Put, take: Take) -> Any:
+    """Of several updates for one place, the one that is there has the gradient."""
+    number = late.reshape(late.arange(0, late.size(updates)), late.shape_of(updates))
+    last = put(late.astype(late.zeros_like(x), dtype="int64"), number)
+    stays = late.equal(take(last), number)
+    zero = late.zeros_like(updates)
+    return put(g, zero), late.where(stays, take(g), zero)
+
+
+def _of_sums(g: Any, _y: Any, _x: Any, _u: Any, _put: Put, take: Take) -> Any:
+    return g, take(g)
+
+
+def _of_products(g: Any, _y: Any, x: Any, updates: Any, put: Put, take: Take) -> Any:
+    """Each factor gets the product of the others, those that are zero counted apart."""
+    others = put(late.ones_like(x), updates, "mul")
+    none = late.equal(updates, late.zeros_like(updates))
+    safe = late.where(none, late.ones_like(updates), updates)
+    zeros = put(late.zeros_like(x), late.astype(none, dtype=x.dtype), "add")
+    product, count = take(g * put(x, safe, "mul")), take(zeros)
+    nothing = product * 0.0
+    if_zero = late.where(late.equal(count, 1.0), product, nothing)
+    if_not = late.where(late.equal(count, 0.0), product / safe, nothing)
+    return g * others, late.where(none, if_zero, if_not)
+
+
+def _of_extremes(g: Any, y: Any, x: Any, updates: Any, put: Put, take: Take) -> Any:
+    """Shared by all that are equal to the extreme."""
+    mine, theirs = late.equal(x, y), late.equal(updates, take(y))
+    both = (late.astype(hit, dtype=x.dtype) for hit in (mine, theirs))
+    share = g / put(*both, "add")
+    nothing = share * 0.0
+    to_new = take(share)
+    return late.where(mine, share, nothing), late.where(theirs, to_new, to_new * 0.0)
+
+
+_SLOPES: dict[str, Any] = {
+    "none": _of_replaced,
+    "add": _of_sums,
+    "mul": _of_products,
+    "max": _of_extremes,
+    "min": _of_extremes,
+}
 
 
 @scatter_elements.samples
@@ -178,8 +239,14 @@ def _() -> Samples:
                 where = (places[i, j], j) if axis == 0 else (i, places[i, j])
                 y[where] = _merge(reduction, y[where], new[i, j])
             attrs = {"axis": axis, "reduction": reduction}
-            distinct = axis == 0 and reduction in ("none", "add")
-            yield Sample((x, places, new), y, attrs, smooth=distinct)
+            yield Sample((x, places, new), y, attrs)
+    twice = array([[1, 0], [1, 0]], "int64")
+    zeros = array([[0.0, 2.0], [3.0, 0.0]])
+    for reduction in ("none", "add", "mul", "max", "min"):
+        y = x.copy()
+        for i, j in np.ndindex(2, 2):
+            y[twice[i, j], j] = _merge(reduction, y[twice[i, j], j], zeros[i, j])
+        yield Sample((x, twice, zeros), y, {"reduction": reduction})
     yield Sample((x, np.zeros((0, 2), "int64"), np.zeros((0, 2))), x, smooth=False)
     yield Sample((array([1, 2], "int8"), array([1], "int64"), array([7], "int8")),
                  array([1, 7], "int8"))  # fmt: skip
@@ -202,12 +269,15 @@ def scatter_nd(
 
 
 @scatter_nd.gradient
-def _(g: Any, indices: Any, updates: Any, *, reduction: str) -> Any:
-    _expect_plain(reduction)
-    own = g
-    if reduction == "none":
-        own = scatter_nd(g, indices, late.zeros_like(updates))
-    return [own, None, gather_nd(g, indices)]
+def _(g: Any, y: Any, x: Any, indices: Any, updates: Any, *, reduction: str) -> Any:
+    def put(to: Any, values: Any, reduction: str = "none") -> Any:
+        return scatter_nd(to, indices, values, reduction=reduction)
+
+    def take(of: Any) -> Any:
+        return gather_nd(of, indices)
+
+    own, new = _SLOPES[reduction](g, y, x, updates, put, take)
+    return [own, None, new]
 
 
 @scatter_nd.samples
@@ -219,8 +289,7 @@ def _() -> Samples:
         y = x.copy()
         for i, j in np.ndindex(2, 2):
             y[rows[i, 0], j] = _merge(reduction, y[rows[i, 0], j], new[i, j])
-        smooth = reduction in ("none", "add")
-        yield Sample((x, rows, new), y, {"reduction": reduction}, smooth=smooth)
+        yield Sample((x, rows, new), y, {"reduction": reduction})
     one = array([[0, 1], [0, 1]], "int32")
     y = x.copy()
     y[0, 1] += 3.0

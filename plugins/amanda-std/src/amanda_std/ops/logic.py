@@ -40,7 +40,7 @@ logical_or = _logical("logical_or", "Whether one of them holds", operator.or_)
 logical_xor = _logical("logical_xor", "Whether just one of them holds", operator.xor)
 
 
-@primitive(shape=shapes.of_first)
+@primitive(shape=shapes.pointwise)
 def logical_not(x: Logical) -> Logical:
     """Whether it does not hold"""
     return xp(x).logical_not(x)
@@ -80,7 +80,7 @@ bitwise_or = _bitwise("bitwise_or", "The bits that one of them has", operator.or
 bitwise_xor = _bitwise("bitwise_xor", "The bits that just one has", operator.xor)
 
 
-@primitive(shape=shapes.of_first)
+@primitive(shape=shapes.pointwise)
 def bitwise_invert(x: Bits) -> Bits:
     """The bits that it has not"""
     return xp(x).bitwise_invert(x)

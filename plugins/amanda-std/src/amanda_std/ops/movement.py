@@ -237,17 +237,20 @@ def _(
         places = slice_(
             late.arange(0, x.shape[axis]), picked[0], picked[1], None, picked[2]
         )
-        g = _placed(g, places, x.shape[axis], axis, rank)
+        g = placed(g, places, x.shape[axis], axis, rank)
     return [g, None, None, None, None]
 
 
-def _placed(g: Any, places: Any, length: Any, axis: int, rank: int) -> Any:
+def placed(
+    g: Any, places: Any, length: Any, axis: int, rank: int, reduction: str = "none"
+) -> Any:
     """Zeros of a length along an axis, with g at some places of it."""
     order = (axis, *(i for i in range(rank) if i != axis))
     back = tuple(int(i) for i in np.argsort(order))
     front = late.transpose(g, perm=order)
     zero = late.zeros([length, *front.shape[1:]], dtype=g.dtype)
-    filled = late.scatter_nd(zero, late.expand_dims(places, (1,)), front)
+    row = late.expand_dims(places, (1,))
+    filled = late.scatter_nd(zero, row, front, reduction=reduction)
     return late.transpose(filled, perm=back)
 
 
@@ -315,9 +318,11 @@ def pad(
 
 
 @pad.gradient
-def _(g: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str) -> Any:
+def _(
+    g: Any, x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str
+) -> Any:
     if mode != "constant":
-        raise InvalidTypeError(f"pad has no gradient in the mode {mode!r} yet")
+        return [_from_copies(g, x, pads, axes, mode), None, None, None]
     back = (
         late.negative(pads)
         if not isinstance(pads, tuple)
@@ -330,6 +335,24 @@ def _(g: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str) -> A
     return [inner, None, late.sum_to(rest, value), None]
 
 
+def _from_copies(g: Any, x: Any, pads: Any, axes: Any, mode: str) -> Any:
+    """The gradients of copies, added to those of their elements, axis by axis.
+
+    Which element each is a copy of is told by the numbers of the places, padded."""
+    if axes is not None and not isinstance(axes, tuple):
+        raise Undecided("the axes that are padded are known at run time only")
+    for i, axis in enumerate(indices_of(axes, x.ndim)):
+        if isinstance(pads, tuple):
+            if not any(pads[i]):
+                continue
+            pair: Any = (pads[i],)
+        else:
+            pair = late.slice(pads, (i,), (i + 1,), (0,))
+        places = pad(late.arange(0, x.shape[axis]), pair, mode=mode)
+        g = placed(g, places, x.shape[axis], axis, x.ndim, "add")
+    return g
+
+
 @pad.samples
 def _() -> Samples:
     x = array([[1.0, 2.0, 3.0]])
@@ -338,7 +361,11 @@ def _() -> Samples:
     yield Sample((x, ((1, 1),), None, (-1,)), array([[0.0, 1, 2, 3, 0]]))
     for mode, want in (("reflect", [3, 2, 1, 2, 3, 2]), ("edge", [1, 1, 1, 2, 3, 3]),
                        ("wrap", [2, 3, 1, 2, 3, 1])):  # fmt: skip
-        yield Sample((x, ((0, 0), (2, 1))), array([want]), {"mode": mode}, smooth=False)
+        yield Sample((x, ((0, 0), (2, 1))), array([want]), {"mode": mode})
+        last = (x, ((2, 1),), None, (-1,))
+        yield Sample(last, array([want]), {"mode": mode})
+        cut = {"reflect": [[2, 1, 2]], "edge": [[1, 1, 2]], "wrap": [[2, 1, 2]]}[mode]
+        yield Sample((x, ((0, 0), (1, -1))), array(cut), {"mode": mode})
     yield Sample(
         (array([5], "int32"), ((1, 0),), array(9, "int32")), array([9, 5], "int32")
     )

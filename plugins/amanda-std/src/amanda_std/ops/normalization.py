@@ -1,4 +1,4 @@
-"""Normalisations, and attention."""
+"""Normalisations."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from amanda.errors import InvalidTypeError
 from amanda_std.hosts import index_of
-from amanda_std.kinds import Floating, Other, RealFloating
+from amanda_std.kinds import Floating
 from amanda_std.operation import composite
 from amanda_std.ops._late import late
-from amanda_std.ops.activation import softmax
-from amanda_std.ops.arithmetic import where
-from amanda_std.ops.contraction import matmul
 from amanda_std.ops.elementary import sqrt
 from amanda_std.ops.reduction import mean
-from amanda_std.ops.shape import reshape, swap_last
+from amanda_std.ops.shape import reshape
 from amanda_std.samples import Sample, Samples, array, ramp
 
 
@@ -184,97 +180,3 @@ def _() -> Samples:
             (x, scale, bias), y * scale[:, None] + bias[:, None], {"groups": 2}
         )
     yield Sample((ramp(0, 4, 3),), ramp(0, 4, 3), {"groups": 2}, smooth=False)
-
-
-# -- attention -----------------------------------------------------------------
-
-
-@composite
-def attention(
-    q: RealFloating, k: RealFloating, v: RealFloating, mask: Other = None,
-    *, scale: float | None = None, causal: bool = False,
-) -> RealFloating:  # fmt: skip
-    """Each query's mean of values, weighed by softmax(q @ k * scale + mask)
-
-    q, k, v are [..., places, depth]; a mask of truth values tells what is seen, one of
-    numbers is added. `scale` is 1 / sqrt(depth) where it is not told."""
-    factor: Any = scale
-    if factor is None:
-        depth = q.shape[-1]
-        factor = depth**-0.5 if isinstance(depth, int) else None
-        if factor is None:
-            factor = late.rsqrt(late.astype(depth, dtype=q.dtype))
-    weights = matmul(late.multiply(q, factor), swap_last(k))
-    if causal:
-        weights = where(_seen(q, k), weights, -math.inf)
-    if mask is not None:
-        weights = _masked(weights, mask)
-    return matmul(softmax(weights), v)
-
-
-def _seen(q: Any, k: Any) -> Any:
-    """Which places a query sees: those up to its own."""
-    rows, columns = late.arange(0, q.shape[-2]), late.arange(0, k.shape[-2])
-    return late.less_equal(
-        late.expand_dims(columns, (0,)), late.expand_dims(rows, (1,))
-    )
-
-
-def _masked(weights: Any, mask: Any) -> Any:
-    kind = mask.dtype.kind
-    if kind in ("bool", "b"):
-        return where(mask, weights, -math.inf)
-    if kind in ("int", "uint", "i", "u"):
-        raise InvalidTypeError("a mask holds truth values or floats", got=mask.dtype)
-    return late.add(weights, mask)
-
-
-def _slow_attention(
-    q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool
-) -> Any:
-    y = np.zeros((*q.shape[:-1], v.shape[-1]))
-    for *batch, i in np.ndindex(q.shape[:-1]):
-        at = tuple(batch)
-        scores = []
-        for j in range(k.shape[-2]):
-            pairs = zip(q[(*at, i)], k[(*at, j)], strict=True)
-            score = math.fsum(float(a) * float(b) for a, b in pairs) * scale
-            hidden = causal and j > i
-            if mask is not None:
-                own = np.broadcast_to(mask, (*at_shape(q), q.shape[-2], k.shape[-2]))[
-                    (*at, i, j)
-                ]
-                hidden = hidden or (mask.dtype == bool and not own)
-                score += 0.0 if mask.dtype == bool else float(own)
-            scores.append(-math.inf if hidden else score)
-        total = math.fsum(math.exp(s) for s in scores)
-        for d in range(v.shape[-1]):
-            shares = (
-                math.exp(s) / total * float(v[(*at, j, d)])
-                for j, s in enumerate(scores)
-            )
-            y[(*at, i, d)] = math.fsum(shares)
-    return y.astype(q.dtype)
-
-
-def at_shape(q: Any) -> tuple[int, ...]:
-    """The axes before places and depth."""
-    return tuple(q.shape[:-2])
-
-
-@attention.samples
-def _() -> Samples:
-    for dtype in ("float64", "float32"):
-        q, k, v = (ramp(2, 2, n, 3, dtype=dtype, start=s) / 4
-                   for n, s in ((3, -1), (4, 0.2), (4, 0.6)))  # fmt: skip
-        q, k, v = (t.astype(dtype) for t in (q, k, v))
-        half = 3**-0.5
-        yield Sample((q, k, v), _slow_attention(q, k, v, None, half, False))
-        yield Sample((q, k, v), _slow_attention(q, k, v, None, 0.3, True),
-                     {"scale": 0.3, "causal": True})  # fmt: skip
-        flags = np.arange(12).reshape(3, 4) % 3 != 1
-        yield Sample((q, k, v, flags), _slow_attention(q, k, v, flags, half, False))
-        flat = _slow_attention(q[0], k[0], v[0], None, half, True)
-        yield Sample((q[0], k[0], v[0]), flat, {"causal": True})
-        bias = ramp(3, 4, dtype=dtype)
-        yield Sample((q, k, v, bias), _slow_attention(q, k, v, bias, half, False))

@@ -22,6 +22,7 @@ from amanda_std.ops.convolution import (
     window_cut,
     windows,
 )
+from amanda_std.ops.movement import placed
 from amanda_std.ops.reduction import bound
 from amanda_std.samples import Sample, Samples, ramp
 from amanda_std.values import dims as dims_of
@@ -134,33 +135,51 @@ def avg_pool(
     return y.transpose(restored(range(y.ndim), order))
 
 
-def _spread_windows(
-    x: Any, part: Any, window: Any, strides: Any, padding: Any, dilations: Any,
-    ceil: bool, layout: str,
-) -> Any:  # fmt: skip
-    """The sum, over the places of the window, of what `part` gives each: to x."""
-    if layout != "NC*" or ceil:
-        raise InvalidTypeError(
-            "pooling has a gradient in NC* and without ceil only, yet"
-        )
-    n = len(window)
-    s, d = steps(strides, n), steps(dilations, n)
-    size = tuple(int(m) for m in dims_of(x)[2:])
-    pads = explicit(padding, size, window, s, d)
-    places = windows(size, window, s, tuple(pads), d)
-    full = [m + a + b for m, (a, b) in zip(size, pads, strict=True)]
-    total: Any = None
-    for at in np.ndindex(*window):
-        cut = window_cut(at, places, s, d)
-        piece = part(cut)
-        for axis, c, m in zip(range(2, n + 2), cut, full, strict=True):
-            from amanda_std.ops.movement import _placed
+class _Windows:
+    """Where the windows over NC* data lie, for gradients: sizes have to be known."""
 
-            spots = np.arange(m)[c]
-            piece = _placed(piece, spots, m, axis, n + 2)
-        total = piece if total is None else total + piece
-    back = ((0, 0), (0, 0), *((-a, -b) for a, b in pads))
-    return late.pad(total, back)
+    def __init__(
+        self, x: Any, window: Any, strides: Any, padding: Any, dilations: Any,
+        ceil: bool,
+    ) -> None:  # fmt: skip
+        n = len(window)
+        self.window = window
+        self.s, self.d = steps(strides, n), steps(dilations, n)
+        self.data = tuple(int(m) for m in dims_of(x)[2:])
+        self.pads = explicit(padding, self.data, window, self.s, self.d)
+        self.size = places_of(self.data, window, self.s, self.pads, self.d, ceil)
+        rows = zip(self.data, window, self.s, self.pads, self.d, self.size, strict=True)
+        self.grown = [
+            (a, max(b, (count - 1) * q + (k - 1) * e + 1 - m - a))
+            for m, k, q, (a, b), e, count in rows
+        ]
+        """The pads that make room for all windows, those cut off too."""
+
+    def spread(self, part: Any) -> Any:
+        """The sum, over the places of the window, of what `part` gives each."""
+        axes = tuple(range(2, len(self.window) + 2))
+        full = [m + a + b for m, (a, b) in zip(self.data, self.grown, strict=True)]
+        total: Any = None
+        for at in np.ndindex(*self.window):
+            cut = window_cut(at, self.size, self.s, self.d)
+            piece = part(cut)
+            for axis, c, m in zip(axes, cut, full, strict=True):
+                piece = placed(piece, np.arange(m)[c], m, axis, len(axes) + 2)
+            total = piece if total is None else total + piece
+        back = tuple((-a, -b) for a, b in self.grown)
+        return late.pad(total, ((0, 0), (0, 0), *back))
+
+    def counts(self, count_pads: bool) -> Any:
+        """How many elements each window sees."""
+        total: Any = np.ones((1, 1))
+        rows = zip(self.data, self.window, self.s, self.pads, self.d, self.size,
+                   strict=True)  # fmt: skip
+        for m, k, q, (a, b), e, count in rows:
+            at = np.arange(count)[:, None] * q + np.arange(k)[None, :] * e - a
+            low, high = (-a, m + b) if count_pads else (0, m)
+            seen = ((at >= low) & (at < high)).sum(1)
+            total = total[..., None] * seen
+        return total
 
 
 @max_pool.gradient
@@ -168,32 +187,37 @@ def _(
     g: Any, y: Any, x: Any, *, window: Any, strides: Any, padding: Any,
     dilations: Any, ceil: bool, layout: str,
 ) -> Any:  # fmt: skip
-    n = len(window)
-    s, d = steps(strides, n), steps(dilations, n)
-    size = tuple(int(m) for m in dims_of(x)[2:])
-    pads = explicit(padding, size, window, s, d)
+    """To the largest of each window; of several, to the first of them."""
+    order = to_front(layout, x.ndim)
+    g, y, x = (late.transpose(v, perm=order) for v in (g, y, x))
+    windows_ = _Windows(x, window, strides, padding, dilations, ceil)
     low = late.astype(np.asarray(-math.inf, "float32"), dtype=x.dtype)
-    wide = late.pad(x, ((0, 0), (0, 0), *pads), low)
+    wide = late.pad(x, ((0, 0), (0, 0), *windows_.grown), low)
+    axes = tuple(range(2, len(window) + 2))
+    left = late.equal(y, y)
 
     def part(cut: Any) -> Any:
-        seen = late.slice(wide, [c.start for c in cut], [c.stop for c in cut],
-                          tuple(range(2, n + 2)), [c.step for c in cut])  # fmt: skip
-        return late.where(late.equal(seen, y), g, g * 0.0)
+        nonlocal left
+        seen = late.slice(wide, [c.start for c in cut], [c.stop for c in cut], axes,
+                          [c.step or 1 for c in cut])  # fmt: skip
+        hit = late.logical_and(left, late.equal(seen, y))
+        left = late.logical_and(left, late.logical_not(hit))
+        return late.where(hit, g, g * 0.0)
 
-    return [_spread_windows(x, part, window, strides, padding, dilations, ceil, layout)]
+    back = tuple(restored(range(len(order)), order))
+    return [late.transpose(windows_.spread(part), perm=back)]
 
 
 @avg_pool.gradient
 def _(g: Any, x: Any, *, window: Any, strides: Any, padding: Any, dilations: Any,
       ceil: bool, layout: str, count_pads: bool) -> Any:  # fmt: skip
-    ones = late.ones_like(x)
-    kwargs = {"strides": strides, "padding": padding, "dilations": dilations,
-              "ceil": ceil, "layout": layout}  # fmt: skip
-    whole = float(math.prod(window))
-    inside = avg_pool(ones, window=window, count_pads=True, **kwargs)
-    share = g / whole if count_pads else g / (inside * whole)
-    return [_spread_windows(x, lambda _: share, window, strides, padding, dilations,
-                            ceil, layout)]  # fmt: skip
+    order = to_front(layout, x.ndim)
+    g, x = (late.transpose(v, perm=order) for v in (g, x))
+    windows_ = _Windows(x, window, strides, padding, dilations, ceil)
+    count = windows_.counts(count_pads).astype(x.dtype.numpy)
+    share = late.divide(g, count)
+    back = tuple(restored(range(len(order)), order))
+    return [late.transpose(windows_.spread(lambda _: share), perm=back)]
 
 
 # -- samples -------------------------------------------------------------------
@@ -241,11 +265,11 @@ def _pool_samples(fold: Any, dtypes: Any, **attrs: Any) -> Samples:
             y = _slow(x, size, window, s, pads, d, fold)
             given = {"window": window, "strides": strides, "padding": pads,
                      "dilations": dilations, "ceil": ceil, **attrs}  # fmt: skip
-            yield Sample((x,), y, given, smooth=not ceil)
+            yield Sample((x,), y, given)
     x = ramp(1, 2, 5, 4)
     y = _slow(x, (4, 3), (2, 2), (1, 1), ((0, 0), (0, 0)), (1, 1), fold)
     back = {"window": (2, 2), "layout": "N*C", **attrs}
-    yield Sample((np.moveaxis(x, 1, -1),), np.moveaxis(y, 1, -1), back, smooth=False)
+    yield Sample((np.moveaxis(x, 1, -1),), np.moveaxis(y, 1, -1), back)
     y = _slow(x, (3, 2), (2, 2), (2, 2), ((0, 1), (0, 0)), (1, 1), fold)
     same = {"window": (2, 2), "strides": (2, 2), "padding": "same_upper", **attrs}
     yield Sample((x,), y, same)

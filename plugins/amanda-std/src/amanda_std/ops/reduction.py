@@ -85,12 +85,31 @@ def prod(x: Number, axes: Host = None, *, keepdims: bool = False) -> Number:
 
 
 @prod.gradient
-def _(g: Any, y: Any, x: Any, axes: Any = None, *, keepdims: bool) -> Any:
-    # exact where no factor is zero; a product with one zero has its slope lost
-    return [_spread(g * y, x, axes, keepdims) / x]
+def _(g: Any, x: Any, axes: Any = None, *, keepdims: bool) -> Any:
+    """Each factor gets the product of the others: of those before it and those after.
+
+    Nothing is divided by, so factors may be zero."""
+    gone = tuple(sorted(indices_of(axes, x.ndim)))
+    if not gone:
+        return [g]
+    order = (*(i for i in range(x.ndim) if i not in gone), *gone)
+    moved = late.transpose(x, perm=order)
+    rest = moved.shape[: x.ndim - len(gone)]
+    flat = late.reshape(moved, [*rest, count(x, axes)])
+    before = late.cumulative_prod(flat, -1, exclusive=True)
+    after = late.cumulative_prod(flat, -1, exclusive=True, reverse=True)
+    others = late.reshape(before * after, moved.shape)
+    back = tuple(int(i) for i in np.argsort(order))
+    return [_kept(g, x, axes, keepdims) * late.transpose(others, perm=back)]
 
 
-prod.samples(reductions(math.prod))
+@prod.samples
+def _() -> Samples:
+    yield from reductions(math.prod)()
+    for zeros in ((1,), (0, 2), ()):
+        x = ramp(2, 3)
+        x[:, list(zeros)] = 0.0
+        yield Sample((x, (1,)), folded(math.prod, x, (1,), False))
 
 
 def _extreme(x: Any, axes: Any, keepdims: bool, largest: bool) -> Any:

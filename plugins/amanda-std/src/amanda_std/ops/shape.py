@@ -67,10 +67,13 @@ for _op in (shape_of, dim, size):
     _op.not_differentiable(_A_SHAPE)
 
 
-@primitive(shape=shapes.of_first, content=lambda x, dtype: _cast(x, dtype))
+@primitive(shape=shapes.pointwise, content=lambda x, dtype: _cast(x, dtype))
 def astype(x: Other, *, dtype: Any) -> Cast:
-    """x with another element type; floats become integers by truncation"""
-    return xp(x).asarray(x).astype(dtype.numpy)
+    """x with another element type; floats are cut to integers, complex to real parts"""
+    x = xp(x).asarray(x)
+    if x.dtype.kind == "c" and dtype.kind != "complex":
+        x = x != 0 if dtype.kind == "bool" else x.real
+    return x.astype(dtype.numpy)
 
 
 def _cast(x: TensorType, dtype: Any) -> Any:
@@ -99,6 +102,10 @@ def _() -> Samples:
     yield Sample((x,), x, {"dtype": "float64"})
     flags = array([True, False], "bool")
     yield Sample((flags,), array([1, 0], "float64"), {"dtype": "float64"})
+    both = array([1.5 - 2.0j, 3.0j], "complex128")
+    yield Sample((both,), array([1.5, 0.0]), {"dtype": "float64"})
+    yield Sample((both,), array([1, 0], "int32"), {"dtype": "int32"})
+    yield Sample((both,), array([True, True], "bool"), {"dtype": "bool"})
     yield Sample(
         (counting(2, 2),), array([[0, 1], [2, 3]], "float32"), {"dtype": "float32"}
     )

@@ -23,7 +23,7 @@ def share(graph: Graph) -> int:
     for part in graph.graphs():
         seen: dict[Any, Op] = {}
         for op in part:
-            key = _key(op)
+            key = key_of(op)
             if key is None:
                 continue
             first = seen.setdefault(key, op)
@@ -33,7 +33,8 @@ def share(graph: Graph) -> int:
     return count
 
 
-def _key(op: Op) -> Any:
+def key_of(op: Op) -> Any:
+    """What two ops have in common if they compute the same; None if they may not."""
     if op.bodies or op.control_inputs or op.control_outputs or isinstance(op, Graph):
         return None
     if any(KEEP in port.marks for port in op.outputs):

@@ -1,0 +1,38 @@
+"""Backends: what they have to be, and what the core does around each call of one.
+
+A backend takes a graph of its own namespace and makes it something that can be called.
+Around that, for every backend alike, `Compiled` checks what is fed, names what comes
+out, and sees to it that a call is a function: nothing that it returns is part of what
+went in, or of another result.
+"""
+
+from __future__ import annotations
+
+from amanda.backend._compiled import Compiled
+from amanda.backend._feeds import misfits
+from amanda.backend._handles import Handles
+from amanda.backend._kept import Kept, kept_key
+from amanda.backend._protocols import (
+    Backend,
+    Executable,
+    Key,
+    Slot,
+    consumes,
+    refusals,
+)
+from amanda.backend._targets import target_of
+
+__all__ = [
+    "Backend",
+    "Compiled",
+    "Executable",
+    "Handles",
+    "Kept",
+    "Key",
+    "Slot",
+    "consumes",
+    "kept_key",
+    "misfits",
+    "refusals",
+    "target_of",
+]

@@ -1,0 +1,182 @@
+"""Feeds: what is fed bound to the inputs, and checked.
+
+What was found fit once need not be looked at again: only an array's element type and
+shape decide. So the forms of the last feeds are kept, and feeds of the same forms pass.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from operator import attrgetter
+from typing import Any
+
+from amanda.backend._protocols import Key, Slot
+from amanda.errors import AmandaError, UsageError
+from amanda.types import (
+    DType,
+    MapType,
+    SequenceType,
+    Shape,
+    TensorType,
+    TupleType,
+    Type,
+)
+
+__all__ = ["Feeds", "misfits"]
+
+_LISTS = (list, tuple)
+_FORM = attrgetter("dtype", "shape")
+_HOLDERS: tuple[tuple[type[Type], type, str], ...] = (
+    (SequenceType, list, "a list"),
+    (TupleType, tuple, "a tuple"),
+    (MapType, dict, "a dict"),
+)
+
+
+class Feeds:
+    """The inputs of something compiled. Several threads may bind at once."""
+
+    __slots__ = ("_count", "_forms", "_keys", "slots")
+
+    def __init__(self, slots: Sequence[Slot]) -> None:
+        self.slots = tuple(slots)
+        self._keys = tuple(slot.key for slot in slots)
+        self._count = len(self._keys)
+        self._forms: list[tuple[Any, Any]] | None = None
+        """Element type and shape of what was fed last, and fit; None where unknown."""
+
+    def bind(self, feeds: Mapping[Any, Any] | Sequence[Any]) -> dict[Key, Any]:
+        """Each input with what is fed to it; all that does not fit is told at once."""
+        if feeds.__class__ is dict:
+            if (*feeds,) == self._keys and self._are_as_before(feeds.values()):
+                return feeds.copy()
+        elif (
+            feeds.__class__ in _LISTS
+            and len(feeds) == self._count
+            and self._are_as_before(feeds)
+        ):
+            return dict(zip(self._keys, feeds, strict=False))
+        return self._looked_at(feeds)
+
+    def _are_as_before(self, values: Iterable[Any]) -> bool:
+        try:
+            return list(map(_FORM, values)) == self._forms
+        except (AttributeError, TypeError):  # no arrays, or of another library
+            return False
+
+    def _looked_at(self, feeds: Mapping[Any, Any] | Sequence[Any]) -> dict[Key, Any]:
+        given = self._given(feeds)
+        problems = list(_strangers(given, self._keys))
+        problems += [f"no feed for {key!r}" for key in self._keys if key not in given]
+        in_order = len(given) == self._count and not problems
+        values = [given[key] for key in self._keys] if in_order else []
+        if in_order and self._are_as_before(values):
+            return dict(zip(self._keys, values, strict=True))
+        problems += _unfit(self.slots, given)
+        if problems:
+            raise self._misfed(problems)
+        forms = [_form(value) for value in values]
+        self._forms = None if None in forms else forms  # type: ignore[assignment]
+        return dict(zip(self._keys, values, strict=True))
+
+    def _given(self, feeds: Mapping[Any, Any] | Sequence[Any]) -> dict[Any, Any]:
+        if isinstance(feeds, Mapping):
+            return dict(feeds)
+        if not isinstance(feeds, list | tuple):
+            raise UsageError(
+                "feeds are a dict by name, or a list in the order of the inputs",
+                got=type(feeds).__name__,
+            )
+        if len(feeds) != self._count:
+            number = "1 value is" if len(feeds) == 1 else f"{len(feeds)} values are"
+            raise self._misfed([f"{number} fed"])
+        return dict(zip(self._keys, feeds, strict=True))
+
+    def _misfed(self, problems: list[str]) -> UsageError:
+        inputs = ", ".join(map(str, self.slots)) or "nothing"
+        return UsageError(
+            "the feeds do not fit the graph", expected=inputs, problems=problems
+        )
+
+
+def misfits(slots: Sequence[Slot], given: Mapping[Any, Any]) -> list[str]:
+    """What is wrong with feeds, some of which may be left out."""
+    return [*_strangers(given, [slot.key for slot in slots]), *_unfit(slots, given)]
+
+
+def _form(value: Any) -> tuple[Any, Any] | None:
+    """What decides whether an array fits; None for what is no array."""
+    dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    if dtype is None or not isinstance(shape, tuple):
+        return None  # and so for what cannot be told apart by these two
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and dtype == numpy.dtype(object):
+        return None  # what the objects are may differ
+    return dtype, shape
+
+
+def _strangers(given: Iterable[Any], keys: Sequence[Key]) -> Iterator[str]:
+    for key in given:
+        if key not in keys:
+            names = [name for name in keys if isinstance(name, str)]
+            near = get_close_matches(str(key), names, n=1)
+            yield f"no input {key!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+
+
+def _unfit(slots: Iterable[Slot], given: Mapping[Any, Any]) -> Iterator[str]:
+    """What is of another shape or element type than its input says, if it says so."""
+    sizes: dict[object, tuple[int, Key]] = {}
+    for slot in slots:
+        if slot.key not in given:
+            continue
+        value = given[slot.key]
+        shape = getattr(value, "shape", None)
+        if not isinstance(slot.type, TensorType):
+            wrong = _wrong_holder(slot.type, value)
+        elif not isinstance(shape, tuple):
+            continue
+        else:
+            wrong = _wrong_type(slot.type, value) or _wrong_shape(slot, shape, sizes)
+        if wrong:
+            yield f"{slot.key!r} is {wrong}"
+
+
+def _wrong_holder(wanted: Type | None, value: Any) -> str:
+    for kind, holder, called in _HOLDERS:
+        if isinstance(wanted, kind) and not isinstance(value, holder):
+            return f"{type(value).__name__}, not {called}"
+    return ""
+
+
+def _wrong_type(wanted: Any, value: Any) -> str:
+    try:
+        got = DType.of(value)
+    except (AmandaError, AttributeError, TypeError, ValueError):
+        return ""  # of a kind that only the backend knows
+    known = isinstance(wanted.dtype, DType) and wanted.dtype.kind != "unknown"
+    return f"{got}, not {wanted.dtype}" if known and got is not wanted.dtype else ""
+
+
+def _wrong_shape(
+    slot: Slot, shape: Sequence[int], sizes: dict[object, tuple[int, Key]]
+) -> str:
+    wanted = slot.type.shape  # type: ignore[union-attr]
+    if not wanted.has_rank:
+        return ""
+    if wanted.rank != len(shape):
+        return _of_shape(shape, wanted)
+    for dim, size in zip(wanted.dims, shape, strict=True):
+        if isinstance(dim, int):
+            if dim != size:
+                return _of_shape(shape, wanted)
+            continue
+        before, key = sizes.setdefault(dim.key, (size, slot.key))
+        if before != size:
+            return f"{_of_shape(shape, wanted)} where {dim} is {before} by {key!r}"
+    return ""
+
+
+def _of_shape(shape: Sequence[int], wanted: Shape) -> str:
+    return f"of shape {list(shape)}, not {wanted}"

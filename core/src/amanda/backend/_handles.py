@@ -1,0 +1,95 @@
+"""Values of an executable, found by handles on the graphs that it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from amanda.backend._protocols import Key
+from amanda.errors import AmandaError, GoneError, UsageError
+
+if TYPE_CHECKING:
+    from amanda.backend._compiled import Compiled
+    from amanda.graph import Graph, OutputPort
+
+__all__ = ["Handles"]
+
+
+class Handles:
+    """Finds what a value was, given what was fed.
+
+    A handle is followed to where its value lives now. Its graph is the one that was
+    compiled if its structure is, or if it comes to that when it is converted as the
+    compiled one was. What is asked for is computed by a program of its own, made of
+    what the value needs, so nothing has to be kept for the case that somebody asks.
+    """
+
+    def __init__(
+        self,
+        digests: tuple[str, str],
+        bring: Callable[[Graph], Graph],
+        compile: Callable[[Graph], Compiled],
+    ) -> None:
+        self._digests = digests
+        """Of the graph that was given, and of that in the backend's namespace."""
+        self._bring = bring
+        self._compile = compile
+        self._parts: dict[OutputPort, tuple[list[Any], Compiled]] = {}
+
+    def __call__(self, port: OutputPort, feeds: Mapping[Key, Any]) -> Any:
+        now = port.resolve()
+        if now not in self._parts:
+            self._parts[now] = self._part(port, now)
+        keys, compiled = self._parts[now]
+        missing = [key for key in keys if key not in feeds]
+        if missing:
+            raise _invalid(
+                port, f"it reads the input {missing[0]!r}, which was not compiled"
+            )
+        return next(iter(compiled([feeds[key] for key in keys]).values()))
+
+    def _part(self, port: OutputPort, now: OutputPort) -> tuple[list[Any], Compiled]:
+        graph = now.graph
+        if graph is None:
+            raise GoneError(f"the value {port} is in no graph any more", who="a handle")
+        if graph.holder is not None or graph.graph is not None:
+            raise _invalid(
+                port,
+                f"it is inside {graph.label}, which may run any number of times",
+                hint="make it a result of what holds it, or put a probe on it",
+            )
+        if not self._is_compiled(graph):
+            raise _invalid(
+                port,
+                "its graph is another one, or was changed since it was compiled",
+                hint="compile the graph as it is now",
+            )
+        memo: dict[Any, Any] = {}
+        part = graph.clone([now], memo=memo)
+        twins = {memo[p]: p for p in graph.parameters if p in memo}
+        keys = [
+            twins[p].index if twins[p].name is None else twins[p].name
+            for p in part.parameters
+        ]
+        compiled = self._compile(part)
+        if getattr(compiled.executable, "state", None) is not None:
+            raise _invalid(
+                port,
+                "it depends on variables, which have other values now",
+                hint="make it a result, or put a probe on it",
+            )
+        return keys, compiled
+
+    def _is_compiled(self, graph: Graph) -> bool:
+        if graph.digest() in self._digests:
+            return True
+        try:
+            return self._bring(graph).digest() == self._digests[1]
+        except AmandaError:
+            return False  # what cannot come to where the other was, never did
+
+
+def _invalid(port: OutputPort, why: str, hint: str | None = None) -> UsageError:
+    return UsageError(
+        f"the handle {port} has no value in this executable", got=why, hint=hint
+    )

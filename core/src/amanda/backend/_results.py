@@ -1,0 +1,128 @@
+"""Results: apart from feeds and from each other, row-major, where one wants them.
+
+Arrays of numpy only; other libraries' arrays cannot be written to.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from amanda.errors import UsageError
+
+__all__ = ["apart", "delivered", "expect_out"]
+
+
+def apart(values: Sequence[Any], fed: Collection[Any]) -> Sequence[Any]:
+    """The values, with copies of arrays that share memory with another or a feed."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return values
+    array = numpy.ndarray
+    seen = {*map(id, fed)}
+    for value in values:
+        if value.__class__ is array:
+            if (
+                value.base is not None
+                or id(value) in seen
+                or not value.flags.c_contiguous
+            ):
+                break
+            seen.add(id(value))
+        elif isinstance(value, array | list | tuple | dict):
+            break
+    else:
+        return values
+    taken: set[int] = set()
+    for each in fed:
+        _note(each, taken, array)
+    return [_apart(value, taken, array) for value in values]
+
+
+def _note(value: Any, taken: set[int], array: Any) -> None:
+    if isinstance(value, array):
+        taken.add(_owner(value, array))
+    elif isinstance(value, list | tuple):
+        for each in value:
+            _note(each, taken, array)
+    elif isinstance(value, dict):
+        for each in value.values():
+            _note(each, taken, array)
+
+
+def _apart(value: Any, taken: set[int], array: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)([_apart(each, taken, array) for each in value])
+    if isinstance(value, dict):
+        return {key: _apart(each, taken, array) for key, each in value.items()}
+    if not isinstance(value, array):
+        return value
+    if _owner(value, array) in taken or not value.flags.c_contiguous:
+        value = value.copy(order="C")
+    taken.add(_owner(value, array))
+    return value
+
+
+def _owner(value: Any, array: Any) -> int:
+    """What owns the memory of an array."""
+    base = value.base
+    while base is not None:
+        value, base = base, base.base if isinstance(base, array) else None
+    return id(value)
+
+
+# -- arrays to write to --------------------------------------------------------------
+
+
+def expect_out(out: Mapping[Any, Any], keys: Sequence[Any]) -> None:
+    """UsageError where `out` names no result, or holds what cannot be written to."""
+    import numpy as np
+
+    problems = []
+    for key, array in out.items():
+        if key not in keys:
+            problems.append(f"no result {key!r}")
+        elif not isinstance(array, np.ndarray) or not array.flags.writeable:
+            kind = type(array).__name__
+            problems.append(f"{key!r} is {kind}, not an array that can be written to")
+    arrays = [(k, a) for k, a in out.items() if isinstance(a, np.ndarray)]
+    problems += [
+        f"{k!r} and {j!r} share memory"
+        for i, (k, a) in enumerate(arrays)
+        for j, b in arrays[:i]
+        if np.may_share_memory(a, b)
+    ]
+    if problems:
+        raise _misfit(problems, keys)
+
+
+def delivered(results: dict[Any, Any], out: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The results, those that `out` has arrays for in these."""
+    import numpy as np
+
+    rows = [(key, array, np.asarray(results[key])) for key, array in out.items()]
+    problems = [
+        f"{key!r} is {_form(array)}, not {_form(made)}"
+        for key, array, made in rows
+        if array.shape != made.shape or array.dtype != made.dtype
+    ]
+    if problems:
+        raise _misfit(problems, list(results))
+    for key, array, made in rows:
+        if array is not made:
+            np.copyto(array, made)
+        results[key] = array
+    return results
+
+
+def _form(array: Any) -> str:
+    return f"{array.dtype}{list(array.shape)}"
+
+
+def _misfit(problems: Iterable[str], keys: Sequence[Any]) -> UsageError:
+    return UsageError(
+        "the arrays of `out` do not fit the results",
+        expected=", ".join(map(str, keys)) or "no result",
+        problems=tuple(problems),
+    )

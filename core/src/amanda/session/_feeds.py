@@ -1,0 +1,76 @@
+"""What is fed to a session: kept, so that one can tell whether it changed."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+__all__ = ["Fed", "copied"]
+
+
+class Fed:
+    """A value that was fed. `is_same` compares content, bit by bit.
+
+    Arrays that can be written to are copied, as who fed them may write to them; what
+    cannot be compared counts as changed, always.
+    """
+
+    __slots__ = ("given", "kept")
+
+    def __init__(self, value: Any) -> None:
+        self.given = value
+        self.kept = copied(value)
+
+    def is_same(self, value: Any) -> bool:
+        if value is self.given and _is_fixed(value):
+            return True
+        return _same(self.kept, value)
+
+
+def copied(value: Any) -> Any:
+    """The value, and no part of it shared: arrays of numpy, in lists and dicts too."""
+    if isinstance(value, list | tuple):
+        return type(value)([copied(each) for each in value])
+    if isinstance(value, dict):
+        return {key: copied(each) for key, each in value.items()}
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return value.copy()
+    return value.clone() if callable(getattr(value, "clone", None)) else value
+
+
+def _is_fixed(value: Any) -> bool:
+    """Whether nobody can change this value."""
+    if isinstance(value, int | float | complex | str | bytes | bool | None):
+        return True
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.Array)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, list | tuple):
+        if type(a) is not type(b) or len(a) != len(b):
+            return False
+        return all(_same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict):
+        if type(a) is not type(b) or a.keys() != b.keys():
+            return False
+        return all(_same(a[key], b[key]) for key in a)
+    if _is_fixed(a):
+        return a is b or (type(a) is type(b) and _is_plain(a) and bool(a == b))
+    import numpy as np
+
+    try:
+        x, y = np.asarray(a), np.asarray(b)
+    except (TypeError, ValueError, RuntimeError):
+        return False  # of a library that numpy cannot look into
+    if type(a) is not type(b) or x.dtype != y.dtype or x.shape != y.shape:
+        return False
+    if x.dtype == object:
+        return bool((x == y).all())
+    x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
+    return bool(np.array_equal(x.reshape(-1).view("u1"), y.reshape(-1).view("u1")))
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, int | float | complex | str | bytes | bool | None)

@@ -1,0 +1,163 @@
+"""Parts of a graph as graphs of their own, and the executables made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, permutations
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from amanda.backend import kept_key
+from amanda.graph import CONSTANT, CORE, Graph
+
+if TYPE_CHECKING:
+    from amanda.backend import Compiled
+    from amanda.graph import Op, OutputPort
+    from amanda.tensors import Tensor
+
+__all__ = ["Part", "Shelf", "extract", "is_constant", "reads"]
+
+TRIES: Final = 24
+"""Assignments of placeholders that are tried for one executable."""
+
+
+def is_constant(op: Op) -> bool:
+    return op.type == CONSTANT and op.namespace == CORE
+
+
+class Part(NamedTuple):
+    """Some ops of a graph: what they read from elsewhere, what is wanted of them."""
+
+    ops: tuple[Op, ...]
+    """In order; constants are not told."""
+    inputs: tuple[OutputPort, ...]
+    outputs: tuple[OutputPort, ...]
+
+
+def extract(graph: Graph, part: Part, order: Sequence[OutputPort]) -> Graph:
+    """A part as a graph, with its inputs as parameters in this order."""
+    from amanda.graph._clone import copy_ops
+
+    made = Graph(graph.namespace)
+    memo: dict[Any, Any] = {}
+    for value in order:
+        memo[value] = made.parameter(value.type)
+    constants = dict.fromkeys(
+        v.op for op in part.ops for v in reads(op) if is_constant(v.op)
+    )
+    copy_ops(graph, made, [*constants, *part.ops], memo)
+    for value in part.outputs:
+        made.result(memo[value])
+    for name, function in graph.functions.items():
+        made.add_function(name, function.clone())
+    return made
+
+
+def reads(op: Op) -> Iterator[OutputPort]:
+    """What an op reads, what its bodies capture included."""
+    yield from (v for v in op.inputs if v is not None)
+    inner = [op] if isinstance(op, Graph) else op.bodies.values()
+    for body in inner:
+        yield from body.captures
+
+
+class Slotted(NamedTuple):
+    """An executable, and the values that were its inputs, in their order."""
+
+    key: Any
+    compiled: Compiled
+    inputs: tuple[OutputPort, ...]
+    alive: list[Tensor]
+    """What the key names by identity."""
+
+
+class Shelf:
+    """Executables by what they compute, whatever their inputs are called.
+
+    A part that is equal to one that was compiled runs on its executable, with other
+    values as inputs. Where inputs may stand in several orders, that one is taken in
+    which most of them are the values that they were before, as those may be where the
+    executable wants them; the search looks at `TRIES` orders.
+    """
+
+    def __init__(self, compile: Callable[[Graph], Compiled]) -> None:
+        self._compile = compile
+        self._rows: dict[Any, list[Slotted]] = {}
+        self.compiled = 0
+
+    def find(self, graph: Graph, part: Part) -> tuple[Compiled, tuple[OutputPort, ...]]:
+        """The executable of a part, and its inputs in the order that it takes."""
+        rows = self._rows.setdefault(_looks(part), [])
+        for row in rows:
+            by_hits = islice(_orders(part.inputs, row.inputs), TRIES - 1)
+            for order in dict.fromkeys([*by_hits, part.inputs]):
+                if kept_key(extract(graph, part, order), {})[0] == row.key:
+                    return row.compiled, order
+        made = extract(graph, part, part.inputs)
+        key, tensors = kept_key(made, {})
+        compiled = self._compile(made)
+        self.compiled += 1
+        if getattr(compiled.executable, "state", None) is None:
+            rows.append(Slotted(key, compiled, part.inputs, tensors))
+        return compiled, part.inputs
+
+
+def _looks(part: Part) -> Any:
+    """What equal parts have in common; quick to tell."""
+    types = sorted(str(value.type) for value in part.inputs)
+    ops = sorted(str(op.type) for op in part.ops)
+    return tuple(types), tuple(ops), len(part.outputs)
+
+
+def _orders(
+    values: Sequence[OutputPort], before: Sequence[OutputPort]
+) -> Iterator[tuple[OutputPort, ...]]:
+    """Orders of values with types as before, those that keep most places first."""
+    present = set(values)
+    seen: set[tuple[OutputPort, ...]] = set()
+    kept = [value if value in present else None for value in before]
+    while True:
+        taken = {value for value in kept if value is not None}
+        free: dict[str, list[OutputPort]] = {}
+        for value in values:
+            if value not in taken:
+                free.setdefault(str(value.type), []).append(value)
+        for order in _filled(kept, before, free):
+            if order not in seen:
+                seen.add(order)
+                yield order
+        last = next(
+            (i for i in reversed(range(len(kept))) if kept[i] is not None), None
+        )
+        if last is None:
+            return
+        kept[last] = None
+
+
+def _filled(
+    kept: Sequence[OutputPort | None],
+    before: Sequence[OutputPort],
+    free: Mapping[str, Sequence[OutputPort]],
+) -> Iterator[tuple[OutputPort, ...]]:
+    types = list(free)
+    for chosen in _choices([free[t] for t in types]):
+        waiting = {t: iter(row) for t, row in zip(types, chosen, strict=True)}
+        order = [
+            value
+            if value is not None
+            else next(waiting.get(str(old.type), iter(())), None)
+            for value, old in zip(kept, before, strict=True)
+        ]
+        if None not in order:
+            yield tuple(value for value in order if value is not None)
+
+
+def _choices(
+    rows: Sequence[Sequence[OutputPort]],
+) -> Iterator[list[tuple[OutputPort, ...]]]:
+    """Every order of each row with every order of the others, made one by one."""
+    if not rows:
+        yield []
+        return
+    for first in permutations(rows[0]):
+        for rest in _choices(rows[1:]):
+            yield [first, *rest]

@@ -1,0 +1,406 @@
+"""A graph that is run again and again, and only as far as something changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from amanda.api import brought, compile
+from amanda.backend import Key, Slot, misfits, target_of
+from amanda.definitions import definition
+from amanda.errors import UsageError
+from amanda.graph import Graph, Parameter
+from amanda.host import default_host
+from amanda.session._feeds import Fed, copied
+from amanda.session._parts import Part, Shelf, is_constant, reads
+from amanda.types import RefType, ResourceType
+
+if TYPE_CHECKING:
+    from amanda.backend import Compiled
+    from amanda.graph import Op, OutputPort
+    from amanda.host import Host
+
+__all__ = ["Found", "Ran", "Session"]
+
+PARTS: Final = 64
+"""Parts that a run is cut into at most: each is compiled, and its values are kept."""
+BLOCK: Final = 32
+"""Ops that are looked at together in search of what is not finite."""
+
+
+class Ran(NamedTuple):
+    """What a run did."""
+
+    ops: int
+    """Ops that were computed; constants are not counted."""
+    parts: int
+    """Executables that were called."""
+    compiled: int
+    """Executables that had to be made."""
+    reused: int
+    """Values that were there from a run before."""
+
+
+class Found(NamedTuple):
+    """The first value that is not finite."""
+
+    op: Op
+    value: OutputPort
+    what: str
+    """NaN or Inf"""
+    places: tuple[tuple[int, ...], ...]
+    """Where, the first few."""
+    number: int
+    """How many elements are not finite."""
+
+    def __str__(self) -> str:
+        at = ", ".join(str(list(place)) for place in self.places)
+        more = "" if self.number == len(self.places) else " ..."
+        return (
+            f"{self.what} from {self.op.label}: {self.number} elements, at {at}{more}"
+        )
+
+
+class Session:
+    """Runs targets of a graph on a backend, and only what has to be run anew.
+
+    It keeps what it was fed, the targets, and the values where what depends on
+    one feed meets what depends on another. A run computes what depends on feeds that
+    changed, and is needed; ops with effects run each time that they are needed. The
+    graph is copied: changes of it are seen after `update`.
+
+    It is for one thread at a time.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        backend: str | None = None,
+        device: str | None = None,
+        *,
+        host: Host | None = None,
+        **options: Any,
+    ) -> None:
+        self._place = (backend, device)
+        self._host = host or default_host()
+        self._options = dict(options)
+        self._shelf = Shelf(self._compiled)
+        self._fed: dict[Key, Fed] = {}
+        self._source = graph
+        self.last = Ran(0, 0, 0, 0)
+        """What the last run did."""
+        self.update()
+
+    def update(self, graph: Graph | None = None) -> None:
+        """Takes the graph as it is now, or another one.
+
+        Executables of equal parts, and feeds of inputs that are still there, are kept;
+        values are not."""
+        self._source = self._source if graph is None else graph
+        self._graph, self._twins = brought(self._source, self._place[0], self._host)
+        self._keys = {
+            p: p.index if p.name is None else p.name for p in self._graph.parameters
+        }
+        self._bits = {p: 1 << i for i, p in enumerate(self._graph.parameters)}
+        self._always = 1 << len(self._bits)
+        self._masks = self._dependencies()
+        self._values: dict[OutputPort, Any] = {}
+        self._parts: dict[Any, tuple[Compiled, tuple[OutputPort, ...]]] = {}
+        known = set(self._keys.values())
+        self._fed = {key: fed for key, fed in self._fed.items() if key in known}
+
+    def forget(self) -> None:
+        """Lets go of all values and feeds; executables are kept."""
+        self._values.clear()
+        self._fed.clear()
+
+    # -- running ---------------------------------------------------------------
+
+    def run(
+        self,
+        targets: Iterable[str | Op | OutputPort] | None = None,
+        feeds: Mapping[Any, Any] | Sequence[Any] = (),
+    ) -> dict[Any, Any]:
+        """The values of the targets, or of all results, by what they were asked by.
+
+        Feeds that are left out are as they were."""
+        named = self._asked(targets)
+        self._feed(feeds)
+        before = self._shelf.compiled
+        ports = list(dict.fromkeys(named.values()))
+        here = sum(self._is_there(port) for port in ports)
+        effects = self._effects if targets is None else ()
+        parts = self._planned([p for p in ports if not self._is_there(p)], effects)
+        for part in parts:
+            self._run(part)
+        ops = sum(len(part.ops) for part in parts)
+        made = self._shelf.compiled - before
+        self.last = Ran(ops, len(parts), made, here)
+        return {key: copied(self._value(port)) for key, port in named.items()}
+
+    def _asked(
+        self, targets: Iterable[str | Op | OutputPort] | None
+    ) -> dict[Any, OutputPort]:
+        if targets is None:
+            rows = zip(self._graph.outputs, self._graph.results, strict=True)
+            return {
+                port.index if port.name is None else port.name: value
+                for port, value in rows
+                if value is not None
+            }
+        return {target: self._found(target) for target in targets}
+
+    def _found(self, target: str | Op | OutputPort) -> OutputPort:
+        """The value that is meant, in the copy of the graph."""
+        if isinstance(target, str):
+            return target_of(self._graph, target)
+        port = target_of(self._source, target)
+        twin = self._twins.get(port)
+        if twin is None:
+            raise UsageError(
+                f"the session does not know {port}",
+                hint="if the graph was changed, call update(); in a graph that is "
+                "converted to run, only results and named ops are found",
+            )
+        return twin
+
+    def _feed(self, feeds: Mapping[Any, Any] | Sequence[Any]) -> None:
+        """Takes feeds in, and lets go of what depends on those that changed."""
+        if not isinstance(feeds, Mapping):
+            given = list(feeds)
+            if given and len(given) != len(self._keys):
+                raise UsageError(
+                    "feeds in order are one for each input",
+                    expected=len(self._keys),
+                    got=len(given),
+                    hint="name those that changed: feeds={name: value}",
+                )
+            feeds = dict(zip(self._keys.values(), given, strict=False))
+        ports = {key: port for port, key in self._keys.items()}
+        self._expect_fit(feeds, ports.values())
+        changed = self._always
+        for key, value in feeds.items():
+            held = self._fed.get(key)
+            if held is None or not held.is_same(value):
+                self._fed[key] = Fed(value)
+                changed |= self._bits[ports[key]]
+        stale = [p for p in self._values if self._masks[p.op] & changed]
+        for port in stale:
+            del self._values[port]
+
+    def _expect_fit(
+        self, feeds: Mapping[Any, Any], ports: Iterable[OutputPort]
+    ) -> None:
+        slots = [Slot(self._keys[port], port.type) for port in ports]  # type: ignore[index]
+        problems = misfits(slots, feeds)
+        if problems:
+            raise UsageError(
+                "the feeds do not fit the graph",
+                expected=", ".join(map(str, slots)) or "nothing",
+                problems=problems,
+            )
+
+    def _is_there(self, port: OutputPort) -> bool:
+        return (
+            isinstance(port, Parameter) or port in self._values or is_constant(port.op)
+        )
+
+    def _value(self, port: OutputPort) -> Any:
+        if isinstance(port, Parameter):
+            key = self._keys[port]
+            if key not in self._fed:
+                raise UsageError("nothing was fed for an input", problems=[repr(key)])
+            return self._fed[key].kept
+        if is_constant(port.op):
+            return port.op.attrs["value"].numpy()
+        return self._values[port]
+
+    # -- what depends on what ----------------------------------------------------
+
+    def _dependencies(self) -> dict[Op, int]:
+        """Of each op the inputs that it depends on, as bits, and whether on effects."""
+        known: dict[Any, bool] = {}
+        masks: dict[Op, int] = {}
+        effects = []
+        for op in self._graph:
+            mask = 0
+            if self._has_effects(op, known):
+                mask = self._always
+                effects.append(op)
+            for value in reads(op):
+                own = self._bits.get(value)  # type: ignore[call-overload]
+                mask |= masks.get(value.op, 0) if own is None else own
+            for first in op.control_inputs:
+                mask |= masks.get(first, 0)
+            masks[op] = mask
+        self._effects = tuple(effects)
+        return masks
+
+    def _has_effects(self, op: Op, known: dict[Any, bool]) -> bool:
+        """By its dictionary; that of an op nobody knows is taken to have none."""
+        inner = [op] if isinstance(op, Graph) else op.bodies.values()
+        if any(self._has_effects(each, known) for body in inner for each in body):
+            return True
+        key = (op.namespace, op.type)
+        if key not in known:
+            entry = None if isinstance(op, Graph) else definition(op, host=self._host)
+            known[key] = entry is not None and entry.effects
+        return known[key]
+
+    def _planned(
+        self, wanted: Sequence[OutputPort], effects: Iterable[Op]
+    ) -> list[Part]:
+        """The parts to run, in order: ops that depend on the same inputs are one."""
+        needed = self._needed(wanted, effects)
+        groups: dict[int, list[Op]] = {}
+        for op in needed:
+            mask = self._masks[op]
+            mask = -1 if mask & self._always else mask
+            groups.setdefault(mask, []).append(op)
+        masks = sorted(groups, key=lambda m: (m < 0, m.bit_count()))
+        rows = [groups[mask] for mask in masks]
+        if len(rows) > PARTS:
+            size = -(-len(rows) // PARTS)
+            chunks = [rows[i : i + size] for i in range(0, len(rows), size)]
+            rows = [[op for row in chunk for op in row] for chunk in chunks]
+        return self._cut(rows, wanted)
+
+    def _needed(self, wanted: Sequence[OutputPort], effects: Iterable[Op]) -> list[Op]:
+        """The ops that have to run, in the order of the graph."""
+        found: set[Op] = set()
+        read: dict[Parameter, None] = {}
+        waiting = [port.op for port in wanted] + list(effects)
+        while waiting:
+            op = waiting.pop()
+            if op in found or is_constant(op):
+                continue
+            found.add(op)
+            for value in reads(op):
+                if isinstance(value, Parameter):
+                    read[value] = None
+                elif not self._is_there(value):
+                    waiting.append(value.op)
+            waiting += [o for o in op.control_inputs if self._masks[o] & self._always]
+        missing = [key for key in map(self._keys.get, read) if key not in self._fed]
+        if missing:
+            raise UsageError(
+                "nothing was fed for inputs that are needed",
+                problems=[f"no feed for {key!r}" for key in missing],
+            )
+        held = {self._keys[p]: self._fed[self._keys[p]].kept for p in read}
+        self._expect_fit(held, read)
+        return [op for op in self._graph if op in found]
+
+    def _cut(
+        self, rows: Sequence[Sequence[Op]], wanted: Sequence[OutputPort]
+    ) -> list[Part]:
+        home = {op: i for i, row in enumerate(rows) for op in row}
+        outputs: list[dict[OutputPort, None]] = [{} for _ in rows]
+        inputs: list[dict[OutputPort, None]] = [{} for _ in rows]
+        for i, row in enumerate(rows):
+            for op in row:
+                for value in reads(op):
+                    if isinstance(value, Parameter):
+                        inputs[i][value] = None
+                    elif not is_constant(value.op) and home.get(value.op) != i:
+                        inputs[i][value] = None
+                        if value.op in home:
+                            outputs[home[value.op]][value] = None
+        for port in wanted:
+            outputs[home[port.op]][port] = None
+        return [
+            Part(tuple(row), tuple(inputs[i]), tuple(outputs[i]))
+            for i, row in enumerate(rows)
+        ]
+
+    # -- parts ---------------------------------------------------------------------
+
+    def _run(self, part: Part) -> None:
+        if part not in self._parts:
+            self._parts[part] = self._shelf.find(self._graph, part)
+        compiled, order = self._parts[part]
+        made = compiled([self._value(port) for port in order])
+        self._values.update(zip(part.outputs, made.values(), strict=True))
+
+    def _compiled(self, graph: Graph) -> Compiled:
+        backend, device = self._place
+        compiled = compile(graph, backend, device, host=self._host, **self._options)
+        state = getattr(compiled.executable, "state", None)
+        if state is not None:
+            self._options.setdefault("state", state)  # one for all parts
+        return compiled
+
+    # -- step by step ----------------------------------------------------------------
+
+    def steps(
+        self,
+        targets: Iterable[str | Op | OutputPort] | None = None,
+        feeds: Mapping[Any, Any] | Sequence[Any] = (),
+    ) -> Iterator[tuple[Op, list[Any]]]:
+        """Every op that the targets need, with its values, when it is asked for.
+
+        Stop wherever you like: what comes after is not run. Only ops that wait for
+        effects are run together, at the end."""
+        for op, values in self._stepped(targets, feeds, 1):
+            yield op, [copied(value) for value in values]
+
+    def _stepped(
+        self,
+        targets: Iterable[str | Op | OutputPort] | None,
+        feeds: Mapping[Any, Any] | Sequence[Any],
+        block: int,
+    ) -> Iterator[tuple[Op, list[Any]]]:
+        ports = self._asked(targets).values()
+        self._feed(feeds)
+        self._values.clear()
+        effects = self._effects if targets is None else ()
+        wanted = [p for p in ports if not self._is_there(p)]
+        ops = self._needed(wanted, effects)
+        pure = [op for op in ops if not self._masks[op] & self._always]
+        rows = [pure[i : i + block] for i in range(0, len(pure), block)]
+        rows.append([op for op in ops if self._masks[op] & self._always])
+        for row in filter(None, rows):
+            values = [port for op in row for port in op.outputs if not _is_place(port)]
+            self._run(*self._cut([row], values))
+            for op in row:
+                yield op, [self._values[p] for p in op.outputs if not _is_place(p)]
+
+    def first_not_finite(
+        self,
+        targets: Iterable[str | Op | OutputPort] | None = None,
+        feeds: Mapping[Any, Any] | Sequence[Any] = (),
+    ) -> Found | None:
+        """The first op that makes a NaN or an infinity, if one does; what comes after
+        is not run.
+
+        Feeds and constants may have infinities: only results of ops are looked at."""
+        for op, values in self._stepped(targets, feeds, BLOCK):
+            for port, value in zip(op.outputs, values, strict=True):
+                found = _not_finite(op, port, value)
+                if found is not None:
+                    return found
+        return None
+
+
+def _not_finite(op: Op, port: OutputPort, value: Any) -> Found | None:
+    import numpy as np
+
+    if isinstance(value, list | tuple | dict) or value is None:
+        return None
+    array = np.asarray(value)
+    if array.dtype.kind not in "fcV":
+        return None
+    if array.dtype.kind == "V":
+        array = array.astype("float32")
+    bad = ~np.isfinite(array)
+    if not bad.any():
+        return None
+    what = "NaN" if np.isnan(array).any() else "Inf"
+    where = np.argwhere(bad)
+    places = tuple(tuple(map(int, place)) for place in where[:5])
+    return Found(op, port, what, places, len(where))
+
+
+def _is_place(port: OutputPort) -> bool:
+    """Whether this is no value but a place in memory, which no call hands out."""
+    return isinstance(port.type, RefType | ResourceType)

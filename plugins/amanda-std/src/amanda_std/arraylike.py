@@ -1,0 +1,329 @@
+"""What values have in common with arrays: operators, and the calls of numpy's arrays.
+
+One Python function serves all readings: what it does with arrays of numpy it does with
+types and with values of a graph, by the ops of the hub set. Two things differ, since
+nothing is lost in silence: `/` takes no integers, and reductions keep the element type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from amanda.errors import InvalidTypeError, Undecided, UsageError
+from amanda.graph import OutputPort
+from amanda.types import Sym
+from amanda_std.literals import is_literal, is_number
+
+if TYPE_CHECKING:
+    from amanda.types import Dim, ElementType
+    from amanda_std.operation import Operation
+
+__all__ = ["ArrayLike"]
+
+
+def _op(name: str) -> Operation:
+    from amanda_std import ops
+
+    return ops.OPS[name]
+
+
+class ArrayLike:
+    """Python's operators and the methods of arrays, as ops."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # numpy leaves `array + value` to us
+    __array_priority__ = 1000
+
+    @property
+    def dtype(self) -> ElementType:
+        raise NotImplementedError
+
+    @property
+    def ndim(self) -> int:
+        raise NotImplementedError
+
+    def _content(self) -> Dim:
+        """The one number that this is known to hold; Undecided where it is not."""
+        raise NotImplementedError
+
+    # -- arithmetic --------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Any:
+        return _op("add")(self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _op("add")(other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _op("subtract")(self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _op("subtract")(other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _op("multiply")(self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _op("multiply")(other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _quotient(self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _quotient(other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _op("floor_divide")(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _op("floor_divide")(other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return _op("remainder")(self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _op("remainder")(other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return _op("pow")(self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _op("pow")(other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return _op("matmul")(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return _op("matmul")(other, self)
+
+    def __neg__(self) -> Any:
+        return _op("negative")(self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return _op("abs")(self)
+
+    # -- bits, and truth values ----------------------------------------------------
+
+    def __and__(self, other: Any) -> Any:
+        return _op(_bits(self, "and"))(self, other)
+
+    def __rand__(self, other: Any) -> Any:
+        return _op(_bits(self, "and"))(other, self)
+
+    def __or__(self, other: Any) -> Any:
+        return _op(_bits(self, "or"))(self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return _op(_bits(self, "or"))(other, self)
+
+    def __xor__(self, other: Any) -> Any:
+        return _op(_bits(self, "xor"))(self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return _op(_bits(self, "xor"))(other, self)
+
+    def __invert__(self) -> Any:
+        is_bool = self.dtype.kind == "bool"
+        return _op("logical_not" if is_bool else "bitwise_invert")(self)
+
+    def __lshift__(self, other: Any) -> Any:
+        return _op("bitwise_left_shift")(self, other)
+
+    def __rshift__(self, other: Any) -> Any:
+        return _op("bitwise_right_shift")(self, other)
+
+    # -- comparisons ---------------------------------------------------------------
+    # Numbers that are known are compared now, so that dims decide in Python; all else
+    # is an op, whose result no `if` takes: asked for its truth it raises Undecided.
+
+    def __eq__(self, other: object) -> Any:
+        return _compared(self, other, "equal", lambda a, b: a == b)
+
+    def __ne__(self, other: object) -> Any:
+        return _compared(self, other, "not_equal", lambda a, b: a != b)
+
+    def __lt__(self, other: Any) -> Any:
+        return _compared(self, other, "less", lambda a, b: a < b)
+
+    def __le__(self, other: Any) -> Any:
+        return _compared(self, other, "less_equal", lambda a, b: a <= b)
+
+    def __gt__(self, other: Any) -> Any:
+        return _compared(self, other, "greater", lambda a, b: a > b)
+
+    def __ge__(self, other: Any) -> Any:
+        return _compared(self, other, "greater_equal", lambda a, b: a >= b)
+
+    __hash__ = object.__hash__
+
+    # -- parts -----------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Any:
+        from amanda_std.subscripts import subscript
+
+        return subscript(self, key)
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        raise UsageError(
+            "a value does not change",
+            who=repr(self),
+            hint="make another one: ops.where(mask, new, x), ops.scatter_nd(x, "
+            "places, new), ops.dynamic_update_slice(x, new, starts)",
+        )
+
+    # -- shapes and element types ------------------------------------------------------
+
+    @property
+    def T(self) -> Any:  # noqa: N802 - numpy's name
+        """The axes in reverse order."""
+        return _op("transpose")(self)
+
+    @property
+    def mT(self) -> Any:  # noqa: N802 - numpy's name
+        """The last two axes exchanged."""
+        return _op("swap_last")(self)
+
+    def astype(self, dtype: Any) -> Any:
+        return _op("astype")(self, dtype=dtype)
+
+    def reshape(self, *shape: Any) -> Any:
+        return _op("reshape")(self, _told(shape))
+
+    def transpose(self, *axes: int) -> Any:
+        """The axes in another order; in reverse order where none is told."""
+        order = _told(axes)
+        if not order:
+            return _op("transpose")(self)
+        return _op("transpose")(self, perm=tuple(i % self.ndim for i in order))
+
+    def swapaxes(self, first: int, second: int) -> Any:
+        order = list(range(self.ndim))
+        order[first], order[second] = order[second], order[first]
+        return _op("transpose")(self, perm=tuple(order))
+
+    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Any:
+        return _op("squeeze")(self, axis)
+
+    def flatten(self) -> Any:
+        return _op("reshape")(self, (-1,))
+
+    # -- along axes --------------------------------------------------------------------
+
+    def sum(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return _op("sum")(self, axis, keepdims=keepdims)
+
+    def prod(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return _op("prod")(self, axis, keepdims=keepdims)
+
+    def mean(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return _op("mean")(self, axis, keepdims=keepdims)
+
+    def var(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return _op("var")(self, axis, keepdims=keepdims)
+
+    def std(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return _op("std")(self, axis, keepdims=keepdims)
+
+    def max(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return _op("max")(self, axis, keepdims=keepdims)
+
+    def min(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return _op("min")(self, axis, keepdims=keepdims)
+
+    def all(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return _op("all")(self, axis, keepdims=keepdims)
+
+    def any(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return _op("any")(self, axis, keepdims=keepdims)
+
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Any:
+        return _op("argmax")(self, axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Any:
+        return _op("argmin")(self, axis, keepdims=keepdims)
+
+    def clip(self, low: Any = None, high: Any = None) -> Any:
+        return _op("clip")(self, low, high)
+
+    # -- gradients -----------------------------------------------------------------------
+
+    def grad(self, wrt: Any) -> Any:
+        """The gradients of its sum, by one value or by each of a list, as ops."""
+        from amanda_std.functions import slopes
+
+        return slopes(self, wrt)
+
+
+def _told(numbers: tuple[Any, ...]) -> Any:
+    """`f(2, 3)` and `f((2, 3))` alike; a computed shape stays a value."""
+    if len(numbers) == 1 and not isinstance(numbers[0], int):
+        given = numbers[0]
+        is_axis = isinstance(given, ArrayLike) and given.ndim == 0
+        return numbers if is_axis else given
+    return numbers
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    """Integers have no quotient that is one, so `/` does not choose a way to round."""
+    for x in (a, b):
+        if isinstance(x, ArrayLike) and _kind(x) in ("int", "uint"):
+            raise InvalidTypeError(
+                "integers are not divided by /",
+                who=f"{_named(a)} / {_named(b)}",
+                expected="tensors of floats",
+                got=x.dtype,
+                hint="x // y rounds down, ops.divide(x, y) towards zero; or convert "
+                "first: x.astype('float32') / y",
+            )
+    return _op("divide")(a, b)
+
+
+def _kind(x: ArrayLike) -> str:
+    try:
+        return x.dtype.kind
+    except Undecided:
+        return "unknown"
+
+
+def _named(x: Any) -> str:
+    return str(x.type) if hasattr(x, "type") else repr(x)
+
+
+def _bits(x: ArrayLike, name: str) -> str:
+    return f"logical_{name}" if x.dtype.kind == "bool" else f"bitwise_{name}"
+
+
+# -- comparisons -------------------------------------------------------------------
+
+
+def _compared(
+    a: ArrayLike, b: object, name: str, ask: Callable[[Any, Any], Any]
+) -> Any:
+    """An answer where both numbers are known, else an op."""
+    if not _is_operand(b):
+        return NotImplemented
+    try:
+        return bool(ask(a._content(), b._content() if isinstance(b, ArrayLike) else b))
+    except (Undecided, ValueError, TypeError):
+        if a is b and _is_dim(a):
+            return bool(ask(0, 0))
+        return _op(name)(a, b)
+
+
+def _is_operand(x: object) -> bool:
+    """Whether a value can be compared with this: a number, a list, anything of data."""
+    if isinstance(x, list | tuple):
+        return bool(x) and is_literal(x)
+    return is_number(x) or isinstance(x, Sym | OutputPort) or hasattr(x, "dtype")
+
+
+def _is_dim(x: ArrayLike) -> bool:
+    """Whether this is one integer, which is equal to itself whatever it is."""
+    try:
+        return x.ndim == 0 and _kind(x) in ("int", "uint", "bool")
+    except Undecided:
+        return False

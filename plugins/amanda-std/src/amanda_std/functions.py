@@ -1,0 +1,298 @@
+"""Functions of users in graphs: traced once, called as often as one likes.
+
+A call on values is an op `call`, of a function of the root graph. Calls whose arguments
+have the same types share one: the same element types, ranks and numbers among the dims;
+what is symbolic may be called otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from amanda.errors import ForeignPortError, InvalidTypeError, UsageError
+from amanda.graph import Graph, OutputPort
+from amanda.types import Sym, TensorType, Type, accepts, meet, same
+from amanda_std import NAMESPACE
+from amanda_std.literals import as_tensor, is_literal
+from amanda_std.values import (
+    Operators,
+    Tracing,
+    Typed,
+    Value,
+    current,
+    fill,
+    is_types_only,
+    lift,
+    tracing,
+    value_type,
+)
+
+if TYPE_CHECKING:
+    from amanda.building import Function
+
+__all__ = ["call", "gradients", "root_of", "slopes", "whole"]
+
+
+def whole(
+    function: Callable[..., Any],
+    types: Sequence[Type | None],
+    name: str | None = None,
+    names: Sequence[str | None] = (),
+) -> Graph:
+    """A Python function over ops as a root graph, wherever it is asked for."""
+    graph = Graph(NAMESPACE, name)
+    with tracing(graph) as into:
+        fill(into, function, types, names)
+    return graph
+
+
+def call(function: Function, args: Sequence[Any], settings: Mapping[str, Any]) -> Any:
+    """What a function makes of arrays, of types, or of values: an op of these."""
+    inputs = [i for i, a in enumerate(args) if a is not None]
+    ports = [a for a in map(_port, args) if a is not None]
+    if ports and not is_types_only():
+        return _added(function, args, inputs, settings, current(ports))
+    if any(isinstance(a, Type | Typed) for a in args):
+        given = [Typed(a) if isinstance(a, TensorType) else a for a in args]
+        return function.calling(len(args), inputs, settings)(*(given[i] for i in inputs))
+    return function.calling(len(args), inputs, settings)(*(args[i] for i in inputs))
+
+
+def gradients(graph: Graph, of: Any, wrt: Sequence[Any]) -> list[Any]:
+    """The gradients of the sum of `of`: ports by ports, values by values."""
+    from amanda_std.gradients import grad
+
+    found = grad(graph, _expect_port(of), [_expect_port(each) for each in wrt])
+    return [
+        Value(port) if isinstance(each, Value) else port
+        for port, each in zip(found, wrt, strict=True)
+    ]
+
+
+def slopes(of: Any, wrt: Any) -> Any:
+    """The gradients of a value where it is being made; of types, their types."""
+    many = isinstance(wrt, list | tuple)
+    targets = list(wrt) if many else [wrt]
+    if isinstance(of, Typed) or is_types_only():
+        found: list[Any] = [Typed(_without_content(each.type)) for each in targets]
+    else:
+        found = gradients(current([of.port]).graph, of, targets)
+    return found if many else found[0]
+
+
+def _expect_port(value: Any) -> OutputPort:
+    port = _port(value)
+    if port is None:
+        raise UsageError(
+            "gradients are of values of a graph", got=f"{type(value).__name__} {value!r}"
+        )
+    return port if port.graph is not None else port.resolve()
+
+
+def root_of(graph: Graph) -> Graph:
+    """The graph whose functions the ops of another one call by name."""
+    at = graph
+    while True:
+        holder = None if at.holder is None else at.holder.graph
+        above = at.graph or holder or at.outer or at.root
+        if above is None:
+            return at
+        at = above
+
+
+# -- a call --------------------------------------------------------------------------
+
+
+class _Held(NamedTuple):
+    """A function as a root graph holds it."""
+
+    name: str
+    graph: int
+    """The identity of its graph: another one may come to have the name."""
+    shape: Any
+    """What the function returns: None for one value, names, or a class of tuples."""
+
+
+def _added(
+    function: Function,
+    args: Sequence[Any],
+    inputs: Sequence[int],
+    settings: Mapping[str, Any],
+    into: Tracing,
+) -> Any:
+    from amanda_std.ops import OPS
+
+    names = function.names(len(args))
+    told = function.annotated(names)
+    values = [
+        lift(_told(args[i], told[names[i]]), into, _dtype(told[names[i]]))
+        for i in inputs
+    ]
+    rows = [(names[i], told[names[i]], value_type(v)) for i, v in zip(inputs, values)]
+    types = _accepted(function, rows)
+    root = root_of(into.graph)
+    key = (tuple(inputs), _key(types), _frozen(function, settings))
+    held = function.held.setdefault(root, {})
+    found = held.get(key)
+    if found is _OPEN:
+        raise UsageError(
+            f"the function {function.name!r} calls itself",
+            hint="repeat what is in it by ops.loop, ops.while_ or ops.scan",
+        )
+    if found is None or id(root.functions.get(found.name)) != found.graph:
+        held[key] = _OPEN
+        try:
+            body = function.calling(len(args), inputs, settings)
+            found = _made(function, root, body, types, [names[i] for i in inputs])
+        except BaseException:
+            del held[key]
+            raise
+        held[key] = found
+    made = OPS["call"](found.name, *map(Value, values))
+    return _shaped(made, found.shape)
+
+
+_OPEN: Any = object()
+
+
+def _made(
+    function: Function,
+    root: Graph,
+    body: Callable[..., Any],
+    types: Sequence[Type],
+    names: Sequence[str],
+) -> _Held:
+    """The function among those of the root, where an equal one is not there yet."""
+    name, count = function.name, 0
+    while name in root.functions:
+        count += 1
+        name = f"{function.name}_{count}"
+    graph = root.add_function(name, Graph(root.namespace, function.name))
+    try:
+        with tracing(graph) as into:
+            shape = fill(into, body, types, names)
+    except BaseException as error:
+        root.remove_function(name)
+        if isinstance(error, ForeignPortError):
+            raise UsageError(
+                f"the function {function.name!r} reads a value that is not its own",
+                got=error.message,
+                hint="hand the value over as an argument",
+            ) from error
+        raise
+    for other in [function.name, *(f"{function.name}_{i}" for i in range(1, count))]:
+        if other != name and graph.same_as(root.functions[other]):
+            root.remove_function(name)
+            return _Held(other, id(root.functions[other]), shape)
+    return _Held(name, id(graph), shape)
+
+
+def _shaped(made: Sequence[Any], shape: Any) -> Any:
+    if shape is None:
+        return made[0]
+    if isinstance(shape, type):
+        return shape(*made) if hasattr(shape, "_fields") else shape(made)
+    return dict(zip(shape, made, strict=True))
+
+
+# -- arguments -----------------------------------------------------------------------
+
+
+def _port(value: Any) -> OutputPort | None:
+    if isinstance(value, Value):
+        return value.port
+    return value if isinstance(value, OutputPort) else None
+
+
+def _dtype(type: Type | None) -> Any:
+    return type.dtype if isinstance(type, TensorType) else None
+
+
+def _told(value: Any, type: Type | None) -> Any:
+    """Numbers take the element type of the annotation, where it says one."""
+    dtype = _dtype(type)
+    if is_literal(value) and not isinstance(value, Operators):
+        return as_tensor(value, None if getattr(dtype, "bits", 0) == 0 else dtype)
+    return value
+
+
+def _accepted(
+    function: Function, rows: Sequence[tuple[str, Type | None, Type]]
+) -> list[Type]:
+    """The types of the parameters: those annotated, where the arguments have them."""
+    found: list[Type] = []
+    symbols: dict[Any, tuple[Any, str]] = {}
+    for name, wanted, got in rows:
+        if not isinstance(wanted, TensorType) or not isinstance(got, TensorType):
+            found.append(_without_content(got))
+            continue
+        if accepts(wanted, got) is False or not _agree(symbols, name, wanted, got):
+            known = ", ".join(f"{s} = {d} of {n!r}" for s, (d, n) in symbols.items())
+            raise InvalidTypeError(
+                f"the function {function.name!r} does not take this",
+                where=f"argument {name!r}",
+                expected=f"{wanted}{f', where {known}' if known else ''}",
+                got=_without_content(got),
+                hint="change the value, or the annotation",
+            )
+        is_open = not wanted.dtype.bits or not wanted.shape.has_rank
+        found.append(_without_content(meet(wanted, got)) if is_open else wanted)
+    return found
+
+
+def _agree(
+    symbols: dict[Any, tuple[Any, str]], name: str, wanted: TensorType, got: TensorType
+) -> bool:
+    """Whether a symbol that several parameters have stands for one dim."""
+    if not (wanted.shape.has_rank and got.shape.has_rank):
+        return True
+    for due, dim in zip(wanted.shape, got.shape, strict=True):
+        if isinstance(due, Sym) and not due.is_anonymous:
+            first, _ = symbols.setdefault(str(due), (dim, name))
+            if same(first, dim) is False:
+                return False
+    return True
+
+
+def _without_content(type: Type) -> Type:
+    if isinstance(type, TensorType) and type.value is not None:
+        return TensorType(type.dtype, type.shape, type.axes)
+    return type
+
+
+def _key(types: Sequence[Type]) -> Any:
+    """The same for types that differ in the names of symbols only."""
+    numbers: dict[Any, int] = {}
+    found: list[Any] = []
+    for type in types:
+        if not isinstance(type, TensorType) or not type.shape.has_rank:
+            found.append(type)
+            continue
+        dims: list[Any] = []
+        for dim in type.shape:
+            if not isinstance(dim, Sym):
+                dims.append(dim)
+            elif {dim.key} == {symbol.key for symbol in dim.free}:
+                dims.append((numbers.setdefault(dim.key, len(numbers)),))
+            else:
+                dims.append(str(dim))
+        if any(isinstance(d, str) for d in dims):
+            return tuple(types)  # what is computed from others keeps its symbols
+        found.append((type.dtype, tuple(dims), type.axes))
+    return tuple(found)
+
+
+def _frozen(function: Function, settings: Mapping[str, Any]) -> Any:
+    from amanda_std.operation import attribute
+
+    key = tuple(sorted((k, attribute(k, v)) for k, v in settings.items()))
+    try:
+        hash(key)
+    except TypeError:
+        raise UsageError(
+            f"a setting of the function {function.name!r} can change",
+            got=", ".join(settings),
+            hint="settings are numbers, texts, and tuples of them; values go by place",
+        ) from None
+    return tuple((k, type(v), v) for k, v in key)

@@ -1,0 +1,113 @@
+"""What Python's numbers, lists and arrays become beside tensors: one table.
+
+| given | beside tensors | alone |
+|---|---|---|
+| `bool` | of bools | bool |
+| `int` | of integers, floats or complex numbers that hold it exactly | int64 |
+| `float` | of floats or complex numbers, rounded to their digits | float64 |
+| `complex` | of complex numbers, rounded to their digits | complex128 |
+| a list, nested or not | as its numbers | as the widest of them |
+| an array, a tensor | of its own element type only | that |
+
+A number that would be another one is refused, and so is a float that would be infinite.
+Arrays and tensors are never converted: `x.astype("float32")` says so in the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from amanda.errors import InvalidTypeError
+from amanda.tensors import Tensor
+from amanda.types import DType
+
+__all__ = ["ALONE", "BESIDE", "as_tensor", "is_literal", "is_number"]
+
+BESIDE: Final[dict[type, tuple[str, ...]]] = {
+    bool: ("bool",),
+    int: ("int", "uint", "float", "complex"),
+    float: ("float", "complex"),
+    complex: ("complex",),
+}
+"""The kinds of element types that a Python number becomes; the widest number last."""
+
+ALONE: Final = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
+"""The element type of a Python number with no tensor beside it."""
+
+
+def is_number(value: object) -> bool:
+    """Whether this is a number of Python's own, which has no element type yet.
+
+    >>> is_number(1.5), is_number("1.5"), is_number([1.5])
+    (True, False, False)
+    """
+    return type(value) in BESIDE
+
+
+def is_literal(value: object) -> bool:
+    """Whether this is a number, or lists of numbers and nothing else."""
+    if isinstance(value, list | tuple):
+        return all(map(is_literal, value))
+    return is_number(value)
+
+
+def as_tensor(value: Any, dtype: DType | None = None) -> Tensor:
+    """A number, or a list of numbers, as data of an element type.
+
+    >>> as_tensor([1, 2.5]).dtype, as_tensor(1, DType("float32")).dtype
+    (float64, float32)
+    """
+    numbers = list(_numbers(value))
+    widest = max(map(type, numbers), key=list(BESIDE).index, default=float)
+    if dtype is None:
+        return Tensor.of(value, ALONE[widest])
+    if dtype.kind == "unknown":
+        raise AssertionError("the caller knows the element type")
+    if numbers and dtype.kind not in BESIDE[widest]:
+        raise InvalidTypeError(
+            f"the number {_first(numbers, widest)!r} is none of {dtype}",
+            expected=f"a number that {dtype} has",
+            got=f"a Python {widest.__name__}",
+            hint="convert the tensor first: ops.astype(x, dtype=...)",
+        )
+    if dtype.kind in ("float", "complex"):
+        return _rounded(value, numbers, dtype)
+    return Tensor.of(value, dtype)
+
+
+def _numbers(value: Any) -> Iterator[Any]:
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _numbers(item)
+    else:
+        yield value
+
+
+def _first(numbers: list[Any], kind: type) -> Any:
+    return next(n for n in numbers if type(n) is kind)
+
+
+def _rounded(value: Any, numbers: list[Any], dtype: DType) -> Tensor:
+    """Floats with the digits that there are; integers exactly, or not at all."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        made = Tensor.of(value, dtype)
+    kept = made.numpy().reshape(-1)
+    wide = kept.astype("complex128" if dtype.kind == "complex" else "float64")
+    for number, found in zip(numbers, wide.tolist(), strict=True):
+        if type(number) is int and found != number:
+            raise _lost(number, dtype, found)
+        if np.isfinite(number) and not np.isfinite(found):
+            raise _lost(number, dtype, found)
+    return made
+
+
+def _lost(number: Any, dtype: DType, found: Any) -> InvalidTypeError:
+    return InvalidTypeError(
+        f"the number {number!r} would be another one as {dtype}",
+        expected=f"a number that {dtype} holds",
+        got=f"{found!r} in its place",
+        hint="convert the tensor to a wider type first: ops.astype(x, dtype=...)",
+    )

@@ -1,0 +1,201 @@
+"""Where values of a program are kept, how long, what is written over: planned ahead.
+
+A value has memory of its own if it was made by a kernel that gives fresh memory and no
+kernel that may give a view of it reads it. Such memory is used again: by the step that
+reads the value last, where its kernel can write over an operand, or by a later step
+whose result is surely of the same element type and shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from amanda.types import TensorType, Type, unknown
+from amanda_std.reading import is_std
+
+if TYPE_CHECKING:
+    from amanda.graph import OutputPort
+    from amanda_std.arrays import Kernels
+    from amanda_std.execute import Row
+
+__all__ = ["Held", "Lives", "Plan", "PlannedStep", "lives"]
+
+NEAR = 32
+"""Steps that memory waits for who may use it again; longer, and it is given back."""
+
+
+class Held(NamedTuple):
+    """A value while a program runs."""
+
+    place: int
+    name: str
+    kind: str
+    """input, captured, weight, fixed or value"""
+    type: Type | None
+    made: int
+    """The step that makes it; -1 where it is there before."""
+    last: int | None
+    """The step that reads it last; None where it is a result."""
+    memory: int | None
+    """The number of its memory, where that is the program's own."""
+
+    @property
+    def nbytes(self) -> int | None:
+        """Its size, where that is known."""
+        type_ = self.type
+        if not isinstance(type_, TensorType) or not type_.shape.is_static:
+            return None
+        bits = type_.dtype.bits
+        return prod(map(int, type_.shape)) * bits // 8 if bits else None
+
+
+class PlannedStep(NamedTuple):
+    """A step with the places that it touches."""
+
+    label: str
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    over: int | None
+    """The place whose memory the result takes."""
+    frees: tuple[int, ...]
+
+
+class Plan(NamedTuple):
+    """What a program does with memory. `str` of it is a table."""
+
+    values: tuple[Held, ...]
+    steps: tuple[PlannedStep, ...]
+
+    @property
+    def reused(self) -> int:
+        """How many steps write into memory that is there."""
+        return sum(step.over is not None for step in self.steps)
+
+    @property
+    def memories(self) -> int:
+        """How many pieces of memory the program's own values need."""
+        return len({v.memory for v in self.values if v.memory is not None})
+
+    def __str__(self) -> str:
+        lines = [
+            f"%{v.place} {v.kind} {v.name}: {v.type or '?'}"
+            + (f", memory {v.memory}" if v.memory is not None else "")
+            for v in self.values
+        ]
+        for i, step in enumerate(self.steps):
+            writes, reads = (
+                ", ".join(f"%{p}" for p in s) for s in (step.writes, step.reads)
+            )
+            line = f"{i}: {writes} = {step.label}({reads})"
+            if step.over is not None:
+                line += f", over %{step.over}"
+            if step.frees:
+                line += f", frees {', '.join(f'%{p}' for p in step.frees)}"
+            lines.append(line)
+        return "\n".join(lines)
+
+
+class Lives(NamedTuple):
+    """Of each step: the place it writes over, and the places that are empty after."""
+
+    over: Mapping[int, int]
+    frees: Sequence[Sequence[int]]
+    memory: Mapping[int, int]
+
+
+def lives(
+    rows: Sequence[Row], results: Sequence[int], kernels: Kernels | None
+) -> Lives:
+    """How long every value is kept, and what takes its memory then."""
+    last: dict[int, int] = {}
+    for i, row in enumerate(rows):
+        last.update(dict.fromkeys((*row.outs, *row.ins), i))
+    for place in results:
+        last.pop(place, None)
+    dying: list[list[int]] = [[] for _ in rows]
+    for place, i in last.items():
+        dying[i].append(place)
+    own = _own(rows, kernels)
+    over = _taken_over(rows, dying, own, kernels)
+    late = {place: i for i, place in over.items()}
+    frees: list[list[int]] = [[] for _ in rows]
+    for i, places in enumerate(dying):
+        for place in places:
+            frees[late.get(place, i)].append(place)
+    memory: dict[int, int] = {}
+    for i, row in enumerate(rows):
+        for place in row.outs:
+            if place in own:
+                kept = over.get(i)
+                memory[place] = len(memory) if kept is None else memory[kept]
+    return Lives(over, frees, _numbered(memory))
+
+
+def _numbered(memory: Mapping[int, int]) -> dict[int, int]:
+    """The same, counted from 0 without gaps."""
+    numbers: dict[int, int] = {}
+    return {p: numbers.setdefault(m, len(numbers)) for p, m in memory.items()}
+
+
+def _own(rows: Sequence[Row], kernels: Kernels | None) -> dict[int, OutputPort]:
+    """The values whose memory is the program's own and nobody else's."""
+    own: dict[int, OutputPort] = {}
+    if kernels is None or not kernels.fresh:
+        return own
+    for row in rows:
+        if row.op.type in kernels.fresh and is_std(row.op) and not row.many:
+            own[row.outs[0]] = row.op.output
+        else:
+            for place in row.ins:
+                own.pop(place, None)
+    return own
+
+
+def _taken_over(
+    rows: Sequence[Row],
+    dying: Sequence[Sequence[int]],
+    own: Mapping[int, OutputPort],
+    kernels: Kernels | None,
+) -> dict[int, int]:
+    """Of each step that writes into memory that is there: the place that has it."""
+    found: dict[int, int] = {}
+    free: dict[TensorType, list[tuple[int, int]]] = {}
+    for i, row in enumerate(rows):
+        taken = None
+        if kernels is not None and _takes_out(row, kernels):
+            wanted = _settled(row.op.output.type)
+            if wanted is not None:
+                if row.op.type in kernels.in_place:
+                    mine = (p for p in row.ins if p in own and p in dying[i])
+                    taken = next(
+                        (p for p in mine if _settled(own[p].type) == wanted), None
+                    )
+                waiting = free.get(wanted, [])
+                while taken is None and waiting:
+                    place, since = waiting.pop()
+                    taken = place if i - since <= NEAR else None
+        if taken is not None:
+            found[i] = taken
+        for place in dying[i]:
+            type_ = _settled(own[place].type) if place in own else None
+            if place != taken and type_ is not None:
+                free.setdefault(type_, []).append((place, i))
+    return found
+
+
+def _takes_out(row: Row, kernels: Kernels) -> bool:
+    """Whether the kernel of a step takes `out=`, and is called as it is."""
+    kind = row.op.type
+    named = kind in kernels.in_place or kind in kernels.into
+    return named and not row.many and row.call is kernels.get(kind or "")
+
+
+def _settled(type: Type | None) -> TensorType | None:
+    """A type that tells element type and shape, symbols included; no scalar's."""
+    if not isinstance(type, TensorType) or type.dtype is unknown:
+        return None
+    if not type.shape.has_rank or not type.shape.rank:
+        return None
+    return TensorType(type.dtype, type.shape)

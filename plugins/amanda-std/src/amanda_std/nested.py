@@ -1,0 +1,147 @@
+"""Values that hold others, while a graph runs: what they are, their types, copies.
+
+| type | at run time |
+|---|---|
+| sequence | a list |
+| optional | the value itself, or None |
+| tuple | a tuple |
+| map | a dict, from Python's numbers or texts |
+| tensor of texts | an array of objects that are `str` |
+| reference | a `Cell` of state |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError, Undecided
+from amanda.types import (
+    DType,
+    MapType,
+    OptionalType,
+    RefType,
+    SequenceType,
+    TensorType,
+    TupleType,
+    Type,
+    join,
+    unknown,
+)
+from amanda_std.state import Cell
+from amanda_std.values import UNKNOWN
+
+__all__ = [
+    "expect_kind",
+    "has_texts",
+    "joined",
+    "of_texts",
+    "plain_type",
+    "text",
+    "type_of",
+]
+
+
+# -- types -------------------------------------------------------------------------
+
+
+def type_of(value: Any) -> Type:
+    """The type of a value at run time; content is not told.
+
+    >>> type_of([np.zeros(2, "float32"), np.zeros(3, "float32")])
+    sequence<float32[?]>
+    """
+    if isinstance(value, list):
+        return SequenceType(joined(map(type_of, value)))
+    if isinstance(value, tuple):
+        return TupleType(map(type_of, value))
+    if isinstance(value, dict):
+        keys = DType.of(np.asarray(list(value))) if value else DType("int64")
+        return MapType(keys, joined(map(type_of, value.values())))
+    if value is None:
+        return OptionalType(UNKNOWN)
+    if isinstance(value, Cell):
+        return RefType(type_of(value.read()) if value.has_value else UNKNOWN)
+    return TensorType(DType.of(value), np.shape(value))
+
+
+def joined(types: Any) -> Type:
+    """What values of all these types are; InvalidTypeError where nothing is."""
+    found: Type | None = None
+    for each in types:
+        found = plain_type(each) if found is None else _join(found, plain_type(each))
+    return UNKNOWN if found is None else found
+
+
+def _join(a: Type, b: Type) -> Type:
+    if a == b or b == UNKNOWN:
+        return a if a == b else UNKNOWN
+    if isinstance(a, TensorType) and isinstance(b, TensorType):
+        if a.dtype != b.dtype and unknown not in (a.dtype, b.dtype):
+            raise _misfit(a, b)
+        return join(a, b)
+    if isinstance(a, SequenceType | OptionalType) and type(a) is type(b):
+        return type(a)(_join(a.parts[0], b.parts[0]))
+    raise _misfit(a, b)
+
+
+def _misfit(a: Type, b: Type) -> InvalidTypeError:
+    return InvalidTypeError(
+        "the elements of a sequence have one element type",
+        expected=str(a),
+        got=str(b),
+        hint="convert them first: ops.astype(x, dtype=...); or make a tuple",
+    )
+
+
+def plain_type(type: Type) -> Type:
+    """The type without content."""
+    if isinstance(type, TensorType) and type.value is not None:
+        return TensorType(type.dtype, type.shape, type.axes)
+    return type
+
+
+def expect_kind(kind: type[Type], type: Type | None) -> Any:
+    """The type, if it is of this kind; Undecided where nothing is known of it."""
+    if isinstance(type, kind):
+        return type
+    if type is None or type == UNKNOWN:
+        raise Undecided("what this value holds is not known")
+    raise InvalidTypeError(
+        f"this is no {_NAMES[kind]}", expected=f"a {_NAMES[kind]}", got=str(type)
+    )
+
+
+_NAMES: dict[type[Type], str] = {
+    SequenceType: "sequence",
+    OptionalType: "optional",
+    TupleType: "tuple",
+    MapType: "map",
+    RefType: "reference to a variable",
+}
+
+
+# -- texts -------------------------------------------------------------------------
+
+
+def text(item: Any) -> str:
+    """An element of a tensor of texts. Weights and files have them in UTF-8."""
+    return item.decode("utf-8") if isinstance(item, bytes) else str(item)
+
+
+def of_texts(items: Sequence[str], shape: Sequence[int]) -> Any:
+    """An array of texts, in row-major order."""
+    flat = np.empty(len(items), object)
+    flat[:] = items
+    return flat.reshape(tuple(shape))
+
+
+def has_texts(array: Any) -> bool:
+    """Whether this is an array that holds texts in a form that ops do not use."""
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "OSU":
+        return False
+    if array.dtype.kind != "O":
+        return True
+    return any(isinstance(item, bytes) for item in array.flat)

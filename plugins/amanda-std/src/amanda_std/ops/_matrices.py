@@ -1,0 +1,117 @@
+"""Matrices for samples, and their products and solutions by plain loops."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda_std.ops._late import late
+
+
+def matrices(side: int) -> Any:
+    """Two matrices that are far from singular, with no pattern."""
+    numbers = [((7 * i * i + 3 * i) % 11 - 5) / 8 for i in range(2 * side * side)]
+    found = np.array(numbers).reshape(2, side, side)
+    return found + np.array([3.0, -2.0]).reshape(2, 1, 1) * np.eye(side)
+
+
+def symmetric(side: int) -> Any:
+    """Two symmetric matrices with values far from each other."""
+    found = matrices(side)
+    return found + np.swapaxes(found, -1, -2) + np.diag([3.0 * i for i in range(side)])
+
+
+def spread_out(*shape: int) -> Any:
+    size = math.prod(shape)
+    numbers = [((5 * i * i + 2 * i) % 13 - 6) / 4 for i in range(size)]
+    return np.array(numbers).reshape(shape)
+
+
+def product_of(a: Any, b: Any) -> Any:
+    """Matrices by a loop over rows and columns, the axes before them as a batch."""
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    left = np.broadcast_to(a, batch + a.shape[-2:]).astype("float64")
+    right = np.broadcast_to(b, batch + b.shape[-2:]).astype("float64")
+    out = np.zeros((*batch, a.shape[-2], b.shape[-1]))
+    for *at, i, j in np.ndindex(out.shape):
+        pairs = zip(left[(*at, i)], right[(*at, slice(None), j)], strict=True)
+        out[(*at, i, j)] = math.fsum(x * y for x, y in pairs)
+    return out.astype(a.dtype)
+
+
+def solved(a: Any, b: Any) -> Any:
+    """x of which a @ x is b, by elimination with the largest pivot."""
+    rows = [[*map(float, r), *map(float, s)] for r, s in zip(a, b, strict=True)]
+    side = len(rows)
+    for i in range(side):
+        best = max(range(i, side), key=lambda k: abs(rows[k][i]))
+        rows[i], rows[best] = rows[best], rows[i]
+        rows[i] = [v / rows[i][i] for v in rows[i]]
+        for k in range(side):
+            if k != i:
+                factor = rows[k][i]
+                rows[k] = [
+                    v - factor * w for v, w in zip(rows[k], rows[i], strict=True)
+                ]
+    return np.array([r[side:] for r in rows])
+
+
+def near_identity(x: Any) -> Any:
+    """The identity in the shape of square matrices."""
+    return late.broadcast_like(late.eye(x.shape[-1], dtype=x.dtype), x)
+
+
+def householder(x: Any) -> tuple[Any, Any]:
+    """All of Q and R, by reflections of one column after the other; R's diagonal is
+
+    made positive."""
+    rows, columns = x.shape
+    r, q = x.astype("float64").tolist(), np.eye(rows).tolist()
+    for j in range(min(rows, columns)):
+        v = [r[i][j] if i >= j else 0.0 for i in range(rows)]
+        v[j] += math.copysign(math.hypot(*v), v[j])
+        size = math.fsum(c * c for c in v)
+        for target in (r, q):
+            for k in range(len(target[0])):
+                share = 2 * math.fsum(v[i] * target[i][k] for i in range(rows)) / size
+                for i in range(rows):
+                    target[i][k] -= share * v[i]
+    for i in range(min(rows, columns)):
+        if r[i][i] < 0:
+            r[i], q[i] = [-v for v in r[i]], [-v for v in q[i]]
+        r[i][:i] = [0.0] * i
+    for i in range(columns, rows):
+        r[i] = [0.0] * columns
+    return np.array(q).T, np.array(r)
+
+
+def jacobi(x: Any) -> tuple[Any, Any]:
+    """Eigenvalues and vectors of a symmetric matrix, by turning one pair at a time."""
+    side = len(x)
+    a, vectors = x.astype("float64"), np.eye(side)
+    for _ in range(20):
+        for p in range(side):
+            for q in range(p + 1, side):
+                angle = math.atan2(2 * a[p, q], a[q, q] - a[p, p]) / 2
+                c, s = math.cos(angle), math.sin(angle)
+                turn = np.eye(side)
+                turn[p, p], turn[q, q], turn[p, q], turn[q, p] = c, c, s, -s
+                a = product_of(product_of(turn.T, a), turn)
+                vectors = product_of(vectors, turn)
+    order = sorted(range(side), key=lambda i: a[i, i])
+    found, _signs = with_signs(vectors[:, order])
+    return np.array([a[i, i] for i in order]), found
+
+
+def with_signs(vectors: Any) -> tuple[Any, Any]:
+    """Columns with their signs settled, and what each was multiplied by."""
+    rows, columns = vectors.shape
+    signs = [
+        math.copysign(
+            1, math.fsum(vectors[i, j] / (i + math.sqrt(2)) for i in range(rows))
+        )
+        for j in range(columns)
+    ]
+    return vectors * np.array(signs), np.array(signs)

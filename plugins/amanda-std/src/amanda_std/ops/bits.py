@@ -1,0 +1,143 @@
+"""The bits of numbers: counted, turned, and read as other numbers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError
+from amanda.types import DType, Shape, TensorType
+from amanda_std import shapes
+from amanda_std.kinds import Cast, Integer, Other
+from amanda_std.operation import composite, primitive
+from amanda_std.ops._late import late
+from amanda_std.samples import Sample, Samples, array, each
+
+_NO_SLOPE = "bits have no slope"
+
+
+def _width(dtype: Any) -> int:
+    return dtype.bits if isinstance(dtype, DType) else DType.of(dtype).bits
+
+
+def _unsigned(x: Any) -> Any:
+    """The same bits, read as a number that is not negative."""
+    return bitcast(x, dtype=DType(f"uint{_width(x.dtype)}"))
+
+
+@composite
+def popcount(x: Integer) -> Integer:
+    """How many bits are set"""
+    kept, x = x.dtype, _unsigned(x)
+    total = late.zeros_like(x)
+    for i in range(_width(x.dtype)):
+        total = total + late.bitwise_and(late.bitwise_right_shift(x, i), 1)
+    return late.astype(total, dtype=kept)
+
+
+@composite
+def leading_zeros(x: Integer) -> Integer:
+    """How many bits before the first one that is set"""
+    kept, x = x.dtype, _unsigned(x)
+    step = 1
+    while step < _width(x.dtype):  # every bit after the first one is set too
+        x = late.bitwise_or(x, late.bitwise_right_shift(x, step))
+        step *= 2
+    rest = popcount(late.bitwise_invert(x))
+    return late.astype(rest, dtype=kept)
+
+
+def _counts(function: Callable[[int, int], int]) -> Callable[[], Samples]:
+    def make() -> Samples:
+        for dtype in ("uint8", "int8", "int16", "int32", "uint32", "int64", "uint64"):
+            info = np.iinfo(dtype)
+            x = array([0, 1, 6, 100, info.max, info.min, 77], dtype)
+            bits = info.bits
+
+            def count(v: int, bits: int = bits) -> int:
+                return function(v & ((1 << bits) - 1), bits)
+
+            yield Sample((x,), each(count, x))
+        yield Sample((array(9, "int32"),), array(function(9, 32), "int32"))
+        yield Sample((np.zeros((0, 2), "int32"),), np.zeros((0, 2), "int32"))
+
+    return make
+
+
+popcount.samples(_counts(lambda v, _: v.bit_count()))
+leading_zeros.samples(_counts(lambda v, bits: bits - v.bit_length()))
+for _op in (popcount, leading_zeros):
+    _op.not_differentiable(_NO_SLOPE)
+
+
+# -- bits read as other numbers --------------------------------------------------
+
+
+def _cast_shape(x: TensorType, dtype: Any) -> Shape:
+    """Narrower elements make a new last axis, wider ones take the last axis up."""
+    old, new = x.dtype.bits, dtype.bits
+    if old == new:
+        return x.shape
+    dims = x.shape.dims
+    if old > new:
+        return Shape([*dims, old // new])
+    if not dims:
+        raise _no_last_axis(x, dtype, new // old)
+    shapes.expect_same(dims[-1], new // old, "the last axis is not one wider element")
+    return Shape(dims[:-1])
+
+
+def _no_last_axis(x: Any, dtype: Any, wanted: int) -> InvalidTypeError:
+    return InvalidTypeError(
+        f"there is no axis to make {dtype} of",
+        expected=f"a last axis of {wanted} elements", got=x,
+    )  # fmt: skip
+
+
+@primitive(shape=_cast_shape, numpy_only=True)
+def bitcast(x: Other, *, dtype: Any) -> Cast:
+    """The same bits as another element type, the first element the lowest bits"""
+    old, new = _width(x.dtype), dtype.bits
+    x = np.ascontiguousarray(x) if np.ndim(x) else np.asarray(x)
+    if old == new:
+        return x.view(dtype.numpy)
+    if old > new:
+        return x[..., None].view(dtype.numpy)
+    return x.view(dtype.numpy)[..., 0]
+
+
+bitcast.not_differentiable(_NO_SLOPE)
+
+_CODES = {"float32": "<f", "int32": "<i", "uint32": "<I", "float64": "<d",
+          "int64": "<q", "uint8": "<B", "int16": "<h", "float16": "<e"}  # fmt: skip
+
+
+def _packed(x: Any) -> list[int]:
+    """The bytes of an array, by Python's own packing."""
+    code = _CODES[str(x.dtype)]
+    return [b for v in x.reshape(-1).tolist() for b in struct.pack(code, v)]
+
+
+@bitcast.samples
+def _() -> Samples:
+    rows = [("float32", "int32"), ("int32", "float32"), ("float64", "int64"),
+            ("float32", "uint8"), ("int64", "uint32"),
+            ("float16", "int16")]  # fmt: skip
+    for old, new in rows:
+        x = array([[1, 2], [100, 3]], old)
+        form = _CODES[new]
+        raw = bytes(_packed(x))
+        y = [v for (v,) in struct.iter_unpack(form, raw)]
+        ratio = np.dtype(old).itemsize // np.dtype(new).itemsize
+        shape = (2, 2, ratio) if ratio > 1 else (2, 2)
+        yield Sample((x,), array(y, new).reshape(shape), {"dtype": DType(new)})
+        if ratio > 1:
+            back = array(y, new).reshape(shape)
+            yield Sample((back,), x, {"dtype": DType(old)})
+    one = array(1.0, "float32")
+    yield Sample((one,), array(0x3F800000, "int32"), {"dtype": DType("int32")})
+    none = np.zeros((0, 2), "float32")
+    yield Sample((none,), np.zeros((0, 2), "int32"), {"dtype": DType("int32")})

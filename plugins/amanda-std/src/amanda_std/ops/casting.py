@@ -1,0 +1,111 @@
+"""Element types changed with saturation: what is out of reach becomes the nearest."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda.types import DType
+from amanda_std.kinds import Cast, Other
+from amanda_std.operation import composite
+from amanda_std.ops._late import late
+from amanda_std.samples import Sample, Samples, array
+
+
+def limits(dtype: Any) -> tuple[Any, Any]:
+    """The lowest and the largest finite number of an element type."""
+    import ml_dtypes
+
+    if dtype.kind in ("int", "uint"):
+        low = -(1 << (dtype.bits - 1)) if dtype.kind == "int" else 0
+        return low, low + (1 << dtype.bits) - 1
+    info: Any = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
+    return float(info.min), float(info.max)
+
+
+def _inside(source: Any, number: Any) -> float:
+    """The float of an element type nearest to a bound, and not beyond it."""
+    largest = limits(source)[1]
+    if abs(number) > largest:
+        return math.copysign(largest, number)
+    near = float(np.asarray(number).astype(source.numpy))
+    if abs(near) <= abs(number):
+        return near
+    bits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}[source.name]
+    return near - math.copysign(math.ldexp(near, -bits) if near > 0
+                                else math.ldexp(-near, -bits), near)  # fmt: skip
+
+
+@composite
+def saturating_cast(x: Other, *, dtype: Any) -> Cast:
+    """x with another element type; what is out of its range becomes its nearest end
+
+    Floats become integers by truncation, and NaN becomes 0; infinity becomes the
+    largest finite number of a float type."""
+    source = x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
+    low, high = limits(dtype)
+    if source.kind == "bool":
+        return late.astype(x, dtype=dtype)
+    if source.kind in ("int", "uint"):
+        own = limits(source)
+        ends = [max(low, own[0]), min(high, own[1])]
+        if dtype.kind == "float":
+            return late.astype(x, dtype=dtype)
+        near = late.clip(x, *(np.asarray(math.trunc(e), source.numpy) for e in ends))
+        return late.astype(near, dtype=dtype)
+    if dtype.kind == "float":
+        return late.astype(_clipped(x, source, low, high), dtype=dtype)
+    near = late.where(late.isnan(x), 0.0, _clipped(x, source, low, high))
+    y = late.astype(near, dtype=dtype)
+    for end, over in ((high, late.greater), (low, late.less)):
+        bound = _inside(source, end)
+        if bound != end:  # the source has no such number: its next one falls short
+            y = late.where(over(x, bound), np.asarray(end, dtype.numpy), y)
+    return y
+
+
+def _clipped(x: Any, source: Any, low: Any, high: Any) -> Any:
+    return late.clip(x, _inside(source, low), _inside(source, high))
+
+
+saturating_cast.minds_types = True
+saturating_cast.not_differentiable("its ends and its digits are steps")
+
+
+def _nearest(value: float, dtype: DType) -> Any:
+    low, high = limits(dtype)
+    if dtype.kind != "float" and math.isnan(value):
+        return 0
+    if math.isnan(value):
+        return value
+    held = min(max(value, low), high)
+    return held if dtype.kind == "float" else math.trunc(held)
+
+
+@saturating_cast.samples
+def _() -> Samples:
+    numbers = [-1e9, -129.5, -3.75, -0.25, 0, 1.5, 7.9, 250.0, 300.0, 1e20]
+    ends = [math.inf, -math.inf, math.nan]
+    for source in ("float32", "float64", "bfloat16"):
+        x = array([*numbers, *ends], source)
+        for name in ("int8", "uint8", "int32", "int64", "uint32", "int4", "uint4"):
+            dtype = DType(name)
+            y = [_nearest(float(v), dtype) for v in x]
+            yield Sample((x,), np.array(y, dtype.numpy), {"dtype": dtype})
+    exact = array([1.0, -2.5, 0.25, 1e9, -1e9, math.inf, math.nan], "float32")
+    tops = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "float8_e4m3fnuz": 240.0,
+            "float8_e5m2fnuz": 57344.0, "float16": 65504.0}  # fmt: skip
+    for name, top in tops.items():
+        y = array([1.0, -2.5, 0.25, top, -top, top, math.nan], name)
+        yield Sample((exact,), y, {"dtype": DType(name)})
+    x = array([-300, -5, 5, 300], "int32")
+    yield Sample((x,), array([0, 0, 5, 255], "uint8"), {"dtype": DType("uint8")})
+    yield Sample((x,), array([-8, -5, 5, 7], "int4"), {"dtype": DType("int4")})
+    yield Sample((x,), x.astype("int64"), {"dtype": DType("int64")})
+    yield Sample((x,), x.astype("float32"), {"dtype": DType("float32")})
+    flags = array([True, False], "bool")
+    yield Sample((flags,), array([1, 0], "int8"), {"dtype": DType("int8")})
+    yield Sample((array(200.0),), array(127, "int8"), {"dtype": DType("int8")})
+    yield Sample((array([]),), array([], "int8"), {"dtype": DType("int8")})

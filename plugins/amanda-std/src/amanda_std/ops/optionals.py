@@ -1,0 +1,95 @@
+"""Optionals: a value, or nothing. Nothing can also be an argument that is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError, UsageError
+from amanda.types import OptionalType, TensorType, parse_type
+from amanda_std.kinds import Anything, Logical, Maybe
+from amanda_std.nested import expect_kind, plain_type
+from amanda_std.operation import primitive
+from amanda_std.samples import Sample, Samples, array
+from amanda_std.values import UNKNOWN
+
+_NO_SLOPE = "gradients do not go through optionals"
+
+
+@primitive(numpy_only=True)
+def optional(x: Anything = None, *, type: Any = None) -> Maybe:
+    """An optional that holds x, or nothing of the type told"""
+    del type
+    return x
+
+
+@optional.infer
+def _(x: Any, type: Any) -> Any:
+    if isinstance(x, OptionalType):
+        raise InvalidTypeError("an optional of an optional is not kept apart", got=x)
+    held = type if x is None else plain_type(x)
+    if isinstance(held, str):
+        held = parse_type(held)
+    return [OptionalType(UNKNOWN if held is None else held)]
+
+
+@primitive(numpy_only=True)
+def has_element(x: Anything = None) -> Logical:
+    """Whether an optional holds something; anything that is no optional does"""
+    return np.asarray(x is not None)
+
+
+@has_element.infer
+def _() -> Any:
+    return [TensorType("bool", [])]
+
+
+@primitive(numpy_only=True)
+def get_element(x: Anything) -> Anything:
+    """What an optional holds; what is no optional is itself"""
+    if x is None:
+        raise UsageError(
+            "the optional holds nothing", hint="ask has_element first, in an if"
+        )
+    return x
+
+
+@get_element.infer
+def _(x: Any) -> Any:
+    if isinstance(x, OptionalType):
+        return [x.element]
+    expect_kind(OptionalType, None if x == UNKNOWN else OptionalType(x))
+    return [x]
+
+
+for _op in (optional, get_element):
+    _op.not_differentiable(_NO_SLOPE)
+has_element.not_differentiable("its result is true or false")
+
+
+# -- samples -----------------------------------------------------------------------
+
+
+@optional.samples
+def _() -> Samples:
+    for dtype in ("float32", "int64"):
+        for x in (array([1, 2], dtype), array([], dtype), array(3, dtype)):
+            yield Sample((x,), x)
+    yield Sample(([array([1.0])],), [[array([1.0])]])
+    yield Sample((), [None], {"type": TensorType("float32")})
+
+
+@has_element.samples
+def _() -> Samples:
+    for x in (array([1.0, 2.0]), array([], "int64"), [array(1.0)], []):
+        yield Sample((x,), array(True, "bool"))
+    yield Sample((), array(False, "bool"))
+
+
+@get_element.samples
+def _() -> Samples:
+    for dtype in ("float32", "int64"):
+        for x in (array([1, 2], dtype), array([], dtype), array(3, dtype)):
+            yield Sample((x,), x)
+    yield Sample(([array([1.0])],), [[array([1.0])]])

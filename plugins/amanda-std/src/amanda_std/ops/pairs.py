@@ -1,0 +1,248 @@
+"""Functions of two numbers, and what is made of one by a formula."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from amanda.types import DType
+from amanda_std import shapes
+from amanda_std.arrays import xp
+from amanda_std.kinds import Logical, RealFloating
+from amanda_std.operation import Operation, composite, primitive
+from amanda_std.ops._late import late
+from amanda_std.samples import Sample, Samples, array, binary, unary
+
+_FLOATS = ("float32", "float64", "bfloat16")
+_INF = math.inf
+
+
+def _pair(
+    name: str,
+    doc: str,
+    oracle: Callable[[float, float], float],
+    gradient: Callable[..., Any] | str,
+    left: tuple[float, ...] = (1.5, -2.0, 0.5, 3.0),
+    right: tuple[float, ...] = (2.0, -0.5, -1.0, 0.25),
+) -> Operation:
+    """A function that array namespaces have under this name."""
+
+    def kernel(a: RealFloating, b: RealFloating) -> RealFloating:
+        return getattr(xp(a, b), name)(a, b)
+
+    kernel.__doc__ = doc
+    op = primitive(shape=shapes.elementwise, name=name)(kernel)
+    if isinstance(gradient, str):
+        op.not_differentiable(gradient)
+    else:
+        op.broadcast_gradient(gradient)
+    op.samples(binary(oracle, left, right, dtypes=_FLOATS))
+    return op
+
+
+hypot = _pair("hypot", "sqrt(a * a + b * b), without overflow", math.hypot,
+              lambda g, a, b, y: (g * a / y, g * b / y))  # fmt: skip
+copysign = _pair("copysign", "a with the sign of b", math.copysign,
+                 lambda g, a, b: (g * late.sign(a) * late.copysign(1.0, b),
+                                  g * 0.0))  # fmt: skip
+logaddexp = _pair("logaddexp", "log(exp(a) + exp(b)), without overflow",
+                  lambda a, b: max(a, b) + math.log1p(math.exp(-abs(a - b))),
+                  lambda g, a, b: (g * late.sigmoid(a - b),
+                                   g * late.sigmoid(b - a)))  # fmt: skip
+
+
+@primitive(shape=shapes.elementwise)
+def nextafter(a: RealFloating, b: RealFloating) -> RealFloating:
+    """The next number that there is after a, on the way to b"""
+    return xp(a, b).nextafter(a, b)
+
+
+nextafter.not_differentiable("it tells of digits, not of numbers")
+
+
+@nextafter.samples
+def _() -> Samples:
+    for dtype, digits in (("float32", 23), ("float64", 52)):
+        least = 2.0**-digits  # between 1 and 2
+        a, b = array([1.0, 1.0, 2.0, 1.5], dtype), array([2.0, 0.0, 0.0, 1.5], dtype)
+        want = array([1 + least, 1 - least / 2, 2 - least, 1.5], dtype)
+        yield Sample((a, b), want, tolerance=least / 8)
+        column = array([[want[0]], [want[1]], [want[1]], [want[0]]], dtype)
+        yield Sample((a[:1], b[:, None]), column, tolerance=least / 8)
+    yield Sample((array(0.0, "float32"), array(1.0, "float32")),
+                 array(2.0**-149, "float32"), tolerance=1e-60)  # fmt: skip
+    yield Sample((array([]), array([])), array([]))
+
+
+@composite
+def xlogy(a: RealFloating, b: RealFloating) -> RealFloating:
+    """a * log(b), and 0 where a is 0"""
+    return _or_zero(a, b, late.log(b))
+
+
+@composite
+def xlog1py(a: RealFloating, b: RealFloating) -> RealFloating:
+    """a * log(1 + b), and 0 where a is 0"""
+    return _or_zero(a, b, late.log1p(b))
+
+
+def _or_zero(a: Any, b: Any, log: Any) -> Any:
+    none = late.logical_and(late.equal(a, 0.0), late.logical_not(late.isnan(b)))
+    return late.where(none, 0.0, late.multiply(a, log))
+
+
+xlogy.broadcast_gradient(lambda g, a, b: (g * late.log(b), g * a / b))
+xlog1py.broadcast_gradient(lambda g, a, b: (g * late.log1p(b), g * a / (b + 1.0)))
+
+
+def _logs(log: Callable[[float], float]) -> Callable[[], Samples]:
+    def make() -> Samples:
+        left, right = (1.5, -2.0, 0.0, 3.0), (2.0, 0.5, 1.25, 0.25)
+        yield from binary(lambda a, b: a * log(b), left, right, dtypes=_FLOATS)()
+        lowest = array([0.0 if log is math.log else -1.0])
+        yield Sample((array([0.0]), lowest), array([0.0]), smooth=False)
+        yield Sample((array([0.0]), array([math.nan])), array([math.nan]), smooth=False)
+
+    return make
+
+
+xlogy.samples(_logs(math.log))
+xlog1py.samples(_logs(math.log1p))
+
+
+@composite
+def squared_difference(a: RealFloating, b: RealFloating) -> RealFloating:
+    """(a - b) * (a - b)"""
+    return late.square(late.subtract(a, b))
+
+
+squared_difference.samples(
+    binary(lambda a, b: (a - b) ** 2, (1.5, -2.0, 0.5), (2.0, -0.5, -1.0),
+           dtypes=_FLOATS)
+)  # fmt: skip
+
+
+@composite
+def divide_no_nan(a: RealFloating, b: RealFloating) -> RealFloating:
+    """a / b, and 0 where b is 0"""
+    zero = late.equal(b, 0.0)
+    return late.where(zero, 0.0, a / late.where(zero, 1.0, b))
+
+
+@divide_no_nan.samples
+def _() -> Samples:
+    yield from binary(lambda a, b: a / b, (1.5, -2.0, 0.5), (2.0, -0.5, -1.0),
+                      dtypes=_FLOATS)()  # fmt: skip
+    a, b = array([1.0, 0.0, _INF]), array([0.0, 0.0, 0.0])
+    yield Sample((a, b), b, smooth=False)
+
+
+@composite
+def sinc(x: RealFloating) -> RealFloating:
+    """sin(pi * x) / (pi * x), and 1 where x is 0"""
+    zero = late.equal(x, 0.0)
+    turned = late.where(zero, 1.0, x) * math.pi
+    return late.where(zero, 1.0, late.sin(turned) / turned)
+
+
+sinc.samples(
+    unary(lambda x: math.sin(math.pi * x) / (math.pi * x), (-1.75, -0.5, 0.3, 2.25),
+          edges=[(0, 1)])
+)  # fmt: skip
+
+
+@composite
+def logit(x: RealFloating, *, epsilon: float | None = None) -> RealFloating:
+    """log(x / (1 - x)); of x at least epsilon away from 0 and 1 where that is told"""
+    if epsilon is not None:
+        x = late.clip(x, epsilon, 1.0 - epsilon)
+    return late.log(x) - late.log1p(-x)
+
+
+@logit.samples
+def _() -> Samples:
+    yield from unary(lambda x: math.log(x / (1 - x)), (0.125, 0.5, 0.75),
+                     dtypes=("float64", "float32"),
+                     edges=[(0, -_INF), (1, _INF)])()  # fmt: skip
+    x = array([0.0, 0.25, 1.0])
+    far = math.log(0.125 / 0.875)
+    y = array([far, math.log(0.25 / 0.75), -far])
+    yield Sample((x,), y, {"epsilon": 0.125}, smooth=False)
+
+
+@composite
+def ndtr(x: RealFloating) -> RealFloating:
+    """The share of a normal distribution below x"""
+    return late.erfc(x * -math.sqrt(0.5)) * 0.5
+
+
+ndtr.samples(
+    unary(lambda x: (1 + math.erf(x / math.sqrt(2))) / 2, (-1.75, -0.5, 0.3, 2.25),
+          edges=[(-_INF, 0), (_INF, 1)])
+)  # fmt: skip
+
+
+@composite
+def radians(x: RealFloating) -> RealFloating:
+    """Degrees as radians"""
+    return x * (math.pi / 180)
+
+
+@composite
+def degrees(x: RealFloating) -> RealFloating:
+    """Radians as degrees"""
+    return x * (180 / math.pi)
+
+
+radians.samples(unary(math.radians, (-90.0, 30.0, 200.0)))
+degrees.samples(unary(math.degrees, (-1.5, 0.3, 3.0)))
+
+
+@primitive(shape=shapes.of_first)
+def signbit(x: RealFloating) -> Logical:
+    """Whether the sign is minus; -0.0 has one"""
+    return xp(x).signbit(x)
+
+
+signbit.not_differentiable("its results are true or false")
+signbit.samples(
+    unary(lambda x: math.copysign(1, x) < 0, (-1.5, -0.0, 0.0, 3.0), result="bool",
+          dtypes=("float32", "float64", "float16"), smooth=False)
+)  # fmt: skip
+
+
+@composite
+def nan_to_num(
+    x: RealFloating, *, nan: float = 0.0, high: float | None = None,
+    low: float | None = None,
+) -> RealFloating:  # fmt: skip
+    """x with numbers for NaN, infinity and -infinity: the largest where none is told"""
+    top, bottom = largest(x.dtype)
+    x = late.where(late.isnan(x), nan, x)
+    x = late.where(late.equal(x, _INF), top if high is None else high, x)
+    return late.where(late.equal(x, -_INF), bottom if low is None else low, x)
+
+
+def largest(dtype: Any) -> tuple[float, float]:
+    """The largest and the lowest finite number of a float type."""
+    import ml_dtypes
+
+    own = dtype if isinstance(dtype, DType) else DType.of(dtype)
+    info: Any = ml_dtypes.finfo(own.numpy)  # type: ignore[no-untyped-call]
+    return float(info.max), float(info.min)
+
+
+@nan_to_num.samples
+def _() -> Samples:
+    for dtype, top in (("float64", (2 - 2.0**-52) * 2.0**1023),
+                       ("float32", (2 - 2.0**-23) * 2.0**127)):  # fmt: skip
+        x = array([math.nan, _INF, -_INF, 1.5], dtype)
+        yield Sample((x,), array([0, top, -top, 1.5], dtype), smooth=False)
+        attrs = {"nan": 1.0, "high": 2.0, "low": -3.0}
+        yield Sample((x,), array([1, 2, -3, 1.5], dtype), attrs, smooth=False)
+    yield Sample((array([0.5, -2.0]),), array([0.5, -2.0]))
+    yield Sample((array(math.nan),), array(0.0), smooth=False)
+    yield Sample((np.zeros((0, 2)),), np.zeros((0, 2)), smooth=False)

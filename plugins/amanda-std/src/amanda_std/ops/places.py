@@ -1,0 +1,69 @@
+"""What composites that look at computed places have in common; no ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda.types import DType
+from amanda_std.ops._late import late
+
+FLOAT = DType("float64")
+INT = DType("int64")
+
+
+def own_dtype(x: Any) -> DType:
+    """The element type of a value in any reading."""
+    return x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
+
+
+def wide_dtype(x: Any) -> DType:
+    """The element type to blend elements in: no narrower than float32."""
+    return FLOAT if own_dtype(x).name == "float64" else DType("float32")
+
+
+def real(number: Any) -> Any:
+    """A dim or a number as a float64 scalar, wherever it is known."""
+    if isinstance(number, int | float):
+        return np.asarray(number, "float64")
+    return late.astype(number, dtype=FLOAT)
+
+
+def whole(number: Any) -> Any:
+    return late.astype(number, dtype=INT)
+
+
+def steps_to(count: Any) -> Any:
+    """0, 1, ... as float64, for each place of an axis."""
+    return late.astype(late.arange(0, count), dtype=FLOAT)
+
+
+def parts_of(host: Any, count: int) -> list[Any]:
+    """The numbers of a host argument, or values that hold them at run time."""
+    if host is None or isinstance(host, tuple | list):
+        return list(host or ())
+    return [late.gather(host, np.asarray(i)) for i in range(count)]
+
+
+def along(vector: Any, axis: int, rank: int) -> Any:
+    """A vector as a tensor that lies along one axis of `rank` axes."""
+    rest = tuple(range(1, rank - axis))
+    return late.expand_dims(vector, rest) if rest else vector
+
+
+def is_between(places: Any, low: Any, high: Any) -> Any:
+    return late.logical_and(
+        late.greater_equal(places, low), late.less_equal(places, high)
+    )
+
+
+def cubic_shares(part: Any, a: float) -> list[Any]:
+    """The shares of four neighbours, `part` of the way from the second to the third."""
+    r, s, t = part + 1.0, 1.0 - part, 2.0 - part
+    return [
+        ((r * a - 5 * a) * r + 8 * a) * r - 4 * a,
+        (part * (a + 2) - (a + 3)) * part * part + 1.0,
+        (s * (a + 2) - (a + 3)) * s * s + 1.0,
+        ((t * a - 5 * a) * t + 8 * a) * t - 4 * a,
+    ]

@@ -1,0 +1,296 @@
+"""What runs along an axis: products, extremes, sums of exponentials up to a place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from amanda_std import shapes
+from amanda_std.arrays import xp
+from amanda_std.hosts import index_of
+from amanda_std.kinds import Floating, Host, Number, Real, RealFloating
+from amanda_std.operation import composite, primitive
+from amanda_std.ops._late import late
+from amanda_std.samples import Sample, Samples, array, folded, ramp, reductions
+
+
+def _turned(np_: Any, x: Any, axis: int, reverse: bool) -> Any:
+    return np_.flip(x, axis=axis) if reverse else x
+
+
+def _moved_on(np_: Any, y: Any, axis: int, first: Any) -> Any:
+    """Every element one place further, and a first one before them."""
+    at = [slice(None)] * y.ndim
+    at[axis] = slice(0, 1)
+    head = np_.full_like(y[tuple(at)], first)
+    at[axis] = slice(0, -1)
+    return np_.concat([head, y[tuple(at)]], axis=axis)
+
+
+def _scan(
+    x: Any, axis: int, exclusive: bool, reverse: bool, function: Any, first: Any
+) -> Any:
+    np_ = xp(x)
+    if x.shape[axis] == 0:
+        return x
+    y = function(np_, _turned(np_, x, axis, reverse))
+    if exclusive:
+        y = _moved_on(np_, y, axis, first)
+    return _turned(np_, y, axis, reverse)
+
+
+@primitive(shape=shapes.of_first)
+def cumulative_prod(
+    x: Number, axis: Host = 0, *, exclusive: bool = False, reverse: bool = False
+) -> Number:
+    """The products of all elements up to each one, along an axis"""
+
+    def run(np_: Any, x: Any) -> Any:
+        return np_.cumulative_prod(x, axis=axis, dtype=x.dtype)
+
+    return _scan(x, axis, exclusive, reverse, run, 1)
+
+
+@cumulative_prod.gradient
+def _(g: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
+    """From the other end, a factor at a time: nothing is divided by, so zeros may be.
+
+    What is carried is the gradient of the product of all that comes before."""
+    at = index_of(axis, x.ndim)
+
+    def step(rest: Any, factor: Any, slope: Any) -> Any:
+        if exclusive:
+            return rest * factor + slope, rest
+        return (rest + slope) * factor, rest + slope
+
+    start = late.sum(late.zeros_like(x), (at,))
+    back = not reverse
+    _, found = late.scan(
+        step, None, start, x, g, carried=1, axes=(at, at), reverse=(back, back),
+        out_axes=(at,), out_reverse=(back,),
+    )  # fmt: skip
+    before = cumulative_prod(x, at, exclusive=True, reverse=reverse)
+    return [found * before, None]
+
+
+def _by_doubling(np_: Any, x: Any, axis: int, join: Any) -> Any:
+    """What has no function of its own: every step looks twice as far back."""
+    length, step = x.shape[axis], 1
+    at = [slice(None)] * x.ndim
+
+    def part(start: int, stop: int) -> Any:
+        at[axis] = slice(start, stop)
+        return x[tuple(at)]
+
+    while step < length:
+        further = join(part(step, length), part(0, length - step))
+        x = np_.concat([part(0, step), further], axis=axis)
+        step *= 2
+    return x
+
+
+def _extreme(x: Any, axis: int, reverse: bool, name: str) -> Any:
+    def run(np_: Any, x: Any) -> Any:
+        return _by_doubling(np_, x, axis % x.ndim, getattr(np_, name))
+
+    return _scan(x, axis, False, reverse, run, None)
+
+
+@primitive(shape=shapes.of_first)
+def cumulative_max(x: Real, axis: Host = 0, *, reverse: bool = False) -> Real:
+    """The largest of all elements up to each one, along an axis; NaN from one on"""
+    return _extreme(x, axis, reverse, "maximum")
+
+
+@primitive(shape=shapes.of_first)
+def cumulative_min(x: Real, axis: Host = 0, *, reverse: bool = False) -> Real:
+    """The smallest of all elements up to each one, along an axis; NaN from one on"""
+    return _extreme(x, axis, reverse, "minimum")
+
+
+def _to_holder(g: Any, y: Any, x: Any, axis: Any, *, reverse: bool) -> Any:
+    """The gradient of every place goes to the element that holds the extreme there:
+
+    the last one up to there that was equal to the extreme of those up to itself."""
+    rank = x.ndim
+    at = axis % rank
+    row = [-1 if i == at else 1 for i in range(rank)]
+    places = late.reshape(late.arange(0, x.shape[at]), row)
+    far = np.asarray(np.iinfo("int64").max if reverse else -1)
+    held = late.where(late.equal(x, y), places, far)
+    if reverse:
+        owner = cumulative_min(held, at, reverse=True)
+    else:
+        owner = cumulative_max(held, at)
+    zero = late.zeros_like(x)
+    return [late.scatter_elements(zero, owner, g, axis=at, reduction="add"), None]
+
+
+cumulative_max.gradient(_to_holder)
+cumulative_min.gradient(_to_holder)
+
+
+@primitive(shape=shapes.of_first)
+def cumulative_logsumexp(
+    x: RealFloating, axis: Host = 0, *, exclusive: bool = False, reverse: bool = False
+) -> RealFloating:
+    """The logarithms of the sums of exponentials up to each one, along an axis"""
+
+    def run(np_: Any, x: Any) -> Any:
+        return _by_doubling(np_, x, axis % x.ndim, np_.logaddexp)
+
+    return _scan(x, axis, exclusive, reverse, run, -math.inf)
+
+
+@cumulative_logsumexp.gradient
+def _(g: Any, y: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
+    """In logarithms too, those of what is positive and negative apart."""
+    none = late.equal(y, -math.inf)
+
+    def part(sign: float) -> Any:
+        size = late.log(late.maximum(late.multiply(g, sign), 0.0))
+        size = late.where(none, -math.inf, size - late.where(none, 0.0, y))
+        after = cumulative_logsumexp(
+            size, axis, exclusive=exclusive, reverse=not reverse
+        )
+        return late.exp(after + x)
+
+    return [part(1.0) - part(-1.0), None]
+
+
+def _running(
+    function: Callable[[list[Any]], Any], first: Any, *, exclusive: bool = True
+) -> Callable[[], Samples]:
+    """Samples whose oracle takes the elements before each one, by a loop."""
+
+    def make() -> Samples:
+        for dtype in ("float32", "float64", "int32"):
+            if dtype == "int32" and first == -math.inf:
+                dtype = "float16"
+            x = array([[1, -2, 3, 3], [-4, 5, 2, -6]], dtype)
+            if dtype != "int32":
+                x = x + array([[0.5, 0.25, 0.125, 0.0], [0.75, 0, 0.5, 0.25]], dtype)
+            for axis in (0, 1, -1):
+                for reverse in (False, True):
+                    for skip in (False, True)[: 1 + exclusive]:
+                        y = _row_by_row(x, axis, reverse, skip, function, first)
+                        attrs = {"reverse": reverse} | (
+                            {"exclusive": skip} if exclusive else {}
+                        )
+                        smooth = bool(np.all(np.isfinite(y)))
+                        yield Sample((x, axis), y, attrs, smooth=smooth)
+        x = ramp(5, dtype="float32")
+        y = _row_by_row(x, 0, False, False, function, first)
+        yield Sample((x, 0), y)
+        yield Sample((np.zeros((0, 2)), 0), np.zeros((0, 2)), smooth=False)
+        yield Sample((np.zeros((2, 0)), 0), np.zeros((2, 0)), smooth=False)
+
+    return make
+
+
+def _row_by_row(
+    x: Any, axis: int, reverse: bool, skip: bool, function: Any, first: Any
+) -> Any:
+    source = np.moveaxis(x, axis, -1)
+    rows = np.zeros(source.shape, x.dtype)
+    for at in np.ndindex(source.shape[:-1]):
+        numbers = [n.item() for n in source[at]][:: -1 if reverse else 1]
+        for i in range(len(numbers)):
+            before = numbers[: i + (not skip)]
+            to = len(numbers) - 1 - i if reverse else i
+            rows[(*at, to)] = function(before) if before else first
+    return np.moveaxis(rows, -1, axis)
+
+
+def _log_of_sum(numbers: list[float]) -> float:
+    return math.log(math.fsum(map(math.exp, numbers)))
+
+
+cumulative_prod.samples(_running(math.prod, 1))
+cumulative_max.samples(_running(max, None, exclusive=False))
+cumulative_min.samples(_running(min, None, exclusive=False))
+cumulative_logsumexp.samples(_running(_log_of_sum, -math.inf))
+
+
+# -- reductions made of others ---------------------------------------------------
+
+
+@composite
+def std(
+    x: Floating, axes: Host = None, *, correction: int = 0, keepdims: bool = False
+) -> Floating:
+    """The square root of the variance along axes"""
+    return late.sqrt(late.var(x, axes, correction=correction, keepdims=keepdims))
+
+
+@composite
+def norm_l1(
+    x: RealFloating, axes: Host = None, *, keepdims: bool = False
+) -> RealFloating:
+    """The sum of absolute values along axes"""
+    return late.sum(late.abs(x), axes, keepdims=keepdims)
+
+
+@composite
+def sum_squares(x: Real, axes: Host = None, *, keepdims: bool = False) -> Real:
+    """The sum of squares along axes"""
+    return late.sum(late.square(x), axes, keepdims=keepdims)
+
+
+@composite
+def norm_l2(
+    x: RealFloating, axes: Host = None, *, keepdims: bool = False
+) -> RealFloating:
+    """The square root of the sum of squares along axes"""
+    return late.sqrt(sum_squares(x, axes, keepdims=keepdims))
+
+
+@composite
+def log_sum(
+    x: RealFloating, axes: Host = None, *, keepdims: bool = False
+) -> RealFloating:
+    """The logarithm of the sum along axes"""
+    return late.log(late.sum(x, axes, keepdims=keepdims))
+
+
+def _deviation(numbers: list[float], correction: int = 0) -> float:
+    middle = math.fsum(numbers) / len(numbers)
+    apart = math.fsum((n - middle) ** 2 for n in numbers)
+    return math.sqrt(apart / (len(numbers) - correction))
+
+
+@std.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        for correction in (0, 1):
+            for axes in (None, (0,), (-1, 0)):
+                x = ramp(3, 4, dtype=dtype)
+                find = partial(_deviation, correction=correction)
+                attrs = {"correction": correction}
+                yield Sample((x, axes), folded(find, x, axes, False), attrs)
+                attrs |= {"keepdims": True}
+                yield Sample((x, axes), folded(find, x, axes, True), attrs)
+    yield Sample((np.zeros((0, 2)), (1,)), np.zeros(0), smooth=False)
+
+
+@log_sum.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        x = array([[0.5, 2.0, 1.25], [3.0, 0.25, 4.0]], dtype)
+        for axes in (None, (0,), (-1,), (0, 1)):
+            y = folded(lambda n: math.log(math.fsum(n)), x, axes, False)
+            yield Sample((x, axes), y)
+            y = folded(lambda n: math.log(math.fsum(n)), x, axes, True)
+            yield Sample((x, axes), y, {"keepdims": True})
+    yield Sample((array(2.0),), array(math.log(2)))
+    yield Sample((np.zeros((0, 2)), (1,)), np.zeros(0), smooth=False)
+
+
+_FLOATS = ("float32", "float64")
+norm_l1.samples(reductions(lambda n: math.fsum(map(abs, n)), dtypes=_FLOATS))
+sum_squares.samples(reductions(lambda n: math.fsum(v * v for v in n)))
+norm_l2.samples(reductions(lambda n: math.hypot(*n), dtypes=_FLOATS))

@@ -1,0 +1,327 @@
+"""Tensors of texts. Regular expressions are Python's `re`, kept to what RE2 has too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError, UsageError
+from amanda.types import DType, Shape, Sym, TensorType, string
+from amanda_std import shapes
+from amanda_std.kinds import Cast, Index, Logical, Other, Text
+from amanda_std.nested import of_texts, text
+from amanda_std.operation import primitive
+from amanda_std.samples import Sample, Samples, array
+
+_NO_SLOPE = "texts have no slope"
+_NOT_IN_RE2 = re.compile(r"\\[1-9]|\(\?(?:=|!|<=|<!|>|\(|P=)|[*+?}]\+")
+_LONGEST = 1 << 16
+
+
+def _mapped(function: Callable[[str], Any], x: Any, dtype: Any = object) -> Any:
+    """A function of one text at every place."""
+    items = [function(text(item)) for item in np.asarray(x, object).flat]
+    if dtype is object:
+        return of_texts(items, np.shape(x))
+    return np.array(items, dtype).reshape(np.shape(x))
+
+
+@primitive(numpy_only=True, shape=shapes.of_first)
+def string_lower(x: Text) -> Text:
+    """The texts in lower case"""
+    return _mapped(str.lower, x)
+
+
+@primitive(numpy_only=True, shape=shapes.of_first)
+def string_upper(x: Text) -> Text:
+    """The texts in upper case"""
+    return _mapped(str.upper, x)
+
+
+@primitive(numpy_only=True, shape=shapes.of_first)
+def string_strip(x: Text) -> Text:
+    """The texts without white space at both ends"""
+    return _mapped(str.strip, x)
+
+
+@primitive(numpy_only=True, shape=shapes.of_first)
+def string_length(x: Text, *, unit: str = "chars") -> Index:
+    """How long the texts are, in characters or in bytes of UTF-8"""
+    if unit not in ("chars", "bytes"):
+        raise UsageError("a unit of text", expected="chars or bytes", got=unit)
+    if unit == "chars":
+        return _mapped(len, x, "int64")
+    return _mapped(lambda item: len(item.encode()), x, "int64")
+
+
+@primitive(numpy_only=True, shape=shapes.elementwise)
+def string_concat(a: Text, b: Text) -> Text:
+    """One text behind the other, place by place"""
+    a, b = np.broadcast_arrays(np.asarray(a, object), np.asarray(b, object))
+    items = [text(x) + text(y) for x, y in zip(a.flat, b.flat, strict=True)]
+    return of_texts(items, a.shape)
+
+
+@primitive(numpy_only=True, shape=lambda x: Shape([]) if x.shape.has_rank else x.shape)
+def string_join(x: Text, *, separator: str = "") -> Text:
+    """All texts as one, in row-major order"""
+    whole = separator.join(text(item) for item in np.asarray(x, object).flat)
+    return of_texts([whole], ())
+
+
+@primitive(numpy_only=True)
+def string_split(
+    x: Text, *, delimiter: str = "", most: int | None = None
+) -> tuple[Text, Index]:
+    """The parts of each text along a new last axis, "" behind the last, and their
+    number; split at white space where no delimiter is told, at most so many times"""
+    limit = -1 if most is None else most
+    rows = [
+        text(item).split(delimiter or None, limit)
+        for item in np.asarray(x, object).flat
+    ]
+    width = max(map(len, rows), default=0)
+    parts = [row + [""] * (width - len(row)) for row in rows]
+    counts = np.array([len(row) for row in rows], "int64")
+    shape = np.shape(x)
+    return (
+        of_texts([part for row in parts for part in row], [*shape, width]),
+        counts.reshape(shape),
+    )
+
+
+@string_split.infer
+def _(x: Any) -> Any:
+    if not x.shape.has_rank:
+        return [TensorType(string), TensorType("int64")]
+    dims = x.shape.dims
+    return [TensorType(string, [*dims, Sym.unknown()]), TensorType("int64", dims)]
+
+
+@primitive(numpy_only=True, shape=shapes.of_first)
+def regex_full_match(x: Text, *, pattern: str) -> Logical:
+    """Whether the whole text fits a regular expression"""
+    fits = _compiled(pattern).fullmatch
+    return _mapped(lambda item: fits(item) is not None, x, "bool")
+
+
+@primitive(numpy_only=True, shape=shapes.of_first)
+def regex_replace(
+    x: Text, *, pattern: str, rewrite: str, everywhere: bool = True
+) -> Text:
+    r"""What fits a regular expression, rewritten; \1 stands for its first group"""
+    replace, count = _compiled(pattern).sub, 0 if everywhere else 1
+    return _mapped(lambda item: replace(rewrite, item, count=count), x)
+
+
+@lru_cache(64)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """A pattern that means the same to RE2; what only one of both has is refused."""
+    found = _NOT_IN_RE2.search(pattern)
+    if found is not None or len(pattern) > _LONGEST:
+        raise UsageError(
+            "a regular expression that RE2 does not have",
+            got=pattern[:200],
+            expected="no references back, look-around, atomic or possessive parts",
+        )
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"no regular expression: {error}", got=pattern[:200]) from None
+
+
+@primitive(numpy_only=True)
+def string_normalize(
+    x: Text,
+    *,
+    case: str = "none",
+    stopwords: Any = (),
+    case_sensitive: bool = False,
+) -> Text:
+    """A row of texts without stop words, in one case; "" where none is left"""
+    if case not in _CASES:
+        raise UsageError("a change of case", expected=", ".join(_CASES), got=case)
+    alike: Callable[[str], str] = (lambda s: s) if case_sensitive else str.lower
+    gone = {alike(word) for word in stopwords}
+    items = [text(item) for item in np.asarray(x, object).flat]
+    kept = [_CASES[case](item) for item in items if alike(item) not in gone] or [""]
+    return of_texts(kept, [1] * (np.ndim(x) - 1) + [len(kept)])
+
+
+_CASES: dict[str, Callable[[str], str]] = {
+    "none": lambda s: s,
+    "lower": str.lower,
+    "upper": str.upper,
+}
+
+
+@string_normalize.infer
+def _(x: Any) -> Any:
+    if not x.shape.has_rank:
+        return [TensorType(string)]
+    rank = x.shape.rank
+    ahead = x.shape.dims[:-1]
+    if rank not in (1, 2) or any(isinstance(d, int) and d != 1 for d in ahead):
+        raise InvalidTypeError(
+            "texts that are normalised stand in a row", expected="[n] or [1, n]", got=x
+        )
+    return [TensorType(string, [*ahead, Sym.unknown()])]
+
+
+# -- numbers -----------------------------------------------------------------------
+
+
+@primitive(numpy_only=True, shape=shapes.of_first)
+def string_to_number(x: Text, *, dtype: Any) -> Cast:
+    """The numbers that texts say: 3, -0.5, 1e5, NaN, INF"""
+    numpy = DType(dtype).numpy
+    whole = DType(dtype).kind in ("int", "uint")
+    number: Callable[[str], Any] = (
+        _truth if numpy.kind == "b" else int if whole else float
+    )
+    try:
+        return _mapped(number, x, numpy)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"a text is no number of {dtype}: {error}") from None
+
+
+def _truth(item: str) -> bool:
+    if item.lower() in ("true", "1"):
+        return True
+    if item.lower() in ("false", "0"):
+        return False
+    raise ValueError(repr(item))
+
+
+@primitive(numpy_only=True, shape=shapes.of_first)
+def string_from_number(x: Other) -> Text:
+    """Numbers as texts: as few digits as tell them apart; NaN, INF, -INF"""
+    return of_texts([_written(item) for item in np.asarray(x).reshape(-1)], np.shape(x))
+
+
+def _written(item: Any) -> str:
+    if isinstance(item, bool | np.bool_):
+        return str(bool(item))
+    if isinstance(item, np.floating) or item.dtype.kind == "V":
+        if np.isnan(item):
+            return "NaN"
+        if np.isinf(item):
+            return "INF" if item > 0 else "-INF"
+        return str(item)
+    return str(item)
+
+
+for _op in (
+    string_lower, string_upper, string_strip, string_length, string_concat,
+    string_join, string_split, regex_full_match, regex_replace, string_normalize,
+    string_to_number, string_from_number,
+):  # fmt: skip
+    _op.not_differentiable(_NO_SLOPE)
+
+
+# -- samples -----------------------------------------------------------------------
+
+
+def _texts(values: Any) -> Any:
+    return np.array(values, object)
+
+
+_WORDS = _texts([["Ärger", "b C"], ["", " x\t"]])
+_NONE = np.empty((0, 2), object)
+
+
+def _of_words(want: Any, **attrs: Any) -> Callable[[], Samples]:
+    """Samples of a function of one text: the words, none, one alone."""
+
+    def make() -> Samples:
+        want_array = _texts(want) if isinstance(want[0][0], str) else np.array(want)
+        yield Sample((_WORDS,), want_array, attrs)
+        yield Sample((_NONE,), np.empty((0, 2), want_array.dtype), attrs)
+        alone = np.empty((), want_array.dtype)
+        alone[()] = want[0][1]
+        yield Sample((of_texts(["b C"], ()),), alone, attrs)
+
+    return make
+
+
+string_lower.samples(_of_words([["ärger", "b c"], ["", " x\t"]]))
+string_upper.samples(_of_words([["ÄRGER", "B C"], ["", " X\t"]]))
+string_strip.samples(_of_words([["Ärger", "b C"], ["", "x"]]))
+regex_full_match.samples(
+    _of_words([[True, True], [False, False]], pattern="[^ ].*[a-zC]")
+)
+regex_replace.samples(
+    _of_words([["Är<g><e>r", "b C"], ["", " x\t"]], pattern="([eg])", rewrite=r"<\1>")
+)
+
+
+@string_length.samples
+def _() -> Samples:
+    yield from _of_words([[5, 3], [0, 3]])()
+    yield from _of_words([[6, 3], [0, 3]], unit="bytes")()
+
+
+@string_concat.samples
+def _() -> Samples:
+    want = _texts([["Ärger-", "b C+"], ["-", " x\t+"]])
+    yield Sample((_WORDS, _texts(["-", "+"])), want)
+    yield Sample((_NONE, _texts(["-", "+"])), _NONE)
+    yield Sample((of_texts(["a"], ()), of_texts(["b"], ())), of_texts(["ab"], ()))
+
+
+@string_join.samples
+def _() -> Samples:
+    yield Sample((_WORDS,), of_texts(["Ärger,b C,, x\t"], ()), {"separator": ","})
+    yield Sample((_NONE,), of_texts([""], ()))
+    yield Sample((of_texts(["a"], ()),), of_texts(["a"], ()))
+
+
+@string_split.samples
+def _() -> Samples:
+    x = _texts(["a b  c", "d", ""])
+    want = _texts([["a", "b", "c"], ["d", "", ""], ["", "", ""]])
+    yield Sample((x,), [want, array([3, 1, 0], "int64")])
+    want = _texts([["a", "b  c"], ["d", ""], ["", ""]])
+    yield Sample((x,), [want, array([2, 1, 1], "int64")], {"delimiter": " ", "most": 1})
+    none = np.empty((0,), object)
+    yield Sample((none,), [np.empty((0, 0), object), array([], "int64")])
+    yield Sample((of_texts(["a,b"], ()),), [_texts(["a", "b"]), array(2, "int64")],
+                 {"delimiter": ","})  # fmt: skip
+
+
+@string_normalize.samples
+def _() -> Samples:
+    x = _texts(["Mon", "tue", "MON", "Wed"])
+    stop = {"stopwords": ("mon",)}
+    yield Sample((x,), _texts(["TUE", "WED"]), {**stop, "case": "upper"})
+    yield Sample((x,), x.copy(), {**stop, "case_sensitive": True})
+    yield Sample((x.reshape(1, -1),), _texts([["mon", "tue", "mon", "wed"]]),
+                 {"case": "lower"})  # fmt: skip
+    yield Sample((_texts(["a"]),), _texts([""]), {"stopwords": ("a",)})
+    yield Sample((np.empty((0,), object),), _texts([""]))
+
+
+@string_to_number.samples
+def _() -> Samples:
+    words = ["1", "-2.5", "1e5", "NaN", "-INF"]
+    for dtype in ("float32", "float64"):
+        want = array([1, -2.5, 1e5, float("nan"), float("-inf")], dtype)
+        yield Sample((_texts(words),), want, {"dtype": dtype})
+    want = array([7, -8], "int64")
+    yield Sample((_texts(["7", "-8"]),), want, {"dtype": "int64"})
+    yield Sample((_texts(["True", "0"]),), array([1, 0], "bool"), {"dtype": "bool"})
+    yield Sample((_NONE,), np.empty((0, 2), "float32"), {"dtype": "float32"})
+
+
+@string_from_number.samples
+def _() -> Samples:
+    x = array([0.1, -3.0, float("nan"), float("inf")], "float32")
+    yield Sample((x,), _texts(["0.1", "-3.0", "NaN", "INF"]))
+    yield Sample((array([7, -8], "int64"),), _texts(["7", "-8"]))
+    yield Sample((array([1, 0], "bool"),), _texts(["True", "False"]))
+    yield Sample((array(0.25, "float64"),), of_texts(["0.25"], ()))
+    yield Sample((np.empty((0, 2), "float32"),), _NONE)

@@ -1,0 +1,287 @@
+"""State and effects: their order, and what passes leave alone."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import amanda
+from amanda.errors import AmandaError, BackendError, InvalidTypeError, UsageError
+from amanda.types import parse_type
+from amanda_std import ops, trace
+from amanda_std.ops import OPS
+from amanda_std.passes import drop, fold, infer, share
+from amanda_std.state import State
+
+X = parse_type("float32[2]")
+ONES = np.ones(2, "float32")
+PASSES = {"drop": drop, "fold": fold, "infer": infer, "share": share}
+
+
+def compiled(function, types=(X,), **options):
+    graph = trace(function, list(types))
+    return amanda.compile(graph, "numpy", **options)
+
+
+def values(made):
+    return [np.asarray(v).tolist() for v in made.values()]
+
+
+# -- order -------------------------------------------------------------------------
+
+
+def mixed(x):
+    """Reads between assigns; only the reads are results."""
+    v = ops.variable(np.zeros(2, "float32"), key="v")
+    first = ops.read(v)
+    ops.assign(v, x)
+    second = ops.read(v)
+    ops.assign_add(v, x)
+    ops.assign_subtract(v, np.float32([0, 1]))
+    third = ops.read(v)
+    ops.assign(v, third * 10.0)
+    return first, second, third, ops.read(v)
+
+
+def by_hand(x, start):
+    return [start, x, 2 * x - [0, 1], (2 * x - [0, 1]) * 10]
+
+
+def test_a_read_sees_the_assigns_before_it():
+    run = compiled(mixed)
+    x = np.float32([1, 2])
+    for start in (np.zeros(2), np.array([20, 30])):
+        expected = [list(row) for row in by_hand(x, start)]
+        assert values(run([x])) == expected
+
+
+@pytest.mark.parametrize("names", list(itertools.permutations(PASSES, 3)))
+def test_passes_keep_the_order(names):
+    graph = trace(mixed, [X])
+    for name in names:
+        PASSES[name](graph)
+    assert graph.check() == []
+    run = amanda.compile(graph, "numpy")
+    x = np.float32([1, 2])
+    assert values(run([x])) == [list(row) for row in by_hand(x, np.zeros(2))]
+
+
+def test_the_order_is_control_edges_that_copies_and_files_keep(tmp_path):
+    graph = trace(mixed, [X])
+    path = tmp_path / "mixed.yaml"
+    amanda.save(graph, path)
+    x = np.float32([1, 2])
+    for copy in (graph.clone(), amanda.load(path)):
+        run = amanda.compile(copy, "numpy")
+        assert values(run([x]))[1:] == [list(r) for r in by_hand(x, np.zeros(2))][1:]
+        assert [len(op.control_inputs) for op in copy.ops.select("read")] == [
+            0,
+            1,
+            1,
+            1,
+        ]
+
+
+def test_only_what_touches_a_variable_waits():
+    def function(x):
+        v, w = (ops.variable(ONES, key=k) for k in "vw")
+        ops.assign(v, x)
+        return ops.read(w), ops.read(w), ops.read(v)
+
+    graph = trace(function, [X])
+    waits = {op: len(op.control_inputs) for op in graph if op.control_inputs}
+    assert list(waits.values()) == [1]  # the read of v
+
+
+def test_bodies_keep_the_order_with_what_is_around_them():
+    def function(c, x):
+        v = ops.variable(np.zeros(2, "float32"), key="v")
+        ops.assign(v, x)
+
+        def then():
+            ops.assign_add(v, x)
+            return ops.read(v)
+
+        inside = ops.if_(c, then, lambda: ops.read(v))[0]
+        return inside, ops.read(v)
+
+    run = compiled(function, [parse_type("bool[]"), X])
+    x = np.float32([1, 2])
+    assert values(run([np.bool_(True), x])) == [[2, 4], [2, 4]]
+    assert values(run([np.bool_(False), x])) == [[1, 2], [1, 2]]
+
+
+def test_an_assign_in_a_body_that_nobody_reads_stays():
+    def function(n, x):
+        v = ops.variable(np.zeros(2, "float32"), key="v")
+
+        def body(i, go, y):
+            ops.assign_add(v, x)
+            return go, y
+
+        ops.loop(n, None, body, x)
+        return x + x
+
+    run = compiled(function, [parse_type("int64[]"), X])
+    run([np.int64(3), ONES])
+    assert run.state["v"].tolist() == [3, 3]
+
+
+def test_every_op_with_an_effect_says_so():
+    stateful = {n for n, op in OPS.items() if op.effect}
+    assert stateful == {
+        "variable", "read", "assign", "assign_add", "assign_subtract",
+        "print", "probe", "assert", "host_callback",
+    }  # fmt: skip
+    std = amanda.namespace("std")
+    assert {n for n in std if "stateful" in std[n].traits} == stateful
+
+
+# -- what an executable keeps ------------------------------------------------------
+
+
+def counter(x):
+    return ops.assign_add(ops.variable(np.zeros(2, "float32"), key="count"), x)
+
+
+def test_state_is_kept_from_call_to_call_and_by_each_executable():
+    a, b = compiled(counter), compiled(counter)
+    for n in (1, 2, 3):
+        assert values(a([ONES])) == [[n, n]]
+    assert values(b([ONES])) == [[1, 1]]
+
+
+def test_state_can_be_looked_at_set_and_reset():
+    run = compiled(counter)
+    run([ONES])
+    assert list(run.state) == ["count"]
+    run.state["count"] = np.float32([5, 6])
+    assert values(run([ONES])) == [[6, 7]]
+    run.state.reset()
+    assert values(run([ONES])) == [[1, 1]]
+    with pytest.raises(InvalidTypeError, match="another element type"):
+        run.state["count"] = np.zeros(2)
+    with pytest.raises(KeyError, match="no variable 'other'"):
+        run.state["other"]
+
+
+def test_executables_share_the_state_that_they_are_given():
+    state = State()
+    train = compiled(counter, state=state)
+    read = compiled(
+        lambda x: x * ops.read(ops.variable(type=X, key="count")), state=state
+    )
+    with pytest.raises(UsageError, match="has no value yet"):
+        read([ONES])
+    train([ONES])
+    assert values(read([ONES * 3])) == [[3, 3]]
+
+
+def test_what_comes_out_is_no_part_of_the_state():
+    run = compiled(counter)
+    x = np.ones(2, "float32")
+    made = run([x])[0]
+    made += 100
+    run.state["count"] = x
+    x += 100
+    assert values(run([ONES])) == [[2, 2]]
+    seen = run.state["count"]
+    seen += 100
+    assert run.state["count"].tolist() == [2, 2]
+
+
+def test_calls_of_several_threads_come_one_after_the_other():
+    from concurrent.futures import ThreadPoolExecutor
+
+    run = compiled(counter)
+    with ThreadPoolExecutor(4) as pool:
+        made = [m[0][0] for m in pool.map(lambda _: run([ONES]), range(40))]
+    assert sorted(made) == list(range(1, 41))
+
+
+def test_an_executable_without_state_says_so():
+    with pytest.raises(UsageError, match="has no state"):
+        _ = compiled(lambda x: x + x).state
+
+
+def test_a_value_of_another_type_is_refused():
+    def function(x):
+        return ops.assign(ops.variable(np.zeros(3, "float32"), key="v"), x)
+
+    with pytest.raises(InvalidTypeError, match="tensors of another type"):
+        trace(function, [X])
+
+
+# -- what is seen from outside -----------------------------------------------------
+
+
+def test_probes_are_shown_in_order_and_change_nothing():
+    def function(x):
+        y = ops.probe(x + x, label="double")
+        ops.probe(y * y, label="unused")
+        return y
+
+    seen = []
+    run = compiled(function, observe=lambda label, v: seen.append((label, v.tolist())))
+    assert values(run([ONES])) == [[2, 2]]
+    assert seen == [("double", [2, 2]), ("unused", [4, 4])]
+    assert values(compiled(function)([ONES])) == [[2, 2]]
+
+
+def test_equal_probes_are_not_one():
+    def function(x):
+        return ops.probe(x, label="x") + ops.probe(x, label="x")
+
+    seen = []
+    compiled(function, observe=lambda label, v: seen.append(label))([ONES])
+    assert seen == ["x", "x"]
+
+
+def test_print_writes_beside_the_results(capsys):
+    compiled(lambda x: ops.print_(x, text="here"))([ONES])
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "here: [1. 1.]\n")
+
+
+def test_assert_tells_what_it_is_shown():
+    def function(x):
+        OPS["assert"](ops.less(x, 3.0), x, message="too large")
+        return x
+
+    run = compiled(function)
+    run([ONES])
+    with pytest.raises(BackendError, match=r"too large\n(.*\n)*.*\[4\. 4\.\]"):
+        run([ONES * 4])
+
+
+def called(x):
+    return ops.host_callback(x, function="half", types=("float32[2]",))[0]
+
+
+def test_a_callback_is_named_in_the_graph_and_told_where_it_is_compiled():
+    run = compiled(called, callbacks={"half": lambda x: x / 2})
+    assert values(run([ONES])) == [[0.5, 0.5]]
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "text"),
+    [
+        ({}, "there is no callback 'half'"),
+        ({"other": abs}, "one of those told: other"),
+        ({"half": lambda x: (x, x)}, "another number of results"),
+        ({"half": lambda x: x.astype("float64")}, "gave another type"),
+        ({"half": lambda x: x[:1]}, "gave another type"),
+    ],
+)
+def test_a_callback_that_does_not_fit_is_told(callbacks, text):
+    with pytest.raises(AmandaError, match=text):
+        compiled(called, callbacks=callbacks)([ONES])
+
+
+def test_other_backends_decline_what_has_effects():
+    if not amanda.default_host().has("backends", "jax"):
+        pytest.skip("the backend of JAX is not installed")
+    with pytest.raises(BackendError, match="no kernel for variable"):
+        amanda.compile(trace(counter, [X]), "jax")
