@@ -32,6 +32,10 @@ SAID = [
     "A(x, k=k)  =>  a(x)"
     "  if kind(x) in ['int', 'uint'] and not (k == 1 or given(x)) and k < 3",
     "A(x, k=unpaired(reversed(k)))  <=>  a(x, k=k)",
+    "Loop(m?, c?, *v)  <=>  loop(m, c, *v)",
+    "Join(x, *xs, y, axis=0)  <=>  join(*xs, x, y)",
+    "Pass(x, ^Assert(c, *data))  <=>  checked(x, ^check(c, *data))",
+    r"""A(x, k='\t\\\n', l="it's", m='\x00\u2028')  =>  a(x)""",
 ]  # fmt: skip
 
 
@@ -41,6 +45,10 @@ def test_what_is_said_is_written_again(text):
     assert row.text == text
     [again] = parse(row.text, LENSES)
     assert again.text == row.text
+    end = "  losing 'all'" if row.arrow != "<=>" else ""
+    [row] = parse(text + end + "  after base, norms  @fast @small", LENSES)
+    assert (row.after, row.tags) == (("base", "norms"), ("fast", "small"))
+    assert row.whole == text + end + "  after base, norms  @fast  @small"
 
 
 def test_rows_continue_while_they_are_indented():
@@ -130,11 +138,31 @@ REFUSED = {
         "  got:      '13'\n"
         "  to do:    write [from:to]"
     ),
-    "Concat(*xs, y) => concat(*xs, y)": (
+    "Concat(*xs, *ys) => concat(*xs, *ys)": (
         "a rule that cannot be read\n"
         "  where:    f:1:13\n"
-        "  expected: nothing after *xs, which takes the rest\n"
-        "  got:      'y'"
+        "  expected: one with *, and *xs takes the rest\n"
+        "  got:      '*'"
+    ),
+    "Relu(x, ^NoOp()[1]) => relu(x)": (
+        "a control edge comes from an op, not from one of its outputs\n"
+        "  where:    f:1:10\n"
+        "  got:      NoOp()[1]"
+    ),
+    "Relu(x) => relu(x) @if": (
+        "a rule that cannot be read\n"
+        "  where:    f:1:21\n"
+        "  expected: a tag, which 'if' cannot be\n"
+        "  got:      'if'"
+    ),
+    "Relu(x, k=a?) => relu(x, k=a)": (
+        "a rule that cannot be read\n"
+        "  where:    f:1:12\n"
+        "  expected: ,\n"
+        "  got:      '?'"
+    ),
+    r"Relu(x, k='\ud800') => relu(x)": (
+        "an escape for no character\n  where:    f:1:11\n  got:      ud800"
     ),
     "Relu(x)[1] => relu(x)": (
         "a whole side of a rule stands for all outputs of its op\n"
@@ -208,7 +236,8 @@ def test_absurdly_long_texts_are_refused():
 
 PIECES = st.sampled_from(
     [*"()[],:=*_", "<=>", "=>", "<=", "if", "and", "not", "in", "x", "y", "Relu",
-     "only", "rank", "1", "-2.5", "'t'", "\n", " ", "#", "losing", "::", "\\", "é"]
+     "only", "rank", "1", "-2.5", "'t'", "\n", " ", "#", "losing", "::", "\\", "é",
+     "?", "^", "@", "after"]
 )  # fmt: skip
 
 
@@ -217,7 +246,7 @@ PIECES = st.sampled_from(
 def test_any_text_is_read_or_refused(text):
     with suppress(AmandaError):
         for row in parse(text, LENSES):
-            assert parse(row.text, LENSES)[0].text == row.text
+            assert parse(row.whole, LENSES)[0].whole == row.whole
 
 
 # Rule sets
@@ -299,7 +328,7 @@ def test_a_file_of_rules(tmp_path):
     rules = filed()
     rules.load(file)
     assert [row.id for row in rules.rows] == [f"toys.yaml:{n}" for n in (11, 13, 15)]
-    assert rules.tags == {"toys.yaml": ("toys",)}
+    assert {row.tags for row in rules.rows} == {("toys",)}
     mapping = RuleMapping(a_side, PlainSide("toy/b/1", B.get), rules)
     graph = chain(("Relu", {}), ("Drop", {"ratio": 0.2}), ("Softmax", {}))
     assert lines(mapping.conversion(graph, "toy/b/1").graph) == [

@@ -53,8 +53,8 @@ A = {
 
 B = {
     "relu": Signature(("x",)),
-    "plus": Signature(("a", "b")),
-    "times": Signature(("a", "b")),
+    "plus": Signature(("a", "b"), commutative=True),
+    "times": Signature(("a", "b"), commutative=True),
     "dot": Signature(("a", "b")),
     "swap": Signature(("x",), {"order": None}),
     "same": Signature(("x",)),

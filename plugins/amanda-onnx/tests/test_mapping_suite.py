@@ -11,7 +11,8 @@ import pytest
 from amanda_onnx.scoreboard import OUTCOMES, cases, command, data, outcome
 
 CASES = 2033  # of onnx 1.23; newer ones have more
-PASSES = 1896  # this only grows
+PASSES = 1999  # this only grows
+DRAWN = ("test_bernoulli", "test_training_dropout")  # with a ratio that is not 0
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,12 @@ def test_none_goes_wrong_and_none_ends_in_an_error(outcomes):
     """Other values without an error are the worst; a gap is told before it runs."""
     bad = [each for each in outcomes if each.status in ("wrong", "fail")]
     assert {each.case: each.why for each in bad} == {}
+
+
+def test_only_what_draws_is_not_compared(outcomes):
+    """onnx's own reference leaves these out; they have other numbers in every run."""
+    drawn = [each.case for each in outcomes if each.status == "drawn"]
+    assert all(name.startswith(DRAWN) for name in drawn), drawn
 
 
 def test_every_other_outcome_has_a_reason(outcomes):

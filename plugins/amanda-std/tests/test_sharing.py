@@ -98,3 +98,18 @@ def test_what_failed_is_not_found_again(graph):
 
     built(graph, function)
     assert [op.type for op in graph] == ["constant", "multiply", "add"]
+
+
+def test_calls_of_what_has_effects_stay_apart(graph):
+    """In the graph that is built, and by the passes."""
+    told = amanda.function(lambda x: ops.print(x, text="told"), name="told")
+    outer = amanda.function(lambda x: told(x) * 2.0, name="outer")
+
+    def function(x):
+        outer(x)
+        return outer(x)
+
+    graph.result(built(graph, function).port)
+    assert [op.type for op in graph] == ["call", "call"]
+    amanda.improve(graph, "share", "drop")
+    assert [op.type for op in graph] == ["call", "call"]

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from amanda.dictionary import Attr, OpDef, Port
 from amanda.types import DType
-from amanda_nd4j.namespace import Argument, Descriptor
+from amanda_nd4j.namespace import Descriptor
 
 __all__ = ["TENSOR", "Draft", "Mode", "literal"]
 
@@ -82,6 +82,7 @@ class Draft:
         self._placed: dict[int, _Text] = {}
         self._kept: set[str] = set()
         self._results: dict[str, _Text] = {}
+        self._writers: dict[str, str] = {}
 
     # -- what there is -------------------------------------------------------------
 
@@ -173,16 +174,18 @@ class Draft:
         self._results[self._argument(key, kind, None)] = text
 
     def _argument(self, key: str, kind: str, place: int | None) -> str:
-        for each in self.target.arguments:
-            if each.kind == kind and (
-                each.name == key if place is None else each.place == place
-            ):
-                return each.called
-        return self._undeclared(key, kind, self.target.arguments)
+        """The argument at a place; by its name where another rule was there before."""
+        known = [each for each in self.target.arguments if each.kind == kind]
+        found = [each for each in known if each.place == place]
+        if not found or self._writers.get(found[0].called, key) != key:
+            found = [each for each in known if each.name == key]
+        name = found[0].called if found else self._undeclared(key, kind)
+        self._writers[name] = key
+        return name
 
-    def _undeclared(self, key: str, kind: str, known: Iterable[Argument]) -> str:
+    def _undeclared(self, key: str, kind: str) -> str:
         plain = re.sub(r"\W", "", key) or "arg"
-        taken = {each.called for each in known}
+        taken = {each.called for each in self.target.arguments}
         name = f"{plain}.{kind.lower()}" if plain in taken else plain
         self.extra[name] = kind
         return name
@@ -207,7 +210,7 @@ class Draft:
         """What is not told to nd4j, or not so that it can be told back."""
         attrs = [a.name for a in self.entry.attrs if a.name not in self._covered()]
         inputs = [] if self.all_inputs else self._unused()
-        vague = [f"all of {name}" for name in self._items]
+        vague = [f"items of {name}" for name in self._items]
         types = [
             f"the element type of {name}"
             for name in self._consumed()

@@ -14,7 +14,13 @@ from amanda.errors import FormatError
 from amanda_nd4j.draft import Draft, literal
 from amanda_nd4j.rulesets import Given, PublishedRule
 
-__all__ = ["MEANINGS", "Meaning", "apply", "cases", "table"]
+__all__ = ["MEANINGS", "READS_INPUTS", "Meaning", "apply", "cases", "table"]
+
+READS_INPUTS: Final = frozenset({
+    "multiinputindex", "ndarrayinputtonumericalattribute", "ndarraymapping",
+    "ndarraysizeat", "ndarraytointattributevalue", "passthrough",
+})  # fmt: skip
+"""Rules whose names of the source are inputs; those of all others are attributes."""
 
 _Tell: TypeAlias = "Callable[[Draft, PublishedRule], None]"
 
@@ -230,10 +236,10 @@ def _looked_up(draft: Draft, rule: PublishedRule) -> None:
     for key, name in rule.pairs.items():
         if _is_left_out(draft, name):
             continue
-        index = _named(rule.values(key), "index")
-        words = [e for e in rule.values(key) if e is not index]
-        pairs = [[e.name, e.fields.get("int64Value", 0)] for e in words]
-        text = f"lookup({draft.item(name, index.value, key)}, {literal(pairs)})"
+        words = rule.values(key)
+        index = rule.values("index")[0].fields.get("int64Value", 0)
+        pairs = [[each.name, each.fields.get("int64Value", 0)] for each in words]
+        text = f"lookup({draft.item(name, index, key)}, {literal(pairs)})"
         draft.put(key, "INT64", text, words[0].place)
 
 

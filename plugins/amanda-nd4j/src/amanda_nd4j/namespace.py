@@ -56,6 +56,7 @@ _KINDS: Final = {
 }
 _INPUT, _OUTPUT = "INPUT_TENSOR", "OUTPUT_TENSOR"
 _TENSOR: Final = unknown
+_FEEDBACK: Final = "next_iteration"  # the one op that closes loops; files do not say so
 
 
 class Argument(NamedTuple):
@@ -171,6 +172,7 @@ def entry_of(op: Descriptor) -> OpDef:
         tuple(Port(each.called, _TENSOR, "optional") for each in op.of(_INPUT)),
         tuple(Port(each.called, _TENSOR, "optional") for each in op.of(_OUTPUT)),
         tuple(attrs),
+        traits=frozenset(["feedback"] if op.name == _FEEDBACK else []),
         tags=frozenset([f"declared={op.declared}"] if op.declared else []),
     )
 

@@ -17,15 +17,8 @@ from amanda_std.literals import is_literal, is_number
 
 if TYPE_CHECKING:
     from amanda.types import Dim, ElementType
-    from amanda_std.operation import Operation
 
 __all__ = ["ArrayLike"]
-
-
-def _op(name: str) -> Operation:
-    from amanda_std import ops
-
-    return ops.OPS[name]
 
 
 class ArrayLike:
@@ -43,6 +36,12 @@ class ArrayLike:
     def ndim(self) -> int:
         raise NotImplementedError
 
+    def _op(self, name: str) -> Callable[..., Any]:
+        """The op of this name, as it is called on such values."""
+        from amanda_std import ops
+
+        return ops.OPS[name]
+
     def _content(self) -> Dim:
         """The one number that this is known to hold; Undecided where it is not."""
         raise NotImplementedError
@@ -50,91 +49,91 @@ class ArrayLike:
     # -- arithmetic --------------------------------------------------------------
 
     def __add__(self, other: Any) -> Any:
-        return _op("add")(self, other)
+        return self._op("add")(self, other)
 
     def __radd__(self, other: Any) -> Any:
-        return _op("add")(other, self)
+        return self._op("add")(other, self)
 
     def __sub__(self, other: Any) -> Any:
-        return _op("subtract")(self, other)
+        return self._op("subtract")(self, other)
 
     def __rsub__(self, other: Any) -> Any:
-        return _op("subtract")(other, self)
+        return self._op("subtract")(other, self)
 
     def __mul__(self, other: Any) -> Any:
-        return _op("multiply")(self, other)
+        return self._op("multiply")(self, other)
 
     def __rmul__(self, other: Any) -> Any:
-        return _op("multiply")(other, self)
+        return self._op("multiply")(other, self)
 
     def __truediv__(self, other: Any) -> Any:
-        return _quotient(self, other)
+        return _quotient(self, self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return _quotient(other, self)
+        return _quotient(self, other, self)
 
     def __floordiv__(self, other: Any) -> Any:
-        return _op("floor_divide")(self, other)
+        return self._op("floor_divide")(self, other)
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return _op("floor_divide")(other, self)
+        return self._op("floor_divide")(other, self)
 
     def __mod__(self, other: Any) -> Any:
-        return _op("remainder")(self, other)
+        return self._op("remainder")(self, other)
 
     def __rmod__(self, other: Any) -> Any:
-        return _op("remainder")(other, self)
+        return self._op("remainder")(other, self)
 
     def __pow__(self, other: Any) -> Any:
-        return _op("pow")(self, other)
+        return self._op("pow")(self, other)
 
     def __rpow__(self, other: Any) -> Any:
-        return _op("pow")(other, self)
+        return self._op("pow")(other, self)
 
     def __matmul__(self, other: Any) -> Any:
-        return _op("matmul")(self, other)
+        return self._op("matmul")(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        return _op("matmul")(other, self)
+        return self._op("matmul")(other, self)
 
     def __neg__(self) -> Any:
-        return _op("negative")(self)
+        return self._op("negative")(self)
 
     def __pos__(self) -> Any:
         return self
 
     def __abs__(self) -> Any:
-        return _op("abs")(self)
+        return self._op("abs")(self)
 
     # -- bits, and truth values ----------------------------------------------------
 
     def __and__(self, other: Any) -> Any:
-        return _op(_bits(self, "and"))(self, other)
+        return self._op(_bits(self, "and"))(self, other)
 
     def __rand__(self, other: Any) -> Any:
-        return _op(_bits(self, "and"))(other, self)
+        return self._op(_bits(self, "and"))(other, self)
 
     def __or__(self, other: Any) -> Any:
-        return _op(_bits(self, "or"))(self, other)
+        return self._op(_bits(self, "or"))(self, other)
 
     def __ror__(self, other: Any) -> Any:
-        return _op(_bits(self, "or"))(other, self)
+        return self._op(_bits(self, "or"))(other, self)
 
     def __xor__(self, other: Any) -> Any:
-        return _op(_bits(self, "xor"))(self, other)
+        return self._op(_bits(self, "xor"))(self, other)
 
     def __rxor__(self, other: Any) -> Any:
-        return _op(_bits(self, "xor"))(other, self)
+        return self._op(_bits(self, "xor"))(other, self)
 
     def __invert__(self) -> Any:
         is_bool = self.dtype.kind == "bool"
-        return _op("logical_not" if is_bool else "bitwise_invert")(self)
+        return self._op("logical_not" if is_bool else "bitwise_invert")(self)
 
     def __lshift__(self, other: Any) -> Any:
-        return _op("bitwise_left_shift")(self, other)
+        return self._op("bitwise_left_shift")(self, other)
 
     def __rshift__(self, other: Any) -> Any:
-        return _op("bitwise_right_shift")(self, other)
+        return self._op("bitwise_right_shift")(self, other)
 
     # -- comparisons ---------------------------------------------------------------
     # Numbers that are known are compared now, so that dims decide in Python; all else
@@ -180,74 +179,74 @@ class ArrayLike:
     @property
     def T(self) -> Any:  # noqa: N802 - numpy's name
         """The axes in reverse order."""
-        return _op("transpose")(self)
+        return self._op("transpose")(self)
 
     @property
     def mT(self) -> Any:  # noqa: N802 - numpy's name
         """The last two axes exchanged."""
-        return _op("swap_last")(self)
+        return self._op("swap_last")(self)
 
     def astype(self, dtype: Any) -> Any:
-        return _op("astype")(self, dtype=dtype)
+        return self._op("astype")(self, dtype=dtype)
 
     def reshape(self, *shape: Any) -> Any:
-        return _op("reshape")(self, _told(shape))
+        return self._op("reshape")(self, _told(shape))
 
     def transpose(self, *axes: int) -> Any:
         """The axes in another order; in reverse order where none is told."""
         order = _told(axes)
         if not order:
-            return _op("transpose")(self)
-        return _op("transpose")(self, perm=tuple(i % self.ndim for i in order))
+            return self._op("transpose")(self)
+        return self._op("transpose")(self, perm=tuple(i % self.ndim for i in order))
 
     def swapaxes(self, first: int, second: int) -> Any:
         order = list(range(self.ndim))
         order[first], order[second] = order[second], order[first]
-        return _op("transpose")(self, perm=tuple(order))
+        return self._op("transpose")(self, perm=tuple(order))
 
     def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Any:
-        return _op("squeeze")(self, axis)
+        return self._op("squeeze")(self, axis)
 
     def flatten(self) -> Any:
-        return _op("reshape")(self, (-1,))
+        return self._op("reshape")(self, (-1,))
 
     # -- along axes --------------------------------------------------------------------
 
     def sum(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        return _op("sum")(self, axis, keepdims=keepdims)
+        return self._op("sum")(self, axis, keepdims=keepdims)
 
     def prod(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        return _op("prod")(self, axis, keepdims=keepdims)
+        return self._op("prod")(self, axis, keepdims=keepdims)
 
     def mean(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        return _op("mean")(self, axis, keepdims=keepdims)
+        return self._op("mean")(self, axis, keepdims=keepdims)
 
     def var(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        return _op("var")(self, axis, keepdims=keepdims)
+        return self._op("var")(self, axis, keepdims=keepdims)
 
     def std(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        return _op("std")(self, axis, keepdims=keepdims)
+        return self._op("std")(self, axis, keepdims=keepdims)
 
     def max(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        return _op("max")(self, axis, keepdims=keepdims)
+        return self._op("max")(self, axis, keepdims=keepdims)
 
     def min(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        return _op("min")(self, axis, keepdims=keepdims)
+        return self._op("min")(self, axis, keepdims=keepdims)
 
     def all(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        return _op("all")(self, axis, keepdims=keepdims)
+        return self._op("all")(self, axis, keepdims=keepdims)
 
     def any(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        return _op("any")(self, axis, keepdims=keepdims)
+        return self._op("any")(self, axis, keepdims=keepdims)
 
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Any:
-        return _op("argmax")(self, axis, keepdims=keepdims)
+        return self._op("argmax")(self, axis, keepdims=keepdims)
 
     def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Any:
-        return _op("argmin")(self, axis, keepdims=keepdims)
+        return self._op("argmin")(self, axis, keepdims=keepdims)
 
     def clip(self, low: Any = None, high: Any = None) -> Any:
-        return _op("clip")(self, low, high)
+        return self._op("clip")(self, low, high)
 
     # -- gradients -----------------------------------------------------------------------
 
@@ -267,7 +266,7 @@ def _told(numbers: tuple[Any, ...]) -> Any:
     return numbers
 
 
-def _quotient(a: Any, b: Any) -> Any:
+def _quotient(own: ArrayLike, a: Any, b: Any) -> Any:
     """Integers have no quotient that is one, so `/` does not choose a way to round."""
     for x in (a, b):
         if isinstance(x, ArrayLike) and _kind(x) in ("int", "uint"):
@@ -279,7 +278,7 @@ def _quotient(a: Any, b: Any) -> Any:
                 hint="x // y rounds down, ops.divide(x, y) towards zero; or convert "
                 "first: x.astype('float32') / y",
             )
-    return _op("divide")(a, b)
+    return own._op("divide")(a, b)
 
 
 def _kind(x: ArrayLike) -> str:
@@ -311,7 +310,7 @@ def _compared(
     except (Undecided, ValueError, TypeError):
         if a is b and _is_dim(a):
             return bool(ask(0, 0))
-        return _op(name)(a, b)
+        return a._op(name)(a, b)
 
 
 def _is_operand(x: object) -> bool:

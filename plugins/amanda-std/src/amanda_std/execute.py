@@ -93,13 +93,17 @@ class Program:
 
     # -- making ----------------------------------------------------------------
 
+    def _inside(self, graph: Graph) -> Program:
+        """What runs a body, or a graph that stands as an op."""
+        return Program(graph, self.kernels)
+
     def _row(self, op: Op, number: int) -> Row | None:
         if is_constant(op):
             key = len(self.weights) if op.name is None else op.name
             self.weights[key] = (self._new(op.output), op.attrs["value"])
             return None
         if isinstance(op, Graph):
-            program = Program(op, self.kernels)
+            program = self._inside(op)
             inputs = [v for v in op.inputs if v is not None]
             ins = [self._place[v] for v in (*inputs, *program.captures)]
             call: Callable[..., Any] = partial(_call_graph, program, len(inputs))
@@ -128,7 +132,7 @@ class Program:
         if not all(map(_is_typed, params, args)):
             call = partial(_checked, operation, params, call)
         bodies = [
-            (i, param.kind.many, [Program(graph, self.kernels) for graph in graphs])
+            (i, param.kind.many, [self._inside(graph) for graph in graphs])
             for i, (param, a) in enumerate(zip(params, args, strict=True))
             if (graphs := _graphs(param, a))
         ]

@@ -20,6 +20,7 @@ from amanda_std.values import (
     Tracing,
     Typed,
     Value,
+    by_place,
     current,
     fill,
     is_types_only,
@@ -31,7 +32,7 @@ from amanda_std.values import (
 if TYPE_CHECKING:
     from amanda.building import Function
 
-__all__ = ["call", "gradients", "root_of", "slopes", "whole"]
+__all__ = ["call", "gradients", "slopes", "whole"]
 
 
 def whole(
@@ -49,6 +50,7 @@ def whole(
 
 def call(function: Function, args: Sequence[Any], settings: Mapping[str, Any]) -> Any:
     """What a function makes of arrays, of types, or of values: an op of these."""
+    args = [by_place(a) for a in args]
     inputs = [i for i, a in enumerate(args) if a is not None]
     ports = [a for a in map(_port, args) if a is not None]
     if ports and not is_types_only():
@@ -90,17 +92,6 @@ def _expect_port(value: Any) -> OutputPort:
     return port if port.graph is not None else port.resolve()
 
 
-def root_of(graph: Graph) -> Graph:
-    """The graph whose functions the ops of another one call by name."""
-    at = graph
-    while True:
-        holder = None if at.holder is None else at.holder.graph
-        above = at.graph or holder or at.outer or at.root
-        if above is None:
-            return at
-        at = above
-
-
 # -- a call --------------------------------------------------------------------------
 
 
@@ -122,6 +113,7 @@ def _added(
     into: Tracing,
 ) -> Any:
     from amanda_std.ops import OPS
+    from amanda_std.reading import root_of
 
     names = function.names(len(args))
     told = function.annotated(names)

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 _KEPT = 1024
 
 
-class Memo(dict[Any, Any]):
+class Memo(dict[Any, tuple[Type, ...]]):
     """Types that were inferred before. Inferring a composite runs it whole."""
 
     __slots__ = ()
 
-    def keep(self, key: Any, value: Any) -> None:
+    def keep(self, key: Any, value: tuple[Type, ...]) -> None:
         if len(self) >= _KEPT:
             self.clear()
         self[key] = value
@@ -43,10 +43,10 @@ def result_types(
     operation: Operation, args: Sequence[Any], attrs: Mapping[str, Any], memo: Memo
 ) -> tuple[Type, ...]:
     """The types of what an op returns for arguments of these types."""
-    key = _key(args, attrs) if operation.is_composite else None
-    if key is not None and key in memo:
-        found: tuple[Type, ...] = memo[key]
-        return found
+    key = _key(args, attrs)
+    known = None if key is None else memo.get(key)
+    if known is not None:
+        return known
     params = operation.form.each(len(args))
     try:
         dtype = shared_dtype(operation, params, args)
@@ -54,7 +54,7 @@ def result_types(
     except AmandaError as error:
         error.who = error.who or _called(operation, args)
         raise
-    if key is not None and not _is_fresh(found, args):
+    if key is not None and not makes_dims(found, args):
         memo.keep(key, found)
     return found
 
@@ -350,7 +350,7 @@ def _part(value: Any) -> Any:
     return value
 
 
-def _is_fresh(found: Sequence[Type], args: Sequence[Any]) -> bool:
+def makes_dims(found: Sequence[Type], args: Sequence[Any]) -> bool:
     """Whether a dim was made up: the next call must get another one."""
     known = {s.key for a in args for s in _free(a)}
     return any(s.key not in known for t in found for s in _free(t) if s.is_anonymous)

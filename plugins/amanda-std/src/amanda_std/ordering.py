@@ -8,11 +8,15 @@ to the order of other ops, stand in every file, and cost nothing without state.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import Any
+
 from amanda.graph import Graph, Op, OutputPort
+from amanda.tensors import FunctionRef
 from amanda.types import RefType
 from amanda_std import NAMESPACE
 
-__all__ = ["effect_of", "has_effects", "order"]
+__all__ = ["effect_of", "has_effects", "is_pure", "order"]
 
 
 def effect_of(op: Op) -> str | None:
@@ -27,10 +31,50 @@ def effect_of(op: Op) -> str | None:
 
 def has_effects(op: Op) -> bool:
     """Whether an op, or one in a body of it, does what nobody may leave out."""
-    if effect_of(op) in ("writes", "shows"):
-        return True
-    inner = [op] if isinstance(op, Graph) else op.bodies.values()
-    return any(has_effects(each) for body in inner for each in body)
+    return any(effect_of(each) in ("writes", "shows") for each in _with_inner(op))
+
+
+def is_pure(op: Op) -> bool:
+    """Whether an op, and all in what it calls, only computes: equal ones are one."""
+    return all(effect_of(each) in (None, "holds") for each in _with_inner(op))
+
+
+def _with_inner(op: Op) -> Iterable[Op]:
+    """An op and those of its bodies and of the functions that it names, at any depth."""
+    held = isinstance(op, Graph) or op.bodies
+    if held or (op.has_attrs and any(map(_is_named, op.attrs.values()))):
+        return _walked(op)
+    return (op,)
+
+
+def _is_named(value: Any) -> bool:
+    return isinstance(value, FunctionRef)
+
+
+def _walked(op: Op) -> Iterator[Op]:
+    seen: set[int] = set()
+    waiting = [op]
+    while waiting:
+        at = waiting.pop()
+        yield at
+        inner = [at] if isinstance(at, Graph) else [*at.bodies.values(), *_named(at)]
+        fresh = [body for body in inner if id(body) not in seen]
+        seen.update(map(id, fresh))
+        waiting += [each for body in fresh for each in body]
+
+
+def _named(op: Op) -> Iterator[Graph]:
+    """The functions of the root that an op names and that are there."""
+    if op.graph is None or not op.has_attrs:
+        return
+    from amanda_std.reading import root_of
+
+    for ref in op.attrs.values():
+        if not isinstance(ref, FunctionRef):
+            continue
+        found = root_of(op.graph).functions.get(ref.name)
+        if found is not None:
+            yield found
 
 
 def order(op: Op) -> None:

@@ -102,10 +102,7 @@ def _body(op: Op, param: Param) -> Any:
 
 def function_of(graph: Graph | None, name: Any) -> Graph:
     """The function of this name of the root that a graph is in."""
-    root = graph
-    while root is not None and (above := root.graph or _beside(root)) is not None:
-        root = above
-    found = {} if root is None else root.functions
+    found = {} if graph is None else root_of(graph).functions
     told = getattr(name, "name", name)
     if told not in found:
         raise NamespaceError(
@@ -116,6 +113,13 @@ def function_of(graph: Graph | None, name: Any) -> Graph:
             hint="graph.add_function(name, body)",
         )
     return found[told]
+
+
+def root_of(graph: Graph) -> Graph:
+    """The graph whose functions the ops of another one call by name."""
+    while (above := graph.graph or _beside(graph)) is not None:
+        graph = above
+    return graph
 
 
 def _beside(graph: Graph) -> Graph | None:

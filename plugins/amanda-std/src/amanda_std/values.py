@@ -271,6 +271,7 @@ def is_tracing() -> bool:
 
 def lift(value: Any, into: Tracing, dtype: ElementType | None = None) -> OutputPort:
     """A port as it is; an array, tensor or number as a constant of the graph."""
+    value = by_place(value)
     if isinstance(value, Value):
         value = value.port
     if isinstance(value, OutputPort):
@@ -291,6 +292,13 @@ def lift(value: Any, into: Tracing, dtype: ElementType | None = None) -> OutputP
     port = into.note(into.graph.constant(tensor)).output
     port.type = tensor.type_with_content()
     return port
+
+
+def by_place(value: Any) -> Any:
+    """What a tensor with named axes holds; everything else as it is."""
+    if isinstance(value, ArrayLike) and not isinstance(value, Operators):
+        return value.data
+    return value
 
 
 def _is_splat(value: Any) -> bool:

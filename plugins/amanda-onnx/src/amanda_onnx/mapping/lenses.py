@@ -1,8 +1,4 @@
-"""Lenses of this mapping: attributes that old opsets do not have, at their defaults.
-
-What an attribute means that is not there is told by `do`; `undo` leaves it out again,
-so that an opset without it can take the op.
-"""
+"""Lenses of this mapping, beside those of the core."""
 
 from __future__ import annotations
 

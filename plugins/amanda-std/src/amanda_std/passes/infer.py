@@ -1,12 +1,18 @@
-"""Types of all values, from those of the parameters."""
+"""Types of all values, from those of the parameters.
+
+What an op gives depends on its type, its attributes and the types that it reads: in one
+run, ops that agree in these are looked at once. The layers of a model do.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from amanda.errors import AmandaError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.types import Type
+from amanda_std.inference import makes_dims
 from amanda_std.operation import Operation
 from amanda_std.reading import arguments, is_constant, is_std, operation_of
 from amanda_std.values import constant_of, value_type
@@ -18,20 +24,33 @@ def infer(graph: Graph, changed: Iterable[OutputPort] | None = None) -> int:
     With `changed`, only what depends on these values is looked at. A body is inferred
     with the op that holds it."""
     dirty = None if changed is None else set(changed)
+    known: _Known | None = {} if dirty is None and _is_told(graph) else None
     count = 0
     for op in graph:
         if dirty is not None and not _reads_one(op, dirty):
             continue
-        types = types_of(op)
+        types = types_of(op, known)
         if types is None:
             continue
         for port, found in zip(op.outputs, types, strict=True):
-            if port.type != found:
+            own = port.type
+            if own is not found and own != found:
                 port.type = found
                 count += 1
                 if dirty is not None:
                     dirty.add(port)
     return count
+
+
+_Known = dict[Any, tuple[Type, ...]]
+"""Types of results, by all that they depend on."""
+
+
+def _is_told(graph: Graph) -> bool:
+    """Whether constants that a body reads from outside have types with their content:
+    those inside get theirs on the way."""
+    held = [v for v in graph.captures if constant_of(v) is not None]
+    return all(v.type == value_type(v) for v in held)
 
 
 def retype(ops: Iterable[Op]) -> None:
@@ -47,8 +66,10 @@ def _reads_one(op: Op, values: set[OutputPort]) -> bool:
     return any(v in values for body in op.bodies.values() for v in body.captures)
 
 
-def types_of(op: Op) -> tuple[Type, ...] | None:
-    """The types of the results of an op; None where it is none of ours."""
+def types_of(op: Op, known: _Known | None = None) -> tuple[Type, ...] | None:
+    """The types of the results of an op; None where it is none of ours.
+
+    `known` is what ops gave before: of a run in which constants have their types."""
     if isinstance(op, Graph):
         return _of_graph(op)
     if is_constant(op):
@@ -58,13 +79,38 @@ def types_of(op: Op) -> tuple[Type, ...] | None:
     if not is_std(op):
         return None
     operation = operation_of(op)
+    key = None if known is None or operation.body_rule else _signature(op)
+    if key is not None and known is not None and key in known:
+        return known[key]
     for body in op.bodies.values():
         infer(body)
     try:
-        return inferred(operation, op)
+        types = inferred(operation, op)
+        if key is not None and known is not None and not _makes_dims(op, types):
+            known[key] = types
+        return types
     except AmandaError as error:
         error.where = error.where or op.label
         raise
+
+
+def _signature(op: Op) -> Any:
+    """All that the types of an op's results depend on; None where it has no key."""
+    read = tuple([None if v is None else v.type for v in op.inputs])
+    if not op.has_attrs:
+        return op.type, read, len(op.outputs)
+    told = tuple([(k, v.__class__, v) for k, v in op.attrs.items()])
+    key = (op.type, read, len(op.outputs), told)
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _makes_dims(op: Op, types: tuple[Type, ...]) -> bool:
+    """Whether a dim was made up, so that the next such op must get another one."""
+    return makes_dims(types, [value_type(v) for v in op.inputs if v is not None])
 
 
 def inferred(operation: Operation, op: Op) -> tuple[Type, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 from amanda.graph import KEEP, Graph, Op
 from amanda.tensors import Tensor, value_digest
 from amanda.types import Sym
-from amanda_std.ordering import effect_of
+from amanda_std.ordering import is_pure
 from amanda_std.reading import is_constant, is_std, operation_of
 
 SMALL = 1 << 12
@@ -41,7 +41,7 @@ def key_of(op: Op) -> Any:
         return None
     if is_constant(op):
         return _constant_key(op.attrs["value"])
-    if not is_std(op) or effect_of(op) not in (None, "holds"):
+    if not is_std(op) or not is_pure(op):
         return None
     inputs = [None if v is None else id(v) for v in op.inputs]
     if operation_of(op).commutative:

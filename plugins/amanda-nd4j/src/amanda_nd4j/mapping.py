@@ -1,0 +1,110 @@
+"""The mappings `nd4j-tensorflow` and `nd4j-onnx`: the user's rule sets, both ways.
+
+Nothing is read before a graph is mapped. `AMANDA_ND4J_OPS` names the descriptors and
+`AMANDA_ND4J_RULES` the rule sets.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import amanda
+from amanda.dictionary import parse_name, version_key
+from amanda.graph import Op
+from amanda.mapping import PlainSide, RuleMapping, RuleSet, Side, Signature
+from amanda_nd4j.namespace import VARIABLE, Descriptor, descriptors, named_files
+from amanda_nd4j.rulesets import installed
+from amanda_nd4j.translation import Translation, translated
+
+__all__ = ["ONNX", "TENSORFLOW", "Nd4jMapping", "Nd4jSide", "SourceSide"]
+
+_INTEGERS: Final = {"tensorflow": "int32", "onnx": "int64"}
+
+
+class Nd4jMapping(RuleMapping):
+    """A framework to nd4j and back, by the rule sets that the user has."""
+
+    def __init__(self, framework: str) -> None:
+        self.framework = framework
+        self._programs = {}
+
+    @cached_property
+    def translation(self) -> Translation:
+        """The rule sets as rows, and what they needed."""
+        return translated(self.framework, installed(self.framework), _newest())
+
+    @cached_property
+    def rules(self) -> RuleSet:  # type: ignore[override]
+        return self.translation.rules
+
+    def left(self, name: str) -> Side:  # type: ignore[override]
+        return SourceSide(name, _INTEGERS[self.framework])
+
+    def right(self, name: str) -> Side:  # type: ignore[override]
+        return Nd4jSide(name, self.translation)
+
+
+class SourceSide(PlainSide):
+    """A version of the framework.
+
+    Rules name attributes that follow from the ports (`T`), so these are known as such
+    here; and integers become constants of the type that this framework mostly has.
+    """
+
+    def __init__(self, name: str, integers: str) -> None:
+        self.dictionary: Any = amanda.namespace(name, assume=True)
+        super().__init__(name, self._known_as, integers=integers)
+        version = parse_name(name).version or ""
+        if version.isdigit():
+            self.imports = {"": int(version)}
+
+    def _known_as(self, type: str) -> Signature | None:
+        found: Signature | None = self.dictionary.signature(type)
+        if found is None:
+            return None
+        more = {a.name: None for a in self.dictionary[type].variables}
+        return found._replace(attrs={**more, **found.attrs})
+
+    def type_of(self, op: Op) -> str | None:
+        """The op type, for ops of this very namespace."""
+        space = op.own_namespace
+        return op.type if space is None or space == self.name else None
+
+
+class Nd4jSide(PlainSide):
+    """A state of nd4j: its ops take any number of inputs, told by their places, and may
+    have the arguments that only rule sets name."""
+
+    def __init__(self, name: str, translation: Translation) -> None:
+        self.dictionary: Any = amanda.namespace(name, assume=True)
+        self.extra = translation.extra
+        super().__init__(name, self._known_as)
+
+    def _known_as(self, type: str) -> Signature | None:
+        found: Signature | None = self.dictionary.signature(type)
+        if found is None:
+            return None
+        # An argument may be called as an input is, and is not that input.
+        places = tuple(f"#{i}" for i in range(len(found.inputs) or 1))
+        more = dict.fromkeys(self.extra.get(type, ()))
+        return found._replace(
+            inputs=places,
+            optional=frozenset(places),
+            variadic=places[-1],
+            attrs={**more, **found.attrs},
+        )
+
+
+def _newest() -> list[Descriptor]:
+    files = dict(named_files(os.environ.get(VARIABLE, "")))
+    return descriptors(Path(files[max(files, key=version_key)]))
+
+
+TENSORFLOW = Nd4jMapping("tensorflow")
+"""The entry `nd4j-tensorflow` of `amanda.mappings`."""
+
+ONNX = Nd4jMapping("onnx")
+"""The entry `nd4j-onnx` of `amanda.mappings`."""

@@ -1,0 +1,137 @@
+"""Declarations to a rule set of ours.
+
+A rule set of Deeplearning4j has no versions: it means the ops as they were when it was
+written. So a declaration is read against the newest version of the framework whose op
+has all the names that its rules use; for other versions the engine decides, from the
+names that are there, whether the rows hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import amanda
+from amanda.dictionary import OpDef, version_key
+from amanda.errors import FormatError
+from amanda.mapping import RuleSet
+from amanda_nd4j import lenses
+from amanda_nd4j.draft import Draft
+from amanda_nd4j.meanings import READS_INPUTS, apply, cases
+from amanda_nd4j.namespace import Descriptor
+from amanda_nd4j.rulesets import Declaration
+
+__all__ = ["Translation", "translated"]
+
+_FRAMING: Final = {"onnx": "both ends"}
+
+
+class Translation(NamedTuple):
+    """`rows` are the texts for each op of the source; `left` says of the declarations
+    that became none why; `extra` has the arguments of nd4j's ops that its descriptors
+    do not have."""
+
+    rules: RuleSet
+    rows: Mapping[str, tuple[str, ...]]
+    left: Mapping[str, str]
+    extra: Mapping[str, Mapping[str, str]]
+
+
+def translated(
+    framework: str, found: Sequence[Declaration], ops: Iterable[Descriptor]
+) -> Translation:
+    """The declarations as a rule set; FormatError with all that mean nothing."""
+    known = {op.name: op for op in ops}
+    made = Translation(
+        RuleSet(f"nd4j-{framework}", f"amanda/{framework}", "amanda/nd4j"), {}, {}, {}
+    )
+    lenses.declare(made.rules)
+    faults = []
+    for each in found:
+        try:
+            _translate(each, known.get(each.target), made)
+        except FormatError as fault:
+            faults.append(f"{each.where}: {fault.message}; got {fault.got}")
+    if faults:
+        raise FormatError("declarations that mean nothing", problems=faults)
+    return made
+
+
+def _translate(
+    declaration: Declaration, target: Descriptor | None, made: Translation
+) -> None:
+    rows: dict[str, str] = made.rows  # type: ignore[assignment]
+    left: dict[str, str] = made.left  # type: ignore[assignment]
+    name = declaration.source
+    entry = _entry(declaration)
+    if not declaration.rules:
+        left[name] = "it has no rules: its import is code"
+    elif entry is None:
+        left[name] = f"no version of {declaration.framework} has it"
+    elif target is None:
+        left[name] = f"nd4j has no op {declaration.target}"
+    else:
+        texts, extra = _rows(declaration, entry, target)
+        if extra:
+            known: Any = made.extra
+            known.setdefault(target.name, {}).update(extra)
+        rows[name] = texts  # type: ignore[assignment]
+        made.rules.equations("\n".join(texts), declaration.where)
+
+
+def _rows(
+    declaration: Declaration, entry: OpDef, target: Descriptor
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    framing = _FRAMING.get(declaration.framework, "channels within")
+    plain = Draft(entry, target, {}, framing=framing)
+    texts: list[str] = []
+    extra: dict[str, str] = {}
+    for case in cases(plain, declaration.rules):
+        fixed = {key: value for key, value in case.items() if type(value) is not object}
+        draft = Draft(entry, target, fixed, framing=framing)
+        for rule in declaration.rules:
+            apply(draft, rule)
+        texts += draft.rows()
+        extra |= draft.extra
+    return tuple(dict.fromkeys(texts)), extra
+
+
+# -- the source op ---------------------------------------------------------------------
+
+
+def _entry(declaration: Declaration) -> OpDef | None:
+    """The op as the rules know it: as of the newest version that has all its names."""
+    first: OpDef | None = None
+    for entry in _definitions(declaration.framework, declaration.source):
+        first = first or entry
+        inputs = {port.name for port in entry.inputs}
+        attrs = {a.name for a in (*entry.attrs, *entry.variables)}
+        if all(
+            name in (inputs if rule.name in READS_INPUTS else attrs)
+            for rule in declaration.rules
+            for name in rule.pairs.values()
+        ):
+            return entry
+    return first
+
+
+@cache
+def _definitions(framework: str, name: str) -> tuple[OpDef, ...]:
+    """An op in every version in which it is another one, the newest first."""
+    found: dict[OpDef, None] = {}
+    for version in _versions(framework):
+        dictionary = amanda.namespace(f"amanda/{framework}/{version}")
+        if name in dictionary:
+            found[dictionary[name]] = None
+            if not re.fullmatch(r"[0-9]+", version):
+                break  # releases: their ops get more attributes, and keep the others
+    return tuple(found)
+
+
+@cache
+def _versions(framework: str) -> tuple[str, ...]:
+    host = amanda.default_host()
+    vocabulary = host.load(host.find("namespaces", framework))
+    return tuple(sorted(vocabulary.versions(), key=version_key, reverse=True))

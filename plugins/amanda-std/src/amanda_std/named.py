@@ -1,0 +1,498 @@
+"""Ops by the names of axes, in any order: `x * scale` where both have an axis `C`.
+
+    x, w, b = named.tensors(x, w, b)         x: float32[N=batch, T=time, C=64]
+    y = named.tanh(x @ w + b)                w: float32[C=64, K=8], b: float32[K=8]
+    y.mean("T").values("K", "N")             plain again, the order of axes told
+
+A tensor with named axes holds an array, a type or a value of a graph. Operands meet by
+the names of their axes: one that lacks an axis is repeated along it, and equal names
+have equal dims, since names say what numpy guesses by 1. What that asks for (transpose,
+expand_dims) is put in, only where it is needed. Axes without a name meet by place, from
+the right, as in numpy; so with the names `sample` and `recurrent` alone the rest of a
+model is written for one element of one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from string import ascii_letters
+from typing import Any, Final, NoReturn
+
+from amanda.errors import InvalidTypeError, NamespaceError, Undecided, UsageError
+from amanda.types import Dim, DType, ElementType, TensorType, Type, same
+from amanda_std import ops, shapes
+from amanda_std.arraylike import ArrayLike
+from amanda_std.kinds import TENSOR
+from amanda_std.literals import is_literal
+from amanda_std.operation import Operation
+from amanda_std.values import Operators, Typed, Value
+
+__all__ = [
+    "RECURRENT",
+    "SAMPLE",
+    "Named",
+    "concat",
+    "contract",
+    "placing",
+    "simple",
+    "strict",
+    "tensor",
+    "tensors",
+]
+
+SAMPLE: Final = "sample"
+RECURRENT: Final = "recurrent"
+"""The two axes that simple models name: which example, and which step."""
+
+Axes = tuple[str | None, ...]
+
+_strict: ContextVar[bool] = ContextVar("amanda_std_named_strict", default=False)
+_first: ContextVar[tuple[str, ...]] = ContextVar("amanda_std_named_first", default=())
+
+
+@contextmanager
+def strict() -> Iterator[None]:
+    """In here axes without names are refused beside those that have one."""
+    token = _strict.set(True)
+    try:
+        yield
+    finally:
+        _strict.reset(token)
+
+
+@contextmanager
+def placing(*names: str) -> Iterator[None]:
+    """In here results have these axes first, in this order, where they have them."""
+    token = _first.set(names)
+    try:
+        yield
+    finally:
+        _first.reset(token)
+
+
+# -- tensors -----------------------------------------------------------------------
+
+
+class Named(ArrayLike):
+    """A tensor whose axes go by names. Made by `tensor`.
+
+    - `data`: the array, type or value that it holds
+    - `axes`: a name, or None, for each axis
+    """
+
+    __slots__ = ("axes", "data")
+
+    def __init__(self, data: Any, axes: Axes) -> None:
+        self.data = data
+        self.axes = axes
+
+    @property
+    def type(self) -> TensorType:
+        found = self.data.type if isinstance(self.data, Operators) else None
+        if found is None:
+            return TensorType(self.dtype, self.data.shape, self.axes)
+        return TensorType(found.dtype, found.shape, self.axes)
+
+    @property
+    def dtype(self) -> ElementType:
+        own = self.data.dtype
+        return own if isinstance(self.data, Operators) else DType.of(own)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.axes)
+
+    def size(self, name: str) -> Dim:
+        """The extent of an axis."""
+        return self.type.shape.dims[self.place(name)]
+
+    def place(self, name: str) -> int:
+        """Where an axis is."""
+        if name not in self.axes:
+            raise InvalidTypeError(
+                f"there is no axis {name!r}", who=str(self), expected=_listed(self.axes)
+            )
+        return self.axes.index(name)
+
+    def order(self, *names: str) -> Named:
+        """The axes with these names in this order; all of them are told."""
+        if sorted(names) != sorted(map(str, self.axes)):
+            raise InvalidTypeError(
+                "an order names every axis once",
+                who=str(self), expected=_listed(self.axes), got=_listed(names),
+            )  # fmt: skip
+        return Named(_transposed(self.data, self.axes, names), names)
+
+    def values(self, *names: str) -> Any:
+        """What it holds, with axes by place: in this order, or as they are."""
+        return self.order(*names).data if names else self.data
+
+    def rename(self, **names: str) -> Named:
+        """Other names for axes: `x.rename(T="S")`."""
+        for name in names:
+            self.place(name)
+        found = tuple(names.get(n, n) if n is not None else None for n in self.axes)
+        return _made(self.data, found)
+
+    def part(self, **places: Any) -> Named:
+        """A part along some axes: `x.part(T=0, N=slice(1, None))`; numbers take one."""
+        key: list[Any] = [slice(None)] * self.ndim
+        for name, place in places.items():
+            key[self.place(name)] = place
+        kept = [a for a, k in zip(self.axes, key, strict=True) if isinstance(k, slice)]
+        return _made(self.data[tuple(key)], tuple(kept))
+
+    def __matmul__(self, other: Any) -> Named:
+        return _product(self, other)
+
+    def __rmatmul__(self, other: Any) -> Named:
+        return _product(other, self)
+
+    def __getitem__(self, key: Any) -> NoReturn:
+        raise self._by_place(f"[{key!r}]", "x.part(T=0)")
+
+    def reshape(self, *shape: Any) -> NoReturn:
+        raise self._by_place(f"reshape{shape}", "x.values('N', 'T').reshape(...)")
+
+    def transpose(self, *axes: int) -> NoReturn:
+        raise self._by_place(f"transpose{axes}", "x.order('T', 'N')")
+
+    def __array_namespace__(self, **_: Any) -> NoReturn:
+        raise self._by_place("an op of axes by place", "named.tanh(x), or x.values()")
+
+    def __iter__(self) -> NoReturn:
+        raise self._by_place("for", "x.part(T=0)")
+
+    def _by_place(self, what: str, instead: str) -> UsageError:
+        return UsageError(
+            "axes with names have no places", who=f"{what} of {self}", hint=instead
+        )
+
+    def _op(self, name: str) -> Callable[..., Any]:
+        return _function(name)
+
+    def _content(self) -> NoReturn:
+        raise Undecided("the content of a tensor with named axes does not decide")
+
+    def __bool__(self) -> NoReturn:
+        self._content()
+
+    def __repr__(self) -> str:
+        return f"Named({self})"
+
+    def __str__(self) -> str:
+        return str(self.type)
+
+
+def tensor(data: Any, *names: str | None) -> Named:
+    """An array, type or value with names for its axes; those of its type, if untold."""
+    if isinstance(data, Named):
+        return data.order(*map(str, names)) if names else data
+    if isinstance(data, Type):
+        data = Typed(data)  # type: ignore[arg-type]
+    if is_literal(data) or not hasattr(data, "shape"):
+        raise UsageError("only tensors have axes with names", got=repr(data))
+    type_ = data.type if isinstance(data, Operators) else None
+    rank = data.ndim if type_ is None else type_.shape.rank
+    own = None if type_ is None else type_.axes
+    axes = names or own or (None,) * rank
+    told = [name for name in axes if name is not None]
+    if len(axes) != rank or len(set(told)) != len(told):
+        raise InvalidTypeError(
+            "names do not fit the axes",
+            who=str(type_ or tuple(data.shape)),
+            expected=f"{rank} names, each once, or None", got=_listed(axes),
+        )  # fmt: skip
+    return _made(data, tuple(axes))
+
+
+def tensors(*data: Any) -> tuple[Named, ...]:
+    """Values with the names that are in their types."""
+    return tuple(tensor(each) for each in data)
+
+
+def simple(
+    data: Any, *, sample: int | None = None, recurrent: int | None = None
+) -> Named:
+    """A tensor with one axis of examples, one of steps, and others by place."""
+    shape = data.type.shape if isinstance(data, Operators) else data.shape
+    axes: list[str | None] = [None] * len(shape)
+    for name, place in ((SAMPLE, sample), (RECURRENT, recurrent)):
+        if place is not None:
+            axes[place] = name
+    return tensor(data, *axes)
+
+
+def _made(data: Any, axes: Axes) -> Named:
+    """A tensor with names; a value of a graph keeps them in its type."""
+    if isinstance(data, Value):
+        old = data.port.type
+        if isinstance(old, TensorType) and old.shape.has_rank:
+            data.port.type = TensorType(old.dtype, old.shape, axes, old.value)
+    elif isinstance(data, Typed):
+        data = Typed(TensorType(data.type.dtype, data.type.shape, axes))
+    return Named(data, axes)
+
+
+def _listed(axes: Sequence[str | None]) -> str:
+    return f"[{', '.join('no name' if a is None else a for a in axes)}]"
+
+
+# -- operands meet -------------------------------------------------------------------
+
+
+def _aligned(name: str, operands: Sequence[Any]) -> tuple[list[Any], Axes]:
+    """Operands as numpy broadcasts them, and the names of what comes out."""
+    rows = [a if is_literal(a) or a is None else tensor(a) for a in operands]
+    given = [a for a in rows if isinstance(a, Named)]
+    _expect_fit(name, given)
+    axes = _together(given)
+    ready = [_brought(a, axes) if isinstance(a, Named) else a for a in rows]
+    return ready, axes
+
+
+def _expect_fit(name: str, given: Sequence[Named]) -> None:
+    """Equal names have equal dims; and in strict mode there are names everywhere."""
+    who = f"{name}({', '.join(map(str, given))})"
+    if _strict.get() and any(None in a.axes for a in given):
+        raise UsageError(
+            "axes without names are refused here, where names are strict",
+            who=who, expected="a name for every axis",
+            hint="give them names: named.tensor(x, 'N', 'C')",
+        )  # fmt: skip
+    known: dict[str, Dim] = {}
+    for operand in given:
+        for axis, dim in zip(operand.axes, operand.type.shape, strict=True):
+            if axis is not None and same(known.setdefault(axis, dim), dim) is False:
+                raise InvalidTypeError(
+                    "axes of one name have one extent",
+                    who=who, where=f"axis {axis!r}", expected=known[axis], got=dim,
+                    hint="rename one of them: x.rename(T='S'); or leave out an axis of 1",
+                )  # fmt: skip
+
+
+def _together(given: Sequence[Named]) -> Axes:
+    """The axes of the result: those of the operand with the most, then the others."""
+    found: list[str | None] = list(max(given, key=lambda a: a.ndim).axes)
+    for operand in given:
+        for axis in operand.axes:
+            if axis is not None and axis not in found:
+                names = [i for i, a in enumerate(found) if a is not None]
+                found.insert(names[-1] + 1 if names else 0, axis)
+    most = max(operand.axes.count(None) for operand in given)
+    while found.count(None) < most:
+        found.insert(found.index(None) if None in found else len(found), None)
+    return _placed(found)
+
+
+def _placed(axes: Sequence[str | None]) -> Axes:
+    first = [name for name in _first.get() if name in axes]
+    return (*first, *(a for a in axes if a is None or a not in first))
+
+
+def _brought(operand: Named, axes: Axes) -> Any:
+    """What an operand holds, its axes in order, new ones where it lacks some."""
+    missing = axes.count(None) - operand.axes.count(None)
+    present: list[bool] = []
+    for axis in axes:
+        skipped = axis is None and missing > 0
+        missing -= skipped
+        present.append(not skipped and (axis is None or axis in operand.axes))
+    order = [axis for axis, there in zip(axes, present, strict=True) if there]
+    data = _transposed(operand.data, operand.axes, order)
+    new = tuple(i for i, there in enumerate(present) if not there)
+    leading = next((i for i, there in enumerate(present) if there), len(present))
+    if all(i < leading for i in new):
+        return data  # numpy puts axes in front by itself
+    return ops.expand_dims(data, tuple(i - leading for i in new if i >= leading))
+
+
+def _transposed(data: Any, axes: Sequence[str | None], order: Sequence[Any]) -> Any:
+    """The axes in another order; those without names stay in theirs."""
+    unnamed = iter([i for i, a in enumerate(axes) if a is None])
+    perm = tuple(next(unnamed) if a is None else list(axes).index(a) for a in order)
+    return data if perm == tuple(range(len(perm))) else ops.transpose(data, perm=perm)
+
+
+# -- products ------------------------------------------------------------------------
+
+
+def contract(a: Any, b: Any, *, over: str | Sequence[str]) -> Named:
+    """The sum of products along some axes; the other axes that both have stay one."""
+    left, right = tensor(a), tensor(b)
+    names = [over] if isinstance(over, str) else list(over)
+    _expect_fit("contract", [left, right])
+    for name in names:
+        left.place(name), right.place(name)
+    if None in (*left.axes, *right.axes):
+        raise UsageError(
+            "a contraction goes by names",
+            who=f"contract({left}, {right})", expected="a name for every axis",
+        )  # fmt: skip
+    out = [n for n in dict.fromkeys((*left.axes, *right.axes)) if n not in names]
+    axes = _placed(out)
+    known = dict.fromkeys((*left.axes, *right.axes))
+    letters = dict(zip(known, ascii_letters, strict=False))
+    terms = ["".join(letters[n] for n in row) for row in (left.axes, right.axes, axes)]
+    equation = f"{terms[0]},{terms[1]}->{terms[2]}"
+    return _made(ops.einsum(left.data, right.data, equation=equation), axes)
+
+
+def _product(a: Any, b: Any) -> Named:
+    """Over the one name that both have; over places, where axes have no names."""
+    left, right = tensor(a), tensor(b)
+    if None in (*left.axes, *right.axes):
+        return _matrices(left, right)
+    common = [name for name in left.axes if name in right.axes]
+    if len(common) != 1:
+        raise UsageError(
+            "the product @ is over the one axis that both have",
+            who=f"{left} @ {right}", got=_listed(common) if common else "no axis",
+            hint="say it: named.contract(a, b, over='C')",
+        )  # fmt: skip
+    return contract(left, right, over=str(common[0]))
+
+
+def _matrices(left: Named, right: Named) -> Named:
+    """A product of the axes without names, for all places of those that have one."""
+    _expect_fit("matmul", [left, right])
+    counts = [t.axes.count(None) for t in (left, right)]
+    if not all(1 <= count <= 2 for count in counts):
+        raise UsageError(
+            "a product is of vectors and matrices",
+            who=f"{left} @ {right}", expected="one axis or two without a name",
+        )  # fmt: skip
+    names = _placed([a for a in _together([left, right]) if a is not None])
+    plain = not any(a is not None for a in right.axes)
+    ready = []
+    for operand, count, place in zip((left, right), counts, (-2, -1), strict=True):
+        own = [name for name in names if name in operand.axes]
+        data = _brought(operand, (*(own if plain else names), *[None] * count))
+        lifted = count == 1 and not (plain and len(own) + 1 > 1)
+        lifted = lifted and not (plain and operand is right)
+        ready.append(ops.expand_dims(data, (place,)) if lifted else data)
+    made = ops.matmul(*ready)
+    if not plain:
+        gone = tuple(p for p, c in zip((-2, -1), counts, strict=True) if c == 1)
+        made = ops.squeeze(made, gone) if gone else made
+    rest = sum(counts) - 2
+    return _made(made, (*names, *[None] * rest))
+
+
+def concat(*xs: Any, over: str) -> Named:
+    """Tensors one behind the other along an axis; their other axes are the same."""
+    given = [tensor(x) for x in xs]
+    first = given[0]
+    at = first.place(over)
+    for other in given[1:]:
+        if None in other.axes or set(other.axes) != set(first.axes):
+            raise InvalidTypeError(
+                "tensors with the same axes are joined",
+                who=str(other), expected=_listed(first.axes), got=_listed(other.axes),
+            )  # fmt: skip
+    names = [str(a) for a in first.axes]
+    rows = [x.order(*names).data for x in given]
+    return _made(ops.concat(*rows, axis=at), first.axes)
+
+
+# -- all other ops ---------------------------------------------------------------------
+
+_EACH = (ops.activation, ops.pairs, ops.bits)
+"""Themes whose composites treat each place by itself, unless they have axes."""
+_ALONG = (ops.reduction, ops.scans, ops.sorting, ops.activation, ops.norms)
+"""Themes whose ops of one tensor go along axes that are told."""
+
+
+def is_elementwise(operation: Operation) -> bool:
+    """Whether each place of the result depends on that place of the operands only."""
+    if _axis_of(operation) or operation.form.many:
+        return False
+    if operation.is_composite:
+        return any(operation in vars(theme).values() for theme in _EACH)
+    rule = operation.shape_rule
+    of = getattr(rule, "function", None)
+    return of in (shapes.elementwise, shapes.pointwise)
+
+
+def goes_along(operation: Operation) -> bool:
+    """Whether it works along axes that it is told, and leaves the others alone."""
+    if not _axis_of(operation) or operation.form.many:
+        return False
+    tensors = [p for p in operation.form.params if p.role == TENSOR]
+    return len(tensors) == 1 and any(
+        operation in vars(theme).values() for theme in _ALONG
+    )
+
+
+def _axis_of(operation: Operation) -> str | None:
+    form = operation.form
+    known = {p.name for p in form.params} | set(form.attributes)
+    return next((name for name in ("axes", "axis") if name in known), None)
+
+
+def _function(name: str) -> Callable[..., Any]:
+    operation = ops.find(name)
+    if is_elementwise(operation):
+        return _Elementwise(operation)
+    if goes_along(operation):
+        return _Along(operation)
+    raise UsageError(
+        f"names of axes do not tell what {operation.name} is of them",
+        expected="an op of each place, or along axes",
+        hint=f"ops.{operation.name}(x.values('N', 'C'), ...), and names for what it "
+        "gives: named.tensor(y, 'N', 'C')",
+    )
+
+
+class _Elementwise:
+    """An op of each place, of operands that meet by name."""
+
+    def __init__(self, operation: Operation) -> None:
+        self.operation = operation
+
+    def __call__(self, *args: Any, **attrs: Any) -> Named:
+        count = sum(p.role == TENSOR for p in self.operation.form.each(len(args)))
+        ready, axes = _aligned(self.operation.name, args[:count])
+        return _made(self.operation(*ready, *args[count:], **attrs), axes)
+
+
+class _Along:
+    """An op along axes: `named.softmax(x, "K")`; of all axes, where it allows that."""
+
+    def __init__(self, operation: Operation) -> None:
+        self.operation = operation
+
+    def __call__(self, x: Any, *names: Any, **attrs: Any) -> Named:
+        operand = tensor(x)
+        told = [n for each in names for n in _names(each)]
+        key = _axis_of(self.operation)
+        assert key is not None
+        places = tuple(operand.place(name) for name in told)
+        if key == "axis" and len(places) > 1:
+            raise UsageError(
+                f"{self.operation.name} goes along one axis", got=_listed(told)
+            )
+        where = {key: places if key == "axes" else places[0]} if told else {}
+        made = self.operation(operand.data, **where, **attrs)
+        rank = made.type.shape.rank if isinstance(made, Operators) else made.ndim
+        if rank == operand.ndim:
+            return _made(made, operand.axes)
+        gone = told or operand.axes
+        return _made(made, tuple(a for a in operand.axes if a not in gone))
+
+
+def _names(told: Any) -> Sequence[Any]:
+    if told is None:
+        return ()
+    return told if isinstance(told, list | tuple) else (told,)
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    try:
+        return _function(name.removesuffix("_"))
+    except NamespaceError as error:
+        raise AttributeError(error.message) from error
