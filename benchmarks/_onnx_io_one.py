@@ -96,12 +96,12 @@ def main(who: str, what: str, path: Path) -> None:
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # the peak is from now on
     before = resident()
-    begin = time.perf_counter()
+    begin = time.process_time()
     if what == "write":
         save(model, target)
     else:
         model = load(path)
-    seconds = time.perf_counter() - begin
+    seconds = time.process_time() - begin
     after = resident()
     if what == "write":
         target.unlink()

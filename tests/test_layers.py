@@ -37,7 +37,7 @@ FLOORS = [
     ("amanda.hookspecs",),
     ("amanda.host",),
     ("amanda.api", "amanda.improving", "amanda.scaffold"),
-    ("amanda.custom", "amanda.definitions"),
+    ("amanda.building", "amanda.custom", "amanda.definitions"),
     ("amanda.session",),
     ("amanda",),
     ("amanda.cli", "amanda.testing"),

@@ -1,6 +1,6 @@
 """Writes down which package file each version of a dictionary can be checked against.
 
-    python tools/sources.py [VOCABULARY ...]
+    python -m tools.sources [VOCABULARY ...]
 
 The names and digests of the files come from the package index that pip is configured
 with, asked through pip's own client; nothing is downloaded, and no address is kept.
@@ -16,24 +16,14 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tools.wheels import TRIED, wheels
 
 HERE = Path(__file__).resolve().parent.parent
 PACKAGE = HERE / "namespaces" / "src" / "amanda_namespaces"
 FILE = "sources.json"
-
-# What pip is told to look for: Pythons, newest last, and the systems of their files.
-_LINUX = ("manylinux1", "manylinux2010", "manylinux2014", "linux")
-_NEWER = ("manylinux_2_17", "manylinux_2_24", "manylinux_2_27", "manylinux_2_28")
-_TRIED = (
-    ("2.7", _LINUX),
-    ("3.6", _LINUX),
-    ("3.9", (*_LINUX, *_NEWER)),
-    ("3.11", (*_LINUX, *_NEWER)),
-)
 
 
 class Origin(NamedTuple):
@@ -41,6 +31,7 @@ class Origin(NamedTuple):
 
     packages: tuple[str, ...]
     whole: bool = False  # one release of the package has every version
+    pythons: tuple[str, ...] = TRIED  # of several files, the first for one of these
 
 
 ORIGINS = {
@@ -56,6 +47,7 @@ ORIGINS = {
     "amanda/openvino": Origin(("openvino",), whole=True),
     "amanda/stablehlo": Origin(("jaxlib",), whole=True),
     "amanda/tensorflow": Origin(("tensorflow-cpu", "tensorflow")),
+    "amanda/tensorflow.contrib": Origin(("tensorflow",), pythons=("3.6", "3.5")),
     "amanda/tflite": Origin(("tensorflow-cpu",)),
     "amanda/torch": Origin(("torch",)),
 }
@@ -86,38 +78,9 @@ def _sources(path: str, row: dict[str, Any]) -> Iterator[tuple[str, dict[str, st
 
 def _file(origin: Origin, version: str) -> dict[str, str]:
     for package in origin.packages:
-        if (link := _links(package).get(version)) is not None:
-            return {"file": link.filename, "sha256": link.hashes["sha256"]}
+        if (wheel := wheels(package, origin.pythons).get(version)) is not None:
+            return {"file": wheel.filename, "sha256": wheel.sha256}
     raise SystemExit(f"{' and '.join(origin.packages)} have no {version}")
-
-
-class Link(NamedTuple):
-    filename: str
-    hashes: dict[str, str]
-
-
-@cache
-def _links(package: str) -> dict[str, Link]:
-    """The file of each release. pip has no public way to ask for this."""
-    found: dict[str, Link] = {}
-    for python, systems in _TRIED:
-        command = import_module("pip._internal.commands").create_command("download")
-        options = ["--no-deps", "--only-binary=:all:", "--python-version", python]
-        options += [f"--platform={system}_x86_64" for system in systems]
-        parsed, _ = command.parse_args([*options, package])
-        target = import_module("pip._internal.cli.cmdoptions").make_target_python
-        finder = command._build_package_finder(
-            options=parsed,
-            session=command._build_session(parsed),
-            target_python=target(parsed),
-            ignore_requires_python=True,
-        )
-        for candidate in finder.find_all_candidates(package):
-            link = candidate.link
-            if link.hash_name == "sha256":  # one of a local folder has none
-                at = Link(link.filename, {"sha256": link.hash})
-                found.setdefault(str(candidate.version), at)
-    return found
 
 
 def text_of(found: dict[str, Any]) -> str:

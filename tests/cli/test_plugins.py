@@ -63,7 +63,7 @@ def test_the_core_is_listed(call: Call) -> None:
     assert ended.code == 0
     headings = ended.out.splitlines()[0].split()
     assert headings == ["plug-in", "version", "state", "offers"]
-    assert "formats: yaml" in ended.out
+    assert "formats amanda, json" in ended.out
 
 
 def test_none(call: Call, host: amanda.Host) -> None:

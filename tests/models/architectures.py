@@ -60,7 +60,7 @@ class Exported(NamedTuple):
 
 
 def exported(
-    name: str, folder: Path, *, small: bool, dynamic: bool = False
+    name: str, folder: Path, *, small: bool, dynamic: bool = False, batch: int = 2
 ) -> Exported:
     """Make a network, export it, and run it where it comes from.
 
@@ -71,7 +71,7 @@ def exported(
     torch.manual_seed(0)
     chosen = ARCHITECTURES[name]
     module, config = _module(chosen, small)
-    x = _input(chosen, config, batch=2, small=small)
+    x = _input(chosen, config, batch=batch, small=small)
     shapes: Any = None
     if dynamic:
         dims = {0: torch.export.Dim("batch")}

@@ -268,7 +268,8 @@ def _links(host: Host) -> list[Link]:
             clash = names.count(entry.name) > 1
             key = f"{entry.dist}:{entry.name}" if clash else entry.name
             ends = [parse_span(entry.manifest[end]) for end in ("from", "to")]
-            links.append(Link(key, ends[0], ends[1]))
+            transit = bool(entry.manifest.get("transit", True))
+            links.append(Link(key, ends[0], ends[1], transit))
             if entry.manifest.get("both"):
                 links.append(Link(key, ends[1], ends[0]))
     return links

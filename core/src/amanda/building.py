@@ -18,15 +18,23 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper
-from typing import Annotated, Any, Protocol, get_args, get_origin, overload
+from typing import (
+    Annotated,
+    Any,
+    ForwardRef,
+    Protocol,
+    get_args,
+    get_origin,
+    overload,
+)
 from weakref import WeakKeyDictionary
 
 from amanda.api import namespace
 from amanda.backend import target_of
-from amanda.errors import AmandaError, UsageError
+from amanda.errors import AmandaError, InvalidTypeError, UsageError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.host import Host, default_host
-from amanda.types import DType, TensorType, Type, parse_type
+from amanda.types import DType, TensorType, Type, accepts, parse_type
 
 __all__ = ["Builds", "Function", "function", "grad"]
 
@@ -104,6 +112,7 @@ class Function:
         build = offered(self.namespace, "trace", "traces no functions", self._host)
         call = self.calling(len(told), inputs, settings)
         made: Graph = build(call, found, self.name, [names[i] for i in inputs])
+        self.expect_results([None if v is None else v.type for v in made.results])
         return made
 
     def calling(
@@ -129,7 +138,7 @@ class Function:
         call = offered(self.namespace, "call", "calls no functions", self._host)
         return call(self, given, settings)
 
-    # -- arguments -----------------------------------------------------------------
+    # -- arguments ---------------------------------------------------------------------
 
     def _bound(
         self, args: Sequence[Any], named: Mapping[str, Any], *, complete: bool = True
@@ -155,7 +164,9 @@ class Function:
                 given += bound.arguments.get(p.name, ())
             else:
                 is_open = p.default is p.empty
-                given.append(bound.arguments.get(p.name, None if is_open else _LEFT_OUT))
+                given.append(
+                    bound.arguments.get(p.name, None if is_open else _LEFT_OUT)
+                )
         return given, settings
 
     @property
@@ -180,11 +191,37 @@ class Function:
         for p in self._signature.parameters.values():
             if p.kind is p.KEYWORD_ONLY:
                 continue
-            type = _annotated(self.python, p)
+            type = _annotated(self.python, p.name, p.annotation)
             several = [n for n in names if n.startswith(f"{p.name}_")]
             for name in several if p.kind is p.VAR_POSITIONAL else [p.name]:
                 found[name] = type
         return found
+
+    def expect_results(self, found: Sequence[Type | None]) -> None:
+        """The types of results are those that the annotation tells, where it does."""
+        raw = self._signature.return_annotation
+        told = _annotated(self.python, "return", raw)
+        wanted = told if isinstance(told, list) else [told]
+        if told is None or (isinstance(told, list) and not any(told)):
+            return
+        if len(wanted) != len(found):
+            raise InvalidTypeError(
+                f"the function {self.name!r} does not return as many as it says",
+                expected=f"{len(wanted)} results",
+                got=f"{len(found)} results",
+            )
+        for i, (due, got) in enumerate(zip(wanted, found, strict=True)):
+            if not isinstance(due, TensorType) or not isinstance(got, TensorType):
+                continue
+            if accepts(due, got) is False:
+                raise InvalidTypeError(
+                    f"the function {self.name!r} does not return what it is annotated "
+                    "with",
+                    where=f"result {i}",
+                    expected=due,
+                    got=got,
+                    hint="change what it computes, or the annotation",
+                )
 
     def __repr__(self) -> str:
         return f"<function {self.name}{_plain(self._signature)} of {self.namespace}>"
@@ -259,7 +296,7 @@ def _value(graph: Graph, target: Any) -> Any:
     return target
 
 
-# -- types -------------------------------------------------------------------------
+# -- types -----------------------------------------------------------------------------
 
 
 def _type_of(name: str, told: Any) -> Type | None:
@@ -285,12 +322,11 @@ def _type_of(name: str, told: Any) -> Type | None:
     )
 
 
-def _annotated(python: Callable[..., Any], p: inspect.Parameter) -> Type | None:
-    """The type in an annotation: a type, its text, or one of them in `Annotated`."""
-    raw = p.annotation
-    who = f"{p.name!r} of {python.__qualname__}"
-    if raw is p.empty:
+def _annotated(python: Callable[..., Any], name: str, raw: Any) -> Any:
+    """What an annotation says, texts of types read: a Type, several, or None."""
+    if raw is inspect.Parameter.empty:
         return None
+    who = f"{name!r} of {python.__qualname__}"
     if isinstance(raw, str):
         text = raw.strip("'\"")
         try:
@@ -298,18 +334,25 @@ def _annotated(python: Callable[..., Any], p: inspect.Parameter) -> Type | None:
         except AmandaError as error:
             fault = error
         try:
-            raw = inspect.get_annotations(python, eval_str=True).get(p.name, raw)
-        except Exception:
+            raw = inspect.get_annotations(python, eval_str=True).get(name, raw)
+        except (AttributeError, NameError, SyntaxError, TypeError):
             if "[" not in text:
                 return None
             fault.who = f"parameter {who}"
             raise fault from None
+    if get_origin(raw) is tuple:
+        return [_written(word, who) for word in get_args(raw)]
+    return _written(raw, who)
+
+
+def _written(raw: Any, who: str) -> Type | None:
+    """The type that stands as itself, as its text, or as one of them in `Annotated`."""
     words = get_args(raw)[1:] if get_origin(raw) is Annotated else (raw,)
     for word in words:
         if isinstance(word, Type):
             return word
-        if isinstance(word, str):
-            return _type_of(who, word)
+        if isinstance(word, str | ForwardRef):
+            return _type_of(who, getattr(word, "__forward_arg__", word))
     return None
 
 

@@ -187,8 +187,10 @@ class TestControlFlow:
             "bool[]",
         )
         report = run_both(graph, ramp(3), np.array(fed)).executable.report()
-        assert report.host_driven == "the branches of an if return different types"
-        assert "driven by the host: the branches" in str(report)
+        why = "if #0: the branches of an if return different types"
+        assert report.host_driven == (why,)
+        assert f"driven by the host: {why}" in str(report)
+        assert report.outside == {}  # the branches are programs
 
     @pytest.mark.parametrize("choice", ["if", "case"])
     def test_a_branch_that_is_not_for_what_is_fed(self, choice):
@@ -208,8 +210,9 @@ class TestControlFlow:
             first, second = np.array(0), np.array(1)
         compiled = run_both(graph, ramp(6), first)
         expect_numpy(compiled, graph, ramp(10), second)
-        told = compiled.executable.report().host_driven
-        assert told.startswith(f"a branch of a{'n if' if choice == 'if' else ' case'}")
+        [told] = compiled.executable.report().host_driven
+        called = "an if" if choice == "if" else "a case"
+        assert told.startswith(f"{choice} #0: a branch of {called}")
         with pytest.raises(BackendError, match="reshape"):
             compiled([ramp(6), second])
 
@@ -223,7 +226,8 @@ class TestControlFlow:
             "float32[2]",
         )
         report = run_both(graph, ramp(2)).executable.report()
-        assert report.host_driven == "what a while carries changes its type"
+        assert report.host_driven == ("while #0: what a while carries changes its type",)
+        assert report.outside == {}
 
 
 class TestCalls:

@@ -13,6 +13,7 @@ from amanda.tensors import Tensor
 from amanda.types import Quantized, parse_type
 from amanda_onnx import writer
 from amanda_onnx.format import Format
+from amanda_onnx.notes import NOTES
 
 CODEC = Format()
 ROWS = parse_type("float32[n, 2]")
@@ -224,6 +225,50 @@ def test_many_files(tmp_path):
     assert weights_of(tmp_path / "one.onnx") == weights_of(path)
 
 
+@pytest.mark.parametrize(
+    ("split", "alignment", "names", "offsets"),
+    [
+        (1, 4096, ["", ".1", ".2"], [0, 0, 0]),
+        (17_000, 4096, ["", "", ".1"], [0, 8192, 0]),
+        (16_000, 64, ["", "", ".1"], [0, 8000, 0]),
+        (None, 100, ["", "", ""], [0, 8000, 16000]),
+        (None, 65536, ["", "", ""], [0, 65536, 131072]),
+    ],
+)
+def test_several_files(split, alignment, names, offsets, tmp_path):
+    path, plain = tmp_path / "m.onnx", tmp_path / "plain.onnx"
+    amanda.save(weighty(), plain)
+    amanda.save(weighty(), path, external=True, split=split, alignment=alignment)
+    kept = onnx.load(path, load_external_data=False).graph.initializer
+    rows = [{e.key: e.value for e in t.external_data} for t in kept[:3]]
+    assert [row["location"] for row in rows] == [f"m.onnx.data{n}" for n in names]
+    assert [int(row["offset"]) for row in rows] == offsets
+    assert weights_of(path) == weights_of(plain)
+    with pytest.raises(FormatError, match="numbers of bytes"):
+        amanda.save(weighty(), path, external=True, split=0)
+
+
+def test_graphs_in_graphs_as_deep_as_they_are_read():
+    """More than other readers follow; nothing is lost on the way."""
+    root = Graph("amanda/onnx/18", "g")
+    graph, condition = root, root.parameter(parse_type("bool[]"), "c")
+    x = root.parameter(parse_type("float32[2]"), "x")
+    for _ in range(60):
+        made = graph.add("If", [condition], outputs=1)
+        graph.result(made.output, None if graph is not root else "y")
+        for key in ("then_branch", "else_branch"):
+            body = Graph(outer=graph)
+            made.set_body(key, body)
+            if key == "else_branch":
+                body.result(body.add("Relu", [x]).output)
+        graph = made.bodies["then_branch"]
+    graph.result(graph.add("Neg", [x]).output)
+    raw = CODEC.dumps(root)
+    again = CODEC.read(raw)
+    assert CODEC.dumps(again) == raw
+    assert sum(op.type == "If" for op in again.walk()) == 60
+
+
 def test_what_is_too_large_goes_beside_by_itself(tmp_path, monkeypatch):
     monkeypatch.setattr(writer, "LARGEST", 10_000)
     path = tmp_path / "a.onnx"
@@ -266,3 +311,27 @@ def test_the_textual_form(tmp_path):
     path.write_text("no model at all")
     with pytest.raises(FormatError, match="no text of ONNX"):
         amanda.load(path)
+
+
+def test_the_textual_form_has_every_kind_of_number(tmp_path):
+    """Which field of a message numbers are in is not told by a text, nor asked."""
+    graph = Graph("amanda/onnx/18", "g")
+    for i, name in enumerate(("float32", "int64", "bool", "float16", "uint8")):
+        array = np.array([0, 1, 1]).astype(name)
+        graph.result(graph.constant(Tensor.of(array)).output, f"y{i}")
+    path = tmp_path / "a.onnxtxt"
+    amanda.save(graph, path)
+    again = amanda.load(path)
+    for before, after in zip(graph.results, again.results, strict=True):
+        one, other = (v.op.attrs["value"] for v in (before, after))
+        assert (one.dtype, one.tolist()) == (other.dtype, other.tolist())
+
+
+def test_what_no_text_can_hold_is_not_written(tmp_path):
+    graph, x = graph_of()
+    y = add(graph, "Relu", [x])
+    graph.result(y, "y")
+    y.op.attrs[NOTES] = {"rest": b"\xfa\x7f\x01a"}
+    with pytest.raises(FormatError, match="cannot hold this model"):
+        amanda.save(graph, tmp_path / "a.onnxtxt")
+    assert not list(tmp_path.iterdir())

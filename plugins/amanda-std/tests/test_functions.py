@@ -1,3 +1,4 @@
+# ruff: noqa: F821, UP037 - annotations that are types of tensors
 """Python functions as graphs and as ops, and their gradients, by the hub set."""
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def ops_of(graph):
     return [op.type for op in graph if op.type != "constant"]
 
 
-# -- graphs --------------------------------------------------------------------------
+# -- graphs ----------------------------------------------------------------------------
 
 
 TOLD = {
@@ -75,6 +76,38 @@ def test_types_by_annotation():
     assert str(told.results[0].type) == "float32[7, 4]"
 
 
+def test_types_of_results():
+    @amanda.function
+    def right(x: "float32[n, 4]") -> "float32[n]":
+        return x.sum(axis=1)
+
+    @amanda.function
+    def wrong(x: "float32[n, 4]") -> "float32[n]":
+        return x.sum(axis=1, keepdims=True)
+
+    @amanda.function
+    def two(x: "float32[n, 4]") -> tuple["float32[n, 4]", Annotated[Any, "int64[n]"]]:
+        return x, x.argmax(axis=1, keepdims=True)
+
+    right.graph("float32[7, 4]")
+    amanda.function(lambda x: right(x)).graph("float32[7, 4]")
+    with pytest.raises(InvalidTypeError) as caught:
+        wrong.graph()
+    assert str(caught.value) == (
+        "the function 'wrong' does not return what it is annotated with\n"
+        "  where:    result 0\n"
+        "  expected: float32[n]\n"
+        "  got:      float32[n, 1]\n"
+        "  to do:    change what it computes, or the annotation"
+    )
+    with pytest.raises(InvalidTypeError, match="'two' does not return") as caught:
+        two.graph()
+    assert caught.value.where == "result 1"
+    caller = amanda.function(lambda x: wrong(x))
+    with pytest.raises(InvalidTypeError, match="'wrong' does not return"):
+        caller.graph("float32[7, 4]")
+
+
 def test_annotations_that_are_no_types_tell_none():
     @amanda.function
     def plus(x: Any, y: list[int]):
@@ -85,7 +118,7 @@ def test_annotations_that_are_no_types_tell_none():
 
 def test_a_misspelled_annotation():
     @amanda.function
-    def wrong(x: "flaot32[3]"):  # noqa: F821
+    def wrong(x: "flaot32[3]"):
         return x
 
     with pytest.raises(amanda.AmandaError) as caught:
@@ -150,7 +183,7 @@ def test_a_graph_asked_for_while_another_is_built():
     assert len(outer.graph) == 0
 
 
-# -- calls ---------------------------------------------------------------------------
+# -- calls -----------------------------------------------------------------------------
 
 
 @amanda.function
@@ -180,7 +213,10 @@ def test_symbols_may_be_called_otherwise():
     assert list(graph.functions) == ["plus", "plus_1"]
     told = [op.attrs["function"].name for op in graph]
     assert told == ["plus", "plus", "plus_1"]
-    assert [str(v.type) for v in graph.results[:2]] == ["float32[n, 3]", "float32[m, 3]"]
+    assert [str(v.type) for v in graph.results[:2]] == [
+        "float32[n, 3]",
+        "float32[m, 3]",
+    ]
 
 
 def test_calls_within_functions_and_bodies(run):
@@ -317,7 +353,7 @@ def test_wrong_calls():
         dense.graph(object())
 
 
-# -- gradients -----------------------------------------------------------------------
+# -- gradients -------------------------------------------------------------------------
 
 
 @amanda.function

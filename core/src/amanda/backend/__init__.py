@@ -12,6 +12,7 @@ from amanda.backend._compiled import Compiled
 from amanda.backend._feeds import misfits
 from amanda.backend._handles import Handles
 from amanda.backend._kept import Kept, kept_key
+from amanda.backend._pieces import Piece, extracted, pieces
 from amanda.backend._protocols import (
     Backend,
     Executable,
@@ -29,10 +30,13 @@ __all__ = [
     "Handles",
     "Kept",
     "Key",
+    "Piece",
     "Slot",
     "consumes",
+    "extracted",
     "kept_key",
     "misfits",
+    "pieces",
     "refusals",
     "target_of",
 ]

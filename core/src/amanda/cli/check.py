@@ -9,6 +9,7 @@ import click
 
 from amanda.cli.answer import Answer, Table
 from amanda.cli.frame import verb
+from amanda.cli.ruling import own_rules
 from amanda.cli.source import opened
 from amanda.cli.terminal import working
 
@@ -28,8 +29,11 @@ __all__ = ["command", "gap_data", "losses", "report_data", "route_data", "told"]
     help="A framework's version, such as onnx@18, or a backend.",
 )
 @click.option("--format", "form", help="The file's format, where it does not show.")
+@click.option("--rules", "files", multiple=True, help="A file of rules, tried first.")
 @click.option("--full", is_flag=True, help="Also a rule to begin with for each gap.")
-def command(file: str, *, goal: str, form: str | None, full: bool) -> Answer:
+def command(
+    file: str, *, goal: str, form: str | None, files: tuple[str, ...], full: bool
+) -> Answer:
     """Tell whether the model in FILE can be brought to a framework or backend.
 
     Every op that cannot is told at once, wherever it stands, with the reason. Nothing
@@ -38,9 +42,9 @@ def command(file: str, *, goal: str, form: str | None, full: bool) -> Answer:
     from amanda.api import plan
 
     graph, form = opened(file, form)
-    with working(f"checking {file}"):
+    with working(f"checking {file}"), own_rules(files):
         found = plan(graph, goal)
-        is_clear = found.is_clear
+        is_clear = found.is_clear  # which tries the route, with these rules
     data = {
         "file": file,
         "format": form,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import click
 from amanda.cli.answer import Answer, Table
 from amanda.cli.check import gap_data, losses, report_data, route_data, told
 from amanda.cli.frame import verb
+from amanda.cli.ruling import own_rules
 from amanda.cli.source import opened
 from amanda.cli.terminal import working
 
@@ -32,6 +34,8 @@ __all__ = ["command"]
 )
 @click.option("--format", "form", help="The format of SOURCE, where it does not show.")
 @click.option("--target-format", "target_form", help="The format of TARGET.")
+@click.option("--rules", "files", multiple=True, help="A file of rules, tried first.")
+@click.option("--trace", is_flag=True, help="Tell which rule took each op.")
 @click.option(
     "--keep-foreign",
     is_flag=True,
@@ -44,6 +48,8 @@ def command(
     goal: str | None,
     form: str | None,
     target_form: str | None,
+    files: tuple[str, ...],
+    trace: bool,
     keep_foreign: bool,
 ) -> Answer:
     """Read SOURCE, bring it to another framework, and write TARGET.
@@ -54,6 +60,7 @@ def command(
     from amanda.api import plan, save
     from amanda.host import default_host
     from amanda.host._detect import writer
+    from amanda.mapping.report import tracing
 
     graph, form = opened(source, form)
     written = writer(default_host(), Path(target), target_form)
@@ -64,15 +71,48 @@ def command(
     }  # fmt: skip
     reports: list[Report] = []
     if goal is not None:
-        found = plan(graph, goal)
-        data["route"] = route_data(found.steps)
-        if not keep_foreign and found.gaps:
-            return _refused(source, found, data)
-        graph = _converted(graph, goal, found, reports, keep_foreign=keep_foreign)
+        with own_rules(files), tracing() if trace else nullcontext():
+            found = plan(graph, goal)
+            data["route"] = route_data(found.steps)
+            if not keep_foreign and found.gaps:
+                return _refused(source, found, data)
+            graph = _converted(graph, goal, found, reports, keep_foreign=keep_foreign)
+            places = _places(found) if trace else {}
     with working(f"writing {target}"):
         save(graph, target, format=written.name)
     data["steps"] = [report_data(report) for report in reports]
-    return Answer(data, _text(source, target, tuple(reports)))
+    if not trace or goal is None:
+        return Answer(data, _text(source, target, tuple(reports)))
+    data["trace"] = [[_traced(*one, places) for one in r.trace or ()] for r in reports]
+    return Answer(data, _with_trace(source, target, tuple(reports), places))
+
+
+def _places(found: Plan) -> dict[str, str]:
+    """File and line of the rules that are functions, by what reports call them."""
+    from amanda.host import default_host
+    from amanda.mapping import RuleMapping
+
+    host = default_host()
+    mappers = [host.get("mappings", step.mapping) for step in found.steps]
+    sets = [mapper.rules for mapper in mappers if isinstance(mapper, RuleMapping)]
+    return {f.id: f.place for rules in sets for f in rules.functions}
+
+
+def _traced(
+    op: str, name: str | None, rule: str, places: dict[str, str]
+) -> dict[str, str | None]:
+    return {"op": op, "name": name, "rule": rule, "place": places.get(rule, rule)}
+
+
+def _with_trace(
+    source: str, target: str, reports: tuple[Report, ...], places: dict[str, str]
+) -> Iterator[str | Table]:
+    for report in reports:
+        rows = [_traced(*one, places).values() for one in report.trace or ()]
+        headings = ("op", "name", "rule", "file and line")
+        yield Table(headings, [[cell or "" for cell in row] for row in rows])
+        yield ""
+    yield from _text(source, target, reports)
 
 
 def _asked(graph: Graph, span: str | None) -> str | None:

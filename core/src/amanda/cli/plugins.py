@@ -50,7 +50,10 @@ def _probed(host: Host, plugin: PluginInfo) -> PluginInfo:
 
 
 def _row(plugin: PluginInfo) -> tuple[str, str, str, str]:
-    offers = ", ".join(f"{entry.kind}: {entry.name}" for entry in plugin.entries)
+    by_kind: dict[str, list[str]] = {}
+    for entry in plugin.entries:
+        by_kind.setdefault(entry.kind, []).append(entry.name)
+    offers = "; ".join(f"{kind} {', '.join(names)}" for kind, names in by_kind.items())
     return plugin.dist, plugin.version, plugin.state, offers
 
 

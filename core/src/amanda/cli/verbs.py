@@ -16,6 +16,10 @@ VERBS = {
     ),
     "completion": ("amanda.cli.completion", "print the completion script of a shell"),
     "convert": ("amanda.cli.convert", "convert a model to another framework or format"),
+    "coverage": (
+        "amanda.cli.coverage",
+        "which ops of a framework go to another, and by what kind of rule",
+    ),
     "doctor": ("amanda.cli.doctor", "check this installation, and say what to do"),
     "info": ("amanda.cli.info", "what a model file holds, in short"),
     "namespace": (
@@ -31,6 +35,10 @@ VERBS = {
         "amanda.cli.plugins",
         "every plug-in: found, loadable, usable, why not",
     ),
+    "rules": (
+        "amanda.cli.rules",
+        "the rules between two frameworks: list, search, show, export, test",
+    ),
     "run": ("amanda.cli.run", "run a model on a backend"),
     "show": ("amanda.cli.show", "a model in readable form, folded when it is large"),
     "validate": ("amanda.cli.validate", "check a model against its dictionary"),
@@ -43,6 +51,5 @@ PLANNED = {
     "bisect": "find the first op where two runs differ",
     "diff": "tell how two models differ",
     "opset": "tell which versions of a framework can hold a model",
-    "rules": "list the rules between two frameworks",
     "view": "show a model as a picture",
 }

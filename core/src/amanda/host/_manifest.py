@@ -105,7 +105,7 @@ _EVERY: Final[Mapping[str, _Check]] = {"doc": _text, "tier": _tier}
 _FIELDS: Final[Mapping[str, Mapping[str, _Check]]] = {
     "namespaces": {"versions": _texts},
     "vocabularies": {},
-    "mappings": {"from": _span, "to": _span, "both": _flag},
+    "mappings": {"from": _span, "to": _span, "both": _flag, "transit": _flag},
     "formats": {
         "suffixes": _suffixes,
         "magic": _magic,

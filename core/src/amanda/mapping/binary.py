@@ -11,7 +11,6 @@ from difflib import get_close_matches
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from amanda.dictionary import parse_name
 from amanda.errors import AmandaError, FormatError, LimitError, UsageError
 from amanda.mapping.parse import (
     MAX_DEPTH,
@@ -21,6 +20,7 @@ from amanda.mapping.parse import (
     parse_head,
     parse_part,
 )
+from amanda.mapping.rulefile import path_of
 from amanda.mapping.terms import (
     Ask,
     Both,
@@ -182,10 +182,9 @@ def loads(rules: RuleSet, data: bytes, file: str = "<bytes>") -> None:
     """Add the rules of a file to a set; all of them, or none where one is faulty."""
     made = read(data, file)
     for told, end in ((made.source, rules.left), (made.target, rules.right)):
-        if parse_name(told).path != end:
-            raise FormatError(
-                "rules of another end", where=file, expected=end, got=told
-            )
+        if path_of(told) != end:
+            got = repr(told[:80])
+            raise FormatError("rules of another end", where=file, expected=end, got=got)
     with rules.all_or_nothing():
         for table in made.tables:
             _add_table(rules, table, file)

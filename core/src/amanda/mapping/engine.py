@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from copy import copy
+from pathlib import Path
+from typing import Any, Self, TypeAlias
 
 from amanda.dictionary import Name, parse_name, version_key
-from amanda.errors import ConversionError
-from amanda.graph import Graph, bulk
+from amanda.errors import ConversionError, UsageError
+from amanda.graph import Graph, Op, bulk
 from amanda.mapping.program import Program
 from amanda.mapping.report import Conversion
 from amanda.mapping.route import GapMet, unmapped
@@ -71,6 +73,23 @@ class RuleMapping:
                 done.append(run.convert(graph))
                 graph = done[-1].graph
         return merged(done)
+
+    def takes(self, op: Op, to: str) -> bool | str:
+        """Does some rule take this op where it stands? The reasons, if none does."""
+        if op.graph is None:
+            raise UsageError("the op stands in no graph", got=repr(op))
+        start, goal = self._ends(op.graph, to)
+        return self.program(*next(between(self.rules, start, goal))).takes(op)
+
+    def with_rules(self, *paths: str | Path) -> Self:
+        """The same mapping with the rules of files, which are tried before its own."""
+        made = copy(self)
+        made.rules = self.rules.copy()
+        made._programs = {}
+        for path in map(Path, paths):
+            made.rules.load(path)
+            made.rules.preferred |= {path.name}
+        return made
 
     def program(self, source: str, target: str) -> Program:
         """The rules from one version to another, compiled as far as they are used."""

@@ -19,6 +19,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from amanda.errors import UsageError
@@ -99,6 +100,14 @@ class Function:
     @property
     def id(self) -> str:
         return f"{self.file}:{self.call.__name__}"
+
+    @property
+    def place(self) -> str:
+        """Its file and line, where it tells them."""
+        code = getattr(inspect.unwrap(self.call), "__code__", None)
+        if code is None:
+            return self.file
+        return f"{PurePath(code.co_filename).name}:{code.co_firstlineno}"
 
 
 @dataclass(frozen=True, slots=True)

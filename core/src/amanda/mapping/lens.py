@@ -21,7 +21,7 @@ from typing import Any
 from amanda.errors import AmandaError, UsageError
 from amanda.mapping.side import Decline
 
-__all__ = ["Draw", "Lens", "make_table", "same"]
+__all__ = ["Draw", "Lens", "broken_law", "make_table", "same"]
 
 Draw = Callable[[Random], tuple[Any, ...]]
 """Makes a value that `do` takes, and the context that goes with it."""
@@ -77,6 +77,18 @@ class Lens:
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def broken_law(lens: Lens, random: Random) -> str:
+    """What law a lens breaks on values that it draws; empty where it keeps all."""
+    value, *context = lens.draw(random)
+    there = lens.forth(value, context)
+    back = lens.back(there, context)
+    if not same(lens.forth(back, context), there):
+        return f"{_short(value)} goes to {_short(there)}, and not there again"
+    if lens.exact and not same(back, value):
+        return f"{_short(value)} comes back as {_short(back)}"
+    return ""
 
 
 def make_table(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +17,20 @@ if TYPE_CHECKING:
     from amanda.graph import Graph, Op
     from amanda.mapping.rules import RuleSet
 
-__all__ = ["Conversion", "Covered", "Open", "Report", "gaps_of", "place"]
+__all__ = ["Conversion", "Covered", "Open", "Report", "gaps_of", "place", "tracing"]
+
+TRACING: ContextVar[bool] = ContextVar("tracing", default=False)
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """While it is open, every conversion reports the rule of each op (`trace`)."""
+    token = TRACING.set(True)
+    try:
+        yield
+    finally:
+        TRACING.reset(token)
+
 
 CARRIED = "carried"
 KEPT = "kept"

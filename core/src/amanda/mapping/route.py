@@ -85,11 +85,15 @@ def unmapped(gaps: Sequence[Gap], source: str, target: str) -> ConversionError:
 
 
 class Link(NamedTuple):
-    """An installed mapping in one direction. `key` is what it is found by."""
+    """An installed mapping in one direction. `key` is what it is found by.
+
+    Without `transit`, no route leads on from its target: it is a place to arrive at.
+    """
 
     key: str
     source: Span
     target: Span
+    transit: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +173,8 @@ def _chain(start: Name, goal: Span, links: Sequence[Link]) -> list[Link] | None:
             came[link] = by
             if link.target.meet(goal) is not None:
                 return _back(link, came)
-            waiting.append((link.target, link))
+            if link.transit:
+                waiting.append((link.target, link))
     return None
 
 

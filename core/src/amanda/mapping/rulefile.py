@@ -26,15 +26,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.dictionary import parse_name
-from amanda.errors import FormatError, LimitError, UsageError
-from amanda.mapping.parse import MAX_DEPTH, is_name, parse_head
-from amanda.mapping.terms import Term
+from amanda.errors import FormatError, LimitError, NamespaceError, UsageError
+from amanda.mapping.parse import MAX_DEPTH, is_name, parse, parse_head
+from amanda.mapping.terms import Row, Term
 from amanda.mapping.tokens import MAX_TEXT
 
 if TYPE_CHECKING:
     from amanda.mapping.rules import RuleSet
 
-__all__ = ["dumps", "fault", "header", "load", "loads"]
+__all__ = ["dumps", "ends", "fault", "header", "load", "loads", "path_of"]
 
 _KINDS: Final[Mapping[str, type]] = {
     "source": str, "target": str, "tags": list, "apply_after": list, "hints": dict,
@@ -121,7 +121,7 @@ def loads(rules: RuleSet, text: str, file: str = "<rules>") -> None:
     """Add the rules of a YAML text to a set."""
     data = header(text, file)
     for key, end in (("source", rules.left), ("target", rules.right)):
-        if _path(data[key]) != end:
+        if path_of(data[key]) != end:
             raise fault(text, file, f"rules of another {key}",
                         data.get("keys", {}).get(key, key),
                         expected=end, got=data[key])  # fmt: skip
@@ -138,19 +138,27 @@ def loads(rules: RuleSet, text: str, file: str = "<rules>") -> None:
             left=_hints(hints, "source", text, file),
             right=_hints(hints, "target", text, file),
         )
-        both = {"tags": data.get("tags", ()), "after": data.get("apply_after", ())}
-        if isinstance(data.get("rules"), list):
-            from amanda.mapping import tableform
-
-            for rule, line in tableform.texts(data["rules"], text, file, rules.lenses):
-                rules.equations(rule, file, line, **both)
-        else:
-            block, line = _block(text, data.get("rules", ""))
-            rules.equations(block, file, line, **both)
+        tags, after = data.get("tags", ()), data.get("apply_after", ())
+        rules.add(_rows(rules, data, text, file), tags=tags, after=after)
 
 
-def _path(name: str) -> str:
-    return parse_name(name).path
+def _rows(rules: RuleSet, data: dict[str, Any], text: str, file: str) -> list[Row]:
+    told = data.get("rules", "")
+    if isinstance(told, str):
+        block, line = _block(text, told)
+        return parse(block, rules.lenses, file, line)
+    from amanda.mapping import tableform
+
+    found = tableform.texts(told, text, file, rules.lenses)
+    return [row for rule, n in found for row in parse(rule, rules.lenses, file, n)]
+
+
+def path_of(name: str) -> str:
+    """The framework of a namespace; empty for what is no name of one."""
+    try:
+        return parse_name(name).path
+    except NamespaceError:
+        return ""
 
 
 def _hints(hints: dict[str, Any], end: str, text: str, file: str) -> list[str]:

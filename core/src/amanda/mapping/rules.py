@@ -25,6 +25,9 @@ Rule: TypeAlias = Row | Function
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
+_PARTS = ("rows", "functions", "lenses", "callables", "hints")
+
+
 class RuleSet:
     """Equations, functions and lenses between a left and a right framework.
 
@@ -45,7 +48,17 @@ class RuleSet:
         """Functions that rule files may name."""
         self.hints: dict[bool, frozenset[str]] = {True: frozenset(), False: frozenset()}
         """Attributes that need no rule: of the left side, and (False) of the right."""
+        self.preferred: frozenset[str] = frozenset()
+        """Files whose rules are tried before all others."""
         self._index: dict[bool, dict[str, list[Rule]]] = {}
+
+    def copy(self) -> RuleSet:
+        """A set of its own with the same rules."""
+        made = copy(self)
+        for name in _PARTS:
+            setattr(made, name, copy(getattr(self, name)))
+        made._index = {}
+        return made
 
     # -- rules -----------------------------------------------------------------
 
@@ -63,8 +76,18 @@ class RuleSet:
         `tags` are those of all of them; so are those that they wait for, `after`.
         """
         rows = parse(text, self.lenses, file or self.name, line)
-        if tags or after:
-            more, firsts = tuple(tags), tuple(after)
+        self.add(rows, tags=tags, after=after)
+
+    def add(
+        self,
+        rows: Iterable[Row],
+        *,
+        tags: Iterable[str] = (),
+        after: Iterable[str] = (),
+    ) -> None:
+        """Add rules that are parsed; none where one waits for what there is not."""
+        more, firsts = tuple(tags), tuple(after)
+        if more or firsts:
             rows = [
                 replace(
                     row,
@@ -73,10 +96,6 @@ class RuleSet:
                 )
                 for row in rows
             ]
-        self.add(rows)
-
-    def add(self, rows: Iterable[Row]) -> None:
-        """Add rules that are parsed; none where one waits for what there is not."""
         found = [*self.rows, *rows]
         check_order(found)
         self.rows = found
@@ -90,10 +109,7 @@ class RuleSet:
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
         """What is added meanwhile is taken away again where an error ends it."""
-        before = {
-            name: copy(getattr(self, name))
-            for name in ("rows", "functions", "lenses", "callables", "hints")
-        }
+        before = {name: copy(getattr(self, name)) for name in _PARTS}
         try:
             yield
         except BaseException:
@@ -188,6 +204,11 @@ class RuleSet:
 
         load(self, Path(path))
 
+    def rule(self, id: str) -> Rule | None:
+        """The rule that reports call so."""
+        every: Iterable[Rule] = (*self.rows, *self.functions)
+        return next((rule for rule in every if rule.id == id), None)
+
     def of_type(self, type: str, *, forward: bool) -> list[Rule]:
         """The rules for ops of a type, the most specific first."""
         if forward not in self._index:
@@ -206,7 +227,10 @@ class RuleSet:
             if row.runs(forward):
                 rows_of.setdefault(row.sides(forward)[0].type, []).append(row)
         for type, rows in rows_of.items():
-            index[type] = list(ordered(rows, forward=forward))
+            found = ordered(rows, forward=forward)
+            if self.preferred:
+                found.sort(key=lambda row: row.spot.file not in self.preferred)
+            index[type] = list(found)
         for function in self.functions:
             if function.forward is forward:
                 index.setdefault(function.term.type, []).append(function)

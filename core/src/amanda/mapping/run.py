@@ -22,6 +22,7 @@ from amanda.mapping.carrying import (
 from amanda.mapping.cover import CARRY, MAP, SKIP, WHOLE, Cover, Entry, Match, decide
 from amanda.mapping.program import Program
 from amanda.mapping.report import (
+    TRACING,
     Conversion,
     Covered,
     Open,
@@ -67,7 +68,7 @@ class Run:
         self.keep_foreign = keep_foreign
         self.gap_met = gap_met
         self.report = Report(program.source.name, program.target.name)
-        if trace:
+        if trace or TRACING.get():
             self.report.trace = []
         self.made: dict[OutputPort, OutputPort] = {}
         self._bodies: dict[Graph, Graph] = {}
@@ -246,6 +247,7 @@ class Run:
         if op.feedback and home is not None and op not in self._failed:
             if value not in self._rounds:
                 stand = home.add("feedback", namespace=CORE, feedback=True)
+                self._carried.append(stand)  # it is no op of the rule's own
                 self._rounds[value] = stand.output
             return self._rounds[value]
         raise _Unmapped

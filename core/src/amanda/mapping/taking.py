@@ -295,7 +295,7 @@ def _keep(at: int) -> Bind:
 
 def _again(at: int, name: str) -> Bind:
     def bind(have: Any, slots: Slots, _ops: list[Op]) -> str | None:
-        if have is slots[at] or same(have, slots[at]):
+        if have is slots[at] or same(have, slots[at]) or _says(slots[at], have):
             return None
         return f"{name} is both {describe(slots[at])} and {describe(have)}"
 
@@ -306,6 +306,16 @@ def _is_made_by(value: Any, type: str, side: Side) -> bool:
     if not isinstance(value, OutputPort) or value.__class__ is Parameter:
         return False
     return type_of(side, value.op) == type
+
+
+def _says(value: Any, content: Any) -> bool:
+    """Is it a value of the graph whose content is that plain value?"""
+    if not isinstance(value, OutputPort) or isinstance(content, OutputPort):
+        return False
+    try:
+        return same(source_question(value, "content"), content)
+    except Undecided:
+        return False
 
 
 def _constant(value: Any) -> Bind:

@@ -14,9 +14,10 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from amanda.errors import Undecided, UsageError
+from amanda.errors import FormatError, Undecided, UsageError
 from amanda.graph import CORE, KEEP, Graph, Op, OutputPort, Provenance
 from amanda.mapping import RuleSet
+from amanda.mapping.checks import feeds_itself
 from amanda.mapping.compiled import Way
 from amanda.mapping.program import Program
 from amanda.mapping.side import Decline, Side, Signature, question, type_of
@@ -34,6 +35,13 @@ class Rewriting:
 
     def __init__(self, rules: RuleSet, side: Side, identity: str | None = None) -> None:
         self.name = rules.name
+        for row in rules.rows:
+            if row.runs(True) and feeds_itself(row):
+                raise FormatError(
+                    "a rule that takes again what it makes never ends",
+                    where=row.spot,
+                    got=row.text,
+                )
         self.program = Program(rules, side, side, forward=True)
         self._here = _Here(side, identity)
         self._types = frozenset(rules.types(forward=True))

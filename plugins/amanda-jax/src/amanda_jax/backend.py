@@ -20,12 +20,7 @@ _LACKS: Final = ("j0", "j1", "y0", "y1", "k0", "k0e", "k1", "k1e", "dawsn",
 """Special functions that JAX has not."""
 
 DECLINED: Final = {
-    **{name: f"JAX has no special function {name}" for name in _LACKS},
-    **dict.fromkeys(
-        ("nonzero", "nms", "unique", "compress"),
-        "the shape of its result depends on data, which XLA cannot compile",
-    ),
-    "soft_nms": "which boxes stay is decided one by one, by numpy",
+    name: f"JAX has no special function {name}" for name in _LACKS
 }
 """Ops that are not taken, with the reason."""
 
@@ -52,7 +47,7 @@ class JaxBackend:
         return states()
 
     def takes(self, op: Op) -> Literal[True] | str:
-        from amanda_jax.kernels import JAX
+        from amanda_jax.outside import KERNELS
         from amanda_std.operation import check_kernels
         from amanda_std.reading import operation_of, why_unreadable
 
@@ -60,7 +55,7 @@ class JaxBackend:
         if reason is not None or isinstance(op, Graph):
             return reason or True
         reason = DECLINED.get(op.type or "") or _strange((*op.inputs, *op.outputs))
-        return reason or check_kernels(operation_of(op), JAX) or True
+        return reason or check_kernels(operation_of(op), KERNELS) or True
 
     def compile(
         self, graph: Graph, device: str | None, options: Mapping[str, Any]

@@ -35,7 +35,7 @@ def code_of(
     later = {
         op: dear
         for op, ports in found.readers.items()
-        if (dear := [p for p in ports if not _is_cheap(p)])
+        if op not in apart and (dear := [p for p in ports if not _is_cheap(p)])
     }
     if apart or later:
         return Pieces(graph, build, apart, later, found.is_free, code_of)
@@ -69,7 +69,7 @@ def _is_cheap(port: OutputPort) -> bool:
         if type(value) is Parameter or is_constant(value.op):
             continue
         count += 1
-        if count > CHEAP or not _is_small(value):
+        if count > CHEAP or value.op.bodies or not _is_small(value):
             return False
     return True
 

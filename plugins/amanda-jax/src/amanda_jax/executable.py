@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,11 +12,14 @@ import numpy as np
 from amanda.errors import AmandaError
 from amanda.graph import Graph, OutputPort
 from amanda.types import TensorType
+from amanda_jax.code import Build
+from amanda_jax.cutting import code_of
 from amanda_jax.preparing import prepared
-from amanda_jax.program import MisfitError
+from amanda_jax.program import MisfitError, Program
 from amanda_jax.settings import Settings
-from amanda_jax.special import code_of
 from amanda_jax.weights import Weights
+from amanda_std.ordering import effect_of
+from amanda_std.state import State, Surroundings
 
 __all__ = ["Executable", "Report"]
 
@@ -28,6 +32,8 @@ class Report(NamedTuple):
     device: str
     programs: int
     """How many programs there are: more than one where data decides shapes."""
+    pieces: int
+    """How many of them one call runs."""
     compilations: int
     """How many times one of them was compiled, for shapes or values that were new."""
     weight_bytes: int
@@ -35,18 +41,20 @@ class Report(NamedTuple):
     """The values that programs are made for, besides the shapes of the feeds."""
     control_flow: tuple[str, ...]
     """What choices and loops have become."""
-    host_driven: str | None
-    """Why the host drives the ops one by one, if it does."""
+    host_driven: tuple[str, ...]
+    """Choices and loops that the host drives, with the reason; bodies are programs."""
+    outside: Mapping[str, int]
+    """Ops that XLA does not run, and how many times each ran, since it was made."""
 
     def __str__(self) -> str:
         lines = [
-            f"on {self.device}: {self.programs} programs, "
+            f"on {self.device}: {self.programs} programs, {self.pieces} in a call, "
             f"{self.compilations} compilations, {self.weight_bytes} bytes of weights",
             *(f"a program for each value of {name}" for name in self.decided_by),
             *self.control_flow,
+            *(f"driven by the host: {label}" for label in self.host_driven),
+            *(f"outside XLA: {op}, {n} times" for op, n in self.outside.items()),
         ]
-        if self.host_driven is not None:
-            lines.append(f"driven by the host: {self.host_driven}")
         return "\n".join(lines)
 
 
@@ -54,9 +62,12 @@ class Executable:
     """Several threads may call it at once."""
 
     def __init__(self, graph: Graph, device: Any, settings: Settings) -> None:
-        ready = prepared(graph)
+        ready = prepared(graph, device.platform, settings.without)
         self._weights = Weights(device)
-        self._code = code_of(ready, self._weights, settings)
+        self.state = State() if _has_state(ready) else None
+        """The variables, by key; None where there are none."""
+        around = Surroundings(self.state, settings.observe, settings.callbacks or {})
+        self._code = code_of(ready, Build(self._weights, settings, around))
         self._as_numpy = settings.results == "numpy"
         self._dtypes = [_dtype(port) for port in ready.parameters]
         self._arrays = (_ARRAY,) * len(self._dtypes)
@@ -74,7 +85,12 @@ class Executable:
         With `results="jax"` nothing waits, unless a feed is one that may be written to.
         """
         del out
-        values = tuple(feeds.values())
+        if self.state is not None:
+            with self.state.lock:
+                return self._called(tuple(feeds.values()))
+        return self._called(tuple(feeds.values()))
+
+    def _called(self, values: tuple[Any, ...]) -> Sequence[Any]:
         quick = self._quick
         made: Sequence[Any]
         if quick is None:
@@ -110,18 +126,26 @@ class Executable:
 
     def report(self) -> Report:
         """How it runs."""
-        programs = self._code.programs()
-        notes = dict.fromkeys(note for program in programs for note in program.notes)
-        reasons = [program.reason for program in programs if program.reason]
+        parts = list(self._code.parts())
+        told = [part.told for part in parts]
+        outside: Counter[str] = Counter()
+        for each in told:
+            outside.update(each.outside)
         return Report(
             str(self._weights.device),
-            len(programs),
-            self._code.compilations,
+            sum(isinstance(part, Program) and part.is_used for part in parts),
+            self._code.pieces,
+            sum(part.compilations for part in parts),
             self._weights.nbytes,
-            self._code.decided_by,
-            tuple(notes),
-            reasons[0] if reasons else None,
+            tuple(dict.fromkeys(name for each in told for name in each.decided_by)),
+            tuple(dict.fromkeys(note for each in told for note in each.notes)),
+            tuple(dict.fromkeys(why for each in told for why in each.driven)),
+            dict(outside),
         )
+
+
+def _has_state(graph: Graph) -> bool:
+    return any(effect_of(op) in ("holds", "reads", "writes") for op in graph.walk())
 
 
 def _dtype(port: OutputPort) -> Any:

@@ -9,14 +9,14 @@ what comes from data is told, so that a program is made for its value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda_std.kinds import HOST
 from amanda_std.reading import arguments, is_constant, is_std, operation_of
 
-__all__ = ["Followed", "followed"]
+__all__ = ["Followed", "behind", "followed"]
 
 _SHAPES: Final = ("shape_of", "dim", "size")
 
@@ -28,24 +28,50 @@ class Followed(NamedTuple):
     """Constants that stay on the host."""
     data: tuple[OutputPort, ...]
     """Values of the graph that host arguments are, and that data decides; in order."""
+    readers: Mapping[Op, Sequence[OutputPort]]
+    """Which of these an op of the graph, or what is in its bodies, needs."""
+    shapes: frozenset[Op]
+    """Ops that tell host arguments and ask of data for no more than its shape."""
+
+    def is_free(self, op: Op) -> bool:
+        """Whether nothing is done again where an op stands in several pieces."""
+        return is_constant(op) or op in self.shapes
 
 
 def followed(graph: Graph) -> Followed:
     """What host arguments of the graph, and of all its bodies, are made of."""
     constants: set[OutputPort] = set()
     data: set[OutputPort] = set()
+    shapes: set[Op] = set()
+    readers: dict[Op, list[OutputPort]] = {}
     for op in graph.walk():
         for port in _host_inputs(op):
             for entry in _entries(port, graph, constants):
-                if _depends_on_data(entry, constants):
+                made_of = list(behind([entry], lambda _: True))
+                constants.update(filter(_is_constant, made_of))
+                if any(map(_is_opaque, made_of)):
                     data.add(entry)
+                    readers.setdefault(_placed(op, graph), []).append(entry)
+                else:
+                    shapes.update(v.op for v in made_of if v.graph is graph)
     places = {op: i for i, op in enumerate(graph)}
 
     def order(port: OutputPort) -> tuple[int, int]:
         is_input = type(port) is Parameter
         return (-1 if is_input else places[port.op], port.index)
 
-    return Followed(frozenset(constants), tuple(sorted(data, key=order)))
+    in_order = tuple(sorted(data, key=order))
+    return Followed(frozenset(constants), in_order, readers, frozenset(shapes))
+
+
+def _placed(op: Op, graph: Graph) -> Op:
+    """The op of a graph that is this one, or holds it."""
+    at = op
+    while at.graph is not graph:
+        home = at.graph
+        assert home is not None
+        at = home.holder if home.holder is not None else home
+    return at
 
 
 def _host_inputs(op: Op) -> Iterator[OutputPort]:
@@ -71,7 +97,7 @@ def _entries(
 ) -> list[OutputPort]:
     """The values of the graph itself that a host argument, maybe of a body, reads."""
     found: dict[OutputPort, None] = {}
-    for value in _behind([port], lambda v: v.graph is not graph):
+    for value in behind([port], lambda v: v.graph is not graph):
         if value.graph is graph:
             found[value] = None
         elif _is_constant(value):
@@ -79,17 +105,7 @@ def _entries(
     return list(found)
 
 
-def _depends_on_data(port: OutputPort, constants: set[OutputPort]) -> bool:
-    depends = False
-    for value in _behind([port], lambda _: True):
-        if _is_constant(value):
-            constants.add(value)
-        elif _is_opaque(value):
-            depends = True
-    return depends
-
-
-def _behind(
+def behind(
     start: Iterable[OutputPort], goes_on: Callable[[OutputPort], bool]
 ) -> Iterator[OutputPort]:
     """The values that some are made of, through all that is no question of shapes."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from amanda.errors import AmandaError
 
-__all__ = ["HostDrivenError", "is_host_driven", "note", "running", "why_untraceable"]
+__all__ = ["HostDrivenError", "is_host_driven", "is_on", "note", "running", "why_untraceable"]
 
 
 class HostDrivenError(AmandaError):
@@ -19,8 +19,9 @@ class HostDrivenError(AmandaError):
 class _Run:
     """One tracing, or one run that the host drives."""
 
-    def __init__(self, host_driven: bool) -> None:
+    def __init__(self, host_driven: bool, without: Collection[str]) -> None:
         self.host_driven = host_driven
+        self.without = without
         self.notes: dict[str, None] = {}
 
 
@@ -28,9 +29,11 @@ _current: ContextVar[_Run | None] = ContextVar("amanda_jax_run", default=None)
 
 
 @contextmanager
-def running(*, host_driven: bool) -> Iterator[dict[str, None]]:
-    """Kernels called in here; gives what they note."""
-    run = _Run(host_driven)
+def running(
+    *, host_driven: bool, without: Collection[str] = ()
+) -> Iterator[dict[str, None]]:
+    """Kernels called in here; gives what they note. `without`: see `is_on`."""
+    run = _Run(host_driven, without)
     token = _current.set(run)
     try:
         yield run.notes
@@ -41,6 +44,12 @@ def running(*, host_driven: bool) -> Iterator[dict[str, None]]:
 def is_host_driven() -> bool:
     run = _current.get()
     return run is not None and run.host_driven
+
+
+def is_on(step: str) -> bool:
+    """Whether a step towards speed, named in `settings.STEPS`, is to be taken."""
+    run = _current.get()
+    return run is None or step not in run.without
 
 
 def note(text: str) -> None:

@@ -55,9 +55,10 @@ KERNELS: Final = JAX.also(
     {
         name: _by_numpy(name)
         for name, operation in OPS.items()
-        if name in DECIDED_BY_DATA or (operation.numpy_only and name not in JAX)
+        if name in DECIDED_BY_DATA or operation.effect is not None
     }
 )
+"""What runs an op outside XLA: there, data decides, and there is state."""
 
 
 class Outside:

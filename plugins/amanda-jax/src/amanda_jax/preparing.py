@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import Final
 
-from amanda.graph import Graph, Op
+import numpy as np
+
+from amanda.graph import Graph, Op, OutputPort, Provenance
+from amanda.tensors import Tensor
+from amanda_std import passes
 from amanda_std.lowering import lower
 from amanda_std.passes.infer import infer
-from amanda_std.reading import is_constant
+from amanda_std.reading import arguments, is_constant, is_std
 
 LITERAL: Final = 16
 """Elements up to which a constant is a number in the program, and no weight."""
@@ -17,13 +22,75 @@ _HIDING: Final = ("range",)
 that it can be seen."""
 
 
-def prepared(graph: Graph) -> Graph:
-    """A copy with types, host arguments in sight, and the weights of bodies outside."""
+_ALGEBRA: Final = (
+    passes.canonical,
+    passes.simplify,
+    passes.fold,
+    passes.share,
+    passes.drop,
+)
+
+
+def prepared(
+    graph: Graph, platform: str = "cpu", without: Collection[str] = ()
+) -> Graph:
+    """A copy with types, host arguments in sight, and the weights of bodies outside.
+
+    What is done for speed is listed in `settings.STEPS`."""
     copy = graph.clone()
     infer(copy)
     lower(copy, lambda op: op.type not in _HIDING)
+    if "algebra" not in without:
+        _improve(copy, *_ALGEBRA)
+    if "norms" not in without and passes.fold_norms(copy):
+        _improve(copy, passes.fold, passes.drop)
+    if "layout" not in without and platform == "cpu" and _has_layouts(copy):
+        passes.channels_last(copy)
+        for part in copy.graphs():
+            _kernels_last(part)
+        _improve(copy, passes.fold, passes.drop)
     _lift_weights(copy)
     return copy
+
+
+def _improve(graph: Graph, *improve: Callable[[Graph], int]) -> None:
+    for each in improve:
+        each(graph)
+
+
+def _has_layouts(graph: Graph) -> bool:
+    return any(op.type == "conv" and is_std(op) for op in graph.walk())
+
+
+def _kernels_last(graph: Graph) -> None:
+    """Constant kernels in the order that XLA's convolutions on the CPU read in one go.
+
+    In another one they would be turned round in every call."""
+    turned: dict[int, OutputPort] = {}
+    for op in list(graph):
+        if op.type != "conv" or not is_std(op):
+            continue
+        kernel = op.inputs[1]
+        attrs = arguments(op, lambda port: port)[1]
+        if kernel is None or not is_constant(kernel.op):
+            continue
+        if attrs["layout"] != "N*C" or attrs["kernel_layout"] != "OI*":
+            continue
+        tensor = kernel.op.attrs["value"]
+        if id(tensor) not in turned:
+            turned[id(tensor)] = _turned(graph, op, kernel)
+        op.input_ports[1].connect(turned[id(tensor)])
+        op.attrs["kernel_layout"] = "*IO"
+
+
+def _turned(graph: Graph, op: Op, kernel: OutputPort) -> OutputPort:
+    array = kernel.op.attrs["value"].numpy()
+    behind = np.ascontiguousarray(array.transpose(*range(2, array.ndim), 1, 0))
+    with graph.before(op):
+        made = graph.constant(Tensor.of(behind))
+    made.provenance = Provenance((kernel.op.name or "a kernel",), "layout")
+    made.output.type = made.attrs["value"].type_with_content()
+    return made.output
 
 
 def is_weight(op: Op) -> bool:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
 from amanda.errors import AmandaError
-from amanda.graph import Graph, OutputPort
+from amanda.graph import Graph, Op, OutputPort
 from amanda.types import TensorType
+from amanda_jax.code import Build, Code, Told
 from amanda_jax.kernels import JAX
 from amanda_jax.notes import running, why_untraceable
-from amanda_jax.preparing import is_weight
-from amanda_jax.settings import Settings
-from amanda_jax.weights import Weights
+from amanda_jax.pieces import copied
+from amanda_jax.weights import Held
 from amanda_jax.wide import has_wide, is_wide
 from amanda_std.arrays import using
 from amanda_std.execute import Program as Steps
@@ -35,38 +34,43 @@ class WideError(AmandaError):
     """The program has 64-bit types, though no input has."""
 
 
+class FullError(AmandaError):
+    """There are as many programs as may be kept."""
+
+
+class UntraceableError(AmandaError):
+    """An op that cannot be traced; the message says why."""
+
+    def __init__(self, message: str, step: int) -> None:
+        super().__init__(message)
+        self.step = step
+
+
 class Program:
     """Called with arrays in the order of the inputs; gives arrays of JAX.
 
-    It is jitted whole. What cannot be traced is run op by op instead, on the device
-    still, but driven by the host; `reason` says why.
+    It is jitted whole. Where an op turns out not to be traceable, the graph is cut
+    around it, and runs in pieces from then on.
     """
-
-    decided_by: tuple[str, ...] = ()
 
     def __init__(
         self,
         graph: Graph,
         on_host: frozenset[OutputPort],
-        weights: Weights,
-        settings: Settings,
+        build: Build,
+        code_of: Callable[..., Code],
     ) -> None:
-        self._steps = Steps(graph, JAX)
-        self._precision = settings.precision
-        self.device = weights.device
+        self._graph = graph
+        self._build = build
+        self._code_of = code_of
+        self._instead: Code | None = None
+        self._steps = _Marked(graph)
         self.compilations = 0
-        self.reason: str | None = None
-        self.notes: dict[str, None] = {}
-        self.copied: frozenset[int] = frozenset()
-        """Results that are an input or another result as it is."""
-        ops = [op for op in graph if is_constant(op)]
-        tensors = [op.attrs["value"] for op in ops]
-        self._fixed = {
-            key: None if is_weight(op) and op.output not in on_host else tensor.numpy()
-            for key, op, tensor in zip(self._steps.weights, ops, tensors, strict=True)
-        }
-        rows = zip(tensors, self._fixed.values(), strict=True)
-        self._weights = weights.moved(t for t, fixed in rows if fixed is None)
+        self._most = build.settings.programs
+        self._notes: dict[str, None] = {}
+        self._copied: frozenset[int] = frozenset()
+        self._held = Held(graph, self._steps, build.weights, on_host)
+        self._weights = self._held.moved
         name = graph.name or "graph"
         self._wide = self._jit(name, self._trace)
         is_wide = any(map(_may_be_wide, graph.parameters)) or any(
@@ -75,14 +79,32 @@ class Program:
         self._narrow = None if is_wide else self._jit(name, self._trace_narrow)
 
     @property
+    def copied(self) -> frozenset[int]:
+        return self._copied if self._instead is None else self._instead.copied
+
+    @property
     def quick(self) -> Any:
-        """The function without anything around it, where it needs nothing around."""
-        if self._narrow is None or not self._weights:
-            return self._narrow
+        if self._narrow is None or self._instead is not None or not self._weights:
+            return None if self._instead is not None else self._narrow
         return partial(self._narrow, *self._weights)
 
-    def programs(self) -> list[Program]:
-        return [self]
+    @property
+    def pieces(self) -> int:
+        return 1 if self._instead is None else self._instead.pieces
+
+    @property
+    def is_used(self) -> bool:
+        """Whether it runs itself, and not in pieces."""
+        return self._instead is None
+
+    @property
+    def told(self) -> Told:
+        return Told(notes=self._notes)
+
+    def parts(self) -> Iterator[Code]:
+        yield self
+        if self._instead is not None:
+            yield from self._instead.parts()
 
     def _jit(self, name: str, trace: Callable[..., Any]) -> Any:
         """The function, on its device wherever the feeds are."""
@@ -92,19 +114,27 @@ class Program:
             return trace(values[:count], values[count:])
 
         function.__name__ = function.__qualname__ = name
-        place = jax.sharding.SingleDeviceSharding(self.device)
-        return jax.jit(function, in_shardings=place, out_shardings=place)
+        place = jax.sharding.SingleDeviceSharding(self._build.weights.device)
+        return jax.jit(
+            function,
+            in_shardings=place,
+            out_shardings=place,
+            compiler_options=self._build.settings.xla or None,
+        )
 
     # -- tracing ---------------------------------------------------------------
 
     def _trace(self, weights: Sequence[Any], args: Sequence[Any]) -> Any:
         if not all(map(_is_array, args)):
             raise MisfitError("a feed is no array")
-        with running(host_driven=False) as notes:
+        if self.compilations >= self._most:
+            raise FullError("another program would be one too many")
+        without = self._build.settings.without
+        with running(host_driven=False, without=without) as notes:
             results = self._run(weights, args)
         self.compilations += 1
-        self.notes.update(notes)
-        self.copied |= _copied(results, args)
+        self._notes.update(notes)
+        self._copied |= copied(results, args)
         return results
 
     def _trace_narrow(self, weights: Sequence[Any], args: Sequence[Any]) -> Any:
@@ -121,63 +151,67 @@ class Program:
         return jax.tree.unflatten(jax.tree.structure(shape), made)
 
     def _run(self, weights: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-        moved = iter(weights)
-        held = {
-            key: next(moved) if fixed is None else fixed
-            for key, fixed in self._fixed.items()
-        }
         with (
             using(JAX),
-            jax.default_matmul_precision(self._precision),
+            jax.default_matmul_precision(self._build.settings.precision),
             np.errstate(all="ignore"),
         ):
-            return self._steps.run(args, weights=held)
+            return self._steps.run(args, weights=self._held.among(weights))
 
     # -- calling ---------------------------------------------------------------
 
     def __call__(self, args: Iterable[Any]) -> Sequence[Any]:
+        if self._instead is not None:
+            return self._instead(args)
+        args = [*args]
         made: Sequence[Any]
         try:
             if self._narrow is not None:
                 made = self._narrow(*self._weights, *args)
                 return made
-            if self.reason is None:
-                with jax.enable_x64(True):
-                    made = self._wide(*self._weights, *args)
-                    return made
+            with jax.enable_x64(True):
+                made = self._wide(*self._weights, *args)
+                return made
         except WideError:
             self._narrow = None
             return self(args)
-        except MisfitError:
-            raise
-        except AmandaError as error:
-            self.reason = why_untraceable(error)
-            if self.reason is None:
-                raise
+        except FullError:
+            self._forget()
+            return self(args)
+        except UntraceableError as error:
+            outside = {self._steps.ops[error.step]: error.message}
             self._narrow = None
-        return self._driven(args)
+            self._instead = self._code_of(self._graph, self._build, outside)
+            return self._instead(args)
 
-    def _driven(self, args: Iterable[Any]) -> Sequence[Any]:
-        """Op by op: what decides is looked at when it is there."""
-        with (
-            jax.enable_x64(True),
-            jax.default_device(self.device),
-            running(host_driven=True),
-        ):
-            given = [jnp.asarray(a) for a in args]
-            results = self._run(self._weights, given)
-            self.copied |= _copied(results, given)
-            return [None if r is None else jnp.asarray(r) for r in results]
+    def _forget(self) -> None:
+        """What was compiled for shapes met before goes."""
+        self._most = self.compilations + self._build.settings.programs
+        for jitted in (self._wide, self._narrow):
+            if jitted is not None:
+                jitted.clear_cache()
 
 
-def _copied(results: Sequence[Any], args: Sequence[Any]) -> frozenset[int]:
-    seen = {id(a) for a in args}
-    found = set()
-    for i, result in enumerate(results):
-        if id(result) in seen:
-            found.add(i)
-        seen.add(id(result))
-    return frozenset(found)
+class _Marked(Steps):
+    """Steps that tell which of them could not be traced."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph, JAX)
+        self.ops: list[Op] = [op for op in graph if not is_constant(op)]
+        self.steps = [
+            step._replace(call=partial(_marking, i, step.call))
+            for i, step in enumerate(self.steps)
+        ]
+
+
+def _marking(step: int, call: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return call(*args)
+    except Exception as error:
+        why = why_untraceable(error)
+        if why is None:
+            raise
+        raise UntraceableError(why, step) from error
 
 
 def _is_wide(port: OutputPort) -> bool:

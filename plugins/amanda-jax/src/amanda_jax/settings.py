@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from amanda.errors import BackendError
@@ -10,6 +11,14 @@ _ALLOWED: Final = {
     "precision": ("highest", "high", "default"),
     "results": ("numpy", "jax"),
 }
+
+STEPS: Final = {
+    "algebra": "the same in fewer ops; what is constant or computed twice, once",
+    "norms": "norms and factors of channels put into the weights before them",
+    "layout": "convolutions with channels behind, on the CPU; their kernels as well",
+    "pointwise": "convolutions with kernels of one element as products of matrices",
+}
+"""What is done for speed before XLA sees a graph; `without` leaves some out."""
 
 
 class Settings(NamedTuple):
@@ -25,7 +34,17 @@ class Settings(NamedTuple):
     """What a call returns: arrays of numpy, or those of JAX, which may still be on
     their way where such are fed."""
     programs: int = 32
-    """How many programs are kept that were made for values of one feed or another."""
+    """How many programs are kept that were made for shapes or values that were fed."""
+    without: tuple[str, ...] = ()
+    """Steps towards speed that are left out: see `STEPS`. A text of one or more, with
+    commas, will do."""
+    xla: Mapping[str, Any] | str = ""
+    """XLA's own switches for this executable alone: a mapping, or
+    `name=value, name=value`. See the README for those that were measured."""
+    observe: Callable[[str, Any], object] | None = None
+    """Called with the label and the value of every probe."""
+    callbacks: Mapping[str, Callable[..., Any]] | None = None
+    """Functions that `host_callback` may call, by name."""
 
     def checked(self) -> Settings:
         given: dict[str, Any] = self._asdict()
@@ -41,4 +60,33 @@ class Settings(NamedTuple):
                 expected="1 or more",
                 got=self.programs,
             )
-        return self
+        names = self.without
+        told = names.replace(",", " ").split() if isinstance(names, str) else names
+        for name in told:
+            if name not in STEPS:
+                raise BackendError(
+                    f"backend 'jax' takes no step {name!r} that could be left out",
+                    expected=f"some of {', '.join(STEPS)}",
+                )
+        return self._replace(without=tuple(told), xla=_switches(self.xla))
+
+
+def _switches(given: Mapping[str, Any] | str) -> dict[str, Any]:
+    """XLA's switches by name; texts that say a number or a truth value as these."""
+    if not isinstance(given, str):
+        return dict(given)
+    pairs = [pair.partition("=") for pair in given.split(",") if pair.strip()]
+    for name, equals, value in pairs:
+        if not (name.strip() and equals and value.strip()):
+            raise BackendError(
+                "the option 'xla' of backend 'jax' cannot be read",
+                expected="name=value, name=value",
+                got=given,
+            )
+    return {name.strip().lstrip("-"): _value(v.strip()) for name, _, v in pairs}
+
+
+def _value(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    return int(text) if text.lstrip("-").isdigit() else text

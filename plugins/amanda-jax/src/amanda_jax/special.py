@@ -7,7 +7,7 @@ and the graph is compiled for its value. The programs for the values met last ar
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from threading import Lock
 from typing import Any
@@ -16,22 +16,11 @@ import numpy as np
 
 from amanda.graph import Graph, OutputPort, Parameter
 from amanda.tensors import Tensor
-from amanda_jax.following import followed
-from amanda_jax.program import Program
-from amanda_jax.settings import Settings
-from amanda_jax.weights import Weights
+from amanda_jax.code import Build, Code, Told
 
-__all__ = ["Special", "code_of"]
+__all__ = ["Special"]
 
 Call = Callable[[Sequence[Any]], Any]
-
-
-def code_of(graph: Graph, weights: Weights, settings: Settings) -> Program | Special:
-    """What runs a graph that is `prepared`."""
-    found = followed(graph)
-    if found.data:
-        return Special(graph, found.data, weights, settings)
-    return Program(graph, found.constants, weights, settings)
 
 
 class Special:
@@ -41,20 +30,21 @@ class Special:
         self,
         graph: Graph,
         data: Sequence[OutputPort],
-        weights: Weights,
-        settings: Settings,
+        build: Build,
+        code_of: Callable[[Graph, Build], Code],
     ) -> None:
         self._graph = graph
         self._data = data
-        self._weights = weights
-        self._settings = settings
-        self._made: OrderedDict[Any, Program | Special] = OrderedDict()
+        self._build = build
+        self._code_of = code_of
+        self._made: OrderedDict[Any, Code] = OrderedDict()
         self._lock = Lock()
-        self._forgotten = 0
-        self._asking: list[Program | Special] = []
+        self.compilations = 0
+        """Of programs that are forgotten."""
+        self._asking: list[Code] = []
         self._askers = [self._asker(port) for port in data]
         self.copied: frozenset[int] = frozenset()
-        self.decided_by = tuple(map(_called, data))
+        self.told = Told(decided_by=tuple(map(_called, data)))
 
     quick = None
 
@@ -67,7 +57,7 @@ class Special:
         given = set(part.parameters)
         pairs = enumerate(self._graph.parameters)
         places = [i for i, parameter in pairs if memo.get(parameter) in given]
-        code = code_of(part, self._weights, self._settings)
+        code = self._code_of(part, self._build)
         self._asking.append(code)
         return lambda args: code([args[i] for i in places])[0]
 
@@ -80,20 +70,20 @@ class Special:
             self.copied |= program.copied
         return made
 
-    def _program(self, values: Sequence[Any]) -> Program | Special:
+    def _program(self, values: Sequence[Any]) -> Code:
         key = tuple((v.dtype.str, v.shape, v.tobytes()) for v in values)
         with self._lock:
             found = self._made.get(key)
             if found is None:
                 found = self._made[key] = self._made_for(values)
-                if len(self._made) > self._settings.programs:
+                if len(self._made) > self._build.settings.programs:
                     _, old = self._made.popitem(last=False)
-                    self._forgotten += old.compilations
+                    self.compilations += sum(p.compilations for p in old.parts())
             else:
                 self._made.move_to_end(key)
             return found
 
-    def _made_for(self, values: Sequence[Any]) -> Program | Special:
+    def _made_for(self, values: Sequence[Any]) -> Code:
         """The graph with these values in place of what data decided."""
         memo: dict[Any, Any] = {}
         graph = self._graph.clone(memo=memo)
@@ -102,17 +92,21 @@ class Special:
                 fixed = graph.constant(Tensor.of(np.array(value))).output
                 fixed.type = fixed.op.attrs["value"].type_with_content()
                 graph.replace_uses(memo[port], fixed)
-        return code_of(graph, self._weights, self._settings)
-
-    def programs(self) -> list[Program]:
-        """Those that are kept, and those that ask."""
-        with self._lock:
-            codes = [*self._asking, *self._made.values()]
-        return [program for code in codes for program in code.programs()]
+        return self._code_of(graph, self._build)
 
     @property
-    def compilations(self) -> int:
-        return self._forgotten + sum(p.compilations for p in self.programs())
+    def pieces(self) -> int:
+        with self._lock:
+            made = [code.pieces for code in self._made.values()]
+        return sum(code.pieces for code in self._asking) + max(made, default=1)
+
+    def parts(self) -> Iterator[Code]:
+        """Those that are kept, and those that ask, too."""
+        yield self
+        with self._lock:
+            codes = [*self._asking, *self._made.values()]
+        for code in codes:
+            yield from code.parts()
 
 
 def _called(port: OutputPort) -> str:

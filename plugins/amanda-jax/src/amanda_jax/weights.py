@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from amanda.graph import Graph, OutputPort
 from amanda.tensors import Tensor
+from amanda_jax.preparing import is_weight
+from amanda_std.reading import is_constant
+
+if TYPE_CHECKING:
+    from amanda_std.execute import Program as Steps
+
+__all__ = ["Held", "Weights"]
 
 
 class Weights:
@@ -33,3 +41,31 @@ class Weights:
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for _, array in self._held.values())
+
+
+class Held:
+    """The constants of one graph: numbers of the program, and weights on the device."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        steps: Steps,
+        weights: Weights,
+        on_host: Collection[OutputPort] = (),
+    ) -> None:
+        ops = [op for op in graph if is_constant(op)]
+        tensors = [op.attrs["value"] for op in ops]
+        self._fixed = {
+            key: None if is_weight(op) and op.output not in on_host else tensor.numpy()
+            for key, op, tensor in zip(steps.weights, ops, tensors, strict=True)
+        }
+        rows = zip(tensors, self._fixed.values(), strict=True)
+        self.moved = weights.moved(t for t, fixed in rows if fixed is None)
+
+    def among(self, moved: Sequence[Any]) -> Mapping[Any, Any]:
+        """All of them by key, with these as those on the device."""
+        rest = iter(moved)
+        return {
+            key: next(rest) if fixed is None else fixed
+            for key, fixed in self._fixed.items()
+        }

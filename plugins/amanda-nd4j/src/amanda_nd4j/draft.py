@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 from amanda.dictionary import Attr, OpDef, Port
@@ -24,13 +25,18 @@ __all__ = ["TENSOR", "Draft", "Mode", "literal"]
 Mode: TypeAlias = Literal["both", "forth", "back", "loose"]
 _Text: TypeAlias = "Callable[[Mode], str]"
 TENSOR: Final = "INPUT_TENSOR"
-_NO_VARIABLES: Final = frozenset(
-    "if and or not in losing after true false none inf nan True False None _".split()
-)
+_NO_VARIABLES: Final = {
+    *("_", "after", "and", "if", "in", "losing", "not", "or"),
+    *("False", "None", "True", "false", "inf", "nan", "none", "true"),
+}
 _OF_KIND: Final = {
     "bool": "BOOL", "double": "DOUBLE", "dtype": "DATA_TYPE", "enum": "INT64",
     "float": "DOUBLE", "int": "INT64", "string": "STRING", "type": "DATA_TYPE",
 }  # fmt: skip
+
+
+def _same(text: str, _mode: Mode) -> str:
+    return text
 
 
 def literal(value: Any) -> str:
@@ -116,11 +122,9 @@ class Draft:
 
     def say(self, name: str) -> str:
         """An attribute as a variable; the constant that it is, where that is known."""
-        if name in self.fixed:
-            text = literal(self.fixed[name])
-        else:
-            text = self.variable(name)
-        self._said[name] = lambda _mode: text
+        known = name in self.fixed
+        text = literal(self.fixed[name]) if known else self.variable(name)
+        self._said[name] = partial(_same, text)
         return text
 
     def say_as(self, name: str, exact: str, loose: str) -> None:
@@ -148,11 +152,19 @@ class Draft:
         self._kept.add(name)
         self.place_text(key, text)
 
+    def place_all(self) -> None:
+        """All inputs as they are; where several are lists, nothing tells them apart."""
+        self.all_inputs = sum(port.repeats for port in self._ports.values()) > 1
+        for at, name in enumerate([] if self.all_inputs else self._ports):
+            star = "*" if self._is_rest(name) else ""
+            self._kept.add(name)
+            self._placed[at] = partial(_same, star + self.variable(name))
+
     def place_text(self, key: str, text: str) -> None:
         """An input of nd4j by a text."""
         places = [a.place for a in self.target.of(TENSOR) if a.name == key]
         at = places[0] if places else len(self._placed)
-        self._placed[at] = lambda _mode: text
+        self._placed[at] = partial(_same, text)
 
     def put(
         self, key: str, kind: str, text: str, place: int | None = None, loose: str = ""
@@ -205,6 +217,11 @@ class Draft:
             told = f"  losing {literal(', '.join(losses))}" if losses else ""
             found.append(self._row("loose", "=>") + told)
         return found
+
+    def needed(self) -> frozenset[int]:
+        """The places of the inputs that have to be constant."""
+        names = {*self._numbers, *self._items}
+        return frozenset(i for i, name in enumerate(self._ports) if name in names)
 
     def losses(self) -> list[str]:
         """What is not told to nd4j, or not so that it can be told back."""
@@ -351,4 +368,4 @@ class Draft:
         allowed = {str(each) for each in attr.allowed} if attr is not None else set()
         order = ("int32", "int64") if self.framing != "both ends" else ("int64",)
         known = [each for each in (*order, "float32") if not allowed or each in allowed]
-        return known[0] if known else sorted(allowed)[0]
+        return known[0] if known else min(allowed)

@@ -110,7 +110,7 @@ def _flat_dims(value: Sequence[int], axis: int) -> list[int]:
     return [math.prod(value[:axis]), math.prod(value[axis:])]
 
 
-def _never(value: Any, *_: Any) -> Any:
+def _never(*_: Any) -> Any:
     raise Decline("nothing tells what this was made of")
 
 

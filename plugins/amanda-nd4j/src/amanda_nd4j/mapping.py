@@ -7,15 +7,25 @@ Nothing is read before a graph is mapped. `AMANDA_ND4J_OPS` names the descriptor
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import amanda
 from amanda.dictionary import parse_name, version_key
-from amanda.graph import Op
-from amanda.mapping import PlainSide, RuleMapping, RuleSet, Side, Signature
-from amanda_nd4j.namespace import VARIABLE, Descriptor, descriptors, named_files
+from amanda.graph import Graph, Op, OutputPort
+from amanda.mapping import (
+    Conversion,
+    GapMet,
+    PlainSide,
+    RuleMapping,
+    RuleSet,
+    Side,
+    Signature,
+    constant_of,
+)
+from amanda_nd4j.namespace import PATH, VARIABLE, Descriptor, descriptors, named_files
 from amanda_nd4j.rulesets import installed
 from amanda_nd4j.translation import Translation, translated
 
@@ -40,10 +50,41 @@ class Nd4jMapping(RuleMapping):
     def rules(self) -> RuleSet:  # type: ignore[override]
         return self.translation.rules
 
-    def left(self, name: str) -> Side:  # type: ignore[override]
+    def conversion(
+        self,
+        graph: Graph,
+        to: str,
+        *,
+        keep_foreign: bool = False,
+        gap_met: GapMet | None = None,
+        trace: bool = False,
+    ) -> Conversion:
+        """The graph in the other namespace, and its report.
+
+        Frozen variables are constants behind `Identity`; what needs a constant there
+        reads it past these, as Deeplearning4j's importer does.
+        """
+        needed = {} if _is_nd4j(graph) else self.translation.needed
+        places = [*_behind_identity(graph, needed)]
+        if places:
+            ops = {op: i for i, op in enumerate(graph.walk())}
+            graph = graph.clone()
+            copies = [*graph.walk()]
+            for op, at in places:
+                port = copies[ops[op]].input_ports[at]
+                port.connect(_source(port.source))
+        done = super().conversion(
+            graph, to, keep_foreign=keep_foreign, gap_met=gap_met, trace=trace
+        )
+        if places:
+            told = tuple(f"{op.type}, {op.label}: {_PAST}" for op, _ in places)
+            done.report.losses = (*done.report.losses, *told)
+        return done
+
+    def left(self, name: str) -> Side:
         return SourceSide(name, _INTEGERS[self.framework])
 
-    def right(self, name: str) -> Side:  # type: ignore[override]
+    def right(self, name: str) -> Side:
         return Nd4jSide(name, self.translation)
 
 
@@ -94,8 +135,35 @@ class Nd4jSide(PlainSide):
             inputs=places,
             optional=frozenset(places),
             variadic=places[-1],
+            outputs=None,  # as many as the source op has; the files do not tell all
             attrs={**more, **found.attrs},
         )
+
+
+_PAST: Final = "that a constant was behind Identity"
+
+
+def _is_nd4j(graph: Graph) -> bool:
+    return graph.namespace is not None and parse_name(graph.namespace).path == PATH
+
+
+def _behind_identity(
+    graph: Graph, needed: Mapping[str, frozenset[int]]
+) -> Iterator[tuple[Op, int]]:
+    """The inputs that have to be constant, and are so past an identity."""
+    for op in graph.walk():
+        for at in needed.get(op.type or "", ()):
+            value = op.inputs[at] if at < len(op.inputs) else None
+            found = _source(value)
+            if found is not None and found is not value and constant_of(found):
+                yield op, at
+
+
+def _source(value: OutputPort | None) -> OutputPort | None:
+    """The value that identities hand on."""
+    while value is not None and value.op.type == "Identity" and value.op.inputs:
+        value = value.op.inputs[0]
+    return value
 
 
 def _newest() -> list[Descriptor]:

@@ -51,7 +51,9 @@ def table() -> str:
     return "\n".join(["| type of rule | in our row | back |", "|---|---|---|", *rows])
 
 
-def cases(draft: Draft, rules: tuple[PublishedRule, ...]) -> Iterator[Mapping[str, Any]]:
+def cases(
+    draft: Draft, rules: tuple[PublishedRule, ...]
+) -> Iterator[Mapping[str, Any]]:
     """The cases in which rules mean different things, each to be a row of its own.
 
     A case is what is known of the source op then: the value of an attribute, that it is
@@ -120,7 +122,7 @@ def _inputs(draft: Draft, rule: PublishedRule) -> None:
 
 
 def _passthrough(draft: Draft, _rule: PublishedRule) -> None:
-    draft.all_inputs = True
+    draft.place_all()
 
 
 # -- constants, values and texts -------------------------------------------------------
@@ -349,7 +351,7 @@ _TEXT: Final = "yes, for the two texts that the op may have"
 MEANINGS: Final[Mapping[str, Meaning]] = {
     "ndarraymapping": Meaning(_inputs, "an input `x`", _YES),
     "multiinputindex": Meaning(_inputs, "inputs `*xs`", _YES),
-    "passthrough": Meaning(_passthrough, "all inputs `*inputs`", _YES),
+    "passthrough": Meaning(_passthrough, "all inputs, in their order", _YES),
     "argdescriptorconstant": Meaning(_constants, "a constant `a=0`", _YES),
     "valuemapping": Meaning(_values, "a variable `a=v`", _YES),
     "invertbooleannumber": Meaning(
@@ -359,14 +361,14 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     "stringnotequalsadapterrule": Meaning(
         _unequal, "a table in place, `lookup`", _TEXT),
     "stringcontains": Meaning(
-        _contained, "`within(v, whole)`", "no: false says nothing, true not which part"),
+        _contained, "`within(v, whole)`", "no: true does not say which part"),
     "stringtoindex": Meaning(_place_in, "`index_in(v, words)`", _YES),
     "mapstringtoindex": Meaning(
         _looked_up, "`lookup` of an item of a list", _YES),
     "conditionalfieldvalueintindex": Meaning(
-        _conditional, "a row for each case, with the list as a pattern", _ITEMS),
+        _conditional, "a row for each case, the list as a pattern", _ITEMS),
     "conditionalfieldvalueintindexndarray": Meaning(
-        _conditional, "a row for each case, with a constant input as a pattern", _ITEMS),
+        _conditional, "a row for each case, a constant input as a pattern", _ITEMS),
     "listattributevaluelookuptoindex": Meaning(
         _items, "the list as a pattern; `stated` where it may be left out", _ITEMS),
     "listnumbertolistnumber": Meaning(_listed, "a list `a=v`", _YES),

@@ -83,13 +83,14 @@ def declarations(file: Path) -> list[Declaration]:
             hint=f"{RULES} names files such as tensorflow-mapping-ruleset.pbtxt",
         ) from error
     found = [
-        _declaration(row, file) for row in parse_text(text, str(file)).get("mappings", ())
+        _declaration(row, file)
+        for row in parse_text(text, str(file)).get("mappings", ())
     ]
     if not found:
         raise FormatError(
             "this file has no rule sets",
             who=file,
-            expected='mappings { frameworkName: ... opName: ... rule { ... } }',
+            expected="mappings { frameworkName: ... opName: ... rule { ... } }",
         )
     seen: set[str] = set()
     for each in found:

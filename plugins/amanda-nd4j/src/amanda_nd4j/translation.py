@@ -9,9 +9,9 @@ names that are there, whether the rows hold.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import amanda
 from amanda.dictionary import OpDef, version_key
@@ -31,71 +31,81 @@ _FRAMING: Final = {"onnx": "both ends"}
 class Translation(NamedTuple):
     """`rows` are the texts for each op of the source; `left` says of the declarations
     that became none why; `extra` has the arguments of nd4j's ops that its descriptors
-    do not have."""
+    do not have, `needed` the places of inputs that have to be constant."""
 
     rules: RuleSet
-    rows: Mapping[str, tuple[str, ...]]
-    left: Mapping[str, str]
-    extra: Mapping[str, Mapping[str, str]]
+    rows: dict[str, tuple[str, ...]]
+    left: dict[str, str]
+    extra: dict[str, dict[str, str]]
+    needed: dict[str, frozenset[int]]
 
 
 def translated(
     framework: str, found: Sequence[Declaration], ops: Iterable[Descriptor]
 ) -> Translation:
-    """The declarations as a rule set; FormatError with all that mean nothing."""
+    """The declarations as a rule set; FormatError with all that mean nothing.
+
+    Of several that become the same op of nd4j, one comes back: one that loses nothing,
+    whose op is not deprecated, and then the one declared first.
+    """
     known = {op.name: op for op in ops}
-    made = Translation(
-        RuleSet(f"nd4j-{framework}", f"amanda/{framework}", "amanda/nd4j"), {}, {}, {}
-    )
+    rules = RuleSet(f"nd4j-{framework}", f"amanda/{framework}", "amanda/nd4j")
+    made = Translation(rules, {}, {}, {}, {})
     lenses.declare(made.rules)
     faults = []
-    for each in found:
+    order: list[tuple[bool, bool, int]] = []
+    for place, each in enumerate(found):
         try:
-            _translate(each, known.get(each.target), made)
+            entry = _translate(each, known.get(each.target), made)
         except FormatError as fault:
             faults.append(f"{each.where}: {fault.message}; got {fault.got}")
+        else:
+            if entry is not None:
+                loses = any("  losing " in row for row in made.rows[each.source])
+                order.append((loses, entry.deprecated is not None, place))
     if faults:
         raise FormatError("declarations that mean nothing", problems=faults)
+    for *_, place in sorted(order):
+        each = found[place]
+        made.rules.equations("\n".join(made.rows[each.source]), each.where)
     return made
 
 
 def _translate(
     declaration: Declaration, target: Descriptor | None, made: Translation
-) -> None:
-    rows: dict[str, str] = made.rows  # type: ignore[assignment]
-    left: dict[str, str] = made.left  # type: ignore[assignment]
-    name = declaration.source
+) -> OpDef | None:
+    """The op of the source, if its declaration became rows."""
     entry = _entry(declaration)
+    if declaration.rules and entry is not None and target is not None:
+        made.rows[declaration.source] = _rows(declaration, entry, target, made)
+        return entry
     if not declaration.rules:
-        left[name] = "it has no rules: its import is code"
+        why = "it has no rules: its import is code"
     elif entry is None:
-        left[name] = f"no version of {declaration.framework} has it"
-    elif target is None:
-        left[name] = f"nd4j has no op {declaration.target}"
+        why = f"no version of {declaration.framework} has it"
     else:
-        texts, extra = _rows(declaration, entry, target)
-        if extra:
-            known: Any = made.extra
-            known.setdefault(target.name, {}).update(extra)
-        rows[name] = texts  # type: ignore[assignment]
-        made.rules.equations("\n".join(texts), declaration.where)
+        why = f"nd4j has no op {declaration.target}"
+    made.left[declaration.source] = why
+    return None
 
 
 def _rows(
-    declaration: Declaration, entry: OpDef, target: Descriptor
-) -> tuple[tuple[str, ...], dict[str, str]]:
+    declaration: Declaration, entry: OpDef, target: Descriptor, made: Translation
+) -> tuple[str, ...]:
     framing = _FRAMING.get(declaration.framework, "channels within")
     plain = Draft(entry, target, {}, framing=framing)
     texts: list[str] = []
-    extra: dict[str, str] = {}
     for case in cases(plain, declaration.rules):
         fixed = {key: value for key, value in case.items() if type(value) is not object}
         draft = Draft(entry, target, fixed, framing=framing)
         for rule in declaration.rules:
             apply(draft, rule)
         texts += draft.rows()
-        extra |= draft.extra
-    return tuple(dict.fromkeys(texts)), extra
+        if draft.extra:
+            made.extra.setdefault(target.name, {}).update(draft.extra)
+        if draft.needed():
+            made.needed[entry.name] = draft.needed()
+    return tuple(dict.fromkeys(texts))
 
 
 # -- the source op ---------------------------------------------------------------------

@@ -5,17 +5,16 @@ from __future__ import annotations
 import io
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from amanda.errors import AmandaError, FormatError
 from amanda.graph import Graph, Op
+from amanda_onnx.textual import SUFFIXES, message_of, write_text
 
 if TYPE_CHECKING:
     from amanda_onnx.source import Source
 
 __all__ = ["Format"]
-
-_TEXT: Final = (".onnxtxt", ".onnxtext")
 
 
 class Format:
@@ -49,23 +48,28 @@ class Format:
         *,
         external: bool | None = None,
         threshold: int = 1024,
+        split: int | None = None,
+        alignment: int = 4096,
         ir_version: int | None = None,
     ) -> None:
         """Write a file; the weights in one beside it, `NAME.data`, where that is asked.
 
         `external` True puts every tensor of at least `threshold` bytes there, False
         none. Without, those go there that came from such a file, and all large ones
-        where the model would be larger than the 2 GB that protobuf can hold.
+        where the model would be larger than the 2 GB that protobuf can hold. `split` is
+        the most bytes of such a file: then there are several, and a larger weight has
+        one of its own. Each weight begins at a multiple of `alignment` bytes.
         `ir_version` is written instead of the one that the model has.
         """
+        from amanda_onnx.pieces import Placing
         from amanda_onnx.writer import write_model
 
         try:
-            if Path(path).suffix.lower() in _TEXT:
-                _write_text(self.dumps(graph, ir_version=ir_version), Path(path))
+            if Path(path).suffix.lower() in SUFFIXES:
+                write_text(self.dumps(graph, ir_version=ir_version), Path(path))
                 return
-            options = {"external": external, "threshold": threshold}
-            write_model(graph, Path(path), ir_version=ir_version, **options)  # type: ignore[arg-type]
+            place = Placing(f"{Path(path).name}.data", threshold, alignment, split)
+            write_model(graph, Path(path), external, place, ir_version)
         except FormatError as error:
             _place(error, os.fspath(path))
             raise
@@ -104,9 +108,9 @@ def _opened(source: Any, folder: str | Path | None) -> Source:
     beside = Path(folder) if folder is not None else None
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        if path.suffix.lower() not in _TEXT:
+        if path.suffix.lower() not in SUFFIXES:
             return Source.of_file(path)
-        return Source(memoryview(_parsed(path)), folder=path.parent)
+        return Source(memoryview(message_of(path)), folder=path.parent)
     if isinstance(source, bytes | bytearray | memoryview):
         return Source(memoryview(source).cast("B").toreadonly(), folder=beside)
     if callable(getattr(source, "SerializeToString", None)):
@@ -137,38 +141,3 @@ def _place(error: FormatError, who: str | None) -> None:
     if who is not None and error.who != who:
         error.who = f"{who}, {error.who}" if error.who else who
 
-
-# -- the textual form, by the onnx package ---------------------------------------------
-
-
-def _parsed(path: Path) -> bytes:
-    import onnx.parser
-
-    text = path.read_bytes().decode("utf-8", "replace")
-    try:
-        model = onnx.parser.parse_model(text)
-    except onnx.parser.ParseError as error:
-        raise FormatError(f"this is no text of ONNX: {error}") from error
-    return bytes(model.SerializeToString())
-
-
-def _write_text(raw: bytes, path: Path) -> None:
-    """Only what comes back: the text form has no room for much of a model."""
-    import onnx.parser
-    import onnx.printer
-
-    from amanda.files import replacing
-    from amanda_onnx.reader import read_model
-    from amanda_onnx.source import Source
-
-    text = onnx.printer.to_text(onnx.load_model_from_string(raw))
-    try:
-        again = onnx.parser.parse_model(text).SerializeToString()
-        graphs = [read_model(Source(memoryview(each))) for each in (raw, again)]
-        lost = graphs[0].difference(graphs[1])
-    except (onnx.parser.ParseError, AmandaError) as error:
-        lost = str(error)
-    if lost:
-        raise FormatError("the text of ONNX cannot hold this model", got=lost)
-    with replacing(path) as file:
-        file.write(text.encode())

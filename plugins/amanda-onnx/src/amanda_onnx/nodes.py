@@ -24,13 +24,12 @@ from amanda_onnx.source import Source
 if TYPE_CHECKING:
     from amanda_onnx.reader import Model
 
-__all__ = ["Scope", "runs"]
+__all__ = ["DEEPEST", "Scope", "runs"]
 
 # The fields of a node that are read in line; a test compares them with the table.
 _INPUT, _OUTPUT, _NAME, _TYPE, _ATTRIBUTE, _DOMAIN = 0x0A, 0x12, 0x1A, 0x22, 0x2A, 0x3A
 _BLOCK: Final = 1 << 20
 _KEY_AND_SIZE: Final = 12  # the most bytes before a payload that is short
-_DEEPEST: Final = 100  # bodies in bodies; other readers stop at 30
 _VOID: Final = VoidType()
 _LONG: Final = frozenset(
     number
@@ -38,6 +37,9 @@ _LONG: Final = frozenset(
     for number, field in MESSAGES[message].items()
     if field.kind in MESSAGES
 )
+
+DEEPEST: Final = 100
+"""Bodies in bodies that are followed; the readers of protobuf stop at about 30."""
 
 _OF_CONSTANT: Final[Mapping[str, tuple[Any, str]]] = {
     "value": (Tensor, ""),
@@ -115,11 +117,11 @@ class Scope:
         self._late: list[tuple[Op, int, str]] = []
         self._kinds: dict[str, str] = {}  # one text for all ops of a type
         self._at = place
-        if self.depth > _DEEPEST:
+        if self.depth > DEEPEST:
             raise LimitError(
                 "graphs in graphs, absurdly deep",
                 where=f"byte {place}",
-                expected=f"at most {_DEEPEST} levels",
+                expected=f"at most {DEEPEST} levels",
             )
 
     def find(self, name: str) -> OutputPort | None:

@@ -6,15 +6,15 @@ byte is written, and no weight is held for that.
 
 from __future__ import annotations
 
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
+from amanda.errors import FormatError
 from amanda.proto.wire import varint
 from amanda.tensors import Tensor
 
-__all__ = ["Outside", "Pieces"]
+__all__ = ["Outside", "Pieces", "Placing"]
 
-_ALIGNMENT: Final = 4096  # of weights in a file beside, so that they can be mapped
-_PADDING: Final = bytes(_ALIGNMENT)
+_BLOCK: Final = 1 << 16  # bytes of padding that are written at once
 
 
 class Pieces:
@@ -51,32 +51,55 @@ class Pieces:
                 file.writelines(part.chunks())
 
 
-class Outside:
-    """Weights that go to a file beside the model."""
+class Placing(NamedTuple):
+    """How weights are to lie in files beside a model."""
 
-    def __init__(self, location: str, threshold: int, noted: bool) -> None:
-        self.location = location
-        self.threshold = threshold
+    location: str
+    threshold: int = 1024
+    """The least bytes of a weight that goes there."""
+    alignment: int = 4096
+    """So that they can be mapped."""
+    split: int | None = None
+    """The most bytes of one file; None: one has them all."""
+
+
+class Outside:
+    """Weights that go to files beside the model."""
+
+    def __init__(self, how: Placing, noted: bool) -> None:
+        if how.alignment < 1 or (how.split is not None and how.split < 1):
+            raise FormatError(
+                "alignment and split are numbers of bytes",
+                expected="at least 1",
+                got=f"alignment {how.alignment}, split {how.split}",
+            )
+        self.how = how
         self.noted = noted
         """Only those that came from such a file."""
-        self.tensors: list[tuple[int, Tensor]] = []
+        self.files: dict[str, list[tuple[int, Tensor]]] = {}
+        self._at = how.location
         self._end = 0
 
     def takes(self, tensor: Tensor, noted: bool) -> bool:
         if tensor.dtype.bits == 0:  # texts
             return False
-        return noted if self.noted else tensor.nbytes >= self.threshold
+        return noted if self.noted else tensor.nbytes >= self.how.threshold
 
-    def put(self, tensor: Tensor) -> int:
-        """Where the tensor will be."""
-        start = -(-self._end // _ALIGNMENT) * _ALIGNMENT
-        self.tensors.append((start, tensor))
+    def put(self, tensor: Tensor) -> tuple[str, int]:
+        """The file in which the tensor will be, and where in it."""
+        start = -(-self._end // self.how.alignment) * self.how.alignment
+        split = self.how.split
+        if split is not None and self.files and start + tensor.nbytes > split:
+            self._at = f"{self.how.location}.{len(self.files)}"
+            start = 0
+        self.files.setdefault(self._at, []).append((start, tensor))
         self._end = start + tensor.nbytes
-        return start
+        return self._at, start
 
-    def write(self, file: BinaryIO) -> None:
+    def write(self, location: str, file: BinaryIO) -> None:
         end = 0
-        for start, tensor in self.tensors:
-            file.write(_PADDING[: start - end])
+        for start, tensor in self.files[location]:
+            for at in range(end, start, _BLOCK):
+                file.write(bytes(min(_BLOCK, start - at)))
             file.writelines(tensor.chunks())
             end = start + tensor.nbytes

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
-from amanda.errors import FormatError, LimitError
+from amanda.errors import FormatError
 from amanda.graph import Graph, Op, OutputPort, bulk
 from amanda.types import uint8
 from amanda_onnx.attributes import AttributeReader
@@ -27,7 +27,6 @@ __all__ = ["Model", "read_model"]
 
 _NODES_OF_GRAPH, _NODES_OF_FUNCTION = 1, 7  # their fields; a test compares them
 _INFO_NAME, _INFO_TYPE = 0x0A, 0x12  # fields of a ValueInfoProto, with their kinds
-_MOST_RESULTS: Final = 1 << 14  # outputs of a graph
 _PLAIN: Final = (
     "ir_version", "producer_name", "producer_version", "domain", "model_version",
     "doc_string",
@@ -95,7 +94,8 @@ class Model:
             bytes(source.data[start:end])
             for start, end in told.get("configuration", [])
         ]
-        # Graphs that nothing runs, with weights of their own: kept as bytes.
+        # Kept as bytes. Nothing runs them, and no graph of ours is one: they assign to
+        # the initializers of the model by name, and read them across its edge.
         facts["training_info"] = [
             source.tensor(span, uint8, (span[1] - span[0],))
             for span in told.get("training_info", [])
@@ -205,26 +205,20 @@ class Model:
     def _results(
         self, scope: Scope, results: list[tuple[Span, dict[str, Any]]]
     ) -> None:
-        if len(results) > _MOST_RESULTS:
-            raise LimitError(
-                "a graph with absurdly many outputs",
-                where=f"byte {results[0][0][0]}",
-                expected=f"at most {_MOST_RESULTS}",
-                got=len(results),
-            )
         graph = scope.graph
         for span, told in results:
             name = told.get("name", "")
-            value = scope.find(name)
-            if value is None:
+            found = scope.find(name)
+            if found is None:
                 bad("an output of a graph that nothing makes", span[0], got=repr(name))
-            index = graph.result(value, name).index
-            port = graph.outputs[index]
+            graph.result(found, name)
+        rows = zip(graph.outputs, graph.results, results, strict=True)
+        for port, value, (_, told) in rows:
             self._typed(port, told)
             # The type is the value's, unless it says of itself something else.
-            if value.type is None and value.graph is graph:
+            if value is not None and value.type is None and value.graph is graph:
                 value.type = port.type
-            if same_text(value.type, port.type):
+            if value is not None and same_text(value.type, port.type):
                 port.type = None
 
     def _typed(self, port: OutputPort, told: Mapping[str, Any], **more: Any) -> None:

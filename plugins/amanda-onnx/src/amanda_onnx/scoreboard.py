@@ -2,6 +2,7 @@
 
 Every case is loaded, mapped to what the backend takes, run, and compared strictly: the
 number of outputs, their element types, shapes and values, by the case's own tolerances.
+With a second data set, what was compiled for the first one is run with it, too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +19,8 @@ import click
 
 from amanda.cli.answer import Answer, Table
 from amanda.cli.frame import verb
+from amanda.errors import UsageError
+from amanda_onnx.second import EXCLUDED, Second, second
 
 __all__ = [
     "KINDS",
@@ -40,6 +44,7 @@ OUTCOMES: Final = {
     "gap": "an op that no rule is for",
     "declined": "an op that its rules or the backend decline, with the reason",
     "drawn": "random numbers: their types and shapes are right, more is not told",
+    "excluded": "without a second data set, with the reason",
     "fail": "an error",
     "wrong": "other values, without an error",
 }
@@ -68,7 +73,14 @@ def cases(
     """Each kind with its cases by name: the suite's order is that of a disk."""
     from onnx.backend.test.loader import load_model_tests
 
-    wanted = re.compile(pattern or "")
+    try:
+        wanted = re.compile(pattern or "")
+    except re.error as error:
+        raise UsageError(
+            "this is no pattern",
+            who="--match", expected="a regular expression", got=repr(pattern),
+            hint=f"{error}; .*x.* fits all names with an x",
+        ) from error  # fmt: skip
     for kind in kinds:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -78,34 +90,91 @@ def cases(
                 yield kind, case
 
 
-def outcome(kind: str, case: Any, backend: str = "numpy") -> Outcome:
-    """Run one case."""
-    import amanda
+def outcome(
+    kind: str, case: Any, backend: str = "numpy", *, again: bool = False
+) -> Outcome:
+    """Run one case; `again`, with its second data set too."""
     from amanda.errors import AmandaError, BackendError, ConversionError
 
-    compiled = False
     try:
-        graph = amanda.load(_model(case))
-        run = amanda.compile(graph, backend)
-        compiled = True
-        for feeds, expected in data(case):
-            names = [p.name for p in graph.parameters]
-            given = dict(zip(names, map(_array, feeds), strict=False))
-            found = list(run(given).values())
-            why = _difference(found, expected, case.rtol, case.atol)
-            if why and _draws(graph) and not _difference(found, expected, 0, _ANY):
-                return Outcome(case.name, kind, "drawn", why)
-            if why:
-                return Outcome(case.name, kind, "wrong", why)
-    except ConversionError as error:
-        return Outcome(case.name, kind, *_open(error))
-    except AmandaError as error:
-        is_told = isinstance(error, BackendError) and not compiled
-        status = "declined" if is_told else "fail"
+        model, sets = _model(case), data(case)
+        if again:
+            found = _second(kind, case)
+            if found.why:
+                return Outcome(case.name, kind, "excluded", EXCLUDED[found.why])
+            model = found.model
+            sets = iter([*sets, (found.feeds, found.expected)])
+        return Outcome(case.name, kind, *_ran(case, model, sets, backend))
+    except _NotCompiled as failed:
+        error = failed.error
+        if isinstance(error, ConversionError):
+            return Outcome(case.name, kind, *_open(error))
+        status = "declined" if isinstance(error, BackendError) else "fail"
         return Outcome(case.name, kind, status, " ".join(str(error).split()))
+    except AmandaError as error:
+        return Outcome(case.name, kind, "fail", " ".join(str(error).split()))
     except Exception as error:  # noqa: BLE001 - a bug in any part is one case's failure
         return Outcome(case.name, kind, "fail", f"{type(error).__name__}: {error}")
-    return Outcome(case.name, kind, "pass")
+
+
+class _NotCompiled(Exception):
+    """What kept a case from being compiled."""
+
+    def __init__(self, error: Any) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _ran(case: Any, model: Any, sets: Iterable[Any], backend: str) -> tuple[str, str]:
+    """Compiled once, and run with each data set."""
+    import amanda
+    from amanda.errors import AmandaError
+
+    try:
+        graph = amanda.load(model)
+        run = amanda.compile(graph, backend)
+    except AmandaError as error:
+        raise _NotCompiled(error) from error
+    names = [p.name for p in graph.parameters]
+    for feeds, expected in sets:
+        given = dict(zip(names, map(_array, feeds), strict=False))
+        found = list(run(given).values())
+        why = _difference(found, expected, case.rtol, case.atol)
+        if why and _draws(graph) and not _difference(found, expected, 0, _ANY):
+            return "drawn", why
+        if why:
+            return "wrong", why
+    return "pass", ""
+
+
+@cache
+def _nodes() -> dict[str, Any]:
+    return {case.name: case.model for _, case in cases(["node"])}
+
+
+def _roles(name: str, model: Any) -> Any:
+    """The model of one op, where this one has the body of its function instead."""
+    return _nodes().get(name.partition("_expanded")[0], model)
+
+
+def _second(kind: str, case: Any) -> Second:
+    """The second data set of a case, by the first of its first."""
+    import onnx
+
+    model = _model(case)
+    if isinstance(model, Path):
+        model = onnx.load(model)
+    if kind == "real":
+        return Second(model, why="real")
+    feeds, expected = next(iter(data(case)))
+
+    def differs(found: Sequence[Any], wanted: Sequence[Any]) -> str | None:
+        return _difference(found, wanted, case.rtol, case.atol)
+
+    return second(
+        case.name, model, _roles(case.name, model), [_array(f) for f in feeds],
+        [_array(e) for e in expected], differs,
+    )  # fmt: skip
 
 
 def counted(outcomes: Iterable[Outcome]) -> dict[str, int]:
@@ -263,17 +332,19 @@ def _differs(have: Any, want: Any, rtol: float, atol: float) -> str | None:
 @click.option("--backend", default="numpy", help="What runs the cases.")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS))
 @click.option("--match", "pattern", help="Only cases whose names fit this pattern.")
+@click.option("--second", "again", is_flag=True, help="With a second data set, too.")
 @click.option("--list", "listed", is_flag=True, help="Name every case that is no pass.")
 def command(
     suite: str, *, backend: str, kinds: tuple[str, ...], pattern: str | None,
-    listed: bool,
+    again: bool, listed: bool,
 ) -> Answer:  # fmt: skip
     """Run the cases of SUITE on a backend, through the hub set, and count.
 
     Exit code 1 says that some case gave other values without an error.
     """
     found = [
-        outcome(kind, case, backend) for kind, case in cases(kinds or KINDS, pattern)
+        outcome(kind, case, backend, again=again)
+        for kind, case in cases(kinds or KINDS, pattern)
     ]
     counts = counted(found)
     rows = [(counts[each], each, told) for each, told in OUTCOMES.items()]
@@ -284,7 +355,7 @@ def command(
     else:
         text += [f"wrong: {o.case}: {o.why}" for o in found if o.status == "wrong"]
     data = {
-        "suite": suite, "backend": backend, "counts": counts,
+        "suite": suite, "backend": backend, "second": again, "counts": counts,
         "cases": [each._asdict() for each in found if each.status != "pass"],
     }  # fmt: skip
     return Answer(data, text, exit_code=int(counts["wrong"] > 0))

@@ -42,9 +42,10 @@ def tensor_pieces(
         out.data(tag(_MESSAGE, "raw_data"), tensor)
     tail = Writer(_MESSAGE).some("doc_string", facts.get("doc_string"))
     if beside and outside is not None:
+        location, start = outside.put(tensor)
         told = {
-            "location": outside.location,
-            "offset": str(outside.put(tensor)),
+            "location": location,
+            "offset": str(start),
             "length": str(tensor.nbytes),
         }
         tail.many("external_data", entries(told)).put("data_location", _EXTERNAL)

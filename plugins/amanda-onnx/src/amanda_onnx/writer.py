@@ -23,8 +23,9 @@ from amanda_onnx.attribute_bytes import attribute_pieces, type_of
 from amanda_onnx.domains import DEFAULT, IR_OF_OPSET, domain_of
 from amanda_onnx.names import Names, Space
 from amanda_onnx.node_bytes import Nodes
+from amanda_onnx.nodes import DEEPEST
 from amanda_onnx.notes import MODEL, NOTES, model_notes, notes_of
-from amanda_onnx.pieces import Outside, Pieces
+from amanda_onnx.pieces import Outside, Pieces, Placing
 from amanda_onnx.schema import Writer, tag
 from amanda_onnx.tensor_bytes import entries, sparse_pieces, tensor_pieces
 
@@ -33,7 +34,6 @@ __all__ = ["LARGEST", "Job", "model_pieces", "write_model"]
 LARGEST: Final = (1 << 31) - 1
 """The most bytes that a message of protobuf may have."""
 
-_DEEPEST: Final = 30  # graphs in graphs; protobuf reads 100 messages in messages
 _ALL_INPUTS: Final = 3  # up to this IR version initializers have to be inputs, too
 _WITH_FUNCTIONS: Final = 8
 _OWN: Final = 4
@@ -50,23 +50,21 @@ _INFO_TYPE: Final = tag("ValueInfoProto", "type")
 def write_model(
     graph: Graph,
     path: Path,
-    *,
-    external: bool | None = None,
-    threshold: int = 1024,
+    external: bool | None,
+    how: Placing,
     ir_version: int | None = None,
 ) -> None:
-    """Write a model, and where it has such, the file with its weights first."""
-    location = f"{path.name}.data"
-    outside = Outside(location, threshold, noted=external is None)
+    """Write a model, and where it has such, the files with its weights first."""
+    outside = Outside(how, noted=external is None)
     pieces = model_pieces(graph, None if external is False else outside, ir_version)
     if pieces.size > LARGEST and external is None:
-        outside = Outside(location, threshold, noted=False)
+        outside = Outside(how, noted=False)
         pieces = model_pieces(graph, outside, ir_version)
     check_size(pieces)
     with ExitStack() as files:
-        if outside.tensors:
+        for location in outside.files:
             beside = files.enter_context(replacing(os.path.join(path.parent, location)))
-            outside.write(beside)
+            outside.write(location, beside)
         with replacing(path) as file:
             pieces.write(file)
 
@@ -183,10 +181,10 @@ class Job:
 
     def graph(self, graph: Graph, around: Space | None) -> Pieces:
         """A GraphProto, with the graphs inside."""
-        if self._depth > _DEEPEST:
+        if self._depth > DEEPEST:
             raise LimitError(
-                "graphs in graphs, deeper than a message of protobuf may be",
-                expected=f"at most {_DEEPEST} levels",
+                "graphs in graphs, deeper than any reader follows",
+                expected=f"at most {DEEPEST} levels",
             )
         self._depth += 1
         space = Space(self.names, graph, around)

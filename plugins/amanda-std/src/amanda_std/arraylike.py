@@ -46,7 +46,7 @@ class ArrayLike:
         """The one number that this is known to hold; Undecided where it is not."""
         raise NotImplementedError
 
-    # -- arithmetic --------------------------------------------------------------
+    # -- arithmetic --------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Any:
         return self._op("add")(self, other)
@@ -105,7 +105,7 @@ class ArrayLike:
     def __abs__(self) -> Any:
         return self._op("abs")(self)
 
-    # -- bits, and truth values ----------------------------------------------------
+    # -- bits, and truth values --------------------------------------------------------
 
     def __and__(self, other: Any) -> Any:
         return self._op(_bits(self, "and"))(self, other)
@@ -135,7 +135,7 @@ class ArrayLike:
     def __rshift__(self, other: Any) -> Any:
         return self._op("bitwise_right_shift")(self, other)
 
-    # -- comparisons ---------------------------------------------------------------
+    # -- comparisons -------------------------------------------------------------------
     # Numbers that are known are compared now, so that dims decide in Python; all else
     # is an op, whose result no `if` takes: asked for its truth it raises Undecided.
 
@@ -159,7 +159,7 @@ class ArrayLike:
 
     __hash__ = object.__hash__
 
-    # -- parts -----------------------------------------------------------------------
+    # -- parts -------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
         from amanda_std.subscripts import subscript
@@ -248,7 +248,7 @@ class ArrayLike:
     def clip(self, low: Any = None, high: Any = None) -> Any:
         return self._op("clip")(self, low, high)
 
-    # -- gradients -----------------------------------------------------------------------
+    # -- gradients ---------------------------------------------------------------------
 
     def grad(self, wrt: Any) -> Any:
         """The gradients of its sum, by one value or by each of a list, as ops."""
@@ -296,7 +296,7 @@ def _bits(x: ArrayLike, name: str) -> str:
     return f"logical_{name}" if x.dtype.kind == "bool" else f"bitwise_{name}"
 
 
-# -- comparisons -------------------------------------------------------------------
+# -- comparisons -----------------------------------------------------------------------
 
 
 def _compared(

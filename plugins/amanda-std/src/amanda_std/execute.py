@@ -17,6 +17,7 @@ from amanda.tensors import Tensor
 from amanda.types import TensorType, Type, unknown
 from amanda_std import inference
 from amanda_std.arrays import Kernels
+from amanda_std.choices import Chosen
 from amanda_std.hosts import plain
 from amanda_std.kinds import BODY, HOST, TENSOR, Param
 from amanda_std.memory import Held, Lives, Plan, PlannedStep, lives
@@ -120,6 +121,9 @@ class Program:
         args, attrs = arguments(op, lambda port: port)
         params = operation.form.each(len(args))
         call = operation.implementation(self.kernels)
+        if isinstance(call, Chosen):
+            types = [a.type for a in args if isinstance(a, OutputPort)]
+            call = call.built(types, attrs)
         if attrs:
             call = partial(call, **attrs)
         hosts = [

@@ -56,9 +56,12 @@ def call(function: Function, args: Sequence[Any], settings: Mapping[str, Any]) -
     if ports and not is_types_only():
         return _added(function, args, inputs, settings, current(ports))
     if any(isinstance(a, Type | Typed) for a in args):
-        given = [Typed(a) if isinstance(a, TensorType) else a for a in args]
-        return function.calling(len(args), inputs, settings)(*(given[i] for i in inputs))
+        args = list(map(_as_typed, args))
     return function.calling(len(args), inputs, settings)(*(args[i] for i in inputs))
+
+
+def _as_typed(value: Any) -> Any:
+    return Typed(value) if isinstance(value, TensorType) else value
 
 
 def gradients(graph: Graph, of: Any, wrt: Sequence[Any]) -> list[Any]:
@@ -77,7 +80,7 @@ def slopes(of: Any, wrt: Any) -> Any:
     many = isinstance(wrt, list | tuple)
     targets = list(wrt) if many else [wrt]
     if isinstance(of, Typed) or is_types_only():
-        found: list[Any] = [Typed(_without_content(each.type)) for each in targets]
+        found: list[Any] = [_as_typed(_without_content(x.type)) for x in targets]
     else:
         found = gradients(current([of.port]).graph, of, targets)
     return found if many else found[0]
@@ -87,12 +90,13 @@ def _expect_port(value: Any) -> OutputPort:
     port = _port(value)
     if port is None:
         raise UsageError(
-            "gradients are of values of a graph", got=f"{type(value).__name__} {value!r}"
+            "gradients are of values of a graph",
+            got=f"{type(value).__name__} {value!r}",
         )
     return port if port.graph is not None else port.resolve()
 
 
-# -- a call --------------------------------------------------------------------------
+# -- a call ----------------------------------------------------------------------------
 
 
 class _Held(NamedTuple):
@@ -121,7 +125,10 @@ def _added(
         lift(_told(args[i], told[names[i]]), into, _dtype(told[names[i]]))
         for i in inputs
     ]
-    rows = [(names[i], told[names[i]], value_type(v)) for i, v in zip(inputs, values)]
+    rows = [
+        (names[i], told[names[i]], value_type(v))
+        for i, v in zip(inputs, values, strict=True)
+    ]
     types = _accepted(function, rows)
     root = root_of(into.graph)
     key = (tuple(inputs), _key(types), _frozen(function, settings))
@@ -164,6 +171,7 @@ def _made(
     try:
         with tracing(graph) as into:
             shape = fill(into, body, types, names)
+        function.expect_results([value_type(v) for v in graph.results if v])
     except BaseException as error:
         root.remove_function(name)
         if isinstance(error, ForeignPortError):
@@ -188,7 +196,7 @@ def _shaped(made: Sequence[Any], shape: Any) -> Any:
     return dict(zip(shape, made, strict=True))
 
 
-# -- arguments -----------------------------------------------------------------------
+# -- arguments -------------------------------------------------------------------------
 
 
 def _port(value: Any) -> OutputPort | None:
@@ -219,7 +227,9 @@ def _accepted(
         if not isinstance(wanted, TensorType) or not isinstance(got, TensorType):
             found.append(_without_content(got))
             continue
-        if accepts(wanted, got) is False or not _agree(symbols, name, wanted, got):
+        names_differ = wanted.axes and got.axes and wanted.axes != got.axes
+        fits = accepts(wanted, got) is not False and not names_differ
+        if not fits or not _agree(symbols, name, wanted, got):
             known = ", ".join(f"{s} = {d} of {n!r}" for s, (d, n) in symbols.items())
             raise InvalidTypeError(
                 f"the function {function.name!r} does not take this",

@@ -25,7 +25,7 @@ from amanda.types import Dim, DType, ElementType, TensorType, Type, same
 from amanda_std import ops, shapes
 from amanda_std.arraylike import ArrayLike
 from amanda_std.kinds import TENSOR
-from amanda_std.literals import is_literal
+from amanda_std.literals import is_literal, is_number
 from amanda_std.operation import Operation
 from amanda_std.values import Operators, Typed, Value
 
@@ -72,7 +72,7 @@ def placing(*names: str) -> Iterator[None]:
         _first.reset(token)
 
 
-# -- tensors -----------------------------------------------------------------------
+# -- tensors ---------------------------------------------------------------------------
 
 
 class Named(ArrayLike):
@@ -123,7 +123,7 @@ class Named(ArrayLike):
                 "an order names every axis once",
                 who=str(self), expected=_listed(self.axes), got=_listed(names),
             )  # fmt: skip
-        return Named(_transposed(self.data, self.axes, names), names)
+        return _made(_transposed(self.data, self.axes, names), names)
 
     def values(self, *names: str) -> Any:
         """What it holds, with axes by place: in this order, or as they are."""
@@ -143,6 +143,14 @@ class Named(ArrayLike):
             key[self.place(name)] = place
         kept = [a for a, k in zip(self.axes, key, strict=True) if isinstance(k, slice)]
         return _made(self.data[tuple(key)], tuple(kept))
+
+    def grad(self, wrt: Any) -> Any:
+        """The gradients of its sum; each has the axes of what it is by."""
+        many = isinstance(wrt, list | tuple)
+        targets = tensors(*wrt) if many else (tensor(wrt),)
+        slopes = self.data.grad([each.data for each in targets])
+        found = [_made(g, x.axes) for g, x in zip(slopes, targets, strict=True)]
+        return found if many else found[0]
 
     def __matmul__(self, other: Any) -> Named:
         return _product(self, other)
@@ -193,7 +201,11 @@ def tensor(data: Any, *names: str | None) -> Named:
     if isinstance(data, Type):
         data = Typed(data)  # type: ignore[arg-type]
     if is_literal(data) or not hasattr(data, "shape"):
-        raise UsageError("only tensors have axes with names", got=repr(data))
+        raise UsageError(
+            "only tensors have axes with names",
+            got=repr(data),
+            hint="make a list an array: named.tensor(np.array(...), 'N', 'C')",
+        )
     type_ = data.type if isinstance(data, Operators) else None
     rank = data.ndim if type_ is None else type_.shape.rank
     own = None if type_ is None else type_.axes
@@ -227,7 +239,9 @@ def simple(
 
 def _made(data: Any, axes: Axes) -> Named:
     """A tensor with names; a value of a graph keeps them in its type."""
-    if isinstance(data, Value):
+    if isinstance(data, Value) and data.type.axes != axes:
+        if data.type.axes is not None:
+            data = ops.identity(data)  # who has the old names keeps them
         old = data.port.type
         if isinstance(old, TensorType) and old.shape.has_rank:
             data.port.type = TensorType(old.dtype, old.shape, axes, old.value)
@@ -240,12 +254,12 @@ def _listed(axes: Sequence[str | None]) -> str:
     return f"[{', '.join('no name' if a is None else a for a in axes)}]"
 
 
-# -- operands meet -------------------------------------------------------------------
+# -- operands meet ---------------------------------------------------------------------
 
 
 def _aligned(name: str, operands: Sequence[Any]) -> tuple[list[Any], Axes]:
     """Operands as numpy broadcasts them, and the names of what comes out."""
-    rows = [a if is_literal(a) or a is None else tensor(a) for a in operands]
+    rows = [a if is_number(a) or a is None else tensor(a) for a in operands]
     given = [a for a in rows if isinstance(a, Named)]
     _expect_fit(name, given)
     axes = _together(given)
@@ -269,7 +283,7 @@ def _expect_fit(name: str, given: Sequence[Named]) -> None:
                 raise InvalidTypeError(
                     "axes of one name have one extent",
                     who=who, where=f"axis {axis!r}", expected=known[axis], got=dim,
-                    hint="rename one of them: x.rename(T='S'); or leave out an axis of 1",
+                    hint="rename one of them: x.rename(T='S'); or drop an axis of 1",
                 )  # fmt: skip
 
 
@@ -316,7 +330,7 @@ def _transposed(data: Any, axes: Sequence[str | None], order: Sequence[Any]) -> 
     return data if perm == tuple(range(len(perm))) else ops.transpose(data, perm=perm)
 
 
-# -- products ------------------------------------------------------------------------
+# -- products --------------------------------------------------------------------------
 
 
 def contract(a: Any, b: Any, *, over: str | Sequence[str]) -> Named:
@@ -370,9 +384,8 @@ def _matrices(left: Named, right: Named) -> Named:
     for operand, count, place in zip((left, right), counts, (-2, -1), strict=True):
         own = [name for name in names if name in operand.axes]
         data = _brought(operand, (*(own if plain else names), *[None] * count))
-        lifted = count == 1 and not (plain and len(own) + 1 > 1)
-        lifted = lifted and not (plain and operand is right)
-        ready.append(ops.expand_dims(data, (place,)) if lifted else data)
+        is_row = count == 1 and not plain
+        ready.append(ops.expand_dims(data, (place,)) if is_row else data)
     made = ops.matmul(*ready)
     if not plain:
         gone = tuple(p for p, c in zip((-2, -1), counts, strict=True) if c == 1)
@@ -453,6 +466,9 @@ class _Elementwise:
         self.operation = operation
 
     def __call__(self, *args: Any, **attrs: Any) -> Named:
+        params = self.operation.form.params[len(args) :]
+        while params and params[0].name in attrs:
+            args, params = (*args, attrs.pop(params[0].name)), params[1:]
         count = sum(p.role == TENSOR for p in self.operation.form.each(len(args)))
         ready, axes = _aligned(self.operation.name, args[:count])
         return _made(self.operation(*ready, *args[count:], **attrs), axes)
@@ -470,17 +486,29 @@ class _Along:
         key = _axis_of(self.operation)
         assert key is not None
         places = tuple(operand.place(name) for name in told)
+        if not told and operand.ndim > 1 and self._default(key) is not None:
+            raise UsageError(
+                f"{self.operation.name} goes along an axis that is named",
+                who=str(operand), expected=_listed(operand.axes),
+                hint=f"named.{self.operation.name}(x, {operand.axes[-1]!r})",
+            )  # fmt: skip
         if key == "axis" and len(places) > 1:
             raise UsageError(
                 f"{self.operation.name} goes along one axis", got=_listed(told)
             )
-        where = {key: places if key == "axes" else places[0]} if told else {}
-        made = self.operation(operand.data, **where, **attrs)
+        if told:
+            attrs[key] = places if key == "axes" else places[0]
+        made = self.operation(operand.data, **attrs)
         rank = made.type.shape.rank if isinstance(made, Operators) else made.ndim
         if rank == operand.ndim:
             return _made(made, operand.axes)
         gone = told or operand.axes
         return _made(made, tuple(a for a in operand.axes if a not in gone))
+
+    def _default(self, key: str) -> Any:
+        form = self.operation.form
+        params = {p.name: p.default for p in form.params}
+        return params[key] if key in params else form.attributes[key]
 
 
 def _names(told: Any) -> Sequence[Any]:

@@ -471,7 +471,9 @@ def _shown(value: Any) -> str:
         return getattr(value, "__name__", None) or "graph"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_shown, value))}]"
-    return str(array_type(value)) if hasattr(value, "strides") else repr(value)
+    if hasattr(value, "strides"):
+        return str(TensorType(DType.of(value), value.shape))
+    return repr(value)
 
 
 def _port(value: Any) -> OutputPort | None:
@@ -510,9 +512,7 @@ def _with_late_numbers(params: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     if beside is None:
         raise inference.unknown_dtype()
     like = ops.OPS["number_like"]
-    return [
-        like(beside, value=a) if _ties(p) and is_number(a) else a for p, a in rows
-    ]
+    return [like(beside, value=a) if _ties(p) and is_number(a) else a for p, a in rows]
 
 
 def _own_dtype(a: Any) -> Any:

@@ -40,7 +40,7 @@ def is_pure(op: Op) -> bool:
 
 
 def _with_inner(op: Op) -> Iterable[Op]:
-    """An op and those of its bodies and of the functions that it names, at any depth."""
+    """An op, those of its bodies and of functions that it names, at any depth."""
     held = isinstance(op, Graph) or op.bodies
     if held or (op.has_attrs and any(map(_is_named, op.attrs.values()))):
         return _walked(op)

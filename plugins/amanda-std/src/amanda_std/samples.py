@@ -33,6 +33,49 @@ class Sample:
 
 Samples = Iterator[Sample]
 
+CLOSE = {1: 1e-9, 2: 2e-2, 4: 1e-5, 8: 1e-9}
+"""How far a number of so many bytes may be off what is expected, for its size."""
+
+
+def difference(got: Any, expected: Any, tolerance: float | None = None) -> str | None:
+    """How a value differs from what was expected of it; None where it does not.
+
+    Kinds, element types, shapes and places of what values hold have to be the same;
+    numbers may be off by roundings, or by `tolerance`."""
+    if isinstance(expected, list | tuple):
+        if not isinstance(got, list | tuple) or len(got) != len(expected):
+            return f"{len(expected)} values expected"
+        rows = zip(got, expected, strict=True)
+        return next((d for a, b in rows if (d := difference(a, b, tolerance))), None)
+    if isinstance(expected, dict):
+        if not isinstance(got, dict) or list(got) != list(expected):
+            return f"the keys {list(expected)} expected"
+        return difference(list(got.values()), list(expected.values()), tolerance)
+    if hasattr(expected, "read"):  # the cell of a variable
+        return difference(got.read(), expected.read(), tolerance)
+    if expected is None:
+        return None if got is None else "nothing expected"
+    return _difference(np.asarray(got), np.asarray(expected), tolerance)
+
+
+def _difference(got: Any, expected: Any, tolerance: float | None) -> str | None:
+    if (got.dtype, got.shape) != (expected.dtype, expected.shape):
+        wanted = f"{expected.dtype}{list(expected.shape)}"
+        return f"{wanted} expected, got {got.dtype}{list(got.shape)}"
+    if expected.dtype == object:
+        same = got.tolist() == expected.tolist()
+        return None if same else f"{expected.tolist()} expected, got {got.tolist()}"
+    width, kind = got.dtype.itemsize, "float64"
+    if got.dtype.kind == "c":
+        width, kind = width // 2, "complex128"
+    elif got.dtype.kind in "biu" and tolerance is None:
+        kind = got.dtype  # numbers beyond 2**53 are told apart
+    close = tolerance or CLOSE[width]
+    a, b = got.astype(kind), expected.astype(kind)
+    if np.allclose(a, b, rtol=close, atol=close, equal_nan=True):
+        return None
+    return f"{expected.tolist()} expected, got {got.tolist()}"
+
 
 def array(values: Any, dtype: str = "float64") -> Any:
     return np.array(values, DType(dtype).numpy)
@@ -187,6 +230,7 @@ __all__ = [
     "array",
     "binary",
     "counting",
+    "difference",
     "each",
     "folded",
     "nan",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from amanda.errors import InvalidTypeError
-from amanda.types import Dim, Shape, Sym, TensorType, same
+from amanda.errors import InvalidTypeError, Undecided
+from amanda.types import Dim, Shape, Sym, TensorType, minimum, same
 from amanda_std.hosts import Open, indices_of
 
 Dims = tuple[Dim, ...]
@@ -59,8 +59,47 @@ def _together(dims: Sequence[Dim], shapes: Sequence[Shape]) -> Dim:
         elif isinstance(dim, int):
             found = dim  # a symbol beside a number over 1 is that number, or 1
         elif not isinstance(found, int):
-            found = Sym.unknown()  # either one may be 1
+            found = _larger(found, dim)
     return found
+
+
+def _larger(a: Sym, b: Sym) -> Dim:
+    """What two symbols broadcast to: the one that is 1 only where the other is.
+
+    Where neither surely is, either one may be 1.
+
+    >>> n = Sym.named("n")
+    >>> _larger(minimum(512, n), n), _larger(n, Sym.named("m"))
+    (n, ?)
+    """
+    for small, large in ((a, b), (b, a)):
+        if _covers(large, small):
+            return large
+    return Sym.unknown()
+
+
+def _covers(large: Sym, small: Sym) -> bool:
+    """Is `small` at most `large`, and 0 only where that is?
+
+    Proved as a whole, or for a symbol that is 0 and for one that is more."""
+    if _surely_covers(large, small):
+        return True
+    for symbol in sorted(large.free & small.free, key=str):
+        cases = [{symbol: 0}, {symbol: symbol + 1}]
+        if all(_surely_covers(_as(large, c), _as(small, c)) for c in cases):
+            return True
+    return False
+
+
+def _surely_covers(large: Dim, small: Dim) -> bool:
+    try:
+        return bool(minimum(large, 1) <= small <= large)
+    except Undecided:
+        return False
+
+
+def _as(dim: Sym, case: dict[Sym, Dim]) -> Dim:
+    return dim.substitute(case)
 
 
 def _is(dim: Dim, number: int) -> bool:

@@ -142,7 +142,10 @@ def _expect_plain(x: Any, items: Sequence[Any], arrays: dict[int, Any]) -> None:
 
 
 def _sliced(x: Any, axes: Sequence[Any], numbers: Sequence[int]) -> Any:
-    starts, stops, steps, at = [], [], [], []
+    starts: list[Any] = []
+    stops: list[Any] = []
+    steps: list[Any] = []
+    at: list[int] = []
     for i, item in enumerate(axes):
         if i in numbers:
             number = _in_range(item, x.type.shape.dims[i], i)

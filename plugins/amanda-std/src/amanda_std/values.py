@@ -52,7 +52,11 @@ class Operators(ArrayLike):
     def _content(self) -> Dim:
         value = self.type.value
         if value is None or isinstance(value, tuple):
-            raise Undecided("the content of a value decides, known at run time only")
+            raise Undecided(
+                "the content of a value decides, known at run time only",
+                hint="ops.where(condition, a, b) takes elements of both; ops.if_ and "
+                "ops.while_ decide when the graph runs",
+            )
         return value
 
     def __bool__(self) -> bool:
@@ -221,7 +225,7 @@ def tracing(
     """Ops called on values go into `graph`: right before an op, or where it adds now.
 
     That is its end, unless `graph.before` says otherwise. With `share`, what is called
-    twice with the same is there once; so it is in bodies and functions traced inside."""
+    twice with the same is there once; so it is in bodies and functions in it."""
     around = _current.get()
     if share is None:
         share = around is not None and around.seen is not None
@@ -296,9 +300,8 @@ def lift(value: Any, into: Tracing, dtype: ElementType | None = None) -> OutputP
 
 def by_place(value: Any) -> Any:
     """What a tensor with named axes holds; everything else as it is."""
-    if isinstance(value, ArrayLike) and not isinstance(value, Operators):
-        return value.data
-    return value
+    is_named = isinstance(value, ArrayLike) and not isinstance(value, Operators)
+    return value.data if is_named else value
 
 
 def _is_splat(value: Any) -> bool:
@@ -338,7 +341,8 @@ def fill(
     ports = [graph.parameter(t, n) for t, n in zip(types, named, strict=True)]
     made = function(*map(Value, ports))
     if isinstance(made, dict):
-        rows, form = list(made.items()), list(made)
+        rows: list[tuple[Any, Any]] = list(made.items())
+        form: Any = list(made)
     elif isinstance(made, tuple | list):
         fields = getattr(made, "_fields", [None] * len(made))
         rows, form = list(zip(fields, made, strict=True)), type(made)

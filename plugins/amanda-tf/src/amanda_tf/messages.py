@@ -222,13 +222,13 @@ def _function(data: memoryview, span: Span) -> FunctionRef:
 
 # -- tensors ---------------------------------------------------------------------------
 
-_FIELDS: Final = {  # the field that holds elements of a type, and how
-    **dict.fromkeys(("float32", "complex64"), (5, 9, "<f4")),
-    "float32": (5, "<f4"), "float64": (6, "<f8"), "complex64": (9, "<c8"),
-    "complex128": (12, "<c16"), "string": (8, ""), "bool": (11, "varint"),
-    "int64": (10, "varint"), "uint32": (16, "varint"), "uint64": (17, "varint"),
-    "float16": (13, "bits"), "bfloat16": (13, "bits"),
+_FIELDS: Final[Mapping[str, tuple[int, str]]] = {
+    "bfloat16": (13, "bits"), "bool": (11, "varint"), "complex128": (12, "<c16"),
+    "complex64": (9, "<c8"), "float16": (13, "bits"), "float32": (5, "<f4"),
+    "float64": (6, "<f8"), "int64": (10, "varint"), "string": (8, ""),
+    "uint32": (16, "varint"), "uint64": (17, "varint"),
 }  # fmt: skip
+"""The field that holds elements of a type, and how; others are in `int_val`."""
 _INTS: Final = (7, "varint")
 
 

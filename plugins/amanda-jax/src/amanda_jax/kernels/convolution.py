@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
+from amanda_jax.notes import is_on
 from amanda_std.ops.convolution import (
     explicit,
     input_first,
@@ -25,16 +26,31 @@ def conv(
     s, d = steps(strides, n), steps(dilations, n)
     spatial = [x.shape[i] for i in data[2:]]
     window = [w.shape[i] for i in kernel[2:]]
-    y = lax.conv_general_dilated(
-        jnp.asarray(x),
-        jnp.asarray(w),
-        window_strides=s,
-        padding=explicit(padding, spatial, window, s, d),
-        rhs_dilation=d,
-        dimension_numbers=lax.ConvDimensionNumbers(data, kernel, data),
-        feature_group_count=groups,
-    )
+    pads = explicit(padding, spatial, window, s, d)
+    pads_none = not any(map(any, pads))
+    behind = data[1] == x.ndim - 1 and kernel[:2] == (w.ndim - 1, w.ndim - 2)
+    if behind and pads_none and groups == 1 and set(window) == {1} and is_on("pointwise"):
+        y = _product(x, w, s)
+    else:
+        y = lax.conv_general_dilated(
+            jnp.asarray(x),
+            jnp.asarray(w),
+            window_strides=s,
+            padding=pads,
+            rhs_dilation=d,
+            dimension_numbers=lax.ConvDimensionNumbers(data, kernel, data),
+            feature_group_count=groups,
+        )
     return y if b is None else y + _on_channels(b, data)
+
+
+def _product(x: Any, w: Any, strides: Any) -> Any:
+    """A convolution with a kernel of one element: a product of matrices."""
+    every = (slice(None), *(slice(None, None, s) for s in strides), slice(None))
+    x = jnp.asarray(x)[every]
+    inner, out = w.shape[-2:]
+    made = jnp.matmul(x.reshape(-1, inner), w.reshape(inner, out))
+    return made.reshape(*x.shape[:-1], out)
 
 
 def _on_channels(b: Any, data: tuple[int, ...]) -> Any:

@@ -17,6 +17,7 @@ from amanda_onnx.mapping import (
     read_flex,
     read_images,
     read_layers,
+    read_ml,
     read_old,
     read_quantised,
     read_random,
@@ -25,7 +26,10 @@ from amanda_onnx.mapping import (
     read_resize,
     read_shapes,
     read_signals,
+    read_svm,
+    read_texts,
     read_training,
+    read_trees,
     read_values,
     write_elements,
     write_images,
@@ -49,6 +53,7 @@ _READ = (
     read_flex,
     read_images,
     read_layers,
+    read_ml,
     read_old,
     read_quantised,
     read_random,
@@ -57,7 +62,10 @@ _READ = (
     read_resize,
     read_shapes,
     read_signals,
+    read_svm,
+    read_texts,
     read_training,
+    read_trees,
     read_values,
 )
 _WRITE = (
@@ -132,6 +140,12 @@ class OnnxStd(RuleMapping):
                 _of_its_opset(graph, done.graph)
                 return done
             refused |= more
+
+    def composites(self) -> list[str]:
+        """The ops of the hub set that are taken apart where no rule takes them."""
+        from amanda_std.ops import OPS
+
+        return [name for name, op in OPS.items() if op.is_composite]
 
     def _lowered(self, graph: Graph, start: str, goal: str, refused: set[str]) -> Graph:
         """A copy with types, in which what no rule takes is decomposed."""

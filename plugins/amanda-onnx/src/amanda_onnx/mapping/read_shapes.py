@@ -8,7 +8,7 @@ import numpy as np
 
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
-from amanda_onnx.mapping.known import content, dims, expect, flat, ints
+from amanda_onnx.mapping.known import content, expect, flat, ints
 from amanda_onnx.mapping.read_casts import scale_cast
 from amanda_onnx.mapping.read_values import text_cast
 from amanda_onnx.tensors import DTYPES
@@ -51,38 +51,8 @@ def constant_of_shape(s: Any, *, value: Any = None) -> Any:
 
 
 def expand(x: Any, s: Any) -> Any:
-    """ONNX broadcasts both ways: a 1 in the shape keeps what x has."""
-    wanted = content(s)
-    own = x.type.shape
-    if not own.has_rank or (wanted is None and not s.type.shape.is_static):
-        return _expanded(x, s)
-    if wanted is not None and len(wanted) >= own.rank:
-        have = [1] * (len(wanted) - own.rank) + list(own.dims)
-        pairs = list(zip(have, wanted, strict=True))
-        if all(w != 1 or (isinstance(h, int) and h == 1) for h, w in pairs):
-            return ops.broadcast_to(x, wanted)
-    length = len(wanted) if wanted is not None else dims(s)[0]
-    if length > own.rank:
-        ahead = tuple(range(length - own.rank))
-        x = ops.expand_dims(x, ahead)
-    elif length < own.rank:
-        ones = np.ones(own.rank - length, "int64")
-        s = ops.concat(ones, s, axis=0)
-    have = ops.shape_of(x)
-    return ops.broadcast_to(x, ops.where(ops.equal(have, 1), s, have))
-
-
-def _expanded(x: Any, s: Any) -> Any:
-    """Where ranks are known at run time only."""
-    have = ops.shape_of(x)
-    counts = [ops.size(v) for v in (have, s)]
-    rank = ops.maximum(*counts)
-    one = np.ones((), "int64")
-    have, s = (
-        ops.concat(ops.full(ops.reshape(rank - n, [1]), one), v, axis=0)
-        for v, n in zip((have, s), counts, strict=True)
-    )
-    return ops.broadcast_to(x, ops.where(ops.equal(have, 1), s, have))
+    """Both broadcast both ways: a 1 in the shape keeps what x has."""
+    return ops.broadcast_to(x, s)
 
 
 def split(x: Any, sizes: Any = None, *, axis: int = 0, outputs: int,

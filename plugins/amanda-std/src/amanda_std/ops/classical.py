@@ -8,9 +8,19 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 
 from amanda.errors import InvalidTypeError
-from amanda.types import DType
-from amanda_std.kinds import Array, Cast, Index, Kind, Logical, RealFloating
-from amanda_std.operation import composite
+from amanda.types import DType, MapType, Shape, Sym, TensorType
+from amanda_std.kinds import (
+    Anything,
+    Array,
+    Cast,
+    Index,
+    Kind,
+    Logical,
+    Map,
+    RealFloating,
+)
+from amanda_std.nested import expect_kind
+from amanda_std.operation import composite, primitive
 from amanda_std.ops._late import late
 from amanda_std.samples import Sample, Samples, array, ramp
 
@@ -113,6 +123,31 @@ def ngram_counts(
 
 
 ngram_counts.not_differentiable(_STEPS)
+
+
+@primitive(numpy_only=True)
+def map_values(m: Map) -> Anything:
+    """The values of a map in a row, in the order of its keys"""
+    rows = [m[key] for key in sorted(m)]
+    return np.stack(rows) if rows else np.zeros((0,), "float32")
+
+
+@map_values.infer
+def _(m: Any) -> Any:
+    value = expect_kind(MapType, m).value
+    shape = Shape([Sym.unknown(), *value.shape.dims] if value.shape.has_rank else None)
+    return [TensorType(value.dtype, shape)]
+
+
+map_values.not_differentiable("gradients do not go through maps")
+
+
+@map_values.samples
+def _() -> Samples:
+    for dtype in ("float32", "int64"):
+        held = {7: array(1, dtype), 3: array(2, dtype)}
+        yield Sample((held,), array([2, 1], dtype))
+    yield Sample(({"b": array([1.0]), "a": array([2.0])},), array([[2.0], [1.0]]))
 
 
 # -- kernels ---------------------------------------------------------------------------

@@ -397,6 +397,11 @@ def _of_regions() -> Samples:
     yield Sample((row, (1,), None, part), array([4.0]), attrs)
     half = array([0.25, 0.75], "float32")
     yield Sample((row, (1,), None, half), array([2.5]), attrs)
+    uneven = array([0.0, 8, 24, 40])  # between places, so that slopes by them are told
+    moved, scale = array([0.1, 0.8]), array([0.8])
+    line = {"mode": "linear"}
+    yield Sample((uneven, (3,), None, moved), array([2.4, 13.6, 30.4]), line)
+    yield Sample((uneven, (3,), scale), array([1.0, 14.0, 34.0]), line)
     whole_ = array([5, 6, 7], "int32")
     beyond = array([-0.5, 0.5], "float32")
     ints = {"extrapolation": 3.0}

@@ -181,8 +181,7 @@ def _running(
                         attrs = {"reverse": reverse} | (
                             {"exclusive": skip} if exclusive else {}
                         )
-                        smooth = bool(np.all(np.isfinite(y)))
-                        yield Sample((x, axis), y, attrs, smooth=smooth)
+                        yield Sample((x, axis), y, attrs)
         x = ramp(5, dtype="float32")
         y = _row_by_row(x, 0, False, False, function, first)
         yield Sample((x, 0), y)

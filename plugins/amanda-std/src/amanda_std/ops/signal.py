@@ -223,9 +223,7 @@ def _() -> Samples:
     for given in (window, None):
         spectra = _spectra(x, 4, 2, [1] * 4 if given is None else given, True)
         args = (spectra, 4, 2) if given is None else (spectra, 4, 2, given)
-        yield Sample(
-            args, x, smooth=False
-        )  # only consistent spectra give a signal back
+        yield Sample(args, x)
     low = (spectra.astype("complex64"), 4, 2)
     yield Sample(low, x.astype("float32"), tolerance=1e-4)
     moved = spectra * (1 + 0.5j)

@@ -11,7 +11,7 @@ from typing import Any
 
 from amanda.errors import AmandaError
 from amanda.graph import Graph, Op, OutputPort
-from amanda.types import Type
+from amanda.types import TensorType, Type
 from amanda_std.inference import makes_dims
 from amanda_std.operation import Operation
 from amanda_std.reading import arguments, is_constant, is_std, operation_of
@@ -32,8 +32,9 @@ def infer(graph: Graph, changed: Iterable[OutputPort] | None = None) -> int:
         types = types_of(op, known)
         if types is None:
             continue
-        for port, found in zip(op.outputs, types, strict=True):
+        for port, each in zip(op.outputs, types, strict=True):
             own = port.type
+            found = with_axes(each, own)
             if own is not found and own != found:
                 port.type = found
                 count += 1
@@ -53,11 +54,22 @@ def _is_told(graph: Graph) -> bool:
     return all(v.type == value_type(v) for v in held)
 
 
+def with_axes(found: Type, old: Type | None) -> Type:
+    """A type with the names of axes that the value had: they are told, not inferred."""
+    if not isinstance(old, TensorType) or not isinstance(found, TensorType):
+        return found
+    if old.axes is None or not found.shape.has_rank:
+        return found
+    if found.axes is not None or found.shape.rank != len(old.axes):
+        return found
+    return TensorType(found.dtype, found.shape, old.axes, found.value)
+
+
 def retype(ops: Iterable[Op]) -> None:
     """Infers the types of these ops alone, in the order in which they come."""
     for op in ops:
         for port, found in zip(op.outputs, types_of(op) or (), strict=False):
-            port.type = found
+            port.type = with_axes(found, port.type)
 
 
 def _reads_one(op: Op, values: set[OutputPort]) -> bool:

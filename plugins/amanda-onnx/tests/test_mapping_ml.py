@@ -1,0 +1,246 @@
+"""Ops of ai.onnx.ml, through the hub set, by the reference evaluator of onnx."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, defs, helper
+from onnx.reference import ReferenceEvaluator
+
+import amanda
+
+ML = "ai.onnx.ml"
+CODES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE,
+         "int64": TensorProto.INT64, "object": TensorProto.STRING}  # fmt: skip
+RNG = np.random.default_rng(20)
+X = RNG.normal(size=(6, 4)).astype("float32")
+
+
+def model(type, inputs, attrs, outputs, version=5):
+    infos = [
+        helper.make_tensor_value_info(
+            name, CODES[str(value.dtype)], [f"{name}{i}" for i in range(value.ndim)]
+        )
+        for name, value in inputs.items()
+    ]
+    node = helper.make_node(type, list(inputs), list(outputs), domain=ML, **attrs)
+    results = [onnx.ValueInfoProto(name=name) for name in outputs]
+    graph = helper.make_graph([node], "g", infos, results)
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid(ML, version)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+def static(made, inputs):
+    """The same with the dims told: how many features there are decides weights."""
+    for info, value in zip(made.graph.input, inputs.values(), strict=True):
+        shape = info.type.tensor_type.shape
+        for dim, n in zip(shape.dim, value.shape, strict=True):
+            dim.dim_value = n
+    return made
+
+
+def run(made, inputs):
+    return list(amanda.run(amanda.load(made), inputs, backend="numpy").values())
+
+
+def agree(found, expected):
+    assert len(found) == len(expected)
+    for have, want in zip(found, expected, strict=True):
+        want = np.asarray(want)
+        assert have.shape == want.shape
+        if want.dtype.kind in "OU":
+            assert have.tolist() == want.tolist()
+        else:
+            assert have.dtype == want.dtype
+            np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5)
+
+
+def texts(*items):
+    return np.array(items, object)
+
+
+SVC = {
+    "coefficients": RNG.normal(size=2 * 5).tolist(), "rho": [0.1, -0.2, 0.3],
+    "support_vectors": RNG.normal(size=5 * 4).tolist(), "vectors_per_class": [2, 1, 2],
+    "kernel_params": [0.4, 0.5, 3.0], "classlabels_ints": [4, 5, 6],
+}  # fmt: skip
+PAIR = {
+    "coefficients": RNG.normal(size=5).tolist(), "rho": [0.1],
+    "support_vectors": RNG.normal(size=5 * 4).tolist(), "vectors_per_class": [2, 3],
+    "kernel_params": [0.4, 0.5, 3.0], "classlabels_ints": [7, 3],
+}  # fmt: skip
+SVR = {"coefficients": [0.5, -1.0, 0.25], "rho": [0.75], "n_supports": 3,
+       "support_vectors": RNG.normal(size=12).tolist(),
+       "kernel_params": [0.4, 0.5, 3.0]}  # fmt: skip
+LINES = {"coefficients": RNG.normal(size=12).tolist(),
+         "intercepts": [0.5, -0.25, 0.0]}  # fmt: skip
+MIXED = texts("b", "a", "?")
+
+SAME = {
+    "binarizer": ("Binarizer", {"x": X}, {"threshold": 0.25}, "y"),
+    "scaler": ("Scaler", {"x": X}, {"offset": [0.5, 0, 1, 2.0],
+                                    "scale": [2.0, 1, 0.5, 3]}, "y"),
+    "one scale": ("Scaler", {"x": X}, {"offset": [0.5], "scale": [2.0]}, "y"),
+    **{f"normalizer {n}": ("Normalizer", {"x": X}, {"norm": n}, "y")
+       for n in ("MAX", "L1", "L2")},
+    "imputer": ("Imputer", {"x": np.where(X > 1, np.float32("nan"), X)},
+                {"imputed_value_floats": [1.0, 2, 3, 4],
+                 "replaced_value_float": float("nan")}, "y"),
+    "imputer of integers": ("Imputer", {"x": np.array([[1, 2], [2, 0]])},
+                            {"imputed_value_int64s": [9], "replaced_value_int64": 2},
+                            "y"),
+    "extractor": ("ArrayFeatureExtractor", {"x": X, "i": np.array([2, 0, 2])}, {}, "y"),
+    "encoder of texts": ("LabelEncoder", {"x": MIXED},
+                         {"keys_strings": ["a", "b"], "values_int64s": [5, 6],
+                          "default_int64": 42}, "y"),
+    "encoder to texts": ("LabelEncoder", {"x": np.array([[2, 3], [1, 2]])},
+                         {"keys_int64s": [1, 2], "values_strings": ["one", "two"],
+                          "default_string": "more"}, "y"),
+    "encoder of floats": ("LabelEncoder", {"x": np.float32([0.5, 2, 7])},
+                          {"keys_floats": [0.5, 2.0], "values_floats": [1.5, -1.5],
+                           "default_float": 9.0}, "y"),
+    "one hot": ("OneHotEncoder", {"x": np.array([3, 1, 9])},
+                {"cats_int64s": [1, 3], "zeros": 1}, "y"),
+    "one hot of texts": ("OneHotEncoder", {"x": MIXED},
+                         {"cats_strings": ["a", "b"], "zeros": 1}, "y"),
+    "regression": ("LinearRegressor", {"x": X},
+                   {**LINES, "targets": 3, "post_transform": "NONE"}, "y"),
+    **{f"classes {t}": ("LinearClassifier", {"x": X},
+                        {**LINES, "classlabels_ints": [3, 4, 8], "post_transform": t},
+                        "yz") for t in ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO")},
+    "named classes": ("LinearClassifier", {"x": X},
+                      {**LINES, "classlabels_strings": ["a", "b", "c"]}, "yz"),
+    **{f"svr {k}": ("SVMRegressor", {"x": X}, {**SVR, "kernel_type": k}, "y")
+       for k in ("LINEAR", "RBF", "POLY", "SIGMOID")},
+    "one class": ("SVMRegressor", {"x": X}, {**SVR, "one_class": 1}, "y"),
+    **{f"svc {k}": ("SVMClassifier", {"x": X}, {**SVC, "kernel_type": k}, "yz")
+       for k in ("LINEAR", "RBF", "POLY", "SIGMOID")},
+    "svc of two": ("SVMClassifier", {"x": X}, {**PAIR, "kernel_type": "RBF"}, "yz"),
+    "svc of two, as shares": ("SVMClassifier", {"x": X},
+                              {**PAIR, "kernel_type": "RBF",
+                               "post_transform": "LOGISTIC"}, "yz"),
+    "lines of svc": ("SVMClassifier", {"x": X},
+                     {"coefficients": RNG.normal(size=8).tolist(), "rho": [0.1],
+                      "classlabels_ints": [7, 3]}, "yz"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_as_the_reference_has_it(case):
+    type, inputs, attrs, outputs = SAME[case]
+    made = static(model(type, inputs, attrs, outputs), inputs)
+    with np.errstate(all="ignore"):
+        expected = ReferenceEvaluator(made).run(None, inputs)
+    agree(run(made, inputs), expected)
+
+
+def test_shares_of_classes_that_duel():
+    """By onnxruntime: the reference sums where libsvm multiplies place by place."""
+    runtime = pytest.importorskip("onnxruntime")
+    attrs = {**SVC, "kernel_type": "RBF", "prob_a": [-1.5, -1.0, -2.0],
+             "prob_b": [0.1, 0.2, -0.1]}  # fmt: skip
+    made = static(model("SVMClassifier", {"x": X}, attrs, "yz", version=3), {"x": X})
+    session = runtime.InferenceSession(made.SerializeToString())
+    agree(run(made, {"x": X})[1:], session.run(None, {"x": X})[1:])
+
+
+def test_a_width_for_each_input():
+    inputs = {"a": X, "b": X[:, :1]}
+    made = model("FeatureVectorizer", inputs, {"inputdimensions": [2, 3]}, "y")
+    want = np.concatenate([X[:, :2], X[:, :1], np.zeros((6, 2), "float32")], 1)
+    agree(run(static(made, inputs), inputs), [want])
+
+
+def test_the_first_label_encoder():
+    attrs = {"classes_strings": ["b", "a"], "default_int64": -7}
+    made = model("LabelEncoder", {"x": MIXED}, attrs, "y", version=1)
+    agree(run(made, {"x": MIXED}), [np.array([0, 1, -7])])
+
+
+def test_categories_both_ways():
+    attrs = {"cats_int64s": [5, 6], "cats_strings": ["a", "b"]}
+    made = model("CategoryMapper", {"x": MIXED}, attrs, "y")
+    agree(run(made, {"x": MIXED}), [np.array([6, 5, -1])])
+    numbers = np.array([6, 5, 9])
+    made = model("CategoryMapper", {"x": numbers}, attrs, "y")
+    agree(run(made, {"x": numbers}), [texts("b", "a", "_Unused")])
+
+
+def test_a_map_for_each_row():
+    inputs = {"x": X[:2, :2]}
+    made = model("ZipMap", inputs, {"classlabels_strings": ["a", "b"]}, "y")
+    (found,) = run(made, inputs)
+    assert found == [{"a": row[0], "b": row[1]} for row in X[:2, :2]]
+
+
+def test_a_category_that_is_not_there_is_told():
+    made = model("OneHotEncoder", {"x": MIXED}, {"cats_strings": ["a"], "zeros": 0}, "y")
+    with pytest.raises(amanda.errors.AmandaError, match="category"):
+        run(made, {"x": MIXED})
+
+
+# -- trees -------------------------------------------------------------------------
+
+
+NODES = {
+    "nodes_treeids": [0, 0, 0, 0, 0, 1, 1, 1],
+    "nodes_nodeids": [0, 1, 2, 3, 4, 0, 1, 2],
+    "nodes_featureids": [0, 2, 0, 0, 0, 1, 0, 0],
+    "nodes_values": [0.1, -0.2, 0.0, 0.0, 0.0, 0.3, 0.0, 0.0],
+    "nodes_modes": ["BRANCH_LEQ", "BRANCH_GT", "LEAF", "LEAF", "LEAF", "BRANCH_LT",
+                    "LEAF", "LEAF"],
+    "nodes_truenodeids": [1, 2, 0, 0, 0, 1, 0, 0],
+    "nodes_falsenodeids": [4, 3, 0, 0, 0, 2, 0, 0],
+    "nodes_missing_value_tracks_true": [1, 0, 0, 0, 0, 0, 0, 0],
+}  # fmt: skip
+
+
+def leaves(kind, ids):
+    return {
+        f"{kind}_treeids": [0, 0, 0, 1, 1], f"{kind}_nodeids": [2, 3, 4, 1, 2],
+        f"{kind}_ids": ids, f"{kind}_weights": [0.5, -1.5, 2.5, 0.125, -0.75],
+    }  # fmt: skip
+
+
+HOLES = np.where(np.arange(24).reshape(6, 4) % 7 == 0, np.float32("nan"), X)
+
+
+@pytest.mark.parametrize("join", ["SUM", "AVERAGE", "MIN", "MAX"])
+@pytest.mark.parametrize("data", [X, HOLES], ids=["whole", "with holes"])
+def test_trees_of_numbers(join, data):
+    attrs = {**NODES, **leaves("target", [0, 1, 0, 1, 0]), "n_targets": 2,
+             "aggregate_function": join}  # fmt: skip
+    made = model("TreeEnsembleRegressor", {"x": data}, attrs, "y", version=3)
+    agree(run(made, {"x": data}), ReferenceEvaluator(made).run(None, {"x": data}))
+
+
+@pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"])
+@pytest.mark.parametrize("ids", [[0, 1, 0, 1, 0], [0, 0, 0, 0, 0]], ids=["two", "one"])
+def test_trees_of_classes(transform, ids):
+    attrs = {**NODES, **leaves("class", ids), "classlabels_int64s": [3, 8],
+             "post_transform": transform}  # fmt: skip
+    made = model("TreeEnsembleClassifier", {"x": X}, attrs, "yz", version=3)
+    agree(run(made, {"x": X}), ReferenceEvaluator(made).run(None, {"x": X}))
+
+
+def test_doubles_as_tensors():
+    attrs = {**NODES, **leaves("target", [0, 0, 0, 0, 0]), "n_targets": 1}
+    for name in ("nodes_values", "target_weights"):
+        values = attrs.pop(name)
+        tensor = onnx.numpy_helper.from_array(np.array(values), name)
+        attrs[f"{name}_as_tensor"] = tensor
+    wide = X.astype("float64")
+    made = model("TreeEnsembleRegressor", {"x": wide}, attrs, "y", version=3)
+    (found,) = run(made, {"x": wide})
+    single = model("TreeEnsembleRegressor", {"x": X}, {
+        **NODES, **leaves("target", [0] * 5), "n_targets": 1}, "y", version=3)
+    agree([found], run(single, {"x": X}))
+
+
+def test_every_op_of_the_domain_has_a_rule():
+    from amanda_onnx.mapping import rule_set
+
+    names = {s.name for s in defs.get_all_schemas() if s.domain == ML}
+    lacks = {n for n in names if not rule_set().of_type(f"{ML}.{n}", forward=True)}
+    assert lacks == set()

@@ -1,0 +1,60 @@
+"""The Python that TensorFlow generates for its ops, read and never imported.
+
+A file `gen_*_ops.py` of TensorFlow 0.12 to 1.15 has the definitions of its ops inside,
+as text before 1.3 and serialized from then on, and a function for each, with a text.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+_MADE = "_InitOpDefLibrary"
+_CALLS = {"apply_op", "_apply_op_helper"}
+
+
+def op_list(source: str) -> bytes:
+    """The definitions in a file, serialized.
+
+    >>> op_list("x = _InitOpDefLibrary(b'abc')")
+    b'abc'
+    """
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(
+                func=ast.Name(id=name), args=[ast.Constant(value=bytes(content))]
+            ) if name == _MADE:
+                return content
+            case ast.Assign(
+                targets=[ast.Attribute(value=ast.Name(id=name))],
+                value=ast.Constant(value=str(text)),
+            ) if name == _MADE:
+                return _serialized(text)
+    raise ValueError("no op definitions are in this file")
+
+
+def _serialized(text: str) -> bytes:
+    from google.protobuf import text_format
+    from tensorflow.core.framework import op_def_pb2
+
+    found = text_format.Parse(text, op_def_pb2.OpList())
+    content: bytes = found.SerializeToString()
+    return content
+
+
+def docs(source: str) -> dict[str, str]:
+    """What the function of each op says."""
+    return dict(_docs(ast.parse(source)))
+
+
+def _docs(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    for function in tree.body:
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        text = ast.get_docstring(function)
+        for node in ast.walk(function):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(attr=name), args=[ast.Constant(value=str(op)), *_]
+                ) if name in _CALLS and text:
+                    yield op, text

@@ -1,0 +1,86 @@
+"""What a library of TensorFlow 0.12 to 1.15 registers, and what others add to it.
+
+    python3.6 registered_ops.py OUT LIBRARY[,LIBRARY] [ADDED ...]
+
+Runs by itself, as a process of the Python that the libraries were made for, so it is
+written for that one; nothing of TensorFlow is imported. OUT becomes JSON with the op
+list of the library, as it serializes it, before and after the others are loaded.
+"""
+
+import ctypes
+import json
+import os
+import sys
+from typing import Any
+
+
+class Buffer(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("length", ctypes.c_size_t),
+        ("free", ctypes.c_void_p),
+    )
+
+
+def listed(library: Any) -> bytes:
+    """The op list as the C interface gives it; libraries export it from 1.3 on."""
+    function = library.TF_GetAllOpList
+    function.restype = ctypes.POINTER(Buffer)
+    buffer = function().contents
+    return ctypes.string_at(buffer.data, buffer.length)
+
+
+def exported(library: Any) -> bytes:
+    """The same, asked of the C++ registry, whose symbols older libraries export."""
+    registry = library._ZN10tensorflow10OpRegistry6GlobalEv
+    registry.restype = ctypes.c_void_p
+    ops = ctypes.create_string_buffer(4096)  # an OpList, which is smaller
+    library._ZN10tensorflow6OpListC1Ev(ops)
+    export = library._ZNK10tensorflow10OpRegistry6ExportEbPNS_6OpListE
+    export.argtypes = (ctypes.c_void_p, ctypes.c_bool, ctypes.c_void_p)
+    export(registry(), True, ops)
+    try:
+        size = library._ZNK10tensorflow6OpList12ByteSizeLongEv
+    except AttributeError:
+        size = library._ZNK10tensorflow6OpList8ByteSizeEv
+    size.restype = ctypes.c_size_t
+    content = ctypes.create_string_buffer(size(ops))
+    name = "_ZNK10tensorflow6OpList39InternalSerializeWithCachedSizesToArrayEbPh"
+    write = getattr(library, name)
+    write.argtypes = (ctypes.c_void_p, ctypes.c_bool, ctypes.c_void_p)
+    write(ops, True, content)
+    return content.raw
+
+
+def load(library: Any, file: str) -> None:
+    """Loads a library of ops. Some register what the main one has, which is no fault
+    where TensorFlow itself loads them; from 1.3 on it can be asked to."""
+    if not hasattr(library, "TF_LoadLibrary"):
+        ctypes.CDLL(file, mode=os.RTLD_LAZY)
+        return
+    library.TF_NewStatus.restype = ctypes.c_void_p
+    library.TF_LoadLibrary.argtypes = (ctypes.c_char_p, ctypes.c_void_p)
+    library.TF_GetCode.argtypes = (ctypes.c_void_p,)
+    library.TF_Message.argtypes = (ctypes.c_void_p,)
+    library.TF_Message.restype = ctypes.c_char_p
+    status = library.TF_NewStatus()
+    library.TF_LoadLibrary(file.encode(), status)
+    if library.TF_GetCode(status):
+        raise SystemExit(library.TF_Message(status).decode())
+
+
+def main(out: str, library: str, *added: str) -> None:
+    mode = os.RTLD_LAZY | os.RTLD_GLOBAL
+    parts = [ctypes.CDLL(file, mode=mode) for file in library.split(",")]
+    ask = listed if hasattr(parts[-1], "TF_GetAllOpList") else exported
+    before = ask(parts[-1])
+    for file in added:
+        load(parts[-1], file)
+    answer = {"before": before.hex(), "after": ask(parts[-1]).hex()}
+    with open(out, "w") as stream:
+        json.dump(answer, stream)
+    os._exit(0)  # libraries that were never meant to be unloaded
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
