@@ -6,9 +6,9 @@ A model with large weights is opened by us and by `onnx.load`; one with many nod
 read and written by us and by onnx_ir. Each measurement is a process of its own; rounds
 alternate who goes first, and of each figure the best round counts, since the machine
 can only add. Times are those of the processor, in the program and in the system for it:
-other work on the machine does not count. Memory is the peak of what is resident beyond the imports. `ratio` is our
-figure over theirs; exits with 1 where a limit is missed. The limits on nodes are for a
-million of them: NODES is 100,000 where nothing is said.
+other work on the machine does not count. Memory is the peak of what is resident beyond
+the imports. `ratio` is our figure over theirs; exits with 1 where a limit is missed.
+The limits on nodes are for a million of them: NODES is 100,000 where nothing is said.
 """
 
 from __future__ import annotations

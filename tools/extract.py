@@ -12,18 +12,21 @@ read through pip's client, as far as they are needed, and never imported.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from amanda.dictionary import version_key
-from amanda.dictionary.generating import doc_line
 from tools.wheels import Wheel, wheels
+
+from amanda.dictionary import version_key
+from amanda.dictionary.generating import doc_line, raw_data
 
 HERE = Path(__file__).resolve().parent
 Table = Mapping[str, Any]
@@ -91,28 +94,14 @@ def _registered(wheel: Wheel, python: str) -> tuple[Table, Table]:
     """The ops of the main library, and those that libraries of contrib add."""
     from amanda_tf.asking import rows
 
-    names = [name for name in wheel.archive.namelist() if name.endswith((".so", ".so.1"))]
-    main = [n for n in names if "/python/_pywrap_tensorflow" in n and "contrib" not in n]
-    around = [name for name in names if "libtensorflow_framework" in name]
-    added = [name for name in names if "/contrib/" in name and "wrap" not in name]
-    libraries = [*around, max(main, key=len)]  # the longer name is the later one
+    libraries, added = _libraries(wheel.archive.namelist())
     with tempfile.TemporaryDirectory() as place:
         here = Path(place)
         for name, content in wheel.read([*libraries, *added]).items():
             (here / name).parent.mkdir(parents=True, exist_ok=True)
             (here / name).write_bytes(content)
-        out = here / "answer.json"
-        command = [python, HERE / "registered_ops.py", out]
-        given = [",".join(str(here / name) for name in libraries)]
-        given += [str(here / name) for name in added]
-        paths = ":".join(str((here / name).parent) for name in libraries)
-        environment = {**os.environ, "LD_LIBRARY_PATH": paths}
-        done = subprocess.run(
-            [*command, *given], env=environment, capture_output=True, check=False
-        )
-        if done.returncode:
-            raise SystemExit(f"{wheel.filename}: {done.stderr.decode()[-1000:]}")
-        answer = json.loads(out.read_text(encoding="utf-8"))
+        files = [[str(here / name) for name in part] for part in (libraries, added)]
+        answer = _asked(python, here / "answer.json", ",".join(files[0]), *files[1])
     before, after = (
         {name: _short(row) for name, row in rows(bytes.fromhex(answer[key])).items()}
         for key in ("before", "after")
@@ -120,12 +109,40 @@ def _registered(wheel: Wheel, python: str) -> tuple[Table, Table]:
     return before, {name: row for name, row in after.items() if name not in before}
 
 
+def _libraries(members: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The main library of a wheel, behind what it needs, and those of contrib."""
+    names = [name for name in members if name.endswith((".so", ".so.1"))]
+    contrib = [name for name in names if "/contrib/" in name]
+    main = [name for name in names if "/python/_pywrap_tensorflow" in name]
+    main = [name for name in main if name not in contrib]
+    around = [name for name in names if "libtensorflow_framework" in name]
+    # of two main ones, that with the longer name has what the other one loads
+    libraries = [*around, max(main, key=len)]
+    return libraries, [name for name in contrib if "wrap" not in name]
+
+
+def _asked(python: str, out: Path, libraries: str, *added: str) -> dict[str, Any]:
+    paths = ":".join(str(Path(file).parent) for file in libraries.split(","))
+    done = subprocess.run(
+        [python, HERE / "registered_ops.py", out, libraries, *added],
+        env={**os.environ, "LD_LIBRARY_PATH": paths},
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"{libraries}: {done.stderr.decode()[-1000:]}")
+    answer: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    for name, message in answer["failed"].items():
+        print(f"  {name} cannot be loaded: {message[-100:]}")
+    return answer
+
+
 def _short(row: Mapping[str, Any]) -> Any:
     """A row without what says nothing: no ports, a trait that it does not have."""
     if isinstance(row, Mapping):
         kept = {key: _short(value) for key, value in row.items()}
-        always = {"allowed", "default", "min", "shape"}
-        return {k: v for k, v in kept.items() if v not in (False, [], "") or k in always}
+        said = {"allowed", "default", "min", "shape"}
+        return {k: v for k, v in kept.items() if v not in (False, [], "") or k in said}
     return [_short(item) for item in row] if isinstance(row, list) else row
 
 
@@ -157,13 +174,187 @@ def _contrib(
             if name in table and table[name] != row:
                 raise SystemExit(f"{name}: {row} in Python, {table[name]} in a library")
     files = {name: row for name, (row, _) in generated.items() if name not in before}
+    told = {name: line for name, (_, line) in generated.items() if line}
     return {
-        name: {**row, "doc": line} if (line := generated.get(name, ("", ""))[1]) else row
+        name: {**row, "doc": told[name]} if name in told else row
         for name, row in {**files, **added}.items()
     }
 
 
-ROUTES: Mapping[str, Callable[..., None]] = {"tensorflow": tensorflow}
+# -- PyTorch ---------------------------------------------------------------------------
+
+
+def torch(folder: Path) -> None:
+    """The operators of aten in releases whose own lists are not all in raw data.
+
+    Where headers declare all of them, they are taken from there. Else schemas among the
+    strings of libraries, of `pytorch_aten.jsonl` in the folder, are told from those of
+    TorchScript by functions of C++, and called as the releases nearby call them.
+    """
+    from amanda_torch.releases import is_operator, named_as
+    from amanda_torch.schemas import called, named_apart
+
+    releases = wheels("torch")
+    strings = raw_data(folder / "pytorch_aten.jsonl").tables()
+    tables: dict[str, Table] = {
+        version: _declared(releases[version]) for version in _DECLARED
+    }
+    named = [
+        {called(name): row for name, row in tables[version].items()}
+        for version in ("1.3.1", "1.5.0")
+    ]
+    unnamed: dict[str, Table] = {
+        "1.2.0": {called(name): row for name, row in tables["1.2.0"].items()}
+    }
+    for version in ("1.0.0", "1.0.1", "1.1.0", "1.4.0"):
+        known = _functions(releases[version])
+        rows = named_apart(strings[version])
+        kept = {n: row for n, row in rows.items() if is_operator(n, row, known)}
+        print(f"{version}: {len(kept)} of {len(rows)} are operators")
+        unnamed[version] = kept
+    for version, rows in unnamed.items():
+        tables[version] = {
+            _registered_name(name): row for name, row in named_as(rows, named).items()
+        }
+    write(folder / "pytorch_aten.more.jsonl", tables)
+
+
+_DECLARED = ("1.2.0", "1.3.0", "1.3.1", "1.5.0", "1.5.1", "1.6.0")
+
+
+def _registered_name(called: str) -> str:
+    """
+    >>> _registered_name("aten.add.Tensor"), _registered_name("aten.t.default")
+    ('aten::add.Tensor', 'aten::t')
+    """
+    return called.replace(".", "::", 1).removesuffix(".default")
+
+
+def _declared(wheel: Wheel) -> Table:
+    """The schemas of one list; those that have the same name are numbered."""
+    from amanda_torch.releases import declared, row_of
+
+    names = [n for n in wheel.archive.namelist() if n.endswith("/RegistrationDeclarations.h")]
+    found: dict[str, Any] = {}
+    for name, schema in declared(wheel.read(names[:1])[names[0]].decode()):
+        numbered = (name, *(f"{name}.default_{i}" for i in range(2, 100)))
+        found[next(each for each in numbered if each not in found)] = row_of(schema)
+    return found
+
+
+def _functions(wheel: Wheel) -> set[Any]:
+    from amanda_torch.releases import functions
+
+    names = [n for n in wheel.archive.namelist() if re.search(_HEADERS, n)]
+    return {
+        function
+        for name, content in wheel.read(names).items()
+        for function in functions(content.decode(), methods="Tensor" in Path(name).name)
+    }
+
+
+_HEADERS = re.compile(
+    r"ATen/(core/)?(Tensor|TensorMethods|TensorBody|Type|Functions|TypeDefault|"
+    r"NativeFunctions|TypeExtendedInterface|LegacyTHDispatcher)\.h$"
+)
+
+
+# -- ONNX ------------------------------------------------------------------------------
+
+
+def onnx(folder: Path, *pythons: str) -> None:
+    """The schemas of each opset, as the last release that ended with it had them."""
+    places = {_python(place): place for place in pythons}
+    tables: dict[str, Table] = {}
+    docs: dict[str, str] = {}
+    releases = wheels("onnx", tuple(sorted(places, key=version_key)))
+    for release in sorted(releases, key=version_key):
+        if "rc" in release or version_key(release) < version_key("1.2.3"):
+            continue  # of what is older, no defaults can be had
+        wheel = releases[release]
+        answer = _schemas(wheel, places[wheel.python])
+        last = answer["opsets"][""]
+        known = [each for each in answer["schemas"] if not each["domain"]]
+        print(release, wheel.filename, f"opset {last}, {len(known)} schemas", flush=True)
+        docs |= {each["name"]: doc_line(each["doc"]) for each in known}
+        opsets = range(1, last + 1) if not tables else (last,)
+        tables |= {str(opset): _at(opset, known) for opset in opsets}
+    for table in tables.values():
+        for name, row in table.items():
+            row["doc"] = docs[name]
+    write(folder / "onnx.released.jsonl", tables)
+
+
+def _python(place: str) -> str:
+    """Which Python an interpreter is."""
+    ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+    done = subprocess.run([place, "-c", ask], capture_output=True, check=True)
+    return done.stdout.decode().strip()
+
+
+def _schemas(wheel: Wheel, python: str) -> dict[str, Any]:
+    """What the library in a package tells of itself."""
+    names = [name for name in wheel.archive.namelist() if ".so" in Path(name).name]
+    with tempfile.TemporaryDirectory() as place:
+        here = Path(place)
+        for name, content in wheel.read(names).items():
+            (here / name).parent.mkdir(parents=True, exist_ok=True)
+            (here / name).write_bytes(content)
+        out = here / "answer.json"
+        command = [python, HERE / "released_schemas.py", out, here / "onnx"]
+        paths = f"{here / 'onnx' / '.libs'}:{here / 'onnx.libs'}"
+        environment = {**os.environ, "LD_LIBRARY_PATH": paths}
+        subprocess.run(command, env=environment, check=True)
+        answer: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    return answer
+
+
+def _at(opset: int, schemas: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What holds in an opset: of each op the newest schema, as a row."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for each in sorted(schemas, key=lambda each: int(each["since"])):
+        if each["since"] <= opset:
+            found[each["name"]] = each
+    return {name: _released(each) for name, each in found.items()}
+
+
+def _released(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A row without what says nothing; values of defaults as JSON has them."""
+    row = {key: schema[key] for key in ("deprecated", "function") if schema[key]}
+    row |= {"since": schema["since"], "types": schema["types"]}
+    if schema["support"] != "common":
+        row["support"] = schema["support"]
+    if schema["determinism"] == "nondeterministic":
+        row["determinism"] = schema["determinism"]
+    for key, least in zip(("inputs", "outputs"), schema["least"], strict=True):
+        row[key] = [dict(port) for port in schema[key]]
+        for place, port in enumerate(row[key]):
+            if "min" in port and port["min"] is None:  # only told for all ports together
+                port["min"] = max(0, least - place)
+    row["attrs"] = {name: _attribute(attr) for name, attr in schema["attrs"].items()}
+    return row
+
+
+def _attribute(attr: Mapping[str, Any]) -> dict[str, Any]:
+    from onnx import AttributeProto, helper
+
+    row: dict[str, Any] = {"type": attr["type"], "required": attr["required"]}
+    proto = AttributeProto.FromString(base64.b64decode(attr["default"]))
+    if proto.type:
+        value = helper.get_attribute_value(proto)
+        plain = value if isinstance(value, list) else [value]
+        plain = [each.decode() if isinstance(each, bytes) else each for each in plain]
+        row["default"] = plain if isinstance(value, list) else plain[0]
+    elif proto.ListFields() and proto.ListFields()[0][0].name != "name":
+        raise SystemExit(f"a default without a type: {proto}")
+    return row
+
+
+ROUTES: Mapping[str, Callable[..., None]] = {
+    "onnx": onnx,
+    "tensorflow": tensorflow,
+    "torch": torch,
+}
 
 if __name__ == "__main__":
     main(*sys.argv[1:])

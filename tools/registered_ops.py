@@ -4,7 +4,8 @@
 
 Runs by itself, as a process of the Python that the libraries were made for, so it is
 written for that one; nothing of TensorFlow is imported. OUT becomes JSON with the op
-list of the library, as it serializes it, before and after the others are loaded.
+list of the library, as it serializes it, before and after the others are loaded, and
+with the message about each that cannot be: some want what only GPUs have.
 """
 
 import ctypes
@@ -66,7 +67,7 @@ def load(library: Any, file: str) -> None:
     status = library.TF_NewStatus()
     library.TF_LoadLibrary(file.encode(), status)
     if library.TF_GetCode(status):
-        raise SystemExit(library.TF_Message(status).decode())
+        raise OSError(library.TF_Message(status).decode())
 
 
 def main(out: str, library: str, *added: str) -> None:
@@ -74,9 +75,14 @@ def main(out: str, library: str, *added: str) -> None:
     parts = [ctypes.CDLL(file, mode=mode) for file in library.split(",")]
     ask = listed if hasattr(parts[-1], "TF_GetAllOpList") else exported
     before = ask(parts[-1])
+    failed = {}
     for file in added:
-        load(parts[-1], file)
-    answer = {"before": before.hex(), "after": ask(parts[-1]).hex()}
+        try:
+            load(parts[-1], file)
+        except OSError as error:
+            failed[os.path.basename(file)] = str(error)
+    after = ask(parts[-1])
+    answer = {"before": before.hex(), "after": after.hex(), "failed": failed}
     with open(out, "w") as stream:
         json.dump(answer, stream)
     os._exit(0)  # libraries that were never meant to be unloaded

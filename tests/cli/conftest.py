@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import amanda
-from amanda.cli import run
+from amanda import cli
 
 
 class Ended(NamedTuple):
@@ -34,7 +34,7 @@ def call(capsys: pytest.CaptureFixture[str]) -> Call:
 
     def called(*arguments: object) -> Ended:
         capsys.readouterr()
-        code = run([str(argument) for argument in arguments])
+        code = cli.call([str(argument) for argument in arguments])
         return Ended(code, *capsys.readouterr())
 
     return called

@@ -57,7 +57,7 @@ def raising(error: BaseException) -> Callable[[], Answer]:
 
 def test_the_verbs_of_the_design_are_here_or_planned() -> None:
     assert not set(VERBS) & set(PLANNED)
-    ours = {"backends", "completion", "namespace", "plugin"}
+    ours = {"backends", "completion", "coverage", "namespace", "plugin"}
     assert set(VERBS) | set(PLANNED) == set(DESIGNED.split()) | ours
 
 
@@ -87,12 +87,14 @@ Verbs:
   compare     run a model on several backends and compare
   completion  print the completion script of a shell
   convert     convert a model to another framework or format
+  coverage    which ops of a framework go to another, and by what
   doctor      check this installation, and say what to do
   info        what a model file holds, in short
   namespace   make dictionaries anew, and compare them with the frameworks
   ops         the ops of a framework's version: list, search, show, compare
   plugin      make a plug-in of your own
   plugins     every plug-in: found, loadable, usable, why not
+  rules       the rules between two frameworks: list, show, export, test
   run         run a model on a backend
   show        a model in readable form, folded when it is large
   validate    check a model against its dictionary
@@ -141,8 +143,9 @@ def test_a_verb_of_a_later_version(call: Call, host: amanda.Host) -> None:
     assert (ended.code, ended.out) == (4, "")
     assert ended.err == (
         "amanda: 'bisect' is not in this version\n"
-        "  expected: one of backends, check, compare, completion, convert, doctor, "
-        "info, namespace, ops, plugin, plugins, run, show, validate\n"
+        "  expected: one of backends, check, compare, completion, convert, "
+        "coverage, doctor, info, namespace, ops, plugin, plugins, rules, run, show, "
+        "validate\n"
         "  to do:    wait for a version that has it: it will find the first op where "
         "two runs differ\n"
     )

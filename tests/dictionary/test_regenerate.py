@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from amanda.cli import run
+from amanda.cli import call
 from amanda.dictionary import History, OpDef, Shelf, parse_signature
 from amanda.dictionary.datafile import Header
 from amanda.dictionary.generating import (
@@ -310,7 +310,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Host:
 def test_check_tells_what_differs(
     small: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["namespace", "check"]) == 1
+    assert call(["namespace", "check"]) == 1
     assert capsys.readouterr().out == (
         "vocabulary  compared with  entries  differ  waived\n"
         "acme/small  acme 9               2       1       0\n"
@@ -321,7 +321,7 @@ def test_check_tells_what_differs(
 def test_regenerate_writes_a_folder(
     small: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["namespace", "regenerate", "acme/small", "-o", str(tmp_path)]) == 0
+    assert call(["namespace", "regenerate", "acme/small", "-o", str(tmp_path)]) == 0
     assert capsys.readouterr().out == (
         f"{tmp_path / 'small.ops'}: 2 ops, from acme 9\n"
         "versions: 1, 1 to 1\n"
@@ -333,7 +333,7 @@ def test_regenerate_writes_a_folder(
 def test_regenerate_needs_to_know_where(
     small: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["namespace", "regenerate", "acme/small"]) == 1
+    assert call(["namespace", "regenerate", "acme/small"]) == 1
     assert capsys.readouterr().err == (
         "amanda namespace regenerate: nothing that is installed has data of "
         "acme/small\n"
@@ -345,7 +345,7 @@ def test_raw_data_is_refused_where_it_is_not_used(
     small: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["namespace", "regenerate", "acme/small", "--raw", str(tmp_path)]
-    assert run([*command, "-o", str(tmp_path)]) == 1
+    assert call([*command, "-o", str(tmp_path)]) == 1
     assert "acme/small is not made from raw data" in capsys.readouterr().err
 
 
@@ -358,8 +358,8 @@ def test_a_framework_that_is_absent(
     small: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small.register_vocabulary("acme/small", Absent({}), replace=True)
-    assert run(["namespace", "check"]) == 1
+    assert call(["namespace", "check"]) == 1
     assert (
         capsys.readouterr().out == "acme/small: not compared: acme is not installed\n"
     )
-    assert run(["namespace", "check", "acme/small"]) == 3
+    assert call(["namespace", "check", "acme/small"]) == 3

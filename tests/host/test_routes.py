@@ -31,6 +31,17 @@ HOUSE = links(
 )
 
 
+def test_no_route_leads_on_from_a_place_to_arrive_at() -> None:
+    found = links("a: tensorflow@1 -> vendor@1", "b: vendor@1 -> onnx@18")
+    through = [found[0]._replace(transit=False), found[1]]
+    start, goal = parse_name("tensorflow@1"), parse_span("onnx")
+    assert len(find_route(start, goal, found).steps) == 2
+    with pytest.raises(ConversionError, match="no installed mappings lead"):
+        find_route(start, goal, through)
+    assert len(find_route(start, parse_span("vendor@1"), through).steps) == 1
+    assert len(find_route(parse_name("vendor@1"), goal, through).steps) == 1
+
+
 @pytest.mark.parametrize(
     ("start", "goal", "route"),
     [
@@ -151,7 +162,9 @@ class Renaming:
         for op in list(result):
             if len(op.type.partition("-")[0]) == 1:
                 op.type += self.ending
-            elif values := gap_met(op=op, why=("it is long",), build=result):
+            elif values := gap_met(
+                op=op, why=("it is long",), build=result, inputs=op.inputs
+            ):
                 result.replace(op, values)
             elif not keep_foreign:
                 gaps.append(Gap(op.type, op.label, ("it is long",)))

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = ["ARCHITECTURES", "Architecture", "Exported", "exported"]
+__all__ = ["ARCHITECTURES", "Architecture", "Exported", "exported", "network"]
 
 
 class Architecture(NamedTuple):
@@ -90,6 +90,14 @@ def exported(
     with torch.no_grad():
         expected = [y.numpy() for y in module(x)]
     return Exported(path, {"x": x.numpy()}, expected)
+
+
+def network(name: str, *, small: bool) -> Any:
+    """The network itself, with the weights that are exported."""
+    import torch
+
+    torch.manual_seed(0)
+    return _module(ARCHITECTURES[name], small)[0]
 
 
 def _module(chosen: Architecture, small: bool) -> tuple[Any, Any]:

@@ -226,7 +226,9 @@ class TestControlFlow:
             "float32[2]",
         )
         report = run_both(graph, ramp(2)).executable.report()
-        assert report.host_driven == ("while #0: what a while carries changes its type",)
+        assert report.host_driven == (
+            "while #0: what a while carries changes its type",
+        )
         assert report.outside == {}
 
 

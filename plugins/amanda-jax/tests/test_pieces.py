@@ -173,9 +173,7 @@ class TestState:
     def test_probes_are_seen(self):
         seen = []
         graph = graph_of(lambda x: ops.probe(x + 1.0, label="here") * 2.0, "float32[]")
-        compiled = amanda.compile(
-            graph, "jax", observe=lambda *told: seen.append(told)
-        )
+        compiled = amanda.compile(graph, "jax", observe=lambda *told: seen.append(told))
         assert compiled([np.float32(2)])[0] == 6
         assert [(label, float(value)) for label, value in seen] == [("here", 3)]
 
@@ -185,9 +183,7 @@ class TestState:
 def test_feeds_of_any_shape_and_value_on_one_executable(data):
     """One executable that is cut, specialised and jitted, beside numpy."""
     rows = data.draw(st.integers(0, 4))
-    x = data.draw(
-        st.lists(st.integers(-3, 3), min_size=5 * rows, max_size=5 * rows)
-    )
+    x = data.draw(st.lists(st.integers(-3, 3), min_size=5 * rows, max_size=5 * rows))
     width = data.draw(st.sampled_from([1, 2, 4, 8]))
     feeds = np.float32(x).reshape(rows, 5), np.int64([-1, width])
     expect_numpy(MIXED, MIXED_GRAPH, *feeds)

@@ -63,13 +63,34 @@ def expected_of(sample: Sample) -> list[np.ndarray]:
     return [np.asarray(v) for v in (sample.expected if many else [sample.expected])]
 
 
+OTHERS = "it is not about tensors of numbers"
+
+
+def is_of_tensors(operation: Operation, sample: Sample) -> bool:
+    """Whether all that goes in and comes out is what XLA has."""
+    params = operation.form.each(len(sample.args))
+    rows = zip(params, sample.args, strict=True)
+    given = [a for p, a in rows if a is not None and p.kind.role in ("tensor", "value")]
+    wanted = sample.expected
+    is_many = isinstance(wanted, list | tuple) and operation.form.many
+    return all(map(is_tensor, (*given, *(wanted if is_many else [wanted]))))
+
+
+def is_tensor(value: object) -> bool:
+    if isinstance(value, bool | int | float | complex):
+        return True
+    return isinstance(value, np.ndarray | np.generic) and value.dtype.kind not in "OTSU"
+
+
 def check(operation: Operation, sample: Sample, way: str = "told") -> str:
     """'passed', or the reason why the op is not taken."""
+    if not is_of_tensors(operation, sample):
+        return OTHERS
     graph, fed = graph_of(operation, sample, way)
     backend = JaxBackend()
     for op in graph.walk():
         if op.type in OPS and (reason := backend.takes(op)) is not True:
-            return reason
+            return OTHERS if reason.startswith("XLA has tensors only") else reason
     results = list(amanda.compile(graph, "jax")(fed).values())
     for got, wanted in zip(results, expected_of(sample), strict=True):
         assert got.dtype == wanted.dtype
@@ -91,8 +112,7 @@ def samples_of(name: str) -> Iterator[Sample]:
 @pytest.mark.parametrize("name", OPS)
 def test_samples(name):
     outcomes = {check(OPS[name], sample) for sample in samples_of(name)}
-    wanted = DECLINED.get(name, "passed")
-    assert outcomes == {wanted}
+    assert outcomes - {OTHERS} <= {DECLINED.get(name, "passed")}
 
 
 def ways(name: str) -> list[str]:
@@ -107,13 +127,18 @@ def ways(name: str) -> list[str]:
 def test_samples_of_which_the_graph_knows_less(name, way):
     samples = islice(samples_of(name), 3)
     outcomes = {check(OPS[name], sample, way) for sample in samples}
-    assert outcomes == {DECLINED.get(name, "passed")}
+    assert outcomes - {OTHERS} <= {DECLINED.get(name, "passed")}
 
 
 def test_declined_ops_are_told_with_their_reason():
-    graph, _ = graph_of(OPS["nonzero"], next(samples_of("nonzero")))
-    with pytest.raises(BackendError, match="depends on data"):
+    graph, _ = graph_of(OPS["j0"], next(samples_of("j0")))
+    with pytest.raises(BackendError, match="JAX has no special function j0"):
         amanda.compile(graph, "jax")
+
+
+def test_most_samples_are_of_tensors():
+    every = [(o, s) for name, o in OPS.items() for s in islice(samples_of(name), 3)]
+    assert sum(is_of_tensors(*each) for each in every) > 0.85 * len(every)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,9 +17,10 @@ from amanda.graph import Graph
 from amanda.mapping import Decline, RuleSet, constant_of
 from amanda.mapping.lens import Lens, same
 from amanda.tensors import Tensor
+from amanda.testing import MappingSample, MappingSuite
 from amanda.types import DType, parse_type
 from amanda_nd4j import lenses
-from amanda_nd4j.mapping import Nd4jMapping
+from amanda_nd4j.mapping import TENSORFLOW, Nd4jMapping
 from amanda_nd4j.meanings import MEANINGS, table
 from amanda_nd4j.namespace import ND4J, VARIABLE, from_file
 from amanda_nd4j.rulesets import RULES, declarations
@@ -150,22 +152,25 @@ CASES = {
         {"act": 8}),
     "conditionalfieldvalueintindex": Case("tensorflow", "Conv2D", "f f",
         {"strides": [1, 1, 5, 6], "padding": "VALID", "data_format": "NCHW"},
-        "x0=a x1=b i0=h i1=w i2=same",
+        "x0=a x1=b i0=h i1=w i2=same i3=c",
         [IN, rule("stringequals", "same=padding", 'argIndex: 2 ' + word("SAME")),
-         rule("conditionalfieldvalueintindex", "h=data_format", *where(2, 1, "strides")),
+         rule("stringequals", "c=data_format", "argIndex: 3 " + word("NCHW")),
+         rule("conditionalfieldvalueintindex", "h=data_format",
+              *where(2, 1, "strides")),
          rule("conditionalfieldvalueintindex", "w=data_format",
               *(f"{each} argIndex: 1" for each in where(3, 2, "strides")))],
-        {"h": 5, "w": 6, "same": 0}),
+        {"h": 5, "w": 6, "same": 0, "c": 1}),
     "conditionalfieldvalueintindexndarray": Case("tensorflow", "MaxPoolV2",
         "f 1,2,3,1 1,5,6,1", {"padding": "SAME"},
-        "x0=a i0=h i1=w i2=same i3=kh i4=kw",
+        "x0=a i0=h i1=w i2=same i3=kh i4=kw i5=c",
         [rule("ndarraymapping", "a=input"),
+         rule("stringequals", "c=data_format", "argIndex: 5 " + word("NCHW")),
          rule("stringequals", "same=padding", 'argIndex: 2 ' + word("SAME")),
          *(rule("conditionalfieldvalueintindexndarray", f"{name}=data_format",
                 *(f"{each} argIndex: {at}" for each in where(two, two - 1, of)))
            for name, at, two, of in [("h", 0, 2, "strides"), ("w", 1, 3, "strides"),
                                      ("kh", 3, 2, "ksize"), ("kw", 4, 3, "ksize")])],
-        {"h": 5, "w": 6, "kh": 2, "kw": 3, "same": 1}),
+        {"h": 5, "w": 6, "kh": 2, "kw": 3, "same": 1, "c": 0}),
     "listattributevaluelookuptoindex": Case("onnx", "Conv", "f f",
         {"strides": [2, 3]}, "x0=a x1=b i0=h i1=w i2=d",
         [ALL,
@@ -497,3 +502,44 @@ def test_rules_that_mean_nothing_are_told_together(published: Any) -> None:
     told = str(caught.value)
     for name in ("telepathy", "clairvoyance", "rules.pbtxt, Neg", "rules.pbtxt, Abs"):
         assert re.search(name, told), told
+
+
+# -- the kit ---------------------------------------------------------------------------
+
+
+class TestNd4jTensorflow(MappingSuite):
+    """On a rule set of two declarations."""
+
+    mapping = "nd4j-tensorflow"
+
+    def samples(self) -> dict[str, Callable[[], MappingSample]]:
+        return {"there": there, "back": back}
+
+    @pytest.fixture(autouse=True)
+    def _rules(self, published: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        case = CASES["ndarraytointattributevalue"]
+        made = published(
+            "tensorflow",
+            ops_text("reverse: x0=a i0=dims"),
+            declared("tensorflow", case.op, "reverse", *case.rules),
+        )
+        monkeypatch.setitem(TENSORFLOW.__dict__, "translation", made.translation)
+        monkeypatch.setitem(TENSORFLOW.__dict__, "rules", made.rules)
+        monkeypatch.setattr(TENSORFLOW, "_programs", {})
+
+
+def there() -> MappingSample:
+    graph = graph_of(CASES["ndarraytointattributevalue"])
+    return MappingSample(graph, "amanda/nd4j/1", _reverse())
+
+
+def back() -> MappingSample:
+    return MappingSample(_reverse(), "amanda/tensorflow/2.21.0")
+
+
+def _reverse() -> Graph:
+    graph = Graph("amanda/nd4j/1")
+    x = graph.parameter(parse_type("float32[...]"))
+    op = graph.add("reverse", [x], {"dims": [0, 2]}, name="it")
+    graph.result(op.output)
+    return graph

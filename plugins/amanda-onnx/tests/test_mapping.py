@@ -226,14 +226,14 @@ def test_what_an_opset_lacks_is_decomposed():
 
 def test_every_gap_is_told_at_once():
     nodes = [
-        node("Det", "x", outputs=("d",)),
+        node("Unheard", "x", outputs=("d",)),
         node("If", "c", then_branch=branch("t", "GlobalLpPool"),
-             else_branch=branch("e", "Bernoulli")),
+             else_branch=branch("e", "Unseen")),
     ]  # fmt: skip
     made = model(nodes, {"x": X, "c": np.array(True)})
     with pytest.raises(ConversionError) as caught:
         amanda.convert(amanda.load(made), "std")
-    assert {gap.op for gap in caught.value.gaps} == {"Det", "Bernoulli"}
+    assert {gap.op for gap in caught.value.gaps} == {"Unheard", "Unseen"}
 
 
 def test_nothing_is_dropped_silently():

@@ -175,7 +175,9 @@ def test_a_map_for_each_row():
 
 
 def test_a_category_that_is_not_there_is_told():
-    made = model("OneHotEncoder", {"x": MIXED}, {"cats_strings": ["a"], "zeros": 0}, "y")
+    made = model(
+        "OneHotEncoder", {"x": MIXED}, {"cats_strings": ["a"], "zeros": 0}, "y"
+    )
     with pytest.raises(amanda.errors.AmandaError, match="category"):
         run(made, {"x": MIXED})
 
@@ -233,8 +235,13 @@ def test_doubles_as_tensors():
     wide = X.astype("float64")
     made = model("TreeEnsembleRegressor", {"x": wide}, attrs, "y", version=3)
     (found,) = run(made, {"x": wide})
-    single = model("TreeEnsembleRegressor", {"x": X}, {
-        **NODES, **leaves("target", [0] * 5), "n_targets": 1}, "y", version=3)
+    single = model(
+        "TreeEnsembleRegressor",
+        {"x": X},
+        {**NODES, **leaves("target", [0] * 5), "n_targets": 1},
+        "y",
+        version=3,
+    )
     agree([found], run(single, {"x": X}))
 
 

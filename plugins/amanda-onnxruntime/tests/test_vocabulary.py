@@ -95,10 +95,10 @@ def test_faults_are_found(changed: Any, kind: str, message: str) -> None:
 
 def test_the_command_line_looks_it_up(tmp_path: Any) -> None:
     """`amanda validate` finds the dictionary of the domain by itself."""
-    from amanda.cli import run
+    from amanda.cli import call
 
     file = tmp_path / "model.onnx"
     onnx.save(model(beta=1.0), file)
-    assert run(["validate", str(file)]) == 1
+    assert call(["validate", str(file)]) == 1
     onnx.save(model(), file)
-    assert run(["validate", str(file)]) == 0
+    assert call(["validate", str(file)]) == 0

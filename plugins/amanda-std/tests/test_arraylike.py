@@ -154,6 +154,13 @@ def test_computed_subscripts(run):
         np.testing.assert_array_equal(a, b)
 
 
+def test_subscripts_ask_for_no_dims():
+    types = [parse_type("float64[n, m]"), parse_type("int64[k]")]
+    graph = trace(lambda x, at: x[None, at, 1:], types)
+    kinds = [op.type for op in graph if op.type != "constant"]
+    assert kinds == ["slice", "gather", "expand_dims"]
+
+
 def test_power_is_the_op_pow(run):
     graph = trace(lambda x: x**3, [parse_type("float64[2]")])
     assert [op.type for op in graph if op.type != "constant"] == ["pow"]

@@ -122,8 +122,10 @@ def test_numbers_take_the_element_type_beside_them():
     assert str(graph[0].output.type) == "bfloat16[]"
     with pytest.raises(InvalidTypeError, match=r"0\.5 is none of int64"):
         trace(lambda x: x * 0.5, [parse_type("int64[2]")])
+    graph = trace(lambda x: x * 0.5, [TensorType()])
+    assert [op.type for op in graph] == ["number_like", "multiply"]
     with pytest.raises(Undecided, match="element type of a number"):
-        trace(lambda x: x * 0.5, [TensorType()])
+        trace(lambda x: ops.where(x, 0.5, 1.0), [parse_type("bool[2]")])
 
 
 def test_a_symbol_is_no_value_at_run_time():

@@ -127,6 +127,8 @@ def test_what_is_not_needed_is_not_put_in():
     assert ops_of(turned) == ["transpose", "expand_dims", "add"]
     whole = traced(lambda x, w: x @ w, (X, "NTC"), (W, "CK"))
     assert ops_of(whole) == ["einsum"]
+    symbolic = amanda.function(lambda x: named.tensor(x, "N", "C").sum("C"))
+    assert ops_of(symbolic.graph("float32[n, c]")) == ["sum"]
 
 
 def test_names_stay_in_types(run):

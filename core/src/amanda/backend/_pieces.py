@@ -107,9 +107,7 @@ def _is_graph(op: Op) -> bool:
     return isinstance(op, Graph)
 
 
-def _wanted(
-    graph: Graph, stages: Any, free: Collection[Op]
-) -> dict[OutputPort, None]:
+def _wanted(graph: Graph, stages: Any, free: Collection[Op]) -> dict[OutputPort, None]:
     """What the pieces have to give."""
     wanted = dict.fromkeys(v for v in graph.results if v is not None)
     for ops in stages:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from amanda.cli.frame import verb
     from amanda.cli.terminal import working
 
-__all__ = ["Answer", "Table", "main", "run", "verb", "working"]
+__all__ = ["Answer", "Table", "call", "main", "verb", "working"]
 
 _HOME = {"Answer": "answer", "Table": "answer", "verb": "frame", "working": "terminal"}
 
@@ -36,10 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a name may hold what the terminal cannot
             stream.reconfigure(errors="backslashreplace")
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    sys.exit(call(sys.argv[1:] if arguments is None else arguments))
 
 
-def run(arguments: Sequence[str]) -> int:
+def call(arguments: Sequence[str]) -> int:
     """Run the command line; its exit code, whatever happens."""
     try:
         from amanda.cli.calls import answered

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@verb("coverage", "which ops of a framework go to another, and by what kind of rule")
+@verb("coverage", "which ops of a framework go to another, and by what")
 @click.argument("source", required=False, metavar="[FROM")
 @click.argument("target", required=False, metavar="TO]")
 @click.option("--gaps", is_flag=True, help="Only ops that nothing takes.")

@@ -37,7 +37,7 @@ class Asked(NamedTuple):
         return not any(self)
 
 
-@verb("rules", "the rules between two frameworks: list, search, show, export, test")
+@verb("rules", "the rules between two frameworks: list, show, export, test")
 @click.argument("mapping", required=False)
 @click.option("--op", help="Those that an op is part of, on either side.")
 @click.option("--tag", help="Those with a tag.")

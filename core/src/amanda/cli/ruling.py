@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amanda.errors import FormatError, PluginError, UsageError
+from amanda.errors import AmandaError, FormatError, UsageError
 
 if TYPE_CHECKING:
     from amanda.host import Entry
@@ -36,10 +36,10 @@ def installed() -> list[Installed]:
     for entry in host.entries("mappings"):
         try:
             mapping = host.load(entry)
-        except PluginError:
-            continue  # `amanda plugins` tells why
-        if isinstance(mapping, RuleMapping):
-            found.append(Installed(entry, mapping))
+            if isinstance(mapping, RuleMapping) and mapping.rules is not None:
+                found.append(Installed(entry, mapping))
+        except AmandaError:
+            continue  # `amanda plugins` tells why; some read files of yours first
     return found
 
 

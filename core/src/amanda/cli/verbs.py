@@ -18,7 +18,7 @@ VERBS = {
     "convert": ("amanda.cli.convert", "convert a model to another framework or format"),
     "coverage": (
         "amanda.cli.coverage",
-        "which ops of a framework go to another, and by what kind of rule",
+        "which ops of a framework go to another, and by what",
     ),
     "doctor": ("amanda.cli.doctor", "check this installation, and say what to do"),
     "info": ("amanda.cli.info", "what a model file holds, in short"),
@@ -30,6 +30,10 @@ VERBS = {
         "amanda.cli.ops",
         "the ops of a framework's version: list, search, show, compare",
     ),
+    "opset": (
+        "amanda.cli.opset",
+        "bring a model to another version of its framework",
+    ),
     "plugin": ("amanda.cli.plugin", "make a plug-in of your own"),
     "plugins": (
         "amanda.cli.plugins",
@@ -37,7 +41,7 @@ VERBS = {
     ),
     "rules": (
         "amanda.cli.rules",
-        "the rules between two frameworks: list, search, show, export, test",
+        "the rules between two frameworks: list, show, export, test",
     ),
     "run": ("amanda.cli.run", "run a model on a backend"),
     "show": ("amanda.cli.show", "a model in readable form, folded when it is large"),
@@ -50,6 +54,5 @@ PLANNED = {
     "bench": "measure a model on several backends",
     "bisect": "find the first op where two runs differ",
     "diff": "tell how two models differ",
-    "opset": "tell which versions of a framework can hold a model",
     "view": "show a model as a picture",
 }

@@ -260,9 +260,40 @@ class Raw(NamedTuple):
     versions: tuple[str, ...]
     ops: Mapping[str, Sequence[tuple[str, Any]]]
 
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """What was extracted of each op, in each version."""
+        steps = {name: dict(found) for name, found in self.ops.items()}
+        now: dict[str, Any] = {}
+        tables: dict[str, dict[str, Any]] = {}
+        for version in self.versions:
+            now |= {n: found[version] for n, found in steps.items() if version in found}
+            tables[version] = {n: row for n, row in now.items() if row is not None}
+        return tables
 
-def raw_data(file: Path) -> Raw:
-    """A file of raw data; None in the steps of an op means that it is gone."""
+
+def raw_data(file: Path, *others: Path) -> Raw:
+    """A file of raw data; None in the steps of an op means that it is gone.
+
+    Versions that other files have are as these have them.
+    """
+    found = _raw_data(file)
+    if not others:
+        return found
+    tables = found.tables()
+    for other in others:
+        tables |= _raw_data(other).tables()
+    versions = tuple(sorted(tables, key=version_key))
+    steps: dict[str, list[tuple[str, Any]]] = {}
+    for version in versions:
+        for name in sorted({*steps, *tables[version]}):
+            row = tables[version].get(name)
+            before = steps.setdefault(name, [])
+            if row != (before[-1][1] if before else None):
+                before.append((version, row))
+    return Raw(versions, dict(sorted(steps.items())))
+
+
+def _raw_data(file: Path) -> Raw:
     try:
         first, *rest = file.read_text(encoding="utf-8").splitlines()
         versions = tuple(map(str, json.loads(first)["versions"]))

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from amanda.mapping.adapters import adapter
 from amanda.mapping.engine import RuleMapping
 from amanda.mapping.functions import Builder
 from amanda.mapping.lens import Lens, make_table
 from amanda.mapping.plan import Plan, conversion, expect_whole
+from amanda.mapping.process import Process
 from amanda.mapping.report import Conversion, Report
 from amanda.mapping.route import (
     Gap,
@@ -46,6 +48,7 @@ __all__ = [
     "Mapper",
     "PlainSide",
     "Plan",
+    "Process",
     "Report",
     "Route",
     "RuleMapping",
@@ -54,6 +57,7 @@ __all__ = [
     "Signature",
     "Step",
     "TracingSide",
+    "adapter",
     "constant_of",
     "conversion",
     "expect_whole",

@@ -124,6 +124,8 @@ class Cover:
             return Entry(op, SKIP if op.type == CONSTANT else CARRY)
         if isinstance(op, Graph):
             return Entry(op, CARRY)
+        if program.picks_up and space != program.source.name:
+            return Entry(op, CARRY if space is None else WHOLE)
         type = type_of(program.source, op)
         if type is None:
             is_theirs = space == program.target.name

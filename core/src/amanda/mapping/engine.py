@@ -11,7 +11,7 @@ from amanda.dictionary import Name, parse_name, version_key
 from amanda.errors import ConversionError, UsageError
 from amanda.graph import Graph, Op, bulk
 from amanda.mapping.program import Program
-from amanda.mapping.report import Conversion
+from amanda.mapping.report import Conversion, Report
 from amanda.mapping.route import GapMet, unmapped
 from amanda.mapping.rules import RuleSet
 from amanda.mapping.run import Run
@@ -39,7 +39,7 @@ class RuleMapping:
         self.left = left
         self.right = right
         self.rules = rules
-        self._programs: dict[tuple[str, str], Program] = {}
+        self._programs: dict[tuple[str, str, bool], Program] = {}
 
     def apply(
         self, graph: Graph, to: str, *, keep_foreign: bool, gap_met: GapMet
@@ -60,6 +60,9 @@ class RuleMapping:
         trace: bool = False,
     ) -> Conversion:
         """The same with its report; gaps are in there, and not raised."""
+        is_there = parse_name(graph.namespace or to).path == parse_name(to).path
+        if is_there and self.rules.left != self.rules.right:
+            return self._picked_up(graph, to, keep_foreign, gap_met, trace)
         start, goal = self._ends(graph, to)
         done: list[Conversion] = []
         with bulk():
@@ -72,6 +75,38 @@ class RuleMapping:
                 )
                 done.append(run.convert(graph))
                 graph = done[-1].graph
+        return merged(done)
+
+    def _picked_up(
+        self,
+        graph: Graph,
+        to: str,
+        keep_foreign: bool,
+        gap_met: GapMet | None,
+        trace: bool,
+    ) -> Conversion:
+        """Maps ops of the other end, which an earlier conversion kept whole."""
+        goal = parse_name(to)
+        ends = (self.rules.left, self.rules.right)
+        if goal.path not in ends or graph.namespace != str(goal):
+            self._ends(graph, to)  # which tells what it maps
+        other = ends[ends[0] == goal.path]
+        spaces = dict.fromkeys(
+            op.own_namespace for part in graph.graphs() for op in part
+        )
+        done = [Conversion(graph.clone(), Report(str(goal), str(goal)))]
+        for space in spaces:
+            if space is None or parse_name(space).path != other:
+                continue
+            program = self.program(space, str(goal), picks_up=True)
+            with bulk():
+                run = Run(
+                    program,
+                    keep_foreign=keep_foreign,
+                    gap_met=gap_met or _nobody,
+                    trace=trace,
+                )
+                done.append(run.convert(done[-1].graph))
         return merged(done)
 
     def takes(self, op: Op, to: str) -> bool | str:
@@ -91,14 +126,17 @@ class RuleMapping:
             made.rules.preferred |= {path.name}
         return made
 
-    def program(self, source: str, target: str) -> Program:
+    def program(self, source: str, target: str, *, picks_up: bool = False) -> Program:
         """The rules from one version to another, compiled as far as they are used."""
-        key = (source, target)
+        key = (source, target, picks_up)
         if key not in self._programs:
             forward = self._forward(parse_name(source), parse_name(target))
             ends = (self.left, self.right) if forward else (self.right, self.left)
-            sides = [_side(end, name) for end, name in zip(ends, key, strict=True)]
-            self._programs[key] = Program(self.rules, *sides, forward=forward)
+            names = (source, target)
+            sides = [_side(end, name) for end, name in zip(ends, names, strict=True)]
+            program = Program(self.rules, *sides, forward=forward)
+            program.picks_up = picks_up
+            self._programs[key] = program
         return self._programs[key]
 
     def _ends(self, graph: Graph, to: str) -> tuple[str, str]:

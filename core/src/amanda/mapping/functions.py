@@ -9,8 +9,9 @@ by position, its attributes and bodies by name, and gives back what the outputs 
 
 A first parameter `o` is the builder of the target side; where that side's ops are
 functions themselves (a `TracingSide`), they may be called directly and `o` left out.
-A parameter `outputs` gets the number of outputs of the op. An attribute that the
-function does not name must have its default.
+A parameter `outputs` gets the number of outputs of the op, and `context` what is known
+around it: the graph, constants, types, the version, as the builder tells them. An
+attribute that the function does not name must have its default.
 """
 
 from __future__ import annotations
@@ -22,17 +23,28 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from amanda.errors import UsageError
+from amanda.dictionary import parse_name
+from amanda.errors import Undecided, UsageError
 from amanda.graph import Graph, Op, OutputPort
+from amanda.mapping.adapters import adapted
 from amanda.mapping.compiled import Inactive, Making, Slots, Take, Way, describe
 from amanda.mapping.lens import same
-from amanda.mapping.side import REQUIRED, Decline, Side, Signature, TracingSide
+from amanda.mapping.side import (
+    REQUIRED,
+    Decline,
+    Side,
+    Signature,
+    TracingSide,
+    question,
+)
 from amanda.mapping.taking import COUNT, hinted, is_count, known, uncovered
 from amanda.mapping.terms import Term
+from amanda.types import Type
 
 __all__ = ["Builder", "Function", "compile_function"]
 
 BUILDER = "o"
+CONTEXT = "context"
 
 
 class Builder:
@@ -50,6 +62,27 @@ class Builder:
         self.source = source
         """The op that is being mapped, to be read only."""
 
+    @property
+    def version(self) -> str:
+        """The version of the target; empty where it has none."""
+        return parse_name(self.side.name).version or ""
+
+    @property
+    def source_graph(self) -> Graph | None:
+        """The graph that the op stands in, to be read only."""
+        return self.source.graph
+
+    def content(self, value: Any) -> Any:
+        """What is in a value that is constant, as numbers and lists; else None."""
+        try:
+            return question(value, "content") if _is_port(value) else value
+        except Undecided:
+            return None
+
+    def type(self, value: OutputPort) -> Type | None:
+        """The type of a value of the target, as far as it is inferred."""
+        return value.type
+
     def op(self, type: str, *args: Any, **attrs: Any) -> Any:
         """For types that are no Python names."""
         signature = self.side.signature(type)
@@ -58,13 +91,16 @@ class Builder:
         count = signature.outputs
         if COUNT not in signature.attrs:
             told = attrs.pop(COUNT, 1)
+            if count is not None and told > count:
+                raise Decline(f"{type} of {self.side.name} has {count} outputs")
             count = told if count is None else count
         bodies = {k: v for k, v in attrs.items() if isinstance(v, Graph)}
         given = {
-            key: value
+            key: adapted(value)
             for key, value in attrs.items()
             if key not in bodies and not _said(value, signature, key)
         }
+        args = tuple(map(adapted, args))
         made = self.side.build(
             self.graph, type, args, given, outputs=count or 1, bodies=bodies or None
         )
@@ -78,6 +114,10 @@ class Builder:
             return self.op(type, *args, **attrs)
 
         return make
+
+
+def _is_port(value: Any) -> bool:
+    return isinstance(value, OutputPort)
 
 
 def _said(value: Any, signature: Signature, key: str) -> bool:
@@ -116,6 +156,7 @@ class _Form:
 
     builder: bool
     outputs: bool
+    context: bool
     positional: int
     needed: int
     takes_rest: bool
@@ -138,6 +179,7 @@ def _form(call: Callable[..., Any]) -> _Form:
     return _Form(
         builder,
         COUNT in keywords,
+        CONTEXT in keywords,
         len(inputs),
         sum(p.default is p.empty for p in inputs),
         inspect.Parameter.VAR_POSITIONAL in kinds,
@@ -208,6 +250,8 @@ def _maker(
             args = [_seen(tracing, value) for value in args]
         if form.outputs:
             named[COUNT] = len(op.outputs)
+        if form.context and CONTEXT not in signature.attrs:
+            named[CONTEXT] = Builder(target, graph, op)
         with nullcontext() if tracing is None else tracing.tracing(graph):
             found = call(*args, **named)
             many = isinstance(found, tuple | list)
@@ -234,7 +278,7 @@ def _arguments(
     args += [None] * (form.needed - len(args))
     named = {}
     for key in {**signature.attrs, **held} if form.takes_all else form.keywords:
-        if key == COUNT and key not in signature.attrs:
+        if key in (COUNT, CONTEXT) and key not in signature.attrs:
             continue
         value = held.get(key, signature.attrs.get(key))
         if value is REQUIRED:

@@ -80,6 +80,8 @@ class Program:
         self.target = target
         self.forward = forward
         self.in_place = rules.left == rules.right
+        self.picks_up = False
+        """Are only foreign ops mapped, those of the source in a graph of the target?"""
         self._choices: dict[str, Choice] = {}
         self._same: dict[str, bool] = {}
 

@@ -446,14 +446,18 @@ class Run:
         if isinstance(op, Graph):
             self._carry_graph(target, op, inputs)
         elif entry.todo == WHOLE:
-            self._whole(target, op, inputs, None)
+            self._whole(target, op, inputs, self._space(op))
         else:
             bodies = {key: self._bodies[body] for key, body in op.bodies.items()}
-            namespace = CORE if op.own_namespace == CORE else None
-            self._copied(op, target, inputs, namespace, bodies or None)
+            self._copied(op, target, inputs, self._space(op), bodies or None)
         if self._has_holes(op):
             self._lose(op)
         self._carried.clear()
+
+    def _space(self, op: Op) -> str | None:
+        """The own namespace of an op that comes along."""
+        own = op.own_namespace
+        return own if own == CORE or self.program.picks_up else None
 
     def _carry_graph(
         self, target: Graph, op: Graph, inputs: list[OutputPort | None]

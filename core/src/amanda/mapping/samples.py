@@ -119,7 +119,10 @@ def _drawn(
                         ),
                         drawn,
                     )
-                values.setdefault(part.inner.name, drawn[0])
+                value = drawn[0]
+                if type(value) is int and not -rank <= value < rank:
+                    value %= max(rank, 1)  # more often than not it is an axis
+                values.setdefault(part.inner.name, value)
     return values
 
 

@@ -19,9 +19,7 @@ _LACKS: Final = ("j0", "j1", "y0", "y1", "k0", "k0e", "k1", "k1e", "dawsn",
                  "fresnel_cos", "fresnel_sin")  # fmt: skip
 """Special functions that JAX has not."""
 
-DECLINED: Final = {
-    name: f"JAX has no special function {name}" for name in _LACKS
-}
+DECLINED: Final = {name: f"JAX has no special function {name}" for name in _LACKS}
 """Ops that are not taken, with the reason."""
 
 _LACKING: Final = ("string", "bytes", "quantized")

@@ -80,4 +80,3 @@ def _is_small(value: OutputPort) -> bool:
         return False
     few = prod(map(int, found.shape)) <= LITERAL
     return few and found.dtype.kind in ("int", "uint", "bool")
-

@@ -9,7 +9,14 @@ from typing import Any
 
 from amanda.errors import AmandaError
 
-__all__ = ["HostDrivenError", "is_host_driven", "is_on", "note", "running", "why_untraceable"]
+__all__ = [
+    "HostDrivenError",
+    "is_host_driven",
+    "is_on",
+    "note",
+    "running",
+    "why_untraceable",
+]
 
 
 class HostDrivenError(AmandaError):

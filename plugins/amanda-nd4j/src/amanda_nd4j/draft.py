@@ -12,7 +12,7 @@ ops, names variables and writes the text. It writes up to four rows of one decla
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
@@ -56,7 +56,8 @@ def literal(value: Any) -> str:
 
 class Draft:
     """Both ops of a declaration; `fixed` holds what is known of the source in one of
-    several cases: the value of an attribute, or None where it is left out."""
+    several cases: the value of an attribute, or None where it is left out; `present`
+    has those that other cases leave out."""
 
     def __init__(
         self,
@@ -64,11 +65,13 @@ class Draft:
         target: Descriptor,
         fixed: Mapping[str, Any],
         *,
+        present: Collection[str] = (),
         framing: str,
     ) -> None:
         self.entry = entry
         self.target = target
         self.fixed = fixed
+        self.present = present
         self.framing = framing
         self.guards: list[str] = []
         self.one_way: list[str] = []
@@ -134,6 +137,8 @@ class Draft:
     def item(self, name: str, index: int, key: str, default: Any = None) -> str:
         """An item of a list, which is an attribute or a constant input."""
         found = self._items.setdefault(name, {})
+        if name in self.present and not found:
+            self.guards.append(f"given({self.variable(key, 'target')})")
         if default is not None:
             self._stated.setdefault(name, {})[index] = default
         return found.setdefault(index, self.variable(key, "target"))
@@ -147,18 +152,15 @@ class Draft:
 
     def place(self, key: str, name: str) -> None:
         """An input of the source as one of nd4j."""
-        star = "*" if self._is_rest(name) else ""
-        text = star + self.variable(name)
         self._kept.add(name)
-        self.place_text(key, text)
+        self.place_text(key, self._input(name))
 
     def place_all(self) -> None:
         """All inputs as they are; where several are lists, nothing tells them apart."""
         self.all_inputs = sum(port.repeats for port in self._ports.values()) > 1
         for at, name in enumerate([] if self.all_inputs else self._ports):
-            star = "*" if self._is_rest(name) else ""
             self._kept.add(name)
-            self._placed[at] = partial(_same, star + self.variable(name))
+            self._placed[at] = partial(_same, self._input(name))
 
     def place_text(self, key: str, text: str) -> None:
         """An input of nd4j by a text."""
@@ -244,11 +246,16 @@ class Draft:
         return [name for name in self._ports if name not in used]
 
     def _unreturned(self) -> bool:
-        """Does the source op need something that nothing of nd4j tells?"""
+        """Is something of the source op told by nothing of nd4j?"""
         missing = [
             a.name
             for a in self.entry.attrs
             if a.required and a.name not in self._covered()
+        ]
+        missing += [
+            name
+            for name, value in self.fixed.items()
+            if name in self._attrs and value is not None and name not in self._said
         ]
         inputs = [] if self.all_inputs else self._unused()
         return bool(missing) or any(
@@ -293,7 +300,7 @@ class Draft:
 
     def _left_input(self, name: str, mode: Mode) -> str:
         if name in self._kept:
-            return ("*" if self._is_rest(name) else "") + self.variable(name)
+            return self._input(name)
         if name in self._items:
             return self._pattern(name, mode)
         if name in self._numbers:
@@ -319,9 +326,12 @@ class Draft:
 
     # -- lists and numbers ---------------------------------------------------------
 
-    def _is_rest(self, name: str) -> bool:
-        """Does an input stand for all its values? Beside others, one rule takes one."""
-        return self._ports[name].repeats
+    def _input(self, name: str) -> str:
+        """An input as both sides write it: one, one that may be left out, or all."""
+        port, variable = self._ports[name], self.variable(name)
+        if port.repeats:
+            return f"*{variable}"
+        return f"{variable}?" if port.form == "optional" or port.nullable else variable
 
     def _pattern(self, name: str, mode: Mode) -> str:
         """A list by its items: what no rule reads is 1, or as at the other end."""

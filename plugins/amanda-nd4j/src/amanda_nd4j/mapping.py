@@ -25,6 +25,7 @@ from amanda.mapping import (
     Signature,
     constant_of,
 )
+from amanda.mapping.report import place
 from amanda_nd4j.namespace import PATH, VARIABLE, Descriptor, descriptors, named_files
 from amanda_nd4j.rulesets import installed
 from amanda_nd4j.translation import Translation, translated
@@ -77,7 +78,7 @@ class Nd4jMapping(RuleMapping):
             graph, to, keep_foreign=keep_foreign, gap_met=gap_met, trace=trace
         )
         if places:
-            told = tuple(f"{op.type}, {op.label}: {_PAST}" for op, _ in places)
+            told = tuple(f"{op.type}, {place(op)}: {_PAST}" for op, _ in places)
             done.report.losses = (*done.report.losses, *told)
         return done
 

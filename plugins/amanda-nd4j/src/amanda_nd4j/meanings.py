@@ -14,7 +14,15 @@ from amanda.errors import FormatError
 from amanda_nd4j.draft import Draft, literal
 from amanda_nd4j.rulesets import Given, PublishedRule
 
-__all__ = ["MEANINGS", "READS_INPUTS", "Meaning", "apply", "cases", "table"]
+__all__ = [
+    "MEANINGS",
+    "PRESENT",
+    "READS_INPUTS",
+    "Meaning",
+    "apply",
+    "cases",
+    "table",
+]
 
 READS_INPUTS: Final = frozenset({
     "multiinputindex", "ndarrayinputtonumericalattribute", "ndarraymapping",
@@ -90,11 +98,11 @@ def _choice(
         attr = draft.attr(name)
         has_default = rule.name[0] == "l" and len(rule.values(key)) > 1
         if attr is not None and not (attr.required or has_default or attr.default):
-            return name, [_PRESENT, None]
+            return name, [PRESENT, None]
     return None
 
 
-_PRESENT: Final = object()
+PRESENT: Final = object()
 """An attribute that is there, whatever it is."""
 
 
@@ -231,7 +239,7 @@ def _items(draft: Draft, rule: PublishedRule) -> None:
 
 
 def _is_left_out(draft: Draft, name: str) -> bool:
-    return draft.fixed.get(name, _PRESENT) is None
+    return draft.fixed.get(name, PRESENT) is None
 
 
 def _looked_up(draft: Draft, rule: PublishedRule) -> None:

@@ -19,7 +19,7 @@ from amanda.errors import FormatError
 from amanda.mapping import RuleSet
 from amanda_nd4j import lenses
 from amanda_nd4j.draft import Draft
-from amanda_nd4j.meanings import READS_INPUTS, apply, cases
+from amanda_nd4j.meanings import PRESENT, READS_INPUTS, apply, cases
 from amanda_nd4j.namespace import Descriptor
 from amanda_nd4j.rulesets import Declaration
 
@@ -96,8 +96,9 @@ def _rows(
     plain = Draft(entry, target, {}, framing=framing)
     texts: list[str] = []
     for case in cases(plain, declaration.rules):
-        fixed = {key: value for key, value in case.items() if type(value) is not object}
-        draft = Draft(entry, target, fixed, framing=framing)
+        fixed = {key: value for key, value in case.items() if value is not PRESENT}
+        present = case.keys() - fixed.keys()
+        draft = Draft(entry, target, fixed, present=present, framing=framing)
         for rule in declaration.rules:
             apply(draft, rule)
         texts += draft.rows()

@@ -140,4 +140,3 @@ def _place(error: FormatError, who: str | None) -> None:
     """The file that it is about, before what it names inside."""
     if who is not None and error.who != who:
         error.who = f"{who}, {error.who}" if error.who else who
-

@@ -99,7 +99,7 @@ class Outside:
     def write(self, location: str, file: BinaryIO) -> None:
         end = 0
         for start, tensor in self.files[location]:
-            for at in range(end, start, _BLOCK):
-                file.write(bytes(min(_BLOCK, start - at)))
+            blocks = range(end, start, _BLOCK)
+            file.writelines(bytes(min(_BLOCK, start - at)) for at in blocks)
             file.writelines(tensor.chunks())
             end = start + tensor.nbytes

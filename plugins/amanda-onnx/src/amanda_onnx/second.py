@@ -1,9 +1,9 @@
-"""A second data set for each case of ONNX's suite: what was baked in from the first shows.
+"""A second data set for each case of ONNX's suite: it shows what was baked in.
 
-Inputs are the first ones in another order and a little smaller; those that decide shapes
-have other values, where others are legal. What has to come out is computed by the
-reference evaluator of onnx, of which nothing else here knows. The shapes that a model
-declares for its outputs are taken away, since they may be others now.
+Inputs are the first ones in another order and a little smaller; those that decide
+shapes have other values, where others are legal. What has to come out is computed by
+the reference evaluator of onnx, of which nothing else here knows. The shapes that a
+model declares for its outputs are taken away, since they may be others now.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Second(NamedTuple):
     why: str = ""
 
 
-# -- inputs that decide shapes -------------------------------------------------------
+# -- inputs that decide shapes -----------------------------------------------------
 
 
 def _more(step: int = 1) -> Candidates:
@@ -214,7 +214,7 @@ _FIXED: Final = {("Col2Im", 1): "with the kernel, it says how many columns there
 def shaping(model: Any) -> dict[str, tuple[Any, int]]:
     """Which inputs of a model decide shapes: the node and its input."""
     names = {info.name for info in model.graph.input}
-    found = {}
+    found: dict[str, tuple[Any, int]] = {}
     for node in model.graph.node:
         for i, name in enumerate(node.input):
             if name in names and (node.op_type, i) in SHAPING:
@@ -222,7 +222,7 @@ def shaping(model: Any) -> dict[str, tuple[Any, int]]:
     return found
 
 
-# -- inputs that are data ------------------------------------------------------------
+# -- inputs that are data ----------------------------------------------------------
 
 
 def _fresh(value: Any, random: np.random.Generator, scaled: bool = True) -> Any:
@@ -231,7 +231,7 @@ def _fresh(value: Any, random: np.random.Generator, scaled: bool = True) -> Any:
         return [_fresh(item, random, scaled) for item in value]
     if not isinstance(value, np.ndarray | np.generic):
         return value
-    value = np.asarray(value)
+    value = np.array(value)
     if value.dtype.kind == "b" and value.size == 1:
         return ~value
     if str(value.dtype) in ("int32", "int64"):  # rows stay rows: they may be places
@@ -249,15 +249,15 @@ _AS_THEY_ARE: Final = frozenset({
 })  # fmt: skip
 """Ops of which integers, in another order, may be illegal beside the other inputs."""
 
-_WHOLE: Final = frozenset({"OneHot", "Cast", "CastLike", "IsInf", "IsNaN"})
-"""Ops of which floats may have to be whole, or what they are by intent."""
+_WHOLE: Final = frozenset({"OneHot"})
+"""Ops of which floats have to be whole."""
 
 
 _TRIES: Final = 6
 """Orders of the data until something else comes out."""
 
 
-# -- one case --------------------------------------------------------------------------
+# -- one case ----------------------------------------------------------------------
 
 
 def _loose(model: Any) -> Any:
@@ -317,7 +317,7 @@ def _searched(
         if name not in held:
             continue
         for value in _others(role, held, name):
-            trial = held | {name: value}
+            trial = {**held, name: value}
             found = _told(model, trial)
             if found is not None and differs(found, expected):
                 held, expected, shaped = trial, found, True

@@ -27,6 +27,8 @@ class ArrayLike:
     __slots__ = ()
     __array_ufunc__ = None  # numpy leaves `array + value` to us
     __array_priority__ = 1000
+    is_of_types = False
+    """Whether this stands for a tensor of which only the type is known."""
 
     @property
     def dtype(self) -> ElementType:
@@ -306,11 +308,23 @@ def _compared(
     if not _is_operand(b):
         return NotImplemented
     try:
-        return bool(ask(a._content(), b._content() if isinstance(b, ArrayLike) else b))
-    except (Undecided, ValueError, TypeError):
-        if a is b and _is_dim(a):
-            return bool(ask(0, 0))
-        return a._op(name)(a, b)
+        known = a._content(), b._content() if isinstance(b, ArrayLike) else b
+    except Undecided:
+        known = None
+    if known is not None and _is_one(known[1]):
+        try:
+            return bool(ask(*known))
+        except Undecided:
+            if a.is_of_types:  # who asks learns what is not known
+                raise
+    if a is b and _is_dim(a):
+        return bool(ask(0, 0))
+    return a._op(name)(a, b)
+
+
+def _is_one(x: object) -> bool:
+    """Whether this is one number that is known now, a symbol included."""
+    return is_number(x) or isinstance(x, Sym) or getattr(x, "shape", None) == ()
 
 
 def _is_operand(x: object) -> bool:

@@ -26,6 +26,16 @@ def xp(*arrays: Any) -> Any:
     return np
 
 
+def are_numpy(values: Iterable[Any]) -> bool:
+    """Whether no array among them is of another library."""
+    return not any(
+        not are_numpy(v)
+        if isinstance(v, list | tuple)
+        else hasattr(v, "__array_namespace__") and not isinstance(v, _NUMPY)
+        for v in values
+    )
+
+
 class Kernels(Mapping[str, Callable[..., Any]]):
     """The kernels of one array library: a row for each op that needs its own.
 

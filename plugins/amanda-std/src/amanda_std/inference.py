@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from amanda.errors import AmandaError, InvalidTypeError, Undecided
 from amanda.graph import Graph
 from amanda.types import DType, Sym, TensorType, Type, unknown
+from amanda_std import mistakes
 from amanda_std.hosts import MOST, Open, anything, is_data, is_plain
 from amanda_std.kinds import BODY, HOST, TENSOR, Kind, Param
 from amanda_std.values import Operators, Typed
@@ -52,8 +53,10 @@ def result_types(
         dtype = shared_dtype(operation, params, args)
         found = _infer(operation, params, args, attrs, dtype)
     except AmandaError as error:
-        error.who = error.who or _called(operation, args)
+        mistakes.tell(error, operation, args)
         raise
+    except mistakes.BARE as error:
+        raise mistakes.explained(operation, args, attrs, error) from error
     if key is not None and not makes_dims(found, args):
         memo.keep(key, found)
     return found
@@ -107,11 +110,6 @@ def _through(
 
             found.append(array_type(value))
     return tuple(found)
-
-
-def _called(operation: Operation, args: Sequence[Any]) -> str:
-    shown = ", ".join("graph" if isinstance(a, Graph) else str(a) for a in args)
-    return f"{operation.name}({shown})"
 
 
 # -- element types -------------------------------------------------------------

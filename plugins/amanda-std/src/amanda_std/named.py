@@ -25,7 +25,7 @@ from amanda.types import Dim, DType, ElementType, TensorType, Type, same
 from amanda_std import ops, shapes
 from amanda_std.arraylike import ArrayLike
 from amanda_std.kinds import TENSOR
-from amanda_std.literals import is_literal, is_number
+from amanda_std.literals import is_number
 from amanda_std.operation import Operation
 from amanda_std.values import Operators, Typed, Value
 
@@ -200,7 +200,7 @@ def tensor(data: Any, *names: str | None) -> Named:
         return data.order(*map(str, names)) if names else data
     if isinstance(data, Type):
         data = Typed(data)  # type: ignore[arg-type]
-    if is_literal(data) or not hasattr(data, "shape"):
+    if not isinstance(data, Operators) and not hasattr(data, "shape"):
         raise UsageError(
             "only tensors have axes with names",
             got=repr(data),

@@ -26,9 +26,10 @@ from amanda.types import (
     TupleType,
     Type,
 )
-from amanda_std import inference
+from amanda_std import inference, mistakes
 from amanda_std.arrays import (
     Kernels,
+    are_numpy,
     array_type,
     as_number,
     chosen_kernels,
@@ -193,7 +194,7 @@ class Operation:
         given = {}
         for key, default in self.form.attributes.items():
             if key in rest:
-                given[key] = attribute(key, rest.pop(key))
+                given[key] = mistakes.kept(self, key, attribute, rest.pop(key))
             elif default is REQUIRED:
                 raise UsageError(f"{self.name} needs {key}=", expected=str(self))
             else:
@@ -207,17 +208,46 @@ class Operation:
         """What the kernel makes of arrays."""
         params = self.form.each(len(args))
         dtype = inference.array_dtype(self, params, args)
-        ready = [
-            plain(a)
-            if p.kind.role == HOST
-            else as_number(a, dtype, args)
-            if is_number(a) and p.kind.role == TENSOR
-            else as_tensor(a, dtype if _ties(p) else None).numpy()
-            if isinstance(a, list) and p.kind.role == TENSOR and is_literal(a)
-            else a
-            for p, a in zip(params, args, strict=True)
-        ]
-        return self.implementation(chosen_kernels())(*ready, **attrs)
+        try:
+            ready = [
+                plain(a)
+                if p.kind.role == HOST
+                else as_number(a, dtype, args)
+                if is_number(a) and p.kind.role == TENSOR
+                else as_tensor(a, dtype if _ties(p) else None).numpy()
+                if isinstance(a, list) and p.kind.role == TENSOR and is_literal(a)
+                else a
+                for p, a in zip(params, args, strict=True)
+            ]
+            return self.implementation(chosen_kernels())(*ready, **attrs)
+        except AmandaError as error:
+            mistakes.tell(error, self, args)
+            raise
+        except mistakes.BARE as error:
+            found = self._mistake(args, attrs, error)
+            if found is error:
+                raise
+            raise found from error
+
+    def _mistake(
+        self, args: Sequence[Any], attrs: Mapping[str, Any], error: Exception
+    ) -> Exception:
+        """What to raise where a kernel failed: what inference says against the call.
+
+        What other libraries than numpy say of their arrays is theirs."""
+        if not are_numpy(args) or type(error).__name__ == "LinAlgError":
+            return error
+        found = mistakes.misfit(self, args, attrs)
+        if found is not None:
+            return found
+        try:
+            self.types(self.normal(args), attrs)
+        except AmandaError as told:
+            mistakes.tell(told, self, args)
+            return told
+        except mistakes.BARE as other:
+            error = other
+        return mistakes.explained(self, args, attrs, error)
 
     def implementation(self, kernels: Kernels | None) -> Function:
         """What computes this op: the row of a table, else the function itself."""
@@ -255,10 +285,13 @@ class Operation:
         try:
             return self._traced(into, args, attrs, name)
         except AmandaError as error:
-            if error.who is None or error.who.startswith(f"{self.name}("):
-                error.who = f"{self.name}({', '.join(map(_shown, args))})"
+            mistakes.tell(error, self, args)
+            error.who = _who(self, args, error.who)
             into.take_back(before)
             raise
+        except mistakes.BARE as error:
+            into.take_back(before)
+            raise mistakes.explained(self, args, attrs, error) from error
 
     def _traced(
         self,
@@ -298,7 +331,9 @@ class Operation:
             seen.append(hosted(own) if p.kind.role == HOST else own)
         while inputs and inputs[-1] is None:
             inputs.pop()
-        stored |= {k: v for k, v in attrs.items() if v != self.form.attributes[k]}
+        told = {k: v for k, v in attrs.items() if v != self.form.attributes[k]}
+        mistakes.check_attributes(self, told)
+        stored |= told
         types = self.types(seen, attrs)
         op = into.graph.add(
             self.name, inputs, stored, name=name, outputs=len(types), bodies=bodies
@@ -474,6 +509,13 @@ def _shown(value: Any) -> str:
     if hasattr(value, "strides"):
         return str(TensorType(DType.of(value), value.shape))
     return repr(value)
+
+
+def _who(operation: Operation, args: Sequence[Any], who: str | None) -> str:
+    """The call with the names of its operands, and the op in its meaning that failed."""
+    own = f"{operation.name}({', '.join(map(_shown, args))})"
+    inner = (who or "").partition(", in ")[2]
+    return f"{own}, in {inner}" if inner else own
 
 
 def _port(value: Any) -> OutputPort | None:

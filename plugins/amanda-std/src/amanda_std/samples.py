@@ -55,6 +55,8 @@ def difference(got: Any, expected: Any, tolerance: float | None = None) -> str |
         return difference(got.read(), expected.read(), tolerance)
     if expected is None:
         return None if got is None else "nothing expected"
+    if isinstance(got, list | tuple | dict):
+        return f"one value expected, got a {type(got).__name__}"
     return _difference(np.asarray(got), np.asarray(expected), tolerance)
 
 
@@ -65,14 +67,14 @@ def _difference(got: Any, expected: Any, tolerance: float | None) -> str | None:
     if expected.dtype == object:
         same = got.tolist() == expected.tolist()
         return None if same else f"{expected.tolist()} expected, got {got.tolist()}"
-    width, kind = got.dtype.itemsize, "float64"
-    if got.dtype.kind == "c":
-        width, kind = width // 2, "complex128"
-    elif got.dtype.kind in "biu" and tolerance is None:
-        kind = got.dtype  # numbers beyond 2**53 are told apart
-    close = tolerance or CLOSE[width]
-    a, b = got.astype(kind), expected.astype(kind)
-    if np.allclose(a, b, rtol=close, atol=close, equal_nan=True):
+    if got.dtype.kind in "biu" and tolerance is None:
+        same = bool((got == expected).all())
+    else:
+        wide = "complex128" if got.dtype.kind == "c" else "float64"
+        close = tolerance or CLOSE[got.dtype.itemsize // (1 + (wide[0] == "c"))]
+        a, b = got.astype(wide), expected.astype(wide)
+        same = np.allclose(a, b, rtol=close, atol=close, equal_nan=True)
+    if same:
         return None
     return f"{expected.tolist()} expected, got {got.tolist()}"
 

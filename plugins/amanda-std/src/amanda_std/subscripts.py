@@ -86,7 +86,7 @@ def _listed(item: Any) -> Any:
             got=item,
             hint="use None for a new axis, or a tensor of bools for a choice",
         )
-    if getattr(item, "shape", None) == () and hasattr(item, "tolist"):
+    if hasattr(item, "tolist") and item.shape == ():
         return item.tolist()  # a number that is known now
     return item
 

@@ -85,6 +85,7 @@ class Typed(Operators):
     """A tensor of which only the type is known."""
 
     __slots__ = ("_type",)
+    is_of_types = True
 
     def __init__(self, type: TensorType) -> None:
         self._type = type

@@ -55,6 +55,7 @@ def _docs(tree: ast.Module) -> Iterator[tuple[str, str]]:
         for node in ast.walk(function):
             match node:
                 case ast.Call(
-                    func=ast.Attribute(attr=name), args=[ast.Constant(value=str(op)), *_]
+                    func=ast.Attribute(attr=name),
+                    args=[ast.Constant(value=str(op)), *_],
                 ) if name in _CALLS and text:
                     yield op, text

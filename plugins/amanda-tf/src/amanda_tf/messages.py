@@ -7,6 +7,7 @@ decoded when they are asked for.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -230,6 +231,8 @@ _FIELDS: Final[Mapping[str, tuple[int, str]]] = {
 }  # fmt: skip
 """The field that holds elements of a type, and how; others are in `int_val`."""
 _INTS: Final = (7, "varint")
+_ONE: Final = 16  # bytes that one element takes at most
+_MOST_TEXTS: Final = 1 << 16
 
 
 def _tensor(data: memoryview, span: Span) -> Tensor:
@@ -269,29 +272,50 @@ def _typed(
     number, how = _FIELDS.get(str(dtype), _INTS)
     spans = held.get(number, [])
     if str(dtype) == "string":
-        texts = [bytes(data[start:end]) for start, end in spans]
-        count = Tensor.splat("bool", dims, False).size
-        texts += texts[-1:] * (count - len(texts)) if texts else [b""] * count
-        return Tensor.strings(texts[:count], dims)
+        return _texts([bytes(data[start:end]) for start, end in spans], dims)
     raw = b"".join(bytes(data[start:end]) for start, end in spans)
     if not raw:
         return Tensor.splat(dtype, dims, 0)
+    if len(raw) <= _ONE:
+        first, *others = _decoded(raw, how, dtype).tolist()
+        if not others:
+            return Tensor.splat(dtype, dims, first)
     return Tensor.lazy(lambda: _filled(raw, how, dtype, dims), dtype, dims)
 
 
-def _filled(raw: bytes, how: str, dtype: DType, dims: tuple[int, ...]) -> Array:
+def _texts(given: list[bytes], dims: tuple[int, ...]) -> Tensor:
+    count = math.prod(dims)
+    if count > max(len(given), _MOST_TEXTS):
+        raise FormatError(
+            "a tensor claims more texts than it has",
+            expected=f"at most {_MOST_TEXTS} that are not there",
+            got=count,
+        )
+    last = given[-1:] or [b""]
+    return Tensor.strings([*given, *last * (count - len(given))][:count], dims)
+
+
+def _decoded(raw: bytes, how: str, dtype: DType) -> Array:
     import numpy as np
 
     kind: Any = dtype.numpy
     if how == "varint":
         numbers = np.array(unpacked(raw, 0, len(raw)), "<u8")
-        values = numbers.astype(bool if str(dtype) == "bool" else kind)
-    elif how == "bits":
-        bits = np.array(unpacked(raw, 0, len(raw)), "<u2")
-        values = bits.view(kind)
-    else:
-        values = np.frombuffer(raw, how)
-    made = np.empty(int(np.prod(dims, dtype=np.int64)), kind)
+        return numbers.astype(bool if str(dtype) == "bool" else kind)
+    if how == "bits":
+        return np.array(unpacked(raw, 0, len(raw)), "<u2").view(kind)
+    if len(raw) % np.dtype(how).itemsize:
+        raise FormatError(
+            f"elements of {dtype} of another size", got=f"{len(raw)} bytes"
+        )
+    return np.frombuffer(raw, how)
+
+
+def _filled(raw: bytes, how: str, dtype: DType, dims: tuple[int, ...]) -> Array:
+    import numpy as np
+
+    values = _decoded(raw, how, dtype)
+    made = np.empty(math.prod(dims), values.dtype)
     given = values[: made.size]
     made[: given.size] = given
     made[given.size :] = values[-1]

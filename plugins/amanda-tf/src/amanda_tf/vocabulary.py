@@ -51,10 +51,13 @@ class Vocabulary(Generator):
         return Live(f"TensorFlow {version}", {version: entries})
 
     def made(self, raw: Path | None) -> Made | None:
-        """From `tensorflow.jsonl`; lines about ops are those of the installed one."""
+        """From `tensorflow.jsonl`, and `tensorflow.more.jsonl` for what is before 1.3.
+
+        Lines about ops are those of the installed one.
+        """
         if raw is None:
             return None
-        data = raw_data(raw / "tensorflow.jsonl")
+        data = raw_data(raw / "tensorflow.jsonl", raw / "tensorflow.more.jsonl")
         versions = tuple(sorted(data.versions, key=version_key))
         docs = doc_lines(_asked()["docs"])
         header = replace(self.header, versions=versions)

@@ -1,14 +1,14 @@
 """The dictionary of PyTorch: the operators of aten, and those that take functions.
 
 A version is what the registry of an installed PyTorch has. The others come from raw
-data: declarations in the packages of the releases and, before 1.7, schemas among the
-strings of their libraries, where overloads have no names.
+data: declarations in the packages of the releases and, in 1.0, 1.1 and 1.4, schemas
+among the strings of their libraries.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -27,15 +27,8 @@ from amanda.dictionary.generating import (
     raw_data,
 )
 from amanda_torch import higher_order, registry
-from amanda_torch.schemas import (
-    called,
-    entry_of,
-    family,
-    named_apart,
-    seeded_families,
-)
+from amanda_torch.schemas import called, entry_of, family, seeded_families
 
-_DECLARED = "1.7.0"  # the first release whose package declares its operators
 _CELLS = "a cell of quantized RNNs, registered beside the declarations of aten"
 # Quotes in quotes, which the raw data has not read as the registry does.
 _REREAD: Mapping[str, Any] = {
@@ -86,11 +79,14 @@ class Vocabulary(Generator):
         return Live(f"PyTorch {version}", {version: entries})
 
     def made(self, raw: Path | None) -> Made | None:
-        """From `pytorch_aten.jsonl`; lines about ops are those of the installed one."""
+        """From `pytorch_aten.jsonl`, and `pytorch_aten.more.jsonl` for what is before 1.7.
+
+        Lines about ops are those of the installed one.
+        """
         if raw is None:
             return None
-        data = raw_data(raw / "pytorch_aten.jsonl")
-        tables = _tables(data.versions, data.ops)
+        files = (f"pytorch_aten{part}.jsonl" for part in ("", ".more"))
+        tables = _tables(raw_data(*(raw / file for file in files)).tables())
         versions = tuple(sorted(tables, key=version_key))
         docs = _asked()[-1]
         blocks = blocks_of_versions([(v, tables[v]) for v in versions], docs)
@@ -112,44 +108,24 @@ def blocks_of_versions(
     ]
 
 
-def _tables(
-    versions: Iterable[str], ops: Mapping[str, Iterable[tuple[str, Any]]]
-) -> dict[str, dict[str, OpDef]]:
+def _tables(raw: Mapping[str, Table]) -> dict[str, dict[str, OpDef]]:
     """Every entry of every version. A row that lasts is made an entry once."""
-    steps = {name: dict(found) for name, found in ops.items()}
-    seeded = {
-        family(name)
-        for name, found in steps.items()
-        for row in found.values()
-        if row is not None and seeded_families({name: row})
-    }
-    made: dict[tuple[str, int], OpDef] = {}
-    now: dict[str, Any] = {}
+    every = {(n, id(row)): row for table in raw.values() for n, row in table.items()}
+    seeded: set[str] = set()
+    for (name, _), row in every.items():
+        seeded |= seeded_families({name: row})
+    made = {key: _entry(key[0], row, seeded) for key, row in every.items()}
     tables = {}
-    for version in versions:
-        now |= {
-            name: found[version] for name, found in steps.items() if version in found
-        }
-        rows: Table = {
-            name: _REREAD.get(name, row) for name, row in now.items() if row is not None
-        }
-        if version_key(version) < version_key(_DECLARED):
-            rows = named_apart(rows)
-        else:
-            rows = {called(name): row for name, row in rows.items()}
-        table = {}
-        for name, row in rows.items():
-            key = name, id(row)
-            if key not in made:
-                made[key] = _entry(name, row, seeded)
-            table[name] = made[key]
-        table |= {entry.name: entry for entry in higher_order.entries(version)}
-        tables[version] = table
+    for version, rows in raw.items():
+        found = [made[name, id(row)] for name, row in rows.items()]
+        found += higher_order.entries(version)
+        tables[version] = {entry.name: entry for entry in found}
     return tables
 
 
 def _entry(name: str, row: Mapping[str, Any], seeded: set[str]) -> OpDef:
     """`name` as the registry has it, or as exported programs do."""
+    row = _REREAD.get(name, row)
     name = name if "::" not in name else called(name)
     space, base, *_ = name.split(".")
     return entry_of(name, row, seeded=family(f"{space}::{base}") in seeded)

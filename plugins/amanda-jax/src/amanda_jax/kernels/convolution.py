@@ -29,7 +29,13 @@ def conv(
     pads = explicit(padding, spatial, window, s, d)
     pads_none = not any(map(any, pads))
     behind = data[1] == x.ndim - 1 and kernel[:2] == (w.ndim - 1, w.ndim - 2)
-    if behind and pads_none and groups == 1 and set(window) == {1} and is_on("pointwise"):
+    if (
+        behind
+        and pads_none
+        and groups == 1
+        and set(window) == {1}
+        and is_on("pointwise")
+    ):
         y = _product(x, w, s)
     else:
         y = lax.conv_general_dilated(

@@ -34,6 +34,7 @@ from amanda_onnx.mapping import (
     write_elements,
     write_images,
     write_layers,
+    write_old,
     write_quantised,
     write_recurrent,
     write_shapes,
@@ -46,7 +47,7 @@ from amanda_onnx.notes import MODEL
 
 __all__ = ["OnnxStd", "rule_set"]
 
-_FILES = ("elementwise", "shapes", "networks", "images", "control", "values", "signals")
+_FILES = ("elementwise", "shapes", "networks", "images", "control", "values", "signals", "old")
 _READ = (
     read_attention,
     read_elements,
@@ -73,6 +74,7 @@ _WRITE = (
     write_images,
     write_shapes,
     write_layers,
+    write_old,
     write_quantised,
     write_recurrent,
     write_values,

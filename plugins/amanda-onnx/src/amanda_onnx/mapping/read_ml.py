@@ -35,7 +35,7 @@ def _row(values: Any, x: Any) -> Any:
     return np.asarray(values, "float64").astype(x.dtype.numpy)
 
 
-# -- what classifiers share ----------------------------------------------------------
+# -- what classifiers share --------------------------------------------------------
 
 
 def labelled(at: Any, ints: Any, strings: Any) -> Any:
@@ -67,7 +67,7 @@ def scored(scores: Any, transform: str | None) -> Any:
     return ops.where(ops.equal(total, 0.0), 0.5, shares / total)
 
 
-# -- one number at a time --------------------------------------------------------------
+# -- one number at a time ----------------------------------------------------------
 
 
 def binarizer(x: Any, *, threshold: float = 0.0) -> Any:
@@ -93,21 +93,26 @@ def normalizer(x: Any, *, norm: str = "MAX") -> Any:
     return ops.astype(y / ops.maximum(size, _row(1e-30, y)), dtype="float32")
 
 
-def imputer(x: Any, *, imputed_value_floats: Any = None, imputed_value_int64s: Any = None,
-            replaced_value_float: float = 0.0, replaced_value_int64: int = 0) -> Any:  # fmt: skip
+def imputer(
+    x: Any,
+    *,
+    imputed_value_floats: Any = None,
+    imputed_value_int64s: Any = None,
+    replaced_value_float: float = 0.0,
+    replaced_value_int64: int = 0,
+) -> Any:
     values, gone = imputed_value_int64s, float(replaced_value_int64)
     if imputed_value_floats:
         values, gone = imputed_value_floats, replaced_value_float
     expect(values, "nothing is told to put in")
-    if np.isnan(gone):
-        missing = ops.isnan(x)
-    else:
-        missing = ops.equal(x, _row(gone, x))
+    missing = ops.isnan(x) if np.isnan(gone) else ops.equal(x, _row(gone, x))
     return ops.where(missing, _row(values, x), x)
 
 
 def feature_vectorizer(*xs: Any, inputdimensions: Any = None) -> Any:
-    expect(inputdimensions and len(inputdimensions) == len(xs), "a width for each input")
+    expect(
+        inputdimensions and len(inputdimensions) == len(xs), "a width for each input"
+    )
     made = []
     for x, width in zip(xs, inputdimensions, strict=True):
         x = floats(x) if str(x.dtype) != "float64" else ops.astype(x, dtype="float32")
@@ -131,11 +136,17 @@ def array_feature_extractor(x: Any, at: Any) -> Any:
     return ops.gather(x, row, -1)
 
 
-# -- categories --------------------------------------------------------------------------
+# -- categories --------------------------------------------------------------------
 
 
-def category_mapper(x: Any, *, cats_int64s: Any = None, cats_strings: Any = None,
-                    default_int64: int = -1, default_string: str = "_Unused") -> Any:  # fmt: skip
+def category_mapper(
+    x: Any,
+    *,
+    cats_int64s: Any = None,
+    cats_strings: Any = None,
+    default_int64: int = -1,
+    default_string: str = "_Unused",
+) -> Any:
     expect(cats_int64s and cats_strings, "categories without a side")
     numbers, words = np.asarray(cats_int64s, "int64"), texts(cats_strings)
     if str(x.dtype) == "string":
@@ -149,10 +160,11 @@ def _text(value: Any) -> Tensor:
 
 
 def label_encoder(
-    x: Any, *, keys_floats: Any = None, keys_int64s: Any = None, keys_strings: Any = None,
-    keys_tensor: Any = None, values_floats: Any = None, values_int64s: Any = None,
-    values_strings: Any = None, values_tensor: Any = None, default_float: float = -0.0,
-    default_int64: int = -1, default_string: str = "_Unused", default_tensor: Any = None,
+    x: Any, *, keys_floats: Any = None, keys_int64s: Any = None,
+    keys_strings: Any = None, keys_tensor: Any = None, values_floats: Any = None,
+    values_int64s: Any = None, values_strings: Any = None, values_tensor: Any = None,
+    default_float: float = -0.0, default_int64: int = -1,
+    default_string: str = "_Unused", default_tensor: Any = None,
     classes_strings: Any = None,
 ) -> Any:  # fmt: skip
     if classes_strings:  # of the first version: texts by their places
@@ -202,15 +214,17 @@ def one_hot_encoder(x: Any, *, cats_int64s: Any = None, cats_strings: Any = None
     found = ops.equal(ops.expand_dims(x, (-1,)), cats)
     if not zeros:
         known = ops.all(ops.any(found, (-1,)))
-        known = ops.assert_(known, message="OneHotEncoder: no category is this one")
+        known = ops.find("assert")(known, message="OneHotEncoder: not a category")
         found = ops.logical_and(found, known)
     return ops.astype(found, dtype="float32")
 
 
-# -- maps --------------------------------------------------------------------------------
+# -- maps --------------------------------------------------------------------------
 
 
-def zip_map(x: Any, *, classlabels_int64s: Any = None, classlabels_strings: Any = None) -> Any:
+def zip_map(
+    x: Any, *, classlabels_int64s: Any = None, classlabels_strings: Any = None
+) -> Any:
     """A map for each row."""
     expect(classlabels_int64s or classlabels_strings, "keys")
     keys: Any = (
@@ -228,7 +242,9 @@ def _many(found: Any) -> tuple[Any, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
-def dict_vectorizer(m: Any, *, int64_vocabulary: Any = None, string_vocabulary: Any = None) -> Any:
+def dict_vectorizer(
+    m: Any, *, int64_vocabulary: Any = None, string_vocabulary: Any = None
+) -> Any:
     words = tuple(int64_vocabulary or string_vocabulary or ())
     row = ops.map_vectorize(m, vocabulary=words)
     return ops.expand_dims(row, (0,)) if row.type.shape.has_rank else row
@@ -248,11 +264,17 @@ def cast_map(m: Any, *, cast_to: str = "TO_FLOAT", map_form: str = "DENSE",
     return cast(ops.reshape(row, [1, -1]), to=CODES[DType(_CASTS[cast_to])])
 
 
-# -- linear models -------------------------------------------------------------------------
+# -- linear models -----------------------------------------------------------------
 
 
-def linear_regressor(x: Any, *, coefficients: Any, intercepts: Any = None,
-                     post_transform: str = "NONE", targets: int = 1) -> Any:  # fmt: skip
+def linear_regressor(
+    x: Any,
+    *,
+    coefficients: Any,
+    intercepts: Any = None,
+    post_transform: str = "NONE",
+    targets: int = 1,
+) -> Any:
     y = floats(x)
     weights = _row(coefficients, y).reshape(targets, -1).T
     scores = ops.matmul(y, np.ascontiguousarray(weights))
@@ -270,7 +292,8 @@ def linear_classifier(
     width = y.type.shape.dims[1] if y.type.shape.has_rank else None
     lines = len(intercepts) if intercepts else 0
     if not lines:
-        expect(isinstance(width, int), "how many features there are is not known")
+        if not isinstance(width, int):
+            raise Decline("how many features there are is not known")
         lines = len(coefficients) // width
     weights = np.ascontiguousarray(_row(coefficients, y).reshape(lines, -1).T)
     scores = ops.matmul(y, weights)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from amanda.types import DType
 from amanda_onnx.mapping.known import dims, expect, rank_of
 from amanda_onnx.mapping.read_layers import padding_of
@@ -68,10 +70,12 @@ def dynamic(x: Any) -> Any:
 
 def matmul(a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any,
            scale: Any, zero: Any) -> Any:  # fmt: skip
-    scales = (_as(_one(s), _SINGLE) for s in (a_scale, b_scale, scale))
-    one, two, three = scales
-    zeros = (_one(z) for z in (a_zero, b_zero, zero))
-    first, second, third = zeros
+    one, two, three = (_one(s) for s in (a_scale, b_scale, scale))
+    if str(one.dtype) != "float32":  # the factor has the digits of the scales
+        ones = np.ones((), "float32")
+        factor = _as(one * two / three, _SINGLE)
+        one, two, three = factor, ones, ones
+    first, second, third = (_one(z) for z in (a_zero, b_zero, zero))
     return ops.quantized_matmul(a, one, first, b, two, second, three, third)
 
 
@@ -93,9 +97,7 @@ def conv(x: Any, x_scale: Any, x_zero: Any, w: Any, w_scale: Any, w_zero: Any,
          scale: Any, zero: Any, b: Any = None, *, auto_pad: str = "NOTSET",
          pads: Any = None, strides: Any = None, dilations: Any = None, group: int = 1,
          kernel_shape: Any = None) -> Any:  # fmt: skip
-    how = _convolution(
-        x, w, auto_pad, pads, strides, dilations, group, kernel_shape
-    )
+    how = _convolution(x, w, auto_pad, pads, strides, dilations, group, kernel_shape)
     singles = (_one(v) for v in (x_scale, x_zero, w_scale, w_zero, scale, zero))
     xs, xz, ws, wz, s, z = singles
     return ops.quantized_conv(x, xs, xz, w, ws, wz, s, z, b, **how)
@@ -105,9 +107,7 @@ def conv_integer(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None, *,
                  auto_pad: str = "NOTSET", pads: Any = None, strides: Any = None,
                  dilations: Any = None, group: int = 1,
                  kernel_shape: Any = None) -> Any:  # fmt: skip
-    how = _convolution(
-        x, w, auto_pad, pads, strides, dilations, group, kernel_shape
-    )
+    how = _convolution(x, w, auto_pad, pads, strides, dilations, group, kernel_shape)
     return ops.conv_integer(x, w, _one(x_zero), _one(w_zero), **how)
 
 

@@ -99,11 +99,11 @@ def mel(bins: Any, length: Any, rate: Any, low: Any, high: Any, *,
     told = [content(v) for v in (bins, length, rate, low, high)]
     if all(v is not None for v in told):
         b, n, r, least, most = (float(np.reshape(v, ())) for v in told)
-        ends = {"low": least, "high": most}
-        return ops.mel_weights(int(b), int(n), rate=int(r), **ends, dtype=own)
-    counts = [ops.astype(ops.reshape(v, []), dtype="int64") for v in (bins, length)]
+        counts = (int(b), int(n))
+        return ops.mel_weights(*counts, rate=int(r), low=least, high=most, dtype=own)
+    sizes = [ops.astype(ops.reshape(v, []), dtype="int64") for v in (bins, length)]
     rest = [ops.astype(ops.reshape(v, []), dtype="float64") for v in (rate, low, high)]
-    return ops.astype(_mel(*counts, *rest), dtype=own)
+    return ops.astype(_mel(*sizes, *rest), dtype=own)
 
 
 def _mel(bins: Any, length: Any, rate: Any, low: Any, high: Any) -> Any:

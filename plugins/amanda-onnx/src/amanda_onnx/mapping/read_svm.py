@@ -45,9 +45,10 @@ def regressor(
 
 def classifier(
     x: Any, *, coefficients: Any, rho: Any, support_vectors: Any = None,
-    vectors_per_class: Any = None, kernel_params: Any = None, kernel_type: str = "LINEAR",
-    classlabels_ints: Any = None, classlabels_strings: Any = None, prob_a: Any = None,
-    prob_b: Any = None, post_transform: str = "NONE",
+    vectors_per_class: Any = None, kernel_params: Any = None,
+    kernel_type: str = "LINEAR", classlabels_ints: Any = None,
+    classlabels_strings: Any = None, prob_a: Any = None, prob_b: Any = None,
+    post_transform: str = "NONE",
 ) -> Any:  # fmt: skip
     """Classes vote in pairs; without vectors, each class has a line."""
     y = floats(x)
@@ -126,8 +127,13 @@ def _shares(scores: Any, a: Any, b: Any, count: int, x: Any) -> Any:
     rows = []
     for t in range(count):
         others = [j for j in range(count) if j != t]
-        total = sum((ops.square(own[j][t]) for j in others[1:]), ops.square(own[others[0]][t]))
-        line = [total if j == t else ops.negative(own[j][t] * own[t][j]) for j in range(count)]
+        total = sum(
+            (ops.square(own[j][t]) for j in others[1:]), ops.square(own[others[0]][t])
+        )
+        line = [
+            total if j == t else ops.negative(own[j][t] * own[t][j])
+            for j in range(count)
+        ]
         rows.append(ops.stack(*line, axis=-1))
     table = ops.stack(*rows, axis=1)
     return _settled(table, rows, count, x)
@@ -135,7 +141,9 @@ def _shares(scores: Any, a: Any, b: Any, count: int, x: Any) -> Any:
 
 def _settled(table: Any, rows: list[Any], count: int, x: Any) -> Any:
     """Rounds until the error is small; rows that are done stay as they are."""
-    first = ops.slice_(ops.slice_(table, [0], [1], [1]) * 0.0 + 1.0 / count, [0], [1], [1])
+    first = ops.slice_(
+        ops.slice_(table, [0], [1], [1]) * 0.0 + 1.0 / count, [0], [1], [1]
+    )
     shares = ops.squeeze(first, (1,))
 
     def body(_turn: Any, more: Any, p: Any) -> Any:

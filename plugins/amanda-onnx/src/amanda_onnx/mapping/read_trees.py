@@ -116,7 +116,7 @@ def _total(trees: _Trees, x: Any, targets: int, join: str) -> Any:
     return y / float(len(trees.roots)) if join == "AVERAGE" else y
 
 
-# -- as version 5 has them ---------------------------------------------------------------
+# -- as version 5 has them ---------------------------------------------------------
 
 
 def ensemble(
@@ -172,7 +172,7 @@ def _members(modes: list[int], values: Any) -> dict[int, list[float]]:
     return dict(zip(nodes, found, strict=False))
 
 
-# -- as earlier versions have them ---------------------------------------------------------
+# -- as earlier versions have them -------------------------------------------------
 
 
 def _old(told: dict[str, Any], kind: str) -> _Trees:

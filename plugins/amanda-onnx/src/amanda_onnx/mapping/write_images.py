@@ -110,7 +110,7 @@ def _of_all(x: Any, sizes: Any, scales: Any, axes: Any, region: Any) -> tuple[An
     return have, None
 
 
-# -- regions and windows -------------------------------------------------------------
+# -- regions and windows -----------------------------------------------------------
 
 
 def roi_align(o: Any, x: Any, rois: Any, batch: Any, *, size: Any, scale: float = 1.0,
@@ -192,7 +192,7 @@ def fold(o: Any, x: Any, size: Any, window: Any, *, strides: Any = None,
     return o.Col2Im(x, *rows, **how)
 
 
-# -- detection -----------------------------------------------------------------------
+# -- detection ---------------------------------------------------------------------
 
 
 def nms(o: Any, boxes: Any, scores: Any, limit: Any = None, overlap: Any = None,

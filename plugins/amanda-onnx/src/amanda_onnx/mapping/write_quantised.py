@@ -50,8 +50,17 @@ def _where(o: Any, scale: Any, axis: int | None, block: int) -> dict[str, Any]:
     return {"axis": axis}
 
 
-def quantize(o: Any, x: Any, scale: Any, zero_point: Any = None, *, dtype: Any = None,
-             axis: int | None = None, block: int = 0, saturate: bool = True) -> Any:  # fmt: skip
+def quantize(
+    o: Any,
+    x: Any,
+    scale: Any,
+    zero_point: Any = None,
+    *,
+    dtype: Any = None,
+    axis: int | None = None,
+    block: int = 0,
+    saturate: bool = True,
+) -> Any:
     own = DType("uint8") if zero_point is None else zero_point.type.dtype
     wanted = own if dtype is None else dtype
     if zero_point is not None and wanted != own:

@@ -58,7 +58,7 @@ def vector(o: Any, value: Any) -> Any:
     return o.Reshape(value, whole([1])) if rank(value) == 0 else value
 
 
-# -- functions -----------------------------------------------------------------------
+# -- functions ---------------------------------------------------------------------
 
 
 def dim(o: Any, x: Any, *, axis: int) -> Any:
@@ -162,6 +162,9 @@ def pad(o: Any, x: Any, pads: Any, value: Any = None, axes: Any = None, *,
     if told is not None:
         flat = [p[0] for p in told] + [p[1] for p in told]
     if opset(o) < 11:
+        if axes is not None:
+            given = axes if isinstance(axes, OutputPort) else whole(axes)
+            flat, axes = _spread(x, told, given).tolist(), None
         return _old_pad(o, x, None if told is None else flat, value, axes, mode)
     if told is None:
         turned = o.Transpose(pads, perm=[1, 0])

@@ -86,6 +86,8 @@ def _() -> Samples:
     yield from binary(
         lambda a, b: a / b, _LEFT, _RIGHT, dtypes=("float32", "float64")
     )()
+    halves = array([-4, -4, 4], "int8"), array([2, 3, -2], "int8")
+    yield Sample(halves, array([-2, -1, -2], "int8"))  # nothing is left, or something
     ints = binary(lambda a, b: math.trunc(a / b), (7, -7, 6), (2, 3, -4),
                   dtypes=("int32", "int64", "int8"), smooth=False)  # fmt: skip
     yield from ints()

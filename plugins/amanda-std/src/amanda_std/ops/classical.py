@@ -45,10 +45,10 @@ def tree_leaves(
 ) -> Index:  # fmt: skip
     """The node at which each row ends in each tree: [rows, trees]
 
-    Nodes of all trees stand in rows. At each of `depth` steps a node compares the number
-    of its feature with its split and goes on to `yes` or `no`; a leaf goes to itself.
-    `asks` is the comparison of each node where they differ, by its number; `lost`, where
-    NaN goes to `yes`."""
+    Nodes of all trees stand in rows. At each of `depth` steps a node compares the
+    number of its feature with its split and goes on to `yes` or `no`; a leaf goes to
+    itself. `asks` is the comparison of each node where they differ, by its number;
+    `lost`, where NaN goes to `yes`."""
     count = late.reshape(late.dim(x, axis=0), [1])
     at = late.astype(roots, dtype=_INT64)
     shape = late.concat(count, late.shape_of(at), axis=0)
@@ -160,8 +160,8 @@ def kernel_product(
 ) -> RealFloating:  # fmt: skip
     """How alike each row of x is to each row of y, as support vector machines have it
 
-    linear: x . y; poly: (gamma * x . y + base) ** degree; sigmoid: the hyperbolic tangent
-    of gamma * x . y + base; rbf: exp(-gamma * |x - y| ** 2)."""
+    linear: x . y; poly: (gamma * x . y + base) ** degree; sigmoid: the hyperbolic
+    tangent of gamma * x . y + base; rbf: exp(-gamma * |x - y| ** 2)."""
     if kernel == "rbf":
         apart = late.expand_dims(x, (1,)) - late.expand_dims(y, (0,))
         far = late.sum(late.square(apart), (-1,))
@@ -186,7 +186,8 @@ def _walk(row: list[float], at: int, tree: Any, compare: str) -> int:
     feature, split, yes, no = tree
     asked = {"less_equal": lambda a, b: a <= b, "less": lambda a, b: a < b,
              "greater_equal": lambda a, b: a >= b, "greater": lambda a, b: a > b,
-             "equal": lambda a, b: a == b, "not_equal": lambda a, b: a != b}  # fmt: skip
+             "equal": lambda a, b: a == b,
+             "not_equal": lambda a, b: a != b}  # fmt: skip
     while yes[at] != at:
         at = yes[at] if asked[compare](row[feature[at]], split[at]) else no[at]
     return at
@@ -225,9 +226,13 @@ def _() -> Samples:
         yield Sample((x, keys, values, array(-1, dtype)), y)
     reals = array([math.nan, 0.5, 2], "float32")
     keys = array([0.5, math.nan], "float32")
-    yield Sample((reals, keys, values, array(-1, "int64")), array([10, 30, -1], "int64"))
+    yield Sample(
+        (reals, keys, values, array(-1, "int64")), array([10, 30, -1], "int64")
+    )
     yield Sample((reals[:0], keys, values, array(-1, "int64")), array([], "int64"))
-    yield Sample((array(0.5, "float32"), keys, values, array(-1, "int64")), array(30, "int64"))
+    yield Sample(
+        (array(0.5, "float32"), keys, values, array(-1, "int64")), array(30, "int64")
+    )
 
 
 def _counted(row: list[Any], gram: list[Any], step: int) -> int:
@@ -246,11 +251,11 @@ def _() -> Samples:
             y = [[_counted(row, g, step) for g in grams] for row in x.tolist()]
             own: dict[str, Any] = {"step": step, "length": len(grams[0])}
             yield Sample((x, array(grams, str(x.dtype))), array(y, "float32"), own)
-    y = [_counted(x[0].tolist(), g, 1) for g in ([1, 2], [2, 3])]
+    row = [_counted(x[0].tolist(), g, 1) for g in ([1, 2], [2, 3])]
     grams = array([[1, 2], [2, 3]], "int64")
     attrs: dict[str, Any] = {"dtype": _INT64, "length": 2}
     x = x.astype("int64")
-    yield Sample((x[0], grams), array(y, "int64"), attrs)
+    yield Sample((x[0], grams), array(row, "int64"), attrs)
     yield Sample((x[:0], grams), np.zeros((0, 2), "float32"), {"length": 2})
 
 

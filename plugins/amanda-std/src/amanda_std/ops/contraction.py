@@ -68,6 +68,8 @@ def _() -> Samples:
     for left, right in forms:
         a, b = ramp(*left), ramp(*right, start=0.4)
         yield Sample((a, b), _product(a, b), smooth=a.size > 0 and b.size > 0)
+    ones = array([[1] * 3000], "float16")  # half precision stops at 2048 of them
+    yield Sample((ones, ones.T), array([[3000]], "float16"))
     for dtype in ("float32", "float16", "bfloat16", "int32"):
         a, b = ramp(2, 3, dtype=dtype), ramp(3, 2, start=0.5, dtype=dtype)
         if dtype == "int32":

@@ -261,6 +261,8 @@ def _() -> Samples:
     yield Sample(short, [array([5.0])])
     never = (array(3, "int64"), array(False, "bool"), _until_four, array([1.0]))
     yield Sample(never, [array([1.0])])
+    none = (array(0, "int64"), yes, _grow, array([1.0, 2.0]))
+    yield Sample(none, [array([1.0, 2.0]), np.zeros((0, 2))], smooth=False)
     endless = (None, yes, _until_four, array([1.25]))
     yield Sample(endless, [array([5.0])])
     # 1 * 0 + 3, then 3 * 1 + 3, then 6 * 2 + 3
@@ -475,6 +477,8 @@ def _() -> Samples:
     from_side[1] = np.cumsum(wide, 1) * 2.0
     sideways: dict[str, Any] = {"carried": 1, "axes": (-1,), "out_axes": (1,)}
     yield Sample((_add_up, None, array([0.0, 0.0]), wide), from_side, sideways)
+    nothing = (_add_up, None, array([0.0, 1.0]), np.zeros((2, 0)))
+    yield Sample(nothing, [array([0.0, 1.0]), np.zeros((2, 0))], sideways, smooth=False)
     yield Sample((_powers, 3, array(2.0)), [array(16.0), array([2.0, 4, 8])],
                  {"carried": 1})  # fmt: skip
     pairs = (_products, None, x, x[::-1].copy())

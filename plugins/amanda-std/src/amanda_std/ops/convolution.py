@@ -377,6 +377,12 @@ def _() -> Samples:
                  attrs.get("groups", 1))  # fmt: skip
         yield Sample((x, w, b), _slow(x, w, b, *plain), attrs)
         yield Sample((x, w), _slow(x, w, None, *plain), attrs)
+    ones = np.ones((1, 1, 3000), "float16")  # half precision stops at 2048 of them
+    yield Sample((ones, ones), np.array([[[3000]]], "float16"))
+    x, w = ramp(1, 2, 4), ramp(3, 2, 1, start=0.3)
+    for side in ("same_upper", "same_lower"):
+        y = _slow(x, w, None, (2,), None, None, 1)
+        yield Sample((x, w), y, {"strides": (2,), "padding": side})
     x, w = ramp(1, 2, 5, 4), ramp(3, 2, 3, 2, start=0.3)
     y = _slow(x, w, None, None, None, None, 1)
     for layout, perm in (

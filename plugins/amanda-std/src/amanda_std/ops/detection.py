@@ -110,8 +110,22 @@ def _() -> Samples:
     yield Sample((wide, two, None, array(0.5)), want, {"centered": True})
     best = array([[0, 0, 2], [0, 0, 1], [0, 1, 0]], "int64")
     yield Sample((wide, two, None, array(0.5), array(0.15)), best, {"centered": True})
+    yield from _of_slim_boxes()
     none = np.zeros((1, 0, 4)), np.zeros((1, 2, 0))
     yield Sample((*none, None, array(0.5)), np.zeros((0, 3), "int64"))
+
+
+def _of_slim_boxes() -> Samples:
+    """The second shares a quarter of what it covers with the first; others, nothing."""
+    middles = [[0.0, 0, 2, 0.2], [1.2, 0, 2, 0.2]]
+    middles += [[9.0 + i, 9 + i, 0.5, 0.5] for i in range(5)]
+    corners = [[x - w / 2, y - h / 2, x + w / 2, y + h / 2] for x, y, w, h in middles]
+    scores = array([[[0.9 - 0.1 * i for i in range(7)]]])
+    for rows, attrs in ((middles, {"centered": True}), (corners, {})):
+        for share, out in ((0.24, [1]), (0.26, []), (None, [1])):
+            kept = array([[0, 0, i] for i in range(7) if i not in out], "int64")
+            told = () if share is None else (None, array(share))
+            yield Sample((array([rows]), scores, *told), kept, attrs)
 
 
 def _limited(limit: Any) -> list[Shape]:
@@ -352,6 +366,10 @@ def _() -> Samples:
         rows = array([[1, 3, 3, 7], [0, 1, 2, 3]], dtype)
         want = array([[0, 1], [4, 4]], "int64")
         yield Sample((rows, wanted), want)
+    deep = array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]], "int32")
+    wanted = array([[[2], [5]], [[4], [8]]], "int32")
+    yield Sample((deep, wanted), array([[[1], [2]], [[0], [1]]], "int64"))
+    yield Sample((deep[:0], wanted[:0]), np.zeros((0, 2, 1), "int64"))
     yield Sample((row, np.zeros(0, "int32")), np.zeros(0, "int64"))
 
 

@@ -103,6 +103,9 @@ def _() -> Samples:
             if rows <= columns:
                 parts = [q.astype(dtype), r.astype(dtype)]
                 yield Sample((x,), parts, {"full": True}, loose, smooth=False)
+    tall = array([[[0.5, 0], [0, 0.25], [0, 0]], [[3, 0], [0, 2], [0, 0]]])
+    parts = [np.stack([np.eye(3)] * 2), tall]
+    yield Sample((tall,), parts, {"full": True}, smooth=False)
     yield Sample((np.zeros((0, 3, 2)),), [np.zeros((0, 3, 2)), np.zeros((0, 2, 2))],
                  smooth=False)  # fmt: skip
 
@@ -322,5 +325,11 @@ def _() -> Samples:
             yield Sample((x.astype(dtype),), parts, tolerance=loose, smooth=smooth)
         many = [np.stack([p, p]) for p in (packed, array(order, "int64"))]
         yield Sample((np.stack([x, x]),), many, smooth=columns == 3)
+    half = array([[1, 2], [2, 8]], "float16")
+    parts = [array([[2, 8], [0.5, -2]], "float16"), array([1, 0], "int64")]
+    yield Sample((half,), parts)
     none = np.zeros((0, 2, 2))
     yield Sample((none,), [none, np.zeros((0, 2), "int64")], smooth=False)
+    for empty in (np.zeros((3, 0)), np.zeros((2, 3, 0))):
+        order = np.broadcast_to(array([0, 1, 2], "int64"), empty.shape[:-1])
+        yield Sample((empty,), [empty, order], smooth=False)

@@ -81,6 +81,8 @@ def _() -> Samples:
         (x, array([[1], [0], [1]], "int32")), array([[1.0], [2], [5]]), {"axis": 1}
     )
     yield Sample((x, array([[1, 1]], "int64")), array([[2.0, 3]]))
+    few = array([[1], [0]], "int64")  # of the first two rows
+    yield Sample((x, few), array([[1.0], [2]]), {"axis": 1})
     yield Sample((x, np.zeros((0, 2), "int64")), np.zeros((0, 2)), smooth=False)
 
 

@@ -255,6 +255,9 @@ def _() -> Samples:
                     yield Sample((a, b), x, attrs, tolerance=loose)
     x = spread_out(2, 3, 1)
     yield Sample((full[0], product_of(np.tril(full[:1]), x)), x)
+    sides = array([[[2, 0], [1, 1]], [[0.5, 0], [4, -4]]])  # several of them, one b
+    wanted = array([[[0.5], [1.0]], [[2.0], [1.625]]])
+    yield Sample((sides, array([[1.0], [1.5]])), wanted)
     none = np.zeros((0, 3, 2))
     yield Sample((full[0], none), none, smooth=False)
 

@@ -105,7 +105,9 @@ def _(g: Any, x: Any, axes: Any = None, *, keepdims: bool) -> Any:
 
 @prod.samples
 def _() -> Samples:
-    yield from reductions(math.prod)()
+    yield from reductions(
+        math.prod, dtypes=("float32", "float64", "int32", "float16")
+    )()
     for zeros in ((1,), (0, 2), ()):
         x = ramp(2, 3)
         x[:, list(zeros)] = 0.0
@@ -165,7 +167,9 @@ def _extremes(fold: Any, limit: float, whole: str) -> Samples:
     yield from reductions(lambda n: fold(n, default=limit))()
     for dtype in ("int8", "uint16"):
         edge = getattr(np.iinfo(dtype), whole)
-        yield Sample((np.zeros((2, 0), dtype), (1,)), array([edge] * 2, dtype))
+        none, kept = np.zeros((2, 0), dtype), {"keepdims": True}
+        yield Sample((none, (1,)), array([edge] * 2, dtype))
+        yield Sample((none, (1,)), array([[edge]] * 2, dtype), kept)
 
 
 max_.samples(partial(_extremes, builtins.max, -math.inf, "min"))
@@ -285,6 +289,8 @@ def _() -> Samples:
                     y = _running(x, axis, exclusive, reverse)
                     attrs = {"exclusive": exclusive, "reverse": reverse}
                     yield Sample((x, axis), y, attrs, tolerance=1e-5)
+    half = array([0.5, 1, -2], "float16")
+    yield Sample((half, 0), array([0.5, 1.5, -0.5], "float16"))
     yield Sample((np.zeros((0, 2)), 0), np.zeros((0, 2)), smooth=False)
 
 

@@ -280,6 +280,8 @@ def _() -> Samples:
         yield Sample((x, 1), [columns], {"axis": -1})
         yield Sample((x, 2), [[x[:2], x[2:]]])
         yield Sample((x, (1, 0, 2)), [[x[:1], x[1:1], x[1:]]])
+        for sizes in (None, 2, ()):
+            yield Sample((x[:0], sizes), [[]])
 
 
 @concat_from_sequence.samples

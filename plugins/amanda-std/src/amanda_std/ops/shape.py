@@ -106,6 +106,8 @@ def _() -> Samples:
     yield Sample((both,), array([1.5, 0.0]), {"dtype": "float64"})
     yield Sample((both,), array([1, 0], "int32"), {"dtype": "int32"})
     yield Sample((both,), array([True, True], "bool"), {"dtype": "bool"})
+    units = array([0, 1, 1j], "complex64")
+    yield Sample((units,), array([False, True, True], "bool"), {"dtype": "bool"})
     yield Sample(
         (counting(2, 2),), array([[0, 1], [2, 3]], "float32"), {"dtype": "float32"}
     )

@@ -254,9 +254,14 @@ string_strip.samples(_of_words([["Ärger", "b C"], ["", "x"]]))
 regex_full_match.samples(
     _of_words([[True, True], [False, False]], pattern="[^ ].*[a-zC]")
 )
-regex_replace.samples(
-    _of_words([["Är<g><e>r", "b C"], ["", " x\t"]], pattern="([eg])", rewrite=r"<\1>")
-)
+
+
+@regex_replace.samples
+def _() -> Samples:
+    told = {"pattern": "([eg])", "rewrite": r"<\1>"}
+    yield from _of_words([["Är<g><e>r", "b C"], ["", " x\t"]], **told)()
+    first = {**told, "everywhere": False}
+    yield from _of_words([["Är<g>er", "b C"], ["", " x\t"]], **first)()
 
 
 @string_length.samples
@@ -313,6 +318,8 @@ def _() -> Samples:
         yield Sample((_texts(words),), want, {"dtype": dtype})
     want = array([7, -8], "int64")
     yield Sample((_texts(["7", "-8"]),), want, {"dtype": "int64"})
+    exact = array([2**53 + 1], "int64")
+    yield Sample((_texts([str(2**53 + 1)]),), exact, {"dtype": "int64"})
     yield Sample((_texts(["True", "0"]),), array([1, 0], "bool"), {"dtype": "bool"})
     yield Sample((_NONE,), np.empty((0, 2), "float32"), {"dtype": "float32"})
 
@@ -321,6 +328,7 @@ def _() -> Samples:
 def _() -> Samples:
     x = array([0.1, -3.0, float("nan"), float("inf")], "float32")
     yield Sample((x,), _texts(["0.1", "-3.0", "NaN", "INF"]))
+    yield Sample((array([float("-inf")], "float64"),), _texts(["-INF"]))
     yield Sample((array([7, -8], "int64"),), _texts(["7", "-8"]))
     yield Sample((array([1, 0], "bool"),), _texts(["True", "False"]))
     yield Sample((array(0.25, "float64"),), of_texts(["0.25"], ()))

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from nd4j.account import ND4J, settings
+from routes.nd4j.account import ND4J, settings
 
 import amanda
 from amanda_nd4j.mapping import ONNX, TENSORFLOW

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nd4j.account import (
+from routes.nd4j.account import (
     ND4J,
     Outcome,
     Verdict,
@@ -17,7 +17,7 @@ from nd4j.account import (
     settings,
     verdicts,
 )
-from nd4j.interpreter import Absent, arguments
+from routes.nd4j.interpreter import Absent, arguments
 
 import amanda
 from amanda.dictionary import Dictionary
@@ -92,6 +92,10 @@ def test_declarations_that_give_their_ops_back(
     assert len(told) == 306
     assert (back, usual) == (197, 255)
     assert all(each.why for each in told if not each.back)
+    plugin = Path(__file__).parents[3] / "plugins" / "amanda-nd4j" / "README.md"
+    text = " ".join(plugin.read_text("utf-8").split())
+    assert f"{back} give back every op that they take" in text
+    assert f"{usual} at least an op with its defaults" in text
 
 
 def test_ops_of_a_declaration_that_gives_them_back_come_back_in_graphs(
@@ -205,6 +209,11 @@ def test_rule_sets_of_onnx(data: Path) -> None:
     assert again.attrs == {"kernel_shape": [3, 2], "pads": [1, 0, 1, 0],
                            "strides": [2, 1]}  # fmt: skip
     assert [op.type for op in back if op.type != "constant"] == ["Conv", "ReduceSum"]
+    del graph.ops["conv"].attrs["kernel_shape"]
+    made = amanda.convert(graph, ND4J).ops["conv"]
+    assert not {"kH", "kW"} & set(made.attrs)
+    again = amanda.convert(amanda.convert(graph, ND4J), "onnx@13").ops["conv"]
+    assert again.attrs == {"pads": [1, 0, 1, 0], "strides": [2, 1]}
 
 
 def test_the_older_state(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

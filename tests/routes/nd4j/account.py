@@ -1,6 +1,6 @@
 """What becomes of Deeplearning4j's TensorFlow rule set here, counted.
 
-    PYTHONPATH=tests AMANDA_TEST_DATA=... python -m nd4j.account     prints it
+    PYTHONPATH=tests AMANDA_TEST_DATA=... python -m routes.nd4j.account     prints it
 
 Of graphs: how many map fully, and what keeps the others. Of declarations: whether
 every specimen comes back through tensorflow -> nd4j -> tensorflow just as it was, and
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nd4j.specimens import specimens
+from routes.nd4j.specimens import specimens
 
 import amanda
 from amanda.dictionary import Dictionary

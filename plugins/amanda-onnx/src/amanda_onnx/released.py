@@ -1,0 +1,115 @@
+"""The opsets of ONNX as the releases that brought them had them.
+
+onnx says of an old opset what it holds true today: experimental ops are gone since 1.5,
+and some schemas were changed afterwards, without a number of their own. A model may have
+been right when it was made, though. What an opset was then is raw data, taken from the
+last release that ended with it; up to opset 7 that is onnx 1.2.3, since libraries before
+do not tell the defaults of attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from amanda.dictionary import OpDef, version_key
+from amanda.dictionary.datafile import Block
+from amanda.dictionary.generating import Live, Made, history, raw_data
+from amanda_onnx.vocabulary import Vocabulary, entry_of
+
+
+class Released(Vocabulary):
+    """The default domain. The installed onnx knows what its own newest opset is."""
+
+    def __init__(self) -> None:
+        super().__init__("onnx.released", "", "ai.onnx")
+        self.header = replace(self.header, source="the libraries of onnx' releases")
+
+    def live(self) -> Live:
+        source, versions = super().live()
+        newest = max(versions, key=version_key)
+        return Live(source, {newest: versions[newest]})
+
+    def made(self, raw: Path | None) -> Made | None:  # type: ignore[override]
+        """From `onnx.released.jsonl`."""
+        if raw is None:
+            return None
+        data = raw_data(raw / "onnx.released.jsonl")
+        versions = tuple(sorted(data.versions, key=version_key))
+        blocks = [
+            Block(name, doc_of(found), history(_steps(name, found), always=True))
+            for name, found in ((name, list(steps)) for name, steps in data.ops.items())
+        ]
+        return Made(replace(self.header, versions=versions), blocks)
+
+
+def doc_of(steps: list[tuple[str, Any]]) -> str:
+    """The line about an op: that of its newest schema."""
+    return next(row["doc"] for _, row in reversed(steps) if row is not None)
+
+
+def _steps(
+    name: str, steps: list[tuple[str, Any]]
+) -> list[tuple[str, OpDef | None]]:
+    return [(v, None if row is None else entry_of_row(name, row)) for v, row in steps]
+
+
+def entry_of_row(name: str, row: Mapping[str, Any]) -> OpDef:
+    """A row of raw data as an entry.
+
+    >>> port = {"name": "x", "type": "T"}
+    >>> row = {"since": 6, "inputs": [port], "outputs": [], "attrs": {},
+    ...        "types": {"T": ["tensor(float)"]}, "doc": ""}
+    >>> print(entry_of_row("Sink", row))
+    Sink(x: T) -> ()  T in {f32}
+    """
+    schema = SimpleNamespace(
+        name=name,
+        since_version=row["since"],
+        deprecated=row.get("deprecated", False),
+        support_level=f".{row.get('support', '').upper()}",
+        node_determinism=_NONDETERMINISTIC if "determinism" in row else "",
+        has_function=row.get("function", False),
+        has_context_dependent_function=False,
+        type_constraints=[
+            SimpleNamespace(type_param_str=variable, allowed_type_strs=allowed)
+            for variable, allowed in row["types"].items()
+        ],
+        inputs=[_port(port) for port in row["inputs"]],
+        outputs=[_port(port) for port in row["outputs"]],
+        attributes={each: _attr(each, attr) for each, attr in row["attrs"].items()},
+        doc=row["doc"],
+    )
+    return entry_of(schema)
+
+
+_NONDETERMINISTIC = ".NonDeterministic"
+
+
+def _port(row: Mapping[str, Any]) -> SimpleNamespace:
+    return SimpleNamespace(
+        name=row["name"],
+        type_str=row["type"],
+        option=f".{row.get('option', 'single').capitalize()}",
+        is_homogeneous=row.get("homogeneous", True),
+        min_arity=row.get("min", 1),
+    )
+
+
+def _attr(name: str, row: Mapping[str, Any]) -> SimpleNamespace:
+    from onnx import AttributeProto, helper
+
+    kind = row["type"].upper()
+    default = AttributeProto()
+    if "default" in row:
+        number = getattr(AttributeProto, kind)
+        default = helper.make_attribute(name, row["default"], attr_type=number)
+    return SimpleNamespace(
+        type=f".{kind}", required=row["required"], default_value=default
+    )
+
+
+RELEASED = Released()

@@ -1,0 +1,151 @@
+"""The second data set: a part of it here, all of it in docs/scoreboard-onnx.md."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+from zlib import crc32
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import amanda
+from amanda_onnx import scoreboard
+from amanda_onnx.page import listed, page
+from amanda_onnx.second import EXCLUDED, SHAPING, second, shaping
+
+PAGE = Path(__file__).parents[3] / "docs" / "scoreboard-onnx.md"
+PARTS = 8
+
+
+@pytest.fixture(scope="module")
+def part():
+    """Every eighth case, of all kinds but the largest."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = list(scoreboard.cases(["node", "simple", "pytorch-operator"]))
+    return [pair for pair in found if crc32(pair[1].name.encode()) % PARTS == 0]
+
+
+@pytest.fixture(scope="module")
+def outcomes(part):
+    return [scoreboard.outcome(*pair, again=True) for pair in part]
+
+
+def test_what_passes_the_first_passes_the_second(outcomes):
+    bad = [o for o in outcomes if o.status not in ("pass", "excluded", "drawn")]
+    assert len(outcomes) > 200
+    assert bad == []
+
+
+def test_what_is_excluded_has_a_reason(outcomes):
+    left_out = [o for o in outcomes if o.status == "excluded"]
+    assert len(left_out) < len(outcomes) / 10
+    assert {o.why for o in left_out} <= set(EXCLUDED.values())
+
+
+def test_the_page_says_the_same(outcomes):
+    told = listed(PAGE.read_text("utf-8"), "numpy, with a second data set")
+    assert {o.case: o.status for o in outcomes if o.status != "pass"} == {
+        o.case: told[o.case] for o in outcomes if o.case in told
+    }
+
+
+def test_the_page_says_how_the_first_goes(part):
+    told = listed(PAGE.read_text("utf-8"), "numpy")
+    found = [scoreboard.outcome(*pair) for pair in part[::3]]
+    assert {o.case: o.status for o in found if o.status != "pass"} == {
+        o.case: told[o.case] for o in found if o.case in told
+    }
+
+
+def test_the_page_is_told_by_answers():
+    told = [{"case": "test_a", "kind": "node", "status": "fail", "why": "a | b"},
+            {"case": "test_b", "kind": "node", "status": "drawn", "why": "1, not 2"}]  # fmt: skip
+    answer = {"backend": "numpy", "second": True, "cases": told}
+    text = page([answer], {"node": 5, "simple": 2})
+    assert "| node | 5 | 3 | 1 | 1 |" in text
+    assert "| all | 7 | 5 | 1 | 1 |" in text
+    assert listed(text, "numpy, with a second data set") == {
+        "test_a": "fail", "test_b": "drawn",
+    }  # fmt: skip
+
+
+# -- other values of inputs that decide shapes ---------------------------------------
+
+
+def case_of(node, **inputs):
+    kinds = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64}
+    infos = [
+        helper.make_tensor_value_info(k, kinds[str(v.dtype)], v.shape)
+        for k, v in inputs.items()
+    ]
+    shape = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])
+    graph = helper.make_graph([node], "g", infos, [shape])
+    imports = [helper.make_opsetid("", 18)]
+    made = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    (want,) = onnx.reference.ReferenceEvaluator(made).run(None, inputs)
+    found = second("t", made, made, list(inputs.values()), [want], differs)
+    return made, found, want
+
+
+def differs(found, expected):
+    pairs = zip(found, expected, strict=True)
+    return None if all(np.array_equal(a, b) for a, b in pairs) else "other"
+
+
+X = np.arange(6, dtype="float32").reshape(2, 3) + 1
+
+
+def test_another_shape_is_given_at_run_time():
+    node = helper.make_node("Reshape", ["x", "s"], ["y"])
+    made, found, want = case_of(node, x=X, s=np.array([2, 3]))
+    assert list(shaping(made)) == ["s"]
+    assert found.shaped
+    assert found.feeds[1].tolist() == [3, 2]
+    assert found.expected[0].shape == (3, 2) != want.shape
+    (run,) = amanda.run(amanda.load(found.model), dict(zip("xs", found.feeds, strict=True)),
+                        backend="numpy").values()  # fmt: skip
+    np.testing.assert_array_equal(run, found.expected[0])
+
+
+def test_what_was_baked_in_is_caught(monkeypatch):
+    """A model that forgets its shape operand passes the first data set only."""
+    node = helper.make_node("Reshape", ["x", "s"], ["y"])
+    made, _, want = case_of(node, x=X, s=np.array([2, 3]))
+    data = [([X, np.array([2, 3])], [want])]
+    case = SimpleNamespace(name="t", model=made, data_sets=data, rtol=1e-3, atol=0,
+                           model_dir=None)  # fmt: skip
+    assert scoreboard.outcome("node", case, again=True).status == "pass"
+    load = amanda.load
+
+    def baked(model, **more):
+        copy = type(model)()
+        copy.CopyFrom(model)
+        copy.graph.node[0].input[1] = "t"
+        copy.graph.initializer.append(
+            onnx.numpy_helper.from_array(np.array([2, 3]), "t")
+        )
+        return load(copy, **more)
+
+    monkeypatch.setattr(amanda, "load", baked)
+    assert scoreboard.outcome("node", case).status == "pass"
+    assert scoreboard.outcome("node", case, again=True).status == "wrong"
+
+
+def test_every_shaping_input_is_one_of_the_op():
+    for type, at in SHAPING:
+        schema = onnx.defs.get_schema(type, 9 if type == "Upsample" else 28)
+        assert at < len(schema.inputs), (type, at)
+
+
+def test_a_bad_pattern_is_an_error_of_who_asks():
+    from click.testing import CliRunner
+
+    with pytest.raises(amanda.errors.UsageError, match="no pattern"):
+        CliRunner().invoke(
+            scoreboard.command, ["onnx", "--match", "*x*"], catch_exceptions=False
+        )

@@ -1,0 +1,79 @@
+"""A slice of the mutation run: `tox run -e mutation` alters every kernel."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from amanda_std.ops import OPS
+from amanda_std.samples import Sample, array, difference
+
+TOOL = Path(__file__).parents[3] / "tools" / "mutate.py"
+SLICE = 17  # one mutant in so many
+
+
+@pytest.fixture(scope="module")
+def mutate():
+    if not TOOL.is_file():
+        pytest.skip("the mutation run stands in the repository, which is not here")
+    spec = importlib.util.spec_from_file_location("mutate", TOOL)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["mutate"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("table", [None, "numpy"])
+def test_samples_notice_kernels_that_are_wrong(mutate, table):
+    outcome = mutate.judged(table, every=SLICE if table is None else 3)
+    assert outcome.caught > 20
+    assert outcome.share >= mutate.LEAST, [str(m) for m in outcome.survived]
+
+
+def test_kernels_are_altered_and_put_back(mutate):
+    """What a kernel makes while it is altered, and after."""
+    op = OPS["atan2"]
+    before = op.function.__code__
+    found = list(mutate.mutants(OPS["clip"].function, [OPS["clip"]]))
+    assert len({mutant.change for mutant in found}) > 2
+    outcome = mutate.judged(names=["atan2", "clip"])
+    assert outcome.caught > 2
+    assert op.function.__code__ is before
+
+
+def test_a_sample_that_proves_nothing_lets_mutants_live(mutate):
+    """A run that could not fail would say nothing."""
+    op = OPS["divide"]
+    (mutant, *_) = (
+        m
+        for m in mutate.mutants(sys.modules[op.function.__module__].truncated, [op])
+        if m.change.startswith("NotEq became Eq in rest")
+    )
+    exact = Sample(
+        (array([0, 0], "int8"), array([2, 3], "int8")), array([0, 0], "int8")
+    )
+    uneven = Sample((array([-7], "int8"), array([2], "int8")), array([-3], "int8"))
+    assert not mutate.caught(mutant, {"divide": [exact]}, None)
+    assert mutate.caught(mutant, {"divide": [exact, uneven]}, None)
+
+
+@pytest.mark.parametrize(
+    ("got", "expected"),
+    [
+        (array([1.0]), array([1.0], "float32")),
+        (array([[1.0]]), array([1.0])),
+        (array([1.0 + 1e-7]), array([1.0])),
+        (array([2**53 + 1], "int64"), array([2**53], "int64")),
+        ([array(1.0)], array(1.0)),
+        ([array(1.0)], [array(1.0), array(2.0)]),
+        ({"a": array(1.0)}, {"b": array(1.0)}),
+        (array(1.0), None),
+        (array([float("nan")]), array([1.0])),
+    ],
+)
+def test_what_differs_is_told(got, expected):
+    assert difference(got, expected)
+    assert difference(expected, expected) is None

@@ -1,0 +1,91 @@
+"""Every operator schema of one release of onnx, asked of its library alone.
+
+    python3.6 released_schemas.py OUT FOLDER
+
+Runs by itself, as a process of the Python that the library was made for, so it is
+written for that one; nothing else of onnx is imported. FOLDER is onnx's, OUT becomes
+JSON: the opsets that it knows, and its schemas, defaults of attributes in base64.
+"""
+
+import base64
+import json
+import os
+import sys
+from typing import Any, Dict
+
+MANY = 2**31 - 1
+
+
+def first(thing: Any, *names: str) -> Any:
+    """What later releases call otherwise."""
+    return next((getattr(thing, name) for name in names if hasattr(thing, name)), None)
+
+
+def word(value: Any) -> str:
+    """The last part of the name of a member of an enumeration."""
+    return str(value).split(".")[-1].lower()
+
+
+def port(given: Any) -> Dict[str, Any]:
+    row = {"name": given.name, "type": first(given, "type_str", "typeStr")}
+    option = word(given.option)
+    if option != "single":
+        row["option"] = option
+    if option == "variadic":
+        if first(given, "is_homogeneous", "isHomogeneous") is False:
+            row["homogeneous"] = False
+        row["min"] = first(given, "min_arity", "minArity")
+    return row
+
+
+def attribute(given: Any) -> Dict[str, Any]:
+    row = {"type": word(given.type), "required": bool(given.required)}
+    content = first(given, "_default_value", "default_value")
+    if not isinstance(content, bytes):
+        content = content.SerializeToString()
+    row["default"] = base64.b64encode(content).decode()
+    return row
+
+
+def schema(given: Any) -> Dict[str, Any]:
+    return {
+        "domain": given.domain,
+        "name": given.name,
+        "since": given.since_version,
+        "deprecated": bool(first(given, "deprecated")),
+        "support": word(given.support_level),
+        "determinism": word(first(given, "node_determinism")),
+        "function": bool(first(given, "has_function"))
+        or bool(first(given, "has_context_dependent_function")),
+        "inputs": [port(each) for each in given.inputs],
+        "outputs": [port(each) for each in given.outputs],
+        "attrs": {n: attribute(a) for n, a in sorted(given.attributes.items())},
+        "types": {
+            each.type_param_str: sorted(set(each.allowed_type_strs))
+            for each in given.type_constraints
+        },
+        "least": [given.min_input, given.min_output],
+        "doc": given.doc or "",
+    }
+
+
+def main(out: str, folder: str) -> None:
+    sys.path.insert(0, folder)
+    import onnx_cpp2py_export as library  # type: ignore[import-not-found, unused-ignore]
+
+    defs = library.defs
+    answer = {
+        "opsets": {domain: last for domain, (_, last) in versions(defs).items()},
+        "schemas": [schema(each) for each in defs.get_all_schemas_with_history()],
+    }
+    with open(out, "w") as stream:
+        json.dump(answer, stream)
+    os._exit(0)
+
+
+def versions(defs: Any) -> Dict[str, Any]:
+    return dict(defs.schema_version_map())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
