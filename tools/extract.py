@@ -320,12 +320,11 @@ def _at(opset: int, schemas: Iterable[Mapping[str, Any]]) -> dict[str, dict[str,
 
 def _released(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A row without what says nothing; values of defaults as JSON has them."""
-    row = {key: schema[key] for key in ("deprecated", "function") if schema[key]}
-    row |= {"since": schema["since"], "types": schema["types"]}
+    row = {"since": schema["since"], "types": schema["types"]}
+    if schema["deprecated"]:
+        row["deprecated"] = True
     if schema["support"] != "common":
         row["support"] = schema["support"]
-    if schema["determinism"] == "nondeterministic":
-        row["determinism"] = schema["determinism"]
     for key, least in zip(("inputs", "outputs"), schema["least"], strict=True):
         row[key] = [dict(port) for port in schema[key]]
         for place, port in enumerate(row[key]):

@@ -54,9 +54,6 @@ def schema(given: Any) -> Dict[str, Any]:
         "since": given.since_version,
         "deprecated": bool(first(given, "deprecated")),
         "support": word(given.support_level),
-        "determinism": word(first(given, "node_determinism")),
-        "function": bool(first(given, "has_function"))
-        or bool(first(given, "has_context_dependent_function")),
         "inputs": [port(each) for each in given.inputs],
         "outputs": [port(each) for each in given.outputs],
         "attrs": {n: attribute(a) for n, a in sorted(given.attributes.items())},

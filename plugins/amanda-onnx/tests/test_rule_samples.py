@@ -114,12 +114,18 @@ def traced(op, sample):
     return graph, arrays
 
 
-def answers(graph, arrays):
+RUNTIME = {"softmax", "log_softmax", "lrn", "global_lp_pool", "roi_pool"}
+"""Ops that the reference lacks, or has in their newest meaning only."""
+
+
+def answers(name, graph, arrays):
     """What the reference and the runtime make of it, as far as they can run it."""
     model = onnx.load_from_string(Format().dumps(graph))
     feeds = {p.name: a for p, a in zip(graph.parameters, arrays, strict=True)}
     with suppress(Exception):  # it lacks ops and element types
         yield ReferenceEvaluator(model).run(None, feeds)
+    if name not in RUNTIME:
+        return
     runtime = pytest.importorskip("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 4
@@ -177,7 +183,7 @@ def one(made, op, sample, graph, arrays, opset):
     want = sample.expected if isinstance(sample.expected, list) else [sample.expected]
     whys = [
         difference(got, want, sample.tolerance) and difference(got, want, 1e-5)
-        for got in answers(done.graph, arrays)
+        for got in answers(op.name, done.graph, arrays)
     ]
     if not whys:
         return False

@@ -41,7 +41,7 @@ _CPU, _CUDA = "CPU", "CUDA"
 _OURS: Final = {_CPU: "cpu", _CUDA: "cuda"}
 
 
-class AmandaRep(BackendRep):  # type: ignore[misc]
+class AmandaRep(BackendRep):
     """A model that is compiled. `compiled` is the amanda.Compiled behind it."""
 
     def __init__(self, compiled: Any) -> None:
@@ -65,11 +65,11 @@ class AmandaRep(BackendRep):  # type: ignore[misc]
         found = self.compiled(fed)
         names = [str(name) for name in found]
         if len(set(names)) == len(names):
-            return namedtupledict("Outputs", names)(*found.values())  # type: ignore[no-any-return]
+            return namedtupledict("Outputs", names)(*found.values())
         return tuple(found.values())
 
 
-class AmandaBackend(Backend):  # type: ignore[misc]
+class AmandaBackend(Backend):
     """Models on the backend called `backend`; without one, as the module says."""
 
     backend: str | None = None

@@ -2,14 +2,17 @@
 
 onnx says of an old opset what it holds true today: experimental ops are gone since 1.5,
 and some schemas were changed afterwards, without a number of their own. A model may have
-been right when it was made, though. What an opset was then is raw data, taken from the
-last release that ended with it; up to opset 7 that is onnx 1.2.3, since libraries before
-do not tell the defaults of attributes.
+been right when it was made, though. What an opset was then is raw data, taken from the last
+release that ended with it; up to opset 7 that is onnx 1.2.3, since libraries before do
+not tell the defaults of attributes.
+
+What onnx says beside its schemas, that an op draws random numbers or has a body of other
+ops, is as it says it today: then it said less, and wrong things of some.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,22 +42,32 @@ class Released(Vocabulary):
             return None
         data = raw_data(raw / "onnx.released.jsonl")
         versions = tuple(sorted(data.versions, key=version_key))
-        blocks = [
-            Block(name, doc_of(found), history(_steps(name, found), always=True))
-            for name, found in ((name, list(steps)) for name, steps in data.ops.items())
-        ]
+        today = {
+            (name, schema.since_version): entry_of(schema).traits & _SAID_BESIDE
+            for name, schemas in self._asked()[2].items()
+            for schema in schemas
+        }
+        blocks = []
+        for name, found in data.ops.items():
+            steps: list[tuple[str, OpDef | None]] = []
+            for version, row in found:
+                entry = None
+                if row is not None:
+                    entry = entry_of_row(name, row)
+                    beside = today.get((name, row["since"]), frozenset())
+                    traits = (entry.traits - _SAID_BESIDE) | beside
+                    entry = replace(entry, traits=traits)
+                steps.append((version, entry))
+            blocks.append(Block(name, _doc(found), history(steps, always=True)))
         return Made(replace(self.header, versions=versions), blocks)
 
 
-def doc_of(steps: list[tuple[str, Any]]) -> str:
+_SAID_BESIDE = frozenset({"function", "nondeterministic"})
+
+
+def _doc(steps: Sequence[tuple[str, Any]]) -> str:
     """The line about an op: that of its newest schema."""
     return next(row["doc"] for _, row in reversed(steps) if row is not None)
-
-
-def _steps(
-    name: str, steps: list[tuple[str, Any]]
-) -> list[tuple[str, OpDef | None]]:
-    return [(v, None if row is None else entry_of_row(name, row)) for v, row in steps]
 
 
 def entry_of_row(name: str, row: Mapping[str, Any]) -> OpDef:
@@ -71,8 +84,8 @@ def entry_of_row(name: str, row: Mapping[str, Any]) -> OpDef:
         since_version=row["since"],
         deprecated=row.get("deprecated", False),
         support_level=f".{row.get('support', '').upper()}",
-        node_determinism=_NONDETERMINISTIC if "determinism" in row else "",
-        has_function=row.get("function", False),
+        node_determinism="",
+        has_function=False,
         has_context_dependent_function=False,
         type_constraints=[
             SimpleNamespace(type_param_str=variable, allowed_type_strs=allowed)
@@ -84,9 +97,6 @@ def entry_of_row(name: str, row: Mapping[str, Any]) -> OpDef:
         doc=row["doc"],
     )
     return entry_of(schema)
-
-
-_NONDETERMINISTIC = ".NonDeterministic"
 
 
 def _port(row: Mapping[str, Any]) -> SimpleNamespace:
