@@ -36,8 +36,8 @@ def main(what: str, folder: str, *rest: str) -> None:
     ROUTES[what](Path(folder), *rest)
 
 
-def write(file: Path, tables: Mapping[str, Table]) -> None:
-    """The raw data of some versions: ops in each, by name."""
+def write(file: Path, tables: Mapping[str, Table], **said: Any) -> None:
+    """The raw data of some versions: ops in each, by name, and what else is said."""
     versions = sorted(tables, key=version_key)
     steps: dict[str, list[list[Any]]] = {}
     for place, version in enumerate(versions):
@@ -46,7 +46,7 @@ def write(file: Path, tables: Mapping[str, Table]) -> None:
             before = steps.setdefault(name, [])
             if row != (before[-1][1] if before else None):
                 before.append([place, row])
-    head = {"format": 1, "versions": versions}
+    head = {"format": 1, "versions": versions, **said}
     lines = [_line(head), *(_line([name, steps[name]]) for name in sorted(steps))]
     file.write_text("".join(lines), encoding="utf-8")
     told = f"{len(versions)} versions, {len(steps)} ops"
@@ -137,7 +137,7 @@ def _asked(python: str, out: Path, libraries: str, *added: str) -> dict[str, Any
     return answer
 
 
-def _short(row: Mapping[str, Any]) -> Any:
+def _short(row: Any) -> Any:
     """A row without what says nothing: no ports, a trait that it does not have."""
     if isinstance(row, Mapping):
         kept = {key: _short(value) for key, value in row.items()}
@@ -212,9 +212,9 @@ def torch(folder: Path) -> None:
         kept = {n: row for n, row in rows.items() if is_operator(n, row, known)}
         print(f"{version}: {len(kept)} of {len(rows)} are operators")
         unnamed[version] = kept
-    for version, rows in unnamed.items():
+    for version, table in unnamed.items():
         tables[version] = {
-            _registered_name(name): row for name, row in named_as(rows, named).items()
+            _registered_name(name): row for name, row in named_as(table, named).items()
         }
     write(folder / "pytorch_aten.more.jsonl", tables)
 
@@ -234,7 +234,9 @@ def _declared(wheel: Wheel) -> Table:
     """The schemas of one list; those that have the same name are numbered."""
     from amanda_torch.releases import declared, row_of
 
-    names = [n for n in wheel.archive.namelist() if n.endswith("/RegistrationDeclarations.h")]
+    names = [
+        n for n in wheel.archive.namelist() if n.endswith("/RegistrationDeclarations.h")
+    ]
     found: dict[str, Any] = {}
     for name, schema in declared(wheel.read(names[:1])[names[0]].decode()):
         numbered = (name, *(f"{name}.default_{i}" for i in range(2, 100)))
@@ -267,6 +269,7 @@ def onnx(folder: Path, *pythons: str) -> None:
     places = {_python(place): place for place in pythons}
     tables: dict[str, Table] = {}
     docs: dict[str, str] = {}
+    taken: dict[str, str] = {}
     releases = wheels("onnx", tuple(sorted(places, key=version_key)))
     for release in sorted(releases, key=version_key):
         if "rc" in release or version_key(release) < version_key("1.2.3"):
@@ -275,14 +278,17 @@ def onnx(folder: Path, *pythons: str) -> None:
         answer = _schemas(wheel, places[wheel.python])
         last = answer["opsets"][""]
         known = [each for each in answer["schemas"] if not each["domain"]]
-        print(release, wheel.filename, f"opset {last}, {len(known)} schemas", flush=True)
+        print(
+            release, wheel.filename, f"opset {last}, {len(known)} schemas", flush=True
+        )
         docs |= {each["name"]: doc_line(each["doc"]) for each in known}
         opsets = range(1, last + 1) if not tables else (last,)
         tables |= {str(opset): _at(opset, known) for opset in opsets}
+        taken |= {str(opset): release for opset in opsets}
     for table in tables.values():
         for name, row in table.items():
             row["doc"] = docs[name]
-    write(folder / "onnx.released.jsonl", tables)
+    write(folder / "onnx.released.jsonl", tables, releases=taken)
 
 
 def _python(place: str) -> str:
@@ -301,10 +307,10 @@ def _schemas(wheel: Wheel, python: str) -> dict[str, Any]:
             (here / name).parent.mkdir(parents=True, exist_ok=True)
             (here / name).write_bytes(content)
         out = here / "answer.json"
-        command = [python, HERE / "released_schemas.py", out, here / "onnx"]
+        command = [python, str(HERE / "released_schemas.py"), str(out)]
         paths = f"{here / 'onnx' / '.libs'}:{here / 'onnx.libs'}"
         environment = {**os.environ, "LD_LIBRARY_PATH": paths}
-        subprocess.run(command, env=environment, check=True)
+        subprocess.run([*command, here / "onnx"], env=environment, check=True)
         answer: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     return answer
 
@@ -328,7 +334,9 @@ def _released(schema: Mapping[str, Any]) -> dict[str, Any]:
     for key, least in zip(("inputs", "outputs"), schema["least"], strict=True):
         row[key] = [dict(port) for port in schema[key]]
         for place, port in enumerate(row[key]):
-            if "min" in port and port["min"] is None:  # only told for all ports together
+            if (
+                "min" in port and port["min"] is None
+            ):  # only told for all ports together
                 port["min"] = max(0, least - place)
     row["attrs"] = {name: _attribute(attr) for name, attr in schema["attrs"].items()}
     return row

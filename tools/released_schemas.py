@@ -11,9 +11,7 @@ import base64
 import json
 import os
 import sys
-from typing import Any, Dict
-
-MANY = 2**31 - 1
+from typing import Any
 
 
 def first(thing: Any, *names: str) -> Any:
@@ -26,7 +24,7 @@ def word(value: Any) -> str:
     return str(value).split(".")[-1].lower()
 
 
-def port(given: Any) -> Dict[str, Any]:
+def port(given: Any) -> "dict[str, Any]":
     row = {"name": given.name, "type": first(given, "type_str", "typeStr")}
     option = word(given.option)
     if option != "single":
@@ -38,7 +36,7 @@ def port(given: Any) -> Dict[str, Any]:
     return row
 
 
-def attribute(given: Any) -> Dict[str, Any]:
+def attribute(given: Any) -> "dict[str, Any]":
     row = {"type": word(given.type), "required": bool(given.required)}
     content = first(given, "_default_value", "default_value")
     if not isinstance(content, bytes):
@@ -47,7 +45,7 @@ def attribute(given: Any) -> Dict[str, Any]:
     return row
 
 
-def schema(given: Any) -> Dict[str, Any]:
+def schema(given: Any) -> "dict[str, Any]":
     return {
         "domain": given.domain,
         "name": given.name,
@@ -72,16 +70,12 @@ def main(out: str, folder: str) -> None:
 
     defs = library.defs
     answer = {
-        "opsets": {domain: last for domain, (_, last) in versions(defs).items()},
+        "opsets": {each: last for each, (_, last) in defs.schema_version_map().items()},
         "schemas": [schema(each) for each in defs.get_all_schemas_with_history()],
     }
     with open(out, "w") as stream:
         json.dump(answer, stream)
     os._exit(0)
-
-
-def versions(defs: Any) -> Dict[str, Any]:
-    return dict(defs.schema_version_map())
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from tools.wheels import TRIED, wheels
 
 HERE = Path(__file__).resolve().parent.parent
 PACKAGE = HERE / "namespaces" / "src" / "amanda_namespaces"
+RAW = HERE / "namespaces" / "raw"
 FILE = "sources.json"
 
 
@@ -32,6 +33,7 @@ class Origin(NamedTuple):
     packages: tuple[str, ...]
     whole: bool = False  # one release of the package has every version
     pythons: tuple[str, ...] = TRIED  # of several files, the first for one of these
+    raw: str = ""  # raw data that says which release each version is of
 
 
 ORIGINS = {
@@ -46,7 +48,14 @@ ORIGINS = {
     "onnx/com.microsoft.nchwc": Origin(("onnxruntime",), whole=True),
     "amanda/openvino": Origin(("openvino",), whole=True),
     "amanda/stablehlo": Origin(("jaxlib",), whole=True),
-    "amanda/tensorflow": Origin(("tensorflow-cpu", "tensorflow")),
+    "amanda/onnx.released": Origin(
+        ("onnx",),
+        pythons=("3.6", "3.7", "3.8", "3.9", "3.11"),
+        raw="onnx.released.jsonl",
+    ),
+    "amanda/tensorflow": Origin(
+        ("tensorflow-cpu", "tensorflow"), pythons=("3.6", "3.5", "3.9", "3.11")
+    ),
     "amanda/tensorflow.contrib": Origin(("tensorflow",), pythons=("3.6", "3.5")),
     "amanda/tflite": Origin(("tensorflow-cpu",)),
     "amanda/torch": Origin(("torch",)),
@@ -72,8 +81,12 @@ def _sources(path: str, row: dict[str, Any]) -> Iterator[tuple[str, dict[str, st
             raise SystemExit(f"{path}: no release in {row['source']!r}")
         yield "*", _file(origin, release[0])
         return
+    releases: dict[str, str] = {}
+    if origin.raw:
+        with (RAW / origin.raw).open(encoding="utf-8") as stream:
+            releases = json.loads(stream.readline())["releases"]
     for version in row["versions"]:
-        yield version, _file(origin, version)
+        yield version, _file(origin, releases.get(version, version))
 
 
 def _file(origin: Origin, version: str) -> dict[str, str]:

@@ -14,6 +14,8 @@ from amanda.dictionary import History, Shelf
 from amanda.dictionary.datafile import Block, Header, packed
 from amanda.dictionary.generating import manifest_text
 from amanda.errors import NamespaceError
+from amanda.graph import Graph
+from amanda.types import parse_type
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "namespaces" / "src" / "amanda_namespaces"
@@ -32,6 +34,118 @@ TENSORFLOW = {
 def test_counts_of_tensorflow(tensorflow: History, version: str, count: int) -> None:
     dictionary = tensorflow.at(version)
     assert len(dictionary) == len(list(dictionary)) == count
+
+
+# How many ops the generated files of contrib have, of those that the main library does
+# not: as many as the issues of this project name, for the least and for the most.
+CONTRIB = {"1.3.0": 130, "1.5.0": 130, "1.13.1": 184}
+# Ops of contrib's libraries for which these releases generate no file.
+UNGENERATED = {
+    "1.3.0": {"SingleImageRandomDotStereograms"},
+    "1.5.0": {"HyperplaneLSHProbes"},
+    "1.13.1": {"HyperplaneLSHProbes"},
+}
+
+
+@pytest.mark.parametrize(("version", "count"), CONTRIB.items())
+def test_counts_of_contrib(shelf: Shelf, version: str, count: int) -> None:
+    dictionary = shelf["amanda/tensorflow.contrib"].at(version)
+    public = {name for name in dictionary if not name.startswith("_")}
+    assert public >= UNGENERATED[version]
+    assert len(public - UNGENERATED[version]) == count
+
+
+def test_contrib_is_beside_the_main_library(shelf: Shelf, tensorflow: History) -> None:
+    """A version of both is of one release, and no op is in both."""
+    contrib = shelf["amanda/tensorflow.contrib"]
+    ones = [v for v in tensorflow.versions() if v.startswith(("0.", "1."))]
+    assert list(contrib.versions()) == ones
+    for version in ones:
+        assert set(contrib.at(version)).isdisjoint(tensorflow.at(version))
+    assert "BlockLSTM" in contrib.at(
+        "1.12.0"
+    )  # it moved with 1.13, and changed its name
+    assert "BlockLSTM" in tensorflow.at("1.14.0")
+
+
+# Lines of schemas in the list of operators that the packages of these releases have.
+DECLARED = {"1.2.0": 1174, "1.3.0": 1192, "1.5.0": 1338, "1.6.0": 1397, "1.7.0": 1665}
+
+
+@pytest.mark.parametrize(("version", "count"), DECLARED.items())
+def test_counts_of_torch(shelf: Shelf, version: str, count: int) -> None:
+    assert len(shelf["amanda/torch"].at(version)) == count
+
+
+def test_nothing_of_torchscript_alone(shelf: Shelf) -> None:
+    """Lists and words are no operators of aten, in no version."""
+    history = shelf["amanda/torch"]
+    for version in history.versions():
+        dictionary = history.at(version)
+        for base in ("append", "len", "__getitem__", "__contains__", "split_with"):
+            assert not dictionary.overloads(f"aten.{base}"), version
+    old = [v for v in history.versions() if v < "1.7"]
+    texts = [str(entry) for v in old for entry in history.at(v).values()]
+    assert not [text for text in texts if "any<t" in text or "Dict(" in text]
+
+
+def test_patches_of_torch_change_no_operator(shelf: Shelf) -> None:
+    torch = shelf["amanda/torch"]
+    for first, second in (("1.3.0", "1.3.1"), ("1.5.0", "1.5.1"), ("1.7.0", "1.7.1")):
+        assert list(torch.at(first).values()) == list(torch.at(second).values())
+
+
+# -- opsets as they were released --------------------------------------------------
+
+# What onnx changed afterwards in schemas that have a number since 1.5.
+CHANGED = {
+    "Attention": ("25", "26", "27"),
+    "Erf": tuple(map(str, range(13, 25))),
+    "GlobalLpPool": ("22",),
+    "GridSample": ("16", "17"),
+    "GroupNormalization": ("18", "19", "20"),
+    "Scan": tuple(map(str, range(10, 17))),
+}
+EXPERIMENTAL = {"ATen", "Affine", "Crop", "GRUUnit", "GivenTensorFill",
+                "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh",
+                "ThresholdedRelu"}  # fmt: skip
+
+
+def test_opsets_as_they_were_released(shelf: Shelf, onnx: History) -> None:
+    released = shelf["amanda/onnx.released"]
+    assert released.versions() == onnx.versions()
+    differing: dict[str, list[str]] = {}
+    for version in map(str, range(10, 29)):
+        then, now = released.at(version), onnx.at(version)
+        assert set(then) == set(now)
+        for name in then:
+            if then[name] != now[name]:
+                differing.setdefault(name, []).append(version)
+    assert {name: tuple(found) for name, found in differing.items()} == CHANGED
+    assert released.at("18")["GroupNormalization"].deprecated is None
+    assert onnx.at("18")["GroupNormalization"].deprecated is not None
+    assert "left_window_size" not in released.at("27")["Attention"].named
+
+
+def test_experimental_ops(shelf: Shelf, onnx: History) -> None:
+    released = shelf["amanda/onnx.released"]
+    for version in map(str, range(1, 10)):
+        then = released.at(version)
+        assert {n for n in EXPERIMENTAL if "experimental" in then[n].traits}
+        assert EXPERIMENTAL.isdisjoint(onnx.at(version))
+        assert set(then) >= EXPERIMENTAL | set(onnx.at(version))
+    # ThresholdedRelu became an op of opset 10
+    assert EXPERIMENTAL & set(released.at("10")) == {"ThresholdedRelu"}
+    assert "experimental" not in released.at("10")["ThresholdedRelu"].traits
+
+
+def test_an_old_model_was_right_when_it_was_made(shelf: Shelf, onnx: History) -> None:
+    graph = Graph("amanda/onnx/7", imports={"": 7})
+    x = graph.parameter(parse_type("float32[2]"), name="x")
+    op = graph.add("Affine", [x], {"alpha": 2.0, "beta": 1.0}, name="a")
+    graph.result(op.output, name="y")
+    assert [p.kind for p in onnx.at("7").validate(graph)] == ["unknown op"]
+    assert shelf["amanda/onnx.released"].at("7").validate(graph) == []
 
 
 def test_versions(onnx: History, tensorflow: History) -> None:

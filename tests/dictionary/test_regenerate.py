@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -30,7 +31,9 @@ from amanda.dictionary.generating import (
 from amanda.errors import NamespaceError, PluginMissingError
 from amanda.host import Host, default_host
 
-PACKAGE = Path(__file__).parents[2] / "namespaces" / "src" / "amanda_namespaces"
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "namespaces" / "src" / "amanda_namespaces"
+RAW = ROOT / "namespaces" / "raw"
 GENERATORS = [entry.name for entry in default_host().entries("vocabularies")]
 
 # How many entries the installed framework has, counted by other means: the numbers that
@@ -103,25 +106,30 @@ def test_as_many_as_counted(name: str, version: str) -> None:
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_the_data_is_made_again(name: str, shelf: Shelf) -> None:
+def test_the_data_is_made_again(name: str, shelf: Shelf, tmp_path: Path) -> None:
     """To the byte: from raw data where it is at hand, or with the installed version
     put into the history once more."""
-    try:
-        check = compared(name)
-    except PluginMissingError as error:
-        pytest.skip(str(error))
     made = generator(name)
     row = shelf.index[made.path]
-    if not row["checked"].startswith(f"{check.source}:"):
-        pytest.skip(f"the data is of {row['checked']}, installed is {check.source}")
-    assert anew(made, shelf).packed() == (PACKAGE / row["file"]).read_bytes()
+    if row["checked"]:
+        try:
+            check = compared(name)
+        except PluginMissingError as error:
+            pytest.skip(str(error))
+        if not row["checked"].startswith(f"{check.source}:"):
+            pytest.skip(f"the data is of {row['checked']}, installed is {check.source}")
+    assert anew(made, shelf, tmp_path).packed() == (PACKAGE / row["file"]).read_bytes()
 
 
-def anew(made: Generator, shelf: Shelf) -> Made:
+def anew(made: Generator, shelf: Shelf, folder: Path) -> Made:
     found = made.made(None)
-    root = os.environ.get("AMANDA_TEST_DATA", "")
-    if found is None and (raw := Path(root, "namespace-data")).is_dir():
-        found = made.made(raw)
+    given = Path(os.environ.get("AMANDA_TEST_DATA", ""), "namespace-data")
+    # what the repository has by itself is enough for vocabularies of its own
+    own = (RAW / f"{made.path.removeprefix('amanda/')}.jsonl").is_file()
+    if found is None and (own or given.is_dir()):
+        for file in (*RAW.glob("*.jsonl"), *given.glob("*.jsonl")):
+            shutil.copy(file, folder)
+        found = made.made(folder)
     return merged(shelf[made.path], made, made.live()) if found is None else found
 
 
@@ -259,12 +267,14 @@ def test_a_definition_that_cannot_be_read_back_is_refused() -> None:
         history([("1", replace(A1, traits=frozenset({"Not A Trait"})))])
 
 
-RAW = '{"versions": ["1", "2"]}\n["A", [[0, 1], [1, 2]]]\n["B", [[0, 0], [1, null]]]\n'
+LINES = (
+    '{"versions": ["1", "2"]}\n["A", [[0, 1], [1, 2]]]\n["B", [[0, 0], [1, null]]]\n'
+)
 
 
 def test_raw_data(tmp_path: Path) -> None:
     file = tmp_path / "small.jsonl"
-    file.write_text(RAW)
+    file.write_text(LINES)
     raw = raw_data(file)
     made = blocks_of(raw, lambda _, found: (B, A1, A2)[found], {"A": "About A."})
     data = stored(Made(Header("acme/small", raw.versions), made))
@@ -273,8 +283,22 @@ def test_raw_data(tmp_path: Path) -> None:
     assert data.at("2")["A"].doc == "About A."
 
 
+def test_raw_data_in_several_files(tmp_path: Path) -> None:
+    """Versions of a later file replace those of an earlier one, or stand between."""
+    file, other = tmp_path / "small.jsonl", tmp_path / "small.more.jsonl"
+    file.write_text(LINES)
+    other.write_text('{"versions": ["1", "1.5"]}\n["C", [[0, 0]]]\n["A", [[1, 3]]]\n')
+    raw = raw_data(file, other)
+    assert raw.versions == ("1", "1.5", "2")
+    assert raw.tables() == {"1": {"C": 0}, "1.5": {"C": 0, "A": 3}, "2": {"A": 2}}
+    assert raw.ops == {
+        "A": [("1.5", 3), ("2", 2)],
+        "C": [("1", 0), ("2", None)],
+    }
+
+
 @pytest.mark.parametrize(
-    "text", ["", "{}", RAW[:-9], RAW.replace("[1, 2]", "[2, 2]"), "[1]"]
+    "text", ["", "{}", LINES[:-9], LINES.replace("[1, 2]", "[2, 2]"), "[1]"]
 )
 def test_broken_raw_data_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "small.jsonl"

@@ -1,4 +1,4 @@
-"""From the hub set to every opset from 7 on: the richest op it has, or the parts of one.
+"""From the hub set to every opset from 7 on: the richest op it has, or its parts.
 
 What comes out is judged by onnx's checker and by its reference evaluator.
 """
@@ -44,8 +44,8 @@ def attended(x):
 
 def summed(x):
     y = ops.logsumexp(ops.abs(x) + 1.0, (1,), keepdims=True)
-    return ops.concat(y, ops.mean(x, (1,), keepdims=True), ops.prod(x, (1,), keepdims=True),
-                      axis=1)  # fmt: skip
+    whole = ops.prod(x, (1,), keepdims=True)
+    return ops.concat(y, ops.mean(x, (1,), keepdims=True), whole, axis=1)
 
 
 def picked(x):
@@ -93,7 +93,8 @@ MODELS = {
     "convolved": (convolved, X), "normed": (normed, ROWS), "attended": (attended, ROWS),
     "summed": (summed, ROWS), "picked": (picked, ROWS), "activated": (activated, ROWS),
     "padded": (padded, X), "resized": (resized, X), "chosen": (chosen, ROWS),
-    "quantised": (quantised, ROWS), "repeated": (repeated, ROWS), "logic": (logic, ROWS),
+    "quantised": (quantised, ROWS), "repeated": (repeated, ROWS),
+    "logic": (logic, ROWS),
 }  # fmt: skip
 
 # What an opset cannot say at all, and the first that can.

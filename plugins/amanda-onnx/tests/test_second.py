@@ -63,8 +63,10 @@ def test_the_page_says_how_the_first_goes(part):
 
 
 def test_the_page_is_told_by_answers():
-    told = [{"case": "test_a", "kind": "node", "status": "fail", "why": "a | b"},
-            {"case": "test_b", "kind": "node", "status": "drawn", "why": "1, not 2"}]  # fmt: skip
+    told = [
+        {"case": "test_a", "kind": "node", "status": "fail", "why": "a | b"},
+        {"case": "test_b", "kind": "node", "status": "drawn", "why": "1, not 2"},
+    ]
     answer = {"backend": "numpy", "second": True, "cases": told}
     text = page([answer], {"node": 5, "simple": 2})
     assert "| node | 5 | 3 | 1 | 1 |" in text
@@ -107,8 +109,8 @@ def test_another_shape_is_given_at_run_time():
     assert found.shaped
     assert found.feeds[1].tolist() == [3, 2]
     assert found.expected[0].shape == (3, 2) != want.shape
-    (run,) = amanda.run(amanda.load(found.model), dict(zip("xs", found.feeds, strict=True)),
-                        backend="numpy").values()  # fmt: skip
+    given = dict(zip("xs", found.feeds, strict=True))
+    (run,) = amanda.run(amanda.load(found.model), given, backend="numpy").values()
     np.testing.assert_array_equal(run, found.expected[0])
 
 

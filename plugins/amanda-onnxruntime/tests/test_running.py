@@ -80,17 +80,13 @@ def test_a_newer_ir_version_is_written_as_an_older_one():
 
 def test_what_the_runtime_does_not_know_is_named():
     newest = amanda.default_host().get("backends", BACKEND).namespace
-    assert newest.startswith("amanda/onnx/1..")
+    assert newest.startswith("amanda/onnx/7..")
     make = Maker(["CPUExecutionProvider"], None, None)
     with pytest.raises(BackendError, match=r"knows opsets of ai\.onnx") as caught:
         make(graph_of(opset=1000))
     assert newest.rpartition(".")[2] in caught.value.message
     with pytest.raises(BackendError, match="has no Nothing"):
         amanda.compile(graph_of(kind="Nothing"), BACKEND)
-    with pytest.raises(BackendError) as caught:
-        amanda.compile(graph_of(21, "int4"), BACKEND)
-    assert "'a'" in str(caught.value)
-    assert "Identity" in str(caught.value)
 
 
 def test_inputs_without_types_take_those_that_are_fed():

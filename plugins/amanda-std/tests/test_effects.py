@@ -280,8 +280,20 @@ def test_a_callback_that_does_not_fit_is_told(callbacks, text):
         compiled(called, callbacks=callbacks)([ONES])
 
 
-def test_other_backends_decline_what_has_effects():
-    if not amanda.default_host().has("backends", "jax"):
-        pytest.skip("the backend of JAX is not installed")
-    with pytest.raises(BackendError, match="no kernel for variable"):
-        amanda.compile(trace(counter, [X]), "jax")
+def test_every_backend_keeps_what_a_variable_holds_or_declines_it():
+    """What it may not do is compute as if there were no variable."""
+    keeping, declining = set(), set()
+    for name in amanda.default_host().names("backends"):
+        try:
+            run = amanda.compile(trace(counter, [X]), name)
+        except AmandaError as error:
+            assert "variable" in str(error), name
+            declining.add(name)
+            continue
+        for n in (1, 2, 3):
+            assert values(run([ONES])) == [[n, n]], name
+        assert run.state["count"].tolist() == [3, 3], name
+        keeping.add(name)
+    assert "numpy" in keeping
+    assert not {"jax"} & declining
+    assert not {"onnxruntime"} & keeping

@@ -182,6 +182,27 @@ def test_a_shift_register_is_typed_to_a_fixpoint():
     assert {str(v.type) for v in graph.results} == {"float32[?, 2]"}
 
 
+@pytest.mark.parametrize("most", [0, 1, 2, 50])
+def test_a_while_of_so_many_rounds_at_most_has_a_gradient(run, most):
+    """Ended by its condition or by its rounds: x squared and scaled, again and again."""
+
+    def function(x, w):
+        made = ops.while_(
+            lambda v, _: ops.all(ops.less(v, 9.0)),
+            lambda v, u: (v * v * u, u),
+            x, w, max_trips=most,
+        )  # fmt: skip
+        return ops.sum(made[0])
+
+    graph = slopes(function, [X, X])
+    x, w = np.array([1.2, 1.25]), np.array([1.25, 1.125])
+    rounds, want = 0, x
+    while rounds < most and (want < 9.0).all():
+        rounds, want = rounds + 1, want * want * w
+    assert rounds == min(most, 3)
+    np.testing.assert_allclose(check(run, graph, x, w), want.sum(), rtol=1e-12)
+
+
 def test_a_while_says_why_it_has_no_gradient():
     def function(x):
         return ops.sum(
@@ -190,7 +211,7 @@ def test_a_while_says_why_it_has_no_gradient():
 
     with pytest.raises(UsageError, match="no gradient") as caught:
         slopes(function, [X])
-    assert "ops.loop(trips, condition" in caught.value.got
+    assert "with max_trips= it does" in caught.value.got
 
 
 # -- functions ---------------------------------------------------------------------

@@ -11,14 +11,17 @@ if TYPE_CHECKING:
 __all__ = ["Piece", "extracted", "pieces"]
 
 
+FEW = 4
+"""Parties up to which every order of turns is tried."""
+
+
 class Piece(NamedTuple):
     """Some ops of a graph as a graph of their own, and who runs it."""
 
     who: Hashable
     graph: Graph
     ops: tuple[Op, ...]
-    """Of the graph that was cut, in order; those that are copied into every piece that
-    reads them too."""
+    """Of the graph that was cut, in order; what is copied stands before its reader."""
     reads: tuple[OutputPort, ...]
     """What it is fed: values of the graph that was cut, or around it."""
     gives: tuple[OutputPort, ...]
@@ -43,7 +46,8 @@ def pieces(
     free = {op for op in ops if copied(op) and op not in asked}
     parties = {op: who(op) for op in ops if op not in free}
     labels = list(dict.fromkeys(parties.values())) or [None]
-    turns = [labels[i:] + labels[:i] for i in range(len(labels))]
+    few = len(labels) <= FEW
+    turns = [labels[i:] + labels[:i] for i in range(len(labels) if few else 1)]
     if len(labels) == 1:
         turns = [[*labels, object()]]  # a pause, for what has to be there before
     placed = min(
@@ -79,14 +83,16 @@ def _placed(
 
 
 def _with_free(ops: Sequence[Op], free: Collection[Op]) -> list[Op]:
-    """The ops and all free ones that they need, in no order."""
-    found = dict.fromkeys(ops)
-    waiting = list(ops)
-    while waiting:
-        for before in waiting.pop().depends_on():
-            if before in free and before not in found:
-                found[before] = None
-                waiting.append(before)
+    """The ops, before each the free ones that it needs and that are not yet there."""
+    found: dict[Op, None] = {}
+    for op in ops:
+        waiting = [op]
+        while waiting:
+            last = waiting[-1]
+            needed = [b for b in last.depends_on() if b in free and b not in found]
+            waiting += needed[::-1]
+            if not needed:
+                found[waiting.pop()] = None
     return list(found)
 
 
@@ -122,8 +128,7 @@ def _piece(
     parties: Mapping[Op, Hashable],
     wanted: Collection[OutputPort],
 ) -> Piece:
-    chosen = set(_with_free(own, free))
-    ops = [op for op in graph if op in chosen]
+    ops = _with_free(own, free)
     gives = [port for op in own for port in op.outputs if port in wanted]
     made, reads = extracted(graph, ops, gives)
     return Piece(parties[own[0]], made, tuple(ops), tuple(reads), tuple(gives))

@@ -1,1 +1,21 @@
 """The XLA backend: graphs of `amanda/std/1`, each compiled whole by JAX."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from amanda_jax.saving import restored
+
+__all__ = ["restored"]
+
+_PLACES = {"restored": "amanda_jax.saving"}
+
+
+def __getattr__(name: str) -> Any:
+    """What is asked for is imported then: JAX is heavy."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_PLACES[name]), name)

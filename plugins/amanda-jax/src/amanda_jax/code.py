@@ -9,7 +9,7 @@ from amanda_jax.settings import Settings
 from amanda_jax.weights import Weights
 from amanda_std.state import Surroundings
 
-__all__ = ["Build", "Code"]
+__all__ = ["Build", "Code", "Told", "copied"]
 
 
 class Code(Protocol):
@@ -57,3 +57,14 @@ class Build(NamedTuple):
     weights: Weights
     settings: Settings
     around: Surroundings
+
+
+def copied(results: Sequence[Any], args: Sequence[Any]) -> frozenset[int]:
+    """The results that are an input, or another result, as it is."""
+    seen = {id(a) for a in args}
+    found = set()
+    for i, result in enumerate(results):
+        if id(result) in seen:
+            found.add(i)
+        seen.add(id(result))
+    return frozenset(found)

@@ -12,9 +12,10 @@ from amanda_jax.code import Build, Code
 from amanda_jax.following import behind, followed
 from amanda_jax.outside import DECIDED_BY_DATA
 from amanda_jax.pieces import Pieces
-from amanda_jax.preparing import LITERAL
 from amanda_jax.program import Program
+from amanda_jax.repeating import blocks, labels
 from amanda_jax.special import Special
+from amanda_jax.weights import LITERAL
 from amanda_std.ordering import effect_of
 from amanda_std.reading import is_constant
 
@@ -41,6 +42,10 @@ def code_of(
         return Pieces(graph, build, apart, later, found.is_free, code_of)
     if found.data:
         return Special(graph, found.data, build, code_of)
+    if "blocks" not in build.settings.without:
+        same = blocks(graph, found.is_free)
+        if same:
+            return Pieces(graph, build, {}, {}, found.is_free, code_of, labels(same))
     return Program(graph, found.constants, build, code_of)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from amanda.errors import AmandaError
+from amanda.errors import AmandaError, UsageError
 from amanda.graph import Graph, OutputPort
 from amanda.types import TensorType
 from amanda_jax.code import Build
@@ -21,7 +22,7 @@ from amanda_jax.weights import Weights
 from amanda_std.ordering import effect_of
 from amanda_std.state import State, Surroundings
 
-__all__ = ["Executable", "Report"]
+__all__ = ["Cost", "Executable", "Report"]
 
 _ARRAY = type(jax.numpy.zeros(()))
 
@@ -58,16 +59,37 @@ class Report(NamedTuple):
         return "\n".join(lines)
 
 
+class Cost(NamedTuple):
+    """What XLA says of the programs that were compiled last, all together."""
+
+    flops: float
+    bytes_accessed: float
+    argument_bytes: int
+    """Weights and feeds."""
+    result_bytes: int
+    temporary_bytes: int
+    """Memory for what is made on the way, of the program that needs most."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.flops:.4g} flops, {self.bytes_accessed:.4g} bytes read and written; "
+            f"{self.argument_bytes} bytes of arguments, {self.result_bytes} of results, "
+            f"{self.temporary_bytes} in between"
+        )
+
+
 class Executable:
     """Several threads may call it at once."""
 
     def __init__(self, graph: Graph, device: Any, settings: Settings) -> None:
+        _keep_compiled(settings.cache)
         ready = prepared(graph, device.platform, settings.without)
         self._weights = Weights(device)
         self.state = State() if _has_state(ready) else None
         """The variables, by key; None where there are none."""
         around = Surroundings(self.state, settings.observe, settings.callbacks or {})
         self._code = code_of(ready, Build(self._weights, settings, around))
+        self._slots = _names(ready)
         self._as_numpy = settings.results == "numpy"
         self._dtypes = [_dtype(port) for port in ready.parameters]
         self._arrays = (_ARRAY,) * len(self._dtypes)
@@ -133,7 +155,7 @@ class Executable:
             outside.update(each.outside)
         return Report(
             str(self._weights.device),
-            sum(isinstance(part, Program) and part.is_used for part in parts),
+            len(self._used()),
             self._code.pieces,
             sum(part.compilations for part in parts),
             self._weights.nbytes,
@@ -143,9 +165,59 @@ class Executable:
             dict(outside),
         )
 
+    def cost(self) -> Cost:
+        """What one call costs, as XLA counts it. It compiles once more to be told."""
+        found = [again for part in self._used() if (again := part.again())]
+        if not found:
+            raise UsageError(
+                "nothing was compiled yet, so nothing is known of its cost",
+                hint="call it once",
+            )
+        total = Cost(0.0, 0.0, 0, 0, 0)
+        for jitted, given in found:
+            with jax.enable_x64(True):
+                made = jitted.lower(*given).compile()
+            counts, memory = made.cost_analysis() or {}, made.memory_analysis()
+            total = Cost(
+                total.flops + counts.get("flops", 0.0),
+                total.bytes_accessed + counts.get("bytes accessed", 0.0),
+                total.argument_bytes + memory.argument_size_in_bytes,
+                total.result_bytes + memory.output_size_in_bytes,
+                max(total.temporary_bytes, memory.temp_size_in_bytes),
+            )
+        return total
+
+    def _used(self) -> list[Program]:
+        parts = self._code.parts()
+        return [part for part in parts if isinstance(part, Program) and part.is_used]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """What was compiled last as a file of `jax.export`, for `amanda_jax.restored`.
+
+        Its shapes are those of the last call; what runs in pieces cannot be saved."""
+        from amanda_jax.saving import save
+
+        used = self._used()
+        whole = used[0].again() if len(used) == 1 else None
+        report = self.report()
+        if whole is None or report.outside or report.host_driven or report.decided_by:
+            raise UsageError(
+                "only an executable that is one program can be saved, once it was called",
+                got=f"{report.pieces} pieces, {report.compilations} compilations",
+            )
+        save(path, *whole, used[0].weights, self._slots)
+
+    def __repr__(self) -> str:
+        return f"<executable on {self._weights.device}>"
+
 
 def _has_state(graph: Graph) -> bool:
     return any(effect_of(op) in ("holds", "reads", "writes") for op in graph.walk())
+
+
+def _names(graph: Graph) -> tuple[list[str | None], list[str | None]]:
+    """What inputs and results are called."""
+    return [p.name for p in graph.parameters], [p.name for p in graph.outputs]
 
 
 def _dtype(port: OutputPort) -> Any:
@@ -165,3 +237,11 @@ def _fed(value: Any, dtype: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__"):
         return np.asarray(value)
     return np.asarray(value, dtype)
+
+
+def _keep_compiled(folder: str | None) -> None:
+    """JAX keeps compiled programs in a folder; one that was told before stays."""
+    if folder is None or jax.config.jax_compilation_cache_dir is not None:
+        return
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -10,11 +10,12 @@ import numpy as np
 
 from amanda.backend import pieces
 from amanda.graph import Graph, Op, OutputPort
-from amanda_jax.code import Build, Code, Told
+from amanda_jax.alike import Alike
+from amanda_jax.code import Build, Code, Told, copied
 from amanda_jax.outside import Outside
 from amanda_std.reading import is_constant
 
-__all__ = ["Pieces", "copied"]
+__all__ = ["Pieces"]
 
 XLA, HOST = "xla", "host"
 
@@ -43,13 +44,16 @@ class Pieces:
         later: Mapping[Op, Sequence[OutputPort]],
         free: Callable[[Op], bool],
         code_of: Callable[[Graph, Build], Code],
+        block_of: Mapping[Op, int] | None = None,
     ) -> None:
+        numbers = block_of or {}
         found = pieces(
             graph,
-            lambda op: HOST if op in outside else XLA,
+            lambda op: HOST if op in outside else numbers.get(op, XLA),
             copied=free,
             later=later,
         )
+        alike = Alike(build, code_of)
         places: dict[OutputPort, int] = {p: i for i, p in enumerate(graph.parameters)}
         self._inputs = len(places)
         self._device = build.weights.device
@@ -57,11 +61,14 @@ class Pieces:
         for piece in found:
             for port in piece.gives:
                 places[port] = len(places)
-            code = (
-                code_of(piece.graph, build)
-                if piece.who == XLA
-                else Outside(piece.graph, build, _reasons(piece.ops, outside), code_of)
-            )
+            code: Code
+            if piece.who == HOST:
+                reasons = [outside[op] for op in piece.ops if op in outside]
+                code = Outside(piece.graph, build, reasons, code_of)
+            elif piece.who == XLA:
+                code = code_of(piece.graph, build)
+            else:
+                code = alike.code(piece.graph)
             reads, gives = (
                 tuple(places[v] for v in side) for side in (piece.reads, piece.gives)
             )
@@ -100,10 +107,6 @@ class Pieces:
             yield from row.code.parts()
 
 
-def _reasons(ops: Iterable[Op], outside: Mapping[Op, str]) -> list[str]:
-    return [outside[op] for op in ops if op in outside]
-
-
 def _result(value: OutputPort | None, places: Mapping[OutputPort, int]) -> Any:
     """The place of a result, or the constant that it is."""
     if value is None or value in places:
@@ -124,14 +127,3 @@ def _dropping(
         if place not in kept:
             dying[i].append(place)
     return [_Row(*row, tuple(drop)) for row, drop in zip(rows, dying, strict=True)]
-
-
-def copied(results: Sequence[Any], args: Sequence[Any]) -> frozenset[int]:
-    """The results that are an input, or another result, as it is."""
-    seen = {id(a) for a in args}
-    found = set()
-    for i, result in enumerate(results):
-        if id(result) in seen:
-            found.add(i)
-        seen.add(id(result))
-    return frozenset(found)

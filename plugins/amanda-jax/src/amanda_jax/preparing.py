@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Final
 
-import numpy as np
-
 from amanda.graph import Graph, Op, OutputPort, Provenance
 from amanda.tensors import Tensor
+from amanda_jax.weights import aligned, is_weight, let_go
 from amanda_std import passes
 from amanda_std.lowering import lower
 from amanda_std.passes.infer import infer
 from amanda_std.reading import arguments, is_constant, is_std
-
-LITERAL: Final = 16
-"""Elements up to which a constant is a number in the program, and no weight."""
 
 _HIDING: Final = ("range",)
 """Composites that make a host argument inside of a tensor outside: expanded first, so
@@ -85,16 +81,13 @@ def _kernels_last(graph: Graph) -> None:
 
 def _turned(graph: Graph, op: Op, kernel: OutputPort) -> OutputPort:
     array = kernel.op.attrs["value"].numpy()
-    behind = np.ascontiguousarray(array.transpose(*range(2, array.ndim), 1, 0))
+    behind = aligned(array.transpose(*range(2, array.ndim), 1, 0))
+    let_go(array)
     with graph.before(op):
         made = graph.constant(Tensor.of(behind))
     made.provenance = Provenance((kernel.op.name or "a kernel",), "layout")
     made.output.type = made.attrs["value"].type_with_content()
     return made.output
-
-
-def is_weight(op: Op) -> bool:
-    return is_constant(op) and bool(op.attrs["value"].size > LITERAL)
 
 
 def _lift_weights(graph: Graph) -> None:

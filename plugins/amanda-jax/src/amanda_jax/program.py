@@ -13,17 +13,16 @@ from jax.extend.core import jaxpr_as_fun
 from amanda.errors import AmandaError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.types import TensorType
-from amanda_jax.code import Build, Code, Told
+from amanda_jax.code import Build, Code, Told, copied
 from amanda_jax.kernels import JAX
 from amanda_jax.notes import running, why_untraceable
-from amanda_jax.pieces import copied
 from amanda_jax.weights import Held
 from amanda_jax.wide import has_wide, is_wide
 from amanda_std.arrays import using
 from amanda_std.execute import Program as Steps
 from amanda_std.reading import is_constant
 
-__all__ = ["MisfitError", "Program"]
+__all__ = ["MisfitError", "Program", "UntraceableError"]
 
 
 class MisfitError(AmandaError):
@@ -69,8 +68,13 @@ class Program:
         self._most = build.settings.programs
         self._notes: dict[str, None] = {}
         self._copied: frozenset[int] = frozenset()
+        self._last: list[Any] = []
+        """What was traced last, weights first."""
         self._held = Held(graph, self._steps, build.weights, on_host)
         self._weights = self._held.moved
+        wanted = build.settings.donate
+        names = enumerate(p.name or str(p.index) for p in graph.parameters)
+        self._donated = [i for i, name in names if name in wanted]
         name = graph.name or "graph"
         self._wide = self._jit(name, self._trace)
         is_wide = any(map(_may_be_wide, graph.parameters)) or any(
@@ -106,6 +110,17 @@ class Program:
         if self._instead is not None:
             yield from self._instead.parts()
 
+    def again(self) -> tuple[Any, list[Any]] | None:
+        """What was compiled last, to be looked at: a jitted function for where there
+        are 64-bit types, and what it takes, weights first."""
+        if self._instead is not None or not self._last:
+            return None
+        return self._jit(self._graph.name or "graph", self._plainly), self._last
+
+    @property
+    def weights(self) -> Sequence[Any]:
+        return self._weights
+
     def _jit(self, name: str, trace: Callable[..., Any]) -> Any:
         """The function, on its device wherever the feeds are."""
         count = len(self._weights)
@@ -119,7 +134,8 @@ class Program:
             function,
             in_shardings=place,
             out_shardings=place,
-            compiler_options=self._build.settings.xla or None,
+            donate_argnums=[count + i for i in self._donated],
+            compiler_options=self._build.settings.switches or None,
         )
 
     # -- tracing ---------------------------------------------------------------
@@ -129,12 +145,17 @@ class Program:
             raise MisfitError("a feed is no array")
         if self.compilations >= self._most:
             raise FullError("another program would be one too many")
+        results = self._plainly(weights, args)
+        self.compilations += 1
+        self._copied |= copied(results, args)
+        self._last = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (*weights, *args)]
+        return results
+
+    def _plainly(self, weights: Sequence[Any], args: Sequence[Any]) -> Any:
         without = self._build.settings.without
         with running(host_driven=False, without=without) as notes:
             results = self._run(weights, args)
-        self.compilations += 1
         self._notes.update(notes)
-        self._copied |= copied(results, args)
         return results
 
     def _trace_narrow(self, weights: Sequence[Any], args: Sequence[Any]) -> Any:
@@ -164,25 +185,29 @@ class Program:
         if self._instead is not None:
             return self._instead(args)
         args = [*args]
-        made: Sequence[Any]
         try:
-            if self._narrow is not None:
-                made = self._narrow(*self._weights, *args)
-                return made
-            with jax.enable_x64(True):
-                made = self._wide(*self._weights, *args)
-                return made
-        except WideError:
-            self._narrow = None
-            return self(args)
-        except FullError:
-            self._forget()
-            return self(args)
+            return self.called(self._weights, args)
         except UntraceableError as error:
             outside = {self._steps.ops[error.step]: error.message}
             self._narrow = None
             self._instead = self._code_of(self._graph, self._build, outside)
             return self._instead(args)
+
+    def called(self, weights: Sequence[Any], args: Sequence[Any]) -> Sequence[Any]:
+        """The same with other weights, of the same types."""
+        made: Sequence[Any]
+        try:
+            if self._narrow is not None:
+                made = self._narrow(*weights, *args)
+                return made
+            with jax.enable_x64(True):
+                made = self._wide(*weights, *args)
+                return made
+        except WideError:
+            self._narrow = None
+        except FullError:
+            self._forget()
+        return self.called(weights, args)
 
     def _forget(self) -> None:
         """What was compiled for shapes met before goes."""

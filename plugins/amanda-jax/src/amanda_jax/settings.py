@@ -17,6 +17,7 @@ STEPS: Final = {
     "norms": "norms and factors of channels put into the weights before them",
     "layout": "convolutions with channels behind, on the CPU; their kernels as well",
     "pointwise": "convolutions with kernels of one element as products of matrices",
+    "blocks": "what is repeated compiled once, and called once for each layer",
 }
 """What is done for speed before XLA sees a graph; `without` leaves some out."""
 
@@ -41,6 +42,12 @@ class Settings(NamedTuple):
     xla: Mapping[str, Any] | str = ""
     """XLA's own switches for this executable alone: a mapping, or
     `name=value, name=value`. See the README for those that were measured."""
+    deterministic: bool = False
+    """The same bits for the same feeds, also where XLA knows a faster way."""
+    donate: tuple[str, ...] = ()
+    """Inputs whose arrays of JAX may be written over, and are gone after a call."""
+    cache: str | None = None
+    """A folder where JAX keeps what it compiles, for the next process."""
     observe: Callable[[str, Any], object] | None = None
     """Called with the label and the value of every probe."""
     callbacks: Mapping[str, Callable[..., Any]] | None = None
@@ -60,15 +67,27 @@ class Settings(NamedTuple):
                 expected="1 or more",
                 got=self.programs,
             )
-        names = self.without
-        told = names.replace(",", " ").split() if isinstance(names, str) else names
+        told = _names(self.without)
         for name in told:
             if name not in STEPS:
                 raise BackendError(
                     f"backend 'jax' takes no step {name!r} that could be left out",
                     expected=f"some of {', '.join(STEPS)}",
                 )
-        return self._replace(without=tuple(told), xla=_switches(self.xla))
+        return self._replace(
+            without=told, donate=_names(self.donate), xla=_switches(self.xla)
+        )
+
+    @property
+    def switches(self) -> dict[str, Any]:
+        """What XLA is told for this executable alone."""
+        fixed = {"xla_gpu_deterministic_ops": True} if self.deterministic else {}
+        return {**fixed, **_switches(self.xla)}
+
+
+def _names(given: tuple[str, ...] | str) -> tuple[str, ...]:
+    """Names, told one by one or as a text with commas."""
+    return tuple(given.replace(",", " ").split() if isinstance(given, str) else given)
 
 
 def _switches(given: Mapping[str, Any] | str) -> dict[str, Any]:

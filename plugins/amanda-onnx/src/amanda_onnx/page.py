@@ -21,10 +21,10 @@ __all__ = ["listed", "page"]
 _HEAD: Final = """\
 # The ONNX project's own cases
 
-Made by `python -m amanda_onnx.page`; a test runs a part of the cases and compares. Every
-case is loaded, mapped to the hub set, run there, and compared with what the suite
-expects: the number of outputs and of the items of sequences, element types, shapes and
-values. Nothing of it is run by onnx itself.
+Made by `python -m amanda_onnx.page`; a test runs a part of the cases and compares.
+Every case is loaded, brought to what the backend takes, run there, and compared with
+what the suite expects: the number of outputs and of the items of sequences, element
+types, shapes and values. Nothing of it is run by onnx itself.
 """
 _LONGEST: Final = 160
 
@@ -99,7 +99,7 @@ def listed(text: str, title: str) -> dict[str, str]:
 def _main(files: Sequence[str]) -> None:
     answers = [json.loads(Path(file).read_text("utf-8")) for file in files]
     totals = Counter(kind for kind, _ in cases())
-    print(page(answers, {kind: totals[kind] for kind in KINDS}), end="")
+    sys.stdout.write(page(answers, {kind: totals[kind] for kind in KINDS}))
 
 
 if __name__ == "__main__":

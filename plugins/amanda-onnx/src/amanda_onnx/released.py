@@ -1,13 +1,15 @@
 """The opsets of ONNX as the releases that brought them had them.
 
 onnx says of an old opset what it holds true today: experimental ops are gone since 1.5,
-and some schemas were changed afterwards, without a number of their own. A model may have
-been right when it was made, though. What an opset was then is raw data, taken from the last
-release that ended with it; up to opset 7 that is onnx 1.2.3, since libraries before do
-not tell the defaults of attributes.
+and some schemas were changed afterwards, without a number of their own. A model may
+have been right when it was made, though. What an opset was then is raw data, taken from
+the last release that ended with it; up to opset 7 that is onnx 1.2.3, since libraries
+before it do not tell the defaults of attributes.
 
-What onnx says beside its schemas, that an op draws random numbers or has a body of other
-ops, is as it says it today: then it said less, and wrong things of some.
+What onnx says beside its schemas, that an op draws random numbers or is a function of
+other ops, is as it says it today: then it said less, and of some ops wrong things.
+Where an op comes later than it says itself, it is believed: 1.4 had
+MeanVarianceNormalization of opset 9 in a list of functions, not among its schemas.
 """
 
 from __future__ import annotations
@@ -57,6 +59,8 @@ class Released(Vocabulary):
                     beside = today.get((name, row["since"]), frozenset())
                     traits = (entry.traits - _SAID_BESIDE) | beside
                     entry = replace(entry, traits=traits)
+                    if (name, row["since"]) in today and not _is_there(steps):
+                        version = min(version, str(row["since"]), key=version_key)
                 steps.append((version, entry))
             blocks.append(Block(name, _doc(found), history(steps, always=True)))
         return Made(replace(self.header, versions=versions), blocks)
@@ -65,9 +69,13 @@ class Released(Vocabulary):
 _SAID_BESIDE = frozenset({"function", "nondeterministic"})
 
 
+def _is_there(steps: Sequence[tuple[str, OpDef | None]]) -> bool:
+    return bool(steps) and steps[-1][1] is not None
+
+
 def _doc(steps: Sequence[tuple[str, Any]]) -> str:
     """The line about an op: that of its newest schema."""
-    return next(row["doc"] for _, row in reversed(steps) if row is not None)
+    return next(str(row["doc"]) for _, row in reversed(steps) if row is not None)
 
 
 def entry_of_row(name: str, row: Mapping[str, Any]) -> OpDef:

@@ -18,6 +18,7 @@ __all__ = ["Backend", "OnnxFormat", "onnx_format"]
 
 _SUFFIX = "ExecutionProvider"
 _LAST = ("azure",)  # a device far away, which nobody has who did not ask for it
+_OLDEST = 7
 _OPTIONS = ("providers", "provider_options", "session_options")
 
 
@@ -45,10 +46,10 @@ class Backend:
 
     @property
     def namespace(self) -> str:
-        """Every opset up to the newest one that the installed runtime knows."""
+        """Every opset that the installed runtime knows; it has kernels from 7 on."""
         from amanda_onnxruntime.sessions import newest_opset
 
-        return f"amanda/onnx/1..{newest_opset()}"
+        return f"amanda/onnx/{_OLDEST}..{newest_opset()}"
 
     def devices(self) -> Sequence[str]:
         """The providers by their short names, the one that it prefers first."""
@@ -59,6 +60,8 @@ class Backend:
         domain, _ = codec.domain(op)
         if (domain, op.type) in _known() or codec.called(op) is not None:
             return True
+        if _is_mapped(op):
+            return True  # the runtime has what it is made of
         place = f" in the domain {domain!r}" if domain else ""
         return f"onnxruntime {_version()} has no {op.type}{place}"
 
@@ -113,6 +116,16 @@ def _known() -> frozenset[tuple[str, str]]:
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     return frozenset((op.domain, op.name) for op in state.get_all_operator_schema())
+
+
+def _is_mapped(op: Op) -> bool:
+    """Can the op be brought to other ones, by way of the hub set?"""
+    from amanda.host import default_host
+
+    host = default_host()
+    if op.graph is None or not host.has("mappings", "onnx-std"):
+        return False
+    return host.get("mappings", "onnx-std").takes(op, "amanda/std/1") is True
 
 
 def _version() -> str:

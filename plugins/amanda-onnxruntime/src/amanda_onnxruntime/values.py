@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["Slot"]
 
 # Element types as the runtime calls them, where its name is not one of ours.
-_NAMES: Final = {"float": "float32", "double": "float64"}
+_NAMES: Final = {
+    "float": "float32",
+    "double": "float64",
+    "float8e8m0": "float8_e8m0fnu",
+}
 # Those that numpy does not know: the number that ONNX has for each. Arrays of ml_dtypes
 # go in and out as the bits that they are.
 _BITS: Final = {
@@ -25,6 +29,7 @@ _BITS: Final = {
     "float8e4m3fnuz": 18,
     "float8e5m2": 19,
     "float8e5m2fnuz": 20,
+    "float8e8m0": 24,
 }
 # Tensors in sequences and optionals; what these hold is one array or a list of them.
 _INSIDE: Final = re.compile(r"(?:(?:seq|optional)\()+tensor\((\w+)\)+")
@@ -39,6 +44,8 @@ class Slot:
         self._element = kind[7:-1] if kind.startswith("tensor(") else ""
         self.is_plain = not any(f"({name})" in kind for name in _BITS)
         self._kind = kind
+        self.is_bound = self.is_plain and bool(self._element) and "string" not in kind
+        """Can results be written where they are wanted?"""
         inside = _INSIDE.fullmatch(kind)
         self._inside = inside[1] if inside else self._element
 

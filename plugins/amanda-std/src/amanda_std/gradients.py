@@ -140,12 +140,18 @@ def _expand_composites(
         elif is_std(op):
             operation = operation_of(op)
             if operation.is_composite and operation.gradient_rule is None:
-                if operation.no_gradient is not None:
+                if _why_flat(operation, op) is not None:
                     continue
                 try:
                     waiting += expand(op, by="grad")
                 except Undecided as error:
                     raise _missing(op, error.message) from error
+
+
+def _why_flat(operation: Operation, op: Op) -> str | None:
+    """Why an op has no gradient; None where nothing is against it."""
+    told = op.attrs.get(operation.sloped_by) if op.has_attrs else None
+    return operation.no_gradient if told is None else None
 
 
 def _missing(op: Op, why: str) -> UsageError:
@@ -172,7 +178,7 @@ def _backward(
         raise _missing(op, "it is no op of the hub set")
     operation = operation_of(op)
     if operation.gradient_rule is None:
-        raise _missing(op, operation.no_gradient or "no rule tells it")
+        raise _missing(op, _why_flat(operation, op) or "no rule tells it")
     wanted = [port for port in dict.fromkeys(reads(op)) if port in needed]
     try:
         made = _by_rule(operation, op, gradients, wanted)

@@ -66,7 +66,7 @@ def call(op: Operation) -> str:
 
 def _gradient(op: Operation) -> str:
     if op.no_gradient:
-        return f"no: {op.no_gradient}"
+        return f"{'no' if op.sloped_by is None else 'not always'}: {op.no_gradient}"
     return "yes"
 
 

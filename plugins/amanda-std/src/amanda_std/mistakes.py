@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from amanda.errors import AmandaError, InvalidTypeError, Undecided, UsageError
 from amanda.graph import Graph, OutputPort
-from amanda.types import DType, Sym, Type
+from amanda.types import DType, Sym, TensorType, Type
+from amanda_std.arrays import array_type
 from amanda_std.kinds import HOST, TENSOR, Param
 from amanda_std.literals import is_literal
+from amanda_std.values import Typed, value_type
 
 if TYPE_CHECKING:
     from amanda_std.operation import Operation
@@ -34,18 +36,26 @@ def called(operation: Operation, args: Sequence[Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, Graph):
-        return "graph"
+    """An operand as messages have it: its name, where it has one, and its type."""
+    port = getattr(value, "port", value)
+    if isinstance(port, OutputPort):
+        own = port.name or (port.op.name if port.op is not port.graph else None)
+        type_ = value_type(port)
+        return f"{own}: {type_}" if own else str(type_)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, Typed):
+        return str(value.type)
+    if isinstance(value, Graph) or (callable(value) and not isinstance(value, type)):
+        return getattr(value, "__name__", None) or "graph"
     if hasattr(value, "strides"):
-        from amanda_std.arrays import array_type
-
-        return str(array_type(value))
-    own = getattr(value, "type", value)
-    text = str(own) if isinstance(own, Type) else str(value)
+        found = array_type(value)
+        return str(TensorType(found.dtype, found.shape))
+    text = repr(value)
     return text if len(text) <= _LONG else f"{text[: _LONG - 4]} ..."
 
 
-_LONG = 200
+_LONG = 200  # characters of an operand that a message shows
 
 
 def inside(operation: Operation, args: Sequence[Any], who: str | None) -> str:
@@ -53,21 +63,23 @@ def inside(operation: Operation, args: Sequence[Any], who: str | None) -> str:
 
     >>> from amanda_std.ops import OPS
     >>> inside(OPS["relu"], ["x"], "maximum(x, y)")
-    'relu(x), in maximum(x, y)'
+    "relu('x'), in maximum(x, y)"
     """
     own = called(operation, args)
-    if who is None or who.startswith(f"{operation.name}("):
-        return own
-    return f"{own}, in {who.rpartition(', in ')[2]}"
+    inner = who or ""
+    if inner.startswith(f"{operation.name}("):
+        inner = inner.partition(", in ")[2]
+    inner = inner.rpartition(", in ")[2]
+    return f"{own}, in {inner}" if inner else own
 
 
 def tell(error: AmandaError, operation: Operation, args: Sequence[Any]) -> None:
     """Adds to an error which op was called, and how, as far as it does not say."""
     error.who = inside(operation, args, error.who)
-    if error.expected is None and error.got is None and not error.problems:
-        if not isinstance(error, Undecided):
-            error.expected = str(operation)
-            error.got = ", ".join(map(_shown, args))
+    if isinstance(error, Undecided) or error.expected or error.got or error.problems:
+        return
+    error.expected = str(operation)
+    error.got = ", ".join(map(_shown, args))
 
 
 def kept(operation: Operation, key: str, make: Callable[..., Any], value: Any) -> Any:
@@ -119,7 +131,9 @@ def _check_argument(operation: Operation, param: Param, value: Any) -> None:
     if param.role == TENSOR:
         if value is None and not param.optional:
             raise UsageError(
-                f"{operation.name} needs {param.name}", expected=str(operation), got=None
+                f"{operation.name} needs {param.name}",
+                expected=str(operation),
+                got=None,
             )
         if not _is_tensor(param, value):
             raise InvalidTypeError(

@@ -102,6 +102,8 @@ class Operation:
         self.gradient_rule: Rule | None = None
         self.sums_gradients = False
         self.no_gradient: str | None = None
+        self.sloped_by: str | None = None
+        """The attribute that gives it a gradient after all."""
         self.samples_rule: Callable[[], Iterable[Sample]] | None = None
         self._known = inference.Memo()
 
@@ -139,8 +141,8 @@ class Operation:
         self.sums_gradients = True
         return self.gradient(rule)
 
-    def not_differentiable(self, why: str) -> None:
-        self.no_gradient = why
+    def not_differentiable(self, why: str, unless: str | None = None) -> None:
+        self.no_gradient, self.sloped_by = why, unless
 
     def samples(self, rule: Callable[[], Iterable[Sample]]) -> Any:
         self.samples_rule = rule
@@ -235,7 +237,7 @@ class Operation:
         """What to raise where a kernel failed: what inference says against the call.
 
         What other libraries than numpy say of their arrays is theirs."""
-        if not are_numpy(args) or type(error).__name__ == "LinAlgError":
+        if not are_numpy(args):
             return error
         found = mistakes.misfit(self, args, attrs)
         if found is not None:
@@ -286,7 +288,6 @@ class Operation:
             return self._traced(into, args, attrs, name)
         except AmandaError as error:
             mistakes.tell(error, self, args)
-            error.who = _who(self, args, error.who)
             into.take_back(before)
             raise
         except mistakes.BARE as error:
@@ -494,28 +495,6 @@ def _flat(args: Iterable[Any]) -> Iterable[Any]:
             yield from _flat(a)
         else:
             yield a
-
-
-def _shown(value: Any) -> str:
-    """An operand as messages have it: its name, where it has one, and its type."""
-    port = _port(value)
-    if port is not None:
-        name = port.name or port.op.name if port.op is not port.graph else port.name
-        return f"{name}: {value_type(port)}" if name else str(value_type(port))
-    if isinstance(value, Graph) or (callable(value) and not isinstance(value, Typed)):
-        return getattr(value, "__name__", None) or "graph"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_shown, value))}]"
-    if hasattr(value, "strides"):
-        return str(TensorType(DType.of(value), value.shape))
-    return repr(value)
-
-
-def _who(operation: Operation, args: Sequence[Any], who: str | None) -> str:
-    """The call with the names of its operands, and the op in its meaning that failed."""
-    own = f"{operation.name}({', '.join(map(_shown, args))})"
-    inner = (who or "").partition(", in ")[2]
-    return f"{own}, in {inner}" if inner else own
 
 
 def _port(value: Any) -> OutputPort | None:

@@ -86,9 +86,16 @@ def _covers(large: Sym, small: Sym) -> bool:
         return True
     for symbol in sorted(large.free & small.free, key=str):
         cases = [{symbol: 0}, {symbol: symbol + 1}]
-        if all(_surely_covers(_as(large, c), _as(small, c)) for c in cases):
+        if all(_covers_where(large, small, case) for case in cases):
             return True
     return False
+
+
+def _covers_where(large: Sym, small: Sym, case: dict[Sym, Dim]) -> bool:
+    try:
+        return _surely_covers(large.substitute(case), small.substitute(case))
+    except InvalidTypeError:  # it divides by 0, so there is no such dim
+        return True
 
 
 def _surely_covers(large: Dim, small: Dim) -> bool:
@@ -96,10 +103,6 @@ def _surely_covers(large: Dim, small: Dim) -> bool:
         return bool(minimum(large, 1) <= small <= large)
     except Undecided:
         return False
-
-
-def _as(dim: Sym, case: dict[Sym, Dim]) -> Dim:
-    return dim.substitute(case)
 
 
 def _is(dim: Dim, number: int) -> bool:

@@ -51,7 +51,7 @@ class Vocabulary(Generator):
         return Live(f"TensorFlow {version}", {version: entries})
 
     def made(self, raw: Path | None) -> Made | None:
-        """From `tensorflow.jsonl`, and `tensorflow.more.jsonl` for what is before 1.3.
+        """From `tensorflow.jsonl`, and what is before 1.3 from a file beside it.
 
         Lines about ops are those of the installed one.
         """

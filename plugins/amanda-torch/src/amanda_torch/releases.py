@@ -150,7 +150,15 @@ def is_operator(name: str, row: Mapping[str, Any], known: set[Function]) -> bool
         forms += [rest | {"options"}, rest, rest | {"type"}, names - {"pin_memory"}]
     called = [f"{base}_out"] if results else [base, f"{base}_out", f"th_{base}"]
     found = any(Function(each, form) in known for each in called for form in forms)
-    return found and base not in _PLAIN
+    return found and base not in _PLAIN and _is_of_tensors(row)
+
+
+def _is_of_tensors(row: Mapping[str, Any]) -> bool:
+    """No list of TorchScript's, and where there is a `self`, something is a tensor."""
+    types = {arg["name"]: str(arg["type"]) for arg in row.get("args", ())}
+    flows = any(re.search(r"\bt\b|Dict|Any", kind) for kind in types.values())
+    tensors = any(kind.startswith("Tensor") for kind in types.values())
+    return not flows and (tensors or "self" not in types)
 
 
 def named_as(

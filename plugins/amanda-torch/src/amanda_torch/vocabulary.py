@@ -79,7 +79,7 @@ class Vocabulary(Generator):
         return Live(f"PyTorch {version}", {version: entries})
 
     def made(self, raw: Path | None) -> Made | None:
-        """From `pytorch_aten.jsonl`, and `pytorch_aten.more.jsonl` for what is before 1.7.
+        """From `pytorch_aten.jsonl`, and what is before 1.7 from a file beside it.
 
         Lines about ops are those of the installed one.
         """

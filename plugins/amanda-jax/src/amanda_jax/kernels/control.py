@@ -84,15 +84,20 @@ def case(index: Any, branches: Any, *xs: Any) -> Any:
     return made
 
 
-def while_(condition: Any, body: Any, *init: Any) -> Any:
+def while_(condition: Any, body: Any, *init: Any, max_trips: int | None = None) -> Any:
     if is_host_driven():
-        return OPS["while"].function(condition, body, *init)
+        return OPS["while"].function(condition, body, *init, max_trips=max_trips)
+
+    def goes_on(now: Any) -> Any:
+        go = jnp.all(condition(*now[1:])[0])
+        return go if max_trips is None else go & (now[0] < max_trips)
+
+    def once(now: Any) -> Any:
+        return (now[0] + 1, *_arrays(body(*now[1:])))
+
     try:
-        made = lax.while_loop(
-            lambda now: jnp.all(condition(*now)[0]),
-            lambda now: _arrays(body(*now)),
-            _arrays(init),
-        )
+        start = (jnp.asarray(0, "int64"), *_arrays(init))
+        made = lax.while_loop(goes_on, once, start)[1:]
     except TypeError as error:
         raise HostDrivenError("what a while carries changes its type") from error
     note("while: lax.while_loop")

@@ -47,7 +47,16 @@ from amanda_onnx.notes import MODEL
 
 __all__ = ["OnnxStd", "rule_set"]
 
-_FILES = ("elementwise", "shapes", "networks", "images", "control", "values", "signals", "old")
+_FILES = (
+    "elementwise",
+    "shapes",
+    "networks",
+    "images",
+    "control",
+    "values",
+    "signals",
+    "old",
+)
 _READ = (
     read_attention,
     read_elements,

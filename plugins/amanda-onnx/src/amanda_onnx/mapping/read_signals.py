@@ -22,7 +22,10 @@ def _number(value: Any) -> Any:
     told = content(value)
     if told is not None:
         return int(np.reshape(told, ()))
-    return ops.astype(ops.reshape(value, []), dtype="int64")
+    if value.type.shape.rank:
+        value = ops.reshape(value, [])
+    same = str(value.dtype) == "int64"
+    return value if same else ops.astype(value, dtype="int64")
 
 
 def dft(x: Any, length: Any = None, axis: Any = None, *, inverse: int = 0,
@@ -138,8 +141,17 @@ def _all(a: Any, b: Any) -> Any:
 
 
 def bit_cast(x: Any, *, to: int) -> Any:
+    """A truth value is a byte of 0 or 1, which not every backend would tell."""
     expect(to in DTYPES, f"there is no element type {to}")
-    return ops.bitcast(x, dtype=DTYPES[to])
+    wanted, byte = DTYPES[to], DType("uint8")
+    if x.dtype == wanted:
+        return ops.identity(x)
+    if str(x.dtype) == "bool":
+        x = ops.astype(x, dtype=byte)
+    if str(wanted) == "bool":
+        x = x if x.dtype == byte else ops.bitcast(x, dtype=byte)
+        return ops.astype(x, dtype=wanted)
+    return x if x.dtype == wanted else ops.bitcast(x, dtype=wanted)
 
 
 def cum_prod(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:

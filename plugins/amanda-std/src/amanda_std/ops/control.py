@@ -283,15 +283,20 @@ def _times_round(i: Any, condition: Any, x: Any, step: Any) -> Any:
     return condition, x * late.astype(i, dtype="float64") + step, step, x
 
 
-def _while(condition: Body, body: Body, *init: Anything) -> tuple[Anything, ...]:
-    """body(*carried) -> carried, as long as condition(*carried) holds"""
+def _while(
+    condition: Body, body: Body, *init: Anything, max_trips: int | None = None
+) -> tuple[Anything, ...]:
+    """body(*carried) -> carried, as long as condition(*carried) holds
+
+    At most `max_trips` times where that is told: then there are gradients."""
 
     def once(_: Any, __: Any, *now: Any) -> Any:
         made = pasted(body, now)
         return (pasted(condition, made)[0], *made)
 
     go = late.all(pasted(condition, init)[0])
-    made: tuple[Any, ...] = late.loop(None, go, once, *init)
+    most = None if max_trips is None else np.asarray(max_trips, "int64")
+    made: tuple[Any, ...] = late.loop(most, go, once, *init)
     return made
 
 
@@ -313,8 +318,8 @@ def _(condition: Any, body: Any, *init: Any) -> Any:
 
 
 while_.not_differentiable(
-    "an unbounded loop keeps no trace of its rounds; one that is told a number of "
-    "trips does: ops.loop(trips, condition, body, ...)"
+    "an unbounded loop keeps no trace of its rounds; with max_trips= it does",
+    unless="max_trips",
 )
 
 
@@ -325,6 +330,10 @@ def _() -> Samples:
 
     yield Sample((below, _double, array([1.0, 2.0])), [array([4.0, 8.0])])
     yield Sample((below, _double, array(9.0)), [array(9.0)])
+    for most, last in ((0, 1.0), (1, 2.0), (2, 4.0), (3, 8.0), (9, 8.0)):
+        now = array([last, last], "float32")
+        start = array([1.0, 1.0], "float32")
+        yield Sample((below, _double, start), [now], {"max_trips": most})
 
 
 # -- rounds over rows ------------------------------------------------------------

@@ -1,0 +1,162 @@
+"""Graphs that the runtime does not take as they are: what runs instead, and is told."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import onnxruntime
+import pytest
+
+import amanda
+from amanda.errors import BackendError
+from amanda.graph import Graph
+from amanda.types import parse_type
+
+BACKEND = "onnxruntime"
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    """The runtime logs what it refuses, which is what is tested here."""
+    onnxruntime.set_default_logger_severity(4)
+    yield
+    onnxruntime.set_default_logger_severity(2)
+
+
+def graph_of(kind, opset, types, **attrs):
+    graph = Graph(f"amanda/onnx/{opset}", "g")
+    inputs = [
+        graph.parameter(parse_type(type_), name)
+        for type_, name in zip(types[:-1], "abc", strict=False)
+    ]
+    made = graph.add(kind, inputs, attrs or None).output
+    made.type = parse_type(types[-1])
+    graph.result(made, "y")
+    return graph
+
+
+def compiled(graph, **options):
+    made = amanda.compile(graph, BACKEND, **options)
+    return made, made.executable
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4", "int2", "uint2"])
+def test_numbers_of_a_few_bits_go_in_and_out(name):
+    dtype = getattr(ml_dtypes, name)
+    graph = graph_of("Identity", 25, [f"{name}[n]", f"{name}[n]"])
+    x = np.array([0, 1, 1, 0, 1]).astype(dtype)
+    made, executable = compiled(graph)
+    got = made([x])["y"]
+    assert (got.dtype, got.tolist(), executable.form) == (x.dtype, x.tolist(), "")
+
+
+def test_short_floats_are_computed_in_wider_ones():
+    """Each result is rounded: not as if all had been computed in float32."""
+    graph = graph_of("Mul", 18, ["bfloat16[n]", "bfloat16[n]", "bfloat16[n]"])
+    y = graph.results[0]
+    again = graph.add("Add", [y, y]).output
+    again.type = y.type
+    graph.result(again, "z")
+    made, executable = compiled(graph)
+    a, b = (np.linspace(1, 3, 7).astype("bfloat16") for _ in "ab")
+    got = made([a, b])
+    assert got["y"].tobytes() == (a * b).tobytes()
+    assert got["z"].tobytes() == (a * b + a * b).tobytes()
+    assert "Mul in wider numbers" in executable.form
+    assert "Add in wider numbers" in executable.form
+
+
+def test_whole_numbers_wrap_as_before():
+    graph = graph_of("Max", 18, ["int16[n]", "int16[n]", "int16[n]"])
+    made, executable = compiled(graph)
+    a = np.array([-32768, 5], "int16")
+    b = np.array([32767, -7], "int16")
+    assert made([a, b])["y"].tolist() == [32767, 5]
+    assert executable.form == "Max in wider numbers"
+
+
+def test_ops_without_a_kernel_are_made_of_others():
+    """The runtime knows RoiAlign of opset 22, and has a kernel for 16 only."""
+    types = ["float32[1, 1, 4, 4]", "float32[1, 4]", "int64[1]", "float32[1, 1, 1, 1]"]
+    graph = graph_of("RoiAlign", 22, types)
+    made, executable = compiled(graph)
+    fed = [
+        np.arange(16, dtype="f").reshape(1, 1, 4, 4),
+        np.array([[0, 0, 3, 3]], "f"),
+        np.array([0]),
+    ]
+    want = amanda.run(graph, fed, backend="numpy")["y"]
+    np.testing.assert_allclose(made(fed)["y"], want, rtol=1e-6)
+    assert executable.form.startswith("by amanda/std/1 as amanda/onnx/")
+
+
+def test_what_shows_in_the_first_call_only():
+    """Recurrent layers with the batch first, which the runtime refuses late."""
+    graph = Graph("amanda/onnx/22", "g")
+    x = graph.parameter(parse_type("float32[2, 3, 4]"), "x")
+    weights = [
+        graph.constant(amanda.Tensor.of(np.full(shape, 0.1, "f"))).output
+        for shape in ((1, 15, 4), (1, 15, 5))
+    ]
+    op = graph.add("GRU", [x, *weights], {"hidden_size": 5, "layout": 1}, outputs=1)
+    op.output.type = parse_type("float32[2, 3, 1, 5]")
+    graph.result(op.output, "y")
+    fed = [np.random.default_rng(0).random((2, 3, 4), "float32")]
+    want = amanda.run(graph, fed, backend="numpy")["y"]
+    made, executable = compiled(graph)
+    np.testing.assert_allclose(made(fed)["y"], want, rtol=1e-5)
+    assert executable.form
+
+
+def test_old_opsets_are_raised():
+    graph = graph_of("Softsign", 6, ["float32[n]", "float32[n]"])
+    made, _ = compiled(graph)
+    x = np.array([-1, 0, 3], "f")
+    np.testing.assert_allclose(made([x])["y"], x / (1 + abs(x)))
+
+
+def test_newer_opsets_are_lowered():
+    graph = graph_of("Relu", 28, ["float32[n]", "float32[n]"])
+    made, executable = compiled(graph)
+    assert made([np.array([-1, 3], "f")])["y"].tolist() == [0, 3]
+    assert executable.form == ""  # the route that the runtime consumes did it
+
+
+def test_what_nothing_helps_is_told_as_the_runtime_said_it():
+    types = ["uint8[n]", "uint8[h, w, 3]"]
+    graph = graph_of("ImageDecoder", 20, types)
+    with pytest.raises(BackendError, match="does not take") as caught:
+        compiled(graph)
+    assert "ImageDecoder" in str(caught.value)
+    assert "uint32" not in str(caught.value)
+
+
+def test_results_are_written_where_they_are_wanted():
+    graph = graph_of("Mul", 18, ["float32[n]", "float32[n]", "float32[n]"])
+    graph.result(graph.results[0], "again")
+    made, executable = compiled(graph)
+    a, b = np.arange(4, dtype="f"), np.full(4, 2, "f")
+    target = np.zeros(4, "f")
+    got = made([a, b], out={"y": target})
+    assert got["y"] is target
+    assert target.tolist() == got["again"].tolist() == [0, 2, 4, 6]
+    direct = executable({"a": a, "b": b}, {"y": target})
+    assert direct[0] is target
+    assert direct[1] is not target
+    wide = np.zeros(8, "f")[::2]  # not in a row: filled afterwards
+    assert made([a, b], out={"y": wide})["y"] is wide
+    assert wide.tolist() == [0, 2, 4, 6]
+    with pytest.raises(amanda.AmandaError):
+        made([a, b], out={"y": np.zeros(3, "f")})
+
+
+def test_an_error_of_the_feeds_is_one_of_the_feeds():
+    """After a call went well nothing else is tried."""
+    graph = graph_of("Gather", 18, ["float32[n]", "int64[m]", "float32[m]"])
+    made, executable = compiled(graph)
+    x = np.arange(3, dtype="f")
+    assert made([x, np.array([2])])["y"].tolist() == [2]
+    with pytest.raises(BackendError, match="while running"):
+        made([x, np.array([9])])
+    assert executable.form == ""
