@@ -30,7 +30,7 @@ from amanda_std import ops, passes, trace
 
 OPS, ROUNDS = 100_000, 3
 COST, GROWTH, MADE = 5.0, 12.0, 5.0
-"""Limits: a pass over a copy, what it replaces apart; time at OPS over that at OPS / 10;
+"""Limits: a pass over a copy, replacements apart; time at OPS over that at OPS / 10;
 each replacement over making an op anew."""
 
 Pass = Callable[[Graph], int]

@@ -82,7 +82,7 @@ def test_nothing_of_torchscript_alone(shelf: Shelf) -> None:
     history = shelf["amanda/torch"]
     for version in history.versions():
         dictionary = history.at(version)
-        for base in ("append", "len", "__getitem__", "__contains__", "split_with"):
+        for base in ("append", "len", "__getitem__", "__contains__", "keys"):
             assert not dictionary.overloads(f"aten.{base}"), version
     old = [v for v in history.versions() if v < "1.7"]
     texts = [str(entry) for v in old for entry in history.at(v).values()]
@@ -140,7 +140,8 @@ def test_experimental_ops(shelf: Shelf, onnx: History) -> None:
 
 
 def test_an_old_model_was_right_when_it_was_made(shelf: Shelf, onnx: History) -> None:
-    graph = Graph("amanda/onnx/7", imports={"": 7})
+    graph = Graph("amanda/onnx/7")
+    graph.imports[""] = 7
     x = graph.parameter(parse_type("float32[2]"), name="x")
     op = graph.add("Affine", [x], {"alpha": 2.0, "beta": 1.0}, name="a")
     graph.result(op.output, name="y")

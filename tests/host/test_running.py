@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from typing import ClassVar
 
 import pytest
 
@@ -244,15 +245,106 @@ def test_every_op_that_is_not_taken_is_told(host, graph):
     text = told(BackendError, lambda: amanda.compile(graph, "table", host=host))
     assert text.splitlines() == [
         "backend 'table' of this program does not take 2 ops of the graph",
-        "  to do:    choose another backend, or replace these ops",
+        "  to do:    choose another backend, replace these ops, or allow another "
+        "backend to run them: fallback='numpy'",
         "  - if 'choice': there is no kernel for if",
         "  - inner #0: there is no kernel for inner",
     ]
-    text = told(
-        BackendError,
-        lambda: amanda.compile(graph, "table", fallback="numpy", host=host),
-    )
-    assert "this version cannot yet split a graph between backends" in text
+
+
+class Few(Backend):
+    """A backend that takes fewer ops, and remembers which graphs it got."""
+
+    name = "few"
+    seen: ClassVar[list[Graph]] = []
+
+    def takes(self, op):
+        return True if op.type in ("negate", "same") else f"{op.type} is too hard"
+
+    def compile(self, graph, device, options):
+        self.seen.append(graph)
+        return super().compile(graph, device, options)
+
+
+class TestFallback:
+    @pytest.fixture
+    def host(self, host) -> Host:
+        Few.seen.clear()
+        host.register_backend("few", Few)
+        return host
+
+    def mixed(self) -> Graph:
+        """negate, add, negate, of which `few` takes the first and the last."""
+        graph = Graph("test/table/1")
+        x = graph.parameter(amanda.parse_type("float32[n, 2]"), name="x")
+        first = graph.add("negate", [x], name="first").output
+        total = graph.add("add", [first, x], name="total").output
+        graph.result(graph.add("negate", [total], name="last").output, "out")
+        graph.result(total, "between")
+        return graph
+
+    def test_as_few_pieces_as_it_takes_and_each_is_told(self, host):
+        compiled = amanda.compile(self.mixed(), "few", fallback="table", host=host)
+        results = compiled([ONE])
+        np.testing.assert_array_equal(results["out"], 0 * ONE)
+        np.testing.assert_array_equal(results["between"], 0 * ONE)
+        report = compiled.executable.report()
+        assert [(p.backend, p.ops) for p in report.pieces] == [
+            ("few", ("negate 'first'",)),
+            ("table", ("add 'total'",)),
+            ("few", ("negate 'last'",)),
+        ]
+        assert report.pieces[1].why == ("few: add 'total': add is too hard",)
+        assert [(c.made_by, c.read_by, c.bytes) for c in report.transfers] == [
+            ("few", "table", ONE.nbytes),
+            ("table", "few", ONE.nbytes),
+        ]
+        assert "few: add 'total': add is too hard" in str(report)
+
+    def test_without_one_it_is_an_error(self, host):
+        text = told(
+            BackendError, lambda: amanda.compile(self.mixed(), "few", host=host)
+        )
+        assert "add 'total': add is too hard" in text
+
+    def test_a_graph_that_is_taken_whole_is_not_cut(self, host):
+        graph = Graph("test/table/1")
+        graph.result(graph.add("negate", [graph.parameter()]).output)
+        amanda.compile(graph, "few", fallback="table", host=host)
+        assert len(Few.seen) == 1
+
+    def test_what_nobody_takes_is_told_with_each_ones_reason(self, host, graph):
+        graph.add("fly", [])
+        text = told(
+            BackendError,
+            lambda: amanda.compile(graph, "few", fallback=["table"], host=host),
+        )
+        assert "few: fly #2: fly is too hard" in text
+        assert "table: fly #2: there is no kernel for fly" in text
+
+    def test_what_a_body_needs_decides_for_the_op_that_holds_it(self, host):
+        body = Graph()
+        body.result(body.add("add", []).output)
+        graph = Graph("test/table/1")
+        graph.add("same", [], bodies={"then": body})
+        text = told(BackendError, lambda: amanda.compile(graph, "few", host=host))
+        assert "add #0: add is too hard" in text
+
+    def test_one_that_consumes_something_else(self, host):
+        class Other(Backend):
+            namespace = "test/other/1"
+
+        host.register_backend("other", Other)
+        text = told(
+            UsageError,
+            lambda: amanda.compile(self.mixed(), "few", fallback="other", host=host),
+        )
+        assert "expected: one that consumes test/table/1" in text
+        missing = told(
+            PluginMissingError,
+            lambda: amanda.compile(self.mixed(), "few", fallback="none", host=host),
+        )
+        assert "no backend 'none' is installed" in missing
 
 
 def test_a_graph_is_brought_to_the_namespace_of_the_backend(host):

@@ -339,7 +339,9 @@ def compile(
 
     `backend` is `name` or `name:device`; without one, AMANDA_BACKEND says it, or there
     is only one. The graph is converted to the namespace that the backend consumes.
-    `options` are the backend's own.
+    `options` are the backend's own. Ops that it does not take are run by `fallback`, a
+    backend or several, in as few pieces as possible; `compiled.executable.report()`
+    tells where each op runs, why, and what is copied. Without one they are an error.
     """
     host = host or default_host()
     _expect(graph, "compile")
@@ -428,10 +430,13 @@ def _made(
     from amanda.backend import Compiled
 
     graph = _brought(graph, made, entry, host)
-    _expect_taken(graph, made, entry, fallback)
     host.fire("before_compile", graph=graph, backend=entry.name, device=device)
-    with called(entry, "compiling", BackendError):
-        executable = made.compile(graph, device, dict(options))
+    executable: Any
+    if _is_taken(graph, made, entry, fallback):
+        with called(entry, "compiling", BackendError):
+            executable = made.compile(graph, device, dict(options))
+    else:
+        executable = _split(graph, made, entry, device, fallback, host, options)
     if not callable(executable):
         raise PluginBrokenError(
             f"{entry.what} did not return an executable",
@@ -537,24 +542,40 @@ def brought(
     return there, twins
 
 
-def _expect_taken(
+def _is_taken(
     graph: Graph, made: Backend, entry: Entry, fallback: str | Sequence[str] | None
-) -> None:
-    from amanda.backend import refusals
+) -> bool:
+    """Whether the backend takes all; an error where no other may take the rest."""
+    from amanda.backend import refusals, untaken
 
     with called(entry, "asked what it takes", PluginBrokenError):
         problems = refusals(graph, made.takes)
-    if not problems:
-        return
-    number = "1 op" if len(problems) == 1 else f"{len(problems)} ops"
-    hint = "choose another backend, or replace these ops"
-    if fallback is not None:
-        hint += "; this version cannot yet split a graph between backends"
-    raise BackendError(
-        f"{entry.what} does not take {number} of the graph",
-        hint=hint,
-        problems=problems,
-    )
+    if problems and not fallback:
+        raise untaken(entry.what, problems)
+    return not problems
+
+
+def _split(
+    graph: Graph,
+    made: Backend,
+    entry: Entry,
+    device: str | None,
+    fallback: str | Sequence[str] | None,
+    host: Host,
+    options: Mapping[str, Any],
+) -> Any:
+    """The graph on several backends: each op on the first one that takes it."""
+    from amanda.backend import Party, split
+
+    names = [fallback] if isinstance(fallback, str) else list(fallback or ())
+    parties = {entry.name: Party(made, device, options, entry.what)}
+    for other in (host.find("backends", name) for name in names):
+        parties.setdefault(other.name, Party(host.load(other), None, {}, other.what))
+
+    def compiling(name: str) -> Any:
+        return called(host.find("backends", name), "compiling", BackendError)
+
+    return split(graph, parties, compiling)
 
 
 # What there is

@@ -9,6 +9,7 @@ went in, or of another result.
 from __future__ import annotations
 
 from amanda.backend._compiled import Compiled
+from amanda.backend._fallback import Party, Placement, Split, split, untaken
 from amanda.backend._feeds import misfits
 from amanda.backend._handles import Handles
 from amanda.backend._kept import Kept, kept_key
@@ -30,13 +31,18 @@ __all__ = [
     "Handles",
     "Kept",
     "Key",
+    "Party",
     "Piece",
+    "Placement",
     "Slot",
+    "Split",
     "consumes",
     "extracted",
     "kept_key",
     "misfits",
     "pieces",
     "refusals",
+    "split",
+    "untaken",
     "target_of",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from amanda.errors import AmandaError, InvalidTypeError, Undecided, UsageError
-from amanda.graph import Graph, Op, OutputPort
+from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import TensorType, Type
 from amanda_std.calling import NoSlope
 from amanda_std.lowering import expand, expand_graph
@@ -24,10 +24,15 @@ _SLOPED = ("float", "complex", "unknown")
 def grad(graph: Graph, of: OutputPort, wrt: Sequence[OutputPort]) -> list[OutputPort]:
     """The gradients of the sum of `of`, by each of `wrt`: values at the graph's end.
 
-    Composites without a gradient of their own are expanded where they stand. What
-    `of` does not depend on has a gradient of zeros."""
+    Composites without a gradient of their own are expanded where they stand. Formulas
+    of which the slope would overflow become what they mean, where `wrt` are inputs:
+    the pass `stable`. What `of` does not depend on has a gradient of zeros."""
     _expect([of], ("float", "unknown"), "gradients are of real numbers")
     _expect(wrt, _SLOPED, "gradients are by real or complex numbers")
+    if all(isinstance(port.resolve(), Parameter) for port in wrt):
+        from amanda_std.passes.simplify import stable
+
+        stable(graph)  # log(softmax(x)) has no slope where its formula underflows
     _expand_composites(graph, [of], wrt)
     from amanda_std.ops import OPS
 

@@ -282,7 +282,8 @@ class Operation:
         """One op in the graph that is being traced, with inferred types.
 
         Where it cannot be, the graph is as it was."""
-        into = current([a for a in map(_port, _flat(args)) if a is not None])
+        given = () if is_tracing() else map(_port, _flat(args))
+        into = current([port for port in given if port is not None])
         before = len(into.made)
         try:
             return self._traced(into, args, attrs, name)
@@ -444,8 +445,11 @@ def _held(
 
 def _may_hold_state(op: Op) -> bool:
     """Whether a variable is handed on by this op, or read in a body of it."""
-    if any(v is not None and isinstance(v.type, RefType) for v in op.inputs):
-        return True
+    for v in op.inputs:
+        if v is not None and isinstance(v.type, RefType):
+            return True
+    if not op.bodies:
+        return False
     bodies = op.bodies.values()
     return any(isinstance(v.type, RefType) for body in bodies for v in body.captures)
 
@@ -509,6 +513,8 @@ def _ties(param: Any) -> bool:
 
 def _dtype_beside(params: Sequence[Any], args: Sequence[Any]) -> Any:
     """The element type that Python numbers take: that of the tensors they meet."""
+    if all(a is None or a.__class__ in _VALUES for a in args):
+        return None  # nobody asks
     numbers = False
     for p, a in zip(params, args, strict=True):
         if not _ties(p) or a is None:

@@ -7,8 +7,8 @@ for their content (`if x:`) raises Undecided, unless their type knows it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from amanda.errors import InvalidTypeError, Undecided
@@ -174,13 +174,12 @@ class Tracing:
 
     __slots__ = ("graph", "made", "provenance", "seen")
 
-    def __init__(
-        self, graph: Graph, provenance: Provenance | None, share: bool = False
-    ) -> None:
+    def __init__(self, graph: Graph, provenance: Provenance | None) -> None:
         self.graph = graph
         self.made: list[Op] = []
         self.provenance = provenance
-        self.seen: dict[Any, tuple[Op, object]] | None = {} if share else None
+        self.seen: dict[Any, tuple[Op, object]] | None = None
+        """Of ops that were added, by what they compute, where equal ones are shared."""
 
     def note(self, op: Op) -> Op:
         """The op, which was added just now; an equal one instead where they share."""
@@ -215,28 +214,46 @@ class Tracing:
 _current: ContextVar[Tracing | None] = ContextVar("amanda_std_tracing", default=None)
 
 
-@contextmanager
+class _While:
+    """One `with tracing(...)`: written out, as every op that is mapped opens one."""
+
+    __slots__ = ("before", "place", "share", "state", "token")
+
+    def __init__(self, state: Tracing, before: Op | None, share: bool | None) -> None:
+        self.state = state
+        self.before = before
+        self.share = share
+        self.place: AbstractContextManager[Any] | None = None
+
+    def __enter__(self) -> Tracing:
+        around, share = _current.get(), self.share
+        if share is None:
+            share = around is not None and around.seen is not None
+        self.state.seen = {} if share else None
+        if self.before is not None:
+            self.place = self.state.graph.before(self.before)
+            self.place.__enter__()
+        self.token: Token[Tracing | None] = _current.set(self.state)
+        return self.state
+
+    def __exit__(self, *raised: Any) -> None:
+        _current.reset(self.token)
+        if self.place is not None:
+            self.place.__exit__(*raised)
+
+
 def tracing(
     graph: Graph,
     before: Op | None = None,
     provenance: Provenance | None = None,
     *,
     share: bool | None = None,
-) -> Iterator[Tracing]:
+) -> AbstractContextManager[Tracing]:
     """Ops called on values go into `graph`: right before an op, or where it adds now.
 
     That is its end, unless `graph.before` says otherwise. With `share`, what is called
     twice with the same is there once; so it is in bodies and functions in it."""
-    around = _current.get()
-    if share is None:
-        share = around is not None and around.seen is not None
-    state = Tracing(graph, provenance, share)
-    token = _current.set(state)
-    try:
-        with nullcontext() if before is None else graph.before(before):
-            yield state
-    finally:
-        _current.reset(token)
+    return _While(Tracing(graph, provenance), before, share)
 
 
 def current(ports: Sequence[OutputPort] = ()) -> Tracing:

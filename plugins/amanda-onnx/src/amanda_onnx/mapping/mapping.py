@@ -13,6 +13,8 @@ from amanda.mapping.cover import Match, decide
 from amanda_onnx.mapping import (
     lenses,
     read_attention,
+    read_contrib,
+    read_decoding,
     read_elements,
     read_flex,
     read_images,
@@ -56,9 +58,12 @@ _FILES = (
     "values",
     "signals",
     "old",
+    "contrib",
 )
 _READ = (
     read_attention,
+    read_contrib,
+    read_decoding,
     read_elements,
     read_flex,
     read_images,

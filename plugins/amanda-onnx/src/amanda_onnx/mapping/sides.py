@@ -21,7 +21,10 @@ _ROUND = (TensorType("int64", []), TensorType("bool", []))
 
 __all__ = ["DOMAINS", "OnnxSide", "onnx_side"]
 
-DOMAINS = {"ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1}
+DOMAINS = {
+    "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1,
+    "com.microsoft": 1,
+}  # fmt: skip
 """Domains beside ONNX's own that rules are for, with the version that is written."""
 
 

@@ -28,23 +28,24 @@ def _idle(graph: Graph, kept: frozenset[str | None]) -> list[Op]:
         pinned = {v for e in part.entries.values() for side in e for v in side.values()}
         sinks = set(part.inner_control_sinks)
         for op in reversed(part):
-            if any(port.name in kept for port in op.outputs):
+            if not _is_idle(op, pinned, sinks, found):
                 continue
-            if _is_idle(op, pinned, sinks, found):
-                found[op] = None
+            if kept and any(port.name in kept for port in op.outputs):
+                continue
+            found[op] = None
     return list(found)
 
 
 def _is_idle(
     op: Op, pinned: set[OutputPort], sinks: set[Op], idle: dict[Op, None]
 ) -> bool:
+    """Results are users too: there it is the graph that reads, which is never idle."""
+    for port in op.outputs:
+        for user in port.user_ops:
+            if user not in idle:
+                return False
     if not op.outputs or op.control_outputs or op in sinks or op.bodies:
         return False
     if isinstance(op, Graph):
         return False
-    return not any(
-        port in pinned
-        or KEEP in port.marks
-        or any(user.inner or user.op not in idle for user in port.users)
-        for port in op.outputs
-    )
+    return not any(port in pinned or KEEP in port.marks for port in op.outputs)

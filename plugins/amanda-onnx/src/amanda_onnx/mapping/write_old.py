@@ -13,6 +13,7 @@ from amanda.types import TensorType, int32
 from amanda_onnx.mapping.write_elements import number
 from amanda_onnx.mapping.write_shapes import opset
 from amanda_onnx.tensors import CODES
+from amanda_std.ops.casting import limits
 
 __all__ = ["WRITE"]
 
@@ -74,10 +75,8 @@ def isnan(o: Any, x: Any) -> Any:
 
 
 def isinf(o: Any, x: Any) -> Any:
-    import ml_dtypes  # whose finfo knows bfloat16 as well
-
     _until(o, 9, "IsInf")
-    most = float(ml_dtypes.finfo(_float(x).numpy).max)
+    most = limits(_float(x))[1]
     return o.Greater(o.Abs(x), number(most, x))
 
 

@@ -163,8 +163,8 @@ def pad(o: Any, x: Any, pads: Any, value: Any = None, axes: Any = None, *,
         flat = [p[0] for p in told] + [p[1] for p in told]
     if opset(o) < 11:
         if axes is not None:
-            given = axes if isinstance(axes, OutputPort) else whole(axes)
-            flat, axes = _spread(x, told, given).tolist(), None
+            places = axes if isinstance(axes, OutputPort) else whole(axes)
+            flat, axes = _spread(x, told, places).tolist(), None
         return _old_pad(o, x, None if told is None else flat, value, axes, mode)
     if told is None:
         turned = o.Transpose(pads, perm=[1, 0])

@@ -205,10 +205,18 @@ def binary_cross_entropy(
     """Cross entropy of probabilities against 0, 1, or what lies between
 
     The logarithms are at least -100, as torch has them."""
-    yes = late.maximum(late.log(x), -100.0)
-    no = late.maximum(late.log1p(late.negative(x)), -100.0)
+    yes = _log_or_least(late.log, x, late.equal(x, 0.0))
+    no = _log_or_least(
+        lambda x: late.log1p(late.negative(x)), x, late.equal(x, 1.0)
+    )  # fmt: skip
     share = late.multiply(target, late.subtract(no, yes))
     return reduced(late.subtract(share, no), reduction)
+
+
+def _log_or_least(log: Callable[[Any], Any], x: Any, is_none: Any) -> Any:
+    """A logarithm, at least -100; flat where there is none, and not of infinite slope."""
+    found = late.maximum(log(late.where(is_none, 0.5, x)), -100.0)
+    return late.where(is_none, -100.0, found)
 
 
 @composite

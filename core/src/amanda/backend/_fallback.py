@@ -1,0 +1,230 @@
+"""A graph on several backends: each op where it is taken, in as few pieces as it takes.
+
+Only who asks for a fallback gets one, and what runs where is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from amanda.backend._compiled import Compiled
+from amanda.backend._pieces import Piece, pieces
+from amanda.backend._protocols import Backend, Key, consumes, refusals
+from amanda.errors import BackendError, UsageError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from amanda.graph import Graph, Op, OutputPort
+
+__all__ = ["Crossing", "Party", "Placement", "Split", "Stretch", "split", "untaken"]
+
+Takes = Callable[["Op"], object]
+
+
+class Stretch(NamedTuple):
+    """A piece of the graph: who runs it, and what is in it."""
+
+    backend: str
+    ops: tuple[str, ...]
+    why: tuple[str, ...]
+    """Why it is not run by the backend that was asked for, op by op."""
+
+
+class Crossing(NamedTuple):
+    """A value that one backend makes and another reads."""
+
+    value: str
+    made_by: str
+    read_by: str
+    bytes: int
+    """How many were handed over so far."""
+
+
+class Placement(NamedTuple):
+    """What runs where, in order, and what is copied between them."""
+
+    pieces: tuple[Stretch, ...]
+    transfers: tuple[Crossing, ...]
+
+    def __str__(self) -> str:
+        lines = []
+        for piece in self.pieces:
+            lines.append(f"on {piece.backend}: {', '.join(piece.ops)}")
+            lines += [f"  {why}" for why in piece.why]
+        lines += [
+            f"{c.value} from {c.made_by} to {c.read_by}, {c.bytes} bytes so far"
+            for c in self.transfers
+        ]
+        return "\n".join(lines)
+
+
+class Party(NamedTuple):
+    """A backend that may run pieces, and how it is called."""
+
+    backend: Backend
+    device: str | None
+    options: Mapping[str, Any]
+    what: str
+
+
+def untaken(who: str, problems: Sequence[str]) -> BackendError:
+    """The error for ops that no backend takes which may."""
+    number = "1 op" if len(problems) == 1 else f"{len(problems)} ops"
+    return BackendError(
+        f"{who} does not take {number} of the graph",
+        hint="choose another backend, replace these ops, or allow another backend to "
+        "run them: fallback='numpy'",
+        problems=problems,
+    )
+
+
+def split(
+    graph: Graph,
+    parties: Mapping[str, Party],
+    compiling: Callable[[str], AbstractContextManager[Any]],
+) -> Split:
+    """The graph as pieces, each op on the first party that takes it.
+
+    `compiling` is entered around each call of a backend, to say whose fault it is."""
+    first, *others = parties.values()
+    for other in others:
+        if not consumes(graph.namespace or "", other.backend.namespace):
+            raise UsageError(
+                f"{other.what} cannot run what {first.what} does not take",
+                expected=f"one that consumes {graph.namespace}",
+                got=other.backend.namespace,
+            )
+    chosen, reasons = _shared_out(graph, parties)
+    parts = []
+    for piece in pieces(graph, chosen.__getitem__, copied=_is_constant):
+        name = str(piece.who)
+        backend, device, options, _ = parties[name]
+        with compiling(name):
+            made = backend.compile(piece.graph, device, dict(options))
+        call = Compiled(piece.graph, made, backend=name, device=device)
+        parts.append((piece, call))
+    return Split(graph, parts, reasons)
+
+
+def _shared_out(
+    graph: Graph, parties: Mapping[str, Party]
+) -> tuple[dict[Op, str], dict[Op, str]]:
+    """Who runs each op, and why those before did not take it."""
+    chosen: dict[Op, str] = {}
+    reasons: dict[Op, str] = {}
+    problems: list[str] = []
+    for op in graph:
+        told: list[str] = []
+        for name, party in parties.items():
+            refused = [] if _is_constant(op) else _refused(op, party.backend.takes)
+            if not refused:
+                chosen[op] = name
+                break
+            told += [f"{name}: {why}" for why in refused]
+        else:
+            problems += told
+        if told:
+            reasons[op] = "; ".join(told)
+    if problems:
+        first, *others = (party.what for party in parties.values())
+        raise untaken(f"{first}, with {', '.join(others)} beside it,", problems)
+    return chosen, reasons
+
+
+def _is_constant(op: Op) -> bool:
+    from amanda.graph import CONSTANT, CORE
+
+    return op.type == CONSTANT and op.namespace == CORE
+
+
+def _refused(op: Op, takes: Takes) -> list[str]:
+    """Why an op, or one inside of it, is not taken."""
+    answer = takes(op)
+    reasons = [] if answer is True else [f"{op.label}: {answer or 'not taken'}"]
+    inner = [*op.bodies.values(), *([op] if _is_graph(op) else ())]
+    for body in inner:
+        reasons += refusals(body, takes)
+    return reasons
+
+
+def _is_graph(op: Op) -> bool:
+    from amanda.graph import Graph
+
+    return isinstance(op, Graph)
+
+
+class Split:
+    """An executable of several backends. Called like any other."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        parts: Sequence[tuple[Piece, Compiled]],
+        reasons: Mapping[Op, str],
+    ) -> None:
+        places: dict[OutputPort, int] = {p: i for i, p in enumerate(graph.parameters)}
+        self._inputs = len(places)
+        makers: dict[int, str] = {}
+        self._crossings: dict[tuple[int, str], list[Any]] = {}
+        rows = []
+        for piece, call in parts:
+            reads = tuple(places[v] for v in piece.reads)
+            for value, place in zip(piece.reads, reads, strict=True):
+                maker = makers.get(place, call.backend)
+                if maker != call.backend:
+                    crossing = [str(value), maker, call.backend, 0]
+                    self._crossings.setdefault((place, call.backend), crossing)
+            for port in piece.gives:
+                makers[len(places)] = call.backend
+                places[port] = len(places)
+            rows.append((call, reads, tuple(places[v] for v in piece.gives)))
+        self._rows = rows
+        self._count = len(places)
+        self._results = [
+            None if v is None else places[v] if v in places else v.op.attrs["value"]
+            for v in graph.results
+        ]
+        self._pieces = tuple(
+            Stretch(
+                str(piece.who),
+                tuple(op.label for op in piece.ops if not _is_constant(op)),
+                tuple(reasons[op] for op in piece.ops if op in reasons),
+            )
+            for piece, _ in parts
+        )
+        self._lock = Lock()
+        states = [s for _, c in parts if (s := getattr(c.executable, "state", None))]
+        self.state = states[0] if states else None
+        """The variables of the piece that has some."""
+
+    def __call__(
+        self, feeds: Mapping[Key, Any], out: Mapping[Key, Any] | None = None
+    ) -> Sequence[Any]:
+        del out
+        values: list[Any] = [*feeds.values(), *[None] * (self._count - self._inputs)]
+        for call, reads, gives in self._rows:
+            made = call([values[place] for place in reads])
+            self._count_crossings(call.backend, reads, values)
+            for place, value in zip(gives, made.values(), strict=True):
+                values[place] = value
+        return [
+            values[r] if isinstance(r, int) else None if r is None else r.numpy()
+            for r in self._results
+        ]
+
+    def _count_crossings(
+        self, backend: str, reads: Sequence[int], values: Sequence[Any]
+    ) -> None:
+        with self._lock:
+            for place in reads:
+                row = self._crossings.get((place, backend))
+                if row is not None:
+                    row[3] += getattr(values[place], "nbytes", 0)
+
+    def report(self) -> Placement:
+        """What runs where, why, and what was handed over."""
+        rows = (Crossing(*row) for row in self._crossings.values())
+        return Placement(self._pieces, tuple(rows))
