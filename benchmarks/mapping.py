@@ -4,7 +4,10 @@
 
 Rows only, there and back, on a chain and on a graph with bodies; then the same with 200
 patterns installed that look at every op and take none; then ten times fewer ops, for
-growth. Exits with 1 where a limit is missed.
+growth. The same on real graphs, as far as they are at hand: BERT as PyTorch exports it
+to ONNX, and the frozen graphs of `tf_graphs` in AMANDA_TEST_DATA, whose patterns begin
+as the graphs have it; and the rules that are installed for them. Times are those of the
+processor, the best of some rounds. Exits with 1 where a limit is missed.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "core" / "src"))
@@ -20,9 +24,10 @@ from amanda.graph import Graph, OutputPort, bulk
 from amanda.mapping import REQUIRED, PlainSide, RuleMapping, RuleSet, Signature
 from amanda.types import parse_type
 
-OPS, ROUNDS = 100_000, 5
-ROWS, PATTERNS, GROWTH = 5.0, 2.0, 1.5
-"""Limits: rows over a copy, patterns over rows, time per op at OPS over OPS / 10."""
+OPS, ROUNDS, REAL_ROUNDS = 1_000_000, 2, 8
+ROWS, INFERRED, PATTERNS, GROWTH = 5.0, 10.0, 2.0, 1.5
+"""Limits: rows over a copy, and with types inferred; patterns over rows; time per op at
+OPS over OPS / 10."""
 
 A, B = "bench/a/1", "bench/b/1"
 LEFT = {
@@ -151,8 +156,42 @@ def measured(shape: Callable[[int], Graph], n: int, rounds: int) -> dict[str, fl
     return {name: seconds(work, rounds) / n * 1e6 for name, work in stages.items()}
 
 
-def main(n: int = OPS, rounds: int = ROUNDS) -> int:
+def on_real_graphs(rounds: int) -> list[str]:
+    """Prints what mapping real graphs costs; the limits that were missed."""
+    from _real_graphs import MIRROR, mirrored, patterns, real
+
     missed = []
+    for case in real():
+        texts = patterns(case)
+        plain, loaded = mirrored(case), mirrored(case, texts)
+        there = [plain.conversion(g, MIRROR).graph for g in case.graphs]
+        stages = {
+            "rows": (plain, case.graphs, MIRROR, ROWS),
+            "rows back": (plain, there, case.dictionary.name, ROWS),
+            f"{len(texts)} patterns": (loaded, case.graphs, MIRROR, PATTERNS * ROWS),
+        }
+        if case.installed is not None:
+            limit = INFERRED if case.infers else ROWS
+            stages[case.installed[1]] = (case.installed[0], case.graphs,
+                                         case.installed[1], limit)  # fmt: skip
+        n = sum(len(graph) for graph in case.graphs)
+        copy = seconds(lambda: [g.clone() for g in case.graphs], rounds)  # noqa: B023
+        print(f"\n{case.name}: {n:,} ops\n{'copy':14} {copy / n * 1e6:10.2f}")
+        for name, (one, graphs, to, limit) in stages.items():
+            cost = seconds(partial(all_of, one, graphs, to), rounds)
+            print(f"{name:14} {cost / n * 1e6:10.2f} {cost / copy:10.2f}")
+            if cost > limit * copy:
+                missed.append(f"{case.name}: {name} {cost / copy:.2f}, at most {limit}")
+    return missed
+
+
+def all_of(one: RuleMapping, graphs: list[Graph], to: str) -> None:
+    for graph in graphs:
+        one.conversion(graph, to)
+
+
+def main(n: int = OPS, rounds: int = ROUNDS) -> int:
+    missed = on_real_graphs(REAL_ROUNDS)
     for shape in (chain, bodies):
         few, many = (measured(shape, size, rounds) for size in (n // 10, n))
         print(f"\n{shape.__name__}: {n:,} ops")

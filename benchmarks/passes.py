@@ -18,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,7 +61,7 @@ def networks() -> Iterator[tuple[str, Graph]]:
     """Real ones, of few layers: more of the same cost the same per op."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     try:
-        from models.architectures import exported
+        exported = import_module("models.architectures").exported
     except ImportError:
         return
     for name in ("BERT-base", "GPT-2", "ResNet-50"):
@@ -101,6 +102,10 @@ def copying(graph: Graph, rounds: int) -> float:
     return min(several(graph.clone) for _ in range(rounds))
 
 
+def _counting(run: Pass, graph: Graph, counted: list[int]) -> None:
+    counted.append(run(graph))
+
+
 def costs(graph: Graph, rounds: int) -> dict[str, Cost]:
     """The costs of each pass, the best of some rounds."""
     found = {}
@@ -110,8 +115,8 @@ def costs(graph: Graph, rounds: int) -> dict[str, Cost]:
         changes = 0
         for _ in range(rounds):
             copy = graph.clone()
-            counted = []
-            spent = seconds(lambda run=run, copy=copy, c=counted: c.append(run(copy)))
+            counted: list[int] = []
+            spent = seconds(partial(_counting, run, copy, counted))
             first, changes = min(first, spent), counted[0]
             run(copy)  # what the first run made possible
             again = min(again, several(partial(run, copy)))

@@ -156,7 +156,7 @@ def one(name: str, folder: Path, rounds: int, steps: bool) -> None:
 
 def apart(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The same, in a process of its own. The export has another one before that."""
-    line = [sys.executable, __file__, name, "--folder", folder, "--rounds"]
+    line = [sys.executable, __file__, name, "--folder", str(folder), "--rounds"]
     line += [str(args.rounds), "--one", *["--steps"] * args.steps]
     only = {min(os.sched_getaffinity(0))} if args.one_core else os.sched_getaffinity(0)
     make = "import sys; from pathlib import Path; from run_models import exported; "

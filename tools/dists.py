@@ -47,8 +47,17 @@ class Dist:
     @property
     def requires(self) -> list[str]:
         """Names of the distributions it cannot do without, local or not."""
-        lines: list[str] = self.project.get("dependencies", [])
-        return [re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0] for line in lines]
+        return [_name(line) for line in self.project.get("dependencies", [])]
+
+    @property
+    def for_tests(self) -> list[str]:
+        """What its tests need; `folder[test]` would hide it from those that require it."""
+        needs: list[str] = self.project.get("optional-dependencies", {}).get("test", [])
+        return needs
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
 
 
 def dists(root: Path = ROOT) -> dict[str, Dist]:
@@ -94,16 +103,12 @@ def install(names: Sequence[str]) -> None:
             f"no distribution {', '.join(unknown)}; here: {', '.join(known)}"
         )
     chosen = with_required(names or known, known)
+    needs = {need for dist in chosen for need in dist.for_tests}
+    beside = {need for need in needs if _name(need) in known}
+    chosen = with_required([*(d.name for d in chosen), *map(_name, beside)], known)
     folders = [part for dist in chosen for part in ("--editable", dist.folder)]
-    needs = sorted({need for dist in chosen for need in for_tests(dist)})
     pip = (sys.executable, "-m", "pip", "install", "--quiet")
-    run(*pip, "--no-build-isolation", *folders, *needs)
-
-
-def for_tests(dist: Dist) -> list[str]:
-    """What its tests need; `folder[test]` would hide it from those that require it."""
-    needs: list[str] = dist.project.get("optional-dependencies", {}).get("test", [])
-    return needs
+    run(*pip, "--no-build-isolation", *folders, *sorted(needs - beside))
 
 
 def test(name: str, arguments: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
     python -m tools.extract tensorflow RAW PYTHON     0.12 to 1.2, and contrib to 1.15
     python -m tools.extract torch RAW                 1.0 to 1.6
     python -m tools.extract onnx RAW PYTHON ...       schemas as they were released
+    python -m tools.extract keras RAW                 kinds of arguments
 
 RAW is a folder: files of raw data (see `amanda.dictionary.generating`) are written to
 it, beside those of other origin that are there. PYTHON is an interpreter for which the
@@ -357,7 +358,35 @@ def _attribute(attr: Mapping[str, Any]) -> dict[str, Any]:
     return row
 
 
+# -- Keras -----------------------------------------------------------------------------
+
+
+def keras(folder: Path) -> None:
+    """What docstrings say of the arguments of the layers in `keras_layers.jsonl`."""
+    from amanda_keras.sources import classes
+
+    releases = wheels("keras", ("3.9", "3.11"))
+    tables: dict[str, Table] = {}
+    for version, rows in raw_data(folder / "keras_layers.jsonl").tables().items():
+        wheel = releases[version]
+        names = [
+            name
+            for name in wheel.archive.namelist()
+            if "/layers/" in name and name.endswith(".py") and "_test" not in name
+        ]
+        found: dict[str, Any] = {}
+        for content in wheel.read(names).values():
+            for name, kinds in classes(content.decode()):
+                if kinds and name in rows:
+                    found[name] = found.get(name, {}) | kinds
+        tables[version] = found
+        told = sum(map(len, found.values()))
+        print(version, wheel.filename, f"{len(rows)} layers, {told} kinds", flush=True)
+    write(folder / "keras_kinds.jsonl", tables)
+
+
 ROUTES: Mapping[str, Callable[..., None]] = {
+    "keras": keras,
     "onnx": onnx,
     "tensorflow": tensorflow,
     "torch": torch,

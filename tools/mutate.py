@@ -267,7 +267,7 @@ def _changes(node: ast.AST) -> Iterator[Change]:
     for key in ("op", "ops"):
         yield from _swapped(node, key, text)
     if isinstance(node, ast.Constant) and type(node.value) in (int, float, bool):
-        value = node.value
+        value: Any = node.value
         other = (not value) if isinstance(value, bool) else value + 1
         yield f"{value} became {other}", partial(_set, "value", other)
     if isinstance(node, ast.If | ast.IfExp):
@@ -347,7 +347,7 @@ def _same(value: Any) -> Any:
 
 def caught(mutant: Mutant, samples: dict[str, list[Sample]], kernels: Any) -> bool:
     """Does a sample of an op that gets there fail, or take too long?"""
-    function = mutant.function
+    function: Any = mutant.function
     before = function.__code__
     held = function.__globals__
     held["_same"] = _same

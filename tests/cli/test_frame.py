@@ -92,6 +92,7 @@ Verbs:
   info        what a model file holds, in short
   namespace   make dictionaries anew, and compare them with the frameworks
   ops         the ops of a framework's version: list, search, show, compare
+  opset       bring a model to another version of its framework
   plugin      make a plug-in of your own
   plugins     every plug-in: found, loadable, usable, why not
   rules       the rules between two frameworks: list, show, export, test
@@ -144,8 +145,8 @@ def test_a_verb_of_a_later_version(call: Call, host: amanda.Host) -> None:
     assert ended.err == (
         "amanda: 'bisect' is not in this version\n"
         "  expected: one of backends, check, compare, completion, convert, "
-        "coverage, doctor, info, namespace, ops, plugin, plugins, rules, run, show, "
-        "validate\n"
+        "coverage, doctor, info, namespace, ops, opset, plugin, plugins, rules, "
+        "run, show, validate\n"
         "  to do:    wait for a version that has it: it will find the first op where "
         "two runs differ\n"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -270,3 +271,57 @@ def test_completion(words: tuple[str, ...], begun: str, expected: set[str]) -> N
         ["ops", *words], begun
     )
     assert {item.value for item in found} == expected
+
+
+class Definitions:
+    """A namespace that defines its ops, one of them not in full."""
+
+    name = "acme/own/1"
+
+    def __init__(self, lacking: dict[str, list[str]]) -> None:
+        self.lacking = lacking
+
+    def __contains__(self, op_type: object) -> bool:
+        return op_type in ("add", "half")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("add", "half"))
+
+    def missing(self) -> dict[str, list[str]]:
+        return self.lacking
+
+    def versions(self) -> list[str]:
+        return ["1"]
+
+    def at(self, version: str) -> Definitions:
+        assert version == "1"
+        return self
+
+
+def test_what_definitions_lack(call: Call, host: amanda.Host) -> None:
+    lacking = {"half": ["samples", "inference"]}
+    host.register_namespace("acme/own", Definitions(lacking))
+    ended = call("ops", "acme/own", "--missing")
+    assert ended.code == 1
+    assert ended.out == (
+        "op    what it lacks\n"
+        "half  samples, inference\n"
+        "\n"
+        "1 of 2 ops of acme/own/1 lack something\n"
+    )
+    assert call("ops", "acme/own", "--missing", "--json").json["missing"] == lacking
+
+
+def test_definitions_that_lack_nothing(call: Call, host: amanda.Host) -> None:
+    host.register_namespace("acme/own", Definitions({}))
+    ended = call("ops", "acme/own", "--missing")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == "none of 2 ops of acme/own/1 lacks any\n"
+
+
+def test_a_dictionary_does_not_tell_what_definitions_lack(call: Call) -> None:
+    ended = call("ops", "onnx@18", "--missing")
+    assert (ended.code, ended.out) == (1, "")
+    assert "amanda/onnx/18 does not tell what its ops lack" in ended.err
+    assert call("ops", "--missing").code == 2
+    assert call("ops", "onnx@18", "Conv", "--missing").code == 2

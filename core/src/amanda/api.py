@@ -23,7 +23,7 @@ from amanda.errors import (
     PluginMissingError,
     UsageError,
 )
-from amanda.host import called, default_host
+from amanda.host import called, default_host, using
 
 if TYPE_CHECKING:
     from amanda.backend import Backend, Compiled
@@ -339,9 +339,8 @@ def compile(
 
     `backend` is `name` or `name:device`; without one, AMANDA_BACKEND says it, or there
     is only one. The graph is converted to the namespace that the backend consumes.
-    `options` are the backend's own. Ops that it does not take are run by `fallback`, a
-    backend or several, in as few pieces as possible; `compiled.executable.report()`
-    tells where each op runs, why, and what is copied. Without one they are an error.
+    `options` are the backend's own. What it does not take is run by `fallback`, one or
+    several others, in few pieces; `compiled.executable.report()` tells which and why.
     """
     host = host or default_host()
     _expect(graph, "compile")
@@ -427,16 +426,20 @@ def _made(
     options: Mapping[str, Any],
 ) -> Compiled:
     """What a backend compiles a graph to, which is brought to where it takes it."""
-    from amanda.backend import Compiled
+    from amanda.backend import Compiled, refusals, untaken
 
     graph = _brought(graph, made, entry, host)
+    with called(entry, "asked what it takes", PluginBrokenError):
+        problems = refusals(graph, made.takes)
+    if problems and not fallback:
+        raise untaken(entry.what, problems)
     host.fire("before_compile", graph=graph, backend=entry.name, device=device)
     executable: Any
-    if _is_taken(graph, made, entry, fallback):
-        with called(entry, "compiling", BackendError):
-            executable = made.compile(graph, device, dict(options))
-    else:
+    if problems:
         executable = _split(graph, made, entry, device, fallback, host, options)
+    else:
+        with using(host), called(entry, "compiling", BackendError):
+            executable = made.compile(graph, device, dict(options))
     if not callable(executable):
         raise PluginBrokenError(
             f"{entry.what} did not return an executable",
@@ -542,19 +545,6 @@ def brought(
     return there, twins
 
 
-def _is_taken(
-    graph: Graph, made: Backend, entry: Entry, fallback: str | Sequence[str] | None
-) -> bool:
-    """Whether the backend takes all; an error where no other may take the rest."""
-    from amanda.backend import refusals, untaken
-
-    with called(entry, "asked what it takes", PluginBrokenError):
-        problems = refusals(graph, made.takes)
-    if problems and not fallback:
-        raise untaken(entry.what, problems)
-    return not problems
-
-
 def _split(
     graph: Graph,
     made: Backend,
@@ -571,11 +561,10 @@ def _split(
     parties = {entry.name: Party(made, device, options, entry.what)}
     for other in (host.find("backends", name) for name in names):
         parties.setdefault(other.name, Party(host.load(other), None, {}, other.what))
-
-    def compiling(name: str) -> Any:
-        return called(host.find("backends", name), "compiling", BackendError)
-
-    return split(graph, parties, compiling)
+    find, doing = host.find, "compiling"
+    return split(
+        graph, parties, lambda name: called(find("backends", name), doing, BackendError)
+    )
 
 
 # What there is

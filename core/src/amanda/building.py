@@ -81,6 +81,8 @@ class Function:
         self.name = name or python.__name__.strip("<>")
         self.held: WeakKeyDictionary[Graph, dict[Any, Any]] = WeakKeyDictionary()
         """For the namespace to remember in which graphs this is held, and how."""
+        self.backward: Callable[..., Any] | None = None
+        """What tells its gradients, where it has some of its own."""
         self._host = host
         self._signature = inspect.signature(python)
         for p in self._signature.parameters.values():
@@ -92,6 +94,19 @@ class Function:
                     "are values",
                 )
         update_wrapper(self, python)
+
+    def gradient(self, python: Callable[..., Any]) -> Callable[..., Any]:
+        """Gradients of its own: a function of the arguments, the results, and the
+        gradients of the results, that gives one for each argument.
+
+        To be told before the function is called; settings come by name."""
+        if self.held:
+            raise UsageError(
+                f"the function {self.name!r} was called before it had a gradient",
+                hint="declare the gradient right after the function",
+            )
+        self.backward = python
+        return python
 
     def graph(self, *types: Any, **named: Any) -> Graph:
         """A new graph of the function.

@@ -1,4 +1,4 @@
-"""Executables that are looked at, saved, kept for the next process, and fed for good."""
+"""Executables that are looked at, saved, kept for the next process, fed for good."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class TestSaved:
     def test_what_is_in_pieces_is_not_saved(self, tmp_path):
         compiled = amanda.compile(graph_of(ops.nonzero, "float32[n]"), "jax")
         compiled([np.float32([0, 1])])
-        with pytest.raises(UsageError, match="one program can be saved"):
+        with pytest.raises(UsageError, match="only what is one program can be saved"):
             compiled.executable.save(tmp_path / "program")
 
     @pytest.mark.parametrize("content", [b"", b"PK\x05\x06" + bytes(18), b"no zip"])

@@ -10,6 +10,7 @@ import pytest
 
 from amanda.dictionary import OpDef
 from amanda_keras.entries import constructor
+from amanda_keras.entries import entries as entries_of
 from amanda_keras.sources import layers
 from amanda_keras.vocabulary import Vocabulary
 
@@ -19,6 +20,42 @@ def entries() -> dict[str, OpDef]:
     pytest.importorskip("keras", reason="needs keras")
     (found,) = Vocabulary().live().versions.values()
     return {entry.name: entry for entry in found}
+
+
+# What stands for an argument that must be given.
+GIVEN = {"int": 2, "number": 0.5, "bool": True, "string": "x"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_layers_hold_is_of_the_kinds(
+    entries: dict[str, OpDef], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The configurations of layers that are made of plain values."""
+    if "KERAS_BACKEND" not in os.environ:
+        monkeypatch.setenv("KERAS_BACKEND", "jax")
+    keras = pytest.importorskip("keras", exc_type=ImportError)
+    held = {"int": int, "number": (int, float), "string": str, "bool": bool}
+    checked = 0
+    for name, entry in entries.items():
+        needed = [attr for attr in entry.attrs if attr.required]
+        if not all(attr.kind in GIVEN for attr in needed):
+            continue
+        try:
+            layer = getattr(keras.layers, name)(
+                **{a.name: GIVEN[a.kind] for a in needed}
+            )
+        except (TypeError, ValueError, ImportError):
+            continue  # it wants more than its constructor says
+        config = layer.get_config()
+        for attr in entry.attrs:
+            kind = attr.kind.removesuffix("?")
+            value = config.get(attr.name)
+            if kind in held and attr.name in config:
+                fits = isinstance(value, held[kind])
+                none = value is None and attr.kind.endswith("?")
+                assert fits or none, (name, attr.name, value)
+                checked += 1
+    assert checked > 180
 
 
 def as_json(value: object) -> object:
@@ -64,6 +101,10 @@ class Base(Layer):
     """A base.
 
     More of it.
+
+    Args:
+        size: Positive integer, how large.
+        shape: Integer or tuple of integers.
     """
 
     def __init__(self, size, shape=(1, 2), *, name=None, **kwargs):
@@ -89,9 +130,12 @@ def test_sources_are_read(tmp_path: Path) -> None:
     rows = {layer.name: layer.row for layer in found}
     told = [["size"], ["shape", "(1, 2)"], ["name", "*", "None"], ["**kwargs"]]
     assert rows == {
-        "Base": {"bases": ["Layer"], "init": told},
-        "Child": {"bases": ["base.Base"], "init": None},
+        "Base": {"bases": ["Layer"], "init": told, "kinds": {"size": "int"}},
+        "Child": {"bases": ["base.Base"], "init": None, "kinds": {}},
     }
     assert found[0].doc.startswith("A base.")
     assert constructor(rows["Child"], rows) == told
+    base, child = entries_of(rows, {})
+    assert base.attrs == child.attrs
+    assert [attr.kind for attr in child.attrs] == ["int", "any", "any"]
     assert constructor({"bases": ["Unknown"], "init": None}, rows) == (("**kwargs",),)

@@ -1,9 +1,8 @@
-"""Ops that onnxruntime adds to ONNX: by way of the hub set, beside onnxruntime's own."""
+"""Ops that onnxruntime adds to ONNX: by way of the hub set, beside its own."""
 
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import pytest
 from onnx import helper, numpy_helper
 

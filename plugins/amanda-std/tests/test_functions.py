@@ -426,3 +426,95 @@ def test_a_namespace_that_offers_neither_says_so():
         foreign(x)
     with pytest.raises(UsageError, match="the graph has no namespace"):
         amanda.grad(amanda.Graph(), x, x)
+
+
+# -- gradients of its own ------------------------------------------------------------
+
+
+def rounded():
+    """A function that has steps, and passes gradients straight through, scaled."""
+
+    @amanda.function
+    def stairs(x, scale, *, factor=1.0):
+        return ops.round(x * scale)
+
+    @stairs.gradient
+    def _(x, scale, y, g, *, factor=1.0):
+        return g * scale * factor, ops.sum(g * x)
+
+    return stairs
+
+
+def sloped(function, types):
+    graph = amanda.function(function).graph(*types)
+    for slope in amanda.grad(graph, graph.results[0], list(graph.parameters)):
+        graph.result(slope)
+    return graph
+
+
+@pytest.mark.parametrize("suffix", [None, ".yaml", ".json", ".amanda"])
+def test_a_function_has_the_gradient_that_is_attached_to_it(suffix, tmp_path):
+    """It is told by the graph, so it is there in its files."""
+    stairs = rounded()
+
+    def function(x, scale):
+        return ops.sum(stairs(x, scale) * 3.0) + ops.sum(stairs(x + x, scale))
+
+    graph = amanda.function(function).graph("float32[n]", "float32[]")
+    if suffix is not None:
+        amanda.save(graph, tmp_path / f"stairs{suffix}")
+        graph = amanda.load(tmp_path / f"stairs{suffix}")
+    for slope in amanda.grad(graph, graph.results[0], list(graph.parameters)):
+        graph.result(slope)
+    x, scale = np.float32([0.3, -1.2, 2.6]), np.float32(1.5)
+    total, by_x, by_scale = amanda.run(graph, [x, scale], backend="numpy").values()
+    want = 3 * np.round(x * scale).sum() + np.round(2 * x * scale).sum()
+    np.testing.assert_allclose(total, want)
+    np.testing.assert_allclose(by_x, [3 * 1.5 + 2 * 1.5] * 3, rtol=1e-6)
+    np.testing.assert_allclose(by_scale, 3 * x.sum() + 2 * x.sum(), rtol=1e-6)
+
+
+def test_settings_reach_the_gradient_of_a_function():
+    stairs = rounded()
+    graph = sloped(
+        lambda x, s: ops.sum(stairs(x, s, factor=10.0)), ["float32[2]", "float32[]"]
+    )
+    made = amanda.run(graph, [np.ones(2, "float32"), np.float32(2)], backend="numpy")
+    np.testing.assert_allclose([*made.values()][1], [20, 20])
+
+
+def test_a_gradient_of_a_gradient_goes_through_the_one_that_is_attached():
+    stairs = rounded()
+
+    def function(x, s):
+        y = ops.sum(ops.square(stairs(x, s)))
+        return ops.sum(amanda.grad(y.port.graph, y, x))  # 2 * round(x s) * s
+
+    graph = sloped(function, ["float64[1]", "float64[]"])
+    x, s = np.array([1.4]), np.array(3.0)
+    value, by_x, by_s = amanda.run(graph, [x, s], backend="numpy").values()
+    np.testing.assert_allclose(value, 2 * 4 * 3)
+    np.testing.assert_allclose(by_x, [2 * s * s])
+    np.testing.assert_allclose(by_s, 2 * 4 + 2 * s * x[0])
+
+
+def test_a_gradient_is_one_for_each_argument():
+    @amanda.function
+    def half(x, y):
+        return x * 0.5 + y
+
+    half.gradient(lambda x, y, z, g: g * 0.5)
+    with pytest.raises(UsageError, match="one for each argument") as caught:
+        sloped(lambda x: ops.sum(half(x, x)), ["float32[2]"])
+    assert (caught.value.expected, caught.value.got) == ("2", "1")
+
+
+def test_a_gradient_is_told_before_the_function_is_called():
+    @amanda.function
+    def same(x):
+        return x * 1.0
+
+    graph = amanda.function(lambda x: same(x)).graph("float32[2]")
+    with pytest.raises(UsageError, match="called before it had a gradient"):
+        same.gradient(lambda x, y, g: g)
+    assert list(graph.functions) == ["same"]

@@ -184,7 +184,7 @@ def test_a_shift_register_is_typed_to_a_fixpoint():
 
 @pytest.mark.parametrize("most", [0, 1, 2, 50])
 def test_a_while_of_so_many_rounds_at_most_has_a_gradient(run, most):
-    """Ended by its condition or by its rounds: x squared and scaled, again and again."""
+    """Ended by its condition or by its rounds: squared and scaled."""
 
     def function(x, w):
         made = ops.while_(

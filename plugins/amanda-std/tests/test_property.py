@@ -462,10 +462,7 @@ STEPS = [unary, unary, binary, binary, reduced, softmaxed, transposed, flattened
 
 
 def decompose(graph):
-    """Nothing is left whole but what asks for ranks that only a run tells."""
-    for left in lower(graph, primitives):
-        types = [v.type for v in left.op.inputs if v is not None]
-        assert not all(t.shape.has_rank for t in types), left
+    assert lower(graph, primitives) == []
 
 
 ALL = [

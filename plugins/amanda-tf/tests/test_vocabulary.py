@@ -74,8 +74,15 @@ def test_raw_data_is_read(tmp_path: Path) -> None:
     lines = [{"versions": ["1.0", "1.1"]}, ["Abs", [[1, {"inputs": [port]}]]]]
     text = "\n".join(map(json.dumps, lines))
     (tmp_path / "tensorflow.jsonl").write_text(text)
+    lines = [{"versions": ["0.9"]}, ["Abs", [[0, {}]]]]
+    text = "\n".join(map(json.dumps, lines))
+    (tmp_path / "tensorflow.more.jsonl").write_text(text)
     made = Vocabulary().made(tmp_path)
     assert made is not None
     (block,) = made.blocks
-    assert block.steps == (("1.1", "(x: f32) -> ()"),)
+    assert block.steps == (
+        ("0.9", "() -> ()"),
+        ("1.0", "gone"),
+        ("1.1", "(x: f32) -> ()"),
+    )
     assert block.doc == "Computes the absolute value of a tensor."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from amanda_torch import registry, releases
@@ -34,8 +36,8 @@ def test_schemas_are_read_as_pytorch_reads_them() -> None:
             f".{schema.overload_name}" if schema.overload_name else ""
         )
         text = str(schema)
-        if name not in rows or "..." in text or '"' in text or "'" in text:
-            continue
+        if name not in rows or re.search(r"\.\.\.|[\"']|Dict\(", text):
+            continue  # no release before 1.7 has such ones
         row = {key: rows[name][key] for key in ("args", "returns") if rows[name][key]}
         mine = releases.row_of(text)
         assert entry_of("aten.x", mine) == entry_of("aten.x", row), text
@@ -67,7 +69,8 @@ def test_functions_of_headers() -> None:
     ("schema", "is_one"),
     [
         ("aten::add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", True),
-        ("aten::add(Tensor self, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)", True),
+        ("aten::add(Tensor self, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+         True),
         ("aten::zeros(int[] size, *, ScalarType? dtype=None, Layout? layout=None, "
          "Device? device=None, bool? pin_memory=None) -> Tensor", True),
         ("aten::add(int a, int b) -> int", False),

@@ -38,6 +38,7 @@ def command(*, load: bool) -> Answer:
         if rows
         else "no backend is installed; a plug-in brings one"
     ]
+    text += [f"{r['name']}:{told}" for r in found for told in map(_told, r["states"])]
     text += [f"\n{r['name']}: {r['fault']}" for r in found if r["fault"]]
     faulty = any(r["fault"] for r in found)
     return Answer({"backends": found}, text, exit_code=int(faulty))
@@ -46,9 +47,12 @@ def command(*, load: bool) -> Answer:
 def _row(host: Host, entry: Entry, *, load: bool) -> dict[str, Any]:
     devices = [str(device) for device in entry.manifest.get("devices", ())]
     fault = entry.fault
+    states: list[dict[str, str]] = []
     if load and not fault:
         try:
-            devices = [str(device) for device in host.load(entry).devices()]
+            backend = host.load(entry)
+            devices = [str(device) for device in backend.devices()]
+            states = [_state(row) for row in getattr(backend, "states", tuple)()]
         except AmandaError as error:
             fault = str(error)
     return {
@@ -57,5 +61,16 @@ def _row(host: Host, entry: Entry, *, load: bool) -> dict[str, Any]:
         "state": entry.state,
         "consumes": str(entry.manifest.get("namespace", "?")),
         "devices": devices,
+        "states": states,
         "fault": fault or None,
     }
+
+
+def _state(row: Any) -> dict[str, str]:
+    """A device, or a kind of device that is not here, as a backend tells it."""
+    return {key: str(getattr(row, key)) for key in ("name", "state", "reason")}
+
+
+def _told(state: dict[str, str]) -> str:
+    reason = state["reason"] and f", {state['reason']}"
+    return f"{state['name']}: {state['state']}{reason}"

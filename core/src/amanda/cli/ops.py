@@ -189,11 +189,12 @@ def _lacking(name: str, *, assume: bool) -> Answer:
             hint="amanda ops std --missing",
         )
     lacking: dict[str, list[str]] = {k: list(v) for k, v in tell().items()}
-    data = {"namespace": found.name, "count": len(found), "missing": lacking}
-    lines: list[str | Table] = [f"none of {len(found)} ops of {found.name} lacks any"]
+    count = sum(1 for _ in found)
+    data = {"namespace": found.name, "count": count, "missing": lacking}
+    lines: list[str | Table] = [f"none of {count} ops of {found.name} lacks any"]
     if lacking:
         rows = [(op, ", ".join(parts)) for op, parts in lacking.items()]
-        told = f"{len(lacking)} of {len(found)} ops of {found.name} lack something"
+        told = f"{len(lacking)} of {count} ops of {found.name} lack something"
         lines = [Table(("op", "what it lacks"), rows), "", told]
     return Answer(data, lines, exit_code=int(bool(lacking)))
 

@@ -12,6 +12,9 @@ read; `_listeners` calls the hooks; `_plugins` and `_probe` tell how they all ar
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from amanda.host._entry import Entry, called
 from amanda.host._host import PROGRAM, Host
@@ -27,10 +30,13 @@ __all__ = [
     "PluginInfo",
     "called",
     "default_host",
+    "host_in_use",
+    "using",
 ]
 
 _default: Host | None = None
 _making = threading.Lock()
+_in_use: ContextVar[Host | None] = ContextVar("amanda_host_in_use", default=None)
 
 
 def default_host() -> Host:
@@ -41,3 +47,18 @@ def default_host() -> Host:
             if _default is None:
                 _default = Host()
     return _default
+
+
+@contextmanager
+def using(host: Host) -> Iterator[None]:
+    """What is called in here, and is handed no host, looks names up in this one."""
+    token = _in_use.set(host)
+    try:
+        yield
+    finally:
+        _in_use.reset(token)
+
+
+def host_in_use() -> Host:
+    """The host that a plug-in is called for; `default_host()` where nobody said."""
+    return _in_use.get() or default_host()

@@ -157,6 +157,7 @@ class Host:
     register_pass = partialmethod(register, "passes")
     register_tool = partialmethod(register, "tools")
     register_command = partialmethod(register, "commands")
+    register_callback = partialmethod(register, "callbacks")
     register_hook = partialmethod(register, "hooks")
 
     def unregister(self, kind: str, name: str) -> None:

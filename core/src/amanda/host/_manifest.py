@@ -117,6 +117,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, _Check]]] = {
     "passes": {"namespace": _span},
     "tools": {},
     "commands": {},
+    "callbacks": {},
     "hooks": {},
 }
 _REQUIRED: Final = {"mappings": ("from", "to")}

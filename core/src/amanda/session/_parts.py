@@ -52,6 +52,24 @@ def extract(graph: Graph, part: Part, order: Sequence[OutputPort]) -> Graph:
     return made
 
 
+def _sorted(graph: Graph, commutes: Callable[[Op], bool]) -> Graph:
+    """The graph, with operands that may change places in the order they are made in.
+
+    So two parts are equal that differ in the order of such operands only."""
+    numbers: dict[Any, int] = {}
+    for port in graph.parameters:
+        numbers[port] = len(numbers)
+    for op in graph:
+        if len(op.inputs) == 2 and None not in op.inputs and commutes(op):
+            ports = sorted(op.inputs, key=lambda v: numbers.get(v, -1))  # type: ignore[arg-type]
+            if tuple(ports) != op.inputs:
+                for place, value in zip(op.input_ports, ports, strict=True):
+                    place.connect(value)
+        for port in op.outputs:
+            numbers[port] = len(numbers)
+    return graph
+
+
 def reads(op: Op) -> Iterator[OutputPort]:
     """What an op reads, what its bodies capture included."""
     yield from (v for v in op.inputs if v is not None)
@@ -76,11 +94,17 @@ class Shelf:
     A part that is equal to one that was compiled runs on its executable, with other
     values as inputs. Where inputs may stand in several orders, that one is taken in
     which most of them are the values that they were before, as those may be where the
-    executable wants them; the search looks at `TRIES` orders.
+    executable wants them; the search looks at `TRIES` orders. Operands of an op that
+    `commutes` count in any order.
     """
 
-    def __init__(self, compile: Callable[[Graph], Compiled]) -> None:
+    def __init__(
+        self,
+        compile: Callable[[Graph], Compiled],
+        commutes: Callable[[Op], bool] = lambda _: False,
+    ) -> None:
         self._compile = compile
+        self._commutes = commutes
         self._rows: dict[Any, list[Slotted]] = {}
         self.compiled = 0
 
@@ -90,15 +114,20 @@ class Shelf:
         for row in rows:
             by_hits = islice(_orders(part.inputs, row.inputs), TRIES - 1)
             for order in dict.fromkeys([*by_hits, part.inputs]):
-                if kept_key(extract(graph, part, order), {})[0] == row.key:
+                if kept_key(self._extracted(graph, part, order), {})[0] == row.key:
                     return row.compiled, order
-        made = extract(graph, part, part.inputs)
+        made = self._extracted(graph, part, part.inputs)
         key, tensors = kept_key(made, {})
         compiled = self._compile(made)
         self.compiled += 1
         if getattr(compiled.executable, "state", None) is None:
             rows.append(Slotted(key, compiled, part.inputs, tensors))
         return compiled, part.inputs
+
+    def _extracted(
+        self, graph: Graph, part: Part, order: Sequence[OutputPort]
+    ) -> Graph:
+        return _sorted(extract(graph, part, order), self._commutes)
 
 
 def _looks(part: Part) -> Any:

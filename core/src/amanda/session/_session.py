@@ -84,7 +84,8 @@ class Session:
         self._place = (backend, device)
         self._host = host or default_host()
         self._options = dict(options)
-        self._shelf = Shelf(self._compiled)
+        self._commuting: dict[Any, bool] = {}
+        self._shelf = Shelf(self._compiled, self._commutes)
         self._fed: dict[Key, Fed] = {}
         self._source = graph
         self.last = Ran(0, 0, 0, 0)
@@ -235,6 +236,15 @@ class Session:
             masks[op] = mask
         self._effects = tuple(effects)
         return masks
+
+    def _commutes(self, op: Op) -> bool:
+        """Whether its two operands may change places, by its dictionary."""
+        key = (op.namespace, op.type)
+        if key not in self._commuting:
+            entry = definition(op, host=self._host)
+            traits = () if entry is None else entry.traits
+            self._commuting[key] = "commutative" in traits
+        return self._commuting[key]
 
     def _has_effects(self, op: Op, known: dict[Any, bool]) -> bool:
         """By its dictionary; that of an op nobody knows is taken to have none."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from amanda.errors import AmandaError, UsageError
 from amanda.graph import Graph, OutputPort
+from amanda.host import host_in_use
 from amanda.types import TensorType
 from amanda_jax.code import Build
 from amanda_jax.cutting import code_of
@@ -72,9 +73,9 @@ class Cost(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{self.flops:.4g} flops, {self.bytes_accessed:.4g} bytes read and written; "
-            f"{self.argument_bytes} bytes of arguments, {self.result_bytes} of results, "
-            f"{self.temporary_bytes} in between"
+            f"{self.flops:.4g} flops, {self.bytes_accessed:.4g} bytes read and "
+            f"written; {self.argument_bytes} bytes of arguments, "
+            f"{self.result_bytes} of results, {self.temporary_bytes} in between"
         )
 
 
@@ -87,7 +88,9 @@ class Executable:
         self._weights = Weights(device)
         self.state = State() if _has_state(ready) else None
         """The variables, by key; None where there are none."""
-        around = Surroundings(self.state, settings.observe, settings.callbacks or {})
+        around = Surroundings(
+            self.state, settings.observe, settings.callbacks or {}, host_in_use()
+        )
         self._code = code_of(ready, Build(self._weights, settings, around))
         self._slots = _names(ready)
         self._as_numpy = settings.results == "numpy"
@@ -202,7 +205,7 @@ class Executable:
         report = self.report()
         if whole is None or report.outside or report.host_driven or report.decided_by:
             raise UsageError(
-                "only an executable that is one program can be saved, once it was called",
+                "only what is one program can be saved, once it was called",
                 got=f"{report.pieces} pieces, {report.compilations} compilations",
             )
         save(path, *whole, used[0].weights, self._slots)
@@ -241,7 +244,8 @@ def _fed(value: Any, dtype: Any) -> Any:
 
 def _keep_compiled(folder: str | None) -> None:
     """JAX keeps compiled programs in a folder; one that was told before stays."""
-    if folder is None or jax.config.jax_compilation_cache_dir is not None:
+    config: Any = jax.config
+    if folder is None or config.jax_compilation_cache_dir is not None:
         return
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    config.update("jax_compilation_cache_dir", str(folder))
+    config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

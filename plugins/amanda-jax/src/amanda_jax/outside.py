@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from amanda.backend import extracted
-from amanda.graph import Graph, OutputPort
+from amanda.graph import Graph, OutputPort, Parameter
 from amanda.types import Type
 from amanda_jax.code import Build, Code, Told
 from amanda_jax.kernels import JAX
@@ -163,7 +163,7 @@ def _with_constants(root: Graph, reads: Sequence[OutputPort]) -> list[OutputPort
     fed = list(reads)
     for i in reversed(range(len(reads))):
         value = reads[i]
-        if value.op is None or value.op.type != "constant" or not is_constant(value.op):
+        if type(value) is Parameter or not is_constant(value.op):
             continue
         with root.before(next(iter(root), None)):
             inner = root.constant(value.op.attrs["value"]).output

@@ -33,9 +33,7 @@ def prepared(
     """A copy with types, host arguments in sight, and the weights of bodies outside.
 
     What is done for speed is listed in `settings.STEPS`."""
-    copy = graph.clone()
-    infer(copy)
-    lower(copy, lambda op: op.type not in _HIDING)
+    copy = _typed(graph)
     if "algebra" not in without:
         _improve(copy, *_ALGEBRA)
     if "norms" not in without and passes.fold_norms(copy):
@@ -46,6 +44,20 @@ def prepared(
             _kernels_last(part)
         _improve(copy, passes.fold, passes.drop)
     _lift_weights(copy)
+    return copy
+
+
+def plainly(graph: Graph) -> Graph:
+    """A copy made ready, with every weight as it was."""
+    copy = _typed(graph)
+    _lift_weights(copy)
+    return copy
+
+
+def _typed(graph: Graph) -> Graph:
+    copy = graph.clone()
+    infer(copy)
+    lower(copy, lambda op: op.type not in _HIDING)
     return copy
 
 

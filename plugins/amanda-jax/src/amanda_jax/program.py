@@ -148,7 +148,8 @@ class Program:
         results = self._plainly(weights, args)
         self.compilations += 1
         self._copied |= copied(results, args)
-        self._last = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (*weights, *args)]
+        form: Any = jax.ShapeDtypeStruct
+        self._last = [form(a.shape, a.dtype) for a in (*weights, *args)]
         return results
 
     def _plainly(self, weights: Sequence[Any], args: Sequence[Any]) -> Any:

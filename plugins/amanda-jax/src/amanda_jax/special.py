@@ -39,12 +39,11 @@ class Special:
         self._code_of = code_of
         self._made: OrderedDict[Any, Code] = OrderedDict()
         self._lock = Lock()
-        self.compilations = 0
-        """Of programs that are forgotten."""
+        self._forgotten = 0
         self._asking: list[Code] = []
         self._askers = [self._asker(port) for port in data]
         self.copied: frozenset[int] = frozenset()
-        self.told = Told(decided_by=tuple(map(_called, data)))
+        self._told = Told(decided_by=tuple(map(_called, data)))
 
     quick = None
 
@@ -61,8 +60,8 @@ class Special:
         self._asking.append(code)
         return lambda args: code([args[i] for i in places])[0]
 
-    def __call__(self, feeds: Iterable[Any]) -> Sequence[Any]:
-        args = [*feeds]
+    def __call__(self, args: Iterable[Any]) -> Sequence[Any]:
+        args = [*args]
         values = [np.asarray(ask(args)) for ask in self._askers]
         program = self._program(values)
         made = program(args)
@@ -78,7 +77,7 @@ class Special:
                 found = self._made[key] = self._made_for(values)
                 if len(self._made) > self._build.settings.programs:
                     _, old = self._made.popitem(last=False)
-                    self.compilations += sum(p.compilations for p in old.parts())
+                    self._forgotten += sum(p.compilations for p in old.parts())
             else:
                 self._made.move_to_end(key)
             return found
@@ -93,6 +92,15 @@ class Special:
                 fixed.type = fixed.op.attrs["value"].type_with_content()
                 graph.replace_uses(memo[port], fixed)
         return self._code_of(graph, self._build)
+
+    @property
+    def told(self) -> Told:
+        return self._told
+
+    @property
+    def compilations(self) -> int:
+        """Of programs that are forgotten."""
+        return self._forgotten
 
     @property
     def pieces(self) -> int:

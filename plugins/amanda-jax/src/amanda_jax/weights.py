@@ -49,7 +49,8 @@ class Weights:
             for batch in _batches(new.values()):
                 arrays = [tensor.numpy() for tensor in batch]
                 moved = jax.device_put(arrays, self.device)
-                jax.block_until_ready(moved)
+                for there in moved:
+                    there.block_until_ready()
                 for tensor, array, there in zip(batch, arrays, moved, strict=True):
                     self._held[id(tensor)] = (tensor, there)
                     if not _is_shared(array, there):

@@ -5,7 +5,8 @@ A class that is exported as a layer is a row, as raw data has it:
     {"bases": ["Layer"], "init": [["rate"], ["seed", "None"], ["**kwargs"]]}
 
 An argument has its default as it is written behind it, and `*` in between where it is
-given by name only; `init` is null where the class has no constructor of its own.
+given by name only; `init` is null where the class has no constructor of its own. A row
+from sources has `kinds` of arguments too; raw data has them in a file beside it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from amanda_keras.kinds import kinds
 
 _EXPORT = "keras_export"
 _LAYERS = "keras.layers."
@@ -35,8 +38,16 @@ def layers(folder: Path) -> Iterator[Layer]:
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and _is_layer(node):
                 bases = [ast.unparse(base) for base in node.bases]
-                row = {"bases": bases, "init": _constructor(node)}
-                yield Layer(node.name, row, ast.get_docstring(node) or "")
+                doc = ast.get_docstring(node) or ""
+                row = {"bases": bases, "init": _constructor(node), "kinds": kinds(doc)}
+                yield Layer(node.name, row, doc)
+
+
+def classes(source: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Every class of a file, layer or not, with the kinds that its docstring says."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name, kinds(ast.get_docstring(node) or "")
 
 
 def _is_layer(node: ast.ClassDef) -> bool:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from amanda.dictionary import OpDef, version_key
 from amanda.dictionary.datafile import Block, Header
@@ -40,26 +39,31 @@ class Vocabulary(Generator):
         return Live(f"Keras {found}", {minor: list(entries(rows, _docs(classes)))})
 
     def made(self, raw: Path | None) -> Made | None:
-        """From `keras_layers.jsonl`; lines about layers are those of the installed."""
+        """From `keras_layers.jsonl`, with kinds of arguments of `keras_kinds.jsonl`.
+
+        Lines about layers are those of the installed one.
+        """
         if raw is None:
             return None
-        data = raw_data(raw / "keras_layers.jsonl")
-        versions = tuple(sorted(data.versions, key=version_key))
+        raw_rows = raw_data(raw / "keras_layers.jsonl").tables()
+        kinds = raw_data(raw / "keras_kinds.jsonl").tables()
+        versions = tuple(sorted(raw_rows, key=version_key))
         docs = _docs(_installed()[1])
-        steps = {name: dict(found) for name, found in data.ops.items()}
-        now: dict[str, Any] = {}
         tables: list[tuple[str, dict[str, OpDef]]] = []
         for each in versions:
-            now |= {name: row[each] for name, row in steps.items() if each in row}
-            rows = {name: row for name, row in now.items() if row is not None}
+            rows = {
+                name: {**row, "kinds": kinds[each].get(name, {})}
+                for name, row in raw_rows[each].items()
+            }
             tables.append((each, {entry.name: entry for entry in entries(rows, {})}))
+        names = sorted({name for _, table in tables for name in table})
         blocks = [
             Block(
                 name,
                 docs.get(name, ""),
                 history((v, table.get(name)) for v, table in tables),
             )
-            for name in sorted(steps)
+            for name in names
         ]
         return Made(replace(self.header, versions=versions), blocks)
 

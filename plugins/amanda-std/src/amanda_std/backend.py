@@ -113,13 +113,16 @@ class NumpyExecutable:
             self._surround(options)
 
     def _surround(self, options: Mapping[str, Any]) -> None:
+        from amanda.host import host_in_use
         from amanda_std.state import State, Surroundings
 
         if self.program.effects & _STATE:
             given = options.get("state")
             self.state = State() if given is None else given
         callbacks = options.get("callbacks") or {}
-        self._around = Surroundings(self.state, options.get("observe"), callbacks)
+        self._around = Surroundings(
+            self.state, options.get("observe"), callbacks, host_in_use()
+        )
 
     def plan(self) -> Plan:
         """Where values are kept, how long, and what is written over."""

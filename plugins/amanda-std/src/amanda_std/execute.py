@@ -112,8 +112,8 @@ class Program:
         else:
             call, ins = self._call(op)
             many = operation_of(op).form.many
-        label = f"{op.type} {op.name!r}" if op.name else f"{op.type} #{number}"
-        return Row(op, call, ins, [self._new(port) for port in op.outputs], many, label)
+        outs = [self._new(port) for port in op.outputs]
+        return Row(op, call, ins, outs, many, _label(op, number))
 
     def _call(self, op: Op) -> tuple[Callable[..., Any], list[int]]:
         """The kernel of an op, wrapped as far as its arguments ask for."""
@@ -215,6 +215,19 @@ class Program:
                 got=f"{type(error).__name__}: {error}",
             ) from error
         return [values[place] for place in self._results]
+
+
+_PLACES = {"transfer": ("to", "to"), "allocate": ("device", "on"),
+           "host_callback": ("function", "of")}  # fmt: skip
+"""Ops whose work is elsewhere: the attribute that says where, and its word."""
+
+
+def _label(op: Op, number: int) -> str:
+    """What plans and errors call a step; where copies and host work are, with that."""
+    found = f"{op.type} {op.name!r}" if op.name else f"{op.type} #{number}"
+    key, word = _PLACES.get(op.type or "", ("", ""))
+    told = op.attrs.get(key) if key and op.has_attrs else None
+    return f"{found} {word} {told}" if told else found
 
 
 def _into(call: Callable[..., Any], *args: Any) -> Any:

@@ -8,14 +8,18 @@ what is symbolic may be called otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amanda.errors import ForeignPortError, InvalidTypeError, UsageError
 from amanda.graph import Graph, OutputPort
+from amanda.tensors import FunctionRef
 from amanda.types import Sym, TensorType, Type, accepts, meet, same
 from amanda_std import NAMESPACE
 from amanda_std.literals import as_tensor, is_literal
+from amanda_std.ops.functions import GRADIENT
 from amanda_std.values import (
+    UNKNOWN,
     Operators,
     Tracing,
     Typed,
@@ -144,6 +148,10 @@ def _added(
         try:
             body = function.calling(len(args), inputs, settings)
             found = _made(function, root, body, types, [names[i] for i in inputs])
+            if function.backward is not None:
+                _attach(
+                    function, root, found.name, partial(function.backward, **settings)
+                )
         except BaseException:
             del held[key]
             raise
@@ -186,6 +194,37 @@ def _made(
             root.remove_function(name)
             return _Held(other, id(root.functions[other]), shape)
     return _Held(name, id(graph), shape)
+
+
+def _attach(
+    function: Function, root: Graph, name: str, backward: Callable[..., Any]
+) -> None:
+    """The gradient of a function of a graph, as another one that it names."""
+    graph = root.functions[name]
+    if GRADIENT in graph.attrs:
+        return
+    made = [UNKNOWN if v is None else value_type(v) for v in graph.results]
+    results = list(map(_without_content, made))
+    types = [p.type for p in graph.parameters]
+    told = f"{name}_gradient"
+    while told in root.functions:
+        told += "_"
+    body = root.add_function(told, Graph(root.namespace, told))
+    try:
+        with tracing(body) as into:
+            fill(into, backward, [*types, *results, *results])
+        if len(body.results) != len(types):
+            raise UsageError(
+                f"the gradient of the function {function.name!r} is one for each "
+                "argument",
+                expected=len(types),
+                got=len(body.results),
+            )
+    except BaseException:
+        root.remove_function(told)
+        root.remove_function(name)
+        raise
+    graph.attrs[GRADIENT] = FunctionRef(told)
 
 
 def _shaped(made: Sequence[Any], shape: Any) -> Any:

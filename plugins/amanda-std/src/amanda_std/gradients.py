@@ -15,6 +15,7 @@ from amanda.types import TensorType, Type
 from amanda_std.calling import NoSlope
 from amanda_std.lowering import expand, expand_graph
 from amanda_std.operation import Operation
+from amanda_std.ops.functions import by_its_gradient, gradient_name
 from amanda_std.reading import arguments, is_constant, is_std, operation_of, reads
 from amanda_std.values import Tracing, Value, lift, port_type, tracing, value_type
 
@@ -147,8 +148,9 @@ def _expand_composites(
             if operation.is_composite and operation.gradient_rule is None:
                 if _why_flat(operation, op) is not None:
                     continue
+                own = by_its_gradient if gradient_name(op) else None
                 try:
-                    waiting += expand(op, by="grad")
+                    waiting += expand(op, own, by="grad")
                 except Undecided as error:
                     raise _missing(op, error.message) from error
 
@@ -179,12 +181,14 @@ def _backward(
     """The gradients of an op's results, handed to what it reads."""
     if is_constant(op):
         return
+    wanted = [port for port in dict.fromkeys(reads(op)) if port in needed]
+    if not wanted:  # it makes one of those that gradients are asked by
+        return
     if isinstance(op, Graph) or not is_std(op):
         raise _missing(op, "it is no op of the hub set")
     operation = operation_of(op)
     if operation.gradient_rule is None:
         raise _missing(op, _why_flat(operation, op) or "no rule tells it")
-    wanted = [port for port in dict.fromkeys(reads(op)) if port in needed]
     try:
         made = _by_rule(operation, op, gradients, wanted)
     except Undecided as error:

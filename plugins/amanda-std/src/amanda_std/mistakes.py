@@ -105,7 +105,7 @@ def explained(
         return found
     told = ", ".join(f"{key}={value!r}" for key, value in attrs.items())
     return InvalidTypeError(
-        f"{operation.name} cannot be called so: {error or type(error).__name__}",
+        f"{operation.name} cannot be called so: {str(error) or type(error).__name__}",
         who=called(operation, args),
         expected=str(operation),
         got=f"{', '.join(map(_shown, args))}{f'; {told}' if told else ''}",
@@ -231,4 +231,4 @@ def _written(kind: Any) -> str:
             return f"a list of {_written(parts[0])}"
         return f"({', '.join(map(_written, parts))})"
     names = {DType: "an element type", NoneType: "None", None: "None"}
-    return names.get(kind) or getattr(kind, "__name__", str(kind))
+    return names.get(kind) or str(getattr(kind, "__name__", kind))

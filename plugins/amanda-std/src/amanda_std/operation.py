@@ -97,6 +97,8 @@ class Operation:
         """Whether small floats must stay what they are inside: its results tell."""
         self.effect = effect
         """What it does besides computing its results, or what they depend on."""
+        self.stays = False
+        """Whether it is never computed ahead: where it is done matters."""
         self.type_rule: Rule | None = None
         self.body_rule: Rule | None = None
         self.gradient_rule: Rule | None = None
@@ -172,8 +174,11 @@ class Operation:
     def _wants_a_graph(self) -> bool:
         """Whether arrays alone are no reason to compute while a graph is traced.
 
-        What is no array is no constant; what bodies capture may be values."""
-        return self.body_rule is not None or self.form.results[0].role == VALUE
+        What is no array is no constant; what bodies capture may be values; what is seen
+        from outside, or done somewhere, is so when the graph runs."""
+        if self.body_rule is not None or self.effect is not None or self.stays:
+            return True
+        return self.form.results[0].role == VALUE
 
     def bind(
         self, args: Sequence[Any], attrs: Mapping[str, Any]

@@ -85,7 +85,7 @@ def _covers(large: Sym, small: Sym) -> bool:
     if _surely_covers(large, small):
         return True
     for symbol in sorted(large.free & small.free, key=str):
-        cases = [{symbol: 0}, {symbol: symbol + 1}]
+        cases: list[dict[Sym, Dim]] = [{symbol: 0}, {symbol: symbol + 1}]
         if all(_covers_where(large, small, case) for case in cases):
             return True
     return False

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amanda.errors import InvalidTypeError, UsageError
+from amanda.host import Host, host_in_use
 
 __all__ = ["Cell", "State", "Surroundings", "around", "surroundings"]
 
@@ -130,6 +131,25 @@ class Surroundings(NamedTuple):
     """Called with the label and the value of every probe."""
     callbacks: Mapping[str, Callable[..., Any]] = {}
     """Python functions that host_callback may call, by name."""
+    host: Host | None = None
+    """Where other names of callbacks are looked up; None for the host in use."""
+
+    def callback(self, name: str) -> Callable[..., Any]:
+        """The function of a name: told to the executable, or known to the host."""
+        found = self.callbacks.get(name) or CALLBACKS.get(name)
+        if found is not None:
+            return found
+        host = self.host or host_in_use()
+        if host.has("callbacks", name):
+            registered: Callable[..., Any] = host.get("callbacks", name)
+            return registered
+        known = ", ".join([*self.callbacks, *host.names("callbacks")]) or "none"
+        raise UsageError(
+            f"there is no callback {name!r}",
+            expected=f"one of those told: {known}",
+            hint="compile with callbacks={name: function}, or "
+            "host.register_callback(name, function)",
+        )
 
 
 CALLBACKS: dict[str, Callable[..., Any]] = {}

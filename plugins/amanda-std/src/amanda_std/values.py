@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from amanda.errors import InvalidTypeError, Undecided
@@ -236,10 +237,15 @@ class _While:
         self.token: Token[Tracing | None] = _current.set(self.state)
         return self.state
 
-    def __exit__(self, *raised: Any) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         _current.reset(self.token)
         if self.place is not None:
-            self.place.__exit__(*raised)
+            self.place.__exit__(kind, error, trace)
 
 
 def tracing(

@@ -128,7 +128,8 @@ def _parts(text: str) -> Iterator[str]:
     """What commas outside of brackets divide."""
     depth, part = 0, ""
     for sign in text:
-        depth += (sign in "<([{") - (sign in ">)]}")
+        closes = sign in ")]}" or (sign == ">" and not part.endswith("-"))
+        depth += (sign in "<([{") - closes
         if sign == "," and not depth:
             yield part
             part = ""

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from amanda.mapping import Decline, constant_of
-from amanda.types import Sym
+from amanda.types import DType, Sym
+from amanda_onnx.tensors import DTYPES
 from amanda_std import ops
 
-__all__ = ["MOST", "content", "dims", "expect", "flat", "ints", "rank_of"]
+__all__ = ["MOST", "content", "dims", "dtype_of", "expect", "flat", "ints", "rank_of"]
 
 MOST = 1 << 12
 """Elements of a constant that functions look into."""
@@ -46,6 +47,12 @@ def dims(value: Any) -> list[int]:
 def rank_of(value: Any) -> int:
     """The rank of a value; Undecided where it is not known."""
     return int(value.type.shape.rank)
+
+
+def dtype_of(code: int) -> DType:
+    """The element type of a number that stands for one."""
+    expect(code in DTYPES, f"there is no element type {code}")
+    return DTYPES[code]
 
 
 def expect(condition: object, why: str) -> None:

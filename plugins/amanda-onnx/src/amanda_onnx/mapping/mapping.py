@@ -10,6 +10,7 @@ from amanda.errors import AmandaError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.mapping import Conversion, GapMet, RuleMapping, RuleSet, question
 from amanda.mapping.cover import Match, decide
+from amanda_onnx.calls import inlined
 from amanda_onnx.mapping import (
     lenses,
     read_attention,
@@ -143,6 +144,7 @@ class OnnxStd(RuleMapping):
         }  # fmt: skip
         start, goal = self._ends(graph, to)
         if start.startswith("amanda/onnx"):
+            graph = inlined(graph)
             done = super().conversion(graph, to, **options)
             trim(graph, done.graph)
             return done

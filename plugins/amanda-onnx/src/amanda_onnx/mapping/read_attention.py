@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amanda.types import same
-from amanda_onnx.mapping.known import expect, rank_of
-from amanda_onnx.tensors import DTYPES
+from amanda_onnx.mapping.known import dtype_of, expect, rank_of
 from amanda_std import ops
 
 __all__ = ["READ", "STAGES"]
@@ -40,7 +39,7 @@ def attention(
         return (_joined(y) if is_flat else y,)
     how |= {"left": left_window_size, "right": right_window_size}
     if softmax_precision is not None:
-        how |= {"dtype": DTYPES[softmax_precision]}
+        how |= {"dtype": dtype_of(softmax_precision)}
     how |= {"scores": STAGES[qk_matmul_output_mode]}
     made = ops.attention_with_cache(q, k, v, mask, past_key, past_value, lengths, **how)
     return (_joined(made[0]) if is_flat else made[0], *made[1:])[:outputs]

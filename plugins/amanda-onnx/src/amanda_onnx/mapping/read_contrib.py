@@ -4,6 +4,8 @@ Scales and zero points stay what they are, as inputs of dequantize and quantize.
 of 4 bits in bytes become tensors of 4 bits over the same bytes.
 """
 
+# ruff: noqa: N803  (attributes are called as they are called there)
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -17,6 +19,7 @@ from amanda.types import DType
 from amanda_onnx.mapping.known import expect, rank_of
 from amanda_onnx.mapping.read_layers import gemm, padding_of
 from amanda_onnx.mapping.read_quantised import dequantize, quantize
+from amanda_onnx.tensors import DTYPES
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -39,6 +42,17 @@ def skip_simple(x: Any, skip: Any, gamma: Any, bias: Any = None, *,
         x, skip, gamma, None, bias, epsilon=epsilon, centred=False
     )
     return _with_statistics(y, total, epsilon, outputs, centred=False)
+
+
+def simple_norm(x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5,
+                stash_type: int = 1, outputs: int) -> Any:  # fmt: skip
+    wide = _as(x, DTYPES[stash_type])
+    y = _as(ops.rms_norm(wide, axis=axis, epsilon=epsilon), scale.dtype) * scale
+    if outputs == 1:
+        return (y,)
+    axes = tuple(range(axis % rank_of(x), rank_of(x)))
+    around = ops.mean(ops.square(wide), axes, keepdims=True)
+    return (y, ops.rsqrt(around + epsilon))
 
 
 def _with_statistics(
@@ -95,7 +109,7 @@ def bias_softmax(x: Any, bias: Any, *, axis: int = 1, is_inner_broadcast: int) -
 
 def fused_matmul(a: Any, b: Any, *, alpha: float = 1.0, transA: int = 0,
                  transB: int = 0, transBatchA: int = 0,
-                 transBatchB: int = 0) -> Any:  # fmt: skip  # noqa: N803
+                 transBatchB: int = 0) -> Any:  # fmt: skip
     expect(not transBatchA and not transBatchB, "batches that are turned, too")
     y = ops.matmul(_turned(a, transA), _turned(b, transB))
     return y if alpha == 1 else y * alpha
@@ -122,7 +136,7 @@ def _activated(y: Any, name: str | None, *given: Any) -> Any:
 
 def fused_gemm(a: Any, b: Any, c: Any = None, *, alpha: float = 1.0, beta: float = 1.0,
                transA: int = 0, transB: int = 0, activation: str | None = None,
-               activation_alpha: float | None = None) -> Any:  # fmt: skip  # noqa: N803
+               activation_alpha: float | None = None) -> Any:  # fmt: skip
     y = gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
     slope = activation_alpha if activation == "LeakyRelu" else None
     return _activated(y, activation, slope)
@@ -147,7 +161,7 @@ def fused_conv(
 
 def matmul_bits(
     a: Any, b: Any, scales: Any, zeros: Any = None, order: Any = None,
-    bias: Any = None, *, K: int, N: int, accuracy_level: int = 0,  # noqa: N803
+    bias: Any = None, *, K: int, N: int, accuracy_level: int = 0,
     bits: int = 4, block_size: int, weight_prepacked: int = 0,
 ) -> Any:  # fmt: skip
     """A product with a weight of few bits, in blocks along what is summed over."""
@@ -185,12 +199,12 @@ def _cut(whole: Tensor, blocks: int) -> Tensor:
 
 
 def _unpacked(value: Any, dtype: DType, shape: tuple[int, ...]) -> Tensor:
-    """Bytes that hold several numbers each, as a tensor of these over the same bytes."""
+    """Bytes that hold several numbers each, as a tensor over the same bytes."""
     tensor = constant_of(value.port)
     if tensor is None:
         raise Decline("bytes of weights that are no constant")
     raw = np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8)
-    return Tensor.from_buffer(memoryview(raw), dtype, shape)
+    return Tensor.from_buffer(raw, dtype, shape)
 
 
 def integer_to_float(
@@ -299,7 +313,7 @@ def quantized_softmax(x: Any, x_scale: Any, x_zero: Any, scale: Any, zero: Any, 
 def quantized_gemm(
     a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any,
     c: Any = None, scale: Any = None, zero: Any = None, *, alpha: float = 1.0,
-    transA: int = 0, transB: int = 0,  # noqa: N803
+    transA: int = 0, transB: int = 0,
 ) -> Any:  # fmt: skip
     expect(rank_of(b_scale) == 0 or not transB, "a scale for each place, turned")
     product = ops.matmul_integer(
@@ -348,4 +362,4 @@ READ: dict[str, Any] = {
         "SkipSimplifiedLayerNormalization": skip_simple,
         "TransposeMatMul": fused_matmul,
     }.items()
-}
+} | {"SimplifiedLayerNormalization": simple_norm}

@@ -31,7 +31,8 @@ def _padded(mask: Any, like: Any, fill: float) -> Any:
     """What is added to scores of keys that are only there to fill up: [batch, keys]."""
     expect(rank_of(mask) == 2, "a mask of other than [batch, keys]")
     seen = ops.expand_dims(ops.astype(mask, dtype=DType("bool")), (1, 2))
-    return ops.where(seen, ops.number_like(like, value=0.0), ops.number_like(like, value=fill))
+    none, lowest = (ops.number_like(like, value=v) for v in (0.0, fill))
+    return ops.where(seen, none, lowest)
 
 
 def _sum(one: Any, other: Any) -> Any:
@@ -79,7 +80,8 @@ def packed_attention(
     told = None if mask is None else _padded(mask, x, fill)
     old: list[Any] = [None, None]
     if past is not None:
-        old = [ops.squeeze(part, (0,)) for part in ops.split(past, [1, 1], axis=0, outputs=2)]
+        halves = ops.split(past, [1, 1], axis=0, outputs=2)
+        old = [ops.squeeze(part, (0,)) for part in halves]
     made = ops.attention_with_cache(
         q, k, v, _sum(told, added), *old, None, scale=scale or None,
         causal=bool(unidirectional),

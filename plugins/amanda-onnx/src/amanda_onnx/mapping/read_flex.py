@@ -9,8 +9,7 @@ import numpy as np
 
 from amanda.graph import Graph
 from amanda.types import DType, same
-from amanda_onnx.mapping.known import expect, rank_of
-from amanda_onnx.tensors import DTYPES
+from amanda_onnx.mapping.known import dtype_of, expect, rank_of
 from amanda_std import ops
 from amanda_std.ops.bodies import pasted
 
@@ -26,7 +25,7 @@ def flex(q: Any, k: Any, v: Any, *, score_mod: Graph | None = None,
     own = q.dtype
     wide = DType("float32") if str(own) in _HALVES else own
     if softmax_precision is not None:
-        wide = DTYPES[softmax_precision]
+        wide = dtype_of(softmax_precision)
     k, v = (_shared(x, q) for x in (k, v))
     step = _root(q, scale)
     scores = ops.matmul(q * step, ops.transpose(k * step, perm=(0, 1, 3, 2)))

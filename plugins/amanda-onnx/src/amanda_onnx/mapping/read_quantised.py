@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType
-from amanda_onnx.mapping.known import dims, expect, rank_of
+from amanda_onnx.mapping.known import dims, dtype_of, expect, rank_of
 from amanda_onnx.mapping.read_layers import padding_of
-from amanda_onnx.tensors import DTYPES
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -43,10 +42,10 @@ def quantize(x: Any, scale: Any, zero: Any = None, *, axis: int = 1,
              saturate: int = 1, block_size: int = 0, output_dtype: int = 0,
              precision: int = 0) -> Any:  # fmt: skip
     """Half precision is divided in single; `precision` names another type for it."""
-    own = DTYPES[output_dtype] if output_dtype else DType("uint8")
+    own = dtype_of(output_dtype) if output_dtype else DType("uint8")
     own = own if zero is None else zero.dtype
     expect(str(own.kind) == "float" or own.bits <= 16, f"no quantisation to {own}")
-    wide = DTYPES[precision] if precision else _SINGLE
+    wide = dtype_of(precision) if precision else _SINGLE
     if str(x.dtype) == "float64":
         wide = x.dtype
     scale, zero = (v if block_size else _one(v) for v in (scale, zero))
@@ -58,7 +57,7 @@ def quantize(x: Any, scale: Any, zero: Any = None, *, axis: int = 1,
 
 def dequantize(x: Any, scale: Any, zero: Any = None, *, axis: int = 1,
                block_size: int = 0, output_dtype: int = 0) -> Any:  # fmt: skip
-    wanted = DTYPES[output_dtype] if output_dtype else scale.dtype
+    wanted = dtype_of(output_dtype) if output_dtype else scale.dtype
     scale, zero = (v if block_size else _one(v) for v in (scale, zero))
     how = _placed(x, scale, axis, block_size)
     return _as(ops.dequantize(x, _as(scale, _SINGLE), zero, **how), wanted)

@@ -12,8 +12,7 @@ from zlib import crc32
 
 import numpy as np
 
-from amanda_onnx.mapping.known import content, dims, expect
-from amanda_onnx.tensors import DTYPES
+from amanda_onnx.mapping.known import content, dims, dtype_of, expect
 from amanda_std import ops
 
 __all__ = ["READ", "key_of", "seed_of"]
@@ -38,7 +37,7 @@ def seed_of(words: Any) -> float | None:
 
 
 def _drawn(op: Any, key: Any, shape: Any, code: int | None, own: Any = None) -> Any:
-    dtype = own if code is None else DTYPES[code]
+    dtype = own if code is None else dtype_of(code)
     kind = str(dtype)
     expect(kind in ("float16", "bfloat16", "float32", "float64"), f"no {kind} is drawn")
     return op(key, shape, dtype=dtype)
@@ -91,7 +90,7 @@ def bernoulli(o: Any, p: Any, *, dtype: int | None = None,
               seed: float | None = None) -> Any:  # fmt: skip
     p = o.side.value(p)
     drawn = ops.random_bernoulli(key_of(seed, o.source), p)
-    return ops.astype(drawn, dtype=p.dtype if dtype is None else DTYPES[dtype])
+    return ops.astype(drawn, dtype=p.dtype if dtype is None else dtype_of(dtype))
 
 
 def multinomial(o: Any, x: Any, *, dtype: int = 6, sample_size: int = 1,
@@ -99,7 +98,7 @@ def multinomial(o: Any, x: Any, *, dtype: int = 6, sample_size: int = 1,
     x = o.side.value(x)
     key = key_of(seed, o.source)
     drawn = ops.random_categorical(key, x, (sample_size,), axis=-1)
-    return ops.astype(ops.transpose(drawn, perm=(1, 0)), dtype=DTYPES[dtype])
+    return ops.astype(ops.transpose(drawn, perm=(1, 0)), dtype=dtype_of(dtype))
 
 
 # -- dropout -----------------------------------------------------------------------

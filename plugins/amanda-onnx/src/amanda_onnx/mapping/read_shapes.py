@@ -8,10 +8,9 @@ import numpy as np
 
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
-from amanda_onnx.mapping.known import content, expect, flat, ints
+from amanda_onnx.mapping.known import content, dtype_of, expect, flat, ints
 from amanda_onnx.mapping.read_casts import scale_cast
 from amanda_onnx.mapping.read_values import text_cast
-from amanda_onnx.tensors import DTYPES
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -117,7 +116,7 @@ def old_pad(x: Any, *, pads: Any, value: float = 0.0, mode: str = "constant") ->
 
 def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
     rows, columns = x.shape
-    wanted = x.dtype if dtype is None else DTYPES[dtype]
+    wanted = x.dtype if dtype is None else dtype_of(dtype)
     return ops.eye(rows, columns, k=k, dtype=wanted)
 
 
@@ -135,8 +134,7 @@ def one_hot(i: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
 
 
 def cast(x: Any, *, to: int, saturate: int = 1, round_mode: str | None = None) -> Any:
-    expect(to in DTYPES, f"there is no element type {to}")
-    return _cast(x, DTYPES[to], saturate, round_mode)
+    return _cast(x, dtype_of(to), saturate, round_mode)
 
 
 def cast_like(x: Any, like: Any, *, saturate: int = 1,

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType
-from amanda_onnx.mapping.known import content, expect, ints, rank_of
-from amanda_onnx.tensors import DTYPES
+from amanda_onnx.mapping.known import content, dtype_of, expect, ints, rank_of
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -90,7 +89,7 @@ def blackman(size: Any, *, periodic: int = 1, output_datatype: int = 1) -> Any:
 
 
 def _how(periodic: int, output_datatype: int) -> dict[str, Any]:
-    return {"periodic": bool(periodic), "dtype": DTYPES[output_datatype]}
+    return {"periodic": bool(periodic), "dtype": dtype_of(output_datatype)}
 
 
 # -- mel ---------------------------------------------------------------------------
@@ -98,7 +97,7 @@ def _how(periodic: int, output_datatype: int) -> dict[str, Any]:
 
 def mel(bins: Any, length: Any, rate: Any, low: Any, high: Any, *,
         output_datatype: int = 1) -> Any:  # fmt: skip
-    own = DTYPES[output_datatype]
+    own = dtype_of(output_datatype)
     told = [content(v) for v in (bins, length, rate, low, high)]
     if all(v is not None for v in told):
         b, n, r, least, most = (float(np.reshape(v, ())) for v in told)
@@ -142,8 +141,7 @@ def _all(a: Any, b: Any) -> Any:
 
 def bit_cast(x: Any, *, to: int) -> Any:
     """A truth value is a byte of 0 or 1, which not every backend would tell."""
-    expect(to in DTYPES, f"there is no element type {to}")
-    wanted, byte = DTYPES[to], DType("uint8")
+    wanted, byte = dtype_of(to), DType("uint8")
     if x.dtype == wanted:
         return ops.identity(x)
     if str(x.dtype) == "bool":

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amanda.types import DType, TensorType
-from amanda_onnx.mapping.known import expect
-from amanda_onnx.tensors import DTYPES
+from amanda_onnx.mapping.known import dtype_of, expect
 from amanda_std import ops
 
 __all__ = ["READ", "text_cast"]
@@ -21,7 +20,7 @@ def identity(x: Any) -> Any:
 
 
 def sequence_empty(*, dtype: int | None = None) -> Any:
-    return ops.sequence_empty(dtype=DTYPES[1 if dtype is None else dtype])
+    return ops.sequence_empty(dtype=dtype_of(1 if dtype is None else dtype))
 
 
 def optional(x: Any = None, *, type: Any = None) -> Any:

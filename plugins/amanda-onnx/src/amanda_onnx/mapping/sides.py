@@ -27,6 +27,13 @@ DOMAINS = {
 }  # fmt: skip
 """Domains beside ONNX's own that rules are for, with the version that is written."""
 
+_UNLISTED = {
+    "SimplifiedLayerNormalization": Signature(
+        ("X", "scale"), {"axis": -1, "epsilon": 1e-5, "stash_type": 1}, outputs=None
+    ),
+}
+"""Ops of no standard that onnxruntime has in ONNX's own domain."""
+
 
 class OnnxSide(PlainSide):
     """One opset of ONNX's own domain."""
@@ -117,7 +124,7 @@ def _signatures(own: Callable[[str], Signature | None]) -> Any:
     def signature(type: str) -> Signature | None:
         domain, _, name = type.rpartition(".")
         if not domain:
-            return own(type)
+            return own(type) or _UNLISTED.get(type)
         if domain not in DOMAINS:
             return None
         told: Any = namespace(namespace_of(domain, DOMAINS[domain]), assume=True)

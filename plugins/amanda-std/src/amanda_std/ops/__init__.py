@@ -28,6 +28,7 @@ from amanda_std.ops import (
     creation,
     cropping,
     detection,
+    devices,
     drawing,
     effects,
     elementary,
@@ -120,6 +121,7 @@ THEMES = (
     encoded,
     state,
     effects,
+    devices,
 )
 
 

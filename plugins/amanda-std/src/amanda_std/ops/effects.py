@@ -65,16 +65,8 @@ def host_callback(
     *xs: Anything, function: str, types: Any = ()
 ) -> tuple[Anything, ...]:
     """What a Python function makes of xs. The graph has its name; who compiles it tells
-    which function that is, and `types` are those of the results"""
-    found = surroundings().callbacks.get(function) or CALLBACKS.get(function)
-    if found is None:
-        known = ", ".join(surroundings().callbacks) or "none"
-        raise UsageError(
-            f"there is no callback {function!r}",
-            expected=f"one of those told: {known}",
-            hint="compile with callbacks={name: function}",
-        )
-    made = found(*xs)
+    which function that is, or the host does; `types` are those of the results"""
+    made = surroundings().callback(function)(*xs)
     results = (
         made if isinstance(made, tuple | list) else () if made is None else (made,)
     )

@@ -331,5 +331,5 @@ def _() -> Samples:
     none = np.zeros((0, 2, 2))
     yield Sample((none,), [none, np.zeros((0, 2), "int64")], smooth=False)
     for empty in (np.zeros((3, 0)), np.zeros((2, 3, 0))):
-        order = np.broadcast_to(array([0, 1, 2], "int64"), empty.shape[:-1])
-        yield Sample((empty,), [empty, order], smooth=False)
+        rows = np.broadcast_to(array([0, 1, 2], "int64"), empty.shape[:-1])
+        yield Sample((empty,), [empty, rows], smooth=False)

@@ -14,6 +14,9 @@ from amanda_std.ops.bodies import discard, filled, pasted, plain, result_types
 from amanda_std.samples import Sample, Samples, array
 from amanda_std.values import Value, tracing
 
+GRADIENT = "gradient"
+"""The attribute of a function of a graph that names the one of its gradients."""
+
 
 @composite
 def call(function: Body, *xs: Anything) -> tuple[Anything, ...]:
@@ -62,6 +65,31 @@ def custom_gradient(
 ) -> tuple[Anything, ...]:
     """forward(*xs), whose gradients backward(*xs, *results, *gradients) tells"""
     return pasted(forward, xs)
+
+
+def gradient_name(op: Op) -> str | None:
+    """The function that tells the gradients of what an op calls; None for the op's own
+    meaning."""
+    from amanda_std.reading import arguments
+
+    if op.type != "call":
+        return None
+    function = arguments(op, Value)[0][0]
+    told = function.attrs.get(GRADIENT) if function.has_attrs else None
+    return getattr(told, "name", told)
+
+
+def by_its_gradient(function: Any, *xs: Any) -> tuple[Any, ...]:
+    """What `call` means where the function has gradients of its own."""
+    from amanda_std.reading import function_of
+
+    backward = function_of(function, function.attrs[GRADIENT])
+    made: tuple[Any, ...] = custom_gradient(
+        lambda *values: pasted(function, values),
+        lambda *values: pasted(backward, values),
+        *xs,
+    )
+    return made
 
 
 @custom_gradient.infer

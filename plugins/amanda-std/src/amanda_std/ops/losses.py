@@ -214,7 +214,7 @@ def binary_cross_entropy(
 
 
 def _log_or_least(log: Callable[[Any], Any], x: Any, is_none: Any) -> Any:
-    """A logarithm, at least -100; flat where there is none, and not of infinite slope."""
+    """A logarithm, at least -100; flat where there is none."""
     found = late.maximum(log(late.where(is_none, 0.5, x)), -100.0)
     return late.where(is_none, -100.0, found)
 

@@ -216,9 +216,10 @@ def _step(v: float, s: float, z: float, dtype: DType) -> float:
 @quantize.samples
 def _() -> Samples:
     numbers = [[-300.0, -2.5, -0.75, 0.0], [0.5, 1.5, 2.5, 900.0]]
-    for dtype in ("uint8", "int8", "int16", "uint16", "int4", "uint4", "float8_e4m3fn"):
+    for dtype in ("uint8", "int8", "int16", "uint16", "int4", "uint4", "int2", "uint2",
+                  "float8_e4m3fn", "float4_e2m1fn"):  # fmt: skip
         wanted = DType(dtype)
-        zero = 0 if wanted.kind == "float" else 3
+        zero = 0 if wanted.kind == "float" else 1 if wanted.bits == 2 else 3
         for source in ("float32", "float64") if dtype == "uint8" else ("float32",):
             x, s = array(numbers, source), array(0.5, source)
             y = array([[_step(v, 0.5, zero, wanted) for v in row] for row in numbers],
@@ -250,6 +251,11 @@ def _() -> Samples:
         for source in ("float32", "float64", "float16"):
             x, s = array(steps, dtype), array(0.5, source)
             yield Sample((x, s), array([[0, 0.5, 3.5], [1.5, 1, 2.5]], source))
+    few = {"int2": [-2, -1, 0, 1], "uint2": [0, 1, 2, 3],
+           "float4_e2m1fn": [-6, 0.5, 1.5, 4]}  # fmt: skip
+    for dtype, all_ in few.items():
+        halves = array([n / 2 for n in all_], "float32")
+        yield Sample((array(all_, dtype), array(0.5, "float32")), halves)
     x, zero = array(steps, "uint8"), array(5, "uint8")
     y = array([[-1.25, -1.0, 0.5], [-0.5, -0.75, 0]])
     yield Sample((x, array(0.25), zero), y)

@@ -188,11 +188,11 @@ def _running(
         yield Sample((np.zeros((0, 2)), 0), np.zeros((0, 2)), smooth=False)
         yield Sample((np.zeros((2, 0)), 0), np.zeros((2, 0)), smooth=False)
         if exclusive:
-            skip = {"exclusive": True}
+            before = {"exclusive": True}
             none = np.zeros((0, 2), "float32")
-            yield Sample((none, 0), none, skip)
+            yield Sample((none, 0), none, before)
             alone = array([[first, first]], "float32")
-            yield Sample((array([[2, 3]], "float32"), 0), alone, skip)
+            yield Sample((array([[2, 3]], "float32"), 0), alone, before)
 
     return make
 

@@ -35,7 +35,7 @@ def fold(graph: Graph, most: int = SMALL) -> int:
 def _known(op: Op, most: int) -> list[Tensor] | None:
     if is_constant(op) or not is_std(op) or op.bodies or op.control_inputs:
         return None
-    if effect_of(op) is not None:
+    if effect_of(op) is not None or operation_of(op).stays:
         return None
     told = [_told(port) for port in op.outputs]
     if all(tensor is not None for tensor in told):

@@ -1,0 +1,192 @@
+"""The format `jax`: a function is traced, and its jaxpr becomes a graph."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from amanda.errors import FormatError, UsageError
+from amanda.graph import Graph, OutputPort
+from amanda.tensors import Tensor
+from amanda.types import DType, TensorType
+
+__all__ = ["Format"]
+
+_CALLS: Final = {
+    "jit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "remat2": "jaxpr",
+}
+"""Primitives that call a program once, and where they have it."""
+
+
+class Format:
+    """Reads functions of JAX, and jaxprs. Programs that are called are written out.
+
+    `args` and `kwargs` are what the function is called with to trace it: arrays, or
+    `jax.ShapeDtypeStruct`, in any pytree. Arrays that the function has from around
+    become weights.
+    """
+
+    def read(
+        self,
+        source: Any,
+        *,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Graph:
+        if isinstance(source, core.ClosedJaxpr):
+            return _graph_of(source, [None] * len(source.in_avals), "jaxpr")
+        if not callable(source):
+            raise FormatError(
+                "only functions of JAX and jaxprs can be read",
+                got=type(source).__name__,
+            )
+        if args is None:
+            raise UsageError(
+                "a function of JAX is read by tracing it",
+                hint="give what it is called with: amanda.load(f, 'jax', args=(x, y))",
+            )
+        given, named = tuple(args), dict(kwargs or {})
+        closed, shape = jax.make_jaxpr(_called(source), return_shape=True)(given, named)
+        paths = jax.tree_util.tree_flatten_with_path((given, named))[0]
+        names = [_named(path) for path, _ in paths]
+        graph = _graph_of(closed, names, getattr(source, "__name__", "function"))
+        found = jax.tree_util.tree_flatten_with_path(shape)[0]
+        for port, (path, _) in zip(graph.outputs, found, strict=True):
+            port.name = _path(path) or None
+        return graph
+
+
+def _called(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda args, kwargs: function(*args, **kwargs)
+
+
+def _named(path: Any) -> str:
+    """What an input is called: its keyword, or `args` with its place."""
+    which, *rest = path
+    return _path(rest) if which.idx else "args." + _path(rest)
+
+
+def _path(path: Any) -> str:
+    parts = (
+        str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key))))
+        for key in path
+    )
+    return ".".join(parts)
+
+
+def _graph_of(closed: Any, names: Sequence[str | None], name: str) -> Graph:
+    graph = Graph(f"amanda/jax/{jax.__version__}", name)
+    jaxpr = closed.jaxpr
+    values: dict[Any, OutputPort] = {}
+    for variable, called in zip(jaxpr.invars, names, strict=True):
+        values[variable] = graph.parameter(_type(variable.aval), called)
+    for result in _filled(graph, closed, values):
+        graph.result(result)
+    return graph
+
+
+def _filled(graph: Graph, closed: Any, values: dict[Any, OutputPort]) -> list[Any]:
+    """The equations of a program as ops of a graph; its results."""
+    for variable, constant in zip(closed.jaxpr.constvars, closed.consts, strict=True):
+        values[variable] = _constant(graph, constant)
+
+    def value(atom: Any) -> OutputPort:
+        if isinstance(atom, core.Literal):
+            return _constant(graph, np.asarray(atom.val, atom.aval.dtype))
+        return values[atom]
+
+    for equation in closed.jaxpr.eqns:
+        inputs = [value(atom) for atom in equation.invars]
+        inner = equation.params.get(_CALLS.get(equation.primitive.name, ""))
+        if inner is not None:
+            program = inner if isinstance(inner, core.ClosedJaxpr) else _closed(inner)
+            scope = dict(zip(program.jaxpr.invars, inputs, strict=True))
+            made: Sequence[OutputPort] = _filled(graph, program, scope)
+        else:
+            made = _op(graph, equation, inputs)
+        values.update(zip(equation.outvars, made, strict=True))
+    return [value(atom) for atom in closed.jaxpr.outvars]
+
+
+def _closed(jaxpr: Any) -> Any:
+    return core.ClosedJaxpr(jaxpr, ())
+
+
+def _op(graph: Graph, equation: Any, inputs: list[OutputPort]) -> Sequence[OutputPort]:
+    attrs, bodies = {}, {}
+    for key, param in equation.params.items():
+        many = param if isinstance(param, list | tuple) else (param,)
+        if any(isinstance(each, core.ClosedJaxpr) for each in many):
+            for i, program in enumerate(many):
+                bodies[f"{key}{i}" if many is param else key] = _body(program)
+        else:
+            attrs[key] = _attribute(equation.primitive.name, key, param)
+    op = graph.add(
+        equation.primitive.name,
+        inputs,
+        attrs,
+        outputs=len(equation.outvars),
+        bodies=bodies,
+    )
+    for port, variable in zip(op.outputs, equation.outvars, strict=True):
+        port.type = _type(variable.aval)
+    return op.outputs
+
+
+def _body(closed: Any) -> Graph:
+    body = Graph()
+    values = {v: body.parameter(_type(v.aval)) for v in closed.jaxpr.invars}
+    for result in _filled(body, closed, dict(values)):
+        body.result(result)
+    return body
+
+
+def _constant(graph: Graph, array: Any) -> OutputPort:
+    tensor = Tensor.of(np.asarray(array))
+    made = graph.constant(tensor).output
+    made.type = tensor.type
+    return made
+
+
+def _type(aval: Any) -> TensorType:
+    dtype = getattr(aval, "dtype", None)
+    if not isinstance(dtype, np.dtype):
+        raise FormatError(
+            "a value of the function is no tensor of numbers",
+            got=str(aval),
+            hint="keys of random numbers: take their data, jax.random.key_data",
+        )
+    return TensorType(DType.of(dtype), aval.shape)
+
+
+def _attribute(primitive: str, key: str, value: Any) -> Any:
+    """A parameter as an attribute: numbers, words, lists and dicts of them."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, np.dtype):
+        return DType.of(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        rows = zip(value._fields, value, strict=True)
+        return {name: _attribute(primitive, key, each) for name, each in rows}
+    if isinstance(value, list | tuple):
+        return tuple(_attribute(primitive, key, each) for each in value)
+    fields = getattr(value, "__dict__", None) or {
+        name: getattr(value, name) for name in getattr(value, "__slots__", ())
+    }
+    if fields and key == "dimension_numbers":
+        return {name: _attribute(primitive, key, each) for name, each in fields.items()}
+    return None if "shard" in key or "mesh" in key else str(value)

@@ -1,0 +1,158 @@
+"""Devices: where work is done, where memory is taken, where copies are made.
+
+A device is told by its name, as a backend lists it: `cpu`, `gpu:0`. A backend with one
+device has everything there, so nothing is copied; plans and reports still tell.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError
+from amanda.types import DType, Shape, Sym, TensorType
+from amanda_std.hosts import Open, is_data
+from amanda_std.kinds import Array, Cast, Host
+from amanda_std.operation import composite, primitive
+from amanda_std.ops._late import late
+from amanda_std.samples import Sample, Samples, array, counting
+
+
+def _moved(x: TensorType, to: str) -> Shape:
+    if not to:
+        raise InvalidTypeError(
+            "a transfer goes nowhere",
+            expected="to=, the name of a device",
+            got=repr(to),
+        )
+    return x.shape
+
+
+@primitive(shape=_moved, content=lambda x: x.value)
+def transfer(x: Array, *, to: str, source: str = "") -> Array:  # noqa: ARG001
+    """x itself, on another device: copied where it is elsewhere
+
+    `source` is where it comes from, where that is known: gradients go back there."""
+    return x
+
+
+@transfer.gradient
+def _(g: Any, to: str, source: str) -> Any:
+    return [transfer(g, to=source, source=to) if source else g]
+
+
+@composite
+def allocate(shape: Host, *, dtype: Any, device: str = "") -> Cast:
+    """Memory on a device: 0 everywhere, until something is put there"""
+    made = late.zeros(shape, dtype=dtype)
+    return transfer(made, to=device) if device else made
+
+
+transfer.stays = allocate.stays = True  # a constant would be on no device
+
+
+def _viewed(x: TensorType, shape: Any, strides: Any, offset: Any) -> Shape:
+    if isinstance(shape, Open):
+        return Shape(None)
+    dims = [Sym.unknown() if is_data(d) else d for d in shape]
+    told = _told(shape, strides, offset)
+    if told is not None and x.shape.is_static:
+        size = int(np.prod([int(d) for d in x.shape.dims], dtype=np.int64))
+        _expect_inside(size, *told)
+    return Shape(dims)
+
+
+def _told(shape: Any, strides: Any, offset: Any) -> tuple[Any, Any, int] | None:
+    """Sizes, steps and start as numbers; None where a run tells them."""
+    rows = [shape, strides, (offset,)]
+    if any(isinstance(r, Open) for r in rows) or isinstance(offset, Open):
+        return None
+    if not all(isinstance(n, int) for row in rows for n in row):
+        return None
+    return tuple(shape), tuple(strides), offset
+
+
+def _expect_inside(size: int, shape: Any, strides: Any, offset: int) -> None:
+    if len(shape) != len(strides):
+        raise InvalidTypeError(
+            "a view has a step for each axis",
+            expected=f"{len(shape)} strides",
+            got=list(strides),
+        )
+    if not all(shape):
+        return
+    ends = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
+    low = offset + sum(min(e, 0) for e in ends)
+    high = offset + sum(max(e, 0) for e in ends)
+    if low < 0 or high >= size:
+        raise InvalidTypeError(
+            "a view leaves the memory of what it looks at",
+            expected=f"elements 0 to {size - 1}",
+            got=f"elements {low} to {high}",
+            hint="change shape, strides or offset",
+        )
+
+
+@primitive(shape=_viewed)
+def view(x: Array, shape: Host, strides: Host, offset: Host = 0) -> Array:
+    """x's elements as they lie in a row, seen in another shape: no copy, where memory
+    is one piece. `strides` are steps, one for each axis, counted in elements"""
+    np_ = np if isinstance(x, np.ndarray | np.generic) else x.__array_namespace__()
+    flat = np_.reshape(np_.asarray(x), (-1,))
+    _expect_inside(int(flat.shape[0]), shape, strides, offset)
+    places = np.asarray(offset)
+    for axis, (size, step) in enumerate(zip(shape, strides, strict=True)):
+        steps = np.arange(size) * step
+        places = places + steps.reshape([-1] + [1] * (len(shape) - axis - 1))
+    places = np.broadcast_to(places, tuple(shape))
+    return np_.reshape(np_.take(flat, np_.asarray(places.reshape(-1))), tuple(shape))
+
+
+@view.gradient
+def _(g: Any, x: Any, shape: Any, strides: Any, offset: Any) -> Any:
+    """Each element gets what all that see it get."""
+    flat = late.reshape(late.zeros_like(x), (-1,))
+    count = late.size(x)
+    where = view(late.arange(0, count), shape, strides, offset)
+    rows = late.reshape(where, (-1, 1))
+    made = late.scatter_nd(flat, rows, late.reshape(g, (-1,)), reduction="add")
+    return [late.reshape(made, x.shape), None, None, None]
+
+
+# -- samples -----------------------------------------------------------------------
+
+
+@transfer.samples
+def _() -> Samples:
+    for dtype in ("float64", "int64", "bool"):
+        for x in (array([1, 0], dtype), array([], dtype), array(1, dtype)):
+            yield Sample((x,), x, {"to": "cpu"})
+    x = array([0.5, -2.0], "float32")
+    yield Sample((x,), x, {"to": "gpu:0", "source": "cpu"})
+
+
+@allocate.samples
+def _() -> Samples:
+    for dtype, device in (("float32", "cpu"), ("int64", "")):
+        for shape in ((2, 3), (0, 2), ()):
+            attrs = {"dtype": DType(dtype), "device": device}
+            zeros = counting(*shape, dtype=dtype) * array(0, dtype)
+            yield Sample((shape,), zeros.astype(dtype), attrs)
+
+
+@view.samples
+def _() -> Samples:
+    """Element by element, from the list of all."""
+    forms = [
+        ((2, 3), (3, 1), 0), ((3, 2), (1, 3), 0), ((2, 2, 2), (2, 1, 1), 1),
+        ((3,), (-2,), 5), ((4,), (0,), 2), ((), (), 3), ((0, 2), (1, 1), 0),
+    ]  # fmt: skip
+    for dtype in ("float64", "int32"):
+        x = counting(2, 3, dtype=dtype, start=1)
+        row = x.reshape(-1).tolist()
+        for shape, strides, offset in forms:
+            seen = np.zeros(shape, dtype)
+            for at in np.ndindex(*shape):
+                seen[at] = row[offset + sum(map(int.__mul__, at, strides))]
+            yield Sample((x, shape, strides, offset), seen, smooth=bool(seen.size))
