@@ -175,14 +175,31 @@ def on_real_graphs(rounds: int) -> list[str]:
             stages[case.installed[1]] = (case.installed[0], case.graphs,
                                          case.installed[1], limit)  # fmt: skip
         n = sum(len(graph) for graph in case.graphs)
-        copy = seconds(lambda: [g.clone() for g in case.graphs], rounds)  # noqa: B023
+        works = [partial(copied, case.graphs),
+                 *(partial(all_of, *stage[:3]) for stage in stages.values())]  # fmt: skip
+        copy, *costs = in_turn(works, rounds)
         print(f"\n{case.name}: {n:,} ops\n{'copy':14} {copy / n * 1e6:10.2f}")
-        for name, (one, graphs, to, limit) in stages.items():
-            cost = seconds(partial(all_of, one, graphs, to), rounds)
+        for (name, (*_, limit)), cost in zip(stages.items(), costs, strict=True):
             print(f"{name:14} {cost / n * 1e6:10.2f} {cost / copy:10.2f}")
             if cost > limit * copy:
                 missed.append(f"{case.name}: {name} {cost / copy:.2f}, at most {limit}")
     return missed
+
+
+def in_turn(works: list[Callable[[], object]], rounds: int) -> list[float]:
+    """The best of each, one round of all after the other: noise falls on all alike."""
+    best = [float("inf")] * len(works)
+    for _ in range(rounds):
+        best = [
+            min(least, seconds(work, 1))
+            for least, work in zip(best, works, strict=True)
+        ]
+    return best
+
+
+def copied(graphs: list[Graph]) -> None:
+    for graph in graphs:
+        graph.clone()
 
 
 def all_of(one: RuleMapping, graphs: list[Graph], to: str) -> None:

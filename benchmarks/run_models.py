@@ -41,6 +41,8 @@ LIMITS = {
     ("GPT-2", ORT): 1.15,
 }
 """The time of `amanda on jax`, at most, in that of another."""
+MEMORY = {"BERT-base": 1.3}
+"""Memory beyond imports, at most, in that of the weights."""
 BURST = 3
 """Calls in a row: threads of the one before may still spin through the first."""
 
@@ -154,6 +156,66 @@ def one(name: str, folder: Path, rounds: int, steps: bool) -> None:
     print(json.dumps(measured(calls_of(name, folder, steps), rounds)))
 
 
+def resident() -> int:
+    """Bytes of this process that are in memory; on Linux only."""
+    text = Path("/proc/self/statm").read_text(encoding="ascii")
+    return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak(name: str, folder: Path) -> None:
+    """The most memory that loading, compiling and one call took, over the weights."""
+    import threading
+
+    import numpy as np
+
+    import amanda
+
+    path, x, _ = exported(name, folder)
+    small = amanda.load(path.with_name("small.onnx"))
+    amanda.compile(small, "jax")([np.ones((1, 4), "float32")])  # all is imported
+    before, most, done = resident(), [0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.003):
+            most[0] = max(most[0], resident() - before)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    compiled = amanda.compile(amanda.load(path), "jax")
+    compiled([x])
+    done.set()
+    watching.join()
+    weights = compiled.executable.report().weight_bytes  # type: ignore[attr-defined]
+    print(json.dumps({"peak": most[0], "weights": weights}))
+
+
+def write_small(folder: Path) -> None:
+    """A model of one product, so that everything is imported before it counts."""
+    import numpy as np
+
+    import amanda
+    from amanda.types import parse_type
+    from amanda_std import ops, trace
+
+    weight = np.ones((4, 4), "float32")
+    graph = trace(lambda x: ops.matmul(x, weight), [parse_type("float32[1, 4]")])
+    amanda.save(amanda.convert(graph, "onnx@18"), folder / "small.onnx")
+
+
+def memory(name: str, folder: Path) -> bool:
+    """Prints what `peak` says of a model, from a process of its own."""
+    write_small(folder)
+    line = [sys.executable, __file__, name, "--folder", str(folder), "--peak"]
+    done = subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    ratio = found["peak"] / found["weights"]
+    limit = MEMORY.get(name)
+    missed = limit is not None and ratio > limit
+    said = "" if limit is None else f" at most {limit}: {'MISSED' if missed else 'ok'}"
+    print(f"{name:10} memory: {ratio:.2f}x the weights{said}", flush=True)
+    return not missed
+
+
 def apart(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The same, in a process of its own. The export has another one before that."""
     line = [sys.executable, __file__, name, "--folder", str(folder), "--rounds"]
@@ -204,8 +266,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", action="store_true")
     parser.add_argument("--one-core", action="store_true")
+    parser.add_argument("--peak", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.peak:
+        peak(args.names[0], args.folder)
+        return 0
     if args.one:
         one(args.names[0], args.folder, args.rounds, args.steps)
         return 0
@@ -220,6 +286,8 @@ def main() -> int:
             table(name, apart(name, args, folder), int(args.one_core))
             for name in args.names
         ]
+        if sys.platform == "linux":
+            fine += [memory(name, folder) for name in args.names]
     print("times of amanda on jax in those of the others: by the clock, by processor")
     return 0 if all(fine) else 1
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 def test_every_block_runs_and_prints_what_it_says() -> None:
     """One after the other, as a reader goes through the page."""
     space: dict[str, object] = {"__name__": "__main__"}
-    assert len(BLOCKS) == 8
+    assert len(BLOCKS) == 9
     for block in BLOCKS:
         out = io.StringIO()
         with redirect_stdout(out):

@@ -51,7 +51,7 @@ class Dist:
 
     @property
     def for_tests(self) -> list[str]:
-        """What its tests need; `folder[test]` would hide it from those that require it."""
+        """What its tests need; `folder[test]` hides it from those that require it."""
         needs: list[str] = self.project.get("optional-dependencies", {}).get("test", [])
         return needs
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -157,6 +158,21 @@ def test_differences() -> None:
     assert difference(np.float32([]), np.float32([]), 0, 0) == (True, 0.0, "")
 
 
+def test_devices_that_are_not_here(call: Call, toys: amanda.Host) -> None:
+    class Far(Summing):
+        def states(self) -> list[Any]:
+            rows = (("cpu", "usable", ""), ("moon", "absent", "fly there"))
+            return [SimpleNamespace(name=n, state=s, reason=r) for n, s, r in rows]
+
+    toys.register_backend("far", Far("far"), manifest={"namespace": NAMESPACE})
+    lines = call("backends", "--load").out.splitlines()
+    assert lines[-2:] == ["far:cpu: usable", "far:moon: absent, fly there"]
+    found = call("backends", "--load", "--json").json["backends"]
+    [far] = [b for b in found if b["name"] == "far"]
+    moon = {"name": "moon", "state": "absent", "reason": "fly there"}
+    assert far["states"][1] == moon
+
+
 def test_backends(call: Call, toys: amanda.Host) -> None:
     ended = call("backends")
     assert ended.code == 0
@@ -166,6 +182,7 @@ def test_backends(call: Call, toys: amanda.Host) -> None:
     assert lines[1][2:4] == [NAMESPACE, "cpu"]
     loaded = call("backends", "--load", "--json").json["backends"]
     assert [b["devices"] for b in loaded] == [["cpu"]] * 3
+    assert [b["states"] for b in loaded] == [[]] * 3
     for name in ("exact", "same", "shifted"):
         toys.unregister("backends", name)
     assert call("backends").out == "no backend is installed; a plug-in brings one\n"

@@ -27,17 +27,7 @@ __version__ = "0.1.0"
 # The public face: which module each name comes from. The block below tells type
 # checkers the same, and a test holds the two together.
 _FACE = {
-    "amanda.api": (
-        "backends",
-        "compile",
-        "convert",
-        "load",
-        "namespace",
-        "plan",
-        "plugins",
-        "run",
-        "save",
-    ),
+    "amanda.api": ("convert", "load", "namespace", "plan", "plugins", "save"),
     "amanda.building": ("function", "grad"),
     "amanda.custom": ("custom_op",),
     "amanda.errors": ("AmandaError",),
@@ -54,6 +44,7 @@ _FACE = {
     ),
     "amanda.host": ("Host", "default_host"),
     "amanda.improving": ("improve",),
+    "amanda.running": ("backends", "compile", "run"),
     "amanda.session": ("Session",),
     "amanda.tensors": ("FunctionRef", "Tensor"),
     "amanda.types": (
@@ -84,17 +75,7 @@ _HOME |= {name: f"amanda.{name}" for name in _MODULES}
 
 if TYPE_CHECKING:
     from amanda import errors, types
-    from amanda.api import (
-        backends,
-        compile,
-        convert,
-        load,
-        namespace,
-        plan,
-        plugins,
-        run,
-        save,
-    )
+    from amanda.api import convert, load, namespace, plan, plugins, save
     from amanda.building import function, grad
     from amanda.custom import custom_op
     from amanda.errors import AmandaError
@@ -111,6 +92,7 @@ if TYPE_CHECKING:
     )
     from amanda.host import Host, default_host
     from amanda.improving import improve
+    from amanda.running import backends, compile, run
     from amanda.session import Session
     from amanda.tensors import FunctionRef, Tensor
     from amanda.types import (

@@ -143,7 +143,7 @@ class CustomOp:
         """Runs the op on a backend and compares with its meaning on these arrays."""
         import numpy as np
 
-        from amanda.api import run
+        from amanda.running import run
 
         graph = Graph(self.namespace, name=self.name)
         types = [TensorType(DType.of(arg), np.shape(arg)) for arg in args]

@@ -1,4 +1,4 @@
-"""Passes by name, applied to a graph: `amanda.improve(graph, "fold", "share", "drop")`."""
+"""Passes by name, applied to a graph: `amanda.improve(graph, "fold", "share")`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def improve(
     if not passes:
         known = ", ".join(host.names("passes")) or "none is installed"
         raise UsageError("improve needs the passes to apply", expected=known)
-    return apply(graph, dict(_named(graph, each, host) for each in passes), rounds=rounds)
+    return apply(
+        graph, dict(_named(graph, each, host) for each in passes), rounds=rounds
+    )
 
 
 def _named(

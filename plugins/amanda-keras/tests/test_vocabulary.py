@@ -103,11 +103,11 @@ class Base(Layer):
     More of it.
 
     Args:
-        size: Positive integer, how large.
+        units: Positive integer, how large.
         shape: Integer or tuple of integers.
     """
 
-    def __init__(self, size, shape=(1, 2), *, name=None, **kwargs):
+    def __init__(self, units, shape=(1, 2), *, name=None, **kwargs):
         pass
 
 @keras_export(["keras.layers.Child", "keras.layers.Kid"])
@@ -128,9 +128,9 @@ def test_sources_are_read(tmp_path: Path) -> None:
     (tmp_path / "base_test.py").write_text(SOURCE)
     found = list(layers(tmp_path))
     rows = {layer.name: layer.row for layer in found}
-    told = [["size"], ["shape", "(1, 2)"], ["name", "*", "None"], ["**kwargs"]]
+    told = [["units"], ["shape", "(1, 2)"], ["name", "*", "None"], ["**kwargs"]]
     assert rows == {
-        "Base": {"bases": ["Layer"], "init": told, "kinds": {"size": "int"}},
+        "Base": {"bases": ["Layer"], "init": told, "kinds": {"units": "int"}},
         "Child": {"bases": ["base.Base"], "init": None, "kinds": {}},
     }
     assert found[0].doc.startswith("A base.")

@@ -36,7 +36,11 @@ class Executable(Protocol):
 
 @runtime_checkable
 class Backend(Protocol):
-    """What entries of `amanda.backends` are."""
+    """What entries of `amanda.backends` are.
+
+    One that knows of devices that are not here may tell them: `states()` gives rows
+    with a `name`, a `state` and a `reason`, for `amanda backends --load`.
+    """
 
     name: str
     namespace: str

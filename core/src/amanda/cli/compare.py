@@ -52,7 +52,7 @@ def command(
     Types and shapes must be equal, integers too; floats may differ by ATOL plus RTOL
     times the size of the number. Exit code 5 says that something differs.
     """
-    from amanda.api import run
+    from amanda.running import run
 
     if len(backends) < 2:
         raise UsageError(

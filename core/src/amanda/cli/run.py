@@ -42,7 +42,7 @@ def command(
 
     The backend is the one named, else AMANDA_BACKEND, else the only one installed.
     """
-    from amanda.api import run
+    from amanda.running import run
 
     graph, form = opened(file, form)
     if targets:

@@ -83,7 +83,7 @@ class Builder:
         """The type of a value of the target, as far as it is inferred."""
         return value.type
 
-    def op(self, type: str, *args: Any, **attrs: Any) -> Any:
+    def op(self, type: str, /, *args: Any, **attrs: Any) -> Any:
         """For types that are no Python names."""
         signature = self.side.signature(type)
         if signature is None:

@@ -57,13 +57,14 @@ def _sorted(graph: Graph, commutes: Callable[[Op], bool]) -> Graph:
 
     So two parts are equal that differ in the order of such operands only."""
     numbers: dict[Any, int] = {}
-    for port in graph.parameters:
-        numbers[port] = len(numbers)
+    for parameter in graph.parameters:
+        numbers[parameter] = len(numbers)
     for op in graph:
-        if len(op.inputs) == 2 and None not in op.inputs and commutes(op):
-            ports = sorted(op.inputs, key=lambda v: numbers.get(v, -1))  # type: ignore[arg-type]
-            if tuple(ports) != op.inputs:
-                for place, value in zip(op.input_ports, ports, strict=True):
+        ports = [v for v in op.inputs if v is not None]
+        if len(ports) == 2 == len(op.inputs) and commutes(op):
+            first, second = ports
+            if numbers.get(first, -1) > numbers.get(second, -1):
+                for place, value in zip(op.input_ports, (second, first), strict=True):
                     place.connect(value)
         for port in op.outputs:
             numbers[port] = len(numbers)

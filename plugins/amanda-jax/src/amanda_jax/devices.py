@@ -44,10 +44,11 @@ def usable() -> dict[str, Any]:
 
 
 def _platforms() -> list[str]:
-    """The platforms that JAX chose by itself, the best one first."""
+    """The platforms that JAX has here, plug-ins of PJRT too, the default one first."""
     import jax
+    from jax.extend.backend import backends
 
-    return [jax.default_backend()]
+    return [jax.default_backend(), *backends()]
 
 
 def states() -> list[State]:

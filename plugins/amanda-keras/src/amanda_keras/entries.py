@@ -60,7 +60,8 @@ def _kinds(row: Mapping[str, Any], rows: Mapping[str, Any]) -> Mapping[str, str]
     for base in reversed(above):
         if base in rows and rows[base] is not row:
             found |= _kinds(rows[base], rows)
-    return found | row.get("kinds", {})
+    found |= row.get("kinds", {})
+    return found
 
 
 def _attr(name: str, *told: str, kind: str = "any") -> Attr:
@@ -78,12 +79,17 @@ def _attr(name: str, *told: str, kind: str = "any") -> Attr:
         return Attr(name, "any" if kind == "any" else f"{kind}?", required=False)
     if isinstance(default, bool):
         kind = "bool"
-    elif not isinstance(default, _TYPES.get(kind, object)):
+    elif not isinstance(default, _TYPES.get(kind, (object,))):
         kind = "any"
     return Attr(name, kind, required=False, default=default)
 
 
-_TYPES = {"bool": bool, "int": int, "number": (int, float), "string": str}
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "bool": (bool,),
+    "int": (int,),
+    "number": (int, float),
+    "string": (str,),
+}
 
 
 def _value(text: str) -> Any:

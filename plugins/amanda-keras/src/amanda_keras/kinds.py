@@ -30,8 +30,8 @@ _KINDS = {
     "string": re.compile(_START + r"`?(?:string|str)`?(?=[.,:;]|$| (?:value|one of|"
                          r"that|specifying|name|the|either)\b)", re.IGNORECASE),
 }  # fmt: skip
-# Numbers that stand for one of each axis, or a range: Keras makes them a tuple, and takes
-# one, whether the docstring says so or not.
+# Numbers that stand for one of each axis, or a range: Keras makes them a tuple, and
+# takes one, whether the docstring says so or not.
 _SEVERAL = {"cropping", "dilation_rate", "factor", "kernel_size", "output_padding",
             "padding", "pool_size", "size", "strides"}  # fmt: skip
 # What shows that something else is taken too.

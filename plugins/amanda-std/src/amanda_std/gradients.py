@@ -157,7 +157,8 @@ def _expand_composites(
 
 def _why_flat(operation: Operation, op: Op) -> str | None:
     """Why an op has no gradient; None where nothing is against it."""
-    told = op.attrs.get(operation.sloped_by) if op.has_attrs else None
+    key = operation.sloped_by
+    told = op.attrs.get(key) if key is not None and op.has_attrs else None
     return operation.no_gradient if told is None else None
 
 

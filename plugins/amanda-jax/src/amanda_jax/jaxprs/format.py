@@ -56,7 +56,7 @@ class Format:
                 hint="give what it is called with: amanda.load(f, 'jax', args=(x, y))",
             )
         given, named = tuple(args), dict(kwargs or {})
-        closed, shape = jax.make_jaxpr(_called(source), return_shape=True)(given, named)
+        closed, shape = _traced(source, given, named)
         paths = jax.tree_util.tree_flatten_with_path((given, named))[0]
         names = [_named(path) for path, _ in paths]
         graph = _graph_of(closed, names, getattr(source, "__name__", "function"))
@@ -66,8 +66,18 @@ class Format:
         return graph
 
 
-def _called(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda args, kwargs: function(*args, **kwargs)
+def _traced(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def called(args: Any, kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    try:
+        return jax.make_jaxpr(called, return_shape=True)(args, kwargs)
+    except Exception as cause:  # whatever the function does
+        raise FormatError(
+            f"{getattr(function, '__name__', 'the function')} cannot be traced",
+            got=f"{type(cause).__name__}: {cause}",
+            hint="jax.jit(function)(...) has to run with the same arguments",
+        ) from cause
 
 
 def _named(path: Any) -> str:
@@ -102,7 +112,8 @@ def _filled(graph: Graph, closed: Any, values: dict[Any, OutputPort]) -> list[An
 
     def value(atom: Any) -> OutputPort:
         if isinstance(atom, core.Literal):
-            return _constant(graph, np.asarray(atom.val, atom.aval.dtype))
+            aval: Any = atom.aval
+            return _constant(graph, np.asarray(atom.val, aval.dtype))
         return values[atom]
 
     for equation in closed.jaxpr.eqns:

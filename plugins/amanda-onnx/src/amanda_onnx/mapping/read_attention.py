@@ -40,6 +40,7 @@ def attention(
     how |= {"left": left_window_size, "right": right_window_size}
     if softmax_precision is not None:
         how |= {"dtype": dtype_of(softmax_precision)}
+    expect(0 <= qk_matmul_output_mode < len(STAGES), "there are no such scores")
     how |= {"scores": STAGES[qk_matmul_output_mode]}
     made = ops.attention_with_cache(q, k, v, mask, past_key, past_value, lengths, **how)
     return (_joined(made[0]) if is_flat else made[0], *made[1:])[:outputs]

@@ -17,10 +17,13 @@ __all__ = ["READ"]
 def _placed(x: Any, scale: Any, axis: int, block: int) -> dict[str, Any]:
     """Which axis scales are for, if they are for one."""
     shape = scale.type.shape
+    rank = rank_of(x)
+    if block or shape.rank == 1:
+        expect(-rank <= axis < rank, f"there is no axis {axis} of {rank}")
     if block:
-        return {"axis": axis % rank_of(x), "block": block}
+        return {"axis": axis % rank, "block": block}
     expect(shape.rank <= 1, "scales of blocks without their size")
-    return {"axis": axis % rank_of(x)} if shape.rank == 1 else {}
+    return {"axis": axis % rank} if shape.rank == 1 else {}
 
 
 def _one(value: Any) -> Any:
@@ -43,7 +46,9 @@ def quantize(x: Any, scale: Any, zero: Any = None, *, axis: int = 1,
              precision: int = 0) -> Any:  # fmt: skip
     """Half precision is divided in single; `precision` names another type for it."""
     own = dtype_of(output_dtype) if output_dtype else DType("uint8")
-    own = own if zero is None else zero.dtype
+    if zero is not None:
+        expect(own == zero.dtype or not output_dtype, "its zero point is of another type")
+        own = zero.dtype
     expect(str(own.kind) == "float" or own.bits <= 16, f"no quantisation to {own}")
     wide = dtype_of(precision) if precision else _SINGLE
     if str(x.dtype) == "float64":

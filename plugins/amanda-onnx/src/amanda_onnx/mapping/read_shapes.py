@@ -63,7 +63,8 @@ def split(x: Any, sizes: Any = None, *, axis: int = 0, outputs: int,
 
 def _short(x: Any, axis: int, outputs: int) -> list[int] | None:
     """Parts where even those before the last one cannot all be whole."""
-    length = x.type.shape.dims[axis] if x.type.shape.has_rank else None
+    dims = x.type.shape.dims if x.type.shape.has_rank else ()
+    length = dims[axis] if -len(dims) <= axis < len(dims) else None
     if not isinstance(length, int) or not outputs:
         return None
     part = -(-length // outputs)

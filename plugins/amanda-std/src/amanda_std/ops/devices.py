@@ -96,8 +96,9 @@ def _expect_inside(size: int, shape: Any, strides: Any, offset: int) -> None:
 
 @primitive(shape=_viewed)
 def view(x: Array, shape: Host, strides: Host, offset: Host = 0) -> Array:
-    """x's elements as they lie in a row, seen in another shape: no copy, where memory
-    is one piece. `strides` are steps, one for each axis, counted in elements"""
+    """x's elements as they lie in a row, seen in another shape, by steps for each axis
+
+    `strides` and `offset` count elements. A backend may answer without a copy."""
     np_ = np if isinstance(x, np.ndarray | np.generic) else x.__array_namespace__()
     flat = np_.reshape(np_.asarray(x), (-1,))
     _expect_inside(int(flat.shape[0]), shape, strides, offset)

@@ -12,7 +12,9 @@ from amanda_std.operation import composite
 from amanda_std.ops._late import late
 from amanda_std.ops.creation import number
 from amanda_std.ops.places import own_dtype, whole, wide_dtype
+from amanda_std.ops.transformers import check_shared
 from amanda_std.samples import Sample, Samples, ramp
+from amanda_std.values import dims
 
 
 @composite
@@ -30,6 +32,7 @@ def linear_attention(
     state after the last place. It is computed in float32 at least."""
     own, wide = own_dtype(q), wide_dtype(q)
     factor = late.astype(_factor(q, scale), dtype=wide)
+    check_shared(dims(k)[1], dims(q)[1])
     batch, heads = k.shape[0], k.shape[1]
     if state is None:
         shape = [batch, heads, k.shape[3], v.shape[3]]

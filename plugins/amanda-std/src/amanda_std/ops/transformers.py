@@ -159,10 +159,22 @@ def _limited(q: Any, k: Any, offset: Any, causal: bool, left: int, right: int,
     return total
 
 
+def check_shared(few: Any, most: Any) -> None:
+    """Heads of queries are divided evenly among those of keys, as far as is known."""
+    if isinstance(few, int) and isinstance(most, int) and (not few or most % few):
+        raise InvalidTypeError(
+            "heads of keys are shared by as many heads of queries each",
+            expected=f"a number of heads that divides {most}",
+            got=few,
+        )
+
+
 def _shared(x: Any, q: Any) -> Any:
     """Heads of keys or values, each for as many heads of queries as share it."""
-    if same(dims(x)[1], dims(q)[1]) is True:
+    few, most = dims(x)[1], dims(q)[1]
+    if same(few, most) is True:
         return x
+    check_shared(few, most)
     many = q.shape[1]
     each = late.floor_divide(whole(many), whole(x.shape[1]))
     return late.gather(x, late.floor_divide(late.arange(0, many), each), 1)
