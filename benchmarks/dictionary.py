@@ -208,7 +208,7 @@ def exported() -> Graph | None:
     import torch
     from transformers import BertConfig, BertModel
 
-    class Called(torch.nn.Module):
+    class Called(torch.nn.Module):  # type: ignore[misc]
         """The model with the one argument that a trace gives it."""
 
         def __init__(self, model: torch.nn.Module) -> None:

@@ -251,7 +251,7 @@ def _() -> Samples:
         for source in ("float32", "float64", "float16"):
             x, s = array(steps, dtype), array(0.5, source)
             yield Sample((x, s), array([[0, 0.5, 3.5], [1.5, 1, 2.5]], source))
-    few = {"int2": [-2, -1, 0, 1], "uint2": [0, 1, 2, 3],
+    few: dict[str, list[float]] = {"int2": [-2, -1, 0, 1], "uint2": [0, 1, 2, 3],
            "float4_e2m1fn": [-6, 0.5, 1.5, 4]}  # fmt: skip
     for dtype, all_ in few.items():
         halves = array([n / 2 for n in all_], "float32")
