@@ -127,7 +127,7 @@ def patterns(case: Real, count: int = PATTERNS) -> list[str]:
             for i, value in enumerate(op.inputs if op.own_namespace is None else ()):
                 if value is not None and value.op.own_namespace is None:
                     pairs[op.type or "", i, value.op.type or ""] += 1
-    texts = []
+    texts: list[str] = []
     for (user, at, maker), _ in pairs.most_common():
         signatures = [case.dictionary.signature(type) for type in (user, maker)]
         if None in signatures or any(s and s.variadic for s in signatures):

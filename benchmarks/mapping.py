@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -175,9 +175,8 @@ def on_real_graphs(rounds: int) -> list[str]:
             stages[case.installed[1]] = (case.installed[0], case.graphs,
                                          case.installed[1], limit)  # fmt: skip
         n = sum(len(graph) for graph in case.graphs)
-        works = [partial(copied, case.graphs),
-                 *(partial(all_of, *stage[:3]) for stage in stages.values())]  # fmt: skip
-        copy, *costs = in_turn(works, rounds)
+        maps = [partial(all_of, *stage[:3]) for stage in stages.values()]
+        copy, *costs = in_turn([partial(copied, case.graphs), *maps], rounds)
         print(f"\n{case.name}: {n:,} ops\n{'copy':14} {copy / n * 1e6:10.2f}")
         for (name, (*_, limit)), cost in zip(stages.items(), costs, strict=True):
             print(f"{name:14} {cost / n * 1e6:10.2f} {cost / copy:10.2f}")
@@ -186,7 +185,7 @@ def on_real_graphs(rounds: int) -> list[str]:
     return missed
 
 
-def in_turn(works: list[Callable[[], object]], rounds: int) -> list[float]:
+def in_turn(works: Sequence[Callable[[], object]], rounds: int) -> list[float]:
     """The best of each, one round of all after the other: noise falls on all alike."""
     best = [float("inf")] * len(works)
     for _ in range(rounds):

@@ -342,6 +342,47 @@ class TestWeights:
         report = run_both(graph, ramp(8)).executable.report()
         assert report.weight_bytes == tensor.nbytes
 
+    def test_uneven_rows_are_turned_once(self):
+        weight = ramp(8, 5001)
+        graph = graph_of(lambda x: ops.matmul(x, weight), "float32[n, 2, 8]")
+        for without, shape in (("", (5001, 8)), ("weights", (8, 5001))):
+            compiled = amanda.compile(graph, "jax", without=without)
+            expect_numpy(compiled, graph, ramp(3, 2, 8))
+            [held] = compiled.executable._code.weights
+            assert held.shape == shape
+
+    @pytest.mark.parametrize(
+        ("without", "wanted"),
+        [("", ["dot_general"]), ("pointwise", ["conv_general_dilated"])],
+    )
+    def test_kernels_of_one_element_are_products(self, without, wanted):
+        kernel = ramp(4, 2, 1, 1)
+        graph = graph_of(
+            lambda x: ops.conv(x, kernel, strides=(2, 1)), "float32[n, 2, 5, 5]"
+        )
+        compiled = amanda.compile(graph, "jax", without=without)
+        expect_numpy(compiled, graph, ramp(3, 2, 5, 5))
+        text = str(jax.make_jaxpr(compiled.executable._code.again()[0])(
+            *compiled.executable._code.again()[1]))  # fmt: skip
+        found = [n for n in ("dot_general", "conv_general_dilated") if n in text]
+        assert found == wanted
+
+    @pytest.mark.parametrize(
+        "without", ["", "layout", "norms", "algebra", "layout,norms"]
+    )
+    def test_each_step_keeps_the_results(self, without):
+        kernel, factor = ramp(4, 2, 3, 3), ramp(4)
+
+        def network(x):
+            y = ops.conv(x, kernel, padding=((1, 1), (1, 1)))
+            y = ops.batch_norm(y, factor, factor, factor, np.abs(factor) + 1, axis=1)
+            y = ops.max_pool(ops.relu(y), window=(2, 2))
+            return ops.sum(y * 1.0, (2, 3))
+
+        graph = graph_of(network, "float32[n, 2, 6, 6]")
+        compiled = amanda.compile(graph, "jax", without=without)
+        expect_numpy(compiled, graph, ramp(3, 2, 6, 6))
+
     def test_precision(self):
         graph = graph_of(ops.matmul, "float32[2, 2]", "float32[2, 2]")
         for precision, word in (("highest", "HIGHEST"), ("default", "DEFAULT")):

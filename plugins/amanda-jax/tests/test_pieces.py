@@ -198,3 +198,13 @@ def _mixed(x, shape):
 
 MIXED_GRAPH = graph_of(_mixed, "float32[n, 5]", "int64[2]")
 MIXED = amanda.compile(MIXED_GRAPH, "jax")
+
+
+def test_what_jax_has_not_runs_on_numpy_where_that_is_allowed():
+    graph = graph_of(lambda x: ops.tanh(ops.j0(ops.exp(x))) + 1.0, "float32[n]")
+    compiled = amanda.compile(graph, "jax", fallback="numpy")
+    expect_numpy(compiled, graph, ramp(5))
+    report = compiled.executable.report()
+    assert [piece.backend for piece in report.pieces] == ["jax", "numpy", "jax"]
+    assert report.pieces[1].why == ("jax: j0 #1: JAX has no special function j0",)
+    assert [crossing.bytes for crossing in report.transfers] == [20, 20]

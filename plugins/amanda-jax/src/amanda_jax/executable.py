@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import countOf
 from typing import Any, NamedTuple
 
 import jax
@@ -95,7 +96,7 @@ class Executable:
         self._slots = _names(ready)
         self._as_numpy = settings.results == "numpy"
         self._dtypes = [_dtype(port) for port in ready.parameters]
-        self._arrays = (_ARRAY,) * len(self._dtypes)
+        self._count = len(self._dtypes)
         self._quick: Any = None
         """What takes arrays without another look, once it is known that there is one.
         """
@@ -110,12 +111,7 @@ class Executable:
         With `results="jax"` nothing waits, unless a feed is one that may be written to.
         """
         del out
-        if self.state is not None:
-            with self.state.lock:
-                return self._called(tuple(feeds.values()))
-        return self._called(tuple(feeds.values()))
-
-    def _called(self, values: tuple[Any, ...]) -> Sequence[Any]:
+        values = tuple(feeds.values())
         quick = self._quick
         made: Sequence[Any]
         if quick is None:
@@ -127,20 +123,27 @@ class Executable:
                 made = self._looked_at(values)
         if self._as_numpy:
             return self._as_arrays(made)
-        if tuple(map(type, values)) != self._arrays:
+        if countOf(map(type, values), _ARRAY) != self._count:
             for result in made:  # JAX may still read what the caller may write to
                 result.block_until_ready()
         return made
 
     def _looked_at(self, values: Sequence[Any]) -> Sequence[Any]:
         """The call as it always works: feeds of any kind, programs of every kind."""
-        try:
-            made = self._code(values)
-        except (MisfitError, TypeError, ValueError):
-            rows = zip(values, self._dtypes, strict=True)
-            made = self._code([_fed(value, dtype) for value, dtype in rows])
+        if self.state is None:
+            made = self._with_any(values)
+        else:
+            with self.state.lock:
+                made = self._with_any(values)
         self._quick = self._code.quick
         return made
+
+    def _with_any(self, values: Sequence[Any]) -> Sequence[Any]:
+        try:
+            return self._code(values)
+        except (MisfitError, TypeError, ValueError):
+            rows = zip(values, self._dtypes, strict=True)
+            return self._code([_fed(value, dtype) for value, dtype in rows])
 
     def _as_arrays(self, results: Sequence[Any]) -> Sequence[Any]:
         copied = self._code.copied

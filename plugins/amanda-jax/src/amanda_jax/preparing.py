@@ -13,6 +13,8 @@ from amanda_std.lowering import lower
 from amanda_std.passes.infer import infer
 from amanda_std.reading import arguments, is_constant, is_std
 
+LONG: Final = 4096
+VECTOR: Final = 16
 _HIDING: Final = ("range",)
 """Composites that make a host argument inside of a tensor outside: expanded first, so
 that it can be seen."""
@@ -43,6 +45,9 @@ def prepared(
         for part in copy.graphs():
             _kernels_last(part)
         _improve(copy, passes.fold, passes.drop)
+    if "weights" not in without and platform == "cpu":
+        for part in copy.graphs():
+            _uneven_turned(part)
     _lift_weights(copy)
     return copy
 
@@ -70,6 +75,26 @@ def _has_layouts(graph: Graph) -> bool:
     return any(op.type == "conv" and is_std(op) for op in graph.walk())
 
 
+def _uneven_turned(graph: Graph) -> None:
+    """Large weights of products whose rows are no whole number of vectors, turned.
+
+    A row then begins anywhere; XLA reads columns instead where the product says so."""
+    for op in list(graph):
+        weight = op.inputs[1] if op.type == "matmul" and is_std(op) else None
+        if weight is None or not is_constant(weight.op):
+            continue
+        shape = weight.op.attrs["value"].shape
+        if len(shape) == 2 and shape[1] >= LONG and shape[1] % VECTOR:
+            turned = _turned(graph, op, weight, (1, 0))
+            told = {"equation": "...k,nk->...n"}
+            with graph.before(op):
+                made = graph.add("einsum", [op.inputs[0], turned], told).output
+            made.type = op.output.type
+            graph.replace(op, [made], "weights")
+            if not weight.user_ops:
+                graph.remove(weight.op)
+
+
 def _kernels_last(graph: Graph) -> None:
     """Constant kernels in the order that XLA's convolutions on the CPU read in one go.
 
@@ -86,18 +111,22 @@ def _kernels_last(graph: Graph) -> None:
             continue
         tensor = kernel.op.attrs["value"]
         if id(tensor) not in turned:
-            turned[id(tensor)] = _turned(graph, op, kernel)
+            behind = (*range(2, len(tensor.shape)), 1, 0)
+            turned[id(tensor)] = _turned(graph, op, kernel, behind)
         op.input_ports[1].connect(turned[id(tensor)])
         op.attrs["kernel_layout"] = "*IO"
 
 
-def _turned(graph: Graph, op: Op, kernel: OutputPort) -> OutputPort:
-    array = kernel.op.attrs["value"].numpy()
-    behind = aligned(array.transpose(*range(2, array.ndim), 1, 0))
+def _turned(
+    graph: Graph, op: Op, weight: OutputPort, order: tuple[int, ...]
+) -> OutputPort:
+    """A weight as another constant, with its axes in this order."""
+    array = weight.op.attrs["value"].numpy()
+    turned = aligned(array.transpose(order))
     let_go(array)
     with graph.before(op):
-        made = graph.constant(Tensor.of(behind))
-    made.provenance = Provenance((kernel.op.name or "a kernel",), "layout")
+        made = graph.constant(Tensor.of(turned))
+    made.provenance = Provenance((weight.op.name or "a weight",), "layout")
     made.output.type = made.attrs["value"].type_with_content()
     return made.output
 

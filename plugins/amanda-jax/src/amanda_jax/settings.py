@@ -17,6 +17,7 @@ STEPS: Final = {
     "norms": "norms and factors of channels put into the weights before them",
     "layout": "convolutions with channels behind, on the CPU; their kernels as well",
     "pointwise": "convolutions with kernels of one element as products of matrices",
+    "weights": "large weights with uneven rows turned, on the CPU",
     "blocks": "what is repeated compiled once, and called once for each layer",
 }
 """What is done for speed before XLA sees a graph; `without` leaves some out."""

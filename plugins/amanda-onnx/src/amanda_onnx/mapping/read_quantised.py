@@ -47,7 +47,8 @@ def quantize(x: Any, scale: Any, zero: Any = None, *, axis: int = 1,
     """Half precision is divided in single; `precision` names another type for it."""
     own = dtype_of(output_dtype) if output_dtype else DType("uint8")
     if zero is not None:
-        expect(own == zero.dtype or not output_dtype, "its zero point is of another type")
+        fits = own == zero.dtype or not output_dtype
+        expect(fits, "its zero point is of another element type")
         own = zero.dtype
     expect(str(own.kind) == "float" or own.bits <= 16, f"no quantisation to {own}")
     wide = dtype_of(precision) if precision else _SINGLE
