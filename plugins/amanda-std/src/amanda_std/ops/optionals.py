@@ -34,7 +34,7 @@ def _(x: Any, type: Any) -> Any:
     return [OptionalType(UNKNOWN if held is None else held)]
 
 
-@primitive(numpy_only=True)
+@primitive()
 def has_element(x: Anything = None) -> Logical:
     """Whether an optional holds something; anything that is no optional does"""
     return np.asarray(x is not None)
@@ -45,7 +45,7 @@ def _() -> Any:
     return [TensorType("bool", [])]
 
 
-@primitive(numpy_only=True)
+@primitive()
 def get_element(x: Anything) -> Anything:
     """What an optional holds; what is no optional is itself"""
     if x is None:
