@@ -261,7 +261,7 @@ def table(name: str, times: dict[str, Any], column: int) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[[], *MODELS], default=MODELS)
+    parser.add_argument("names", nargs="*", metavar="NAME", default=MODELS)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", action="store_true")
@@ -275,6 +275,9 @@ def main() -> int:
     if args.one:
         one(args.names[0], args.folder, args.rounds, args.steps)
         return 0
+    unknown = [name for name in args.names if name not in MODELS]
+    if unknown:
+        parser.error(f"no model {', '.join(unknown)}; here: {', '.join(MODELS)}")
     missing = [m for m in ("jax", "torch", "transformers", "onnxruntime") if not has(m)]
     if missing:
         print(f"not measured: {', '.join(missing)} is not installed")
