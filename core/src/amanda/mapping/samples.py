@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any, NamedTuple
 
-from amanda.errors import Undecided
+from amanda.errors import AmandaError, Undecided
 from amanda.graph import Graph, OutputPort
 from amanda.mapping.compiled import Inactive
 from amanda.mapping.engine import RuleMapping
@@ -91,7 +91,7 @@ def _graphs(
         maker = _Maker(graph, program.source, lenses, values, type)
         try:
             outputs = maker.op(row.sides(forward)[0])
-        except Exception:  # noqa: BLE001, S112 - these values make no op: others may
+        except AmandaError:  # these values make no op: others may
             continue
         for port in outputs:
             graph.result(port)
