@@ -3,8 +3,12 @@
     python benchmarks/dictionary.py [ROUNDS]
 
 Each figure is the best of some rounds in this process. Exits with 1 where a limit is
-missed: finding one op takes at most 5% of loading its whole vocabulary, if that has
-more than a few definitions, and validating a graph at most as long as `graph.clone()`.
+missed: finding one op takes at most 5% of loading its whole vocabulary, and validating
+a graph at most as long as `graph.clone()`.
+
+Of a vocabulary with few definitions (docs/decisions/0005 says why), what finding one op
+costs beyond opening it is at most 5% of what loading all costs beyond opening it. Where
+there are fewer than twenty, one is more than that whatever we do, and nothing is asked.
 
 Besides graphs made here it takes what is at hand: the frozen graphs of `tf_graphs` in
 AMANDA_TEST_DATA, and BERT as PyTorch exports it to ONNX, with small weights of its own.
@@ -31,7 +35,7 @@ from amanda.types import DType, TensorType, Type
 
 LOOKUP, VALIDATE = 0.05, 1.0
 ROUNDS, LAYERS = 15, 100
-FEW = 100  # definitions; of fewer, one cannot cost little
+FEW, LEAST = 100, 20  # definitions: see above
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "namespaces" / "src" / "amanda_namespaces"
 MIDDLE = {
@@ -127,21 +131,34 @@ def _tensorflow(graph: Graph, name: str, type: Type, given: Inputs) -> OutputPor
 def lookups(rounds: int) -> list[str]:
     """Prints the table of what finding one op costs; the limits that were missed."""
     missed = []
-    print(f"{'vocabulary':30} {'definitions':>11} {'one':>8} {'all':>9} {'ratio':>6}")
+    print(
+        f"{'vocabulary':30} {'definitions':>11} {'open':>8} {'one':>8} {'all':>9}",
+        end="",
+    )
+    print(f" {'one/all':>7} {'beyond opening':>14}")
     for path in Shelf(PACKAGE):
         count = load_all(path)
-        single, whole = best(rounds, partial(load_one, path), partial(load_all, path))
-        ratio = single / whole
-        print(f"{path:30} {count:11,} {single:5.2f} ms {whole:6.1f} ms {ratio:6.3f}")
-        if ratio > LOOKUP and count >= FEW:
-            missed.append(f"{path}: one op costs {ratio:.3f} of all, at most {LOOKUP}")
+        # the first pays for caches that loading all has emptied
+        works = (partial(work, path) for work in (opened, opened, load_one, load_all))
+        _, opening, single, whole = best(rounds, *works)
+        ratio, beyond = single / whole, (single - opening) / (whole - opening)
+        print(f"{path:30} {count:11,} {opening:5.2f} ms {single:5.2f} ms", end="")
+        print(f" {whole:6.1f} ms {ratio:7.4f} {beyond:14.4f}")
+        counts = ratio if count >= FEW else beyond
+        if counts > LOOKUP and count >= LEAST:
+            missed.append(f"{path}: one op costs {counts:.3f} of all, at most {LOOKUP}")
     return missed
+
+
+def opened(path: str) -> Dictionary:
+    """The newest version, with its file read and its digest compared, and no op."""
+    history = Shelf(PACKAGE)[path]
+    return history.at(history.versions()[-1])
 
 
 def load_one(path: str) -> object:
     """One op of the newest version, with nothing read before."""
-    history = Shelf(PACKAGE)[path]
-    return history.at(history.versions()[-1])[MIDDLE[path]]
+    return opened(path)[MIDDLE[path]]
 
 
 def load_all(path: str) -> int:

@@ -176,7 +176,8 @@ class Dictionary:
     ) -> None:
         self.history = history
         self.place = history.order[version]
-        known = asked is None or version_key(asked) == version_key(version)
+        same = asked is None or asked == version
+        known = same or version_key(asked or "") == version_key(version)
         self.version = version if known or asked is None else asked
         self.assumed = None if known else version
         self.name = str(Name(history.path, self.version))

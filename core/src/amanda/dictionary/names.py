@@ -254,7 +254,7 @@ def resolve(
     versions = known[name.path]
     if name.version is None:
         return Name(name.path, newest(versions))
-    if not versions:
+    if not versions or name.version in versions:
         return name
     key = version_key(name.version)
     same = [version for version in versions if version_key(version) == key]
