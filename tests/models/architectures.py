@@ -76,7 +76,7 @@ def exported(
     if dynamic:
         dims = {0: torch.export.Dim("batch")}
         if chosen.length is not None:
-            dims[1] = torch.export.Dim("length", max=32)
+            dims[1] = torch.export.Dim("length", max=32 if small else 512)
         shapes = (dims,)
     program = torch.onnx.export(
         module, (x,), dynamo=True, verbose=False, input_names=["x"],
