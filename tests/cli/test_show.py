@@ -35,7 +35,7 @@ def test_a_small_graph_is_shown_whole(call: Call, model: Path) -> None:
 
 
 SMALL = """\
-// shortened for reading
+amanda 1
 
 graph %small in "amanda/onnx/18" ($x: float32[batch, 4]) -> (y) {
   imports {ai.onnx: 18}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from mapping.toys import TEXT, TO, a_side, b_side, chain, lines, there, toys
 
+import amanda
 from amanda.errors import ConversionError, PluginBrokenError
 from amanda.graph import Graph
-from amanda.mapping import RuleMapping, RuleSet, Signature
+from amanda.host import Host
+from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature
 from amanda.types import parse_type
 
 # Gaps
@@ -119,6 +121,30 @@ def test_foreign_ops_are_kept_whole():
     assert other.gaps[0].why == ("it is of toy/a/13",)
 
 
+def test_what_was_kept_is_mapped_later():
+    """`convert` to where a graph is: a mapping that can now takes what was kept."""
+
+    def host(text):
+        made = Host(())
+        manifest = {"from": "toy/a/1..", "to": TO}
+        made.register_mapping("toys", toys(text), manifest=manifest)
+        return made
+
+    graph = chain(("Relu", {}), ("Identity", {}), ("Relu", {}))
+    less = host("Identity(x) <=> same(x)")
+    kept = amanda.convert(graph, TO, keep_foreign=True, host=less)
+    assert [op.type for op in kept] == ["Relu", "same", "Relu"]
+    as_it_is = amanda.convert(kept, TO, host=less)
+    assert as_it_is.same_as(kept)
+    more = host("Relu(x) <=> relu(x)")
+    assert str(amanda.plan(kept, TO, host=more).route) == (
+        "toy/b/1 -> toy/b/1 (by toys)"
+    )
+    done = amanda.convert(kept, TO, host=more)
+    assert [op.type for op in done] == ["relu", "same", "relu"]
+    assert amanda.plan(done, TO, host=more).steps == ()
+
+
 def test_a_listener_fills_gaps():
     def fill(op, why, build, inputs):
         if op.type == "Odd":
@@ -228,3 +254,31 @@ def test_whether_a_rule_takes_an_op():
     ]
     op = graph.add("Odd", [], namespace="toy/z/1")
     assert program.takes(op) == "it is of toy/z/1"
+
+
+def test_an_op_with_a_fault_is_told_and_no_rule_is_asked():
+    """By its side, in one sentence, whatever rules there are; and it may be kept."""
+
+    class Careful(PlainSide):
+        def fault(self, op):
+            even = op.attrs.get("axis", 0) % 2 == 0
+            return None if even else f"axis={op.attrs['axis']}: an even one expected"
+
+    def side(name):
+        plain = a_side(name)
+        return Careful(name, plain.signature)
+
+    rules = RuleSet("toys", "toy/a", "toy/b")
+    rules.equations("Softmax(x, axis=_) => relu(x)\nRelu(x) <=> relu(x)")
+    mapping = RuleMapping(side, b_side, rules)
+    graph = chain(("Softmax", {"axis": 3}), ("Softmax", {"axis": 2}), ("Relu", {}))
+    done = mapping.conversion(graph, TO)
+    assert [str(gap) for gap in done.report.gaps] == [
+        "Softmax, op 'Softmax_0': toy/a/13: axis=3: an even one expected"
+    ]
+    odd, even = [op for op in graph if op.type == "Softmax"]
+    program = mapping.program("toy/a/13", TO)
+    assert program.takes(odd) == "axis=3: an even one expected"
+    assert program.takes(even) is True
+    kept = mapping.conversion(graph, TO, keep_foreign=True)
+    assert [op.type for op in kept.graph] == ["Softmax", "relu", "relu"]

@@ -13,7 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amanda.dictionary import Span, parse_name, parse_span, resolve, version_key
+from amanda.dictionary import (
+    Name,
+    Span,
+    parse_name,
+    parse_span,
+    resolve,
+    version_key,
+)
 from amanda.errors import (
     ConversionError,
     FormatError,
@@ -190,10 +197,24 @@ def route_to(graph: Graph, goal: Span, host: Host) -> Route:
             "the graph has no namespace, so it is not known what its ops mean",
             hint="make it with one: Graph('amanda/std/1')",
         )
-    if graph.namespace == str(goal):
-        return Route(graph.namespace, graph.namespace)
     start = parse_name(graph.namespace)
+    if start in goal or graph.namespace == str(goal):
+        return Route(graph.namespace, graph.namespace, _pick_ups(graph, start, host))
     return find_route(start, goal, _links(host), _versions(host))
+
+
+def _pick_ups(graph: Graph, here: Name, host: Host) -> tuple[Step, ...]:
+    """Steps that map what an earlier conversion kept as it was, where one can now."""
+    from amanda.mapping import Step
+
+    kept = {op.own_namespace for part in graph.graphs() for op in part} - {None}
+    spaces = [parse_name(space) for space in kept if space is not None]
+    keys = {
+        link.key
+        for link in (_links(host) if spaces else ())
+        if here in link.target and any(space in link.source for space in spaces)
+    }
+    return tuple(Step(key, str(here), str(here)) for key in sorted(keys))
 
 
 def converted(
@@ -212,10 +233,12 @@ def converted(
 
     result = graph
     for step in route.steps:
-        done = _stepped(result, step, keep_foreign, host=host)
+        # where it is already, what a step finds was kept on purpose
+        keeps = keep_foreign or step.source == step.target
+        done = _stepped(result, step, keeps, host=host)
         if reports is not None:
             reports.append(done.report)
-        result = expect_whole(done, keep_foreign=keep_foreign)
+        result = expect_whole(done, keep_foreign=keeps)
     host.fire("after_convert", graph=graph, route=route, result=result)
     return result
 

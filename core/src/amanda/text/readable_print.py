@@ -50,15 +50,14 @@ class Printer:
     ) -> None:
         self.short = abbreviate
         self.max_ops, self.depth = max_ops, depth
+        self.left_out = False
         self.encoder = Encoder(Symbols())
         self.places: dict[Graph, dict[Op, int]] = {}
         self.waiting: dict[Graph, set[Op]] = {}
         self.parameters: dict[Graph, list[str | int]] = {}
 
     def text(self, root: Graph) -> str:
-        short = self.short or self.max_ops is not None or self.depth is not None
-        first = "// shortened for reading" if short else f"amanda {VERSION}"
-        lines = [first, ""]
+        lines = [f"amanda {VERSION}", ""]
         stack: list[Lines] = [self._root(root)]
         while stack:
             line = next(stack[-1], None)
@@ -68,7 +67,15 @@ class Printer:
                 lines.append(line)
             else:
                 stack.append(line)
+        if self.left_out:
+            lines[0] = "// shortened for reading"
         return "\n".join(lines) + "\n"
+
+    def _cuts(self, size: int, most: int) -> bool:
+        """Is something of this size shortened?"""
+        cut = self.short and size > most
+        self.left_out |= cut
+        return cut
 
     # -- graphs ------------------------------------------------------------------------
 
@@ -89,6 +96,7 @@ class Printer:
         outputs = ", ".join(self._port(port, "") for port in graph.outputs)
         head = f"{pad}{start}({inputs}) -> ({outputs}) {{"
         if self.depth is not None and depth > self.depth:
+            self.left_out = True
             yield head + " ... }"
             return
         yield head
@@ -120,6 +128,7 @@ class Printer:
             first, last = -(-self.max_ops // 2), total - self.max_ops // 2
         for i, op in enumerate(graph):
             if i == first and i < last:
+                self.left_out = True
                 yield f"{pad}... {last - first:,} more ops ..."
             if first <= i < last:
                 continue
@@ -311,13 +320,13 @@ class Printer:
                 )
             return self._items(value, depth + 1)
         if isinstance(value, str):
-            cut = self.short and len(value) > _SHORT_TEXT
+            cut = self._cuts(len(value), _SHORT_TEXT)
             return escaped(value[:_SHORT_TEXT]) + "..." if cut else escaped(value)
         return self._leaf(value)
 
     def _items(self, value: Any, depth: int) -> str:
         shown = value
-        if self.short and len(value) > _SHORT_LIST:
+        if self._cuts(len(value), _SHORT_LIST):
             shown = list(value)[:_SHORT_LIST]
         more = [] if shown is value else [f"... {len(value) - _SHORT_LIST:,} more"]
         if isinstance(value, dict):
@@ -348,14 +357,14 @@ class Printer:
 
     def _plain(self, value: Any) -> str:
         if isinstance(value, Tagged):  # bytes, the one kind that gets here
-            if self.short and len(value.value) > _SHORT_TEXT:
+            if self._cuts(len(value.value), _SHORT_TEXT):
                 return f'b"{value.value[:_SHORT_TEXT]}"...'
             return f'b"{value.value}"'
         return escaped(value) if isinstance(value, str) else self._leaf(value)
 
     def _tensor(self, tensor: Tensor) -> str:
         head = f"tensor<{TensorType(tensor.dtype, tensor.shape)}>"
-        if self.short and tensor.size > _SHORT_LIST and not tensor.is_splat:
+        if not tensor.is_splat and self._cuts(tensor.size, _SHORT_LIST):
             return f"{head}(...)"
         fields = plain_tensor(tensor)
         if "data" in fields:
