@@ -4,6 +4,7 @@
     python -m tools.extract torch RAW                 1.0 to 1.6
     python -m tools.extract onnx RAW PYTHON ...       schemas as they were released
     python -m tools.extract keras RAW                 kinds of arguments
+    python -m tools.extract jaxlib RAW                StableHLO and CHLO
 
 RAW is a folder: files of raw data (see `amanda.dictionary.generating`) are written to
 it, beside those of other origin that are there. PYTHON is an interpreter for which the
@@ -385,7 +386,48 @@ def keras(folder: Path) -> None:
     write(folder / "keras_kinds.jsonl", tables)
 
 
+# -- StableHLO -------------------------------------------------------------------------
+
+
+def jaxlib(folder: Path) -> None:
+    """The dialects of each version, by the bindings of the last release that had it."""
+    tables: dict[str, dict[str, Table]] = {"stablehlo": {}, "chlo": {}}
+    taken: dict[str, str] = {}
+    releases = wheels("jaxlib", ("3.11",))
+    for release in sorted(releases, key=version_key):
+        if version_key(release) < version_key("0.4.24"):
+            continue  # its bindings have no functions: results are not told
+        answer = _bindings(releases[release])
+        version = answer["version"]
+        for name, table in tables.items():
+            table[version] = answer[name]
+        taken[version] = release
+        counts = ", ".join(f"{len(answer[name])} {name}" for name in tables)
+        print(release, releases[release].filename, version, counts, flush=True)
+    for name, table in tables.items():
+        write(folder / f"{name}.jsonl", table, releases=taken)
+
+
+def _bindings(wheel: Wheel) -> dict[str, Any]:
+    """What the bindings in a package tell; nothing else of it is loaded."""
+    names = [n for n in wheel.archive.namelist() if re.match(_OF_BINDINGS, n)]
+    with tempfile.TemporaryDirectory() as place:
+        here = Path(place)
+        for name, content in wheel.read(names).items():
+            (here / name).parent.mkdir(parents=True, exist_ok=True)
+            (here / name).write_bytes(content)
+        out = here / "answer.json"
+        script = HERE / "dialect_entries.py"
+        subprocess.run([sys.executable, script, out, here], check=True)
+        answer: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    return answer
+
+
+_OF_BINDINGS = re.compile(r"jaxlib/(mlir/|(__init__|version)\.py$|[^/]*\.so)")
+
+
 ROUTES: Mapping[str, Callable[..., None]] = {
+    "jaxlib": jaxlib,
     "keras": keras,
     "onnx": onnx,
     "tensorflow": tensorflow,

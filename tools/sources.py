@@ -37,7 +37,7 @@ class Origin(NamedTuple):
 
 
 ORIGINS = {
-    "amanda/chlo": Origin(("jaxlib",), whole=True),
+    "amanda/chlo": Origin(("jaxlib",), pythons=("3.11",), raw="chlo.jsonl"),
     "amanda/jax": Origin(("jax",), whole=True),
     "amanda/keras": Origin(("keras",)),
     "amanda/onnx": Origin(("onnx",), whole=True),
@@ -47,7 +47,7 @@ ORIGINS = {
     "onnx/com.microsoft": Origin(("onnxruntime",), whole=True),
     "onnx/com.microsoft.nchwc": Origin(("onnxruntime",), whole=True),
     "amanda/openvino": Origin(("openvino",), whole=True),
-    "amanda/stablehlo": Origin(("jaxlib",), whole=True),
+    "amanda/stablehlo": Origin(("jaxlib",), pythons=("3.11",), raw="stablehlo.jsonl"),
     "amanda/onnx.released": Origin(
         ("onnx",),
         pythons=("3.6", "3.7", "3.8", "3.9", "3.11"),

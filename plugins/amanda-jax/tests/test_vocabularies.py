@@ -18,6 +18,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, primitives
 from jaxlib.mlir import ir
 
 import amanda
+from amanda.dictionary import version_key
 from amanda.graph import Graph
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType
@@ -41,6 +42,27 @@ def test_ops_are_those_of_the_bindings(dialect: str, count: int) -> None:
     )
     assert len(set(named)) == count
     assert set(newest(dialect)) == set(named)
+
+
+@pytest.mark.parametrize(
+    ("op", "told", "since"),
+    [
+        ("composite", "name: string", "0.19.0"),
+        ("dynamic_conv", "padding: any", "0.20.0"),
+        ("tan", "operand: any", "1.4.0"),
+    ],
+)
+def test_history_is_the_one_that_the_dialect_publishes(
+    op: str, told: str, since: str
+) -> None:
+    """Since when an op is so, by the dialect of versioned ops (VhloOps.td)."""
+    history = newest("stablehlo").history
+    versions = sorted(history.versions(), key=version_key)
+    later = [v for v in versions if version_key(v) >= version_key(since)]
+    before = versions[versions.index(later[0]) - 1]
+    assert re.search(rf"[(, ]{told}", str(history.at(later[0])[op]))
+    old = history.at(before).get(op)
+    assert old is None or not re.search(rf"[(, ]{told}", str(old))
 
 
 def test_attributes_are_those_that_constructors_write() -> None:

@@ -14,15 +14,24 @@ from __future__ import annotations
 import inspect
 import re
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
 from amanda.dictionary import OpDef, parse_signature
 from amanda.dictionary.datafile import Header
-from amanda.dictionary.generating import Generator, Live, doc_line, framework
+from amanda.dictionary.generating import (
+    Generator,
+    Live,
+    Made,
+    blocks_of,
+    doc_line,
+    framework,
+    raw_data,
+)
 from amanda.errors import NamespaceError
 
 __all__ = ["CHLO", "STABLEHLO", "Dialect"]
@@ -80,6 +89,11 @@ _BUILT: Final = re.compile(
     r'^    (if [^\n]*: )?attributes\["(\w+)"\] = .*?contains\(\'([\w.]+)\'\)',
     re.DOTALL | re.MULTILINE,
 )
+# Operands that are lists, which has no type where bindings are of before 1.13.
+_MANY: Final = re.compile(r"operands\.\w+\(_get_op_results_or_values\((\w+?)_?\)\)")
+_SLICE: Final = "self.operation.results[0:"
+_NO_RESULT: Final = re.compile(r"\.(\w+Op|Operation)'>$")
+_TYPES: Final = re.compile(r"results\.(append|extend)\(")
 _UNIT: Final = re.compile(r'attributes\["(\w+)"\] = _ods_ir\.UnitAttr')
 _WORDS: Final = re.compile(r"to be one of: ([\w, ]+)")
 
@@ -92,6 +106,7 @@ class Dialect(Generator):
         self.header = Header(
             namespace=f"amanda/{name}",
             versions=(),
+            source="the bindings in jaxlib's releases",
             # attributes that other dialects leave on an op
             hints=("jax.", "mhlo.", "sdy.", "xla."),
         )
@@ -103,6 +118,17 @@ class Dialect(Generator):
         version = stablehlo.get_current_version()
         entries = [_Op(self.name, found).entry() for found in self.classes()]
         return Live(f"jaxlib {__version__}", {version: entries})
+
+    def made(self, raw: Path | None) -> Made | None:
+        """From `stablehlo.jsonl` and `chlo.jsonl`: definitions as jaxlibs told them."""
+        if raw is None:
+            return None
+        data = raw_data(raw / f"{self.name}.jsonl")
+        lines = {
+            n: row["doc"] for n, steps in data.ops.items() for _, row in steps if row
+        }
+        blocks = blocks_of(data, _entry_of_row, lines)
+        return Made(replace(self.header, versions=data.versions), blocks)
 
     def classes(self) -> list[type]:
         """The classes of the ops."""
@@ -116,6 +142,10 @@ class Dialect(Generator):
             if (operation := _operation(each)).startswith(f"{self.name}.")
         }
         return [found[name] for name in sorted(found)]
+
+
+def _entry_of_row(name: str, row: Mapping[str, str]) -> OpDef:
+    return replace(parse_signature(name + row["text"]), doc=row["doc"])
 
 
 def _operation(made: type) -> str:
@@ -135,21 +165,21 @@ class _Op:
 
     def entry(self) -> OpDef:
         inputs, attrs, bodies, outputs = [], [], [], []
-        built = self.built()
+        built, many = self.built(), set(_MANY.findall(self.constructor()))
         for name, kind, code in self.properties():
             # some names end in "_" so that they are none of Python's or the base's
             name = name.removesuffix("_")
             if "self.operation.operands" in code:
-                inputs.append(_port(name, kind))
+                inputs.append(_port(name, kind, name in many))
             elif "self.operation.results" in code:
-                outputs.append(_port(name, kind))
+                outputs.append(_port(name, kind, _SLICE in code or name in many))
             elif "self.regions" in code or "operation.regions" in code:
-                bodies.append(self.body(name, kind))
+                bodies.append(self.body(name, kind, code))
             else:
                 attrs.append(self.attribute(name, built))
         head = [*inputs, *(["*"] if attrs or bodies else []), *attrs, *bodies]
         trait = f"  [{_TRAITS[self.name]}]" if self.name in _TRAITS else ""
-        given = ", ".join(outputs or self.unnamed())
+        given = ", ".join(outputs or self.unnamed(*inputs))
         text = f"{self.name}({', '.join(head)}) -> ({given}){trait}"
         return replace(parse_signature(text), doc=doc_line(self.made.__doc__ or ""))
 
@@ -168,13 +198,17 @@ class _Op:
 
         And whether it takes it whatever it is given: then the attribute is required.
         """
-        base = next(b for b in self.made.__mro__ if "OPERATION_NAME" in vars(b))
-        code = inspect.getsource(vars(base)["__init__"])
+        code = self.constructor()
         found = dict.fromkeys(_UNIT.findall(code), ("UnitAttr", False))
         for condition, name, builder in _BUILT.findall(code):
             plain = re.sub(r"^.*?(StableHLO|CHLO)_", "", builder)
             found.setdefault(name, (plain, not condition))
         return found
+
+    def constructor(self) -> str:
+        """The code of the constructor."""
+        base = next(b for b in self.made.__mro__ if "OPERATION_NAME" in vars(b))
+        return inspect.getsource(vars(base)["__init__"])
 
     def attribute(self, name: str, built: Mapping[str, tuple[str, bool]]) -> str:
         builder, required = built[name]
@@ -195,27 +229,38 @@ class _Op:
             return f"{name}{mark}: any"
         return f"{name}{mark}: any<{builder.removesuffix('Attr')}>"
 
-    def body(self, name: str, kind: str) -> str:
+    def body(self, name: str, kind: str, code: str) -> str:
         counts = _BODIES.get((self.name, name))
-        many = "[]" if "Sequence" in kind else ""
+        many = "[]" if "Sequence" in kind or "regions[0:" in code else ""
         return f"{name}: graph{many}" + (f"({counts})" if counts else "")
 
-    def unnamed(self) -> list[str]:
-        """Results without a name: what the function that makes the op returns."""
+    def unnamed(self, *inputs: str) -> list[str]:
+        """Results without a name: those that the constructor is given the types of.
+
+        Where types are inferred, what the function that makes the op returns.
+        """
+        several = ["*results: any >= 0"]
+        told = _TYPES.search(self.constructor())
+        if told is not None and told[1] == "extend":
+            return several
         functions = inspect.getmodule(self.made.__mro__[0])
         operation = self.name.replace("-", "_")
         made = [n for n in (operation, f"{operation}_") if hasattr(functions, n)]
         returned = str(typing.get_type_hints(getattr(functions, made[0]))["return"])
-        if "OpResultList" in returned:
-            return ["*results: any >= 0"]
-        if "OpResult" not in returned:
+        if re.search(_NO_RESULT, returned):
             return []
+        if "OpResultList" in returned or self.is_of_each(inputs):
+            return several
         return [_port("result", returned)]
 
+    def is_of_each(self, inputs: Sequence[str]) -> bool:
+        """Has it a result for each operand, as the specification says?"""
+        return self.name == "all_to_all" and inputs[0].startswith("*")
 
-def _port(name: str, kind: str) -> str:
+
+def _port(name: str, kind: str, many: bool = False) -> str:
     of = "tensor" if "RankedTensorType" in kind else "any"
-    if "List" in kind:
+    if many or "List" in kind:
         return f"*{name}: {of} >= 0"
     return f"{name}{'?' if 'Optional' in kind else ''}: {of}"
 

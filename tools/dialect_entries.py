@@ -1,0 +1,34 @@
+"""The entries of StableHLO and CHLO by the bindings of one jaxlib, as JSON.
+
+    python dialect_entries.py OUT FOLDER
+
+A process of its own, since a process loads one jaxlib: that of FOLDER, of which nothing
+but bindings and version need be there. OUT gets the version of the dialects, and of
+each op its definition and the line about it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+
+def main(out: str, folder: str) -> None:
+    sys.path.insert(0, folder)
+    from amanda.dictionary.signature import terms
+    from amanda_jax.vocabularies.dialects import CHLO, STABLEHLO
+
+    answer = {}
+    for dialect in (STABLEHLO, CHLO):
+        for version, entries in dialect.live().versions.items():
+            answer["version"] = version
+            answer[dialect.name] = {
+                entry.name: {"text": terms(entry), "doc": entry.doc}
+                for entry in entries
+            }
+    Path(out).write_text(json.dumps(answer), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
