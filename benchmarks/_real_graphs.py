@@ -20,7 +20,7 @@ from amanda.dictionary import Dictionary
 from amanda.graph import Graph
 from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature
 
-__all__ = ["PATTERNS", "Real", "mirrored", "patterns", "real"]
+__all__ = ["PATTERNS", "Real", "forget", "mirrored", "patterns", "real"]
 
 PATTERNS = 200
 MIRROR = "bench/mirror/1"
@@ -79,6 +79,16 @@ def nd4j(data: Path) -> tuple[Any, str] | None:
     from amanda_nd4j.mapping import TENSORFLOW
 
     return TENSORFLOW, "amanda/nd4j/1"
+
+
+def forget() -> None:
+    """The hub set as it is before the first conversion: no call, no type is known."""
+    from amanda_std.ops import OPS
+    from amanda_std.repeats import Repeats
+
+    for operation in OPS.values():
+        operation._known.clear()
+        operation.repeats = Repeats(operation)
 
 
 def mirrored(case: Real, more: Iterable[str] = ()) -> RuleMapping:

@@ -10,6 +10,7 @@ from amanda.errors import ConversionError, PluginBrokenError
 from amanda.graph import Graph
 from amanda.host import Host
 from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature
+from amanda.mapping.checks import unread
 from amanda.types import parse_type
 
 # Gaps
@@ -282,3 +283,32 @@ def test_an_op_with_a_fault_is_told_and_no_rule_is_asked():
     assert program.takes(even) is True
     kept = mapping.conversion(graph, TO, keep_foreign=True)
     assert [op.type for op in kept.graph] == ["Softmax", "relu", "relu"]
+
+
+# What functions do not look at
+
+
+def test_attributes_that_a_function_takes_and_does_not_look_at():
+    rules = RuleSet("toys", "toy/a", "toy/b")
+
+    @rules.read("Op")
+    def named(o, x, *, used, idle, deleted, inner, count=1, outputs=1):
+        del deleted
+        return [o.relu(x, used=used, order=(lambda: inner)(), count=count)] * outputs
+
+    @rules.read("Op")
+    def all_of_them(o, x, **told):
+        return o.relu(x)
+
+    @rules.read("Op")
+    def handed_on(o, x, *, used, **told):
+        return o.relu(x, **told)
+
+    signature = Signature(
+        ("x",), dict.fromkeys(("used", "idle", "deleted", "inner", "count", "more"))
+    )
+    assert [sorted(unread(f, signature)) for f in rules.functions] == [
+        ["deleted", "idle"],
+        ["count", "deleted", "idle", "inner", "more", "used"],
+        ["used"],
+    ]

@@ -48,8 +48,10 @@ def command(
 
 
 def _both(there: Installed) -> list[Coverage]:
+    """Each direction in which it maps."""
     ends = [newest_of(end) for end in there.ends]
-    return [covered(there, *ends), covered(there, *ends[::-1])]
+    ways = [ends, ends[::-1]] if there.entry.manifest.get("both") else [ends]
+    return [covered(there, *way) for way in ways]
 
 
 def covered(there: Installed, source: str, target: str) -> Coverage:

@@ -43,6 +43,9 @@ def carry_port(old: OutputPort, new: OutputPort) -> None:
         new.name = old.name
     if new.type is None:
         new.type = old.type
+    more = old.op._more
+    if old.__class__ is OutputPort and not (more and (more.extras or more.marks)):
+        return
     if old.has_attrs:
         new.attrs.update(old.attrs)
     for label in old.marks:
@@ -72,6 +75,15 @@ def copied_op(
     )
     for old_port, new_port in zip(op.outputs, new.outputs, strict=True):
         carry_port(old_port, new_port)
+    if (more := op._more) is not None and (more.input_names or more.extras):
+        _carry_inputs(op, new)
+    if provenance is not None:
+        new.provenance = provenance
+    return new
+
+
+def _carry_inputs(op: Op, new: Op) -> None:
+    """Names and attributes of the places that read."""
     for place, twin in zip(op.input_ports, new.input_ports, strict=True):
         if place.name is not None:
             twin.set_name(place.name)
@@ -79,9 +91,6 @@ def copied_op(
             twin.attrs.update(place.attrs)
         if place.has_edge_attrs:
             twin.edge_attrs.update(place.edge_attrs)
-    if provenance is not None:
-        new.provenance = provenance
-    return new
 
 
 def copied_body(

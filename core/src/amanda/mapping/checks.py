@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dis
+import inspect
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from amanda.errors import FormatError, LimitError
 from amanda.mapping.terms import (
@@ -20,7 +22,11 @@ from amanda.mapping.terms import (
     variables,
 )
 
-__all__ = ["check", "feeds_itself"]
+if TYPE_CHECKING:
+    from amanda.mapping.functions import Function
+    from amanda.mapping.side import Signature
+
+__all__ = ["check", "feeds_itself", "unread"]
 
 MAX_OPS: Final = 64
 
@@ -154,3 +160,28 @@ def _takes(want: Part, have: Part, bound: dict[str, str]) -> bool:
     pairs = [*zip(want.args, have.args, strict=True)]
     pairs += [(part, have.attrs[key]) for key, part in want.attrs.items()]
     return all(_takes(a, b, bound) for a, b in pairs)
+
+
+# -- functions ----------------------------------------------------------------------
+
+
+def unread(function: Function, signature: Signature) -> frozenset[str]:
+    """Attributes that a function takes and never looks at: what it drops of an op.
+
+    By its compiled code. Where it takes all that there are (`**told`) and does not look
+    at them, these are all that it does not name.
+    """
+    call: Any = inspect.unwrap(function.call)
+    code = call.__code__
+    read = set(code.co_cellvars)
+    for step in dis.get_instructions(code):
+        if step.opname.startswith("LOAD_"):
+            found = step.argval
+            read.update(found if isinstance(found, tuple) else (found,))
+    parameters = inspect.signature(call).parameters.values()
+    named = {p.name for p in parameters}
+    dropped = {p.name for p in parameters if p.name not in read}
+    rest = [p.name for p in parameters if p.kind is p.VAR_KEYWORD]
+    if dropped.intersection(rest):
+        dropped |= set(signature.attrs) - named
+    return frozenset(dropped & {*signature.attrs})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from amanda.errors import Undecided
 from amanda.graph import Graph, Op, OutputPort
@@ -27,8 +27,10 @@ from amanda.mapping.terms import (
     Var,
 )
 
+if TYPE_CHECKING:
+    from amanda.mapping.needs import Need
+
 __all__ = [
-    "ANYWHERE",
     "Answers",
     "Bind",
     "Fetch",
@@ -43,8 +45,6 @@ __all__ = [
     "guard_step",
 ]
 
-ANYWHERE = -1
-"""In place of the number of an input: it may be either of two."""
 Slots: TypeAlias = "list[Any]"
 Take: TypeAlias = "Callable[[Op, Slots, list[Op]], str | None]"
 """Fills the slots from an op; what speaks against it, or None."""
@@ -82,9 +82,10 @@ class Way:
     take: Take
     steps: tuple[Step, ...]
     make: Callable[[Making, Graph, Slots, Op, str | None], Sequence[OutputPort | None]]
-    producers: tuple[tuple[int, str], ...] = ()
-    """A pattern's ops right behind its inputs: which input (or `ANYWHERE`), and the
-    type."""
+    needs: tuple[Need, ...] = ()
+    """The ops that a pattern wants around its root."""
+    is_line: bool = True
+    """Is each of them the only one that its op has?"""
     loss: str | None = None
     is_function: bool = False
     edges: int = 0

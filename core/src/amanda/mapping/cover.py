@@ -16,11 +16,11 @@ from amanda.mapping.compiled import Answers, Slots, Way
 from amanda.mapping.program import Program
 from amanda.mapping.side import question, type_of
 
-__all__ = ["CARRY", "MAP", "SKIP", "WHOLE", "Cover", "Entry", "Match", "decide"]
+__all__ = ["CARRY", "MAP", "WHOLE", "Cover", "Entry", "Match", "decide"]
 
-MAP, CARRY, WHOLE, SKIP = range(4)
+MAP, CARRY, WHOLE = range(3)
 """What is to be done with an op: map it, take it along and map what is in it, take it
-along with what is in it, nothing until it is needed."""
+along with what is in it."""
 
 # How far a rule came that declined: for nearest rules.
 _VERSION, _STRUCTURE, _DECISION = range(3)
@@ -50,7 +50,7 @@ class Match:
 class Entry:
     """An op that is to be mapped, and the candidates for it, the best first."""
 
-    __slots__ = ("at", "declined", "done", "matches", "op", "todo", "type")
+    __slots__ = ("at", "declined", "done", "is_flat", "matches", "op", "todo", "type")
 
     def __init__(self, op: Op, todo: int, type: str | None = None) -> None:
         self.op = op
@@ -60,6 +60,8 @@ class Entry:
         self.declined: list[tuple[str, str, str, int]] = []
         self.at = 0
         self.done = False
+        self.is_flat = not op._is_graph and (op._more is None or not op._more.bodies)
+        """Is there no graph in it, nor in what patterns would take in with it?"""
 
     @property
     def match(self) -> Match | None:
@@ -72,21 +74,26 @@ class Entry:
 
 def decide(match: Match, ask: Answers) -> bool:
     """Go through the decisions; False where one is still open. Raises Decline."""
-    steps = match.way.steps
-    while match.step < len(steps):
-        try:
-            steps[match.step](match.slots, ask)
-        except Undecided as why:
-            match.why = why.message
-            return False
-        match.step += 1
+    steps, slots, at = match.way.steps, match.slots, match.step
+    try:
+        while at < len(steps):
+            steps[at](slots, ask)
+            at += 1
+    except Undecided as why:
+        match.why = why.message
+        return False
+    finally:
+        match.step = at
     return True
 
 
 class Cover:
-    """The entries of one graph, in its order."""
+    """The entries of one graph, in its order. Constants have none: they come along
+    where they are needed."""
 
-    __slots__ = ("bound", "deferred", "entries", "needed", "program", "taken")
+    __slots__ = (
+        "bound", "constants", "deferred", "entries", "needed", "program", "taken",
+    )  # fmt: skip
 
     def __init__(
         self, program: Program, source: Graph, pinned: frozenset[OutputPort]
@@ -97,43 +104,60 @@ class Cover:
         """Whether any op here takes part in a control edge."""
         self.taken: set[Op] = set()
         self.deferred: dict[Op, Entry] = {}
+        self.constants: list[Op] = []
         self.entries: list[Entry] = []
         maybe: set[Op] = set()
-        add = self.entries.append
+        taken = self.taken
         for op in reversed(source):
-            if op in self.taken:
+            if taken and op in taken:
                 continue
+            more = op._more
+            if more is not None:
+                if more.control or more.controlled:
+                    self.bound = True
+                if more.namespace == CORE and op.type == CONSTANT:
+                    self.constants.append(op)
+                    continue
             entry = self._entry(op)
-            add(entry)
+            self.entries.append(entry)
             matches = entry.matches
             if maybe and op in maybe:
                 self.deferred[op] = entry
             elif matches and matches[0].is_decided:
-                self.taken.update(matches[0].ops[1:])
+                if len(matches[0].ops) > 1:
+                    taken.update(matches[0].ops[1:])
+                    entry.is_flat = False
                 continue
             for match in matches:
-                maybe.update(match.ops[1:])
+                if len(match.ops) > 1:
+                    maybe.update(match.ops[1:])
+                    entry.is_flat = False
+        self.constants.reverse()
         self.entries.reverse()
 
     def _entry(self, op: Op) -> Entry:
-        if op._more is not None and (op.control_inputs or op.control_outputs):
-            self.bound = True
         program = self.program
-        space = op.own_namespace
+        if op._is_graph:
+            return Entry(op, CARRY)
+        more = op._more
+        space = None if more is None else more.namespace
         if space == CORE:
-            return Entry(op, SKIP if op.type == CONSTANT else CARRY)
-        if isinstance(op, Graph):
             return Entry(op, CARRY)
         if program.picks_up and space != program.source.name:
             return Entry(op, CARRY if space is None else WHOLE)
-        type = type_of(program.source, op)
+        type = op.type if space is None else type_of(program.source, op)
         if type is None:
             is_theirs = space == program.target.name
             return Entry(op, WHOLE if is_theirs else MAP)
         entry = Entry(op, MAP, type)
+        if program.fault is not None and (fault := program.fault(op)):
+            entry.declined.append((program.source.name, "", fault, _VERSION))
+            return entry
         choice = program.choice(type)
         self._candidates(entry, choice.for_op(op))
         if not entry.matches:
+            entry.declined.clear()
+            self._candidates(entry, choice.near(op))
             entry.declined += [(*rule, _VERSION) for rule in choice.inactive]
         if not entry.matches and program.means_the_same(type):
             entry.todo = CARRY

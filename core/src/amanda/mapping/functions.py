@@ -17,7 +17,7 @@ attribute that the function does not name must have its default.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -239,6 +239,7 @@ def _maker(
     call: Callable[..., Any], form: _Form, signature: Signature, target: Side
 ) -> Callable[[Making, Graph, Slots, Op, str | None], Sequence[OutputPort | None]]:
     tracing = target if isinstance(target, TracingSide) else None
+    seen: Any = getattr(tracing, "value", None)
 
     def make(
         run: Making, graph: Graph, _slots: Slots, op: Op, _name: str | None
@@ -247,17 +248,16 @@ def _maker(
         if form.builder:
             args.insert(0, Builder(target, graph, op))
         elif tracing is not None:
-            args = [_seen(tracing, value) for value in args]
+            args = [seen(v) if isinstance(v, OutputPort) else v for v in args]
         if form.outputs:
             named[COUNT] = len(op.outputs)
         if form.context and CONTEXT not in signature.attrs:
             named[CONTEXT] = Builder(target, graph, op)
         with nullcontext() if tracing is None else tracing.tracing(graph):
             found = call(*args, **named)
-            many = isinstance(found, tuple | list)
-            return [
-                _port(value, tracing, graph) for value in (found if many else [found])
-            ]
+            if not isinstance(found, tuple | list):
+                return [_port(found, tracing, graph)]
+            return [_port(value, tracing, graph) for value in found]
 
     return make
 
@@ -267,17 +267,24 @@ def _arguments(
 ) -> tuple[list[Any], dict[str, Any]]:
     args = [run.value(value) for value in op.inputs]
     held: dict[str, Any] = dict(op.attrs) if op.has_attrs else {}
-    held.update((key, run.value(body)) for key, body in op.bodies.items())
-    for i, name in enumerate(signature.inputs):
-        if name in held:
-            args += [None] * (i + 1 - len(args))
-            if args[i] is None:
-                args[i] = held.pop(name)
+    if op.bodies:
+        held.update((key, run.value(body)) for key, body in op.bodies.items())
+    if held:
+        for i, name in enumerate(signature.inputs):
+            if name in held:
+                args += [None] * (i + 1 - len(args))
+                if args[i] is None:
+                    args[i] = held.pop(name)
     while len(args) > form.needed and args[-1] is None:
         args.pop()
-    args += [None] * (form.needed - len(args))
-    named = {}
-    for key in {**signature.attrs, **held} if form.takes_all else form.keywords:
+    if len(args) < form.needed:
+        args += [None] * (form.needed - len(args))
+    named: dict[str, Any] = {}
+    if form.takes_all:
+        keys: Iterable[str] = {**signature.attrs, **held} if held else signature.attrs
+    else:
+        keys = form.keywords
+    for key in keys:
         if key in (COUNT, CONTEXT) and key not in signature.attrs:
             continue
         value = held.get(key, signature.attrs.get(key))
@@ -286,10 +293,6 @@ def _arguments(
         if value is not None or key not in form.optional:
             named[key] = value
     return args, named
-
-
-def _seen(side: TracingSide, value: Any) -> Any:
-    return side.value(value) if isinstance(value, OutputPort) else value
 
 
 def _port(value: Any, side: TracingSide | None, graph: Graph) -> OutputPort | None:

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.mapping.compiled import (
-    ANYWHERE,
     Answers,
     Fetch,
     Inactive,
@@ -20,6 +19,7 @@ from amanda.mapping.compiled import (
     plain,
 )
 from amanda.mapping.lens import Lens, same
+from amanda.mapping.needs import is_line, needs_of
 from amanda.mapping.side import REQUIRED, Decline, Side, Signature
 from amanda.mapping.taking import Taker, is_count, known
 from amanda.mapping.terms import (
@@ -61,6 +61,7 @@ def compile_row(
         taker.steps.append(guard_step(row.guard, taker.slots))
     writer = _Writer(target, lenses, taker, here)
     make = writer.compile(there)
+    needs = needs_of(here, source)
     return Way(
         row.id,
         row.text,
@@ -69,18 +70,11 @@ def compile_row(
         take,
         tuple(taker.steps),
         make,
-        _producers(here, source),
+        needs,
+        is_line(needs),
         row.loss,
         edges=here.edges,
     )
-
-
-def _producers(term: Term, side: Side) -> tuple[tuple[int, str], ...]:
-    terms = [(i, a.type) for i, a in enumerate(term.args) if isinstance(a, Term)]
-    if known(side, term).commutative:
-        return tuple((ANYWHERE, type) for _, type in terms)
-    rest = next((i for i, arg in enumerate(term.args) if _rest(arg)), len(term.args))
-    return tuple((i, type) for i, type in terms if i < rest)
 
 
 class _Writer:
@@ -122,7 +116,11 @@ class _Writer:
             else:
                 attrs.append(self._attr(key, part, signature, term))
         self._all_told(term, signature)
-        make = _op_maker(term.type, tuple(args), tuple(attrs), signature.inputs)
+        told = tuple(
+            (key, kind, x, None if default is REQUIRED else default)
+            for key, kind, x, default in attrs
+        )
+        make = _op_maker(term.type, tuple(args), told, signature.inputs)
         waits = [(self._op(w), known(self.side, w).outputs or 1) for w in term.waits]
         return _waiting(make, waits) if waits else make
 
@@ -256,6 +254,8 @@ class _Writer:
             case Lensed():
                 lens, inner = self.lenses[part.lens], self._fetch(part.inner)
                 context = [fetcher(c, self.taker.slots) for c in part.context]
+                if not context:
+                    return lambda slots, ask: lens.forth(inner(slots, ask))
                 return lambda slots, ask: lens.forth(
                     inner(slots, ask), [c(slots, ask) for c in context]
                 )
@@ -369,7 +369,9 @@ def _op_maker(
         given: dict[str, Any] = {}
         for key, kind, x, default in attrs:
             value = slots[x] if kind == _SLOT else x
-            if value is None or value is default or same(value, default):
+            if value is None or value is default:
+                continue
+            if default is not None and same(value, default):
                 continue
             if isinstance(value, Graph):
                 bodies = bodies or {}

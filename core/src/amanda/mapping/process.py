@@ -95,7 +95,7 @@ class Process:
         """
         making = _Making(self.program, graph, dict(values))
         reasons = []
-        for way in self.program.choice(self.type).for_op(op):
+        for way in self.program.choice(self.type).near(op):
             slots: list[Any] = [None] * way.width
             why = way.take(op, slots, [])
             if why is None:

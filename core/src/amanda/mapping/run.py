@@ -19,7 +19,7 @@ from amanda.mapping.carrying import (
     copied_root,
     shell,
 )
-from amanda.mapping.cover import CARRY, MAP, SKIP, WHOLE, Cover, Entry, Match, decide
+from amanda.mapping.cover import MAP, WHOLE, Cover, Entry, Match, decide
 from amanda.mapping.program import Program
 from amanda.mapping.report import (
     TRACING,
@@ -115,21 +115,30 @@ class Run:
         stack = [first]
         while stack:
             frame = stack[-1]
-            entries = frame.cover.entries
-            if frame.at == len(entries):
-                self._finish(frame)
-                stack.pop()
-                continue
-            entry = entries[frame.at]
-            inner = self._inner(entry)
+            inner = self._on(frame)
             if inner:
                 frame.bodies += inner
                 stack += [self._framed(body, None, frame.target) for body in inner]
-                continue
-            frame.at += 1
-            if entry.op not in self._deferred:
-                self._emit(frame, entry)
+            else:
+                self._finish(frame)
+                stack.pop()
         return first.target
+
+    def _on(self, frame: _Frame) -> list[Graph]:
+        """Make op after op, up to one with graphs in it that have to be mapped before:
+        those."""
+        entries, deferred = frame.cover.entries, self._deferred
+        while frame.at < len(entries):
+            entry = entries[frame.at]
+            if not entry.is_flat and (inner := self._inner(entry)):
+                return inner
+            frame.at += 1
+            if deferred:
+                if entry.op not in deferred:
+                    self._emit(frame, entry)
+            elif not self._attempt(frame, entry):
+                self._emit(frame, entry)
+        return []
 
     def _framed(
         self, source: Graph, target: Graph | None, outer: Graph | None
@@ -178,9 +187,9 @@ class Run:
 
     def _finish(self, frame: _Frame) -> None:
         source, target = frame.source, frame.target
-        for entry in frame.cover.entries:
-            if entry.todo == SKIP and _is_wanted(entry.op, self._pinned):
-                self.value(entry.op.outputs[0])
+        for op in frame.cover.constants:
+            if _is_wanted(op, self._pinned):
+                self.value(op.outputs[0])
         for port, value in zip(source.outputs, source.results, strict=True):
             target.result(self._result(source, value), port.name)
             carry_port(port, target.outputs[port.index])
@@ -315,9 +324,7 @@ class Run:
     def _attempt(self, frame: _Frame, entry: Entry) -> bool:
         """Try the candidate whose turn it is; False where the next one has to."""
         target = frame.target
-        if entry.todo == SKIP:
-            return True
-        if entry.todo in (CARRY, WHOLE):
+        if entry.todo != MAP:
             self._carry(target, entry)
             return True
         match = entry.match
@@ -326,9 +333,10 @@ class Run:
             return True
         before = target._last
         try:
-            self._decided(match)
+            if match.step < len(match.way.steps):
+                self._decided(match)
             self._make(target, entry, match, before)
-            if self._has_holes(entry.op):
+            if self._holed and self._has_holes(entry.op):
                 self._lose(entry.op)
         except _Unmapped:
             self._back(target, before)
@@ -352,8 +360,6 @@ class Run:
         return True
 
     def _decided(self, match: Match) -> None:
-        if match.is_decided:
-            return
         for value in match.slots:
             if value.__class__ in _PORTS and constant_of(value) is None:
                 self.value(value)  # types can be asked only in front of a gap
@@ -384,15 +390,14 @@ class Run:
     def _sign(self, target: Graph, op: Op, match: Match, before: Op | None) -> None:
         """Names, types and origin for what a rule made."""
         origin = Provenance(_names(match.ops), match.way.id)
-        carried = self._carried
         new: list[Op] = []
         at = target._last
         while at is not before and at is not None:
-            if not carried or at not in carried:
-                at.provenance = origin
+            if not self._carried or at not in self._carried:
+                at._side.provenance = origin
                 new.append(at)
             at = at._prev
-        carried.clear()
+        self._carried.clear()
         rare = op._more is not None  # the side record, which most ops do without
         if rare and _is_bound(op):
             if not new and not set(op.control_inputs) <= set(match.ops):
@@ -402,24 +407,15 @@ class Run:
             value = self.made.get(port)
             if value is None or value.op.provenance is not origin:
                 continue
-            if value.name is None:
-                value.name = port.name
-            if value.type is None:
-                value.type = port.type
             if rare:
                 carry_port(port, value)
-        self._named(target, op, new, origin)
-
-    def _named(self, target: Graph, op: Op, new: list[Op], origin: Provenance) -> None:
-        """The op that gives the first output has the name, if it has none."""
-        name = op.name
-        if name is None or not new or not op.outputs:
-            return
-        value = self.made.get(op.outputs[0])
-        if value is None or value.op.provenance is not origin:
-            return
-        if value.op.name is None and name not in target:
-            target.rename(value.op, name)
+            elif value.type is None:
+                value.type = port.type
+            if value.name is None:
+                value.name = port.name
+            is_first = port.index == 0 and value.op.name is None
+            if is_first and op.name is not None and op.name not in target:
+                target.rename(value.op, op.name)
 
     def _back(self, target: Graph, before: Op | None) -> None:
         """Take away what a rule made before it declined; constants may be used yet."""

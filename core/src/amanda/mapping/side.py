@@ -47,10 +47,12 @@ class Decline(AmandaError):
 class Side(Protocol):
     """A namespace as the engine uses it.
 
-    May also have: `type_of(op)`, what rules call the type of an op of this side (its
-    own namespace told by more than the type), None for one that is none of its own;
+    May also have: `type_of(op)`, what rules call the type of an op that has a namespace
+    of its own (one without is called by its type), None where it is not of this side;
     `imports`, the domains and versions that graphs of it name; `parameter_types(op,
-    inputs)`, the types of the parameters of an op's bodies, by those of its inputs.
+    inputs)`, the types of the parameters of an op's bodies, by those of its inputs;
+    `fault(op)`, what is wrong with an op whatever the rule, and None where nothing is:
+    no rule is asked for an op that has one.
     """
 
     @property
@@ -94,11 +96,15 @@ class TracingSide(Side, Protocol):
 
 def type_of(side: Side, op: Op) -> str | None:
     """What rules call the type of this op, or None where it is not of this side."""
+    more = op._more
+    if more is None or more.namespace is None:
+        return op.type
+    if more.namespace == CORE:
+        return None
     own = getattr(side, "type_of", None)
     if own is not None:
         return own(op)  # type: ignore[no-any-return]
-    space = op.own_namespace
-    return op.type if space is None or space == side.name else None
+    return op.type if more.namespace == side.name else None
 
 
 # -- questions about values --------------------------------------------------------
