@@ -421,3 +421,32 @@ def test_values_keep_identity() -> None:
     value: OutputPort = a.output
     assert graph["a"].output is value
     assert {value: 1}[graph["b"].inputs[0]] == 1  # type: ignore[index]
+
+
+def test_uses_move_at_once_as_they_would_one_by_one() -> None:
+    """Many readers, one that reads often or has many inputs; heirs that are read."""
+
+    def changed(*, one_by_one: bool) -> Graph:
+        graph = Graph("test")
+        x = graph.parameter(name="x")
+        heir, old = graph.add("heir", [x]).output, graph.add("old", [x]).output
+        for i in range(12):
+            graph.add("user", [old, x, old] if i % 3 else [old])
+        graph.add("both", [heir, old])
+        graph.add("wide", [old if i % 2 else heir for i in range(40)])
+        graph.add("heirs", [heir, heir])
+        if one_by_one:
+            with graph.recording() as log:
+                graph.replace(old.op, [heir])
+            assert sum(change.what == "connect" for change in log) > 30
+        else:
+            graph.replace(old.op, [heir])
+        assert old.resolve() is heir
+        graph.replace(heir.op, [x])
+        assert graph.check() == []
+        return graph
+
+    slow, fast = changed(one_by_one=True), changed(one_by_one=False)
+    assert fast.same_as(slow)
+    users = [[op.type for op in g.parameters[0].user_ops] for g in (slow, fast)]
+    assert sorted(users[0]) == sorted(users[1])

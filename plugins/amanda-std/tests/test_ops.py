@@ -42,6 +42,9 @@ UNCHECKED_ARGUMENTS = {
     ("one_hot", "indices"): _INTEGERS,
     ("dequantize", "x"): _INTEGERS,
     ("dequantize", "zero_point"): _INTEGERS,
+    ("quantized_linear", "w"): _INTEGERS,
+    ("quantized_linear", "scales"): "they are rounded to float32",
+    ("quantized_linear", "zeros"): _INTEGERS,
     ("roi_pool", "rois"): "its bins have whole numbers as ends",
 }
 """Arguments that may be floats of ops that are checked, but not by these."""
@@ -181,7 +184,9 @@ def expect_type(inferred, real):
             assert is_open(told) or substituted(told) == number
 
 
-DATA_DECIDES = {"nonzero", "range", "loop", "nms", "unique", "compress"}
+DATA_DECIDES = {
+    "nonzero", "range", "loop", "nms", "unique", "compress", "grouped_attention",
+}  # fmt: skip
 UNDECIDED = {"squeeze", "gather_nd"}  # what to do depends on whether a symbol is 1
 
 

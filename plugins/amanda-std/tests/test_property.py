@@ -344,7 +344,7 @@ def cast(draw, values):
 def found(draw, values):
     """Places of integers: what is largest, where they would go, what is true."""
     i = chosen(draw, values, 1, "i")
-    if not has(values, i, "i") or not values[i].ndim:
+    if not has(values, i, "i") or not values[i].ndim or not values[i].size:
         return None
     axis = draw(st.integers(0, values[i].ndim - 1))
     name = draw(st.sampled_from(["argmax", "argmin", "argsort"]))

@@ -18,8 +18,11 @@ from amanda.graph._port import (
     Edge,
     InputPort,
     OutputPort,
+    Parameter,
     attach,
     detach,
+    distinct,
+    swapped,
 )
 
 if TYPE_CHECKING:
@@ -129,24 +132,58 @@ def replace(graph: Graph, op: Op, values: Sequence[OutputPort | None], by: str) 
             expected=f"{len(op.outputs)}, one for each output",
             got=len(values),
         )
-    if any(value in op.outputs for value in values if value is not None):
-        raise GraphError(f"{op.label} cannot be replaced by itself")
-    heirs = dict.fromkeys(
-        v.op for v in values if v is not None and v.op.graph is graph and v.op is not op
-    )
-    with Undo() as undo:
-        for old, new in zip(op.outputs, values, strict=True):
-            if new is None:
-                _refuse_use(graph, old, by)
-            else:
-                _move_uses(old, new, undo)
-        if op._more is not None or graph._inner_control:
-            _pass_signals(graph, op, list(heirs), undo)
-        if op._more is not None or graph._pins:
+    for value in values:
+        if value is not None and value in op.outputs:
+            raise GraphError(f"{op.label} cannot be replaced by itself")
+    more = op._more
+    signals = (more is not None and more.controlled) or op in graph._inner_control
+    held = graph._pins or (more is not None and more.marks)
+    plain = len(values) == 1 and not signals and not held
+    if not (plain and _handed_over(graph, op, values[0])):
+        with Undo() as undo:
             for old, new in zip(op.outputs, values, strict=True):
-                if new is not None:
-                    _move_holds(graph, old, new)
+                if new is None:
+                    _refuse_use(graph, old, by)
+                else:
+                    _move_uses(old, new, undo)
+            if signals:
+                _pass_signals(graph, op, values, undo)
+            if held:
+                _move_holds(graph, op, values)
     remove(graph, op, by, values)
+
+
+def _handed_over(graph: Graph, op: Op, new: OutputPort | None) -> bool:
+    """Moves all uses of an op's one output at once, where that cannot fail: what made
+    the new value comes before the op, and so before all that reads it."""
+    if new is None or graph._log is not None or graph._wiring is not None:
+        return False
+    maker = new.op
+    if new.__class__ is Parameter:
+        if maker is not graph:
+            return False
+    elif maker.graph is not graph or op.feedback or not _before(graph, maker, op):
+        return False
+    old = op.outputs[0]
+    users = old._users
+    readers = distinct(users)
+    for user in readers:
+        if user._is_graph or user.graph is not graph:
+            return False
+    for user in readers:
+        user._inputs = swapped(user._inputs, old, new)
+    if new._users is None:
+        new._users = users
+    else:
+        for user in readers:
+            for _ in range(users[user] if isinstance(users, dict) else 1):
+                attach(new, user)
+    old._users = None
+    return True
+
+
+def _before(graph: Graph, a: Op, b: Op) -> bool:
+    return a._next is b or _order.is_before(graph, a, b)
 
 
 def _move_uses(old: OutputPort, new: OutputPort, undo: Undo) -> None:
@@ -155,8 +192,12 @@ def _move_uses(old: OutputPort, new: OutputPort, undo: Undo) -> None:
         undo.push(port.connect, old)
 
 
-def _pass_signals(graph: Graph, op: Op, heirs: list[Op], undo: Undo) -> None:
+def _pass_signals(
+    graph: Graph, op: Op, values: Sequence[OutputPort | None], undo: Undo
+) -> None:
     """What waited for op waits for its heirs and for what op waited for."""
+    made = [v.op for v in values if v is not None and v.op.graph is graph]
+    heirs = dict.fromkeys(heir for heir in made if heir is not op)
     firsts = [*heirs, *op.control_inputs]
     thens = list(op.control_outputs)
     if op in graph._inner_controlled:
@@ -180,18 +221,22 @@ def _signals(graph: Graph, first: Op, then: Op) -> bool:
     return more is not None and first in (more.control or ())
 
 
-def _move_holds(graph: Graph, old: OutputPort, new: OutputPort) -> None:
-    for label in old.marks:
-        new.mark(label)
-        old.unmark(label)
-    if old in graph._pins:
-        for name, entry in list(graph._entries.items()):
-            if old in (*entry.inputs.values(), *entry.outputs.values()):
-                moved = [
-                    {k: new if v is old else v for k, v in side.items()}
-                    for side in entry
-                ]
-                graph.set_entry(name, *moved)
+def _move_holds(graph: Graph, op: Op, values: Sequence[OutputPort | None]) -> None:
+    """Marks and entries go from the outputs of op to the new values."""
+    for old, new in zip(op.outputs, values, strict=True):
+        if new is None:
+            continue
+        for label in old.marks:
+            new.mark(label)
+            old.unmark(label)
+        if old in graph._pins:
+            for name, entry in list(graph._entries.items()):
+                if old in (*entry.inputs.values(), *entry.outputs.values()):
+                    moved = [
+                        {k: new if v is old else v for k, v in side.items()}
+                        for side in entry
+                    ]
+                    graph.set_entry(name, *moved)
 
 
 def replace_uses(old: OutputPort, new: OutputPort) -> None:
@@ -234,16 +279,17 @@ def remove(
     graph: Graph, op: Op, by: str, values: Sequence[OutputPort | None] = ()
 ) -> None:
     _own(graph, op)
+    more = op._more
+    held = graph._pins or (more is not None and more.marks)
     for port in op.outputs:
-        if port._users is not None or graph._pins or op._more is not None:
+        if port._users is not None or held:
             _refuse_use(graph, port, by)
     for value in op._inputs:
         if value is not None:
             detach(value, op)
-    more = op._more
-    if more is not None or op._is_graph:
+    if op._is_graph or (more is not None and more.bodies):
         _cut_captures(op)
-    if more is not None:
+    if more is not None and (more.control or more.controlled):
         for first in op.control_inputs:
             uncontrol(graph, first, op)
         for then in op.control_outputs:

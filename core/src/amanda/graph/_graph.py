@@ -64,16 +64,37 @@ class Graph(Contents):
         if name is not None and name in self._names:
             raise self._taken(name)
         op = Op(type, name, attrs, outputs)
+        self._attach(op, inputs)
+        if bodies or namespace is not None or feedback:
+            try:
+                self._equip(op, bodies, namespace, feedback)
+            except BaseException:
+                _detach(op, inputs)
+                raise
+        op._inputs = tuple(inputs) if len(inputs) <= 32 else sinks(inputs)
+        if name is not None:
+            self._names[name] = op
+        op.graph = self
+        self._count += 1
+        _order.append(self, op, self._point)
+        if self._log is not None:
+            self._note("add", op, repr(op))
+        return op
+
+    def _attach(self, op: Op, inputs: Sequence[OutputPort | None]) -> None:
+        """Every value that may be read where the op will stand has it as a user."""
         point = self._point
+        place = None if point is None or not self._labelled else point._order
         read = 0
         try:
             for value in inputs:
                 if value is not None:
                     owner = value.op
-                    if point is not None or (
-                        owner.graph is not self
-                        if value.__class__ is OutputPort
-                        else owner is not self
+                    inside = value.__class__ is OutputPort
+                    if (owner.graph if inside else owner) is not self or (
+                        point is not None
+                        and inside
+                        and (place is None or owner._order >= place)  # type: ignore[operator]
                     ):
                         self._allow(value, point)
                     users = value._users
@@ -82,33 +103,11 @@ class Graph(Contents):
                     else:
                         attach(value, op)
                 read += 1
-            if bodies or namespace is not None or feedback:
-                self._equip(op, bodies, namespace, feedback)
         except BaseException:
-            for value in list(inputs)[:read]:
-                if value is not None:
-                    detach(value, op)
-            if read < len(inputs) and not isinstance(inputs[read], OutputPort | None):
+            _detach(op, inputs[:read])
+            if not isinstance(inputs[read], OutputPort | None):
                 raise self._no_value(op, inputs, read) from None
             raise
-        op._inputs = tuple(inputs) if len(inputs) <= 32 else sinks(inputs)
-        if name is not None:
-            self._names[name] = op
-        op.graph = self
-        self._count += 1
-        if point is None and not self._labelled:  # the common case, in line
-            last = self._last
-            op._prev = last
-            if last is None:
-                self._first = op
-            else:
-                last._next = op
-            self._last = op
-        else:
-            _order.link(self, op, self._last if point is None else point._prev)
-        if self._log is not None:
-            self._note("add", op, repr(op))
-        return op
 
     def _no_value(self, op: Op, inputs: Sequence[object], i: int) -> GraphError:
         got = inputs[i]
@@ -502,6 +501,13 @@ class Graph(Contents):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
         return self.clone()
+
+
+def _detach(op: Op, inputs: Sequence[OutputPort | None]) -> None:
+    """The values have the op as a user no longer."""
+    for value in inputs:
+        if value is not None:
+            detach(value, op)
 
 
 class Point:

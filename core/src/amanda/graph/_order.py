@@ -47,6 +47,20 @@ def link(graph: Graph, op: Op, prev: Op | None) -> None:
         _label(op)
 
 
+def append(graph: Graph, op: Op, before: Op | None) -> None:
+    """Put `op` at the end, or right before another."""
+    if before is not None or graph._labelled:
+        link(graph, op, graph._last if before is None else before._prev)
+        return
+    last = graph._last
+    op._prev = last
+    if last is None:
+        graph._first = op
+    else:
+        last._next = op
+    graph._last = op
+
+
 def unlink(graph: Graph, op: Op) -> None:
     for cursor in graph._cursors:
         if cursor.at is op:

@@ -347,6 +347,15 @@ def put(held: Sinks, i: int, value: OutputPort | None) -> Sinks:
     return (*held[:i], value, *held[i + 1 :])
 
 
+def swapped(held: Sinks, old: OutputPort, new: OutputPort) -> Sinks:
+    """`held` with another value in all places of one."""
+    if isinstance(held, Wide):
+        for i in held.places(old):
+            held.put(i, new)
+        return held
+    return tuple([new if value is old else value for value in held])
+
+
 def places(held: Sinks, value: OutputPort) -> list[int]:
     if isinstance(held, Wide):
         return held.places(value)

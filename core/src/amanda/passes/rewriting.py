@@ -10,8 +10,9 @@ for others, or for `drop`. Only what reads something new is looked at again.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from amanda.errors import FormatError, Undecided, UsageError
@@ -20,7 +21,14 @@ from amanda.mapping import RuleSet
 from amanda.mapping.checks import feeds_itself
 from amanda.mapping.compiled import Way
 from amanda.mapping.program import Program
-from amanda.mapping.side import Decline, Side, Signature, question, type_of
+from amanda.mapping.side import (
+    Decline,
+    Side,
+    Signature,
+    TracingSide,
+    question,
+    type_of,
+)
 from amanda.types import TensorType, same
 
 MOST = 8
@@ -31,9 +39,17 @@ class Rewriting:
     """A pass made of rules. They must be from a namespace to itself.
 
     `identity` is the type whose op does nothing: a rule that makes one makes none.
+    `worth` is a look at an op that costs less than asking the rules, which decline
+    every op that it says no to.
     """
 
-    def __init__(self, rules: RuleSet, side: Side, identity: str | None = None) -> None:
+    def __init__(
+        self,
+        rules: RuleSet,
+        side: Side,
+        identity: str | None = None,
+        worth: Callable[[Op], bool] | None = None,
+    ) -> None:
         self.name = rules.name
         for row in rules.rows:
             if row.runs(True) and feeds_itself(row):
@@ -44,7 +60,9 @@ class Rewriting:
                 )
         self.program = Program(rules, side, side, forward=True)
         self._here = _Here(side, identity)
+        self._tracing = side if isinstance(side, TracingSide) else None
         self._types = frozenset(rules.types(forward=True))
+        self._worth = worth
 
     def __call__(self, graph: Graph) -> int:
         """Rewrites a graph, and those inside it; how many ops were replaced."""
@@ -52,10 +70,25 @@ class Rewriting:
 
     def rewrite(self, graph: Graph, ops: Iterable[Op] | None = None) -> int:
         """One graph; where `ops` are told, only these and what follows from them."""
-        waiting = deque(self._fit(graph if ops is None else ops))
+        with self._open(graph):
+            return self._until_none(graph, graph if ops is None else ops)
+
+    def once(self, graph: Graph, op: Op) -> int:
+        """Tries the rules on one op alone; how many took it. Who calls this goes on
+        to what follows from it in an order of their own."""
+        fits = op.type in self._types and self._fit((op,))
+        return int(bool(fits) and self._replaced(graph, op) is not None)
+
+    def _open(self, graph: Graph) -> AbstractContextManager[Any]:
+        """Ops are called in here: opened once, and not by each rule that calls some."""
+        return nullcontext() if self._tracing is None else self._tracing.tracing(graph)
+
+    def _until_none(self, graph: Graph, ops: Iterable[Op]) -> int:
+        waiting = deque(self._fit(ops))
         queued = set(waiting)
         most = MOST * (len(graph) + 8)
-        used: Counter[str] = Counter()
+        used: dict[str, int] = {}
+        count = 0
         while waiting:
             op = waiting.popleft()
             queued.discard(op)
@@ -65,25 +98,32 @@ class Rewriting:
             if found is None:
                 continue
             way, touched = found
-            used[way.id] += 1
-            if used.total() > most:
+            used[way.id] = used.get(way.id, 0) + 1
+            count += 1
+            if count > most:
                 self._goes_round(used)
             for next_op in self._fit(touched):
                 if next_op not in queued:
                     queued.add(next_op)
                     waiting.append(next_op)
-        return used.total()
+        return count
 
     def _fit(self, ops: Iterable[Op]) -> Iterable[Op]:
-        types = self._types
-        return (op for op in ops if op.type in types and op.own_namespace != CORE)
+        types, worth = self._types, self._worth
+        return [
+            op
+            for op in ops
+            if op.type in types
+            and (op._more is None or op._more.namespace != CORE)
+            and (worth is None or worth(op))
+        ]
 
-    def _goes_round(self, used: Counter[str]) -> None:
-        busy = ", ".join(id for id, _ in used.most_common(3))
+    def _goes_round(self, used: dict[str, int]) -> None:
+        busy = ", ".join(sorted(used, key=lambda id: -used[id])[:3])
         raise UsageError(
             f"the rules of {self.name} go round: one makes what another takes",
             expected="rules of which each leaves less to do",
-            got=f"{used.total()} replacements, most of them by {busy}",
+            got=f"{sum(used.values())} replacements, most of them by {busy}",
         )
 
     # -- one op ----------------------------------------------------------------
@@ -113,7 +153,7 @@ class Rewriting:
     ) -> list[Op] | None:
         """What the rule makes in place of the op; None, with all as it was, if it may
         not: it would change a type, or do again what is needed as it is too."""
-        before = op.previous
+        before = op._prev
         values: Sequence[OutputPort | None] = ()
         with graph.before(op):
             try:
@@ -124,7 +164,8 @@ class Rewriting:
                 _remove(graph, _between(before, op))
                 raise
         new = _between(before, op)
-        if not _fits(op, values) or (_repeats(new) and not _only(ops)):
+        alone = len(ops) == 1
+        if not _fits(op, values) or not (alone or not _repeats(new) or _only(ops)):
             _remove(graph, new)
             return None
         users = [user for port in op.outputs for user in port.user_ops]
@@ -167,18 +208,21 @@ class _Shortcut:
 
 def _is_held(op: Op) -> bool:
     """Do control edges or marks say that this very op has to stay?"""
-    if op.control_inputs or op.control_outputs or op.feedback:
+    more = op._more
+    if more is None:
+        return False
+    if more.control or more.controlled or more.feedback:
         return True
-    return any(KEEP in port.marks for port in op.outputs)
+    return bool(more.marks) and any(KEEP in port.marks for port in op.outputs)
 
 
 def _between(before: Op | None, op: Op) -> list[Op]:
     """The ops right before `op`, back to `before`, in order."""
     found: list[Op] = []
-    at = op.previous
+    at = op._prev
     while at is not None and at is not before:
         found.append(at)
-        at = at.previous
+        at = at._prev
     return found[::-1]
 
 
@@ -202,6 +246,8 @@ def _fits(op: Op, values: Sequence[OutputPort | None]) -> bool:
 def _alike(a: object, b: object) -> bool:
     if not isinstance(a, TensorType) or not isinstance(b, TensorType):
         return a == b
+    if a is b:
+        return a.shape.has_rank
     if a.dtype != b.dtype or not (a.shape.has_rank and b.shape.has_rank):
         return False
     if a.shape.rank != b.shape.rank:
@@ -225,10 +271,13 @@ def _only(ops: Sequence[Op]) -> bool:
     )
 
 
-def _sources(ops: Iterable[Op]) -> tuple[str, ...]:
+def _sources(ops: Sequence[Op]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for op in ops:
-        old = op.provenance.sources if op.provenance else (op.name or op.type or "?",)
+        origin = op.provenance
+        old = origin.sources if origin else (op.name or op.type or "?",)
+        if len(ops) == 1:
+            return old
         found.update(dict.fromkeys(old))
     return tuple(found)
 
@@ -243,15 +292,19 @@ def _hand_over(
 ) -> None:
     """The new values in place of the old, under their names."""
     for made in new:
-        made.provenance = origin
+        made._side.provenance = origin
     name, names = op.name, [port.name for port in op.outputs]
-    graph.replace(op, list(values)[: len(names)], by)
+    graph.replace(op, values[: len(names)], by)
+    if not new:
+        return
     fresh = set(new)
     for value, own in zip(values, names, strict=False):
-        if value is not None and value.op in fresh and value.name is None:
+        if value is not None and value.name is None and value.op in fresh:
             value.name = own
+    if name is None or name in graph:
+        return
     heirs = {v.op for v in values if v is not None and v.op in fresh}
-    if name is not None and len(heirs) == 1 and name not in graph:
+    if len(heirs) == 1:
         heir = heirs.pop()
         if heir.name is None:
             graph.rename(heir, name)

@@ -103,7 +103,10 @@ def _mean(x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
     if axes == ():
         return x
     wide = "float32" if is_small(x.dtype) else None
-    y = np.mean(x, axis=axes, keepdims=keepdims, dtype=wide)
+    if x.size:
+        y = np.mean(x, axis=axes, keepdims=keepdims, dtype=wide)
+    else:  # of nothing it is NaN, and np.mean warns of it
+        y = np.sum(x, axis=axes, keepdims=keepdims, dtype=wide) * np.nan
     return y.astype(x.dtype, copy=False)
 
 

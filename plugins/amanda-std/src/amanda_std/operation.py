@@ -13,24 +13,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from amanda.errors import AmandaError, Undecided, UsageError
-from amanda.graph import Graph, Op, OutputPort, Parameter
+from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import FunctionRef
 from amanda.types import (
     DType,
-    MapType,
-    OptionalType,
     RefType,
-    SequenceType,
     Sym,
     TensorType,
-    TupleType,
     Type,
 )
 from amanda_std import inference, mistakes
 from amanda_std.arrays import (
     Kernels,
     are_numpy,
-    array_type,
     as_number,
     chosen_kernels,
     in_single,
@@ -39,15 +34,27 @@ from amanda_std.calling import Rule
 from amanda_std.hosts import hosted, is_plain, plain
 from amanda_std.kinds import BODY, HOST, REQUIRED, TENSOR, VALUE, Form, form_of
 from amanda_std.literals import as_tensor, is_literal, is_number
+from amanda_std.operands import (
+    computed,
+    dtype_beside,
+    flat,
+    port_of,
+    reading,
+    sequence,
+    tensor_type,
+    ties,
+    with_late_numbers,
+)
+from amanda_std.repeats import Ports, Repeats, key_of
 from amanda_std.values import (
     Tracing,
     Typed,
     Value,
+    adding,
     current,
     is_tracing,
     is_types_only,
     lift,
-    port_type,
     trace,
     types_only,
     value_type,
@@ -60,14 +67,13 @@ Function = Callable[..., Any]
 Effect = Literal["holds", "reads", "writes", "shows"]
 """Of an op: it names a place of state, reads it, writes it, or is seen from outside."""
 
-_TYPES = frozenset(
-    (Typed, TensorType, SequenceType, OptionalType, TupleType, MapType, RefType)
-)
-_VALUES = (Value, OutputPort, Parameter)
-
 
 class Operation:
     """An op of the hub set. Made by `primitive` and `composite`."""
+
+    stays = False
+    """Whether it is never computed ahead: where it is done matters."""
+    sums_gradients = False
 
     def __init__(
         self,
@@ -97,17 +103,16 @@ class Operation:
         """Whether small floats must stay what they are inside: its results tell."""
         self.effect = effect
         """What it does besides computing its results, or what they depend on."""
-        self.stays = False
-        """Whether it is never computed ahead: where it is done matters."""
         self.type_rule: Rule | None = None
         self.body_rule: Rule | None = None
         self.gradient_rule: Rule | None = None
-        self.sums_gradients = False
         self.no_gradient: str | None = None
         self.sloped_by: str | None = None
         """The attribute that gives it a gradient after all."""
         self.samples_rule: Callable[[], Iterable[Sample]] | None = None
         self._known = inference.Memo()
+        self.repeats = Repeats(self)
+        self._many = self.form.many
 
     @property
     def doc(self) -> str:
@@ -154,13 +159,29 @@ class Operation:
 
     def __call__(self, *args: Any, name: str | None = None, **attrs: Any) -> Any:
         """Computes, infers or adds an op, by what the arguments are."""
+        into = adding()
+        ports: Ports = []
+        key = None if into is None else key_of(args, attrs, ports)
+        if into is None or key is None:
+            return self._read(args, attrs, name)
+        made = self.repeats.add(key, ports, into, name)
+        if not made:
+            before = len(into.made)
+            found = self._read(args, attrs, name)
+            self.repeats.learn(key, ports, into.made[before:])
+            return found
+        return tuple(map(Value, made)) if self._many else Value(made[0])
+
+    def _read(
+        self, args: Sequence[Any], attrs: Mapping[str, Any], name: str | None
+    ) -> Any:
         bound, given = self.bind(args, attrs)
-        reading = _reading(bound)
-        if reading is None and self._wants_a_graph and is_tracing():
-            reading = Value
-        if reading is None:
+        kind = reading(bound)
+        if kind is None and self._wants_a_graph and is_tracing():
+            kind = Value
+        if kind is None:
             return self.run(bound, given)
-        if reading is Typed or is_types_only():
+        if kind is Typed or is_types_only():
             with types_only():
                 found = self.types(self.normal(bound), given)
             values: Any = tuple(
@@ -168,7 +189,7 @@ class Operation:
             )
         else:
             values = self.trace(bound, given, name)
-        return values if self.form.many else values[0]
+        return values if self._many else values[0]
 
     @property
     def _wants_a_graph(self) -> bool:
@@ -221,7 +242,7 @@ class Operation:
                 if p.kind.role == HOST
                 else as_number(a, dtype, args)
                 if is_number(a) and p.kind.role == TENSOR
-                else as_tensor(a, dtype if _ties(p) else None).numpy()
+                else as_tensor(a, dtype if ties(p) else None).numpy()
                 if isinstance(a, list) and p.kind.role == TENSOR and is_literal(a)
                 else a
                 for p, a in zip(params, args, strict=True)
@@ -277,7 +298,7 @@ class Operation:
             if p.kind.role == HOST
             else a
             if p.kind.role == BODY or a is None
-            else _tensor_type(a, params, args)
+            else tensor_type(a, params, args)
             for p, a in zip(params, args, strict=True)
         ]
 
@@ -287,7 +308,7 @@ class Operation:
         """One op in the graph that is being traced, with inferred types.
 
         Where it cannot be, the graph is as it was."""
-        given = () if is_tracing() else map(_port, _flat(args))
+        given = () if is_tracing() else map(port_of, flat(args))
         into = current([port for port in given if port is not None])
         before = len(into.made)
         try:
@@ -309,9 +330,9 @@ class Operation:
     ) -> tuple[Value, ...]:
         params = self.form.each(len(args))
         try:
-            dtype = _dtype_beside(params, args)
+            dtype = dtype_beside(params, args)
         except Undecided:
-            args, dtype = _with_late_numbers(params, args), None
+            args, dtype = with_late_numbers(params, args), None
         inputs: list[OutputPort | None] = []
         stored: dict[str, Any] = {}
         seen: list[Any] = []
@@ -329,10 +350,10 @@ class Operation:
                     inputs.append(None)
                     seen.append(known)
                     continue
-                a = _computed(a, into)
+                a = computed(a, into)
             if p.kind.role == VALUE and isinstance(a, list):
-                a = _sequence(a)
-            port = None if a is None else lift(a, into, dtype if _ties(p) else None)
+                a = sequence(a)
+            port = None if a is None else lift(a, into, dtype if ties(p) else None)
             inputs.append(port)
             own = None if port is None else value_type(port)
             seen.append(hosted(own) if p.kind.role == HOST else own)
@@ -459,12 +480,6 @@ def _may_hold_state(op: Op) -> bool:
     return any(isinstance(v.type, RefType) for body in bodies for v in body.captures)
 
 
-def _sequence(items: list[Any]) -> Any:
-    from amanda_std import ops
-
-    return ops.OPS["sequence_construct"](*items)
-
-
 def attribute(key: str, value: Any) -> Any:
     """An attribute as ops keep it: hashable, in Python's and our own types."""
     if isinstance(value, list | tuple):
@@ -473,112 +488,6 @@ def attribute(key: str, value: Any) -> Any:
         return DType(value) if isinstance(value, str) else DType.of(value)
     if hasattr(value, "tolist") and not isinstance(value, Sym):
         return attribute(key, value.tolist())
-    return value
-
-
-def _reading(args: Sequence[Any]) -> type | None:
-    """Typed, Value, or None for arrays. Types win: a body may capture values."""
-    has_values = has_dims = False
-    for a in args:
-        kind = a.__class__
-        if kind in _TYPES:
-            return Typed
-        if kind in _VALUES:
-            has_values = True
-        elif kind is Sym:
-            has_dims = True
-        elif kind is list or kind is tuple:
-            inner = _reading(a)
-            if inner is Typed and not all(i.__class__ in (Sym, int) for i in _flat(a)):
-                return Typed
-            has_values = has_values or inner is Value
-            has_dims = has_dims or inner is Typed
-    if has_values:
-        return Value
-    return Typed if has_dims else None
-
-
-def _flat(args: Iterable[Any]) -> Iterable[Any]:
-    for a in args:
-        if isinstance(a, list | tuple):
-            yield from _flat(a)
-        else:
-            yield a
-
-
-def _port(value: Any) -> OutputPort | None:
-    if isinstance(value, Value):
-        return value.port
-    return value if isinstance(value, OutputPort) else None
-
-
-def _ties(param: Any) -> bool:
-    return bool(param.kind.role == TENSOR and param.kind.shared)
-
-
-def _dtype_beside(params: Sequence[Any], args: Sequence[Any]) -> Any:
-    """The element type that Python numbers take: that of the tensors they meet."""
-    if all(a is None or a.__class__ in _VALUES for a in args):
-        return None  # nobody asks
-    numbers = False
-    for p, a in zip(params, args, strict=True):
-        if not _ties(p) or a is None:
-            continue
-        if is_literal(a):
-            numbers = numbers or is_number(a)
-        else:
-            found = _own_dtype(a)
-            if found.kind != "unknown":
-                return found
-    if numbers:
-        raise inference.unknown_dtype()
-    return None
-
-
-def _with_late_numbers(params: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    """Numbers beside tensors of unknown element types, as ops that wait for them."""
-    from amanda_std import ops
-
-    rows = list(zip(params, args, strict=True))
-    beside = next((a for p, a in rows if _ties(p) and _port(a) is not None), None)
-    if beside is None:
-        raise inference.unknown_dtype()
-    like = ops.OPS["number_like"]
-    return [like(beside, value=a) if _ties(p) and is_number(a) else a for p, a in rows]
-
-
-def _own_dtype(a: Any) -> Any:
-    port = _port(a)
-    if port is not None:
-        return port_type(port).dtype
-    if isinstance(a, Typed):
-        return a.type.dtype
-    return a.dtype if isinstance(a, TensorType) else DType.of(a)
-
-
-def _tensor_type(a: Any, params: Sequence[Any], args: Sequence[Any]) -> Type:
-    if isinstance(a, Type):
-        return a
-    if isinstance(a, Typed):
-        return a.type
-    port = _port(a)
-    if port is not None:
-        return value_type(port)
-    if isinstance(a, Sym):
-        return TensorType("int64", (), value=a)
-    if is_literal(a):
-        return array_type(as_tensor(a, _dtype_beside(params, args)).numpy())
-    return array_type(a)
-
-
-def _computed(value: Any, into: Tracing) -> Any:
-    """A host argument as one value: lists of values are stacked."""
-    if isinstance(value, list | tuple):
-        from amanda_std import ops
-
-        return ops.OPS["stack"](*[_computed(item, into) for item in value])
-    if isinstance(value, int | Sym):
-        return lift(value, into, DType("int64"))
     return value
 
 

@@ -13,6 +13,7 @@ from amanda_std import NAMESPACE
 from amanda_std.kinds import BODY
 from amanda_std.operation import Operation
 from amanda_std.ops import OPS
+from amanda_std.repeats import Ports, key_of
 from amanda_std.values import Tracing, Value, lift, tracing
 
 __all__ = ["SIDE", "StdSide"]
@@ -53,9 +54,17 @@ class StdSide:
         given = {**attrs, **(bodies or {})}
         if form.varies and "outputs" in form.attributes and not given.get("outputs"):
             given["outputs"] = outputs
-        with tracing(graph):
+        with tracing(graph) as into:
+            ports: Ports = []
+            key = None if bodies else key_of(args, given, ports, "built")
+            found = operation.repeats.add(key, ports, into, name)
+            if found:
+                return found
+            before = len(into.made)
             bound, rest = operation.bind(_placed(operation, args, given), given)
             made = operation.trace(bound, rest, name)
+            if key is not None:
+                operation.repeats.learn(key, ports, into.made[before:])
         return tuple(value.port for value in made)
 
     # -- what functions see ----------------------------------------------------
@@ -67,6 +76,8 @@ class StdSide:
         return Value(port)
 
     def port(self, value: Any, graph: Graph) -> OutputPort:
+        if value.__class__ is Value and value.port.graph is not None:
+            return value.port
         return lift(value, Tracing(graph, None))
 
     def type_of(self, op: Op) -> str | None:

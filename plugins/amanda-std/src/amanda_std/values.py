@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from amanda.errors import InvalidTypeError, Undecided
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort, Parameter, Provenance
@@ -206,6 +206,12 @@ class Tracing:
         seen[key] = first, first.inputs  # whose identities are in the key
         return first
 
+    def __enter__(self) -> Self:
+        return self  # it is open already
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
     def take_back(self, count: int) -> None:
         """Removes the ops that were added after the first so many."""
         while len(self.made) > count:
@@ -259,6 +265,17 @@ def tracing(
 
     That is its end, unless `graph.before` says otherwise. With `share`, what is called
     twice with the same is there once; so it is in bodies and functions in it."""
+    around = _current.get()
+    if (
+        around is not None
+        and around.graph is graph
+        and around.seen is None
+        and around.provenance is None
+        and before is None
+        and provenance is None
+        and share is None
+    ):
+        return around
     return _While(Tracing(graph, provenance), before, share)
 
 
@@ -290,6 +307,11 @@ def types_only() -> Iterator[None]:
 
 def is_types_only() -> bool:
     return _types_only.get()
+
+
+def adding() -> Tracing | None:
+    """Where ops on values of a graph are added; None where they only tell types."""
+    return None if _types_only.get() else _current.get()
 
 
 def is_tracing() -> bool:

@@ -22,6 +22,8 @@ from amanda_std.kinds import (
 from amanda_std.nested import expect_kind
 from amanda_std.operation import composite, primitive
 from amanda_std.ops._late import late
+from amanda_std.ops.creation import number
+from amanda_std.ops.places import own_dtype
 from amanda_std.samples import Sample, Samples, array, ramp
 
 _FLOAT32, _INT64 = DType("float32"), DType("int64")
@@ -72,13 +74,50 @@ def _asked(x: Any, split: Any, asks: Any, at: Any, compare: str) -> Any:
         return getattr(late, compare)(x, split)
     own = late.gather(asks, at, 0)
     found = None
-    for number, name in enumerate(COMPARISONS):
-        here = late.logical_and(late.equal(own, number), getattr(late, name)(x, split))
+    for code, name in enumerate(COMPARISONS):
+        here = late.logical_and(late.equal(own, code), getattr(late, name)(x, split))
         found = here if found is None else late.logical_or(found, here)
     return found
 
 
 tree_leaves.not_differentiable(_STEPS)
+
+
+JOINS = ("sum", "average", "min", "max")
+"""How what several trees say becomes one number."""
+
+
+@composite
+def tree_ensemble(
+    x: RealFloating, roots: Index, feature: Index, split: RealFloating, yes: Index,
+    no: Index, says: RealFloating, asks: Index | None = None,
+    lost: Logical | None = None, *, depth: int, compare: str = "less_equal",
+    join: str = "sum",
+) -> RealFloating:  # fmt: skip
+    """What trees say together of each row: [rows, targets]
+
+    `says` [nodes, targets] is what each leaf says to each target; infinity where it
+    says nothing that the least or the largest could be. All else is as `tree_leaves`
+    has it."""
+    if join not in JOINS:
+        raise InvalidTypeError("trees are joined", expected=", ".join(JOINS), got=join)
+    at = late.tree_leaves(
+        x, roots, feature, split, yes, no, asks, lost, depth=depth, compare=compare
+    )
+    said = late.gather(says, at, 0)
+    if join in ("min", "max"):
+        found = late.min(said, (1,)) if join == "min" else late.max(said, (1,))
+        most = float(np.finfo(str(x.dtype)).max)
+        return late.clip(found, number(-most, x), number(most, x))
+    total = late.sum(said, (1,))
+    if join == "sum":
+        return total
+    count = late.astype(late.dim(roots, axis=0), dtype=own_dtype(x))
+    return late.divide(total, count)
+
+
+tree_ensemble.minds_types = True
+tree_ensemble.not_differentiable(_STEPS)
 
 
 # -- categories ------------------------------------------------------------------------
@@ -215,6 +254,35 @@ def _() -> Samples:
     y = array([[4, 7], [4, 6]], "int64")
     yield Sample((holes, *args[1:], asks, lost), y, {"depth": 2})
     yield Sample((x[:0], *args[1:]), np.zeros((0, 2), "int64"), {"depth": 2})
+
+
+@tree_ensemble.samples
+def _() -> Samples:
+    # two trees: one asks feature 0 and then feature 1, the other feature 1
+    tree = ([0, 1, 0, 0, 0, 1, 0, 0], [0.25, -0.5, 0, 0, 0, 0.75, 0, 0],
+            [1, 2, 2, 3, 4, 6, 6, 7], [4, 3, 2, 3, 4, 7, 6, 7])  # fmt: skip
+    heard: dict[str, Any] = {
+        "sum": sum,
+        "average": lambda v: sum(v) / len(v),
+        "min": min,
+        "max": max,
+    }
+    for dtype in ("float32", "float64"):
+        x = array([[-1, 0.25], [0, 0.0], [0, 3], [0.5, -2]], dtype)
+        says = (ramp(8, 2, dtype=dtype, start=0.3)).astype(dtype)
+        rows = [array(t, dtype if i == 1 else "int64") for i, t in enumerate(tree)]
+        args = (x, array([0, 5], "int64"), *rows, says)
+        for join, rule in heard.items():
+            at = [[_walk(row, root, tree, "less") for root in (0, 5)]
+                  for row in x.tolist()]  # fmt: skip
+            y = [[rule([float(says[i, k]) for i in leaves]) for k in range(2)]
+                 for leaves in at]  # fmt: skip
+            attrs: dict[str, Any] = {"depth": 2, "compare": "less", "join": join}
+            yield Sample(args, array(y, dtype), attrs)
+        silent = np.full((8, 2), -math.inf, dtype)
+        lowest = np.full((4, 2), np.finfo(dtype).min, dtype)
+        yield Sample((*args[:-1], silent), lowest, {"depth": 2, "join": "max"})
+    yield Sample((x[:0], *args[1:]), np.zeros((0, 2)), {"depth": 2})
 
 
 @lookup.samples

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
-from amanda.types import DType
-from amanda_std.kinds import Array, Cast, Kind, Other
+from amanda.types import DType, same
+from amanda_std.kinds import Array, Cast, Kind, Other, RealFloating
 from amanda_std.operation import composite
 from amanda_std.ops._late import late
+from amanda_std.ops.places import own_dtype
 from amanda_std.ops.quantisation import quantize
-from amanda_std.samples import Sample, Samples, array, counting
+from amanda_std.samples import Sample, Samples, array, counting, ramp
 from amanda_std.values import dims
 
-_INT32, _DOUBLE = DType("int32"), DType("float64")
+_INT32, _DOUBLE, _SINGLE = DType("int32"), DType("float64"), DType("float32")
 Scale: TypeAlias = Annotated[Any, Kind(shared=False, kinds=("float",))]
 Sum: TypeAlias = Annotated[Any, Kind(shared=False, dtype=_INT32)]
 
@@ -44,6 +46,28 @@ def matmul_integer(
 def wide_matmul(a: Other, b: Other, *, dtype: Any) -> Cast:
     """The product of matrices, multiplied and added up in a wider element type"""
     return late.matmul(late.astype(a, dtype=dtype), late.astype(b, dtype=dtype))
+
+
+@composite
+def quantized_linear(
+    x: RealFloating, w: Other, scales: Scale, zeros: Other | None = None,
+    bias: RealFloating | None = None, *, block: int,
+) -> RealFloating:  # fmt: skip
+    """x times a turned matrix of few bits, with a scale for each block of its rows
+
+    w [outputs, inputs] may be wider than x: what is beyond only fills up the last
+    block. `scales` and `zeros` are [outputs, blocks]."""
+    wide = late.dequantize(
+        w, late.astype(scales, dtype=_SINGLE), zeros, axis=1, block=block
+    )
+    wide = late.astype(wide, dtype=own_dtype(x))
+    if same(dims(x)[-1], dims(w)[1]) is not True:
+        wide = late.slice(wide, [0], [x.shape[-1]], [1])
+    y = late.matmul(x, late.transpose(wide, perm=(1, 0)))
+    return y if bias is None else late.add(y, bias)
+
+
+quantized_linear.minds_types = True
 
 
 @composite
@@ -243,3 +267,28 @@ def _() -> Samples:
     yield Sample(args, y)
     args = (x[:0], half, zeros[0], w, third, zeros[1], scale, zeros[2])
     yield Sample(args, np.zeros((0, 2, 2, 2), "uint8"))
+
+
+@quantized_linear.samples
+def _() -> Samples:
+    w = array([[3, 0, 15, 8, 1, 7], [9, 2, 4, 12, 5, 10]], "uint8")
+    scales = array([[0.5, 0.25, 0.125], [0.25, 1.0, 0.5]], "float32")
+    zeros = array([[8, 7, 0], [1, 4, 5]], "uint8")
+    for dtype in ("float64", "float32"):
+        for size in (6, 5):
+            x, bias = ramp(2, 3, size, dtype=dtype), ramp(2, dtype=dtype)
+            for zero, more in ((None, None), (zeros, bias)):
+                y = np.zeros((2, 3, 2))
+                for a, i, n in np.ndindex(y.shape):
+                    terms = (
+                        (int(w[n, j]) - (0 if zero is None else int(zero[n, j // 2])))
+                        * float(scales[n, j // 2])
+                        * float(x[a, i, j])
+                        for j in range(size)
+                    )
+                    y[a, i, n] = math.fsum(terms) + (0 if more is None else more[n])
+                attrs = {"block": 2}
+                yield Sample(
+                    (x, w, scales, zero, more), y.astype(dtype), attrs, fixed=(2,)
+                )
+    yield Sample((ramp(0, 6), w, scales), np.zeros((0, 2)), {"block": 2}, smooth=False)

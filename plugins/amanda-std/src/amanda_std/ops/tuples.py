@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from amanda.errors import InvalidTypeError, UsageError
-from amanda.types import MapType, Shape, Sym, TensorType, TupleType
-from amanda_std.kinds import Anything, Array, Map, Other, Tuple
+from amanda.types import MapType, SequenceType, Shape, Sym, TensorType, TupleType
+from amanda_std.kinds import Anything, Array, Map, Other, Sequence, Tuple
 from amanda_std.nested import expect_kind, of_texts, plain_type, text
 from amanda_std.operation import primitive
 from amanda_std.samples import Sample, Samples, array
@@ -79,11 +79,26 @@ def map_make(keys: Other, values: Array) -> Map:
 
 @map_make.infer
 def _(keys: Any, values: Any) -> Any:
+    return [MapType(_expect_keys(keys), _row(values))]
+
+
+def _expect_keys(keys: Any) -> Any:
     if str(keys.dtype) not in ("int64", "string", "unknown"):
         raise InvalidTypeError(
             "a key of a map is an int64 or a text", where="argument 'keys'", got=keys
         )
-    return [MapType(keys.dtype, _row(values))]
+    return keys.dtype
+
+
+@primitive(numpy_only=True)
+def map_rows(keys: Other, x: Array) -> Sequence:
+    """Of each row a map from each key to the value beside it"""
+    return [map_make.run([keys, row], {}) for row in x]
+
+
+@map_rows.infer
+def _(keys: Any, x: Any) -> Any:
+    return [SequenceType(MapType(_expect_keys(keys), _row(_row(x))))]
 
 
 def _row(values: Any) -> TensorType:
@@ -143,7 +158,7 @@ def _(m: Any, vocabulary: Any) -> Any:
 
 
 for _op in (
-    tuple_make, tuple_push, tuple_get, map_make, map_get, map_vectorize,
+    tuple_make, tuple_push, tuple_get, map_make, map_rows, map_get, map_vectorize,
 ):  # fmt: skip
     _op.not_differentiable(_NO_SLOPE)
 map_keys.not_differentiable("its results are keys")
@@ -183,6 +198,17 @@ def _() -> Samples:
     words = of_texts(["a", "b"], [2])
     yield Sample((words, array([1.0, 2.0])), [{"a": array(1.0), "b": array(2.0)}])
     yield Sample((array([], "int64"), array([], "float32")), [{}])
+
+
+@map_rows.samples
+def _() -> Samples:
+    for dtype in ("float32", "int64"):
+        rows = array([[1, 2], [3, 4]], dtype)
+        want = [{7: array(a, dtype), 3: array(b, dtype)} for a, b in ((1, 2), (3, 4))]
+        yield Sample((array([7, 3], "int64"), rows), [want])
+    words = of_texts(["a", "b"], [2])
+    yield Sample((words, array([[1.0, 2.0]])), [[{"a": array(1.0), "b": array(2.0)}]])
+    yield Sample((words, np.zeros((0, 2), "float32")), [[]])
 
 
 def _map(dtype: str = "float32") -> dict[Any, Any]:

@@ -18,11 +18,11 @@ from amanda_std import ops
 from amanda_std.ops import OPS
 from amanda_std.ops.convolution import to_front
 from amanda_std.passes import movements
-from amanda_std.passes.movements import inverse, order_of
+from amanda_std.passes.movements import TRANSPOSE, inner, inverse, order_of
 from amanda_std.passes.pointwise import is_pointwise
 from amanda_std.reading import arguments, is_constant, is_std, operation_of
 from amanda_std.side import SIDE
-from amanda_std.values import Value, port_type, tracing
+from amanda_std.values import Tracing, Value, port_type, tracing
 
 __all__ = ["channels_first", "channels_last", "sink"]
 
@@ -48,50 +48,81 @@ def _moved(graph: Graph) -> list[Op]:
     """The transposes of a graph, and what reads one."""
     found: dict[Op, None] = {}
     for op in graph:
-        if op.type == "transpose":
+        if op.type == "transpose" and (users := op.output.user_ops):
             found[op] = None
-            found.update(dict.fromkeys(op.output.user_ops))
+            found.update(dict.fromkeys(users))
     return [op for op in found if op.graph is graph]
 
 
 def _brought(graph: Graph, layout: str) -> int:
-    count = 0
+    """Each op in its turn: what it reads was brought, and the transposes moved."""
+    rules, laid, count = _sinking(), _laid(), 0
     for part in graph.graphs():
-        for op in list(part):
-            if is_std(op) and _differs(op, layout):
-                _bring(part, op, layout)
-                count += 1
+        with tracing(part) as into:
+            for op in list(part):
+                if op.graph is not part:
+                    continue
+                if op.type in laid and is_std(op) and _differs(op, layout):
+                    _bring(part, op, layout, into)
+                    count += 1
+                else:
+                    count += rules.once(part, op)
     return count + sink(graph)
 
 
+@cache
+def _laid() -> frozenset[str]:
+    """The types of ops that have a layout."""
+    return frozenset(n for n, each in OPS.items() if "layout" in each.form.attributes)
+
+
 def _differs(op: Op, layout: str) -> bool:
-    form = operation_of(op).form
-    if "layout" not in form.attributes or len(op.outputs) != 1:
+    if len(op.outputs) != 1:
         return False  # several results: places within the data may be among them
     data, result = op.inputs[0], port_type(op.output).shape
     if data is None or not port_type(data).shape.has_rank or not result.has_rank:
         return False
-    own = op.attrs.get("layout", form.attributes["layout"])
-    return own != layout and port_type(data).shape.rank == result.rank
+    return _layout(op) != layout and port_type(data).shape.rank == result.rank
 
 
-def _bring(graph: Graph, op: Op, layout: str) -> None:
+def _layout(op: Op) -> str:
+    told = op.attrs.get("layout") if op.has_attrs else None
+    return str(operation_of(op).form.attributes["layout"] if told is None else told)
+
+
+def _bring(graph: Graph, op: Op, layout: str, into: Tracing) -> None:
     """The op in another layout, between transposes."""
-    operation = operation_of(op)
-    args, attrs = arguments(op, Value)
-    rank = args[0].ndim
-    first, there = to_front(attrs["layout"], rank), to_front(layout, rank)
-    order = tuple(first[inverse(there)[axis]] for axis in range(rank))
+    data = Value(op.inputs[0])  # type: ignore[arg-type]
+    order, back = _orders(_layout(op), layout, data.ndim)
+    before = len(into.made)
+    with graph.before(op):
+        if None in op.inputs:
+            args, attrs = arguments(op, Value)
+        else:
+            args = list(map(Value, op.inputs))  # type: ignore[arg-type]
+            attrs = op.attrs if op.has_attrs else {}
+        args[0] = movements.transposed(data, order)
+        made = operation_of(op)(*args, **{**attrs, "layout": layout})
+        restored = TRANSPOSE(made, perm=back).port
     sources = op.provenance.sources if op.provenance else (op.name or op.type or "?",)
-    with tracing(graph, op, Provenance(sources, "layout")):
-        args[0] = ops.transpose(args[0], perm=order)
-        [made] = operation.trace(args, {**attrs, "layout": layout})
-        back = ops.transpose(made, perm=inverse(order)).port
+    origin = Provenance(sources, "layout")
+    for each in into.made[before:]:
+        each.provenance = origin
     name, label = op.name, op.output.name
-    graph.replace(op, [back], "layout")
-    back.name = label
+    graph.replace(op, [restored], "layout")
+    restored.name = label
     if name is not None:
         graph.rename(made.port.op, name)
+
+
+@cache
+def _orders(
+    own: str, layout: str, rank: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The order of axes that brings one layout to another, and the one back."""
+    first, there = to_front(own, rank), to_front(layout, rank)
+    order = tuple([first[inverse(there)[axis]] for axis in range(rank)])
+    return order, inverse(order)
 
 
 # -- transposes on their way ---------------------------------------------------------
@@ -100,9 +131,26 @@ def _bring(graph: Graph, op: Op, layout: str) -> None:
 @cache
 def _sinking() -> Rewriting:
     rules = RuleSet("sink", "amanda/std", "amanda/std")
-    for name in OPS:
-        rules.read(name)(_SPECIAL[name](name) if name in _SPECIAL else _rule(name))
-    return Rewriting(rules, SIDE)
+    for name, operation in OPS.items():
+        if name in _SPECIAL:
+            rules.read(name)(_SPECIAL[name](name))
+        elif operation.is_composite or is_pointwise(operation, {}, ()):
+            rules.read(name)(_rule(name))
+    return Rewriting(rules, SIDE, worth=_reads_moved)
+
+
+def _reads_moved(op: Op) -> bool:
+    """Does it read what a transpose makes, or is it one that does nothing?"""
+    for value in op.inputs:
+        if value is not None and value.op.type == "transpose":
+            return True
+    if op.type != "transpose":
+        return False
+    perm = op.attrs.get("perm") if op.has_attrs else None
+    if perm is None:
+        shape = port_type(op.output).shape
+        return shape.has_rank and shape.rank < 2
+    return order_of(perm, len(perm)) == tuple(range(len(perm)))
 
 
 def _rule(name: str) -> Callable[..., Any]:
@@ -110,13 +158,19 @@ def _rule(name: str) -> Callable[..., Any]:
     operation = OPS[name]
 
     def past(*xs: Any, **attrs: Any) -> Any:
-        order = _order_of_one(xs)
+        orders = list(map(_order, xs))
+        order = next((each for each in orders if each is not None), None)
+        if order is None:
+            raise Decline("nothing it reads is transposed")
         if not is_pointwise(operation, attrs, [x is not None for x in xs]):
             raise Decline(f"{name} does not go element by element")
-        moved = [_as_before(x, order) for x in xs]
+        moved = [
+            inner(x.port.op) if own == order else _as_before(x, order)
+            for x, own in zip(xs, orders, strict=True)
+        ]
         if any(map(_is_input, moved)) and any(map(_is_input, xs)):
             raise Decline("one input of the graph would be transposed for another")
-        return ops.transpose(operation(*moved, **attrs), perm=order)
+        return TRANSPOSE(operation(*moved, **attrs), perm=order)
 
     past.__name__ = name
     return past
@@ -136,13 +190,17 @@ def _order_of_one(xs: Sequence[Any]) -> tuple[int, ...]:
 
 
 def _order(x: Any) -> tuple[int, ...] | None:
+    """The order that a transpose brought a value to."""
     if not isinstance(x, Value) or isinstance(x.port, Parameter):
         return None
     op = x.port.op
-    if op.type != "transpose" or not is_std(op) or op.graph is not x.port.graph:
+    if op.type != "transpose" or not is_std(op):
         return None
+    perm = op.attrs.get("perm")
+    if perm is not None:
+        return order_of(perm, len(perm))
     shape = port_type(x.port).shape
-    return order_of(op.attrs.get("perm"), shape.rank) if shape.has_rank else None
+    return order_of(None, shape.rank) if shape.has_rank else None
 
 
 def _as_before(x: Any, order: tuple[int, ...]) -> Any:
@@ -152,14 +210,14 @@ def _as_before(x: Any, order: tuple[int, ...]) -> Any:
     if not isinstance(x, Value):
         raise Decline("an argument decides the shape")
     if _order(x) == order:
-        return Value(x.port.op.inputs[0])  # type: ignore[arg-type]
+        return inner(x.port.op)
     if x.ndim == 0:
         return x
     if not is_constant(x.port.op) or x.ndim > len(order):
         return _brought_before(x, order)
     if x.ndim < len(order):
         x = ops.reshape(x, [*[1] * (len(order) - x.ndim), *x.type.shape])
-    return ops.transpose(x, perm=inverse(order))
+    return TRANSPOSE(x, perm=inverse(order))
 
 
 def _brought_before(x: Any, order: tuple[int, ...]) -> Any:
@@ -187,7 +245,7 @@ def _axis_renamed(name: str) -> Callable[..., Any]:
             _as_before(x, order) if joins or not i else x for i, x in enumerate(xs)
         ]
         y = operation(*moved, axis=renamed, **attrs)
-        return ops.transpose(y, perm=order)
+        return TRANSPOSE(y, perm=order)
 
     past.__name__ = name
     return past
@@ -200,7 +258,7 @@ def _axes_renamed(name: str) -> Callable[..., Any]:
         order = _order_of_one([x])
         renamed = sorted(order[axis % len(order)] for axis in axes)
         y = operation(_as_before(x, order), axes=tuple(renamed), **attrs)
-        return ops.transpose(y, perm=order)
+        return TRANSPOSE(y, perm=order)
 
     past.__name__ = name
     return past
@@ -215,9 +273,9 @@ def _reduction(name: str) -> Callable[..., Any]:
         renamed = sorted(order[axis] for axis in gone)
         y = operation(_as_before(x, order), renamed, keepdims=keepdims, **attrs)
         if keepdims:
-            return ops.transpose(y, perm=order)
+            return TRANSPOSE(y, perm=order)
         left = [order[axis] for axis in range(len(order)) if axis not in gone]
-        return ops.transpose(y, perm=[sorted(left).index(axis) for axis in left])
+        return TRANSPOSE(y, perm=[sorted(left).index(axis) for axis in left])
 
     past.__name__ = name
     return past
@@ -245,10 +303,10 @@ def _pad(name: str) -> Callable[..., Any]:
             else [a % len(order) for a in axes]
         )
         told = dict(zip([order[axis] for axis in at], pads, strict=True))
-        inner = _as_before(x, order)
+        before = _as_before(x, order)
         found = sorted(told)
-        y = ops.pad(inner, [told[axis] for axis in found], value, found, **attrs)
-        return ops.transpose(y, perm=order)
+        y = ops.pad(before, [told[axis] for axis in found], value, found, **attrs)
+        return TRANSPOSE(y, perm=order)
 
     past.__name__ = name
     return past

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from amanda.graph import Op
 from amanda.mapping import Decline, RuleSet
@@ -13,7 +13,17 @@ from amanda_std.hosts import hosted
 from amanda_std.reading import is_std
 from amanda_std.values import Value
 
-__all__ = ["declare", "inverse", "order_of", "transpose"]
+__all__ = [
+    "TRANSPOSE",
+    "declare",
+    "inner",
+    "inverse",
+    "order_of",
+    "transpose",
+    "transposed",
+]
+
+TRANSPOSE: Final = ops.OPS["transpose"]
 
 
 def declare(rules: RuleSet) -> None:
@@ -30,7 +40,7 @@ def order_of(perm: Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """
     if perm is None:
         return tuple(range(rank))[::-1]
-    return tuple(axis % rank for axis in perm)
+    return tuple([axis % rank for axis in perm])
 
 
 def inverse(order: Sequence[int]) -> tuple[int, ...]:
@@ -50,7 +60,7 @@ def _made_by(value: Any, name: str) -> Op:
     return op  # type: ignore[no-any-return]
 
 
-def _inner(op: Op) -> Any:
+def inner(op: Op) -> Any:
     """What the op reads first, as functions see it."""
     return Value(op.inputs[0])  # type: ignore[arg-type]
 
@@ -77,14 +87,29 @@ def _identity(x: Any) -> Any:
 
 
 def transpose(x: Any, *, perm: Any) -> Any:
-    """One that changes nothing goes, two become one."""
-    order = order_of(perm, x.ndim)
-    if order == tuple(range(x.ndim)):
+    """One that changes nothing goes, two become one, or none."""
+    rank = x.ndim
+    order = order_of(perm, rank)
+    if order == tuple(range(rank)):
         return x
-    first = _made_by(x, "transpose")
-    before = order_of(first.attrs.get("perm"), x.ndim)
-    joined = [before[axis] for axis in order]
-    return ops.transpose(_inner(first), perm=joined)
+    return _joined(_made_by(x, "transpose"), order)
+
+
+def transposed(x: Any, order: tuple[int, ...]) -> Any:
+    """A value in another order of axes, by one transpose at most."""
+    first = x.port.op
+    if first.type != "transpose" or not is_std(first):
+        return TRANSPOSE(x, perm=order)
+    return _joined(first, order)
+
+
+def _joined(first: Op, order: tuple[int, ...]) -> Any:
+    """What the first transpose reads, in the order in which both bring it."""
+    before = order_of(first.attrs.get("perm"), len(order))
+    joined = tuple([before[axis] for axis in order])
+    if joined == tuple(range(len(order))):
+        return inner(first)
+    return TRANSPOSE(inner(first), perm=joined)
 
 
 def _reshape(x: Any, shape: Any, *, copy_zero: bool) -> Any:
@@ -96,17 +121,17 @@ def _reshape(x: Any, shape: Any, *, copy_zero: bool) -> Any:
     if copy_zero:
         raise Decline("it may copy a dim of what it reads")
     first = _made_by(x, "reshape")
-    return ops.reshape(_inner(first), shape)
+    return ops.reshape(inner(first), shape)
 
 
 def _astype(x: Any, *, dtype: Any) -> Any:
     if x.dtype == dtype:
         return x
     first = _made_by(x, "astype")
-    inner = _inner(first)
-    if not _holds(x.dtype, inner.dtype):
-        raise Decline(f"{x.dtype} does not hold all of {inner.dtype}")
-    return ops.astype(inner, dtype=dtype)
+    source = inner(first)
+    if not _holds(x.dtype, source.dtype):
+        raise Decline(f"{x.dtype} does not hold all of {source.dtype}")
+    return ops.astype(source, dtype=dtype)
 
 
 def _holds(wide: Any, narrow: Any) -> bool:
@@ -158,13 +183,13 @@ def _sum_to(x: Any, like: Any) -> Any:
 
 def _squeeze(x: Any, axes: Any = None) -> Any:
     first = _made_by(x, "expand_dims")
-    inner = _inner(first)
+    source = inner(first)
     added = first.attrs.get("axes")
     if added is None or axes is None or not _ints(added) or not _ints(axes):
         raise Decline("the axes are not told")
     if {a % x.ndim for a in _many(added)} != {a % x.ndim for a in _many(axes)}:
         raise Decline("other axes are taken out")
-    return inner
+    return source
 
 
 def _ints(axes: Any) -> bool:

@@ -1,0 +1,153 @@
+"""What an op is called on: arrays, types or values, and what becomes of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from amanda.graph import OutputPort, Parameter
+from amanda.types import (
+    DType,
+    MapType,
+    OptionalType,
+    RefType,
+    SequenceType,
+    Sym,
+    TensorType,
+    TupleType,
+    Type,
+)
+from amanda_std import inference
+from amanda_std.arrays import array_type
+from amanda_std.kinds import TENSOR
+from amanda_std.literals import as_tensor, is_literal, is_number
+from amanda_std.values import Tracing, Typed, Value, lift, port_type, value_type
+
+__all__ = [
+    "computed",
+    "dtype_beside",
+    "flat",
+    "port_of",
+    "reading",
+    "sequence",
+    "tensor_type",
+    "ties",
+    "with_late_numbers",
+]
+
+_TYPES = frozenset(
+    (Typed, TensorType, SequenceType, OptionalType, TupleType, MapType, RefType)
+)
+_VALUES = (Value, OutputPort, Parameter)
+
+
+def sequence(items: list[Any]) -> Any:
+    from amanda_std import ops
+
+    return ops.OPS["sequence_construct"](*items)
+
+
+def reading(args: Sequence[Any]) -> type | None:
+    """Typed, Value, or None for arrays. Types win: a body may capture values."""
+    has_values = has_dims = False
+    for a in args:
+        kind = a.__class__
+        if kind in _TYPES:
+            return Typed
+        if kind in _VALUES:
+            has_values = True
+        elif kind is Sym:
+            has_dims = True
+        elif kind is list or kind is tuple:
+            inner = reading(a)
+            if inner is Typed and not all(i.__class__ in (Sym, int) for i in flat(a)):
+                return Typed
+            has_values = has_values or inner is Value
+            has_dims = has_dims or inner is Typed
+    if has_values:
+        return Value
+    return Typed if has_dims else None
+
+
+def flat(args: Iterable[Any]) -> Iterable[Any]:
+    for a in args:
+        if isinstance(a, list | tuple):
+            yield from flat(a)
+        else:
+            yield a
+
+
+def port_of(value: Any) -> OutputPort | None:
+    if isinstance(value, Value):
+        return value.port
+    return value if isinstance(value, OutputPort) else None
+
+
+def ties(param: Any) -> bool:
+    return bool(param.kind.role == TENSOR and param.kind.shared)
+
+
+def dtype_beside(params: Sequence[Any], args: Sequence[Any]) -> Any:
+    """The element type that Python numbers take: that of the tensors they meet."""
+    if all(a is None or a.__class__ in _VALUES for a in args):
+        return None  # nobody asks
+    numbers = False
+    for p, a in zip(params, args, strict=True):
+        if not ties(p) or a is None:
+            continue
+        if is_literal(a):
+            numbers = numbers or is_number(a)
+        else:
+            found = _own_dtype(a)
+            if found.kind != "unknown":
+                return found
+    if numbers:
+        raise inference.unknown_dtype()
+    return None
+
+
+def with_late_numbers(params: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+    """Numbers beside tensors of unknown element types, as ops that wait for them."""
+    from amanda_std import ops
+
+    rows = list(zip(params, args, strict=True))
+    beside = next((a for p, a in rows if ties(p) and port_of(a) is not None), None)
+    if beside is None:
+        raise inference.unknown_dtype()
+    like = ops.OPS["number_like"]
+    return [like(beside, value=a) if ties(p) and is_number(a) else a for p, a in rows]
+
+
+def _own_dtype(a: Any) -> Any:
+    port = port_of(a)
+    if port is not None:
+        return port_type(port).dtype
+    if isinstance(a, Typed):
+        return a.type.dtype
+    return a.dtype if isinstance(a, TensorType) else DType.of(a)
+
+
+def tensor_type(a: Any, params: Sequence[Any], args: Sequence[Any]) -> Type:
+    if isinstance(a, Type):
+        return a
+    if isinstance(a, Typed):
+        return a.type
+    port = port_of(a)
+    if port is not None:
+        return value_type(port)
+    if isinstance(a, Sym):
+        return TensorType("int64", (), value=a)
+    if is_literal(a):
+        return array_type(as_tensor(a, dtype_beside(params, args)).numpy())
+    return array_type(a)
+
+
+def computed(value: Any, into: Tracing) -> Any:
+    """A host argument as one value: lists of values are stacked."""
+    if isinstance(value, list | tuple):
+        from amanda_std import ops
+
+        return ops.OPS["stack"](*[computed(item, into) for item in value])
+    if isinstance(value, int | Sym):
+        return lift(value, into, DType("int64"))
+    return value

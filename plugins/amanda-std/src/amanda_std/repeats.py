@@ -1,0 +1,151 @@
+"""Calls that are like one before: the same op, on values of the same types.
+
+What such an op stores and which types its results have is known from the first one, so
+the next is added without asking again. Types are told apart by what they are, plain
+ones by their identity, which lasts: who knows a call holds its types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from amanda.errors import AmandaError
+from amanda.graph import CONSTANT, Op, OutputPort, Parameter
+from amanda.types import DType, TensorType, Type
+from amanda_std.inference import makes_dims
+from amanda_std.values import Tracing, Value, value_type
+
+if TYPE_CHECKING:
+    from amanda_std.operation import Operation
+
+__all__ = ["Repeats", "key_of"]
+
+_KEPT = 1024
+_PORTS = (OutputPort, Parameter)
+_WORDS = frozenset((str, bool, int, DType, type(None)))
+_COUNTED = frozenset(("int", "uint", "bool"))
+Ports: TypeAlias = "list[OutputPort | None]"
+
+
+class _Call(NamedTuple):
+    """What adding an op takes, whatever values it is called on."""
+
+    inputs: int
+    """How many of the arguments are inputs, None among them."""
+    attrs: dict[str, Any] | None
+    types: tuple[Type, ...]
+    held: tuple[Any, ...]
+    """The types of the arguments, whose identities are in the key."""
+
+
+class Repeats:
+    """The calls of one operation that were made, by what they have in common."""
+
+    __slots__ = ("_calls", "_operation")
+
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+        self._calls: dict[Any, _Call] = {}
+
+    def add(
+        self, key: Any, ports: Ports, into: Tracing, name: str | None
+    ) -> tuple[OutputPort, ...]:
+        """What the op of a call like one before gives. Nothing if there was none, or it
+        may not be: the graph is as it was, and who asks anew is told why."""
+        call = self._calls.get(key)
+        if call is None:
+            return ()
+        count, attrs, types, _ = call
+        inputs = ports if len(ports) == count else ports[:count]
+        try:
+            op = into.graph.add(
+                self._operation.name, inputs, attrs, name=name, outputs=len(types)
+            )
+        except AmandaError:
+            return ()
+        outputs = into.note(op).outputs
+        for port, found in zip(outputs, types, strict=True):
+            port.type = found
+        return outputs
+
+    def learn(self, key: Any, ports: Ports, made: Sequence[Op]) -> None:
+        """Remembers a call by the op that it made, if it made nothing else."""
+        operation = self._operation
+        if operation.effect is not None or operation.body_rule is not None:
+            return
+        if len(made) != 1 or made[0].type != operation.name:
+            return
+        [op] = made
+        count = len(op.inputs)
+        types = tuple([port.type for port in op.outputs])
+        if tuple(ports[:count]) != op.inputs or any(ports[count:]):
+            return
+        if not types or any(found.__class__ is not TensorType for found in types):
+            return
+        read = [port for port in ports if port is not None]
+        if makes_dims(types, [value_type(port) for port in read]):  # type: ignore[arg-type]
+            return
+        if len(self._calls) >= _KEPT:
+            self._calls.clear()
+        attrs = dict(op.attrs) if op.has_attrs else None
+        held = tuple([port.type for port in read])
+        self._calls[key] = _Call(count, attrs, types, held)  # type: ignore[arg-type]
+
+
+def key_of(
+    args: Sequence[Any], attrs: Mapping[str, Any], ports: Ports, way: Any = None
+) -> Any:
+    """What calls have in common that add the same op; puts the values into `ports`.
+
+    None where types do not tell it: for an array or a number beside tensors, for what
+    is no tensor. `way` tells apart who gives arguments another meaning."""
+    parts: list[Any] = [way]
+    for a in args:
+        kind = a.__class__
+        port = a.port if kind is Value else a if kind in _PORTS else None
+        if port is not None:
+            found = port.type
+            if found.__class__ is not TensorType:
+                return None
+            if port.op.type == CONSTANT and found.dtype.kind in _COUNTED:
+                parts.append(value_type(port))  # with the content
+            elif found.value is not None or found.axes is not None:
+                parts.append(found)
+            else:
+                parts.append(id(found))
+        elif a is None:
+            parts.append(None)
+        elif (told := _plain(a)) is not None:
+            parts.append(told)
+        else:
+            return None
+        ports.append(port)
+    for name, value in attrs.items():
+        kind = value.__class__
+        told = (kind, value) if kind in _WORDS else _plain(value)
+        if told is None:
+            return None
+        parts += (name, told)
+    return tuple(parts) if any(ports) else None
+
+
+def _plain(value: Any) -> Any:
+    """A number, a word, or lists of integers, told apart from equal ones that are not
+    the same; None for all else, and for zeros and NaNs among floats."""
+    kind = value.__class__
+    if kind in _WORDS:
+        return kind, value
+    if kind is tuple or kind is list:
+        for item in value:
+            if item.__class__ is not int:
+                return _nested(value)
+        return tuple(value)
+    if kind is float and value and value == value:
+        return kind, value
+    return None
+
+
+def _nested(value: Sequence[Any]) -> Any:
+    parts = [_plain(item) for item in value]
+    return None if None in parts else (tuple, *parts)
