@@ -9,6 +9,7 @@ from onnx import TensorProto, defs, helper
 from onnx.reference import ReferenceEvaluator
 
 import amanda
+from amanda_onnx.format import Format
 
 ML = "ai.onnx.ml"
 CODES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE,
@@ -243,6 +244,160 @@ def test_doubles_as_tensors():
         version=3,
     )
     agree([found], run(single, {"x": X}))
+
+
+# -- and back ----------------------------------------------------------------------
+
+
+def back(made, opset=18, *, imported=True):
+    """By way of the hub set: the model again, and its ops beside constants."""
+    graph = amanda.convert(amanda.load(made), "amanda/std/1")
+    if not imported:
+        del graph.imports[ML]
+    found = amanda.convert(graph, f"amanda/onnx/{opset}")
+    kinds = [op.type for op in found.walk() if op.type != "constant"]
+    return onnx.load_from_string(Format().dumps(found)), kinds
+
+
+def by_reference(made, inputs):
+    with np.errstate(all="ignore"):
+        return ReferenceEvaluator(made).run(None, inputs)
+
+
+@pytest.mark.parametrize("imported", [True, False])
+@pytest.mark.parametrize("case", SAME)
+def test_they_come_back_as_what_the_reference_runs_alike(case, imported):
+    """Opset 21 compares texts, so that nothing is left to import."""
+    type, inputs, attrs, outputs = SAME[case]
+    made = static(model(type, inputs, attrs, outputs, version=4), inputs)
+    again, _ = back(made, 21, imported=imported)
+    domains = {node.domain for node in again.graph.node}
+    assert domains <= ({"", ML} if imported else {""})
+    agree(by_reference(again, inputs), by_reference(made, inputs))
+
+
+@pytest.mark.parametrize("case", [c for c in SAME if c.startswith("encoder")])
+def test_tables_of_categories_come_back_whole(case):
+    type, inputs, attrs, outputs = SAME[case]
+    made = static(model(type, inputs, attrs, outputs, version=2), inputs)
+    again, kinds = back(made)
+    assert kinds == ["LabelEncoder"]
+    told = {a.name: onnx.helper.get_attribute_value(a)
+            for a in again.graph.node[0].attribute}  # fmt: skip
+    same = {k: [v.encode() if isinstance(v, str) else v for v in values]
+            for k, values in attrs.items() if isinstance(values, list)}  # fmt: skip
+    assert {k: told[k] for k in same} == same
+    agree(by_reference(again, inputs), by_reference(made, inputs))
+
+
+def test_doubles_and_small_integers_are_told_as_tensors():
+    x = np.array([0.5, 2.0, 7.0])
+    attrs = {
+        "keys_tensor": onnx.numpy_helper.from_array(np.array([0.5, 2.0])),
+        "values_tensor": onnx.numpy_helper.from_array(np.array([3, 4], "int16")),
+        "default_tensor": onnx.numpy_helper.from_array(np.array([-1], "int16")),
+    }
+    made = static(model("LabelEncoder", {"x": x}, attrs, "y", version=4), {"x": x})
+    again, kinds = back(made)
+    assert kinds == ["LabelEncoder"]
+    agree(by_reference(again, {"x": x}), [np.array([3, 4, -1], "int16")])
+
+
+def test_texts_are_compared_by_numbers_where_the_opset_does_not():
+    type, inputs, attrs, outputs = SAME["one hot of texts"]
+    made = static(model(type, inputs, attrs, outputs, version=2), inputs)
+    again, kinds = back(made, 13)
+    assert kinds.count("LabelEncoder") == 2
+    agree(by_reference(again, inputs), by_reference(made, inputs))
+    with pytest.raises(amanda.errors.ConversionError, match="texts from opset 19"):
+        back(made, 13, imported=False)
+
+
+@pytest.mark.parametrize("join", ["SUM", "AVERAGE", "MIN", "MAX"])
+def test_trees_come_back_as_one_op(join):
+    attrs = {**NODES, **leaves("target", [0, 1, 0, 1, 0]), "n_targets": 2,
+             "aggregate_function": join}  # fmt: skip
+    made = model("TreeEnsembleRegressor", {"x": HOLES}, attrs, "y", version=3)
+    again, kinds = back(made)
+    assert kinds == ["TreeEnsembleRegressor"]
+    agree(by_reference(again, {"x": HOLES}), by_reference(made, {"x": HOLES}))
+    bare, kinds = back(made, imported=False)
+    assert "TreeEnsembleRegressor" not in kinds
+    agree(by_reference(bare, {"x": HOLES}), by_reference(made, {"x": HOLES}))
+
+
+@pytest.mark.parametrize("join", range(4))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_trees_of_version_5_come_back_as_one_op(join, dtype):
+    """Two trees, of which one asks whether a number is one of several."""
+    from onnx.numpy_helper import from_array
+
+    attrs = {
+        "n_targets": 2, "aggregate_function": join, "tree_roots": [0, 2],
+        "nodes_featureids": [0, 2, 1],
+        "nodes_splits": from_array(np.array([0.25, -0.5, 0.0], dtype)),
+        "nodes_modes": from_array(np.array([0, 3, 6], "uint8")),
+        "membership_values": from_array(np.array([1.0, 2.0, np.nan], dtype)),
+        "nodes_truenodeids": [1, 0, 3], "nodes_trueleafs": [0, 1, 1],
+        "nodes_falsenodeids": [2, 1, 4], "nodes_falseleafs": [1, 1, 1],
+        "leaf_targetids": [0, 1, 0, 1, 0],
+        "leaf_weights": from_array(np.array([0.5, -1.5, 2.5, 0.125, -0.75], dtype)),
+    }  # fmt: skip
+    x = X.astype(dtype)
+    x[:3, 1] = [1.0, 2.0, 3.0]
+    made = model("TreeEnsemble", {"x": x}, attrs, "y")
+    again, kinds = back(made)
+    assert kinds == ["TreeEnsemble"]
+    expected = run(made, {"x": x})
+    agree(run(again, {"x": x}), expected)
+    agree(by_reference(again, {"x": x}), expected)
+
+
+@pytest.mark.parametrize("keys", ["classlabels_strings", "classlabels_int64s"])
+def test_maps_of_rows_come_back(keys):
+    runtime = pytest.importorskip("onnxruntime")
+    labels = ["a", "b"] if keys.endswith("strings") else [7, 5]
+    inputs = {"x": X[:2, :2]}
+    made = model("ZipMap", inputs, {keys: labels}, "y", version=1)
+    again, kinds = back(made)
+    assert kinds == ["ZipMap"]
+    found = [
+        runtime.InferenceSession(each.SerializeToString()).run(None, inputs)
+        for each in (made, again)
+    ]
+    assert found[0] == found[1]
+
+
+MAPS = {
+    "words": (TensorProto.STRING, "DictVectorizer",
+              {"string_vocabulary": ["a", "c", "b"]}, {"a": 1.5, "b": 2.5}),
+    "numbers": (TensorProto.INT64, "DictVectorizer",
+                {"int64_vocabulary": [3, 1]}, {1: 1.5, 2: 2.5}),
+    "row": (TensorProto.INT64, "CastMap", {}, {4: 1.5, 2: 2.5}),
+    "places": (TensorProto.INT64, "CastMap",
+               {"map_form": "SPARSE", "max_map": 4}, {3: 1.5, 1: 2.5}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MAPS)
+def test_maps_that_go_in_come_back(case):
+    runtime = pytest.importorskip("onnxruntime")
+    key, type, attrs, fed = MAPS[case]
+    single = helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+    info = onnx.ValueInfoProto(name="m", type=helper.make_map_type_proto(key, single))
+    node = helper.make_node(type, ["m"], ["y"], domain=ML, **attrs)
+    graph = helper.make_graph([node], "g", [info], [onnx.ValueInfoProto(name="y")])
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid(ML, 3)]
+    made = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    again, kinds = back(made)
+    assert kinds[0] in (type, "DictVectorizer")
+    found = [
+        runtime.InferenceSession(each.SerializeToString()).run(None, {"m": fed})
+        for each in (made, again)
+    ]
+    agree(found[1], found[0])
+    ours = {"m": {k: np.float32(v) for k, v in fed.items()}}
+    agree(run(made, ours), found[0])
 
 
 def test_every_op_of_the_domain_has_a_rule():

@@ -98,7 +98,7 @@ MODELS = {
 }  # fmt: skip
 
 # What an opset cannot say at all, and the first that can.
-SINCE = {"picked": 11, "padded": 10, "logic": 11}
+SINCE = {"padded": 10, "logic": 11}
 
 RICHEST = {
     "normed": {"LayerNormalization": 17, "Gelu": 20, "RMSNormalization": 23},

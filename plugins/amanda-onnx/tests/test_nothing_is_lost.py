@@ -26,6 +26,7 @@ from amanda.graph import CORE, Graph, Op
 from amanda.tensors.values import same_value
 from amanda.types import DType
 from amanda_onnx.mapping import MAPPING
+from amanda_onnx.mapping.forms import FLAGS, words_of
 from amanda_onnx.scoreboard import cases, data
 from amanda_onnx.tensors import DTYPES
 from amanda_std.samples import difference
@@ -33,17 +34,6 @@ from amanda_std.samples import difference
 STD = "amanda/std/1"
 FEW = 4
 """Cases of an op that are varied, where not all are."""
-
-FLAGS = frozenset((
-    "allow_zero", "allowzero", "antialias", "ceil_mode", "center_point_box",
-    "count_include_pad", "detect_negative", "detect_positive", "exclude_outside",
-    "exclusive", "input_forget", "interleaved", "inverse", "is_case_sensitive",
-    "is_causal", "keepdims", "largest", "layout", "linear_before_reset",
-    "noop_with_empty_axes", "onesided", "periodic", "reverse", "saturate",
-    "select_last_index", "sorted", "storage_order", "training_mode", "transA",
-    "transB", "upper"
-))  # fmt: skip
-"""Integers of which ONNX says that they are 0 or 1."""
 
 TYPES = frozenset(
     ("dtype", "output_datatype", "output_dtype", "precision", "softmax_precision", "to")
@@ -139,6 +129,24 @@ def wide_enough(op: Op, value: Any) -> bool:
     return DTYPES.get(value) in (DType("float32"), op.inputs[0].type.dtype)
 
 
+def of_weights(op: Op, value: Any) -> bool:
+    is_layer = (op.type or "").startswith("Conv")
+    return is_layer and value == [*op.inputs[1].type.shape.dims[2:]]
+
+
+def cut_evenly(op: Op, _value: Any) -> bool:
+    """The output that is asked for leaves no row over that one side would get."""
+    wanted = op.attrs.get("output_shape")
+    if wanted is None:
+        return False
+    sizes, kernel = (p.type.shape.dims[2:] for p in op.inputs[:2])
+    each = [_said(op, k) or [1] * len(sizes) for k in ("strides", "dilations")]
+    more = _said(op, "output_padding") or [0] * len(sizes)
+    rows = zip(sizes, kernel, *each, more, wanted, strict=True)
+    cuts = [s * (n - 1) + (k - 1) * d + 1 + m - out for n, k, s, d, m, out in rows]
+    return all(cut <= 0 or cut % 2 == 0 for cut in cuts)
+
+
 def either(*ways: Holds) -> Holds:
     return lambda op, value: any(way(op, value) for way in ways)
 
@@ -152,8 +160,6 @@ MEANINGLESS: dict[tuple[str, str], tuple[Holds, str]] = {
     ("Attention", "q_num_heads"): (lambda op, _: _rank(op) == 4, "the rank says it"),
     ("Attention", "qk_matmul_output_mode"): (
         lambda op, _: not _is_wanted(op, 3), "an output that is not there"),
-    ("AveragePool", "pads"): (unless("auto_pad", "NOTSET"), "auto_pad pads"),
-    ("MaxPool", "pads"): (unless("auto_pad", "NOTSET"), "auto_pad pads"),
     ("MaxPool", "storage_order"): (one_output, "the order of an output not there"),
     ("BatchNormalization", "momentum"): (
         lambda op, _: not _said(op, "training_mode"), "training moves averages"),
@@ -164,18 +170,16 @@ MEANINGLESS: dict[tuple[str, str], tuple[Holds, str]] = {
     ("CastLike", "saturate"): (saturates_not, "only eight bits of floats saturate"),
     ("CausalConvWithState", "activation"): (
         same_words("silu", "swish"), "two words for one function"),
-    ("Conv", "kernel_shape"): (anywhere, "has to be that of the weights"),
-    ("ConvInteger", "kernel_shape"): (anywhere, "has to be that of the weights"),
-    ("ConvTranspose", "kernel_shape"): (anywhere, "has to be that of the weights"),
-    ("ConvTranspose", "auto_pad"): (unless("output_shape", None),
-        "nothing is padded where all fits: the other half is what is odd"),
+    ("", "kernel_shape"): (of_weights, "the weights say it"),
+    ("ConvTranspose", "auto_pad"): (
+        cut_evenly, "it tells which side gets the odd row, and there is none"),
     ("ConvTranspose", "pads"): (
-        either(unless("auto_pad", "NOTSET"), unless("output_shape", None)),
-        "the shape of the output decides, or auto_pad"),
+        unless("output_shape", None), "the shape of the output decides"),
     ("DequantizeLinear", "axis"): (per_tensor, "one scale is for all"),
     ("QuantizeLinear", "axis"): (per_tensor, "one scale is for all"),
     ("DequantizeLinear", "output_dtype"): (
-        lambda op, value: DTYPES[value] == op.inputs[1].type.dtype,
+        lambda op, value: DTYPES.get(value or 0, op.inputs[1].type.dtype)
+        == op.inputs[1].type.dtype,
         "that of the scale is the default"),
     ("QuantizeLinear", "output_dtype"): (
         lambda op, value: DTYPES.get(value or 2) == target(op),
@@ -183,9 +187,6 @@ MEANINGLESS: dict[tuple[str, str], tuple[Holds, str]] = {
     ("QuantizeLinear", "precision"): (wide_enough, "what is computed in anyway"),
     ("Dropout", "ratio"): (lambda op, _: not there(2)(op, 0), "nothing is trained"),
     ("Dropout", "seed"): (lambda op, _: not there(2)(op, 0), "nothing is drawn"),
-    ("GRU", "hidden_size"): (anywhere, "has to be that of the weights"),
-    ("LSTM", "hidden_size"): (anywhere, "has to be that of the weights"),
-    ("RNN", "hidden_size"): (anywhere, "has to be that of the weights"),
     ("Gemm", "beta"): (without(2), "the factor of what is not there"),
     ("LinearAttention", "chunk_size"): (anywhere, "a hint: how, not what"),
     ("", "noop_with_empty_axes"): (there(1), "only where there are no axes"),
@@ -369,6 +370,42 @@ def run(graph: Graph, feeds: tuple[Any, ...]) -> list[Any]:
         return list(amanda.run(graph, named, backend="numpy").values())
 
 
+# -- what is no op at all --------------------------------------------------------------
+
+
+def malformed(op: Op, attr: Any) -> Iterator[Any]:
+    """Values that ONNX has no meaning for, or perhaps none."""
+    have = op.attrs.get(attr.name, attr.default)
+    if attr.is_list:
+        if not have:
+            if attr.name not in SPATIAL or not op.inputs:
+                return
+            have = [1] * (SPATIAL[attr.name] * (_rank(op) - 2))
+        yield from ([*have][:-1], [*have, have[-1]])
+        if attr.base in ("int", "float"):
+            yield [-abs(item) - 7 for item in have]
+    elif attr.base == "string":
+        yield "bogus"
+    elif attr.base == "int":
+        yield from (99, -99)
+
+
+def told_of(op: Op, name: str, value: Any) -> bool:
+    """Whether ONNX says in so many words that this cannot be."""
+    if isinstance(value, str):
+        return bool(words_of(op.type or "", name))
+    if not isinstance(value, list):
+        return name in FLAGS
+    spatial = name in SPATIAL and op.type in WITH_SPACE
+    return spatial and len(value) != SPATIAL[name] * (_rank(op) - 2)
+
+
+WITH_SPACE = frozenset((
+    "AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool",
+    "MaxPool", "MaxUnpool", "QLinearConv",
+))  # fmt: skip
+
+
 # -- the tests -------------------------------------------------------------------------
 
 
@@ -413,6 +450,26 @@ def test_one_change_of_any_case_is_read_as_another_graph_or_told():
     wrong, met = unlisted(list(singles()))
     assert wrong == {}
     assert met == set(MEANINGLESS)
+
+
+def test_what_cannot_be_is_told_by_op_attribute_and_value():
+    """No error of Python's own, whatever stands there, and no guess."""
+    counts: Counter[str] = Counter()
+    for single in sample(2):
+        op = own(single.graph)
+        for attr in _known(op).values():
+            for value in () if attr.body is not None else malformed(op, attr):
+                graph = changed(single, attr.name, value)
+                made = read(graph)  # anything but an AmandaError comes through
+                counts["all"] += 1
+                if told_of(op, attr.name, value):
+                    assert isinstance(made, str), (single.name, attr.name, value)
+                    for part in (op.type, f"{attr.name}={value!r}: ", " expected"):
+                        assert part in made, (single.name, made)
+                    counts[type(value).__name__] += 1
+    assert counts["all"] > 900
+    assert min(counts["str"], counts["list"]) > 40
+    assert counts["int"] > 200
 
 
 def test_a_default_that_is_said_is_one_that_is_left_out():

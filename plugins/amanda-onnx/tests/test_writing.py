@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 import amanda
 from amanda.errors import FormatError, LimitError
 from amanda.graph import Graph
 from amanda.tensors import Tensor
-from amanda.types import Quantized, parse_type
+from amanda.types import Quantized, TensorType, parse_type
 from amanda_onnx import writer
 from amanda_onnx.format import Format
 from amanda_onnx.notes import NOTES
@@ -335,3 +336,48 @@ def test_what_no_text_can_hold_is_not_written(tmp_path):
     with pytest.raises(FormatError, match="cannot hold this model"):
         amanda.save(graph, tmp_path / "a.onnxtxt")
     assert not list(tmp_path.iterdir())
+
+
+# -- which opset, and which IR version -------------------------------------------------
+
+
+def _small():
+    """A graph of the hub set that any opset can hold."""
+    from amanda_std import ops, trace
+
+    graph = trace(lambda x: ops.relu(x), [TensorType("float32", [2])], names=["x"])
+    graph.outputs[0].name = "y"
+    return graph
+
+
+@pytest.mark.parametrize("opset", range(7, 29))
+def test_the_ir_version_is_the_lowest_that_the_opset_goes_with(opset):
+    graph = amanda.convert(_small(), f"onnx@{opset}")
+    model = onnx.load_from_string(Format().dumps(graph))
+    lowest = helper.find_min_ir_version_for(model.opset_import, True)
+    assert model.ir_version == max(lowest, 4)  # before it, weights are inputs, too
+
+
+def test_onnxruntime_takes_the_opset_that_is_asked_for():
+    """The newest one is what the dictionary has: runtimes come after it."""
+    runtime = pytest.importorskip("onnxruntime")
+    assert amanda.convert(_small(), "onnx").namespace == "amanda/onnx/28"
+    raw = Format().dumps(amanda.convert(_small(), "onnx@21"))
+    session = runtime.InferenceSession(raw, providers=["CPUExecutionProvider"])
+    x = np.float32([-1, 2])
+    assert session.run(None, {"x": x})[0].tolist() == [0, 2]
+
+
+def test_who_names_no_opset_is_told_which_it_is(tmp_path):
+    from click.testing import CliRunner
+
+    from amanda.cli.convert import command
+
+    amanda.save(_small(), tmp_path / "small.json")
+    source, target = str(tmp_path / "small.json"), str(tmp_path / "small.onnx")
+    told = CliRunner().invoke(command, [source, target])
+    assert told.exit_code == 0, told.output
+    assert "amanda/onnx/28, the newest one; --to onnx@VERSION" in told.output
+    told = CliRunner().invoke(command, [source, target, "--to", "onnx@21"])
+    assert "newest" not in told.output
+    assert onnx.load(target).ir_version == 10

@@ -81,10 +81,12 @@ def command(
     with working(f"writing {target}"):
         save(graph, target, format=written.name)
     data["steps"] = [report_data(report) for report in reports]
+    data["namespace"] = graph.namespace
+    chosen = None if goal is None else _chosen(goal, graph.namespace)
     if not trace or goal is None:
-        return Answer(data, _text(source, target, tuple(reports)))
+        return Answer(data, _text(source, target, tuple(reports), chosen))
     data["trace"] = [[_traced(*one, places) for one in r.trace or ()] for r in reports]
-    return Answer(data, _with_trace(source, target, tuple(reports), places))
+    return Answer(data, _with_trace(source, target, tuple(reports), places, chosen))
 
 
 def _places(found: Plan) -> dict[str, str]:
@@ -104,15 +106,35 @@ def _traced(
     return {"op": op, "name": name, "rule": rule, "place": places.get(rule, rule)}
 
 
+def _chosen(goal: str, namespace: str | None) -> str | None:
+    """Which version was chosen, where nobody said one: not every runtime has it."""
+    from amanda.dictionary import parse_name, parse_span
+    from amanda.host import default_host
+
+    if namespace is None or parse_span(goal).exact is not None:
+        return None
+    path = parse_name(namespace).path
+    entries = default_host().entries("namespaces")
+    own = [e for e in entries if not e.fault and parse_name(e.name).path == path]
+    if not any(len(e.manifest.get("versions", ())) > 1 for e in own):
+        return None
+    short = path.removeprefix("amanda/")
+    return f"it is of {namespace}, the newest one; --to {short}@VERSION for another"
+
+
 def _with_trace(
-    source: str, target: str, reports: tuple[Report, ...], places: dict[str, str]
+    source: str,
+    target: str,
+    reports: tuple[Report, ...],
+    places: dict[str, str],
+    chosen: str | None,
 ) -> Iterator[str | Table]:
     for report in reports:
         rows = [_traced(*one, places).values() for one in report.trace or ()]
         headings = ("op", "name", "rule", "file and line")
         yield Table(headings, [[cell or "" for cell in row] for row in rows])
         yield ""
-    yield from _text(source, target, reports)
+    yield from _text(source, target, reports, chosen)
 
 
 def _asked(graph: Graph, span: str | None) -> str | None:
@@ -147,8 +169,10 @@ def _refused(source: str, found: Plan, data: dict[str, object]) -> Answer:
 
 
 def _text(
-    source: str, target: str, reports: tuple[Report, ...]
+    source: str, target: str, reports: tuple[Report, ...], chosen: str | None
 ) -> Iterator[str | Table]:
     yield from map(str, reports)
     yield from losses(reports)
     yield f"{source} is written as {target}"
+    if chosen is not None:
+        yield chosen

@@ -76,8 +76,8 @@ class Draft:
         self.guards: list[str] = []
         self.one_way: list[str] = []
         """Why nothing leads back; where there is something, no equation is written."""
-        self.partial = False
-        """Does the equation hold for some values only, of what it covers?"""
+        self.partial: list[str] = []
+        """Of what the equation covers some values only."""
         self.extra: dict[str, str] = {}
         """Arguments that the descriptors do not have, with their kinds."""
         self.all_inputs = False
@@ -235,7 +235,10 @@ class Draft:
             for name in self._consumed()
             if self._told_by(name) is None
         ]
-        partial = ["values that nd4j does not tell apart"] if self.partial else []
+        partial = [
+            f"values of {name} that nd4j does not tell apart"
+            for name in dict.fromkeys(self.partial)
+        ]
         return [*attrs, *inputs, *vague, *types, *partial, *self.one_way]
 
     def _covered(self) -> set[str]:

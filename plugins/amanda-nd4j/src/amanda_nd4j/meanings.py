@@ -160,7 +160,7 @@ def _signs(draft: Draft, rule: PublishedRule) -> None:
             draft.put(key, "INT64", f"numeral({told})")
         else:
             draft.put(key, "BOOL", f"flag({told})", loose=f"positive({told})")
-            draft.partial = True
+            draft.partial.append(name)
 
 
 def _equal(draft: Draft, rule: PublishedRule) -> None:
@@ -195,7 +195,8 @@ def _compare(draft: Draft, rule: PublishedRule, *, yes: bool) -> None:
                 draft.put(key, kind, loose, place)
                 continue
             pairs = [[wanted, match], [other, differ]]
-            draft.partial |= len(draft.attr(name).allowed) != 2  # type: ignore[union-attr]
+            if len(draft.attr(name).allowed) != 2:  # type: ignore[union-attr]
+                draft.partial.append(name)
             draft.put(key, kind, f"lookup({told}, {literal(pairs)})", place, loose)
 
 
@@ -336,7 +337,7 @@ def _element(draft: Draft, rule: PublishedRule) -> None:
         variable = draft.say(name)
         draft.say_as(name, f'one_element({variable}, "float32")', variable)
         draft.put(key, "DOUBLE", variable, loose=f"element({variable})")
-        draft.partial = True
+        draft.partial.append(name)
 
 
 def _dims(draft: Draft, rule: PublishedRule) -> None:

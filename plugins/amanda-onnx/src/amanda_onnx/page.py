@@ -3,6 +3,8 @@
 amanda scoreboard onnx --backend numpy --json > numpy.json
 amanda scoreboard onnx --second --json > second.json
 python -m amanda_onnx.page numpy.json second.json > docs/scoreboard-onnx.md
+
+In the same way for `--backend jax`, and with `--fallback numpy`; one after the other.
 """
 
 from __future__ import annotations
@@ -39,8 +41,10 @@ def page(answers: Sequence[Mapping[str, Any]], totals: Mapping[str, int]) -> str
 
 
 def _title(answer: Mapping[str, Any]) -> str:
-    more = ", with a second data set" if answer.get("second") else ""
-    return f"{answer['backend']}{more}"
+    other = answer.get("fallback")
+    more = f", what it does not take on {other}" if other else ""
+    again = ", with a second data set" if answer.get("second") else ""
+    return f"{answer['backend']}{more}{again}"
 
 
 def _table(told: Sequence[Mapping[str, Any]], totals: Mapping[str, int]) -> str:

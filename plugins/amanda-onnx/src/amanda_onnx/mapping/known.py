@@ -11,7 +11,17 @@ from amanda.types import DType, Sym
 from amanda_onnx.tensors import DTYPES
 from amanda_std import ops
 
-__all__ = ["MOST", "content", "dims", "dtype_of", "expect", "flat", "ints", "rank_of"]
+__all__ = [
+    "MOST",
+    "content",
+    "dims",
+    "dtype_of",
+    "expect",
+    "flat",
+    "ints",
+    "pairs_of",
+    "rank_of",
+]
 
 MOST = 1 << 12
 """Elements of a constant that functions look into."""
@@ -59,6 +69,17 @@ def expect(condition: object, why: str) -> None:
     """Decline where something does not hold."""
     if not condition:
         raise Decline(why)
+
+
+def pairs_of(pads: Any, name: str = "pads") -> list[list[Any]]:
+    """A pair for each axis, of a list that has all begins, then all ends."""
+    half = len(pads) // 2
+    expect(
+        len(pads) == 2 * half,
+        f"{name}={list(pads)}: a begin and an end for each axis expected, "
+        f"got {len(pads)} numbers",
+    )
+    return [[b, e] for b, e in zip(pads[:half], pads[half:], strict=True)]
 
 
 def flat(value: Any) -> Any:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import copy
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
+from amanda.dictionary import parse_name
 from amanda.errors import AmandaError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.mapping import Conversion, GapMet, RuleMapping, RuleSet, question
 from amanda.mapping.cover import Match, decide
+from amanda.mapping.program import Program
 from amanda_onnx.calls import inlined
 from amanda_onnx.mapping import (
     lenses,
@@ -34,17 +39,21 @@ from amanda_onnx.mapping import (
     read_training,
     read_trees,
     read_values,
+    write_contrib,
     write_elements,
     write_images,
     write_layers,
+    write_ml,
     write_old,
+    write_older,
     write_quantised,
     write_recurrent,
     write_shapes,
+    write_signals,
     write_values,
 )
-from amanda_onnx.mapping.sides import onnx_side
-from amanda_onnx.mapping.trim import trim
+from amanda_onnx.mapping.sides import DOMAINS, OnnxSide, onnx_side
+from amanda_onnx.mapping.trim import leave_out, trim
 from amanda_onnx.mapping.write_recurrent import bare_if
 from amanda_onnx.notes import MODEL
 
@@ -58,8 +67,8 @@ _FILES = (
     "control",
     "values",
     "signals",
-    "old",
     "contrib",
+    "training",
 )
 _READ = (
     read_attention,
@@ -88,11 +97,15 @@ _WRITE = (
     write_elements,
     write_images,
     write_shapes,
+    write_signals,
     write_layers,
+    write_ml,
     write_old,
+    write_older,
     write_quantised,
     write_recurrent,
     write_values,
+    write_contrib,  # behind what the opset itself has
 )
 
 
@@ -123,11 +136,37 @@ class OnnxStd(RuleMapping):
     """ONNX to the hub set, and back.
 
     On the way back, what the opset does not have is decomposed first; the richest op
-    that it has is taken.
+    that it has is taken. Ops of other domains are taken where the graph imports them.
     """
 
     def __init__(self) -> None:
         super().__init__(onnx_side, _std, rule_set())
+        self._reads_all = True
+        self._writers: dict[tuple[tuple[str, int], ...], Self] = {}
+
+    def writing(self, imports: Mapping[str, int]) -> Self:
+        """The mapping as it writes graphs with these imports: domains and versions."""
+        told = tuple(sorted((d, v) for d, v in imports.items() if d in DOMAINS))
+        if told not in self._writers:
+            domains = dict(told)
+            made = copy(self)
+            made.left = cache(
+                lambda name: OnnxSide(int(parse_name(name).version or 1), domains)
+            )
+            made._programs, made._reads_all = {}, False
+            self._writers[told] = made
+        return self._writers[told]
+
+    def with_rules(self, *paths: str | Path) -> Self:
+        made = super().with_rules(*paths)
+        made._writers = {}
+        return made
+
+    def program(self, source: str, target: str, *, picks_up: bool = False) -> Program:
+        """The rules from one version to another; outward, for no other domain."""
+        if self._reads_all and target.startswith("amanda/onnx"):
+            return self.writing({}).program(source, target, picks_up=picks_up)
+        return super().program(source, target, picks_up=picks_up)
 
     def conversion(
         self,
@@ -148,6 +187,8 @@ class OnnxStd(RuleMapping):
             done = super().conversion(graph, to, **options)
             trim(graph, done.graph)
             return done
+        if self._reads_all and goal.startswith("amanda/onnx"):
+            return self.writing(graph.imports).conversion(graph, to, **options)
         refused: set[str] = set()
         while True:
             lowered = self._lowered(graph, start, goal, refused)
@@ -155,6 +196,7 @@ class OnnxStd(RuleMapping):
             more = _composites(done) - refused
             if not more:
                 trim(lowered, done.graph)
+                leave_out(done.graph)
                 _of_its_opset(graph, done.graph)
                 return done
             refused |= more
@@ -178,8 +220,12 @@ class OnnxStd(RuleMapping):
                 return f"{goal} does not take it as it is"
             if not operation_of(op).is_composite:
                 return not (op.type == "if" and len(op.inputs) > 1)
-            ways = program.choice(op.type or "").for_op(op)
-            return any(_fits(way, op) for way in ways)
+            return _taken(program, op) or any(
+                _taken(program, user, op)
+                for port in op.outputs
+                for user in port.user_ops
+                if user is not op.graph
+            )
 
         copy = graph.clone()
         infer(copy)
@@ -194,9 +240,18 @@ def _of_its_opset(source: Graph, made: Graph) -> None:
         made.attrs[MODEL] = {k: v for k, v in notes.items() if k != "ir_version"}
 
 
-def _fits(way: Any, op: Op) -> bool:
+def _taken(program: Program, op: Op, inside: Op | None = None) -> bool:
+    """Does a rule take this op, and another one with it, as part of a pattern?"""
+    ways = program.choice(op.type or "").for_op(op)
+    return any(_fits(way, op, inside) for way in ways)
+
+
+def _fits(way: Any, op: Op, inside: Op | None) -> bool:
     slots: list[Any] = [None] * way.width
-    if way.take(op, slots, []) is not None:
+    ops: list[Op] = []
+    if inside is not None and way.size == 1:
+        return False
+    if way.take(op, slots, ops) is not None or (inside and inside not in ops):
         return False
     try:
         decide(Match(way, slots, [op]), _asked)

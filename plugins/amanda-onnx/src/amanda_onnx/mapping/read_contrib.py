@@ -16,7 +16,7 @@ import numpy as np
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda.types import DType
-from amanda_onnx.mapping.known import expect, rank_of
+from amanda_onnx.mapping.known import content, expect, rank_of
 from amanda_onnx.mapping.read_layers import gemm, padding_of
 from amanda_onnx.mapping.read_quantised import dequantize, quantize
 from amanda_onnx.tensors import DTYPES
@@ -47,7 +47,10 @@ def skip_simple(x: Any, skip: Any, gamma: Any, bias: Any = None, *,
 def simple_norm(x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5,
                 stash_type: int = 1, outputs: int) -> Any:  # fmt: skip
     wide = _as(x, DTYPES[stash_type])
-    y = _as(ops.rms_norm(wide, axis=axis, epsilon=epsilon), scale.dtype) * scale
+    if wide.dtype == scale.dtype:
+        y = ops.rms_norm(wide, scale, axis=axis, epsilon=epsilon)
+    else:
+        y = _as(ops.rms_norm(wide, axis=axis, epsilon=epsilon), scale.dtype) * scale
     if outputs == 1:
         return (y,)
     axes = tuple(range(axis % rank_of(x), rank_of(x)))
@@ -84,10 +87,6 @@ def embed(ids: Any, segments: Any, words: Any, places: Any, kinds: Any, gamma: A
 
 
 # -- activations and products --------------------------------------------------------
-
-
-def fast_gelu(x: Any, bias: Any = None) -> Any:
-    return ops.gelu(x if bias is None else x + bias, approximate=True)
 
 
 def bias_split_gelu(x: Any, bias: Any) -> Any:
@@ -171,16 +170,17 @@ def matmul_bits(
     blocks = -(-K // block_size)
     own = DType(f"uint{bits}")
     weight = _unpacked(b, own, (N, blocks * block_size))
-    scales = ops.reshape(scales, [N, blocks])
-    wide = ops.dequantize(
-        weight, _as(scales, _SINGLE), _zeros(zeros, own, N, blocks), axis=1,
-        block=block_size,
+    return ops.quantized_linear(
+        a, weight, _in_rows(scales, N, blocks), _zeros(zeros, own, N, blocks),
+        bias, block=block_size,
     )  # fmt: skip
-    wide = _as(wide, a.dtype)
-    if blocks * block_size != K:
-        wide = ops.slice(wide, [0, 0], [N, K])
-    y = ops.matmul(a, ops.transpose(wide, perm=(1, 0)))
-    return y if bias is None else y + bias
+
+
+def _in_rows(scales: Any, rows: int, blocks: int) -> Any:
+    tensor = constant_of(scales.port)
+    if tensor is None:
+        return ops.reshape(scales, [rows, blocks])
+    return Tensor.of(tensor.numpy().reshape(rows, blocks), tensor.dtype)
 
 
 def _zeros(zeros: Any, own: DType, rows: int, blocks: int) -> Any:
@@ -205,6 +205,40 @@ def _unpacked(value: Any, dtype: DType, shape: tuple[int, ...]) -> Tensor:
         raise Decline("bytes of weights that are no constant")
     raw = np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8)
     return Tensor.from_buffer(raw, dtype, shape)
+
+
+def gather_blocks(
+    data: Any, indices: Any, scales: Any, zeros: Any = None, *, bits: int = 4,
+    block_size: int = 128, gather_axis: int = 0, quantize_axis: int = 1,
+) -> Any:  # fmt: skip
+    """Rows of a table of few bits, with their scales. In bytes the middle is 0."""
+    rank = rank_of(data)
+    told = (gather_axis % rank, quantize_axis % rank)
+    expect(rank == 2 and told == (0, 1), "blocks along another axis than the last")
+    own = data.dtype
+    if str(own) == "uint8" and bits < 8:
+        own = DType(f"uint{bits}")
+        rows, width = data.type.shape.dims
+        data = _unpacked(data, own, (rows, width * 8 // bits))
+        blocks = -(-int(data.shape[1]) // block_size)
+        zeros = _zeros(zeros, own, rows, blocks)
+    else:
+        expect(str(own) != "uint8", "whole bytes in blocks")
+    whole = DType("int8" if str(own.kind) == "int" else "uint8")
+    rows = ops.gather(_bytes(data, whole), indices, axis=0)
+    steps = ops.gather(_as(scales, _SINGLE), indices, axis=0)
+    middle = None
+    if zeros is not None:
+        middle = ops.gather(_bytes(zeros, whole), indices, axis=0)
+    wide = ops.dequantize(rows, steps, middle, axis=rank_of(indices), block=block_size)
+    return _as(wide, scales.dtype)
+
+
+def _bytes(few: Any, whole: DType) -> Any:
+    """ONNX gathers no numbers of few bits: a byte for each, made when it is asked."""
+    if not isinstance(few, Tensor):
+        return _as(few, whole)
+    return Tensor.lazy(lambda: few.numpy().astype(whole.numpy), whole, few.shape)
 
 
 def integer_to_float(
@@ -321,8 +355,16 @@ def quantized_gemm(
     )
     if c is not None:
         product = product + c
-    y = ops.astype(product, dtype=_SINGLE) * (a_scale * b_scale * alpha)
+    factor = a_scale * b_scale
+    factor = factor if alpha == 1 else factor * alpha
+    y = ops.astype(product, dtype=_SINGLE) * factor
     return y if scale is None else quantize(y, scale, zero)
+
+
+def expand_dims(x: Any, axis: Any) -> Any:
+    told = content(axis)
+    expect(told is not None, "an axis that is computed")
+    return ops.expand_dims(x, tuple(np.reshape(told, -1).tolist()))
 
 
 def plain_quantize(x: Any, scale: Any, zero: Any = None, *, axis: int = 1) -> Any:
@@ -342,10 +384,11 @@ READ: dict[str, Any] = {
         "DequantizeLinear": plain_dequantize,
         "DynamicQuantizeMatMul": dynamic_matmul,
         "EmbedLayerNormalization": embed,
-        "FastGelu": fast_gelu,
+        "ExpandDims": expand_dims,
         "FusedConv": fused_conv,
         "FusedGemm": fused_gemm,
         "FusedMatMul": fused_matmul,
+        "GatherBlockQuantized": gather_blocks,
         "MatMulIntegerToFloat": integer_to_float,
         "MatMulNBits": matmul_bits,
         "QGemm": quantized_gemm,

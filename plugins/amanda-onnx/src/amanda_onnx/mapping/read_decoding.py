@@ -1,20 +1,24 @@
 """From ONNX: attention as onnxruntime's own ops have it, with a cache of the past.
 
 `past` and `present` are values like any other, so a loop that decodes step by step
-feeds what it was given: nothing of a step is baked in.
+feeds what it was given: nothing of a step is baked in. A cache that is longer than what
+it holds is written behind that; where a model says that it comes back as long as it
+was, every step has the same shapes.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from amanda.types import DType
+import numpy as np
+
+from amanda.graph import Op
+from amanda.types import Sym, TensorType, same
 from amanda_onnx.mapping.known import expect, rank_of
+from amanda_onnx.mapping.read_contrib import integer_to_float
 from amanda_std import ops
 
 __all__ = ["READ"]
-
-_INT = DType("int64")
 
 
 def _heads(x: Any, count: int) -> Any:
@@ -27,18 +31,6 @@ def _joined(y: Any) -> Any:
     return ops.reshape(ops.transpose(y, perm=(0, 2, 1, 3)), [0, 0, -1], copy_zero=True)
 
 
-def _padded(mask: Any, like: Any, fill: float) -> Any:
-    """What is added to scores of keys that are only there to fill up: [batch, keys]."""
-    expect(rank_of(mask) == 2, "a mask of other than [batch, keys]")
-    seen = ops.expand_dims(ops.astype(mask, dtype=DType("bool")), (1, 2))
-    none, lowest = (ops.number_like(like, value=v) for v in (0.0, fill))
-    return ops.where(seen, none, lowest)
-
-
-def _sum(one: Any, other: Any) -> Any:
-    return other if one is None else one if other is None else one + other
-
-
 def multi_head(
     q: Any, k: Any = None, v: Any = None, bias: Any = None, padding: Any = None,
     added: Any = None, past_key: Any = None, past_value: Any = None,
@@ -46,20 +38,37 @@ def multi_head(
     mask_filter_value: float | None = None, scale: float | None = None,
     unidirectional: int = 0, outputs: int,
 ) -> Any:  # fmt: skip
+    """Of packed inputs: [batch, places, heads, 3, depth], or 2 for keys and values."""
     expect(past_length is None and indirection is None, "a cache shared by beams")
-    expect(k is not None and v is not None and rank_of(q) == 3, "packed inputs")
-    if bias is not None:
-        sizes = [x.type.shape.dims[-1] for x in (q, k, v)]
-        parts = ops.split(bias, sizes, axis=0, outputs=3)
-        q, k, v = (x + part for x, part in zip((q, k, v), parts, strict=True))
-    rows = [x if rank_of(x) == 4 else _heads(x, num_heads) for x in (q, k, v)]
-    fill = -10000.0 if mask_filter_value is None else mask_filter_value
-    mask = None if padding is None else _padded(padding, q, fill)
-    made = ops.attention_with_cache(
-        *rows, _sum(mask, added), past_key, past_value, None,
-        scale=scale or None, causal=bool(unidirectional),
+    expect(v is None, "inputs that are packed, with values beside them")
+    is_known = padding is None or rank_of(padding) == 2
+    expect(is_known, "a mask of other than [batch, keys]")
+    if k is None:
+        expect(rank_of(q) == 5, "packed inputs have five axes")
+        q, k, v = _unpacked(q, 3)
+    else:
+        expect(rank_of(k) == 5, "packed keys and values have five axes")
+        k, v = _unpacked(k, 2)
+    how: dict[str, Any] = {} if mask_filter_value is None else {
+        "fill": mask_filter_value
+    }  # fmt: skip
+    made = ops.multi_head_attention(
+        q, k, v, bias, padding, added, past_key, past_value, heads=num_heads,
+        scale=scale, causal=bool(unidirectional), **how,
     )  # fmt: skip
-    return (_joined(made[0]), *made[1:])[:outputs]
+    return made[:outputs]
+
+
+def _unpacked(x: Any, count: int) -> list[Any]:
+    parts = (ops.gather(x, np.asarray(i), 3) for i in range(count))
+    return [_flat(part) for part in parts]
+
+
+def _flat(x: Any) -> Any:
+    """[batch, places, heads, depth] with its heads side by side."""
+    heads, depth = x.type.shape.dims[2:]
+    told = isinstance(heads, int) and isinstance(depth, int)
+    return ops.reshape(x, [0, 0, heads * depth if told else -1], copy_zero=True)
 
 
 def packed_attention(
@@ -74,72 +83,80 @@ def packed_attention(
     size = weights.type.shape.dims[-1]
     expect(isinstance(size, int), "packed inputs of an unknown width")
     sizes = [int(size) // 3] * 3 if qkv_hidden_sizes is None else qkv_hidden_sizes
-    parts = ops.split(both, list(sizes), axis=-1, outputs=3)
-    q, k, v = (_heads(part, num_heads) for part in parts)
-    fill = -10000.0 if mask_filter_value is None else mask_filter_value
-    told = None if mask is None else _padded(mask, x, fill)
+    return _self_attention(
+        ops.split(both, list(sizes), axis=-1, outputs=3), mask, past, added,
+        outputs, heads=num_heads, scale=scale, causal=bool(unidirectional),
+        fill=-10000.0 if mask_filter_value is None else mask_filter_value,
+    )  # fmt: skip
+
+
+def _self_attention(
+    parts: Any, mask: Any, past: Any, added: Any, outputs: int, **how: Any
+) -> Any:
+    """With a past that holds keys and values in one tensor, and so comes back."""
+    expect(mask is None or rank_of(mask) == 2, "a mask of other than [batch, keys]")
     old: list[Any] = [None, None]
     if past is not None:
         halves = ops.split(past, [1, 1], axis=0, outputs=2)
         old = [ops.squeeze(part, (0,)) for part in halves]
-    made = ops.attention_with_cache(
-        q, k, v, _sum(told, added), *old, None, scale=scale or None,
-        causal=bool(unidirectional),
-    )  # fmt: skip
+    made = ops.multi_head_attention(*parts, None, mask, added, *old, **how)
     present = ops.stack(made[1], made[2], axis=0) if outputs > 1 else None
-    return (_joined(made[0]), present)[:outputs]
+    return (made[0], present)[:outputs]
+
+
+def quantised_attention(
+    x: Any, weights: Any, bias: Any, x_scale: Any, scales: Any, mask: Any = None,
+    x_zero: Any = None, zeros: Any = None, past: Any = None, *, num_heads: int,
+    mask_filter_value: float | None = None, scale: float | None = None,
+    unidirectional: int = 0, outputs: int,
+) -> Any:  # fmt: skip
+    """Its projection is a product of integers; what follows is in floats."""
+    both = integer_to_float(x, weights, x_scale, scales, x_zero, zeros, bias)
+    return _self_attention(
+        ops.split(both, None, axis=-1, outputs=3), mask, past, None, outputs,
+        heads=num_heads, scale=scale, causal=bool(unidirectional),
+        fill=-10000.0 if mask_filter_value is None else mask_filter_value,
+    )  # fmt: skip
 
 
 def grouped(
-    q: Any, k: Any = None, v: Any = None, past_key: Any = None, past_value: Any = None,
-    last: Any = None, total: Any = None, cos: Any = None, sin: Any = None,
-    at: Any = None, added: Any = None, *, num_heads: int, kv_num_heads: int,
-    scale: float | None = None, do_rotary: int = 0, rotary_interleaved: int = 0,
-    local_window_size: int = -1, softcap: float = 0.0, outputs: int,
+    o: Any, q: Any, k: Any = None, v: Any = None, past_key: Any = None,
+    past_value: Any = None, last: Any = None, total: Any = None, cos: Any = None,
+    sin: Any = None, at: Any = None, added: Any = None, *, num_heads: int,
+    kv_num_heads: int, scale: float | None = None, do_rotary: int = 0,
+    rotary_interleaved: int = 0, local_window_size: int = -1, softcap: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Queries that share keys; the past grows by what is given, and comes back.
-
-    The last key of each batch is told: what lies behind it fills up."""
-    del total  # which the shapes say
-    if k is None:
-        size = q.type.shape.dims[-1]
-        expect(isinstance(size, int), "packed inputs of an unknown width")
-        depth = int(size) // (num_heads + 2 * kv_num_heads)
-        sizes = [num_heads * depth, kv_num_heads * depth, kv_num_heads * depth]
-        q, k, v = ops.split(q, sizes, axis=-1, outputs=3)
-    counts = (num_heads, kv_num_heads, kv_num_heads)
-    q, k, v = (_heads(x, n) for x, n in zip((q, k, v), counts, strict=True))
+    """The types told say whether the cache comes back as long as it was, or longer."""
     if do_rotary:
         expect(cos is not None and sin is not None, "angles that are not told")
-        if at is None:
-            at = _places(q, past_key)
-        q, k = (_turned(x, cos, sin, at, rotary_interleaved) for x in (q, k))
-    lengths = ops.astype(last, dtype=_INT) + 1
-    if rank_of(lengths) == 2:
-        lengths = ops.squeeze(lengths, (1,))
-    window = local_window_size - 1 if local_window_size > 0 else -1
-    how: dict[str, Any] = {"softcap": softcap} if softcap else {}
-    made = ops.attention_with_cache(
-        q, k, v, added, past_key, past_value,
-        lengths if past_key is not None else None,
-        scale=scale or None, causal=True, left=window, **how,
+    else:
+        cos = sin = at = None
+    return o.grouped_attention(
+        q, last, k, v, past_key, past_value, total, cos, sin, at, added,
+        heads=num_heads, shared=kv_num_heads, scale=scale or None,
+        interleaved=bool(rotary_interleaved), window=local_window_size,
+        softcap=softcap or 0.0, grows=_grows(o.source),
     )  # fmt: skip
-    return (_joined(made[0]), made[1], made[2])[:outputs]
 
 
-def _places(q: Any, past: Any) -> Any:
-    """Places of what is new, [batch, places]: behind the past."""
-    first = 0 if past is None else past.shape[2]
-    rows = ops.arange(first, first + q.shape[2])
-    return ops.broadcast_to(ops.expand_dims(rows, (0,)), (q.shape[0], q.shape[2]))
+def _grows(op: Op) -> str:
+    """How the cache does, by the length that it has before and behind the op."""
+    past, outputs = op.inputs[3] if len(op.inputs) > 3 else None, op.outputs
+    if past is None or len(outputs) < 2:
+        return "total"
+    before, after = (_length(value.type) for value in (past, outputs[1]))
+    if before is None or after is None:
+        return "total"
+    return "never" if same(before, after) is True else "new"
 
 
-def _turned(x: Any, cos: Any, sin: Any, at: Any, interleaved: int) -> Any:
-    half = cos.type.shape.dims[-1]
-    expect(isinstance(half, int), "angles of an unknown number")
-    return ops.rotary_embedding(
-        x, cos, sin, at, interleaved=bool(interleaved), size=2 * int(half)
-    )
+def _length(type: Any) -> Any:
+    """The length of a cache as its model tells it, by a number or a word."""
+    if not isinstance(type, TensorType) or not type.shape.has_rank:
+        return None
+    found = type.shape.dims[2]
+    is_word = isinstance(found, Sym) and not found.is_anonymous
+    return found if isinstance(found, int) or is_word else None
 
 
 def rotary(x: Any, at: Any, cos: Any, sin: Any, *, interleaved: int = 0,
@@ -165,5 +182,6 @@ READ: dict[str, Any] = {
     "com.microsoft.Attention": packed_attention,
     "com.microsoft.GroupQueryAttention": grouped,
     "com.microsoft.MultiHeadAttention": multi_head,
+    "com.microsoft.QAttention": quantised_attention,
     "com.microsoft.RotaryEmbedding": rotary,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amanda_onnx.mapping.known import dims, expect, rank_of
+from amanda_onnx.mapping.known import dims, expect, pairs_of, rank_of
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -15,10 +15,7 @@ _WORDS = {"VALID": "valid", "SAME_UPPER": "same_upper", "SAME_LOWER": "same_lowe
 def padding_of(auto_pad: str | None, pads: Any) -> Any:
     """The padding as std has it: pairs, or a word."""
     if auto_pad in (None, "", "NOTSET"):
-        if pads is None:
-            return None
-        half = len(pads) // 2
-        return [[b, e] for b, e in zip(pads[:half], pads[half:], strict=True)]
+        return None if pads is None else pairs_of(pads)
     expect(auto_pad in _WORDS, f"there is no padding {auto_pad}")
     return _WORDS[auto_pad or ""]
 
@@ -69,23 +66,35 @@ def conv_transpose(x: Any, w: Any, b: Any = None, *, auto_pad: str = "NOTSET",
     if auto_pad.startswith("SAME") or output_shape is not None:
         size, kernel = dims(x)[2:], dims(w)[2:]
         shape = output_shape or [i * j for i, j in zip(size, s, strict=True)]
-        padding, rest = [], []
-        rows = zip(size, kernel, s, d, extra, shape[-n:], strict=True)
-        for i, k, stride, dilation, more, out in rows:
-            both = stride * (i - 1) + more + (k - 1) * dilation + 1 - out
-            if both < 0:  # rows of zeros behind what the data give
-                rest.append(more - both)
-                padding.append([0, 0])
-                continue
-            rest.append(more)
-            half = both // 2
-            upper = auto_pad == "SAME_UPPER"
-            padding.append([half, both - half] if upper else [both - half, half])
+        expect(len(shape) == n, f"output_shape={shape}: {n} numbers expected")
+        rows = zip(size, kernel, s, d, extra, shape, strict=True)
+        made = [_fitted(*row, upper=auto_pad == "SAME_UPPER") for row in rows]
+        padding, rest = [pair for pair, _ in made], [more for _, more in made]
         output_padding = rest if any(rest) else None
     return ops.conv_transpose(
         x, w, b, strides=strides, padding=padding, dilations=dilations, groups=group,
         output_padding=output_padding,
     )  # fmt: skip
+
+
+def _fitted(size: int, kernel: int, stride: int, dilation: int, extra: int,
+            wanted: int, *, upper: bool) -> tuple[list[int], int]:  # fmt: skip
+    """What is cut off before and behind an axis, and the rows of zeros behind it.
+
+    There are fewer of those than a stride: one more, and data of another size would
+    give the axis. What then stands where is told by nobody.
+    """
+    whole = stride * (size - 1) + (kernel - 1) * dilation + 1
+    both = whole + extra - wanted
+    if both < 0:
+        expect(
+            wanted - whole < stride,
+            f"output_shape: at most {whole + stride - 1} expected of {size} elements "
+            f"in strides of {stride}, got {wanted}",
+        )
+        return [0, 0], wanted - whole
+    half = both // 2
+    return ([half, both - half] if upper else [both - half, half]), extra
 
 
 # -- normalisation -----------------------------------------------------------------

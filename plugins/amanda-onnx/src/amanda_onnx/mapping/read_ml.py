@@ -15,7 +15,7 @@ from amanda_onnx.mapping.read_shapes import cast
 from amanda_onnx.tensors import CODES
 from amanda_std import ops
 
-__all__ = ["READ", "floats", "labelled", "scored", "texts"]
+__all__ = ["READ", "floats", "labelled", "scored", "single", "texts"]
 
 _FLOATS = ("float32", "float64")
 
@@ -23,6 +23,11 @@ _FLOATS = ("float32", "float64")
 def floats(x: Any) -> Any:
     """Data as floats: what is none becomes single."""
     return x if str(x.dtype) in _FLOATS else ops.astype(x, dtype="float32")
+
+
+def single(x: Any) -> Any:
+    """What answers come in."""
+    return x if str(x.dtype) == "float32" else ops.astype(x, dtype="float32")
 
 
 def texts(values: Sequence[Any]) -> Tensor:
@@ -77,7 +82,7 @@ def binarizer(x: Any, *, threshold: float = 0.0) -> Any:
 def scaler(x: Any, *, offset: Any = None, scale: Any = None) -> Any:
     y = floats(x)
     y = y - _row(offset, y) if offset else y
-    return ops.astype(y * _row(scale, y) if scale else y, dtype="float32")
+    return single(y * _row(scale, y) if scale else y)
 
 
 def normalizer(x: Any, *, norm: str = "MAX") -> Any:
@@ -90,7 +95,7 @@ def normalizer(x: Any, *, norm: str = "MAX") -> Any:
     else:
         expect(norm == "L2", f"no norm called {norm}")
         size = ops.sqrt(ops.sum(ops.square(y), last, keepdims=True))
-    return ops.astype(y / ops.maximum(size, _row(1e-30, y)), dtype="float32")
+    return single(y / ops.maximum(size, _row(1e-30, y)))
 
 
 def imputer(
@@ -233,13 +238,7 @@ def zip_map(
         else texts(classlabels_strings)
     )
     x = ops.expand_dims(x, (0,)) if rank_of(x) == 1 else x
-    rows = ops.split_to_sequence(x, axis=0, keepdims=False)
-    (made,) = _many(ops.sequence_map(lambda row: ops.map_make(keys, row), rows))
-    return made
-
-
-def _many(found: Any) -> tuple[Any, ...]:
-    return found if isinstance(found, tuple) else (found,)
+    return ops.map_rows(keys, x)
 
 
 def dict_vectorizer(
@@ -247,7 +246,8 @@ def dict_vectorizer(
 ) -> Any:
     words = tuple(int64_vocabulary or string_vocabulary or ())
     row = ops.map_vectorize(m, vocabulary=words)
-    return ops.expand_dims(row, (0,)) if row.type.shape.has_rank else row
+    is_known = row.type.shape.has_rank  # else files leave out that values are numbers
+    return ops.expand_dims(row, (0,)) if is_known else ops.reshape(row, [1, -1])
 
 
 _CASTS = {"TO_FLOAT": "float32", "TO_INT64": "int64", "TO_STRING": "string"}
@@ -279,7 +279,7 @@ def linear_regressor(
     weights = _row(coefficients, y).reshape(targets, -1).T
     scores = ops.matmul(y, np.ascontiguousarray(weights))
     scores = scores + _row(intercepts, y) if intercepts else scores
-    return ops.astype(scored(scores, post_transform), dtype="float32")
+    return single(scored(scores, post_transform))
 
 
 def linear_classifier(
@@ -309,9 +309,9 @@ def linear_classifier(
         over = ops.reshape(ops.greater_equal(scores, bound), [-1])
         at = ops.astype(over, dtype="int64")
         at = at * np.int64(classlabels_ints[0]) if classlabels_ints else at
-        return at, ops.astype(scores, dtype="float32")
+        return at, single(scores)
     named = labelled(at, classlabels_ints, classlabels_strings)
-    return named, ops.astype(scores, dtype="float32")
+    return named, single(scores)
 
 
 _ML = "ai.onnx.ml."

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amanda.types import DType
-from amanda_onnx.mapping.known import expect, rank_of
+from amanda_onnx.mapping.known import expect, pairs_of, rank_of
 from amanda_onnx.mapping.read_elements import maximum, mean, minimum, old_clip, total
 from amanda_onnx.mapping.read_layers import gemm
 from amanda_onnx.mapping.read_resize import upsample_7
@@ -89,10 +89,8 @@ def reshape(x: Any, *, shape: Any = None, consumed_inputs: Any = None) -> Any:  
 
 
 def pad(x: Any, *, paddings: Any, value: float = 0.0, mode: str = "constant") -> Any:
-    half = len(paddings) // 2
-    pairs = [[b, e] for b, e in zip(paddings[:half], paddings[half:], strict=True)]
     fill = None if mode != "constant" or not value else value
-    return ops.pad(x, pairs, fill, mode=mode)
+    return ops.pad(x, pairs_of(paddings, "paddings"), fill, mode=mode)
 
 
 def concat(*xs: Any, axis: int = 1) -> Any:

@@ -8,7 +8,14 @@ import numpy as np
 
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
-from amanda_onnx.mapping.known import content, dtype_of, expect, flat, ints
+from amanda_onnx.mapping.known import (
+    content,
+    dtype_of,
+    expect,
+    flat,
+    ints,
+    pairs_of,
+)
 from amanda_onnx.mapping.read_casts import scale_cast
 from amanda_onnx.mapping.read_values import text_cast
 from amanda_std import ops
@@ -100,8 +107,7 @@ def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *,
     if told is None:
         pairs: Any = ops.transpose(ops.reshape(pads, [2, -1]), perm=(1, 0))
     else:
-        half = len(told) // 2
-        pairs = [[b, e] for b, e in zip(told[:half], told[half:], strict=True)]
+        pairs = pairs_of(told)
     if value is not None:
         value = flat(value) if value.type.shape.rank else value
     where = ints(axes)
@@ -109,10 +115,8 @@ def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *,
 
 
 def old_pad(x: Any, *, pads: Any, value: float = 0.0, mode: str = "constant") -> Any:
-    half = len(pads) // 2
-    pairs = [[b, e] for b, e in zip(pads[:half], pads[half:], strict=True)]
     fill = None if mode != "constant" or not value else value
-    return ops.pad(x, pairs, fill, mode=mode)
+    return ops.pad(x, pairs_of(pads), fill, mode=mode)
 
 
 def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:

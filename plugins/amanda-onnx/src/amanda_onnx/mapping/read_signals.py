@@ -75,17 +75,29 @@ def _length(x: Any, window: Any, length: Any) -> Any:
 # -- windows -----------------------------------------------------------------------
 
 
-def hann(size: Any, *, periodic: int = 1, output_datatype: int = 1) -> Any:
-    return ops.hann_window(_number(size), **_how(periodic, output_datatype))
+def hann(
+    size: Any, *, periodic: int = 1, output_datatype: int = 1, context: Any
+) -> Any:
+    return context.hann_window(_count(size), **_how(periodic, output_datatype))
 
 
-def hamming(size: Any, *, periodic: int = 1, output_datatype: int = 1) -> Any:
+def hamming(
+    size: Any, *, periodic: int = 1, output_datatype: int = 1, context: Any
+) -> Any:
     how = _how(periodic, output_datatype)
-    return ops.hamming_window(_number(size), alpha=_HAMMING, **how)
+    return context.hamming_window(_count(size), alpha=_HAMMING, **how)
 
 
-def blackman(size: Any, *, periodic: int = 1, output_datatype: int = 1) -> Any:
-    return ops.blackman_window(_number(size), **_how(periodic, output_datatype))
+def blackman(
+    size: Any, *, periodic: int = 1, output_datatype: int = 1, context: Any
+) -> Any:
+    return context.blackman_window(_count(size), **_how(periodic, output_datatype))
+
+
+def _count(size: Any) -> Any:
+    """A number, or the value that it is at run time."""
+    found = _number(size)
+    return found if isinstance(found, int) else found.port
 
 
 def _how(periodic: int, output_datatype: int) -> dict[str, Any]:
@@ -96,13 +108,15 @@ def _how(periodic: int, output_datatype: int) -> dict[str, Any]:
 
 
 def mel(bins: Any, length: Any, rate: Any, low: Any, high: Any, *,
-        output_datatype: int = 1) -> Any:  # fmt: skip
+        output_datatype: int = 1, context: Any) -> Any:  # fmt: skip
     own = dtype_of(output_datatype)
     told = [content(v) for v in (bins, length, rate, low, high)]
     if all(v is not None for v in told):
         b, n, r, least, most = (float(np.reshape(v, ())) for v in told)
         counts = (int(b), int(n))
-        return ops.mel_weights(*counts, rate=int(r), low=least, high=most, dtype=own)
+        return context.mel_weights(
+            *counts, rate=int(r), low=least, high=most, dtype=own
+        )
     sizes = [ops.astype(ops.reshape(v, []), dtype="int64") for v in (bins, length)]
     rest = [ops.astype(ops.reshape(v, []), dtype="float64") for v in (rate, low, high)]
     return ops.astype(_mel(*sizes, *rest), dtype=own)

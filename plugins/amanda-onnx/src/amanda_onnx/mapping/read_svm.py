@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from amanda_onnx.mapping.known import expect
-from amanda_onnx.mapping.read_ml import floats, labelled, scored
+from amanda_onnx.mapping.read_ml import floats, labelled, scored, single
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -40,7 +40,7 @@ def regressor(
     scores = ops.matmul(near, weights.reshape(-1, 1)) + _row(rho[0], y)
     if one_class:
         scores = ops.where(ops.greater(scores, 0.0), 1.0, scores * 0.0 - 1.0)
-    return ops.astype(scored(scores, post_transform), dtype="float32")
+    return single(scored(scores, post_transform))
 
 
 def classifier(
@@ -76,11 +76,11 @@ def classifier(
         expect(not classlabels_strings, "one line for several texts")
         over = ops.greater(ops.max(won, (1,)), 0.0)
         one = ops.astype(over, dtype="int64")
-        return one, ops.astype(_final(scores, count, post_transform), dtype="float32")
+        return one, single(_final(scores, count, post_transform))
     width = count if has_shares or not vectors_per_class else len(rho)
     final = _final(scores, width, post_transform)
     named = labelled(at, classlabels_ints, classlabels_strings)
-    return named, ops.astype(final, dtype="float32")
+    return named, single(final)
 
 
 def _final(scores: Any, width: int, transform: str) -> Any:

@@ -22,6 +22,7 @@ def tfidf(
 ) -> Any:  # fmt: skip
     expect(mode in ("TF", "IDF", "TFIDF"), f"no weights called {mode}")
     pool = list(pool_int64s or pool_strings or ())
+    _checked(pool, ngram_counts, ngram_indexes, weights)
     x = ops.reshape(x, [1]) if rank_of(x) == 0 else x
     width = max(ngram_indexes) + 1
     starts = [*ngram_counts, len(pool)]
@@ -45,6 +46,28 @@ def tfidf(
             total = ops.astype(ops.greater(total, 0.0), dtype="float32")
         total = total if scale is None else total * scale
     return total
+
+
+def _checked(pool: Any, counts: Any, indexes: Any, weights: Any) -> None:
+    """Where the n-grams of each length begin, and a place for each of them."""
+    starts = [*counts, len(pool)]
+    expect(
+        starts[0] == 0 and starts == sorted(starts),
+        f"ngram_counts={list(counts)}: places in a pool of {len(pool)} expected, "
+        "from 0 on, in order",
+    )
+    sizes = [starts[i + 1] - starts[i] for i in range(len(counts))]
+    uneven = [i + 1 for i, size in enumerate(sizes) if size % (i + 1)]
+    expect(not uneven, f"the pool has parts of n-grams of {uneven} items")
+    count = sum(size // (i + 1) for i, size in enumerate(sizes))
+    expect(
+        len(indexes) == count and min(indexes, default=0) >= 0,
+        f"ngram_indexes={list(indexes)}: {count} places expected, one for each n-gram",
+    )
+    expect(
+        not weights or len(weights) == count,
+        f"weights={weights}: {count} numbers expected, one for each n-gram",
+    )
 
 
 def _grams(items: list[Any], size: int, x: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 
 from amanda.mapping import Decline
 from amanda_onnx.mapping.known import expect
-from amanda_onnx.mapping.read_ml import floats, labelled, scored
+from amanda_onnx.mapping.read_ml import floats, labelled, scored, single
 from amanda_std import ops
 from amanda_std.ops.classical import COMPARISONS
 
@@ -73,8 +73,8 @@ class _Trees:
                 other = self.add(_EQUAL, self.feature[at], number, self.yes[at], other)
             self.no[at] = other
 
-    def leaves(self, x: Any) -> Any:
-        """At which leaf each row of data ends in each tree."""
+    def said(self, x: Any, targets: int, join: str) -> Any:
+        """What the trees say of each row of data to each target."""
         inner = [m for m in self.mode if m != _LEAF]
         how: dict[str, Any] = {"depth": self.depth()}
         asks = None
@@ -84,10 +84,11 @@ class _Trees:
             asks = np.maximum(self.mode, 0).astype("int64")
         lost = np.asarray(self.lost, bool) if any(self.lost) else None
         rows = [np.asarray(v, "int64") for v in (self.yes, self.no)]
-        return ops.tree_leaves(
+        fill = {"MIN": np.inf, "MAX": -np.inf}.get(join, 0.0)
+        return ops.tree_ensemble(
             x, np.asarray(self.roots, "int64"), np.asarray(self.feature, "int64"),
-            np.asarray(self.split, "float64").astype(x.dtype.numpy), *rows, asks, lost,
-            **how,
+            np.asarray(self.split, "float64").astype(x.dtype.numpy), *rows,
+            self.table(targets, fill, x.dtype), asks, lost, join=join.lower(), **how,
         )  # fmt: skip
 
     def table(self, targets: int, fill: float, dtype: Any) -> Any:
@@ -105,15 +106,7 @@ def _total(trees: _Trees, x: Any, targets: int, join: str) -> Any:
     """What the trees say together: [rows, targets]."""
     expect(join in _JOINS, f"no trees are joined by {join}")
     expect(len(trees.mode) * targets <= 1 << 26, "trees with too many leaves")
-    at = trees.leaves(x)
-    fill = {"MIN": np.inf, "MAX": -np.inf}.get(join, 0.0)
-    said = ops.gather(trees.table(targets, fill, x.dtype), at, 0)
-    if join in ("MIN", "MAX"):
-        most = float(np.finfo(x.dtype.numpy).max)
-        found = ops.min(said, (1,)) if join == "MIN" else ops.max(said, (1,))
-        return ops.clip(found, -most, most)
-    y = ops.sum(said, (1,))
-    return y / float(len(trees.roots)) if join == "AVERAGE" else y
+    return trees.said(x, targets, join)
 
 
 # -- as version 5 has them ---------------------------------------------------------
@@ -178,6 +171,8 @@ def _members(modes: list[int], values: Any) -> dict[int, list[float]]:
 def _old(told: dict[str, Any], kind: str) -> _Trees:
     """Nodes by tree and number; leaves are nodes, and what they give is told apart."""
     trees = _Trees()
+    _of_one_length(told, "nodes_")
+    _of_one_length(told, f"{kind}_")
     keys = list(zip(told["nodes_treeids"], told["nodes_nodeids"], strict=True))
     place = {key: i for i, key in enumerate(keys)}
     splits = _either(told, "nodes_values") or [0.0] * len(keys)
@@ -207,6 +202,18 @@ def _old(told: dict[str, Any], kind: str) -> _Trees:
     return trees
 
 
+def _of_one_length(told: dict[str, Any], kind: str) -> None:
+    """Lists of nodes, or of leaves, tell of each one thing more."""
+    found = {
+        key: len(value)
+        for key, value in told.items()
+        if key.startswith(kind) and isinstance(value, list | tuple)
+    }
+    if len(set(found.values())) > 1:
+        lengths = ", ".join(f"{key} of {n}" for key, n in found.items())
+        raise Decline(f"lists of one length are expected, got {lengths}")
+
+
 def _either(told: dict[str, Any], name: str) -> list[Any] | None:
     """A list, or the tensor that doubles are told by."""
     tensor = told.get(f"{name}_as_tensor")
@@ -222,7 +229,7 @@ def regressor(x: Any, *, aggregate_function: str = "SUM", n_targets: int | None 
     y = _total(trees, x, targets, aggregate_function)
     base = _either(told, "base_values")
     y = y + np.asarray(base).astype(x.dtype.numpy) if base else y
-    return ops.astype(scored(y, post_transform), dtype="float32")
+    return single(scored(y, post_transform))
 
 
 def classifier(x: Any, *, post_transform: str = "NONE", classlabels_int64s: Any = None,
@@ -247,7 +254,7 @@ def classifier(x: Any, *, post_transform: str = "NONE", classlabels_int64s: Any 
         scores = scores + np.asarray(base).astype(x.dtype.numpy)
     scores = scored(scores, post_transform)
     named = labelled(ops.argmax(scores, 1), classlabels_int64s, classlabels_strings)
-    return named, ops.astype(scores, dtype="float32")
+    return named, single(scores)
 
 
 _ML = "ai.onnx.ml."

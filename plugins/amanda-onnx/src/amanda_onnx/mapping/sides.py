@@ -1,7 +1,8 @@
 """ONNX as one end of mappings: a side for each opset.
 
 Rules call the ops of ONNX's own domain by their types, those of its other domains by
-domain and type: `Relu`, `ai.onnx.ml.Scaler`.
+domain and type: `Relu`, `ai.onnx.ml.Scaler`. All of them are read; what is written are
+ops of the domains that a graph imports, for a runtime has to know them.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from typing import Any
 
 from amanda.api import namespace
 from amanda.dictionary import parse_name
+from amanda.dictionary.building import constant
 from amanda.graph import Graph, Op, OutputPort
 from amanda.mapping import Decline, PlainSide, Signature
 from amanda.types import SequenceType, TensorType, Type
 from amanda_onnx.domains import domain_of, namespace_of
+from amanda_onnx.mapping.forms import fault
 
 _ROUND = (TensorType("int64", []), TensorType("bool", []))
 
@@ -25,24 +28,34 @@ DOMAINS = {
     "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1,
     "com.microsoft": 1,
 }  # fmt: skip
-"""Domains beside ONNX's own that rules are for, with the version that is written."""
+"""Domains beside ONNX's own that rules are for, with the newest version of each."""
+
+_TEXTS = 19
+"""The first opset that compares texts."""
 
 _UNLISTED = {
     "SimplifiedLayerNormalization": Signature(
         ("X", "scale"), {"axis": -1, "epsilon": 1e-5, "stash_type": 1}, outputs=None
     ),
 }
-"""Ops of no standard that onnxruntime has in ONNX's own domain."""
+"""Ops of no standard that onnxruntime has in ONNX's own domain; who imports
+com.microsoft has them."""
 
 
 class OnnxSide(PlainSide):
-    """One opset of ONNX's own domain."""
+    """One opset of ONNX's own domain, and versions of others; all where none are told.
 
-    def __init__(self, opset: int) -> None:
+    A domain has what its newest version has, where it is read: an op that changed
+    tells by its attributes which one it is.
+    """
+
+    def __init__(self, opset: int, domains: Mapping[str, int] | None = None) -> None:
         name = f"amanda/onnx/{opset}"
         dictionary: Any = namespace(name, assume=True)
-        super().__init__(name, _signatures(dictionary.signature))
+        found = DOMAINS if domains is None else domains
+        super().__init__(name, _signatures(dictionary.signature, found))
         self.opset = opset
+        self.domains = found
         self.imports = {"": opset}
 
     def build(
@@ -58,15 +71,30 @@ class OnnxSide(PlainSide):
     ) -> tuple[OutputPort, ...]:
         """The outputs of a new node. Lists stand for the tuples that std keeps."""
         kept = {k: list(v) if isinstance(v, tuple) else v for k, v in attrs.items()}
-        if "." in type:
-            raise Decline(f"{type} is read only")
         signature: Signature | None = self.signature(type)
         for key in kept:
             if signature is not None and key not in signature.attrs:
                 raise Decline(f"{type} of {self.name} has no attribute {key}")
-        return super().build(
-            graph, type, args, kept, outputs=outputs, name=name, bodies=bodies
-        )
+        if type == "Equal" and self.opset < _TEXTS and any(map(_is_text, args)):
+            raise Decline(f"Equal takes texts from opset {_TEXTS} on")
+        domain, _, own = type.rpartition(".")
+        if not domain:
+            return super().build(
+                graph, type, args, kept, outputs=outputs, name=name, bodies=bodies
+            )
+        if signature is None:
+            raise Decline(f"{domain} is not imported, or has no op {own}")
+        values = [
+            v if v is None or isinstance(v, OutputPort) else constant(graph, v, args)
+            for v in args
+        ]
+        while values and values[-1] is None:
+            values.pop()
+        op = graph.add(
+            own, values, kept, name=name, outputs=outputs,
+            namespace=namespace_of(domain, self.domains[domain]),
+        )  # fmt: skip
+        return op.outputs
 
     def parameter_types(
         self, op: Op, inputs: Sequence[Type | None]
@@ -77,6 +105,11 @@ class OnnxSide(PlainSide):
         if op.type == "Scan":
             return _scanned(op, inputs) if self.opset > 8 else []
         return list(map(_element, inputs)) if op.type == "SequenceMap" else []
+
+    def fault(self, op: Op) -> str | None:
+        """What is wrong with the attributes of an op of ONNX's own domain."""
+        space = op.own_namespace
+        return fault(op) if space is None or space == self.name else None
 
     def type_of(self, op: Op) -> str | None:
         """The op type; for ops of the other domains, after the domain."""
@@ -89,13 +122,19 @@ class OnnxSide(PlainSide):
         return f"{found[0]}.{op.type}"
 
 
+def _is_text(value: Any) -> bool:
+    found = value.type if isinstance(value, OutputPort) else None
+    return isinstance(found, TensorType) and str(found.dtype) == "string"
+
+
 def _row(found: Type | None, axis: int) -> Type | None:
     """What is left of a tensor in each round of a scan."""
     if not isinstance(found, TensorType) or not found.shape.has_rank:
         return _bare(found)
     dims = list(found.shape.dims)
-    if dims:
-        del dims[axis]
+    if not -len(dims) <= axis < len(dims):
+        return _bare(found)  # the rule of Scan tells of such an axis
+    del dims[axis]
     return TensorType(found.dtype, dims)
 
 
@@ -118,16 +157,19 @@ def _scanned(op: Op, inputs: Sequence[Type | None]) -> list[Type | None]:
     ]
 
 
-def _signatures(own: Callable[[str], Signature | None]) -> Any:
-    """Of all domains. What a domain has is what its newest version has."""
+def _signatures(
+    own: Callable[[str], Signature | None], domains: Mapping[str, int]
+) -> Any:
+    """Of ONNX's own domain and of these."""
 
     def signature(type: str) -> Signature | None:
         domain, _, name = type.rpartition(".")
         if not domain:
-            return own(type) or _UNLISTED.get(type)
-        if domain not in DOMAINS:
+            more = _UNLISTED if "com.microsoft" in domains else {}
+            return own(type) or more.get(type)
+        if domain not in domains:
             return None
-        told: Any = namespace(namespace_of(domain, DOMAINS[domain]), assume=True)
+        told: Any = namespace(namespace_of(domain, domains[domain]), assume=True)
         found: Signature | None = told.signature(name)
         return None if found is None else found._replace(since=0)
 
@@ -136,5 +178,5 @@ def _signatures(own: Callable[[str], Signature | None]) -> Any:
 
 @cache
 def onnx_side(name: str) -> OnnxSide:
-    """The side of a namespace by its full name, `amanda/onnx/18`."""
+    """The side of a namespace by its full name, `amanda/onnx/18`, with all domains."""
     return OnnxSide(int(parse_name(name).version or 1))

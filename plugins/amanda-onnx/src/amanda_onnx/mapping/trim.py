@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from amanda.graph import KEEP, Graph, Op, OutputPort
+from amanda.types import VoidType
+from amanda_onnx.domains import domain_of
 
-__all__ = ["trim"]
+__all__ = ["leave_out", "trim"]
 
 
 def trim(source: Graph, made: Graph) -> int:
@@ -19,6 +21,21 @@ def trim(source: Graph, made: Graph) -> int:
         if op.graph is not None:
             op.graph.remove(op, "trim")
     return len(found)
+
+
+def leave_out(made: Graph) -> None:
+    """Outputs that nobody reads, of ops of other domains: those may be left out.
+
+    A runtime that computes them may take another way, or refuse the op."""
+    for part in made.graphs():
+        for op in part:
+            space = op.own_namespace
+            found = None if space is None else domain_of(space)
+            if found is None or not found[0] or op.provenance is None:
+                continue
+            for port in op.outputs[1:]:
+                if not port.users and KEEP not in port.marks:
+                    port.type = VoidType()
 
 
 def _idle(graph: Graph, kept: frozenset[str | None]) -> list[Op]:

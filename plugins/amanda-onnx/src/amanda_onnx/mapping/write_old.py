@@ -104,8 +104,15 @@ def _as_large(o: Any, x: Any, row: tuple[int, ...], whole: tuple[int, ...]) -> A
 
 
 def where(o: Any, c: Any, a: Any, b: Any) -> Any:
-    """Picked from a row that has all of both: b at first, a behind it."""
+    """By arithmetic where both are whole numbers, which any shape allows. Else picked
+    from a row that has all of both: b at first, a behind it."""
     _until(o, 8, "Where")
+    name = str(a.type.dtype)
+    if name == "bool":
+        return o.Or(o.And(c, a), o.And(o.Not(c), b))
+    if name in ("int32", "int64"):
+        one, other = (o.Cast(v, to=CODES[a.type.dtype]) for v in (c, o.Not(c)))
+        return o.Add(o.Mul(one, a), o.Mul(other, b))
     _, first, second, whole = _rows(c, a, b)
     size = int(np.prod(whole))
     flat = Tensor.of(np.asarray([-1], "int64"))

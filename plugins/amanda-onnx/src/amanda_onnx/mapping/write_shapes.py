@@ -202,6 +202,9 @@ def _old_pad(o: Any, x: Any, flat: Any, value: Any, axes: Any, mode: str) -> Any
 def astype(o: Any, x: Any, *, dtype: Any) -> Any:
     if dtype not in CODES:
         raise Decline(f"ONNX has no element type {dtype}")
+    own = x.type.dtype if isinstance(x.type, TensorType) else dtype
+    if "complex" in (str(own.kind), str(dtype.kind)):
+        raise Decline(f"Cast of ONNX knows no complex numbers: {own} to {dtype}")
     is_narrow = str(dtype).startswith(("float8_e4m3", "float8_e5m2"))
     exact = {"saturate": 0} if is_narrow else {}  # std does not clip what it converts
     return o.Cast(x, to=CODES[dtype], **exact)

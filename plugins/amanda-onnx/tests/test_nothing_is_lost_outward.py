@@ -1,0 +1,198 @@
+"""Nothing of an op of the hub set is dropped without a word on its way to ONNX.
+
+One attribute of a sample is changed, or an input left out that may be absent. Where
+the hub set computes something else then, what is written has to be another graph, or a
+loss or a gap is told: who judges is the kernel, not a list. Where nothing else comes
+out, the change means nothing there, and may be written as it was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import amanda
+from amanda.errors import AmandaError
+from amanda.graph import Graph
+from amanda.tensors.values import same_value
+from amanda.types import TensorType
+from amanda_onnx.mapping import MAPPING
+from amanda_std import trace
+from amanda_std.arrays import array_type
+from amanda_std.kinds import REQUIRED
+from amanda_std.ops import OPS
+from amanda_std.samples import Sample, difference
+
+NEWEST, OLD = 26, (17, 12, 7)
+EXACTLY = 1e-300
+
+
+class Traced(NamedTuple):
+    """A graph of one op, and what goes into it."""
+
+    graph: Graph
+    feeds: dict[str, Any]
+
+
+class Varied(NamedTuple):
+    """What was changed of a sample, and how."""
+
+    op: str
+    name: str
+    value: Any
+
+
+def traced(op: Any, sample: Sample) -> Traced:
+    at = [i for i, a in enumerate(sample.args) if hasattr(a, "shape")]
+
+    def call(*values: Any) -> Any:
+        args = list(sample.args)
+        for i, value in zip(at, values, strict=True):
+            args[i] = value
+        return op(*args, **sample.attrs)
+
+    arrays = [np.asarray(sample.args[i]) for i in at]
+    types = [TensorType(array_type(a).dtype, a.shape) for a in arrays]
+    graph = trace(call, types, names=[f"in{i}" for i in range(len(at))])
+    feeds = {p.name: a for p, a in zip(graph.parameters, arrays, strict=True)}
+    return Traced(graph, feeds)
+
+
+@cache
+def samples_of(name: str) -> tuple[Sample, ...]:
+    return tuple(islice(OPS[name].samples_rule(), 12))
+
+
+def written(graph: Graph, opset: int) -> tuple[Graph, frozenset[str]] | str:
+    """The graph of ONNX and what it lost, or why there is none."""
+    try:
+        done = MAPPING.conversion(graph, f"amanda/onnx/{opset}")
+    except AmandaError as why:
+        return str(why)
+    if done.report.gaps:
+        return str(done.report.gaps[0])
+    return done.graph, frozenset(done.report.losses)
+
+
+def others(name: str, key: str, default: Any, have: Any) -> Iterator[Any]:
+    """Values that are not the one that the op has, those of other samples first."""
+    found = [s.attrs[key] for s in samples_of(name) if key in s.attrs]
+    found += [] if default is REQUIRED else [default]
+    if isinstance(have, bool):
+        found = [not have]
+    elif isinstance(have, int):
+        found += [have + 1, have - 1]
+    elif isinstance(have, float):
+        found += [have + 0.5]
+    elif isinstance(have, tuple | list) and all(isinstance(h, int) for h in have):
+        found += [tuple(h + 1 for h in have), tuple(reversed(have))]
+    known = [have]
+    for value in found:
+        if not any(same_value(value, other) for other in known):
+            known.append(value)
+            yield value
+
+
+def changes(name: str, sample: Sample) -> Iterator[tuple[Varied, Sample]]:
+    op = OPS[name]
+    for key, default in op.form.attributes.items():
+        have = sample.attrs.get(key, default)
+        for value in others(name, key, default, have):
+            attrs = {**sample.attrs, key: value}
+            yield Varied(name, key, value), replace(sample, attrs=attrs)
+    for i, value in enumerate(sample.args):
+        if value is not None:
+            args = (*sample.args[:i], None, *sample.args[i + 1 :])
+            yield Varied(name, f"input {i}", None), replace(sample, args=args)
+
+
+def run(made: Traced) -> list[Any]:
+    return list(amanda.run(made.graph, made.feeds, backend="numpy").values())
+
+
+def dropped(made: Traced, other: Traced) -> str | None:
+    """What of the change is computed, though nothing of it is written."""
+    named = {p.name: made.feeds.get(p.name) for p in other.graph.parameters}
+    with np.errstate(all="ignore"):
+        before, after = run(made), run(other._replace(feeds=named | other.feeds))
+    return difference(after, before, EXACTLY)
+
+
+class Seen(NamedTuple):
+    silent: dict[Varied, str]
+    counts: Counter[str]
+    told: dict[tuple[str, str], bool]
+    """By op and attribute: did some change of it come to another graph, or words?"""
+
+
+def vary(each: int, opset: int) -> Seen:
+    seen = Seen({}, Counter(), defaultdict(bool))
+    for name, op in OPS.items():
+        done = 0
+        for sample in samples_of(name):
+            try:
+                made = traced(op, sample)
+            except AmandaError:
+                continue  # its arguments are no arrays: no graph takes them
+            base = written(made.graph, opset)
+            if isinstance(base, str):
+                continue  # it is told
+            done += 1
+            for varied, changed in changes(name, sample):
+                one(seen, made, base, varied, changed, opset)
+            if done == each:
+                break
+    return seen
+
+
+def one(
+    seen: Seen, made: Traced, base: Any, varied: Varied, changed: Sample, opset: int
+) -> None:
+    try:
+        other = traced(OPS[varied.op], changed)
+    except AmandaError:
+        return  # the hub set refuses it
+    seen.counts["tried"] += 1
+    found = written(other.graph, opset)
+    same = not isinstance(found, str) and found[1] == base[1]
+    if not same or not found[0].same_as(base[0], names=False):
+        seen.counts["another, or told"] += 1
+        seen.told[varied.op, varied.name] = True
+        return
+    seen.told[varied.op, varied.name] |= False
+    if base[1]:
+        seen.counts["a loss is told"] += 1
+        return
+    try:
+        why = dropped(made, other)
+    except AmandaError:  # a number that the kernel wants is not there
+        seen.counts["not run"] += 1
+        return
+    seen.counts["the same for the kernel"] += not why
+    if why:
+        seen.silent[varied] = why
+
+
+def test_one_change_is_written_as_another_graph_or_told():
+    seen = vary(1, NEWEST)
+    assert seen.silent == {}
+    assert seen.counts["tried"] > 700
+    assert seen.counts["another, or told"] > 0.9 * seen.counts["tried"]
+    assert seen.counts["not run"] < 10
+
+
+@pytest.mark.scale
+@pytest.mark.parametrize("opset", [NEWEST, *OLD])
+def test_no_change_of_many_samples_is_dropped(opset):
+    seen = vary(6, opset)
+    assert seen.silent == {}
+    assert seen.counts["tried"] > 1000
+    never = {place for place, told in seen.told.items() if not told}
+    assert len(never) < 0.05 * len(seen.told), never
