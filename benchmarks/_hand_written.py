@@ -66,6 +66,52 @@ def _resnet(params: Any, x: Any) -> Any:
     return jnp.matmul(x.mean((2, 3)), head, precision="highest") + bias
 
 
+def resnet_last() -> tuple[Callable[..., Any], Any]:
+    """Channels behind, kernels of one element as products: written best."""
+    _, params = resnet()
+
+    def turned(weights: Any) -> Any:
+        return weights[0].transpose(2, 3, 1, 0), weights[1]
+
+    stem, blocks, head, bias = params
+    return _resnet_last, (
+        turned(stem), [[turned(w) for w in block] for block in blocks], head, bias,
+    )  # fmt: skip
+
+
+def _conv_last(x: Any, weights: Any, stride: int = 1) -> Any:
+    w, b = weights
+    if w.shape[0] == 1:
+        x = x[:, ::stride, ::stride]
+        y = jnp.matmul(x.reshape(-1, w.shape[2]), w[0, 0], precision="highest")
+        return y.reshape(*x.shape[:3], -1) + b
+    edge = w.shape[0] // 2
+    y = jax.lax.conv_general_dilated(
+        x, w, (stride, stride), [(edge, edge)] * 2,
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        precision="highest",
+    )  # fmt: skip
+    return y + b
+
+
+def _resnet_last(params: Any, x: Any) -> Any:
+    stem, blocks, head, bias = params
+    x = jax.nn.relu(_conv_last(x.transpose(0, 2, 3, 1), stem, 2))
+    x = jax.lax.reduce_window(
+        x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1),
+        ((0, 0), (1, 1), (1, 1), (0, 0)),
+    )  # fmt: skip
+    rest = iter(blocks)
+    for _, _, count, stride in STAGES:
+        for i in range(count):
+            block, step = next(rest), stride if not i else 1
+            y = jax.nn.relu(_conv_last(x, block[0]))
+            y = jax.nn.relu(_conv_last(y, block[1], step))
+            y = _conv_last(y, block[2])
+            x = jax.nn.relu(y + (_conv_last(x, block[3], step) if not i else x))
+    return jnp.matmul(x.mean((1, 2)), head, precision="highest") + bias
+
+
 def bert() -> tuple[Callable[..., Any], Any]:
     rng = np.random.default_rng(0)
 
@@ -117,7 +163,9 @@ def _bert(params: Any, ids: Any) -> Any:
     return x, jnp.tanh(_dense(x[:, 0], pool))
 
 
-WRITTEN: dict[str, Callable[[], tuple[Callable[..., Any], Any]]] = {
-    "ResNet-50": resnet,
-    "BERT-base": bert,
+Made = Callable[[], tuple[Callable[..., Any], Any]]
+WRITTEN: dict[str, dict[str, Made]] = {
+    "ResNet-50": {"": resnet, ", channels behind": resnet_last},
+    "BERT-base": {"": bert},
 }
+"""For each model the ways to write it, with what is said of each; the plain first."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 
 def main(out: str, folder: str) -> None:
@@ -19,7 +20,7 @@ def main(out: str, folder: str) -> None:
     from amanda.dictionary.signature import terms
     from amanda_jax.vocabularies.dialects import CHLO, STABLEHLO
 
-    answer = {}
+    answer: dict[str, Any] = {}
     for dialect in (STABLEHLO, CHLO):
         for version, entries in dialect.live().versions.items():
             answer["version"] = version

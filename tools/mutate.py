@@ -1,6 +1,6 @@
 """Do the samples catch a kernel that is wrong?
 
-    python tools/mutate.py [OP ...] [--every N] [--table numpy] [--equivalent]
+    python tools/mutate.py [OP ...] [--every N] [--table numpy|jax] [--equivalent]
 
 Each kernel of a primitive, with the functions of its theme that it calls, is altered in
 one place: an operator swapped, a constant off by one, a comparison turned, an axis
@@ -23,13 +23,13 @@ import signal
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,13 +40,54 @@ from amanda_std.ops import OPS
 from amanda_std.samples import Sample, difference
 
 LEAST = 0.95
-SECONDS = 1.0
-"""Of the processor. A mutant that takes longer goes round, and is caught."""
 
 PACKAGE = "amanda_std.ops"
+
+
+class Table(NamedTuple):
+    """A table of kernels, in a module.
+
+    - `seconds`: of the processor. A mutant that takes longer goes round, and is caught
+    - `close`: how far off numbers may be, where it is more than samples say
+    """
+
+    module: str
+    name: str
+    seconds: float = 1.0
+    close: Mapping[str, float] = MappingProxyType({})
+
+    @property
+    def kernels(self) -> Kernels:
+        found: Kernels = getattr(import_module(self.module), self.name)
+        return found
+
+    def at_work(self) -> AbstractContextManager[Any]:
+        """Around all: 64 bits are what they are."""
+        if self.name != "JAX":
+            return nullcontext()
+        import jax
+
+        return jax.enable_x64(True)  # type: ignore[no-any-return]
+
+    def arrays(self, value: Any) -> Any:
+        """An argument of a sample as the library has it."""
+        if self.name != "JAX" or not isinstance(value, np.ndarray):
+            return value
+        if value.dtype.kind not in "biufcV":
+            return value
+        import jax.numpy as jnp
+
+        return jnp.asarray(value)
+
+
 TABLES = {
-    "numpy": ("amanda_std.numpy_kernels", "NUMPY"),
-}
+    "numpy": Table("amanda_std.numpy_kernels", "NUMPY"),
+    "jax": Table(
+        "amanda_jax.kernels", "JAX", 30.0, {"float16": 4e-3, "bfloat16": 3e-2,
+        "float32": 2e-5, "float64": 1e-6, "complex64": 2e-5, "complex128": 1e-6},
+    ),
+}  # fmt: skip
+_DEFINITIONS = Table("", "")
 
 _LIBRARY = "what scipy and numpy do with half precision by themselves"
 _SHORT_WAY = "a short way to what the long way gives too"
@@ -152,7 +193,11 @@ def functions(table: str | None, names: Iterable[str]) -> dict[Any, list[Operati
             continue
         if table is None and (op.is_composite or op.effect == "shows"):
             continue  # what is seen from outside is no result: test_effects.py
-        for function in _reached(start, PACKAGE if table is None else TABLES[table][0]):
+        if table == "jax" and op.body_rule is not None:
+            continue  # bodies are traced: test_samples.py of amanda-jax
+        for function in _reached(
+            start, PACKAGE if table is None else TABLES[table].module
+        ):
             found.setdefault(function, []).append(op)
     return found
 
@@ -160,9 +205,7 @@ def functions(table: str | None, names: Iterable[str]) -> dict[Any, list[Operati
 def _rows(table: str | None) -> Kernels:
     if table is None:
         return Kernels("none", {})
-    module, name = TABLES[table]
-    found: Kernels = getattr(import_module(module), name)
-    return found
+    return TABLES[table].kernels
 
 
 def _reached(start: Any, package: str) -> Iterator[FunctionType]:
@@ -345,7 +388,10 @@ def _same(value: Any) -> Any:
 # -- whether it is caught --------------------------------------------------------------
 
 
-def caught(mutant: Mutant, samples: dict[str, list[Sample]], kernels: Any) -> bool:
+def caught(
+    mutant: Mutant, samples: dict[str, list[Sample]], kernels: Any,
+    table: Table = _DEFINITIONS,
+) -> bool:  # fmt: skip
     """Does a sample of an op that gets there fail, or take too long?"""
     function: Any = mutant.function
     before = function.__code__
@@ -354,7 +400,7 @@ def caught(mutant: Mutant, samples: dict[str, list[Sample]], kernels: Any) -> bo
     function.__code__ = mutant.code
     try:
         with (
-            _limited(SECONDS),
+            _limited(table.seconds),
             using(kernels),
             np.errstate(all="ignore"),
             warnings.catch_warnings(),
@@ -362,7 +408,7 @@ def caught(mutant: Mutant, samples: dict[str, list[Sample]], kernels: Any) -> bo
             warnings.simplefilter("error")  # as the tests have it
             for op in mutant.ops:
                 for sample in samples[op.name]:
-                    if _fails(op, sample):
+                    if _fails(op, sample, table):
                         return True
     except _TookTooLong:
         return True
@@ -372,14 +418,17 @@ def caught(mutant: Mutant, samples: dict[str, list[Sample]], kernels: Any) -> bo
     return False
 
 
-def _fails(op: Operation, sample: Sample) -> bool:
+def _fails(op: Operation, sample: Sample, table: Table = _DEFINITIONS) -> bool:
     try:
-        got = op.run(*op.bind(sample.args, sample.attrs))
+        given = [table.arrays(each) for each in sample.args]
+        got = op.run(*op.bind(given, sample.attrs))
         many = (
             sample.expected if isinstance(sample.expected, list) else [sample.expected]
         )
         have = list(got) if op.form.many else [got]
-        return difference(have, many, sample.tolerance) is not None
+        close = [table.close.get(str(getattr(each, "dtype", "")), 0.0) for each in many]
+        tolerance = max(sample.tolerance or 0.0, *close) or None
+        return difference(have, many, tolerance) is not None
     except _TookTooLong:
         raise
     except Exception:  # noqa: BLE001  whatever it is, it is noticed
@@ -420,15 +469,15 @@ class Outcome(NamedTuple):
 class _Samples(dict[str, list[Sample]]):
     """The samples of ops, made before anything is altered; they pass till then."""
 
-    def __init__(self, kernels: Kernels | None) -> None:
-        self.kernels = kernels
+    def __init__(self, kernels: Kernels | None, table: Table) -> None:
+        self.kernels, self.table = kernels, table
 
     def __missing__(self, name: str) -> list[Sample]:
         op = OPS[name]
         assert op.samples_rule is not None
         self[name] = list(op.samples_rule())
         with using(self.kernels), np.errstate(all="ignore"):
-            assert not any(_fails(op, sample) for sample in self[name]), op
+            assert not any(_fails(op, s, self.table) for s in self[name]), op
         return self[name]
 
 
@@ -436,9 +485,14 @@ def judged(
     table: str | None = None, names: Sequence[str] = (), every: int = 1
 ) -> Outcome:
     """Alters functions one by one, and tells what the samples notice."""
-    found = functions(table, names)
-    kernels = _rows(table) if table else None
-    samples = _Samples(kernels)
+    chosen = TABLES[table] if table else _DEFINITIONS
+    with chosen.at_work():
+        return _judged(chosen, functions(table, names), every)
+
+
+def _judged(table: Table, found: Mapping[Any, list[Operation]], every: int) -> Outcome:
+    kernels = table.kernels if table.module else None
+    samples = _Samples(kernels, table)
     outcome = Outcome(0, [], [])
     count = number = 0
     for function, ops in found.items():
@@ -447,7 +501,7 @@ def judged(
             if number % every:
                 continue
             rows = {op.name: samples[op.name] for op in ops}
-            if caught(mutant, rows, kernels):
+            if caught(mutant, rows, kernels, table):
                 count += 1
             elif _reason(mutant) is not None:
                 outcome.equivalent.append(mutant)

@@ -12,6 +12,7 @@ import pytest
 
 import amanda
 from amanda.cli.compare import difference
+from amanda.errors import BackendError
 from amanda.graph import Graph, Op
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ class Summing:
         return op.type == "add" or f"no kernel for {op.type}"
 
     def compile(self, graph: Graph, device: str | None, options: Mapping[str, Any]):
-        del graph, device, options
+        del graph, device
+        if options:
+            raise BackendError(f"told {dict(options)}")
 
         def run(feeds: Mapping[Any, Any], out: object = None) -> list[Any]:
             x, y = feeds.values()
@@ -88,6 +91,24 @@ def test_run_on_random_values_is_the_same_for_a_seed(call: Call, sums: Path) -> 
     assert told[0].json["results"]["z"]["type"] == "float32[3, 2]"
     other = call("run", sums, "--backend", "exact", "--random", 8, "--json")
     assert other.json["results"] != told[0].json["results"]
+
+
+def test_options_reach_the_backend(call: Call, sums: Path) -> None:
+    """Numbers and truth values as these; what is in a text is the backend's to read."""
+    ended = call("run", sums, "--backend", "exact", "--random", 1, "--distributed",
+                 "--option", "depth=-3", "--option", "fast=True",
+                 "--option", "mesh=data=4,model=2")  # fmt: skip
+    told = "{'depth': -3, 'fast': True, 'mesh': 'data=4,model=2', 'distributed': True}"
+    assert ended.code == 4
+    assert f"told {told}" in ended.err
+    for wrong, why in (("feeds=1", "it is no option"), ("fast", "NAME=VALUE")):
+        ended = call("run", sums, "--backend", "exact", "--random", 1,
+                     "--option", wrong)  # fmt: skip
+        assert ended.code == 2
+        assert why in ended.err
+    twice = ("--option", "a=1", "--option", "a=2")
+    ended = call("run", sums, "--backend", "exact", "--random", 1, *twice)
+    assert "--option cannot say 'a': it is given twice" in ended.err
 
 
 UNFED = """\

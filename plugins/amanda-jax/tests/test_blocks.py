@@ -59,6 +59,14 @@ def test_one_program_for_all_layers():
     assert report.outside == {}
 
 
+def test_notes_of_another_format_do_not_tell_layers_apart():
+    """What was read from a file knows how each weight was called there."""
+    graph = deep(12)
+    for op in graph:
+        op.output.attrs["onnx:notes"] = {"metadata_props": {"name": f"p_{op.label}"}}
+    assert run_both(graph).programs <= 3
+
+
 def test_how_deep_it_is_does_not_matter():
     few, many = (run_both(deep(depth)).compilations for depth in (8, 20))
     assert few == many

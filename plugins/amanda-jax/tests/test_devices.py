@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import pytest
 
@@ -64,3 +66,74 @@ def test_an_unknown_device():
 def test_options_are_checked(option, text):
     with pytest.raises(BackendError, match=text):
         amanda.compile(graph(), "jax", **option)
+
+
+@ONLY_CPU
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("cuda", 'pip install "jax[cuda13]"'),
+        ("rocm:1", "GPU of AMD"),
+        ("CPU", "did you mean 'cpu'?"),
+        ("cpu:700", "xla_force_host_platform_device_count"),
+        ("0", "a number alone names no platform"),
+        ("abacus", "plug-ins of PJRT: install the one for 'abacus'"),
+    ],
+)
+def test_what_to_do_for_a_device_that_is_not_here(name, text):
+    with pytest.raises(BackendError) as caught:
+        chosen(name)
+    assert text in str(caught.value)
+
+
+def test_a_platform_that_jax_is_told_not_to_have(monkeypatch):
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    for row in JaxBackend().states():
+        if row.state == "absent":
+            assert "JAX_PLATFORMS=cpu in the environment leaves it out" in row.reason
+
+
+def test_a_platform_that_jax_is_told_to_have_and_has_not(monkeypatch):
+    def fail() -> str:
+        raise RuntimeError("Unable to initialize backend 'moon'")
+
+    monkeypatch.setattr(jax, "default_backend", fail)
+    monkeypatch.setenv("JAX_PLATFORMS", "moon")
+    with pytest.raises(BackendError, match="JAX cannot begin here") as caught:
+        chosen(None)
+    assert "Unable to initialize backend 'moon'" in str(caught.value)
+    assert "JAX_PLATFORMS is 'moon' in the environment: unset it" in str(caught.value)
+
+
+class Chip(NamedTuple):
+    """A device as JAX tells of it."""
+
+    platform: str
+    number: int
+    device_kind: str = "a chip"
+
+
+def test_devices_of_any_platform(monkeypatch):
+    """As JAX has them where there are two GPUs: by `gpu`, and by their maker's name."""
+    gpus, cpus = [Chip("gpu", 0), Chip("gpu", 1)], [Chip("cpu", 0)]
+    moons = [Chip("moon", 0)]
+    named = {"gpu": gpus, "cuda": gpus, "moon": moons, "cpu": cpus}
+
+    def devices(backend: str) -> list[Chip]:
+        if backend not in named:
+            raise RuntimeError(f"Unknown backend {backend}")
+        return named[backend]
+
+    monkeypatch.setattr(jax, "local_devices", devices)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr("jax.extend.backend.backends", lambda: ["cpu", "cuda", "moon"])
+    assert JaxBackend().devices() == ["gpu:0", "gpu:1", "cpu", "moon:0"]
+    assert chosen(None) is chosen("gpu") is chosen("cuda") is gpus[0]
+    assert chosen("gpu:1") is chosen("cuda:1") is gpus[1]
+    assert chosen("moon") is moons[0]
+    assert [row.name for row in JaxBackend().states() if row.state == "absent"] == [
+        "tpu"
+    ]
+    for name in ("gpu:2", "cuda:2", "rocm"):
+        with pytest.raises(BackendError, match="has no device"):
+            chosen(name)

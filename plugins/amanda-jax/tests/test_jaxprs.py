@@ -216,3 +216,29 @@ def test_what_has_no_meaning_in_the_hub_is_a_gap_with_its_reason():
     )
     with pytest.raises(ConversionError, match="elements are spread"):
         amanda.convert(graph, "amanda/std/1")
+
+
+def test_loops_side_by_side_end_each_for_itself():
+    """What vmap makes of a loop whose end depends on the data."""
+
+    def halved(x):
+        return lax.while_loop(
+            lambda v: v[0] > 1, lambda v: (v[0] / 2, v[1] + 1), (x, 0)
+        )
+
+    x = np.float32([9, 0.5, 3, 64])
+    graph = amanda.convert(amanda.load(jax.vmap(halved), "jax", args=(x,)), "std")
+    last, rounds = amanda.run(graph, [x], backend="numpy").values()
+    np.testing.assert_allclose(last, [9 / 16, 0.5, 0.75, 1])
+    assert rounds.tolist() == [4, 0, 2, 6]
+
+
+def test_halves_are_rounded_as_it_is_told():
+    x = np.float32([-2.5, -1.5, 0.5, 2.5])
+    for method, wanted in (
+        (lax.RoundingMethod.TO_NEAREST_EVEN, [-2, -2, 0, 2]),
+        (lax.RoundingMethod.AWAY_FROM_ZERO, [-3, -2, 1, 3]),
+    ):
+        traced = jax.make_jaxpr(lambda v, how=method: lax.round(v, how))(x)
+        graph = amanda.convert(amanda.load(traced, "jax"), "std")
+        assert amanda.run(graph, [x], backend="numpy")[0].tolist() == wanted

@@ -48,9 +48,10 @@ class TestDataThatDecidesShapes:
             expect_numpy(compiled, graph, ramp(n, 5))
         report = compiled.executable.report()
         assert report.pieces == report.programs == 2
-        assert report.outside == {"nonzero #0": 4}
+        assert report.outside == {}
+        assert report.sized == {"nonzero #0": 4}
         assert report.weight_bytes == WEIGHT.nbytes
-        assert "outside XLA: nonzero #0, 4 times" in str(report)
+        assert "cut to its size: nonzero #0, 4 times" in str(report)
 
     @pytest.mark.parametrize("count", [1, 3])
     def test_one_cut_for_all_that_can_run_together(self, count):
@@ -62,7 +63,8 @@ class TestDataThatDecidesShapes:
         expect_numpy(compiled, graph, np.float32([0, 1, 0, 2]))
         report = compiled.executable.report()
         assert report.pieces == 2
-        assert sum(report.outside.values()) == count
+        assert sum(report.sized.values()) == count
+        assert report.outside == {}
 
     def test_unique_and_compress(self):
         def function(x, y):
@@ -87,7 +89,7 @@ class TestDataThatDecidesShapes:
         compiled = amanda.compile(graph, "jax")
         expect_numpy(compiled, graph, np.float32([0, 1]))
         report = compiled.executable.report()
-        assert sum(report.outside.values()) == 3
+        assert sum(report.sized.values()) == 3
         assert report.host_driven == (
             "loop #1: nonzero is in it: data decides the shape of its result",
         )

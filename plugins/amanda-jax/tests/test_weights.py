@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from amanda.tensors import Tensor
-from amanda_jax.weights import ALIGNMENT, Weights, aligned, let_go
+from amanda_jax.memory import ALIGNMENT, aligned, let_go
+from amanda_jax.weights import Weights
 
 PAGE = mmap.PAGESIZE
 

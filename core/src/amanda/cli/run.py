@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from amanda.cli.answer import Answer, Table
-from amanda.cli.feeding import feeds_of, options, summary
+from amanda.cli.feeding import backend_options, feeds_of, options, summary
 from amanda.cli.frame import verb
 from amanda.cli.source import opened
 from amanda.cli.terminal import working
@@ -27,6 +27,19 @@ __all__ = ["command"]
     metavar="NAME",
     help="A result or an op to run to; only what it needs is run.",
 )
+@click.option(
+    "--option",
+    "options_told",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the backend; its documentation lists them.",
+)
+@click.option(
+    "--distributed",
+    is_flag=True,
+    help="Run as one of several processes, as the environment tells the backend; the "
+    "same as --option distributed=true.",
+)
 @click.option("--save", metavar="FILE.npz", help="Write the results to this file.")
 @options
 def command(
@@ -35,6 +48,8 @@ def command(
     backend: str | None,
     form: str | None,
     targets: tuple[str, ...],
+    options_told: tuple[str, ...],
+    distributed: bool,
     save: str | None,
     **given: Any,
 ) -> Answer:
@@ -48,8 +63,11 @@ def command(
     if targets:
         graph = graph.clone(list(targets))
     feeds = feeds_of(graph, **given)
+    told = backend_options(options_told)
+    if distributed:
+        told.setdefault("distributed", True)
     with working(f"running {file}"):
-        results = run(graph, feeds, backend=backend)
+        results = run(graph, feeds, backend=backend, **told)
     if save is not None:
         _saved(save, results)
     shown = {str(name): summary(value) for name, value in results.items()}

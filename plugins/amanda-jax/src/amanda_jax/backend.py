@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from amanda.errors import BackendError
 from amanda.graph import Graph, Op, OutputPort
-from amanda.types import MapType, OptionalType, SequenceType, TensorType
+from amanda.types import MapType, TensorType, Type
 
 if TYPE_CHECKING:
     from amanda_jax.devices import State
@@ -19,7 +19,10 @@ _LACKS: Final = ("j0", "j1", "y0", "y1", "k0", "k0e", "k1", "k1e", "dawsn",
                  "fresnel_cos", "fresnel_sin")  # fmt: skip
 """Special functions that JAX has not."""
 
-DECLINED: Final = {name: f"JAX has no special function {name}" for name in _LACKS}
+DECLINED: Final = {
+    **{name: f"JAX has no special function {name}" for name in _LACKS},
+    "decode_image": "XLA computes with numbers, and reads no files of images",
+}
 """Ops that are not taken, with the reason."""
 
 _LACKING: Final = ("string", "bytes", "quantized")
@@ -58,8 +61,6 @@ class JaxBackend:
     def compile(
         self, graph: Graph, device: str | None, options: Mapping[str, Any]
     ) -> Executable:
-        from amanda_jax.devices import chosen
-        from amanda_jax.executable import Executable
         from amanda_jax.settings import Settings
 
         known = Settings.__annotations__
@@ -72,18 +73,39 @@ class JaxBackend:
         if strange is not None:  # no op need read it, so that none was asked about
             raise BackendError(
                 f"backend {self.name!r} cannot be fed this: {strange}",
-                expected="tensors of numbers",
+                expected="numbers, in tensors, sequences, optionals or tuples",
                 hint="choose another backend",
             )
-        return Executable(graph, chosen(device), Settings(**options).checked())
+        settings = Settings(**options).checked()
+        if settings.is_spread:
+            from amanda_jax.distributed import join
+
+            join(settings.distributed)  # before anything else is asked of JAX
+            from amanda_jax.mesh import mesh_of
+            from amanda_jax.spread import Spread
+
+            return Spread(graph, mesh_of(settings.mesh, device), settings)
+        from amanda_jax.devices import chosen
+        from amanda_jax.executable import Executable
+
+        return Executable(graph, chosen(device), settings)
 
 
 def _strange(ports: Iterable[OutputPort | None]) -> str | None:
     """A type that XLA has not, if one is known to be there."""
     for port in ports:
         found = port.type if port is not None else None
-        if isinstance(found, TensorType) and found.dtype.kind in _LACKING:
-            return f"XLA has no element type {found.dtype}"
-        if isinstance(found, SequenceType | OptionalType | MapType):
-            return f"XLA has tensors only, no {found}"
+        for part in _parts(found):
+            if isinstance(part, TensorType) and part.dtype.kind in _LACKING:
+                return f"XLA has no element type {part.dtype}"
+            if isinstance(part, MapType):
+                return f"XLA has nothing to look keys up in: {found} is a map"
     return None
+
+
+def _parts(found: Type | None) -> Iterator[Type]:
+    """A type, and all that it holds."""
+    if found is not None:
+        yield found
+        for part in found.parts:
+            yield from _parts(part)

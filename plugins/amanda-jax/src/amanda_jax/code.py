@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from jax.tree import leaves
+
+from amanda_jax.kept import Kept
 from amanda_jax.settings import Settings
 from amanda_jax.weights import Weights
 from amanda_std.state import Surroundings
@@ -49,6 +52,8 @@ class Told(NamedTuple):
     notes: Iterable[str] = ()
     driven: Sequence[str] = ()
     outside: Mapping[str, int] = {}
+    sized: Mapping[str, int] = {}
+    buckets: Mapping[str, int] = {}
 
 
 class Build(NamedTuple):
@@ -57,14 +62,17 @@ class Build(NamedTuple):
     weights: Weights
     settings: Settings
     around: Surroundings
+    kept: Kept | None = None
+    """Where compiled programs are kept, if they are."""
 
 
 def copied(results: Sequence[Any], args: Sequence[Any]) -> frozenset[int]:
-    """The results that are an input, or another result, as it is."""
-    seen = {id(a) for a in args}
+    """The results that are an input, or another result, as it is; or hold one."""
+    seen = {id(a) for a in leaves(args)}
     found = set()
     for i, result in enumerate(results):
-        if id(result) in seen:
-            found.add(i)
-        seen.add(id(result))
+        for each in leaves(result):
+            if id(each) in seen:
+                found.add(i)
+            seen.add(id(each))
     return frozenset(found)

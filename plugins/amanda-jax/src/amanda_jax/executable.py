@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import countOf
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import jax
 import numpy as np
@@ -14,9 +14,10 @@ import numpy as np
 from amanda.errors import AmandaError, UsageError
 from amanda.graph import Graph, OutputPort
 from amanda.host import host_in_use
-from amanda.types import TensorType
-from amanda_jax.code import Build
-from amanda_jax.cutting import code_of
+from amanda.types import OptionalType, SequenceType, TensorType, TupleType
+from amanda_jax.buckets import coded
+from amanda_jax.code import Build, Code
+from amanda_jax.kept import Kept
 from amanda_jax.preparing import prepared
 from amanda_jax.program import MisfitError, Program
 from amanda_jax.settings import Settings
@@ -24,9 +25,17 @@ from amanda_jax.weights import Weights
 from amanda_std.ordering import effect_of
 from amanda_std.state import State, Surroundings
 
-__all__ = ["Cost", "Executable", "Report"]
+if TYPE_CHECKING:
+    from amanda_jax.exporting import Written
+
+__all__ = ["Cost", "Executable", "Report", "fed"]
+
+Symbolic = bool | str | Sequence[str]
+"""Whether sizes stay open, or what holds for those that do."""
 
 _ARRAY = type(jax.numpy.zeros(()))
+HOLDS: Final = object()
+_waited: Any = jax.block_until_ready
 
 
 class Report(NamedTuple):
@@ -48,6 +57,16 @@ class Report(NamedTuple):
     """Choices and loops that the host drives, with the reason; bodies are programs."""
     outside: Mapping[str, int]
     """Ops that XLA does not run, and how many times each ran, since it was made."""
+    sized: Mapping[str, int]
+    """Ops that XLA runs at the largest size, with how many times; the host reads how
+    much there is."""
+    buckets: Mapping[str, int] = {}
+    """What inputs were padded to, with how many calls; a program is for each."""
+    ports: Sequence[Any] = ()
+    """On a mesh: how inputs, weights and results are divided, and their bytes."""
+
+    kept: Mapping[str, int] = {}
+    """With `cache`: how many programs were loaded, written, refused."""
 
     def __str__(self) -> str:
         lines = [
@@ -57,6 +76,10 @@ class Report(NamedTuple):
             *self.control_flow,
             *(f"driven by the host: {label}" for label in self.host_driven),
             *(f"outside XLA: {op}, {n} times" for op, n in self.outside.items()),
+            *(f"cut to its size: {op}, {n} times" for op, n in self.sized.items()),
+            *(f"padded to {size}, {n} times" for size, n in self.buckets.items()),
+            *map(str, self.ports),
+            *(f"{n} compiled programs {what}" for what, n in self.kept.items()),
         ]
         return "\n".join(lines)
 
@@ -84,15 +107,16 @@ class Executable:
     """Several threads may call it at once."""
 
     def __init__(self, graph: Graph, device: Any, settings: Settings) -> None:
-        _keep_compiled(settings.cache)
-        ready = prepared(graph, device.platform, settings.without)
-        self._weights = Weights(device)
+        settings = settings.on(device.platform)
+        ready, self._weights = self._placed(graph, device, settings)
         self.state = State() if _has_state(ready) else None
         """The variables, by key; None where there are none."""
         around = Surroundings(
             self.state, settings.observe, settings.callbacks or {}, host_in_use()
         )
-        self._code = code_of(ready, Build(self._weights, settings, around))
+        self._graph = ready
+        self._build = Build(self._weights, settings, around, self._keeping(settings))
+        self._code = self._coded(ready, self._build)
         self._slots = _names(ready)
         self._as_numpy = settings.results == "numpy"
         self._dtypes = [_dtype(port) for port in ready.parameters]
@@ -100,6 +124,23 @@ class Executable:
         self._quick: Any = None
         """What takes arrays without another look, once it is known that there is one.
         """
+
+    def _placed(
+        self, graph: Graph, device: Any, settings: Settings
+    ) -> tuple[Graph, Weights]:
+        """The graph made ready for where it runs, and what has its weights there."""
+        ready = prepared(graph, device.platform, settings.without)
+        return ready, Weights(device, in_tiles="tiles" not in settings.without)
+
+    def _keeping(self, settings: Settings) -> Kept | None:
+        """The folder for compiled programs, if one is told."""
+        if settings.cache is None:
+            return None
+        return Kept(settings.cache, settings.cache_bytes, self._weights.device)
+
+    def _coded(self, graph: Graph, build: Build) -> Code:
+        """What is called, with arrays in the order of the inputs."""
+        return coded(graph, build)
 
     def __call__(
         self,
@@ -124,8 +165,7 @@ class Executable:
         if self._as_numpy:
             return self._as_arrays(made)
         if countOf(map(type, values), _ARRAY) != self._count:
-            for result in made:  # JAX may still read what the caller may write to
-                result.block_until_ready()
+            _waited(made)  # JAX may still read what the caller may write to
         return made
 
     def _looked_at(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -143,10 +183,16 @@ class Executable:
             return self._code(values)
         except (MisfitError, TypeError, ValueError):
             rows = zip(values, self._dtypes, strict=True)
-            return self._code([_fed(value, dtype) for value, dtype in rows])
+            return self._code([fed(value, dtype) for value, dtype in rows])
 
     def _as_arrays(self, results: Sequence[Any]) -> Sequence[Any]:
         copied = self._code.copied
+        if countOf(map(type, results), _ARRAY) != len(results):
+            rows = enumerate(results)
+            return [
+                jax.tree.map(np.array if i in copied else np.asarray, r)
+                for i, r in rows
+            ]
         if not copied:
             return [np.asarray(result) for result in results]
         rows = enumerate(results)
@@ -157,8 +203,10 @@ class Executable:
         parts = list(self._code.parts())
         told = [part.told for part in parts]
         outside: Counter[str] = Counter()
+        sized: Counter[str] = Counter()
         for each in told:
             outside.update(each.outside)
+            sized.update(each.sized)
         return Report(
             str(self._weights.device),
             len(self._used()),
@@ -169,6 +217,9 @@ class Executable:
             tuple(dict.fromkeys(note for each in told for note in each.notes)),
             tuple(dict.fromkeys(why for each in told for why in each.driven)),
             dict(outside),
+            dict(sized),
+            {size: n for each in told for size, n in each.buckets.items()},
+            kept=dict(self._build.kept.counts if self._build.kept else {}),
         )
 
     def cost(self) -> Cost:
@@ -197,21 +248,25 @@ class Executable:
         parts = self._code.parts()
         return [part for part in parts if isinstance(part, Program) and part.is_used]
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """What was compiled last as a file of `jax.export`, for `amanda_jax.restored`.
+    def written(self, *, symbolic: Symbolic = False) -> Written:
+        """One program of `jax.export`, and its weights, which it takes first.
 
-        Its shapes are those of the last call; what runs in pieces cannot be saved."""
+        Its shapes are those of the types of the inputs, or else of the last call. With
+        `symbolic=True` sizes that these types leave open stay open in the program; with
+        `symbolic="s <= 512, n <= 64"` those for which this holds."""
+        from amanda_jax.exporting import exported
+
+        return exported(self._graph, self._build, self._used(), symbolic)
+
+    def save(self, path: str | os.PathLike[str], *, symbolic: Symbolic = False) -> None:
+        """As a file for `amanda_jax.restored`: see `written`."""
         from amanda_jax.saving import save
 
-        used = self._used()
-        whole = used[0].again() if len(used) == 1 else None
-        report = self.report()
-        if whole is None or report.outside or report.host_driven or report.decided_by:
-            raise UsageError(
-                "only what is one program can be saved, once it was called",
-                got=f"{report.pieces} pieces, {report.compilations} compilations",
-            )
-        save(path, *whole, used[0].weights, self._slots)
+        save(path, self.written(symbolic=symbolic), self._slots)
+
+    def stablehlo(self, *, symbolic: Symbolic = False) -> str:
+        """The program as text of StableHLO, which takes the weights first."""
+        return str(self.written(symbolic=symbolic).program.mlir_module())
 
     def __repr__(self) -> str:
         return f"<executable on {self._weights.device}>"
@@ -227,15 +282,20 @@ def _names(graph: Graph) -> tuple[list[str | None], list[str | None]]:
 
 
 def _dtype(port: OutputPort) -> Any:
-    """The element type that is fed, where it is known; of numpy."""
+    """The element type that is fed, where it is known; of numpy. `HOLDS` where the
+    feed is no tensor, but holds some."""
     found = port.type
+    if isinstance(found, SequenceType | OptionalType | TupleType):
+        return HOLDS
     if not isinstance(found, TensorType) or found.dtype.kind == "unknown":
         return None
     return found.dtype.numpy
 
 
-def _fed(value: Any, dtype: Any) -> Any:
-    """A feed as an array, without a copy where it is one in memory."""
+def fed(value: Any, dtype: Any) -> Any:
+    """A feed as an array, without a copy where it is one in memory; or as several."""
+    if dtype is HOLDS:
+        return jax.tree.map(lambda each: fed(each, None), value)
     if isinstance(value, jax.Array):
         return value
     if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray | np.generic):
@@ -243,12 +303,3 @@ def _fed(value: Any, dtype: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__"):
         return np.asarray(value)
     return np.asarray(value, dtype)
-
-
-def _keep_compiled(folder: str | None) -> None:
-    """JAX keeps compiled programs in a folder; one that was told before stays."""
-    config: Any = jax.config
-    if folder is None or config.jax_compilation_cache_dir is not None:
-        return
-    config.update("jax_compilation_cache_dir", str(folder))
-    config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -10,13 +10,14 @@ what comes from data is told, so that a program is made for its value.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from amanda.graph import Graph, Op, OutputPort, Parameter
+from amanda.types import OptionalType, SequenceType, TupleType
 from amanda_std.kinds import HOST
 from amanda_std.reading import arguments, is_constant, is_std, operation_of
 
-__all__ = ["Followed", "behind", "followed"]
+__all__ = ["Followed", "behind", "followed", "holds"]
 
 _SHAPES: Final = ("shape_of", "dim", "size")
 
@@ -45,15 +46,17 @@ def followed(graph: Graph) -> Followed:
     shapes: set[Op] = set()
     readers: dict[Op, list[OutputPort]] = {}
     for op in graph.walk():
-        for port in _host_inputs(op):
+        for port, is_needed in _asked(op):
             for entry in _entries(port, graph, constants):
                 made_of = list(behind([entry], lambda _: True))
-                constants.update(filter(_is_constant, made_of))
-                if any(map(_is_opaque, made_of)):
+                if not any(map(_is_opaque, made_of)):
+                    shapes.update(v.op for v in made_of if v.graph is graph)
+                elif is_needed:
                     data.add(entry)
                     readers.setdefault(_placed(op, graph), []).append(entry)
                 else:
-                    shapes.update(v.op for v in made_of if v.graph is graph)
+                    continue
+                constants.update(filter(_is_constant, made_of))
     places = {op: i for i, op in enumerate(graph)}
 
     def order(port: OutputPort) -> tuple[int, int]:
@@ -74,22 +77,56 @@ def _placed(op: Op, graph: Graph) -> Op:
     return at
 
 
-def _host_inputs(op: Op) -> Iterator[OutputPort]:
+def _asked(op: Op) -> Iterator[tuple[OutputPort, bool]]:
+    """What should be a number while an op is traced, and whether it has to be one.
+
+    A choice that shapes alone decide is none where the graph is cut around it, too."""
     if not is_std(op):
         return
     args, _ = arguments(op, lambda port: port)
     params = operation_of(op).form.each(len(args))
+    deciding = _deciding(op, args)
     for param, value in zip(params, args, strict=True):
-        if param.kind.role == HOST and isinstance(value, OutputPort):
-            yield value
-    rounds = args[0] if op.type == "loop" and _stacks(op) else None
-    if isinstance(rounds, OutputPort):
-        yield rounds
+        if isinstance(value, OutputPort):
+            if param.kind.role == HOST or any(value is each for each in deciding):
+                yield value, True
+            elif op.type in ("if", "case") and value is args[0]:
+                yield value, False
+
+
+_PLACES: Final = {"sequence_at": 1, "sequence_insert": 2, "sequence_erase": 1}
+"""Ops that take one of several tensors: which of their arguments says which one."""
+
+
+def _deciding(op: Op, args: Sequence[Any]) -> Sequence[Any]:
+    """What decides which tensors there are, besides host arguments."""
+    if op.type in _PLACES:
+        return args[_PLACES[op.type] :]
+    if op.type == "resize" and op.attrs.get("antialias"):
+        return args[2:3]  # a scale tells how many old elements make a new one
+    if op.type == "loop":
+        return args[:2] if _stacks(op) or _hands_on(op) else ()
+    if op.type in ("if", "case"):
+        return args[:1] if _hands_on(op) else ()
+    return ()
 
 
 def _stacks(op: Op) -> bool:
     """Whether a loop stacks what its rounds give: their number decides a shape."""
     return len(op.outputs) > len(op.inputs) - 2
+
+
+def _hands_on(op: Op) -> bool:
+    """Whether what a choice or a loop gives, or carries, is no tensor, but holds some.
+
+    How many it holds may be another number after each branch and each round."""
+    results = (v for body in op.bodies.values() for v in body.results if v is not None)
+    return any(map(holds, (*op.outputs, *results)))
+
+
+def holds(port: OutputPort) -> bool:
+    """Whether a value is known to be no tensor, but to hold some."""
+    return isinstance(port.type, SequenceType | OptionalType | TupleType)
 
 
 def _entries(

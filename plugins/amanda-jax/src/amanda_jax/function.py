@@ -63,7 +63,7 @@ def as_function(graph: Graph) -> tuple[Callable[..., Any], dict[str, Any]]:
         given = _in_order(inputs, args, named)
         held = {key: parameters[name] for key, name in names.items()}
         with using(JAX), np.errstate(all="ignore"), _narrowly():
-            values = [jnp.asarray(value) for value in given]
+            values = jax.tree.map(jnp.asarray, given)
             made = steps.run(values, weights={**fixed, **held})
         return made[0] if len(made) == 1 else tuple(made)
 

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from amanda.errors import AmandaError
+from amanda_jax.settings import ON_CPU
 
 __all__ = [
     "HostDrivenError",
@@ -56,7 +57,7 @@ def is_host_driven() -> bool:
 def is_on(step: str) -> bool:
     """Whether a step towards speed, named in `settings.STEPS`, is to be taken."""
     run = _current.get()
-    return run is None or step not in run.without
+    return step not in (ON_CPU if run is None else run.without)
 
 
 def note(text: str) -> None:

@@ -1,6 +1,7 @@
-"""Ops that the host runs between programs: what XLA has not, and what data decides.
+"""Ops between programs: what XLA has not, and what data decides the size of.
 
-Bodies of control flow that the host drives are programs of their own.
+Bodies of control flow that the host drives are programs of their own. Of what only the
+size is to be told, XLA makes the most there can be, and the host reads the size.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from amanda.backend import extracted
 from amanda.graph import Graph, OutputPort, Parameter
 from amanda.types import Type
 from amanda_jax.code import Build, Code, Told
-from amanda_jax.kernels import JAX
+from amanda_jax.kernels import JAX, sized
+from amanda_jax.kernels.sized import by_numpy
 from amanda_jax.notes import running
 from amanda_jax.weights import Held
 from amanda_std.arrays import using
 from amanda_std.execute import Program as Steps
-from amanda_std.numpy_kernels import NUMPY
 from amanda_std.ops import OPS
 from amanda_std.reading import is_constant
 from amanda_std.state import around
@@ -37,28 +38,14 @@ DECIDED_BY_DATA: Final = dict.fromkeys(
 """Ops around which a graph is cut, with the reason."""
 
 
-def _by_numpy(name: str) -> Callable[..., Any]:
-    function = OPS[name].implementation(NUMPY)
-
-    def kernel(*args: Any, **attrs: Any) -> Any:
-        with using(NUMPY):
-            return function(*map(_on_host, args), **attrs)
-
-    return kernel
-
-
-def _on_host(value: Any) -> Any:
-    return np.asarray(value) if isinstance(value, jax.Array) else value
-
-
 KERNELS: Final = JAX.also(
     {
-        name: _by_numpy(name)
+        name: by_numpy(name)
         for name, operation in OPS.items()
         if name in DECIDED_BY_DATA or operation.effect is not None
     }
-)
-"""What runs an op outside XLA: there, data decides, and there is state."""
+).also(sized.ROWS)
+"""What runs an op between programs: there, data decides, and there is state."""
 
 
 class Outside:
@@ -77,11 +64,12 @@ class Outside:
         code_of: Callable[[Graph, Build], Code],
     ) -> None:
         self._around = build.around
-        self._device = build.weights.device
+        self._device, self._near = build.weights.device, build.weights.near
         self._precision = build.settings.precision
         self._steps = _HostSteps(graph, build, code_of)
         self._held = Held(graph, self._steps, build.weights)
         self._counts: Counter[str] = Counter()
+        self._sized: Counter[str] = Counter()
         self._driven: list[str] = []
         ops = [op for op in graph if not is_constant(op)]
         why = iter(reasons)
@@ -90,13 +78,10 @@ class Outside:
             if op.bodies or isinstance(op, Graph):
                 self._driven.append(f"{step.label}: {next(why, '')}")
             else:
-                self._counts[step.label] = 0
-                call = partial(self._counted, step.label, step.call)
+                counts = self._sized if op.type in sized.ROWS else self._counts
+                counts[step.label] = 0
+                call = partial(_counted, counts, step.label, step.call)
                 self._steps.steps[i] = step._replace(call=call)
-
-    def _counted(self, label: str, call: Callable[..., Any], *args: Any) -> Any:
-        self._counts[label] += 1
-        return call(*args)
 
     def __call__(self, args: Iterable[Any]) -> Sequence[Any]:
         with ExitStack() as stack:
@@ -108,17 +93,24 @@ class Outside:
             enter(using(KERNELS))
             enter(around(self._around))
             enter(np.errstate(all="ignore"))
-            held = self._held.among(self._held.moved)
-            return self._steps.run([*args], weights=held)
+            held = self._held.among(self._near(self._held.moved))
+            return self._steps.run(self._near([*args]), weights=held)
 
     @property
     def told(self) -> Told:
-        return Told(driven=self._driven, outside=self._counts)
+        return Told(driven=self._driven, outside=self._counts, sized=self._sized)
 
     def parts(self) -> Iterator[Code]:
         yield self
         for body in self._steps.bodies:
             yield from body.code.parts()
+
+
+def _counted(
+    counts: Counter[str], label: str, call: Callable[..., Any], *args: Any
+) -> Any:
+    counts[label] += 1
+    return call(*args)
 
 
 class _HostSteps(Steps):
@@ -152,10 +144,11 @@ class _Body:
         given = {v: i for i, v in enumerate((*graph.parameters, *self.captures))}
         self._places = [given[value] for value in fed]
         self.code = code_of(root, build)
+        self._near = build.weights.near
 
     def run(self, args: Sequence[Any], captured: Sequence[Any] = ()) -> list[Any]:
         given = (*args, *captured)
-        return list(self.code([given[place] for place in self._places]))
+        return list(self._near(self.code([given[place] for place in self._places])))
 
 
 def _with_constants(root: Graph, reads: Sequence[OutputPort]) -> list[OutputPort]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 from amanda.backend import pieces
 from amanda.graph import Graph, Op, OutputPort
@@ -56,7 +55,7 @@ class Pieces:
         alike = Alike(build, code_of)
         places: dict[OutputPort, int] = {p: i for i, p in enumerate(graph.parameters)}
         self._inputs = len(places)
-        self._device = build.weights.device
+        self._put = build.weights.put
         codes: list[tuple[Code, tuple[int, ...], tuple[int, ...]]] = []
         for piece in found:
             for port in piece.gives:
@@ -92,10 +91,11 @@ class Pieces:
         return [self._on_device(result) for result in results]
 
     def _on_device(self, result: Any) -> Any:
-        if result is None or isinstance(result, jax.Array):
+        if isinstance(result, jax.Array):
             return result
-        with jax.enable_x64(True):  # a copy: the host may go on writing to its own
-            return jax.device_put(np.array(result), self._device)
+        if result is None or isinstance(result, list | tuple):
+            return jax.tree.map(self._on_device, result)
+        return self._put(result)
 
     @property
     def pieces(self) -> int:

@@ -7,7 +7,9 @@ from typing import Final
 
 from amanda.graph import Graph, Op, OutputPort, Provenance
 from amanda.tensors import Tensor
-from amanda_jax.weights import aligned, is_weight, let_go
+from amanda_jax.lying import layout_in_tiles
+from amanda_jax.memory import aligned, let_go
+from amanda_jax.weights import is_weight
 from amanda_std import passes
 from amanda_std.lowering import lower
 from amanda_std.passes.infer import infer
@@ -43,9 +45,10 @@ def prepared(
     if "layout" not in without and platform == "cpu" and _has_layouts(copy):
         passes.channels_last(copy)
         for part in copy.graphs():
-            _kernels_last(part)
+            _kernels_last(part, "tiles" not in without)
         _improve(copy, passes.fold, passes.drop)
-    if "weights" not in without and platform == "cpu":
+    by_rows = "products" in without  # else by Eigen, which is slow for turned ones
+    if "weights" not in without and by_rows and platform == "cpu":
         for part in copy.graphs():
             _uneven_turned(part)
     _lift_weights(copy)
@@ -95,10 +98,11 @@ def _uneven_turned(graph: Graph) -> None:
                 graph.remove(weight.op)
 
 
-def _kernels_last(graph: Graph) -> None:
+def _kernels_last(graph: Graph, in_tiles: bool) -> None:
     """Constant kernels in the order that XLA's convolutions on the CPU read in one go.
 
-    In another one they would be turned round in every call."""
+    In another one they would be turned round in every call. Those of convolutions in
+    tiles are turned on their way to the device: see `lying`."""
     turned: dict[int, OutputPort] = {}
     for op in list(graph):
         if op.type != "conv" or not is_std(op):
@@ -108,6 +112,8 @@ def _kernels_last(graph: Graph) -> None:
         if kernel is None or not is_constant(kernel.op):
             continue
         if attrs["layout"] != "N*C" or attrs["kernel_layout"] != "OI*":
+            continue
+        if in_tiles and layout_in_tiles(kernel.op) is not None:
             continue
         tensor = kernel.op.attrs["value"]
         if id(tensor) not in turned:

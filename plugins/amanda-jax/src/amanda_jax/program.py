@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from amanda.types import TensorType
 from amanda_jax.code import Build, Code, Told, copied
 from amanda_jax.kernels import JAX
 from amanda_jax.notes import running, why_untraceable
+from amanda_jax.ready import Ready
 from amanda_jax.weights import Held
 from amanda_jax.wide import has_wide, is_wide
 from amanda_std.arrays import using
@@ -70,7 +72,12 @@ class Program:
         self._copied: frozenset[int] = frozenset()
         self._last: list[Any] = []
         """What was traced last, weights first."""
+        self._places: list[Any] = []
+        """Where these were, if it is not always the same."""
+        self._settled = build.weights.settled
         self._held = Held(graph, self._steps, build.weights, on_host)
+        kept = build.kept
+        self._ready = None if kept is None else Ready(graph, on_host, build, kept)
         self._weights = self._held.moved
         wanted = build.settings.donate
         names = enumerate(p.name or str(p.index) for p in graph.parameters)
@@ -88,6 +95,9 @@ class Program:
 
     @property
     def quick(self) -> Any:
+        if self._ready is not None:
+            only = None if self._instead is not None else self._ready.only
+            return only and partial(only, *self._weights)
         if self._narrow is None or self._instead is not None or not self._weights:
             return None if self._instead is not None else self._narrow
         return partial(self._narrow, *self._weights)
@@ -115,7 +125,11 @@ class Program:
         are 64-bit types, and what it takes, weights first."""
         if self._instead is not None or not self._last:
             return None
-        return self._jit(self._graph.name or "graph", self._plainly), self._last
+        last = [
+            each if place is None else each.update(sharding=place)
+            for each, place in zip_longest(self._last, self._places)
+        ]
+        return self._jit(self._graph.name or "graph", self._plainly), last
 
     @property
     def weights(self) -> Sequence[Any]:
@@ -129,11 +143,10 @@ class Program:
             return trace(values[:count], values[count:])
 
         function.__name__ = function.__qualname__ = name
-        place = jax.sharding.SingleDeviceSharding(self._build.weights.device)
+        arguments = count + len(self._graph.parameters)
         return jax.jit(
             function,
-            in_shardings=place,
-            out_shardings=place,
+            **self._build.weights.shardings(arguments),
             donate_argnums=[count + i for i in self._donated],
             compiler_options=self._build.settings.switches or None,
         )
@@ -141,7 +154,7 @@ class Program:
     # -- tracing ---------------------------------------------------------------
 
     def _trace(self, weights: Sequence[Any], args: Sequence[Any]) -> Any:
-        if not all(map(_is_array, args)):
+        if not all(map(_is_array, jax.tree.leaves(args))):
             raise MisfitError("a feed is no array")
         if self.compilations >= self._most:
             raise FullError("another program would be one too many")
@@ -149,7 +162,7 @@ class Program:
         self.compilations += 1
         self._copied |= copied(results, args)
         form: Any = jax.ShapeDtypeStruct
-        self._last = [form(a.shape, a.dtype) for a in (*weights, *args)]
+        self._last = jax.tree.map(lambda a: form(a.shape, a.dtype), [*weights, *args])
         return results
 
     def _plainly(self, weights: Sequence[Any], args: Sequence[Any]) -> Any:
@@ -197,7 +210,13 @@ class Program:
     def called(self, weights: Sequence[Any], args: Sequence[Any]) -> Sequence[Any]:
         """The same with other weights, of the same types."""
         made: Sequence[Any]
+        if self._settled is not None:
+            args = self._settled(args)
+            self._places = [getattr(v, "sharding", None) for v in (*weights, *args)]
         try:
+            if self._ready is not None and self._ready.fits(args):
+                made = self._ready.called(self, weights, args)
+                return made
             if self._narrow is not None:
                 made = self._narrow(*weights, *args)
                 return made
@@ -210,9 +229,26 @@ class Program:
             self._forget()
         return self.called(weights, args)
 
+    def compiled(self, weights: Sequence[Any], args: Sequence[Any]) -> tuple[Any, bool]:
+        """The program for these, not called; and whether it has 64-bit types."""
+        if self._narrow is not None:
+            return self._narrow.lower(*weights, *args).compile(), False
+        with jax.enable_x64(True):
+            return self._wide.lower(*weights, *args).compile(), True
+
+    def noted(
+        self, given: Sequence[Any], copied: Iterable[int], notes: Iterable[str]
+    ) -> None:
+        """What tracing would have told, of a program that was compiled before."""
+        self._copied |= frozenset(copied)
+        self._notes.update(dict.fromkeys(notes))
+        self._last = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in given]
+
     def _forget(self) -> None:
         """What was compiled for shapes met before goes."""
         self._most = self.compilations + self._build.settings.programs
+        if self._ready is not None:
+            self._ready.forget()
         for jitted in (self._wide, self._narrow):
             if jitted is not None:
                 jitted.clear_cache()

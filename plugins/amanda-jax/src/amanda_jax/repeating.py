@@ -14,7 +14,7 @@ import numpy as np
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import value_digest
 from amanda_jax.following import followed
-from amanda_jax.weights import is_weight
+from amanda_jax.structure import structure
 from amanda_std.reading import is_constant
 
 __all__ = ["blocks", "labels", "likeness"]
@@ -106,27 +106,12 @@ def _least_crossing(ops: Sequence[Op], run: _Run) -> _Run:
     return _Run(first + shift, run.length, times)
 
 
-def likeness(graph: Graph) -> Any:
+def likeness(graph: Graph) -> str | None:
     """A key: programs of graphs with equal ones differ in nothing but their weights.
 
     None where data decides something in it."""
     found = followed(graph)
-    if found.data:
-        return None
-    held = [
-        str(op.output.type)
-        if is_weight(op) and op.output not in found.constants
-        else _content(op)
-        for op in graph
-        if is_constant(op)
-    ]
-    return graph.digest(), tuple(held)
-
-
-def _content(op: Op) -> bytes:
-    parts: list[bytes] = []
-    value_digest(op.attrs["value"], parts.append)
-    return b"".join(parts)
+    return None if found.data else structure(graph, found.constants)
 
 
 def labels(found: Sequence[Collection[Op]]) -> dict[Op, int]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from amanda.errors import FormatError, UsageError
 from amanda.types import DType
+from amanda_jax.exporting import Written
 
 __all__ = ["Restored", "restored", "save"]
 
@@ -28,14 +29,11 @@ Names = Sequence[str | None]
 
 def save(
     path: str | os.PathLike[str],
-    jitted: Any,
-    given: Sequence[Any],
-    weights: Sequence[Any],
+    written: Written,
     names: tuple[Names, Names],
 ) -> None:
     """Written beside and renamed into place."""
-    with jax.enable_x64(True):
-        program = jax.export.export(jitted)(*given).serialize()
+    program, weights = written.program.serialize(), written.weights
     dtypes = [DType.of(w.dtype).name for w in weights]
     about = {
         "format": FORMAT,
@@ -120,10 +118,32 @@ class Restored:
         problems = [
             f"{key!r} is {a.dtype}{list(a.shape)}, not {dtype}{list(shape)}"
             for key, a, (shape, dtype) in rows
-            if (a.shape, a.dtype) != (shape, dtype)
+            if a.dtype != dtype or not _fits(a.shape, shape)
         ]
         if problems:
             raise UsageError("the feeds do not fit what was saved", problems=problems)
         with jax.enable_x64(True), jax.default_device(self._device):
-            made = self._call(*self._weights, *args)
+            made = self._made(args)
         return dict(zip(self.outputs, map(np.array, made), strict=True))
+
+    def _made(self, args: Sequence[Any]) -> Any:
+        try:
+            return self._call(*self._weights, *args)
+        except ValueError as error:  # sizes that no value of the open ones gives
+            raise UsageError(
+                "the feeds do not fit what was saved",
+                expected=", ".join(f"{k!r} {list(s)}" for k, (s, _) in self._rows()),
+                got=", ".join(f"{list(a.shape)}" for a in args),
+                hint=str(error).partition("\n")[0],
+            ) from error
+
+    def _rows(self) -> Any:
+        return zip(self.inputs, self.shapes, strict=True)
+
+
+def _fits(shape: Sequence[int], saved: Sequence[Any]) -> bool:
+    """Whether sizes are those that were saved, where these are told."""
+    return len(shape) == len(saved) and all(
+        jax.export.is_symbolic_dim(wanted) or size == wanted
+        for size, wanted in zip(shape, saved, strict=True)
+    )

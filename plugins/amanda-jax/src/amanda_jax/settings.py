@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from typing import Any, Final, NamedTuple
 
 from amanda.errors import BackendError
@@ -10,6 +11,7 @@ from amanda.errors import BackendError
 _ALLOWED: Final = {
     "precision": ("highest", "high", "default"),
     "results": ("numpy", "jax"),
+    "fed": ("same", "parts"),
 }
 
 STEPS: Final = {
@@ -17,10 +19,24 @@ STEPS: Final = {
     "norms": "norms and factors of channels put into the weights before them",
     "layout": "convolutions with channels behind, on the CPU; their kernels as well",
     "pointwise": "convolutions with kernels of one element as products of matrices",
-    "weights": "large weights with uneven rows turned, on the CPU",
+    "tiles": "convolutions of 3 * 3 in fewer products, as Winograd has it, on the CPU",
+    "columns": "convolutions with few places as one product of matrices, on the CPU",
+    "windows": "the largest of small windows as that of slices, on the CPU",
+    "weights": "large weights with uneven rows turned, on the CPU without `products`",
+    "products": "products by the library that is faster for them, on the CPU",
     "blocks": "what is repeated compiled once, and called once for each layer",
 }
 """What is done for speed before XLA sees a graph; `without` leaves some out."""
+ON_CPU: Final = ("layout", "tiles", "columns", "windows", "weights", "products")
+"""Those that are for the CPU alone."""
+_FUSED: Final = "xla_cpu_experimental_ynn_fusion_type"
+_MEASURED: Final = {"0.10": {_FUSED: "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"}}
+"""XLA's switches for `products`, by the version of jaxlib that they were measured with:
+convolutions by YNNPACK, products by Eigen, which takes 5 to 15 % less time for them."""
+
+
+Sizes = Mapping[str, tuple[int, ...]]
+"""What sizes are padded to, by name; powers of two where there are none."""
 
 
 class Settings(NamedTuple):
@@ -48,11 +64,28 @@ class Settings(NamedTuple):
     donate: tuple[str, ...] = ()
     """Inputs whose arrays of JAX may be written over, and are gone after a call."""
     cache: str | None = None
-    """A folder where JAX keeps what it compiles, for the next process."""
+    """A folder where compiled programs are kept for the next process: see `kept`."""
+    cache_bytes: int = 2 << 30
+    """How much that folder may hold; what was not used for longest goes."""
     observe: Callable[[str, Any], object] | None = None
     """Called with the label and the value of every probe."""
     callbacks: Mapping[str, Callable[..., Any]] | None = None
     """Functions that `host_callback` may call, by name."""
+    padded: Mapping[str, int] | str | None = None
+    """How much there is at most of what data decides, by name or type of op: a mapping,
+    or `nonzero=128, nms=300`. XLA then runs such ops and what follows, padded."""
+    buckets: Mapping[str, Sequence[int]] | str | None = None
+    """Sizes that are padded, by name, and the few that they are padded to: a mapping,
+    or `batch=8 16 32, steps=64 128`. Without numbers: powers of two."""
+    mesh: Any = None
+    """Axes of devices with their sizes, or a `jax.sharding.Mesh`: see `sharding`."""
+    shardings: Any = None
+    """By which of these axes inputs, weights and results are divided: by name, by
+    pattern, or by rule."""
+    distributed: Any = False
+    """Whether this is one of several processes, or which one: see `distributed`."""
+    fed: str = "same"
+    """What several processes are fed: all the same, or each its part."""
 
     def checked(self) -> Settings:
         given: dict[str, Any] = self._asdict()
@@ -62,12 +95,13 @@ class Settings(NamedTuple):
                     f"the option {key!r} of backend 'jax' cannot be {given[key]!r}",
                     expected=f"one of {', '.join(allowed)}",
                 )
-        if type(self.programs) is not int or self.programs < 1:
-            raise BackendError(
-                "the option 'programs' of backend 'jax' is a number of programs",
-                expected="1 or more",
-                got=self.programs,
-            )
+        for key, counted in (("programs", "programs"), ("cache_bytes", "bytes")):
+            if type(given[key]) is not int or given[key] < 1:
+                raise BackendError(
+                    f"the option {key!r} of backend 'jax' is a number of {counted}",
+                    expected="1 or more",
+                    got=given[key],
+                )
         told = _names(self.without)
         for name in told:
             if name not in STEPS:
@@ -75,14 +109,65 @@ class Settings(NamedTuple):
                     f"backend 'jax' takes no step {name!r} that could be left out",
                     expected=f"some of {', '.join(STEPS)}",
                 )
+        self._check_together()
         return self._replace(
-            without=told, donate=_names(self.donate), xla=_switches(self.xla)
+            without=told,
+            donate=_names(self.donate),
+            xla=_switches(self.xla),
+            buckets=_buckets(self.buckets),
+            padded=_bounds(self.padded),
         )
+
+    def _check_together(self) -> None:
+        """An error for options that do not go together."""
+        if not self.is_spread and (self.shardings is not None or self.fed != "same"):
+            raise BackendError(
+                "the options 'shardings' and 'fed' of backend 'jax' are about a mesh",
+                expected="mesh={'data': 4}, or distributed=True",
+                got="no mesh",
+            )
+        if self.fed == "parts" and self.buckets is not None:
+            raise BackendError(
+                "the option 'buckets' of backend 'jax' pads what is whole",
+                got="fed='parts'",
+                hint="pad the parts before they are fed",
+            )
+        if self.is_spread and self.cache is not None:
+            raise BackendError(
+                "the option 'cache' of backend 'jax' is for one device",
+                expected="no mesh, or no cache",
+                got=f"cache={str(self.cache)!r} and a mesh",
+            )
+
+    @property
+    def bounds(self) -> Mapping[str, int]:
+        """How much there is at most of what data decides."""
+        return _bounds(self.padded) or {}
+
+    @property
+    def sizes(self) -> Sizes:
+        """What sizes are padded to."""
+        return _buckets(self.buckets) or {}
+
+    def on(self, platform: str) -> Settings:
+        """The same, without the steps that are for other platforms."""
+        if platform == "cpu":
+            return self
+        return self._replace(without=(*self.without, *ON_CPU))
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether it runs on several devices, or as one of several processes."""
+        return self.mesh is not None or self.distributed not in (None, False, "")
 
     @property
     def switches(self) -> dict[str, Any]:
         """What XLA is told for this executable alone."""
-        fixed = {"xla_gpu_deterministic_ops": True} if self.deterministic else {}
+        fixed: dict[str, Any] = {}
+        if self.deterministic:
+            fixed["xla_gpu_deterministic_ops"] = True
+        if "products" not in self.without:
+            fixed.update(_MEASURED.get(version("jaxlib").rpartition(".")[0], {}))
         return {**fixed, **_switches(self.xla)}
 
 
@@ -104,6 +189,44 @@ def _switches(given: Mapping[str, Any] | str) -> dict[str, Any]:
                 got=given,
             )
     return {name.strip().lstrip("-"): _value(v.strip()) for name, _, v in pairs}
+
+
+def _buckets(given: Any) -> Sizes | None:
+    """Names of sizes with the numbers that these are padded to, in order."""
+    if isinstance(given, str):
+        pairs = [part.partition("=") for part in given.split(",")]
+        given = {name.strip(): sizes.split() for name, _, sizes in pairs}
+    if given is None or not given:
+        return None
+    many = given if isinstance(given, Mapping) else dict.fromkeys(given, ())
+    try:
+        found = {name: tuple(sorted(map(int, n))) for name, n in many.items()}
+    except (TypeError, ValueError):
+        found = {"": ()}
+    if not all(found) or any(n < 1 for sizes in found.values() for n in sizes):
+        raise BackendError(
+            "the option 'buckets' of backend 'jax' cannot be read",
+            expected="{'batch': (8, 16, 32)}, 'batch=8 16 32' or 'batch'",
+            got=given,
+        )
+    return found
+
+
+def _bounds(given: Any) -> Mapping[str, int] | None:
+    """Names or types of ops, with how much they give at most."""
+    many = _switches(given) if isinstance(given, str) else given
+    if many is None or not many:
+        return None
+    fine = isinstance(many, Mapping) and all(
+        type(most) is int and most > 0 for most in many.values()
+    )
+    if not fine:
+        raise BackendError(
+            "the option 'padded' of backend 'jax' cannot be read",
+            expected="{'nonzero': 128} or 'nonzero=128, nms=300'",
+            got=given,
+        )
+    return dict(many)
 
 
 def _value(text: str) -> Any:

@@ -18,7 +18,7 @@ from amanda.graph import Graph, OutputPort, Parameter
 from amanda.tensors import Tensor
 from amanda_jax.code import Build, Code, Told
 
-__all__ = ["Special"]
+__all__ = ["Special", "called"]
 
 Call = Callable[[Sequence[Any]], Any]
 
@@ -43,7 +43,7 @@ class Special:
         self._asking: list[Code] = []
         self._askers = [self._asker(port) for port in data]
         self.copied: frozenset[int] = frozenset()
-        self._told = Told(decided_by=tuple(map(_called, data)))
+        self._told = Told(decided_by=tuple(map(called, data)))
 
     quick = None
 
@@ -62,7 +62,7 @@ class Special:
 
     def __call__(self, args: Iterable[Any]) -> Sequence[Any]:
         args = [*args]
-        values = [np.asarray(ask(args)) for ask in self._askers]
+        values = [self._build.weights.read(ask(args)) for ask in self._askers]
         program = self._program(values)
         made = program(args)
         if not program.copied <= self.copied:
@@ -117,7 +117,8 @@ class Special:
             yield from code.parts()
 
 
-def _called(port: OutputPort) -> str:
+def called(port: OutputPort) -> str:
+    """What people call a value."""
     if type(port) is Parameter:
         return f"input {port.index if port.name is None else repr(port.name)}"
     return repr(port.name) if port.name else str(port.op.label)

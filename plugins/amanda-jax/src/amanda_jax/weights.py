@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import mmap
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,19 +10,19 @@ import numpy as np
 
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
+from amanda_jax.lying import layout_in_tiles, turned
+from amanda_jax.memory import let_go
 from amanda_std.reading import is_constant
 
 if TYPE_CHECKING:
     from amanda_std.execute import Program as Steps
 
-__all__ = ["LITERAL", "Held", "Weights", "aligned", "is_weight", "let_go"]
+__all__ = ["LITERAL", "Held", "Weights", "is_weight"]
 
 LITERAL: Final = 16
 """Elements up to which a constant is a number in the program, and no weight."""
 BATCH: Final = 16 << 20
 """Bytes that are moved at once."""
-ALIGNMENT: Final = 64
-_LET_GO: Final = getattr(mmap, "MADV_DONTNEED", None)
 
 
 def is_weight(op: Op) -> bool:
@@ -34,8 +32,10 @@ def is_weight(op: Op) -> bool:
 class Weights:
     """Arrays on one device, by the tensor that they hold."""
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: Any, in_tiles: bool = False) -> None:
         self.device = device
+        self._in_tiles = in_tiles
+        self._turned: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}
         self._held: dict[int, tuple[Tensor, Any]] = {}
         self._lock = Lock()
 
@@ -48,7 +48,7 @@ class Weights:
             new = {id(t): t for t in wanted if id(t) not in self._held}
             for batch in _batches(new.values()):
                 arrays = [tensor.numpy() for tensor in batch]
-                moved = jax.device_put(arrays, self.device)
+                moved = self._there(batch, arrays)
                 for there in moved:
                     there.block_until_ready()
                 for tensor, array, there in zip(batch, arrays, moved, strict=True):
@@ -56,6 +56,55 @@ class Weights:
                     if not _is_shared(array, there):
                         let_go(array)
             return [self._held[id(tensor)][1] for tensor in wanted]
+
+    def lying(self, op: Op) -> Tensor:
+        """A constant as what reads it wants it to lie on the device."""
+        tensor: Tensor = op.attrs["value"]
+        layout = layout_in_tiles(op) if self._in_tiles and is_weight(op) else None
+        if layout is None:
+            return tensor
+        with self._lock:
+            key = id(tensor), layout
+            if key not in self._turned:
+                self._turned[key] = tensor, turned(tensor, layout)
+                let_go(tensor.numpy())
+            return self._turned[key][1]
+
+    def _there(self, tensors: Sequence[Tensor], arrays: Sequence[Any]) -> list[Any]:
+        """Arrays on the device; `tensors` are what they are of."""
+        import jax
+
+        del tensors
+        there: list[Any] = jax.device_put(arrays, self.device)
+        return there
+
+    # -- what a mesh does in another way, see `mesh.OnMesh` --------------------------
+
+    settled: Callable[[Sequence[Any]], list[Any]] | None = None
+    """What makes arguments of a program such as it takes; None where any will do."""
+
+    def shardings(self, count: int) -> dict[str, Any]:
+        """What `jax.jit` is told of where a program runs. It has `count` arguments."""
+        from jax.sharding import SingleDeviceSharding
+
+        del count
+        place = SingleDeviceSharding(self.device)
+        return {"in_shardings": place, "out_shardings": place}
+
+    def put(self, array: Any) -> Any:
+        """A value that the host has made."""
+        import jax
+
+        with jax.enable_x64(True):  # a copy: the host may go on writing to its own
+            return jax.device_put(np.array(array), self.device)
+
+    def read(self, value: Any) -> Any:
+        """A value as an array of numpy."""
+        return np.asarray(value)
+
+    def near(self, values: Sequence[Any]) -> Sequence[Any]:
+        """What the host is to work with."""
+        return values
 
     @property
     def nbytes(self) -> int:
@@ -76,37 +125,12 @@ def _batches(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
 
 def _is_shared(array: Any, moved: Any) -> bool:
     """Whether the device reads the very memory of an array."""
-    if moved.device.platform != "cpu":
-        return False
-    return bool(moved.unsafe_buffer_pointer() == array.ctypes.data)
-
-
-def let_go(array: Any) -> None:
-    """The pages of a file that an array lies in need not stay in memory.
-
-    Who reads it later finds it as before; so only where nobody can write to it."""
-    base = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    held = base.obj if isinstance(base, memoryview) and base.readonly else None
-    if _LET_GO is None or not isinstance(held, mmap.mmap):
-        return
-    page = mmap.PAGESIZE
-    first = array.ctypes.data - np.frombuffer(held, "uint8").ctypes.data
-    begin = -(-first // page) * page
-    end = (first + array.nbytes) // page * page
-    if begin < end:
-        with suppress(OSError, ValueError):
-            held.madvise(_LET_GO, begin, end - begin)
-
-
-def aligned(array: Any) -> Any:
-    """A row-major copy where devices of the CPU can read it without another one."""
-    room = np.empty(array.nbytes + ALIGNMENT, "uint8")
-    skip = -room.ctypes.data % ALIGNMENT
-    made = room[skip : skip + array.nbytes].view(array.dtype).reshape(array.shape)
-    np.copyto(made, array)
-    return made
+    begin = array.ctypes.data
+    return any(
+        part.device.platform == "cpu"
+        and begin <= part.data.unsafe_buffer_pointer() < begin + array.nbytes
+        for part in moved.addressable_shards
+    )
 
 
 class Held:
@@ -120,7 +144,10 @@ class Held:
         on_host: Collection[OutputPort] = (),
     ) -> None:
         ops = [op for op in graph if is_constant(op)]
-        tensors = [op.attrs["value"] for op in ops]
+        tensors = [
+            op.attrs["value"] if op.output in on_host else weights.lying(op)
+            for op in ops
+        ]
         self._fixed = {
             key: None if is_weight(op) and op.output not in on_host else tensor.numpy()
             for key, op, tensor in zip(steps.weights, ops, tensors, strict=True)

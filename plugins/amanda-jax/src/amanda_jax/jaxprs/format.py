@@ -182,10 +182,10 @@ def _type(aval: Any) -> TensorType:
 
 def _attribute(primitive: str, key: str, value: Any) -> Any:
     """A parameter as an attribute: numbers, words, lists and dicts of them."""
+    if isinstance(value, enum.Enum):  # some are integers too
+        return value.name
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, enum.Enum):
-        return value.name
     if isinstance(value, np.dtype):
         return DType.of(value)
     if isinstance(value, np.generic):

@@ -158,11 +158,28 @@ def while_(
 ) -> Any:
     both = cond_nconsts + body_nconsts
     asked, around = values[:cond_nconsts], values[cond_nconsts:both]
-    return ops.while_(
-        lambda *now: pasted(cond_jaxpr, (*asked, *now))[0],
-        lambda *now: pasted(body_jaxpr, (*around, *now)),
-        *values[both:],
-    )
+    many = cond_jaxpr.results[0].type.shape.rank > 0
+
+    def goes_on(*now: Any) -> Any:
+        told = pasted(cond_jaxpr, (*asked, *now))[0]
+        return ops.any(told) if many else told
+
+    def once(*now: Any) -> Any:
+        """Where several loops run side by side, those that have ended stay."""
+        after = pasted(body_jaxpr, (*around, *now))
+        if not many:
+            return after
+        told = pasted(cond_jaxpr, (*asked, *now))[0]
+        rows = zip(after, now, strict=True)
+        return [ops.where(_beside(told, new), new, old) for new, old in rows]
+
+    return ops.while_(goes_on, once, *values[both:])
+
+
+def _beside(told: Any, value: Any) -> Any:
+    """Flags for the first axes of a value, with an axis for each that it has more."""
+    more = range(told.ndim, value.ndim)
+    return ops.expand_dims(told, tuple(more)) if more else told
 
 
 READ: Final[dict[str, Callable[..., Any]]] = {

@@ -159,8 +159,11 @@ def gather(
     x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, mode: Any = None,
     fill_value: Any = None, indices_are_sorted: Any = None, unique_indices: Any = None,
 ) -> Any:  # fmt: skip
-    """Whole slices along one axis, as `x[i]` and `jnp.take` look them up."""
-    del fill_value, indices_are_sorted, unique_indices
+    """Whole slices along one axis, as `x[i]` and `jnp.take` look them up.
+
+    Places outside are those at the ends, or filled, or promised not to be there.
+    """
+    del indices_are_sorted, unique_indices
     numbers = dimension_numbers
     collapsed = tuple(numbers["collapsed_slice_dims"])
     dims = list(x.type.shape)
@@ -174,10 +177,29 @@ def gather(
     places = [i if i < axis else i + count for i in range(len(dims) - 1)]
     expect(list(numbers["offset_dims"]) == places, "its axes come in another order")
     at = ops.squeeze(indices, (count,))
+    if mode not in ("CLIP", "FILL_OR_DROP"):
+        return ops.gather(x, at, axis)
+    last = np.asarray(int(dims[axis]) - 1, at.dtype.numpy)
+    inside = clipped(at, last)
+    found = ops.gather(x, inside, axis)
     if mode == "CLIP":
-        last = np.asarray(int(dims[axis]) - 1, at.dtype.numpy)
-        at = clipped(at, last)
-    return ops.gather(x, at, axis)
+        return found
+    behind = tuple(range(count, count + len(dims) - axis - 1))
+    kept = ops.expand_dims(ops.equal(at, inside), behind)
+    return ops.where(kept, found, filling(x.dtype, fill_value))
+
+
+def filling(dtype: Any, told: Any) -> Any:
+    """What stands where nothing is: NaN, or the number at the end of a whole kind."""
+    if told is None:
+        kind = str(dtype.kind)
+        told = np.nan
+        if kind in ("int", "uint"):
+            ends = np.iinfo(dtype.numpy)
+            told = ends.min if kind == "int" else ends.max
+        elif kind == "bool":
+            told = True
+    return np.asarray(told, dtype.numpy)
 
 
 def clipped(at: Any, last: Any) -> Any:

@@ -16,10 +16,12 @@ from amanda_jax.kernels import (
     bits,
     control,
     convolution,
+    fourier,
     images,
     linear,
     places,
     plain,
+    sequences,
     special,
     windows,
 )
@@ -46,6 +48,7 @@ _BESIDE: Final[Rows] = {
     "triangular_solve": linear.triangular_solve,
     "bitcast": bits.bitcast,
     **special.ROWS,
+    **fourier.ROWS,
     **images.ROWS,
     "scatter_elements": places.scatter_elements,
     "scatter_nd": places.scatter_nd,
@@ -60,7 +63,9 @@ _ALWAYS: Final[Rows] = {
     "while": control.while_,
     "full": plain.full,
     "arange": plain.arange,
+    "cosine_window": plain.cosine_window,
     "broadcast_to": plain.broadcast_to,
+    **sequences.ROWS,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import errors, lax
@@ -28,7 +29,8 @@ def known(value: Any) -> Any:
 
 
 def _arrays(values: Any) -> tuple[Any, ...]:
-    return tuple(map(jnp.asarray, values))
+    """Each as an array of JAX; what is in sequences and optionals, too."""
+    return tuple(jax.tree.map(jnp.asarray, value) for value in values)
 
 
 def if_(condition: Any, then: Any, otherwise: Any, *xs: Any) -> Any:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from math import prod
+from typing import Any, Final
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
+from amanda_jax.kernels import tiles
 from amanda_jax.notes import is_on
 from amanda_std.ops.convolution import (
     explicit,
@@ -14,7 +17,14 @@ from amanda_std.ops.convolution import (
     steps,
     to_front,
     transposed_rows,
+    window_cut,
+    windows,
 )
+
+FEW: Final = 256
+"""Places up to which a kernel that lies as columns do is worth it."""
+DEEP: Final = 32
+"""Channels from which what is put side by side is copied in large parts."""
 
 
 def conv(
@@ -25,18 +35,22 @@ def conv(
     data, kernel = to_front(layout, x.ndim), to_front(kernel_layout, w.ndim)
     s, d = steps(strides, n), steps(dilations, n)
     spatial = [x.shape[i] for i in data[2:]]
+    if w.ndim < x.ndim:  # turned for tiles on its way to the device
+        pads = explicit(padding, spatial, [tiles.KERNEL] * n, s, d)
+        y = tiles.conv(jnp.asarray(x), w, pads)
+        return y if b is None else y + b
     window = [w.shape[i] for i in kernel[2:]]
     pads = explicit(padding, spatial, window, s, d)
     pads_none = not any(map(any, pads))
     behind = data[1] == x.ndim - 1 and kernel[:2] == (w.ndim - 1, w.ndim - 2)
-    if (
-        behind
-        and pads_none
-        and groups == 1
-        and set(window) == {1}
-        and is_on("pointwise")
-    ):
+    plain = behind and groups == 1
+    if plain and pads_none and set(window) == {1} and is_on("pointwise"):
         y = _product(x, w, s)
+    elif (
+        plain and _are_few(x, window, s, d, pads) and w.shape[-2] >= DEEP
+        and is_on("columns")
+    ):  # fmt: skip
+        y = _columns(jnp.asarray(x), w, s, d, pads)
     else:
         y = lax.conv_general_dilated(
             jnp.asarray(x),
@@ -48,6 +62,27 @@ def conv(
             feature_group_count=groups,
         )
     return y if b is None else y + _on_channels(b, data)
+
+
+def _are_few(x: Any, window: Any, s: Any, d: Any, pads: Any) -> bool:
+    """Whether a kernel is put to so few places that turning it for them costs more."""
+    sizes = [x.shape[0], *windows(x.shape[1:-1], window, s, tuple(pads), d)]
+    return all(type(n) is int for n in sizes) and prod(sizes) <= FEW
+
+
+def _columns(x: Any, w: Any, s: Any, d: Any, pads: Any) -> Any:
+    """What each place of the kernel sees, side by side, and one product of it."""
+    window, out = w.shape[:-2], w.shape[-1]
+    every_pad = [(0, 0), *pads, (0, 0)]
+    x = lax.pad(x, np.zeros((), x.dtype), [(*pair, 0) for pair in every_pad])
+    size = windows(x.shape[1:-1], window, s, None, d)
+    every = slice(None)
+    seen = [
+        x[(every, *window_cut(at, size, s, d), every)] for at in np.ndindex(*window)
+    ]
+    columns = jnp.concatenate(seen, -1)
+    made = jnp.matmul(columns.reshape(-1, columns.shape[-1]), w.reshape(-1, out))
+    return made.reshape(*columns.shape[:-1], out)
 
 
 def _product(x: Any, w: Any, strides: Any) -> Any:

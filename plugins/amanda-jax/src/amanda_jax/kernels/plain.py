@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from amanda_std.arrays import chosen_kernels, using
 from amanda_std.ops import OPS
 
 LARGE: Final = 1 << 12
@@ -57,7 +58,9 @@ def log_softmax(x: Any, *, axes: Any = (-1,)) -> Any:
 
 
 def full(shape: Any, value: Any) -> Any:
-    np_: Any = jnp if prod(shape) > LARGE else value.__array_namespace__()
+    """On the host where it may become a host argument: a few integers in a row."""
+    is_data = value.dtype.kind not in "iub" or len(shape) > 1 or prod(shape) > LARGE
+    np_: Any = jnp if is_data else value.__array_namespace__()
     return np_.broadcast_to(np_.asarray(value), tuple(shape))
 
 
@@ -65,6 +68,17 @@ def broadcast_to(x: Any, shape: Any) -> Any:
     if prod(shape) > LARGE:
         return jnp.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
     return OPS["broadcast_to"].function(x, shape)
+
+
+def cosine_window(size: Any, **attrs: Any) -> Any:
+    """Its numbers are made by XLA, though nothing but its size is told."""
+
+    def places(start: Any, stop: Any, step: Any = 1) -> Any:
+        return jnp.arange(start, stop, step, dtype="int64")
+
+    kernels = chosen_kernels()
+    with using(kernels and kernels.also({"arange": places})):
+        return OPS["cosine_window"].function(size, **attrs)
 
 
 def arange(start: Any, stop: Any, step: Any = 1) -> Any:

@@ -230,9 +230,11 @@ class _Op:
         return f"{name}{mark}: any<{builder.removesuffix('Attr')}>"
 
     def body(self, name: str, kind: str, code: str) -> str:
+        """A region, or a list of them, which may be empty where nothing is told."""
         counts = _BODIES.get((self.name, name))
-        many = "[]" if "Sequence" in kind or "regions[0:" in code else ""
-        return f"{name}: graph{many}" + (f"({counts})" if counts else "")
+        if "Sequence" in kind or "regions[0:" in code:
+            return f"{name}: graph[]({counts})" if counts else f"{name}?: graph[]"
+        return f"{name}: graph" + (f"({counts})" if counts else "")
 
     def unnamed(self, *inputs: str) -> list[str]:
         """Results without a name: those that the constructor is given the types of.

@@ -1,0 +1,214 @@
+"""A graph made ready for a mesh, and how each input, weight and result is divided.
+
+Weights that `shardings` tells the axes of keep their names and their axes: they are
+taken out of the graph while it is made ready, so that nothing turns or joins them.
+What rules divide is what the weights are afterwards.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from amanda.errors import BackendError
+from amanda.graph import Graph, OutputPort
+from amanda.tensors import Tensor
+from amanda.types import TensorType
+from amanda_jax.following import followed
+from amanda_jax.rules import RULES, Choice, shape_of
+from amanda_jax.sharding import (
+    WHOLE,
+    Asked,
+    Sizes,
+    Spec,
+    first,
+    misfit,
+    shares,
+    unused,
+)
+from amanda_jax.weights import is_weight
+from amanda_std.reading import is_constant
+
+__all__ = ["Placed", "Plan", "divided", "planned"]
+
+
+class Placed(NamedTuple):
+    """An input, a weight or a result, and how it is divided."""
+
+    kind: str
+    name: str
+    spec: Spec
+    why: str = ""
+    """Why it is whole, where a rule was to divide it."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r}"
+
+
+class Plan(NamedTuple):
+    """How everything that comes to the mesh, or leaves it, is divided."""
+
+    sizes: Sizes
+    inputs: tuple[Placed, ...]
+    weights: dict[int, tuple[Tensor, Placed]]
+    """By the identity of the tensor."""
+    results: tuple[Placed | None, ...]
+    """None where nobody said how it is to lie."""
+
+    def weight(self, tensor: Tensor) -> Placed:
+        """How a weight lies; what the plan does not know is whole."""
+        row = self.weights.get(id(tensor))
+        return row[1] if row is not None else Placed("weight", "?", WHOLE)
+
+
+def divided(
+    graph: Graph, lines: Sequence[Asked], prepare: Callable[[Graph], Graph]
+) -> Graph:
+    """The graph made ready, the weights that `lines` tell the axes of as they were."""
+    copy = graph.clone()
+    taken = list(_taken_out(copy, lines))
+    ready = prepare(copy)
+    begin, count = next(iter(ready), None), len(ready.parameters) - len(taken)
+    for i, (tensor, name) in reversed([*enumerate(taken, count)]):
+        with ready.before(begin):
+            held = ready.constant(tensor, None if name in ready else name).output
+        held.type = ready.parameters[i].type
+        for part in ready.graphs():
+            part.replace_uses(ready.parameters[i], held)
+        ready.remove_parameter(i)
+    return ready
+
+
+def _taken_out(graph: Graph, lines: Sequence[Asked]) -> Iterator[tuple[Tensor, str]]:
+    """Weights that become inputs for a while, with what they were."""
+    on_host = followed(graph).constants
+    for part in list(graph.graphs()):
+        for op in list(part):
+            if op.name is None or not is_weight(op) or op.output in on_host:
+                continue
+            line = first(lines, op.name)
+            if line is None or line.spec is None:
+                continue
+            parameter = graph.parameter(op.output.type)
+            part.replace_uses(op.output, parameter)
+            part.remove(op)
+            yield op.attrs["value"], op.name
+
+
+# -- planning ------------------------------------------------------------------------
+
+
+def planned(graph: Graph, lines: Sequence[Asked], sizes: Sizes) -> Plan:
+    """How a graph that is ready lies on a mesh. All that cannot be is told at once."""
+    weights = {
+        op.output: op.name or f"weight{i}"
+        for i, op in enumerate(op for op in graph if is_constant(op))
+        if is_weight(op)
+    }
+    inputs: dict[OutputPort, str] = {
+        port: port.name or str(port.index) for port in graph.parameters
+    }
+    choices = _Choices(graph, lines, sizes, {**inputs, **weights})
+    problems: list[str] = []
+    found: dict[OutputPort, Placed] = {}
+    for kind, ports in (("input", inputs), ("weight", weights)):
+        for port in ports:
+            found[port] = choices.placed(kind, port)
+            shape = shape_of(port)
+            wrong = misfit(found[port].spec, shape, sizes) if shape is not None else ""
+            if wrong:
+                problems.append(f"{found[port]} is {_form(port)}: {wrong}")
+    if problems:
+        raise BackendError(
+            "not everything can be divided over the mesh as it was asked",
+            problems=problems,
+            hint="divide another axis, leave it whole with None in `shardings`, or "
+            "take a mesh whose sizes divide it",
+        )
+    results = [port.name or str(port.index) for port in graph.outputs]
+    _warn(lines, [*inputs.values(), *weights.values(), *_small(graph), *results])
+    held: dict[int, tuple[Tensor, Placed]] = {}
+    for port in weights:
+        tensor = port.op.attrs["value"]
+        if id(tensor) not in held or held[id(tensor)][1].spec == WHOLE:
+            held[id(tensor)] = (tensor, found[port])
+    told = tuple(_result(name, lines) for name in results)
+    return Plan(sizes, tuple(found[port] for port in inputs), held, told)
+
+
+class _Choices:
+    """What lines and rules say of each port; rules are asked once, and in order."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        lines: Sequence[Asked],
+        sizes: Sizes,
+        names: Mapping[OutputPort, str],
+    ) -> None:
+        self._names = names
+        self._graph = graph
+        self._lines = lines
+        self._sizes = sizes
+        self._specs: dict[OutputPort, list[Any]] = {}
+        self._why: dict[OutputPort, str] = {}
+        rules = dict.fromkeys(rule for line in lines for rule in line.rules)
+        for rule in rules:
+            self._follow(*rule)
+
+    def _follow(self, name: str, axis: str) -> None:
+        count = self._sizes[axis]
+
+        def free(port: OutputPort, i: int) -> bool:
+            spec = self._specs.get(port, [])
+            if (i < len(spec) and spec[i] is not None) or axis in spec:
+                return False
+            line = first(self._lines, self._names[port])
+            size = (shape_of(port) or ())[i]
+            is_open = line is not None and (name, axis) in line.rules
+            return is_open and isinstance(size, int) and size % count == 0
+
+        for port, choice in RULES[name].choices(self._graph, free).items():
+            line = first(self._lines, self._names[port])
+            if line is not None and (name, axis) in line.rules:
+                self._take(port, choice, axis)
+
+    def _take(self, port: OutputPort, choice: Choice, axis: str) -> None:
+        if choice.axis is None:
+            self._why[port] = choice.why
+            return
+        spec = self._specs.setdefault(port, [])
+        spec += [None] * (choice.axis + 1 - len(spec))
+        spec[choice.axis] = axis
+
+    def placed(self, kind: str, port: OutputPort) -> Placed:
+        name = self._names[port]
+        line = first(self._lines, name)
+        if line is not None and line.spec is not None:
+            return Placed(kind, name, line.spec)
+        spec = tuple(self._specs.get(port, WHOLE))
+        return Placed(kind, name, spec, "" if spec else self._why.get(port, ""))
+
+
+def _result(name: str, lines: Sequence[Asked]) -> Placed | None:
+    line = first(lines, name)
+    told = line is not None and line.spec is not None and any(map(shares, line.spec))
+    return (
+        Placed("result", name, line.spec or ()) if line is not None and told else None
+    )
+
+
+def _small(graph: Graph) -> Iterable[str]:
+    """Names of constants, also of those that are numbers in a program."""
+    return [op.name for op in graph.walk() if op.name is not None and is_constant(op)]
+
+
+def _warn(lines: Sequence[Asked], names: Sequence[str]) -> None:
+    for text in unused(lines, names):
+        warnings.warn(text, UserWarning, stacklevel=2)
+
+
+def _form(port: OutputPort) -> str:
+    found = port.type
+    return str(found) if isinstance(found, TensorType) else "of an unknown type"

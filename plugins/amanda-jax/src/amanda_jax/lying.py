@@ -1,0 +1,79 @@
+"""How weights lie on the device where that is not how the graph has them.
+
+The graph keeps saying what it says; only what reads a weight knows of it. So far that
+is convolutions in tiles: see `kernels.tiles`.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+from amanda.graph import Op, OutputPort
+from amanda.tensors import Tensor
+from amanda.types import TensorType
+from amanda_jax.kernels import tiles
+from amanda_jax.memory import aligned
+from amanda_std.ops.convolution import ordered, to_front
+from amanda_std.reading import arguments, is_std
+
+__all__ = ["layout_in_tiles", "turned"]
+
+CHANNELS: Final = 32
+"""Channels, inside and behind, from which the products are what takes the time."""
+ROWS: Final = 32
+"""Tiles from which their products are large enough to be worth it."""
+_FLOATS: Final = ("float32", "float64")
+
+
+def layout_in_tiles(op: Op) -> str | None:
+    """The layout of a constant, if all that read it want it turned for tiles."""
+    graph, port = op.graph, op.output
+    if graph is None or port in graph.results:
+        return None
+    users = set(port.user_ops)
+    if not users or not all(u.graph is graph and _in_tiles(u, port) for u in users):
+        return None
+    layouts = {str(_attrs(user)["kernel_layout"]) for user in users}
+    return layouts.pop() if len(layouts) == 1 else None
+
+
+def turned(tensor: Tensor, layout: str) -> Tensor:
+    """The kernel for tiles, where the device can read it without another copy."""
+    order = to_front(layout, len(tensor.shape))
+    return Tensor.of(aligned(tiles.turned(tensor.numpy().transpose(order))))
+
+
+def _in_tiles(op: Op, kernel: OutputPort) -> bool:
+    """Whether this is a convolution of data with channels behind that goes in tiles."""
+    if op.type != "conv" or not is_std(op):
+        return False
+    if [i for i, port in enumerate(op.inputs) if port is kernel] != [1]:
+        return False
+    attrs, tensor = _attrs(op), kernel.op.attrs["value"]
+    if str(tensor.dtype) not in _FLOATS or len(tensor.shape) != 4:
+        return False
+    steps = [n for key in ("strides", "dilations") for n in attrs[key] or ()]
+    order = to_front(attrs["kernel_layout"], 4)
+    out, inner, *window = ordered(tensor.shape, order)
+    return (
+        attrs["layout"] == "N*C"
+        and attrs["groups"] == 1
+        and set(steps) <= {1}
+        and set(window) == {tiles.KERNEL}
+        and min(out, inner) >= CHANNELS
+        and _are_many(op)
+    )
+
+
+def _attrs(op: Op) -> dict[str, Any]:
+    return arguments(op, lambda port: port)[1]
+
+
+def _are_many(op: Op) -> bool:
+    """Whether there are many tiles, or nobody knows."""
+    found = op.output.type
+    if not isinstance(found, TensorType) or not found.shape.is_static:
+        return True
+    batch, *size, _ = map(int, found.shape)
+    return batch * prod(-(-n // tiles.TILE) for n in size) >= ROWS

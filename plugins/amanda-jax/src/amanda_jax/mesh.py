@@ -1,0 +1,289 @@
+"""Arrays on a mesh of devices: put there in parts, and brought back.
+
+Each device gets only its own part of what is divided. How the parts of a program work
+together is left to XLA's partitioner, which goes by where its arguments lie.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from math import prod
+from threading import RLock
+from typing import Any, Final, NamedTuple
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from amanda.errors import BackendError, UsageError
+from amanda.tensors import Tensor
+from amanda_jax.dividing import Placed, Plan
+from amanda_jax.sharding import Spec, axes_of, misfit, shares
+from amanda_jax.weights import Weights
+
+__all__ = ["TURN", "OnMesh", "mesh_of"]
+
+TURN: Final = RLock()
+"""Programs that talk to each other must begin in one order on every device."""
+
+
+def mesh_of(given: Any, platform: str | None) -> Mesh:
+    """The mesh that is meant, over the devices of all processes. None: all along
+    an axis `data`."""
+    if isinstance(given, Mesh):
+        free = (AxisType.Auto,) * len(given.axis_names)
+        return Mesh(given.devices, given.axis_names, axis_types=free)
+    here = _devices(platform)
+    sizes = {"data": len(here)} if given is None else axes_of(given)
+    count = prod(sizes.values())
+    if len(here) < count:
+        raise _too_few(sizes, count, here)
+    mesh = jax.make_mesh(
+        tuple(sizes.values()),
+        tuple(sizes),
+        (AxisType.Auto,) * len(sizes),
+        devices=here[:count],
+    )
+    if jax.process_index() not in {d.process_index for d in mesh.devices.flat}:
+        raise BackendError(
+            f"the mesh {_text(sizes)} has no device of process {jax.process_index()}",
+            expected=f"one over the {len(here)} devices of all processes",
+            hint="take a larger mesh, or start fewer processes",
+        )
+    return mesh
+
+
+def _devices(platform: str | None) -> list[Any]:
+    from amanda_jax.devices import chosen
+
+    if platform is None:
+        return jax.devices()
+    if ":" in platform:
+        raise BackendError(
+            "a mesh is made of all devices of a platform",
+            expected=f"backend 'jax:{platform.partition(':')[0]}'",
+            got=f"jax:{platform}",
+        )
+    return jax.devices(chosen(platform).platform)
+
+
+def _too_few(sizes: Mapping[str, int], count: int, here: Sequence[Any]) -> BackendError:
+    kinds = sorted({device.platform for device in here})
+    one = len(here) == 1
+    return BackendError(
+        f"the mesh {_text(sizes)} has more devices than there are",
+        expected=f"{count} devices",
+        got=f"{len(here)} of {' and '.join(kinds)}: {', '.join(map(str, here[:8]))}",
+        hint=f"take a smaller mesh, start more processes, or split the CPU into "
+        f"virtual devices before JAX is first used: "
+        f"XLA_FLAGS=--xla_force_host_platform_device_count={count} in the environment, "
+        f"or jax.config.update('jax_num_cpu_devices', {count})"
+        if "cpu" in kinds
+        else f"take a smaller mesh, or start a process on each machine; 'jax:cpu' with "
+        f"XLA_FLAGS=--xla_force_host_platform_device_count={count} is {count} virtual "
+        f"devices{'' if one else ', to try it'}",
+    )
+
+
+def _text(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{axis}={size}" for axis, size in sizes.items())
+
+
+class Forms(NamedTuple):
+    """Arrays of the last call: their shape, element type, bytes, and how divided."""
+
+    given: Sequence[Any] = ()
+    made: Sequence[Any] = ()
+
+    @classmethod
+    def of(cls, *sides: Sequence[Any]) -> Forms:
+        return cls(*([_form(value) for value in side] for side in sides))
+
+
+def _form(value: Any) -> Any:
+    if not isinstance(value, jax.Array):
+        return None
+    place = value.sharding
+    spec = tuple(place.spec) if isinstance(place, NamedSharding) else ()
+    return value.shape, value.dtype, value.nbytes, spec
+
+
+class OnMesh(Weights):
+    """Weights on a mesh, as a plan tells; feeds go there too, and results come back."""
+
+    def __init__(self, mesh: Mesh, plan: Plan, *, parts: bool = False) -> None:
+        process = jax.process_index()
+        local = [d for d in mesh.devices.flat if d.process_index == process]
+        super().__init__(local[0])  # what is not divided, the host works with there
+        self.mesh = mesh
+        self.plan = plan
+        self.forms = Forms()
+        self._agreed: set[Any] = set()
+        self._parts = parts
+        self._whole = NamedSharding(mesh, PartitionSpec())
+        self._alone = len(local) == mesh.devices.size
+
+    def __str__(self) -> str:
+        kinds = " and ".join(sorted({d.platform for d in self.mesh.devices.flat}))
+        count = self.mesh.devices.size
+        return f"a mesh {_text(self.plan.sizes)} of {count} devices ({kinds})"
+
+    def sharding(self, spec: Spec) -> NamedSharding:
+        return NamedSharding(self.mesh, PartitionSpec(*spec))
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Around calls: what talks to other processes may say so."""
+        talks = not self._alone and self.device.platform == "cpu"
+        return _aside() if talks else nullcontext()
+
+    # -- there ---------------------------------------------------------------------
+
+    def _there(self, tensors: Sequence[Tensor], arrays: Sequence[Any]) -> list[Any]:
+        """A device is given its own part of each, and no more."""
+        places = [self.sharding(self.plan.weight(tensor).spec) for tensor in tensors]
+        return [
+            jax.make_array_from_callback(array.shape, place, array.__getitem__)
+            for array, place in zip(arrays, places, strict=True)
+        ]
+
+    def shardings(self, count: int) -> dict[str, Any]:
+        """Arguments tell where they are; where there are none, it is said here."""
+        return {} if count else {"out_shardings": self._whole}
+
+    def fed(self, values: Sequence[Any]) -> list[Any]:
+        """Feeds on the mesh. Memory that others may write to is copied."""
+        with jax.enable_x64(True):
+            rows = zip(values, self.plan.inputs, strict=True)
+            return [self._fed(value, placed) for value, placed in rows]
+
+    def _fed(self, value: Any, placed: Placed) -> Any:
+        if value is None or isinstance(value, list | tuple):
+            return jax.tree.map(self.put, value)
+        place = self.sharding(placed.spec)
+        if isinstance(value, jax.Array):
+            if value.is_fully_addressable and not self._alone:
+                value = np.asarray(value)
+            else:
+                self._expect_fit(placed, value.shape)
+                return jax.device_put(value, place)
+        if self._parts and any(map(shares, placed.spec)):
+            return self._joined(value, place, placed)
+        self._expect_fit(placed, value.shape)
+        return jax.make_array_from_callback(
+            value.shape, place, lambda index: np.array(value[index])
+        )
+
+    def _joined(self, value: Any, place: NamedSharding, placed: Placed) -> Any:
+        """An array of which every process was fed its part."""
+        self._expect_alike(value.shape, placed)
+        try:
+            return jax.make_array_from_process_local_data(place, np.array(value))
+        except ValueError as error:
+            raise self._unfit(
+                placed, value.shape, f"as a part, {' '.join(str(error).split())}"
+            ) from error
+
+    def _expect_alike(self, shape: Sequence[int], placed: Placed) -> None:
+        """Parts are of one shape; processes ask each other when theirs is a new one."""
+        if (placed.name, shape) in self._agreed:
+            return
+        told = multihost_utils.process_allgather(np.array(shape, "int32"))
+        shapes = [
+            [int(size) for size in row] for row in np.reshape(told, (-1, len(shape)))
+        ]
+        if any(row != shapes[0] for row in shapes):
+            raise UsageError(
+                f"the parts of {placed} differ in shape",
+                expected="the same shape in every process",
+                got=", ".join(f"{row} in process {i}" for i, row in enumerate(shapes)),
+                hint="feed parts of equal size, or the whole to all with fed='same'",
+            )
+        self._agreed.add((placed.name, tuple(shape)))
+
+    def _expect_fit(self, placed: Placed, shape: Sequence[int]) -> None:
+        wrong = misfit(placed.spec, shape, self.plan.sizes)
+        if wrong:
+            raise self._unfit(placed, shape, wrong)
+
+    def _unfit(self, placed: Placed, shape: Sequence[int], wrong: str) -> UsageError:
+        return UsageError(
+            f"{placed} cannot be divided over the mesh {_text(self.plan.sizes)}",
+            where=f"shardings: {placed.spec}",
+            got=f"shape {[*shape]}: {wrong}",
+            hint="feed a multiple, or leave this axis whole with None in `shardings`",
+        )
+
+    def put(self, array: Any) -> Any:
+        """A value that the host has made, on every device of the mesh."""
+        array = np.array(array)
+        with jax.enable_x64(True):
+            return jax.make_array_from_callback(
+                array.shape, self._whole, lambda index: np.asarray(array[index])
+            )
+
+    def settled(self, args: Sequence[Any]) -> list[Any]:
+        """Arguments of a program: those that are on no mesh go to this one."""
+        return [jax.tree.map(self._settled, value) for value in args]
+
+    def _settled(self, value: Any) -> Any:
+        if isinstance(value, jax.Array) and isinstance(value.sharding, NamedSharding):
+            return value
+        return self.put(value)
+
+    # -- and back ------------------------------------------------------------------
+
+    def read(self, value: Any) -> Any:
+        """An array of numpy, in every process the same."""
+        if not isinstance(value, jax.Array) or value.is_fully_addressable:
+            return np.asarray(value)
+        if value.is_fully_replicated:
+            return np.asarray(value.addressable_data(0))
+        with jax.enable_x64(True):  # every process has asked for it, in one order
+            gathered = jax.device_put(value, self._whole)
+        return np.asarray(gathered.block_until_ready().addressable_data(0))
+
+    def near(self, values: Sequence[Any]) -> Sequence[Any]:
+        """What the host is to work with: parts of other processes are fetched."""
+        if self._alone:
+            return values
+        return [jax.tree.map(self._near, value) for value in values]
+
+    def _near(self, value: Any) -> Any:
+        return self.read(value) if isinstance(value, jax.Array) else value
+
+    def delivered(self, results: Sequence[Any], *, as_numpy: bool) -> list[Any]:
+        """Results as they were asked for."""
+        if as_numpy:
+            return [jax.tree.map(self.read, result) for result in results]
+        rows = zip(results, self.plan.results, strict=True)
+        with jax.enable_x64(True):
+            made = [
+                r if told is None else jax.device_put(r, self.sharding(told.spec))
+                for r, told in rows
+            ]
+        if self.device.platform == "cpu":  # where what waits for others holds threads
+            jax.block_until_ready(made)
+        return made
+
+
+@contextmanager
+def _aside() -> Iterator[None]:
+    """What Gloo says on standard output, where others read results, goes to the other.
+
+    It is not of Python, so that only the descriptor can be turned."""
+    try:
+        sys.stdout.flush()
+        kept = os.dup(1)
+    except (AttributeError, OSError, ValueError):  # there is none
+        yield
+        return
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)

@@ -1,0 +1,101 @@
+"""Programs that are compiled beforehand, or were so by another process."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from amanda.graph import Graph, OutputPort
+from amanda_jax.code import Build
+from amanda_jax.kept import Kept
+from amanda_jax.structure import structure
+
+if TYPE_CHECKING:
+    from amanda_jax.program import Program
+
+__all__ = ["Ready"]
+
+_ARRAYS = (np.ndarray, np.generic, jax.Array)
+
+
+class _Made(NamedTuple):
+    """A compiled program, and whether there are 64-bit types in it."""
+
+    call: Callable[..., Sequence[Any]]
+    wide: bool
+
+
+class Ready:
+    """The compiled programs of one graph by the shapes and types of the feeds."""
+
+    def __init__(
+        self, graph: Graph, on_host: Collection[OutputPort], build: Build, kept: Kept
+    ) -> None:
+        self._what = structure(graph, on_host)
+        self._kept = kept
+        self._settings = build.settings
+        self._device = build.weights.device
+        self._made: OrderedDict[Any, _Made] = OrderedDict()
+
+    def fits(self, args: Sequence[Any]) -> bool:
+        """Whether all are arrays, which say what they are."""
+        return self._what is not None and all(
+            isinstance(a, _ARRAYS) and not getattr(a, "weak_type", False) for a in args
+        )
+
+    @property
+    def only(self) -> Callable[..., Any] | None:
+        """The one program that there is, where it needs no switch."""
+        found = next(iter(self._made.values()), None)
+        if found is None or found.wide or len(self._made) > 1:
+            return None
+        return found.call
+
+    def called(
+        self, program: Program, weights: Sequence[Any], args: Sequence[Any]
+    ) -> Sequence[Any]:
+        """The results, by a program that is loaded or compiled where there is none."""
+        forms = tuple((a.shape, a.dtype) for a in args)
+        made = self._made.get(forms)
+        if made is None:
+            made = self._made[forms] = self._new(program, weights, args)
+            if len(self._made) > self._settings.programs:
+                self._made.popitem(last=False)
+        with jax.enable_x64(True) if made.wide else nullcontext():
+            try:
+                return made.call(*weights, *args)
+            except ValueError:  # a feed may be on another device
+                return made.call(*weights, *jax.device_put(args, self._device))
+
+    def _new(
+        self, program: Program, weights: Sequence[Any], args: Sequence[Any]
+    ) -> _Made:
+        forms = [(a.shape, str(a.dtype)) for a in (*weights, *args)]
+        key = self._kept.key(str(self._what), self._settings, forms)
+        found = self._kept.load(key, len(forms))
+        if found is not None:
+            call, facts = found
+            program.noted([*weights, *args], facts["copied"], facts["notes"])
+            return _Made(call, facts["wide"])
+        compiled, wide = program.compiled(weights, args)
+        count = compiled.out_tree.num_leaves
+        if compiled.out_tree == jax.tree.structure([0] * count):
+            self._kept.store(
+                key,
+                compiled,
+                {
+                    "wide": wide,
+                    "results": count,
+                    "copied": sorted(program.copied),
+                    "notes": list(program.told.notes),
+                },
+            )
+        return _Made(compiled, wide)
+
+    def forget(self) -> None:
+        self._made.clear()

@@ -1,0 +1,248 @@
+"""Convolutions and windows as the CPU has them fastest: held against sums in float64.
+
+Which way one goes is read in the program that XLA gets.
+"""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import amanda
+from amanda.graph import Graph
+from amanda.types import parse_type
+from amanda_jax.kernels import tiles
+from amanda_std import ops, trace
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape, "float32")
+
+
+def plain(x, w, stride: int = 1, pads=((0, 0), (0, 0))) -> np.ndarray:
+    """NCHW data, OIHW kernels: a sum for each place, in float64."""
+    x = np.pad(x.astype("float64"), ((0, 0), (0, 0), *pads))
+    high, wide = w.shape[2:]
+    rows, columns = ((x.shape[2 + i] - w.shape[2 + i]) // stride + 1 for i in (0, 1))
+    made = np.empty((len(x), len(w), rows, columns))
+    for i in range(rows):
+        for j in range(columns):
+            seen = x[:, :, i * stride :, j * stride :][:, :, :high, :wide]
+            made[:, :, i, j] = np.einsum("nihw,oihw->no", seen, w)
+    return made
+
+
+def network(kernel, x: str, **attrs) -> Graph:
+    return trace(lambda x: ops.conv(x, kernel, **attrs), [parse_type(x)], names=["x"])
+
+
+def text_of(compiled) -> str:
+    function, given = compiled.executable._code.again()
+    with jax.enable_x64(True):
+        return function.lower(*given).as_text()
+
+
+@pytest.mark.parametrize(
+    ("size", "low", "high", "batch"),
+    [
+        ([5], 1, 1, 2),
+        ([4], 2, 0, 1),
+        ([7, 6], 1, 1, 1),
+        ([1, 3], 0, 1, 2),
+        ([3, 2, 5], 1, 0, 1),
+    ],
+)
+def test_tiles_give_what_the_sum_gives(size, low, high, batch):
+    """Over one, two and three axes; sizes that tiles do not divide, and pads."""
+    n = len(size)
+    size = [k + 2 for k in size]
+    with jax.enable_x64(True):
+        rng = np.random.default_rng(0)
+        x, w = (
+            rng.standard_normal((batch, *size, 2)),
+            rng.standard_normal((3, 2, *[3] * n)),
+        )
+        pads = [(low, high)] * n
+        got = jax.jit(lambda x, w: tiles.conv(x, w, pads))(x, tiles.turned(w))
+    padded = np.pad(x, [(0, 0), *[(low, high)] * n, (0, 0)])
+    seen = np.lib.stride_tricks.sliding_window_view(
+        padded, [3] * n, tuple(range(1, n + 1))
+    )
+    wanted = np.tensordot(seen, w, ([n + 1, *range(n + 2, 2 * n + 2)],
+                                    [1, *range(2, n + 2)]))  # fmt: skip
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-12)
+
+
+class TestTiles:
+    KERNEL = random(40, 32, 3, 3) / 17
+    PADS = ((1, 1), (1, 1))
+
+    def compiled(self, x: str = "float32[1, 32, 13, 12]", **options):
+        graph = network(self.KERNEL, x, padding=self.PADS)
+        return amanda.compile(graph, "jax", **options)
+
+    def test_as_near_as_the_plain_sum(self):
+        x = random(1, 32, 13, 12, seed=1)
+        wanted = plain(x, self.KERNEL, pads=self.PADS)
+        errors = {}
+        for without in ("", "tiles,columns"):
+            [got] = self.compiled(without=without)([x]).values()
+            errors[without] = abs(got - wanted).max()
+        assert errors[""] < 1e-5
+        assert errors["tiles,columns"] < 1e-5
+
+    def test_they_are_products_and_weights_lie_that_way(self):
+        compiled = self.compiled()
+        compiled([random(1, 32, 13, 12)])
+        assert "stablehlo.convolution" not in text_of(compiled)
+        assert compiled.executable.report().weight_bytes == 16 * 32 * 40 * 4
+        plainly = self.compiled(without="tiles,columns")
+        plainly([random(1, 32, 13, 12)])
+        assert "stablehlo.convolution" in text_of(plainly)
+        assert plainly.executable.report().weight_bytes == self.KERNEL.nbytes
+
+    @pytest.mark.parametrize("strange", [np.nan, np.inf])
+    def test_what_is_no_number_reaches_what_sees_it_only(self, strange):
+        """For each place that an element can have in a tile."""
+        for row, column in ((4, 4), (4, 5), (5, 4), (5, 5), (0, 11)):
+            x = random(1, 32, 13, 12, seed=1)
+            x[0, 3, row, column] = strange
+            [got] = self.compiled()([x]).values()
+            wanted = plain(x, self.KERNEL, pads=self.PADS)
+            np.testing.assert_array_equal(np.isfinite(got), np.isfinite(wanted))
+            seen = np.isfinite(wanted)
+            np.testing.assert_allclose(got[seen], wanted[seen], atol=1e-5)
+
+    def test_large_elements_leave_others_as_exact(self):
+        x = random(1, 32, 13, 12, seed=1)
+        x[0, :, 4, 5] = 1e6
+        [got] = self.compiled()([x]).values()
+        wanted = plain(x, self.KERNEL, pads=self.PADS)
+        far = np.ones(wanted.shape, bool)
+        far[..., 3:6, 4:7] = False
+        np.testing.assert_allclose(got[far], wanted[far], atol=1e-5)
+
+    @pytest.mark.parametrize("n", [1, 3])
+    def test_sizes_that_are_open(self, n):
+        compiled = self.compiled("float32[n, 32, a, b]")
+        for size in ((13, 12), (1, 5), (6, 1)):
+            x = random(n, 32, *size)
+            [got] = compiled([x]).values()
+            np.testing.assert_allclose(
+                got, plain(x, self.KERNEL, pads=self.PADS), atol=1e-5
+            )
+
+    @pytest.mark.parametrize(
+        ("shape", "attrs"),
+        [
+            ((40, 32, 3, 3), {"strides": (2, 1)}),
+            ((40, 32, 3, 3), {"dilations": (1, 2)}),
+            ((40, 32, 3, 3), {"groups": 2}),
+            ((40, 32, 5, 5), {}),
+            ((40, 8, 3, 3), {}),
+        ],
+    )
+    def test_others_stay_convolutions(self, shape, attrs):
+        kernel = random(*shape)
+        channels = shape[1] * attrs.get("groups", 1)
+        graph = network(kernel, f"float32[1, {channels}, 40, 40]", **attrs)
+        x = random(1, channels, 40, 40)
+        compiled = amanda.compile(graph, "jax")
+        [got] = compiled([x]).values()
+        assert "stablehlo.convolution" in text_of(compiled)
+        [wanted] = amanda.run(graph, [x], backend="numpy").values()
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+    def test_a_kernel_with_two_readers(self):
+        """One goes in tiles, the other one cannot: both read it as it is."""
+        kernel = random(32, 32, 3, 3) / 17
+
+        def both(x):
+            y = ops.conv(x, kernel, padding=self.PADS)
+            return y, ops.conv(x, kernel, strides=(2, 2))
+
+        graph = trace(both, [parse_type("float32[1, 32, 31, 31]")], names=["x"])
+        x = random(1, 32, 31, 31)
+        first, second = amanda.run(graph, [x], backend="jax").values()
+        np.testing.assert_allclose(first, plain(x, kernel, pads=self.PADS), atol=1e-5)
+        np.testing.assert_allclose(second, plain(x, kernel, 2), atol=1e-5)
+
+    def test_two_readers_that_both_go_in_tiles(self):
+        kernel = random(32, 32, 3, 3) / 17
+
+        def twice(x):
+            return ops.conv(ops.conv(x, kernel), kernel, padding=self.PADS)
+
+        graph = trace(twice, [parse_type("float32[1, 32, 14, 14]")], names=["x"])
+        first, second = [op for op in graph if op.type == "constant"]
+        graph.replace_uses(second.output, first.output)
+        x = random(1, 32, 14, 14)
+        compiled = amanda.compile(graph, "jax")
+        [got] = compiled([x]).values()
+        wanted = plain(plain(x, kernel), kernel, pads=self.PADS)
+        np.testing.assert_allclose(got, wanted, atol=2e-5)
+        assert compiled.executable.report().weight_bytes == 16 * 32 * 32 * 4
+
+    def test_a_kernel_that_is_a_result_as_well(self):
+        kernel = random(32, 32, 3, 3)
+        graph = network(kernel, "float32[1, 32, 14, 14]")
+        weight = next(iter(graph)).output
+        graph.result(weight, "kernel")
+        x = random(1, 32, 14, 14)
+        got, same = amanda.run(graph, [x], backend="jax").values()
+        np.testing.assert_array_equal(same, kernel)
+        np.testing.assert_allclose(got, plain(x, kernel), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_few_places_are_columns(stride):
+    kernel = random(24, 32, 3, 3) / 17
+    x = random(2, 32, 7, 6)
+    pads = ((1, 0), (0, 2))
+    graph = network(
+        kernel, "float32[2, 32, 7, 6]", strides=(stride, stride), padding=pads
+    )
+    compiled = amanda.compile(graph, "jax")
+    [got] = compiled([x]).values()
+    np.testing.assert_allclose(got, plain(x, kernel, stride, pads), atol=1e-5)
+    assert "stablehlo.convolution" not in text_of(compiled)
+    plainly = amanda.compile(graph, "jax", without="columns")
+    plainly([x])
+    assert "stablehlo.convolution" in text_of(plainly)
+
+
+@pytest.mark.parametrize("op", [ops.max_pool, ops.avg_pool])
+@pytest.mark.parametrize(
+    ("layout", "window", "stride", "pad", "ceil"),
+    [
+        ("NC*", (3, 3), 2, 1, False),
+        ("N*C", (2, 3), 2, 1, True),
+        ("NC*", (1, 2), 3, 0, True),
+        ("N*C", (3, 1), 1, 1, False),
+    ],
+)
+def test_windows_as_slices(op, layout, window, stride, pad, ceil):
+    pads = tuple((min(pad, k - 1), 0) for k in window)
+    attrs = {"window": window, "strides": (stride, stride), "padding": pads,
+             "ceil": ceil, "layout": layout}  # fmt: skip
+    x = random(2, 9, 8, 5)
+    x[0, 0, 0, 0] = np.nan
+    graph = trace(lambda x: op(x, **attrs), [parse_type("float32[2, 9, 8, 5]")])
+    [wanted] = amanda.run(graph, [x], backend="numpy").values()
+    for without in ("", "windows"):
+        compiled = amanda.compile(graph, "jax", without=without)
+        [got] = compiled([x]).values()
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+        assert ("stablehlo.reduce_window" in text_of(compiled)) is (without != "")
+
+
+def test_switches_of_xla_are_measured_and_can_be_left_out():
+    graph = network(random(2, 2, 1, 1), "float32[1, 2, 3, 3]")
+    told = amanda.compile(graph, "jax").executable._build.settings.switches
+    assert list(told) == ["xla_cpu_experimental_ynn_fusion_type"]
+    left = amanda.compile(graph, "jax", without="products")
+    assert left.executable._build.settings.switches == {}
+    name = "xla_cpu_experimental_ynn_fusion_type=LIBRARY_FUSION_TYPE_DOT"
+    own = amanda.compile(graph, "jax", xla=name).executable._build.settings.switches
+    assert own == {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_DOT"}

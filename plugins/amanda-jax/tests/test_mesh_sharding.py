@@ -1,0 +1,201 @@
+"""How `mesh` and `shardings` are read, and what rules divide. Nothing runs here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from amanda.errors import BackendError
+from amanda.graph import Graph
+from amanda.types import parse_type
+from amanda_jax.dividing import Placed, divided, planned
+from amanda_jax.sharding import Asked, asked, axes_of, misfit
+from amanda_std import ops, trace
+
+SIZES = {"data": 4, "model": 2}
+
+
+def array(*shape: int) -> np.ndarray:
+    return np.arange(np.prod(shape), dtype="float32").reshape(shape)
+
+
+def plan_of(graph: Graph, shardings, sizes=SIZES):
+    lines = asked(shardings, sizes)
+    return planned(divided(graph, lines, Graph.clone), lines, sizes)
+
+
+def specs(graph: Graph, shardings, sizes=SIZES) -> list[tuple[object, ...]]:
+    """Of the weights, in order."""
+    plan = plan_of(graph, shardings, sizes)
+    return [placed.spec for _, placed in plan.weights.values()]
+
+
+class TestReading:
+    @pytest.mark.parametrize("given", ["data=4,model=2", " data = 4, model=2 ", SIZES])
+    def test_meshes(self, given):
+        assert axes_of(given) == SIZES
+
+    @pytest.mark.parametrize(
+        "given", ["", "data", "data=x", "=4", {}, {"a": 0}, {1: 2}]
+    )
+    def test_what_is_no_mesh(self, given):
+        with pytest.raises(
+            BackendError, match="'mesh' of backend 'jax' cannot be read"
+        ):
+            axes_of(given)
+
+    @pytest.mark.parametrize(
+        ("given", "wanted"),
+        [
+            ({"x": ("data",)}, [("x", ("data",))]),
+            ({"x": [None, "model"]}, [("x", (None, "model"))]),
+            ({"x": (("data", "model"),)}, [("x", (("data", "model"),))]),
+            ({"x": (("data",), ())}, [("x", ("data", None))]),
+            ({"x": None, "y": ()}, [("x", ()), ("y", ())]),
+            ("x=data", [("x", ("data",))]),
+            ("x=data; w.*=-,model", [("x", ("data",)), ("w.*", (None, "model"))]),
+            ("x=data+model,-", [("x", (("data", "model"), None))]),
+        ],
+    )
+    def test_shardings(self, given, wanted):
+        assert asked(given, SIZES) == [Asked(name, spec) for name, spec in wanted]
+
+    def test_rules(self):
+        both = ("batch", "data"), ("megatron", "model")
+        assert asked(None, SIZES) == [Asked("*", None, both)]
+        assert asked(None, {"data": 4}) == [Asked("*", None, both[:1])]
+        assert asked("batch, megatron", SIZES) == [Asked("*", None, both)]
+        fsdp = Asked("w*", None, (("fsdp", "model"),))
+        assert asked("w*=fsdp:model", SIZES) == [fsdp]
+        assert asked({"w*": "fsdp:model"}, SIZES) == [fsdp]
+
+    @pytest.mark.parametrize(
+        ("given", "text"),
+        [
+            ("fdsp", "there is no rule 'fdsp'.*did you mean 'fsdp'"),
+            ("fsdp:modle", "the mesh has no axis 'modle'.*did you mean 'model'"),
+            ({"x": ("dat",)}, r"no axis 'dat'\n.*shardings\['x'\]\n.*did you mean"),
+            ({"x": ("data", "data")}, "divided by the mesh axis 'data' twice"),
+            ({"x": 4}, "'shardings' of backend 'jax' cannot be read"),
+            ({"x": (4,)}, "'shardings' of backend 'jax' cannot be read"),
+            (7, "'shardings' of backend 'jax' cannot be read"),
+        ],
+    )
+    def test_what_cannot_be_read(self, given, text):
+        with pytest.raises(BackendError, match=f"(?s){text}"):
+            asked(given, SIZES)
+
+    def test_a_rule_for_an_axis_that_is_not_there(self):
+        with pytest.raises(BackendError, match="fsdp:AXIS divides over another one"):
+            asked("fsdp", {"model": 2})
+
+
+@pytest.mark.parametrize(
+    ("spec", "shape", "why"),
+    [
+        (("data",), (8, 3), ""),
+        (("data",), (0,), ""),
+        ((None, "model"), (3, 4), ""),
+        ((("data", "model"),), (8,), ""),
+        (
+            ("data",),
+            (6,),
+            "its axis 0 has 6 elements, which the 4 devices along 'data'",
+        ),
+        ((("data", "model"),), (4,), "the 8 devices along 'data' and 'model'"),
+        (("data", None), (8,), "it has 1 axis, and ('data', None) is for 2"),
+    ],
+)
+def test_what_divides(spec, shape, why):
+    told = misfit(spec, shape, SIZES)
+    assert why in told
+    assert bool(told) == bool(why)
+
+
+class TestRules:
+    def graph(self, function, *types: str) -> Graph:
+        names = ["x", "y", "z"][: len(types)]
+        return trace(function, [parse_type(t) for t in types], names=names)
+
+    def test_columns_and_rows_in_turn(self):
+        def network(x):
+            x = ops.gelu(ops.matmul(x, array(8, 32)) + array(32))
+            x = ops.layer_norm(x + 1.0)
+            x = ops.matmul(x, array(32, 8)) + array(1, 1, 32)[..., :8]
+            return ops.matmul(x, array(8, 40))
+
+        found = specs(self.graph(network, "float32[n, 8]"), "megatron")
+        assert found == [(None, "model"), ("model",), ("model",), (None, "model")]
+
+    def test_attention_is_by_heads(self):
+        def network(x):
+            q, k, v = (ops.matmul(x, array(8, 8)) for _ in range(3))
+            scores = ops.softmax(ops.matmul(q, ops.transpose(k, perm=(0, 2, 1))))
+            return x + ops.matmul(ops.matmul(scores, v), array(8, 8))
+
+        found = specs(self.graph(network, "float32[n, 5, 8]"), "megatron")
+        assert found == [(None, "model")] * 3 + [("model",)]
+
+    @pytest.mark.parametrize(
+        ("equation", "shape", "wanted"),
+        [
+            ("...k,kn->...n", (8, 32), (None, "model")),
+            ("...k,nk->...n", (32, 8), ("model",)),
+            ("ij,kj->ik", (32, 8), ("model",)),
+            ("ij,kj->ikj", (32, 8), ()),
+            ("ij,kj->ki", (32, 8), ()),
+        ],
+    )
+    def test_products_by_equation(self, equation, shape, wanted):
+        def network(x):
+            return ops.einsum(x, array(*shape), equation=equation)
+
+        assert specs(self.graph(network, "float32[4, 8]"), "megatron") == [wanted]
+
+    def test_a_bias_of_a_layer(self):
+        def network(x):
+            return ops.linear(ops.linear(x, array(8, 32), array(32)), array(32, 20))
+
+        found = specs(self.graph(network, "float32[4, 8]"), "megatron")
+        assert found == [(None, "model"), ("model",), ("model",)]
+
+    def test_what_cannot_be_divided_is_whole_and_told(self):
+        graph = self.graph(lambda x: ops.matmul(x, array(7, 9)), "float32[4, 7]")
+        for rule, why in (
+            ("megatron", "its columns cannot be divided evenly"),
+            ("fsdp", "no axis of it can be divided evenly"),
+        ):
+            [(_, placed)] = plan_of(graph, rule).weights.values()
+            assert placed == Placed("weight", "weight0", (), why)
+
+    def test_the_largest_axis_that_can_be_divided(self):
+        def network(x):
+            return ops.matmul(ops.matmul(x, array(8, 30)), array(30, 12))
+
+        graph = self.graph(network, "float32[4, 8]")
+        assert specs(graph, "fsdp") == [("data",), (None, "data")]
+        assert specs(graph, "fsdp:model") == [(None, "model"), ("model",)]
+        both = [("data", "model"), ("model", "data")]
+        assert specs(graph, "megatron, fsdp") == both
+
+    def test_inputs_that_share_their_first_axis(self):
+        def network(x, y, z):
+            return ops.matmul(x, z) + ops.expand_dims(y, (1,))
+
+        kinds = ("float32[n, 8]", "float32[n]", "float32[8, 4]")
+        plan = plan_of(self.graph(network, *kinds), "batch")
+        assert [placed.spec for placed in plan.inputs] == [("data",), ("data",), ()]
+
+    def test_what_decides_shapes_stays_whole(self):
+        graph = self.graph(ops.reshape, "float32[4]", "int64[4]")
+        plan = plan_of(graph, "batch")
+        assert [placed.spec for placed in plan.inputs] == [("data",), ()]
+
+    def test_all_that_does_not_fit_is_told_at_once(self):
+        graph = self.graph(lambda x: ops.matmul(x, array(8, 6)), "float32[3, 8]")
+        with pytest.raises(BackendError) as caught:
+            plan_of(graph, {"x": ("data",), "weight0": (None, "data")})
+        assert len(caught.value.problems) == 2
+        told = str(caught.value)
+        assert "input 'x' is float32[3, 8]: its axis 0 has 3 elements" in told
+        assert "weight 'weight0' is float32[8, 6]: its axis 1 has 6 elements" in told
