@@ -128,6 +128,8 @@ EQUIVALENT: list[tuple[str, str, str]] = [
      "the real part of a real number is it itself"),
     (r".*\._matmul", ".*out is not None.*|In became NotIn in a.dtype.char.*",
      "where the result goes"),
+    (r".*\._matmul", "(if|And|LtE|In) .*a.dtype.kind in 'fV'.*|LtE .*itemsize.*",
+     "numpy and ml_dtypes add up in float32 by themselves"),
     (r".*\._matmul", "[ab].astype.*|.*y.dtype is.*|y.astype.*|2 became 3", _SHORT_WAY),
     (r".*\._(sum|mean)", "2 became 3|y.astype.*|if axes == .*never.*", _SHORT_WAY),
     (r".*\._mean", "if is_small.*never.*", _LIBRARY),

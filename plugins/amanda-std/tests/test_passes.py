@@ -10,7 +10,15 @@ from amanda.graph import Graph
 from amanda.types import TensorType, parse_type
 from amanda_std import expand, grad, lower, ops, trace, tracing
 from amanda_std.lowering import primitives
-from amanda_std.passes import drop, fold, infer, share
+from amanda_std.passes import (
+    channels_first,
+    channels_last,
+    drop,
+    fold,
+    infer,
+    share,
+    sink,
+)
 
 X = parse_type("float32[n, 4]")
 
@@ -132,6 +140,20 @@ def test_share_tells_attributes_apart():
         return ops.leaky_relu(x, slope=0.0), ops.leaky_relu(x, slope=-0.0)
 
     assert share(trace(function, [X])) == 0
+
+
+@pytest.mark.parametrize("move", [sink, channels_last, channels_first])
+def test_transposes_of_others_are_not_moved(move):
+    """A kept op of another framework may be called so, and be anything."""
+    graph = Graph("amanda/std/1")
+    x = graph.parameter(X)
+    foreign = graph.add("transpose", [x], {"perm": "ab"}, outputs=2)
+    foreign.namespace = "acme/ops/1"
+    foreign.outputs[0].type = X
+    graph.result(graph.add("relu", [foreign.outputs[0]]).output)
+    before = graph.clone()
+    move(graph)
+    assert graph.same_as(before)
 
 
 def test_drop_keeps_what_is_marked():

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from amanda.types import DType
 from amanda_std.kinds import Index, RealFloating
 from amanda_std.operation import composite
 from amanda_std.ops._late import late
@@ -31,7 +32,12 @@ def ctc_loss(
     repetitions, then without blanks. The mean is of losses by their lengths, as torch
     has it. Labels that do not fit into the time lose infinity, or nothing if
     `zero_infinity`."""
-    labels = late.astype(labels, dtype="int64")
+    own = x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
+    if own.bits < 32:  # which have no number for a chance that is none
+        wide = late.astype(x, dtype="float32")
+        told = {"blank": blank, "reduction": reduction, "zero_infinity": zero_infinity}
+        return late.astype(ctc_loss(wide, labels, steps, lengths, **told), dtype=own)
+    labels = _counted(late.astype(labels, dtype="int64"), lengths, blank)
     places, skips = _between_blanks(labels, blank, x)
     said = late.gather_elements(x, _for_each_step(places, x), axis=2)
     later = late.not_equal(late.arange(0, places.shape[1]), 0)
@@ -51,6 +57,15 @@ def ctc_loss(
     if reduction != "mean":
         return reduced(loss, reduction)
     return late.mean(late.divide(loss, _at_least_one(labels, lengths, x)))
+
+
+def _counted(labels: Any, lengths: Any, blank: int) -> Any:
+    """Blanks in place of those that do not count, which may be any number."""
+    if lengths is None:
+        return labels
+    number = late.arange(0, labels.shape[1])
+    ends = late.expand_dims(late.astype(lengths, dtype="int64"), (1,))
+    return late.where(late.less(number, ends), labels, blank)
 
 
 def _never(here: Any, x: Any) -> Any:
@@ -123,7 +138,7 @@ def _shares(*shape: int) -> Any:
 @ctc_loss.samples
 def _() -> Samples:
     labels, steps, lengths = [[1, 2], [2, 2], [2, 0]], [4, 3, 2], [2, 2, 1]
-    for dtype in ("float64", "float32"):
+    for dtype in ("float16", "float64", "float32"):
         x = _shares(4, 3, 3).astype(dtype)
         for blank, said in ((0, labels), (2, [[1, 0], [0, 0], [1, 2]])):
             pairs = zip(said, steps, lengths, strict=True)
@@ -137,6 +152,14 @@ def _() -> Samples:
             for reduction, y in (("none", rows), ("sum", sum(rows)), ("mean", mean)):
                 attrs = {"blank": blank, "reduction": reduction}
                 yield Sample(args, array(y, dtype), attrs)
+    said = [[1, 2], [2, 2], [1, -100]]  # what does not count may be any number
+    args = (x, array(said, "int64"), *args[2:])
+    pairs = zip(said, steps, lengths, strict=True)
+    rows = [
+        _by_paths(x[:s, i].astype("float64"), row[:n], s, 0)
+        for i, (row, s, n) in enumerate(pairs)
+    ]
+    yield Sample(args, array(rows, dtype), {"reduction": "none"})
     whole = array([[1, 2], [2, 1], [1, 1]], "int32")
     rows = [_by_paths(x[:, i].astype("float64"), r.tolist(), 4, 0)
             for i, r in enumerate(whole)]  # fmt: skip

@@ -334,11 +334,14 @@ def mean(x: Floating, axes: Host = None, *, keepdims: bool = False) -> Floating:
     return sum_(x, axes, keepdims=keepdims) / as_float(count(x, axes), x)
 
 
-mean.samples(
-    reductions(
+@mean.samples
+def _() -> Samples:
+    yield from reductions(
         lambda n: math.fsum(n) / len(n), dtypes=("float32", "float64"), empty=False
-    )
-)
+    )()
+    for dtype in ("float32", "float16"):  # of nothing
+        y = array([math.nan] * 3, dtype)
+        yield Sample((np.zeros((0, 3), dtype), (0,)), y, smooth=False)
 
 
 @composite

@@ -48,7 +48,7 @@ def _moved(graph: Graph) -> list[Op]:
     """The transposes of a graph, and what reads one."""
     found: dict[Op, None] = {}
     for op in graph:
-        if op.type == "transpose" and (users := op.output.user_ops):
+        if _is_transpose(op) and (users := op.output.user_ops):
             found[op] = None
             found.update(dict.fromkeys(users))
     return [op for op in found if op.graph is graph]
@@ -139,12 +139,16 @@ def _sinking() -> Rewriting:
     return Rewriting(rules, SIDE, worth=_reads_moved)
 
 
+def _is_transpose(op: Op) -> bool:
+    return op.type == "transpose" and is_std(op)
+
+
 def _reads_moved(op: Op) -> bool:
     """Does it read what a transpose makes, or is it one that does nothing?"""
     for value in op.inputs:
-        if value is not None and value.op.type == "transpose":
+        if value is not None and _is_transpose(value.op):
             return True
-    if op.type != "transpose":
+    if not _is_transpose(op):
         return False
     perm = op.attrs.get("perm") if op.has_attrs else None
     if perm is None:
@@ -194,7 +198,7 @@ def _order(x: Any) -> tuple[int, ...] | None:
     if not isinstance(x, Value) or isinstance(x.port, Parameter):
         return None
     op = x.port.op
-    if op.type != "transpose" or not is_std(op):
+    if not _is_transpose(op):
         return None
     perm = op.attrs.get("perm")
     if perm is not None:
