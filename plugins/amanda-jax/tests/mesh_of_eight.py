@@ -18,6 +18,7 @@ from amanda.errors import BackendError, UsageError
 from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda.types import parse_type
+from amanda_jax import repeating
 from amanda_jax.distributed import join
 from amanda_std import ops, trace
 
@@ -117,7 +118,8 @@ class TestResults:
         assert report.programs == 1
 
     @pytest.mark.parametrize("shardings", [None, "batch, fsdp"])
-    def test_blocks_are_compiled_once_for_all(self, shardings):
+    def test_blocks_are_compiled_once_for_all(self, shardings, monkeypatch):
+        monkeypatch.setattr(repeating, "FEWEST", 6)  # more would take longer
         compiled = expect_numpy(transformer(8), tokens(8), shardings=shardings)
         report = compiled.executable.report()
         assert report.pieces >= 8
@@ -377,6 +379,17 @@ class TestWhereThingsLie:
         assert "result 'y': float32[8, 4] by (None, 'model'), 64 bytes" in str(
             compiled.executable.report()
         )
+
+    def test_a_result_that_is_asked_for_whole(self):
+        graph = graph_of(lambda x: x * 2.0, "float32[8, 4]")
+        graph.outputs[0].name = "y"
+        for told, shape in (({}, (2, 4)), ({"y": ()}, (8, 4))):
+            shardings = {"x": ("data",), **told}
+            compiled = amanda.compile(
+                graph, "jax", mesh=MESH, shardings=shardings, results="jax"
+            )
+            result = compiled([weight(0, 8, 4)])["y"]
+            assert {part.data.shape for part in result.addressable_shards} == {shape}
 
     @ALONE
     def test_feeds_that_are_on_devices(self):

@@ -7,9 +7,16 @@ import pytest
 
 import amanda
 from amanda.types import parse_type
+from amanda_jax import repeating
 from amanda_std import ops, trace
 
 WIDTH = 8
+
+
+@pytest.fixture(autouse=True)
+def blocks_of_few_layers(monkeypatch):
+    """The fewest layers that are worth it are few here, so that tests are quick."""
+    monkeypatch.setattr(repeating, "FEWEST", 6)
 
 
 def weight(seed: int, *shape: int) -> np.ndarray:
@@ -91,6 +98,33 @@ def test_a_layer_with_another_number_has_a_program_of_its_own():
     alike = run_both(deep(12)).programs
     report = run_both(deep(12, at4=0.25))
     assert report.programs > alike
+
+
+def test_bodies_that_read_the_same_values_in_another_order():
+    """Every other layer has the same ops in its choice, on the other values."""
+
+    def chosen(x, go, i: int):
+        h = ops.tanh(ops.matmul(x, weight(i, WIDTH, WIDTH)) * 2.0)
+        u, v = ops.exp(ops.tanh(h)), ops.exp(ops.negative(h))
+
+        def then():
+            if i % 2:
+                q = ops.cos(u)
+                return ops.subtract(ops.sin(v), q)
+            p = ops.sin(u)
+            return ops.subtract(p, ops.cos(v))
+
+        return ops.tanh(ops.if_(go, then, lambda: ops.add(u, v))[0]) + h
+
+    def network(x):
+        go = ops.all(ops.less(x, 100.0))
+        for i in range(12):
+            x = chosen(x, go, i)
+        return x
+
+    report = run_both(graph_of(network))
+    assert report.pieces >= 6
+    assert report.programs <= 4  # one for each kind of layer, before and behind
 
 
 def test_values_inside_that_others_read():

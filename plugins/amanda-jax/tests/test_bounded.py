@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import amanda
-from amanda.errors import BackendError
+from amanda.errors import BackendError, UsageError
 from amanda.types import parse_type
 from amanda_std import ops, trace
 
@@ -100,6 +100,25 @@ class TestOneProgram:
                 compiled, graph, boxes.astype("float32"), scores.astype("float32")
             )
 
+    def test_what_it_costs_and_how_many_are_kept(self):
+        graph = graph_of(positive, "float32[n, 5]")
+        compiled = amanda.compile(graph, "jax", padded={"nonzero": 6}, programs=2)
+        assert compiled.executable.report().programs == 1
+        with pytest.raises(UsageError, match="nothing was compiled yet"):
+            compiled.executable.cost()
+        for n in (1, 2, 3, 4, 5, 4, 1):
+            expect_numpy(compiled, graph, ramp(n, 5))
+            assert compiled.executable._code._jitted._cache_size() <= 2
+        assert compiled.executable.cost().flops >= 2 * 5 * 8 * 1  # of its product
+
+    def test_a_sequence_is_fed(self):
+        kinds = "sequence<float32[n]>", "float32[]"
+        graph = graph_of(lambda xs, y: ops.nonzero(ops.sequence_at(xs, 1) - y), *kinds)
+        compiled = amanda.compile(graph, "jax", padded={"nonzero": 4})
+        feeds = [ramp(2), ramp(3)], np.float32(0)
+        for feed in feeds[0], feeds[0][::-1]:
+            expect_numpy(compiled, graph, feed, feeds[1])
+
     def test_two_of_a_kind_by_name(self):
         graph = graph_of(lambda x: (ops.nonzero(x), ops.nonzero(x - 1.0)), "float32[n]")
         first, second = (op for op in graph if op.type == "nonzero")
@@ -133,9 +152,27 @@ class TestRefused:
             (ops.nonzero, "unique=4", "there is no op 'unique'"),
             (ops.nonzero, "nonzero=0", "cannot be read"),
             (ops.nonzero, {"nonzero": "few"}, "cannot be read"),
+            (ops.nonzero, "nonzero", "the option 'padded' of backend 'jax' cannot"),
         ],
     )  # fmt: skip
     def test_it_is_told_by_the_op(self, function, padded, text):
         with pytest.raises(BackendError) as told:
             amanda.compile(graph_of(function, "float32[6]"), "jax", padded=padded)
         assert text in str(told.value)
+
+    @pytest.mark.parametrize(
+        "others",
+        [
+            {"mesh": {"data": 1}},
+            {"distributed": True},
+            {"buckets": "n=8"},
+            {"cache": "folder"},
+            {"donate": "x"},
+            {"cache": "folder", "donate": ("x",)},
+        ],
+    )
+    def test_options_that_do_not_go_with_it(self, others):
+        graph = graph_of(ops.nonzero, "float32[n]")
+        with pytest.raises(BackendError, match=r"'padded'.* does not go with") as told:
+            amanda.compile(graph, "jax", padded="nonzero=4", **others)
+        assert told.value.got == ", ".join(others)

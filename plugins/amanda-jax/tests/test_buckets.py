@@ -114,6 +114,13 @@ class TestPadded:
             expect_numpy(compiled, graph, ramp(n, 2, 5, 5))
         assert compiled.executable.report().compilations == 4  # 1, 4, 8, 16
 
+    @pytest.mark.parametrize("told", ["16", " 64 16 ", (16,), np.int64([64, 16])])
+    def test_numbers_and_texts_of_them(self, told):
+        graph = graph_of(lambda x: x * x, "float32[n]")
+        compiled = amanda.compile(graph, "jax", buckets={"n": told})
+        expect_numpy(compiled, graph, ramp(5))
+        assert compiled.executable.report().buckets == {"16 of 'n'": 1}
+
     def test_batch_and_steps(self):
         graph = graph_of(tokens, "int64[n, s]")
         compiled = amanda.compile(graph, "jax", buckets="n=4 8, s=16 64")
@@ -247,6 +254,9 @@ class TestRefused:
             ("n=0", "cannot be read"),
             ("n=few", "cannot be read"),
             ({"n": 8}, "cannot be read"),
+            ({"n": [8.5]}, "cannot be read"),
+            ({"n": ["16"]}, "cannot be read"),
+            ({"n": "1 6 few"}, "cannot be read"),
         ],
     )
     def test_options_that_do_not_fit(self, buckets, text):

@@ -13,6 +13,7 @@ import amanda
 from amanda.graph import Graph
 from amanda.types import parse_type
 from amanda_jax.kernels import tiles
+from amanda_jax.preparing import prepared
 from amanda_std import ops, trace
 
 
@@ -82,7 +83,7 @@ class TestTiles:
         graph = network(self.KERNEL, x, padding=self.PADS)
         return amanda.compile(graph, "jax", **options)
 
-    def test_as_near_as_the_plain_sum(self):
+    def test_as_near_as_the_plain_sum_where_elements_are_of_like_size(self):
         x = random(1, 32, 13, 12, seed=1)
         wanted = plain(x, self.KERNEL, pads=self.PADS)
         errors = {}
@@ -91,6 +92,25 @@ class TestTiles:
             errors[without] = abs(got - wanted).max()
         assert errors[""] < 1e-5
         assert errors["tiles,columns"] < 1e-5
+
+    def test_beside_huge_elements_nothing_is_left(self):
+        """Even where their weight is zero: the plain way is exact there. The error is
+        that of the largest, and ends where no such element is under the kernel."""
+        kernel = np.zeros((32, 32, 3, 3), "float32")
+        kernel[range(32), range(32), 1, 1] = 1
+        graph = network(kernel, "float32[1, 32, 16, 16]")
+        x = random(1, 32, 16, 16, seed=1)
+        x[:, :, 8:] = -1e9
+        wanted = x[:, :, 1:-1, 1:-1]
+        errors = {}
+        for without in ("", "tiles"):
+            compiled = amanda.compile(graph, "jax", without=without)
+            [got] = compiled([x]).values()
+            errors[without] = abs(got - wanted).max((0, 1, 3))
+        assert (errors["tiles"] == 0).all()
+        assert errors[""][:6].max() < 1e-5
+        assert errors[""][6] > 1  # its elements are below 5
+        assert errors[""].max() < 1e9 * 1e-6
 
     def test_they_are_products_and_weights_lie_that_way(self):
         compiled = self.compiled()
@@ -153,6 +173,37 @@ class TestTiles:
         assert "stablehlo.convolution" in text_of(compiled)
         [wanted] = amanda.run(graph, [x], backend="numpy").values()
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+    @pytest.mark.parametrize("size", [(1, 1), (2, 5), (1, 5), (5, 2)])
+    def test_data_smaller_than_the_kernel_gives_nothing(self, size):
+        graph = network(self.KERNEL, "float32[n, 32, h, w]")
+        x = random(1, 32, *size)
+        for without in ("", "tiles,columns"):
+            compiled = amanda.compile(graph, "jax", without=without)
+            [got] = compiled([x]).values()
+            assert got.shape == (1, 40, max(0, size[0] - 2), max(0, size[1] - 2))
+
+    @pytest.mark.parametrize("in_tiles", [True, False])
+    def test_kernels_of_bodies_lie_as_plain_convolutions_read_them(self, in_tiles):
+        """They come from outside there: as OI*, each call would turn them round."""
+        kernel = random(32, 32, 3, 3) / 17
+
+        def function(x):
+            return ops.if_(
+                ops.all(ops.less(x, 9.0)),
+                lambda: ops.conv(x, kernel, padding=self.PADS),
+                lambda: x,
+            )[0]
+
+        graph = trace(function, [parse_type("float32[1, 32, 14, 14]")], names=["x"])
+        without = () if in_tiles else ("tiles",)
+        ready = prepared(graph, "cpu", without)
+        [found] = [op for op in ready.walk() if op.type == "conv"]
+        assert (found.attrs["layout"], found.attrs["kernel_layout"]) == ("N*C", "*IO")
+        assert found.inputs[1].op.graph is ready
+        x = random(1, 32, 14, 14)
+        [got] = amanda.run(graph, [x], backend="jax", without=without).values()
+        np.testing.assert_allclose(got, plain(x, kernel, pads=self.PADS), atol=1e-5)
 
     def test_a_kernel_with_two_readers(self):
         """One goes in tiles, the other one cannot: both read it as it is."""
@@ -237,7 +288,8 @@ def test_windows_as_slices(op, layout, window, stride, pad, ceil):
         assert ("stablehlo.reduce_window" in text_of(compiled)) is (without != "")
 
 
-def test_switches_of_xla_are_measured_and_can_be_left_out():
+def test_switches_of_xla_are_measured_and_can_be_left_out(monkeypatch):
+    monkeypatch.setattr("amanda_jax.settings.cores", lambda: 1)
     graph = network(random(2, 2, 1, 1), "float32[1, 2, 3, 3]")
     told = amanda.compile(graph, "jax").executable._build.settings.switches
     assert list(told) == ["xla_cpu_experimental_ynn_fusion_type"]
@@ -246,3 +298,6 @@ def test_switches_of_xla_are_measured_and_can_be_left_out():
     name = "xla_cpu_experimental_ynn_fusion_type=LIBRARY_FUSION_TYPE_DOT"
     own = amanda.compile(graph, "jax", xla=name).executable._build.settings.switches
     assert own == {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_DOT"}
+    monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+    many = network(random(2, 2, 1, 1), "float32[2, 2, 3, 3]")
+    assert amanda.compile(many, "jax").executable._build.settings.switches == {}

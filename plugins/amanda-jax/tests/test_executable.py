@@ -342,7 +342,8 @@ class TestWeights:
         report = run_both(graph, ramp(8)).executable.report()
         assert report.weight_bytes == tensor.nbytes
 
-    def test_uneven_rows_are_turned_once(self):
+    def test_uneven_rows_are_turned_once(self, monkeypatch):
+        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 1)
         weight = ramp(8, 5001)
         graph = graph_of(lambda x: ops.matmul(x, weight), "float32[n, 2, 8]")
         told = (

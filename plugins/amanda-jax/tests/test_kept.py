@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -17,8 +18,11 @@ from amanda.errors import BackendError, UsageError
 from amanda.graph import Graph
 from amanda.types import parse_type
 from amanda_jax import kept
+from amanda_jax.kept import Kept
+from amanda_jax.settings import Settings
 from amanda_jax.structure import structure
 from amanda_std import ops, trace
+from amanda_std.values import Value, tracing
 
 X = np.cos(np.arange(8, dtype="float32")).reshape(2, 4)
 
@@ -94,7 +98,7 @@ def test_what_is_in_weights_does_not_count(tmp_path):
         (layer(weight(columns=9)), {}),
         (trace(lambda x: ops.matmul(x, weight()), [parse_type("float32[n, 4]")]), {}),
         (layer(weight()), {"precision": "default"}),
-        (layer(weight()), {"without": "products"}),
+        (layer(weight()), {"without": "algebra"}),
         (layer(weight()), {"donate": "x"}),
     ],
 )
@@ -103,6 +107,70 @@ def test_what_does_count(graph, options, tmp_path):
     ran(layer(weight()), [X], cache=tmp_path)
     told = ran(graph, [X.copy()], cache=tmp_path, **options)
     assert told == {"written": 1, "compiled": 1}
+
+
+@pytest.mark.filterwarnings("ignore:Some donated buffers")
+def test_the_place_of_what_is_donated_counts_and_not_its_name(tmp_path):
+    gone = {}
+    for names in (["a", "b"], ["b", "a"], ["a", "c"]):
+        types = [parse_type("float32[2, 4]")] * 2
+        graph = trace(lambda a, b: a + ops.tanh(b), types, names=names)
+        compiled = amanda.compile(
+            graph, "jax", cache=tmp_path, donate="a", results="jax"
+        )
+        feeds = [jax.device_put(X), jax.device_put(X + 1)]
+        compiled(feeds)
+        gone["".join(names)] = [feed.is_deleted() for feed in feeds]
+        told = compiled.executable.report().kept
+    assert gone == {"ab": [True, False], "ba": [False, True], "ac": [True, False]}
+    assert told == {"loaded": 1}
+
+
+def test_what_bodies_read_counts(tmp_path):
+    """Two graphs of the same ops, in another order in a body, on the other values."""
+
+    def of(swapped: bool) -> Graph:
+        def function(x):
+            u, v = ops.exp(x), ops.exp(x * 2.0)
+
+            def then():
+                if swapped:
+                    q = ops.cos(u)
+                    return ops.subtract(ops.sin(v), q)
+                p = ops.sin(u)
+                return ops.subtract(p, ops.cos(v))
+
+            return ops.if_(ops.all(ops.less(x, 9.0)), then, lambda: u)[0]
+
+        return trace(function, [parse_type("float32[2, 4]")])
+
+    for swapped in (False, True):
+        assert ran(of(swapped), [X], cache=tmp_path) == {"written": 1, "compiled": 1}
+    assert ran(of(False), [X], cache=tmp_path) == {"loaded": 1, "compiled": 0}
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_functions_keep_their_weights_which_count(is_inside, tmp_path):
+    """What has a name of its own is the same wherever it is called."""
+
+    def of(seed: int) -> Graph:
+        graph = trace(lambda x: x, [parse_type("float32[n, 4]")], names=["x"])
+        w = weight(seed)
+        graph.add_function("f", trace(lambda v: ops.matmul(v, w), [None]))
+        graph.remove_result(0)
+        with tracing(graph):
+            x = Value(graph.parameters[0])
+            if is_inside:
+                go = ops.all(ops.less(x, 9.0))
+                made = ops.if_(go, lambda: ops.call("f", x), lambda: x @ weight(2))
+            else:
+                made = ops.call("f", x)
+            graph.result(made[0].port)
+        return graph
+
+    for seed in (0, 1):
+        assert ran(of(seed), [X], cache=tmp_path) == {"written": 1, "compiled": 1}
+    assert ran(of(0), [X], cache=tmp_path) == {"loaded": 1, "compiled": 0}
 
 
 def test_small_constants_count(tmp_path):
@@ -115,6 +183,17 @@ def test_another_version(tmp_path, monkeypatch):
     ran(layer(weight()), [X], cache=tmp_path)
     monkeypatch.setattr(kept, "surroundings", lambda: "jax 99")
     assert ran(layer(weight()), [X], cache=tmp_path) == {"written": 1, "compiled": 1}
+
+
+def test_another_compiler_of_the_device(tmp_path):
+    """What compiles for a device has a version of its own, besides that of jaxlib."""
+    settings = Settings().checked()
+    keys = set()
+    for said in ("PJRT 1", "PJRT 2"):
+        client = SimpleNamespace(platform_version=said)
+        device = SimpleNamespace(platform="gpu", device_kind="one", client=client)
+        keys.add(Kept(tmp_path, 1 << 20, device).key("what", settings, [], []))
+    assert len(keys) == 2
 
 
 def emptied(content: bytes) -> bytes:
@@ -186,6 +265,47 @@ def test_programs_in_memory_are_bounded(tmp_path):
     feeds = [[X], [X[:1]], [X], [X[:1]]]
     told = ran(graph, *feeds, cache=tmp_path, programs=1)
     assert told == {"written": 2, "loaded": 2, "compiled": 2}
+
+
+def test_the_program_in_memory_that_goes_was_not_used_for_longest(tmp_path):
+    graph = layer(weight())
+    one, two, three = [X[:1]], [X], [np.concatenate([X, X[:1]])]
+    ran(graph, one, two, three, cache=tmp_path)
+    told = ran(graph, one, two, one, three, one, cache=tmp_path, programs=2)
+    assert told == {"loaded": 3, "compiled": 0}  # the second one went for the third
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError("no space left on the device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    told = ran(layer(weight()), [X], cache=tmp_path)
+    assert told == {"not written": 1, "compiled": 1}
+    assert files(tmp_path) == []
+
+
+def test_what_an_ended_process_left_goes_in_the_end(tmp_path):
+    old, new = (tmp_path / (name + kept.UNFINISHED) for name in ("old", "new"))
+    for path in (old, new):
+        path.write_bytes(bytes(100))
+    os.utime(old, (1, 1))
+    ran(layer(weight()), [X], cache=tmp_path)
+    assert not old.exists()
+    assert new.exists()  # somebody may be writing it now
+
+
+def test_what_cannot_be_deleted_stays(tmp_path, monkeypatch):
+    """A file that another process has open, say; the call has its results."""
+    ran(layer(weight()), [X], cache=tmp_path)
+
+    def held(*_, **__):
+        raise PermissionError("it is in use")
+
+    monkeypatch.setattr(Path, "unlink", held)
+    told = ran(layer(weight(columns=9)), [X], cache=tmp_path, cache_bytes=1)
+    assert told == {"written": 1, "compiled": 1}
+    assert len(files(tmp_path)) == 2
 
 
 def test_a_folder_that_cannot_be(tmp_path):

@@ -33,12 +33,16 @@ half = x[:4] if process == "0" else x[4:]
 [whole] = amanda.compile(graph, "jax", **where)([x]).values()
 [parts] = amanda.compile(graph, "jax", fed="parts", **where)([half]).values()
 np.testing.assert_array_equal(parts, whole)
-try:
-    amanda.compile(graph, "jax", fed="parts", **where)([half[int(process) :]])
-except amanda.errors.UsageError as error:
-    assert "[4, 16] in process 0, [3, 16] in process 1" in str(error), error
-else:
-    raise AssertionError("parts of other sizes were taken")
+in_parts = amanda.compile(graph, "jax", fed="parts", **where)
+for feed in half, half[int(process) :], half:  # the second: one has met its form
+    try:
+        [parts] = in_parts([feed]).values()
+        assert feed is half, "parts of other sizes were taken"
+        np.testing.assert_array_equal(parts, whole)
+    except amanda.errors.UsageError as error:
+        assert feed is not half, error
+        told = "float32[4, 16] in process 0, float32[3, 16] in process 1"
+        assert told in str(error), error
 left = {"shardings": "x=data; y=data", "results": "jax"}
 [result] = amanda.compile(graph, "jax", **where, **left)([x]).values()
 assert result.shape == whole.shape and not result.is_fully_addressable

@@ -7,6 +7,7 @@ import pytest
 
 from amanda.errors import BackendError
 from amanda.graph import Graph
+from amanda.tensors import Tensor
 from amanda.types import parse_type
 from amanda_jax.dividing import Placed, divided, planned
 from amanda_jax.sharding import Asked, asked, axes_of, misfit
@@ -190,6 +191,45 @@ class TestRules:
         graph = self.graph(ops.reshape, "float32[4]", "int64[4]")
         plan = plan_of(graph, "batch")
         assert [placed.spec for placed in plan.inputs] == [("data",), ()]
+
+    def test_results_lie_as_they_are_told_to_or_anyhow(self):
+        graph = self.graph(lambda x: (x * 2.0, x * 3.0, x * 4.0), "float32[4, 8]")
+        for port, name in zip(graph.outputs, "abc", strict=True):
+            port.name = name
+        told = {"x": ("data",), "a": (None, "model"), "b": ()}
+        assert plan_of(graph, told).results == (
+            Placed("result", "a", (None, "model")),
+            Placed("result", "b", ()),
+            None,
+        )
+
+    @pytest.mark.parametrize(
+        ("told", "wanted"),
+        [
+            ({"a": ("data",)}, ("data",)),
+            ({"b": ("data",)}, ("data",)),
+            ({"a": "fsdp:model", "b": ("data",)}, ("data",)),
+            ({"a": (None, "model"), "b": [None, ("model",)]}, (None, "model")),
+            ({"a": ("data", None), "b": (("data",),)}, ("data",)),
+            ({"a": (), "b": "fsdp"}, ()),
+            ({"a": ("data",), "b": (None, "model")}, None),
+            ({"a": ("data",), "b": ()}, None),
+            ({"a": (), "b": ("data",)}, None),
+        ],
+    )
+    def test_a_tensor_with_two_names(self, told, wanted):
+        tensor = Tensor.of(array(8, 8))
+        graph = Graph("amanda/std/1")
+        x = graph.parameter(parse_type("float32[4, 8]"), "x")
+        for name in ("a", "b"):
+            x = graph.add("matmul", [x, graph.constant(tensor, name).output]).output
+        graph.result(x)
+        if wanted is not None:
+            assert plan_of(graph, told).weight(tensor).spec == wanted
+            return
+        text = "weight '.' and weight '.' are one tensor, and cannot lie both by"
+        with pytest.raises(BackendError, match=text):
+            plan_of(graph, told)
 
     def test_all_that_does_not_fit_is_told_at_once(self):
         graph = self.graph(lambda x: ops.matmul(x, array(8, 6)), "float32[3, 8]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 import amanda
 from amanda.types import parse_type
+from amanda_jax import repeating
 from amanda_std import ops, trace
 
 WEIGHT = np.sin(np.arange(40, dtype="float32")).reshape(5, 8)
@@ -29,6 +31,55 @@ def expect_numpy(compiled, graph, *feeds) -> None:
         assert value.dtype == wanted[key].dtype
         assert value.shape == wanted[key].shape
         np.testing.assert_allclose(value, wanted[key], rtol=1e-5, atol=1e-6)
+
+
+class TestDonatedInputs:
+    """No piece writes over what another one reads."""
+
+    def expect_twice(self, graph, *feeds) -> None:
+        compiled = amanda.compile(graph, "jax", donate="x", results="jax")
+        wanted = amanda.run(graph, feeds, backend="numpy")
+        for _ in range(2):
+            made = compiled([*map(jax.device_put, feeds)])
+            for key, value in made.items():
+                np.testing.assert_allclose(value, wanted[key], rtol=1e-5, atol=1e-5)
+        assert compiled.executable.report().pieces > 1
+
+    def test_before_and_after_a_cut(self):
+        def function(x):
+            y = ops.tanh(x) * 2.0
+            at = ops.squeeze(ops.nonzero(ops.greater(ops.sum(x, (1,)), 0.0)), (0,))
+            return y, ops.gather(x, at, axis=0)
+
+        graph = graph_of(function, "float32[n, 5]")
+        self.expect_twice(graph, ramp(4, 5))
+
+    @pytest.mark.parametrize("again", [True, False])
+    def test_in_blocks_that_share_a_program(self, again, monkeypatch):
+        """The first one is fed what is donated, the others what is read once more."""
+        monkeypatch.setattr(repeating, "FEWEST", 6)
+        weights = [ramp(5, 5) + i / 8 for i in range(12)]
+
+        def function(x):
+            y, kept = x, []
+            for weight in weights:
+                y = ops.matmul(y, weight)
+                for _ in range(4):
+                    y = ops.tanh(y * 1.5)
+                y = ops.sin(y + x if again else y + 1.0)
+                kept.append(y)
+            return kept
+
+        self.expect_twice(graph_of(function, "float32[n, 5]"), ramp(4, 5))
+
+    def test_what_decides_a_shape_is_asked_first(self):
+        """The program that tells it does not take what is then to be cut."""
+
+        def function(x):
+            return ops.broadcast_to(np.float32(1), ops.abs(x)), x * 2
+
+        graph = graph_of(function, "int32[2]")
+        self.expect_twice(graph, np.array([2, 3], "int32"))
 
 
 class TestDataThatDecidesShapes:

@@ -47,6 +47,17 @@ class TestInAndOut:
         assert lists(run([[]])) == [[]]
         expect_all_in_xla(run)
 
+    def test_programs_that_are_fed_some_are_compiled_beside_the_cache(self, tmp_path):
+        for _ in range(2):
+            run = compiled(
+                lambda xs, x: (ops.sequence_at(xs, 0) + x, ops.tanh(x)),
+                "sequence<float32[2]>", "float32[2]", cache=tmp_path,
+            )  # fmt: skip
+            for xs in (PAIRS, [*PAIRS, PAIRS[0]]):
+                assert lists(run([xs, PAIRS[1]]))[0] == [4, 6]
+            assert run.executable.report().kept == {}
+            assert run.executable.cost().flops >= 2
+
     @pytest.mark.parametrize("results", ["numpy", "jax"])
     def test_results_share_no_memory_with_feeds(self, results):
         run = compiled(

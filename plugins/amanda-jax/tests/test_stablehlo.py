@@ -131,6 +131,35 @@ class TestReadAndWritten:
         assert [p.name for p in graph.parameters] == ["x", "w"]
         assert [p.name for p in graph.outputs] == ["y", "z.0", "z.1"]
 
+    @pytest.mark.parametrize("ending", ["mlir", "stablehlo"])
+    @pytest.mark.parametrize("name", ["3d", "größe", "a-b", 'say "so"'])
+    def test_a_graph_of_any_name(self, name, ending, tmp_path):
+        graph = graph_of(lambda x: x + 1.0, "float32[3]")
+        graph.name = name
+        file = tmp_path / f"x.{ending}"
+        amanda.save(amanda.convert(graph, "stablehlo"), file)
+        read = amanda.load(file)
+        assert read.name == name
+        expect(read, [X[0]], [X[0] + 1])
+
+    @pytest.mark.parametrize("ending", ["mlir", "stablehlo"])
+    def test_inputs_and_results_of_any_name(self, ending, tmp_path):
+        names = ["a:b", 'say "so"', "größe", "arg7"]
+        graph = trace(
+            lambda *xs: [x + 1.0 for x in xs],
+            [parse_type("float32[3]")] * 4,
+            names=names,
+        )
+        told = ["result.x", "result", "['y']", "a:b.c"]
+        for port, name in zip(graph.outputs, told, strict=True):
+            port.name = name
+        file = tmp_path / f"x.{ending}"
+        amanda.save(amanda.convert(graph, "stablehlo"), file)
+        read = amanda.load(file)
+        assert [p.name for p in read.parameters] == names
+        assert [p.name for p in read.outputs] == told
+        expect(read, [X[0]] * 4, [X[0] + 1] * 4)
+
     @pytest.mark.parametrize(
         ("content", "text"),
         [

@@ -11,7 +11,7 @@ import pytest
 import amanda
 from amanda.errors import UsageError
 from amanda.graph import Graph
-from amanda.types import parse_type
+from amanda.types import DType, Sym, TensorType, parse_type
 from amanda_jax import restored
 from amanda_std import ops, trace
 
@@ -101,6 +101,27 @@ class TestSavedOnce:
         program = saved(graph, tmp_path / "program", batch == "n")
         expect_numpy(program, graph, ramp(2, 32, 28, 28))
 
+    @pytest.mark.parametrize("pad", [0, 1])
+    @pytest.mark.parametrize(
+        ("x", "lies"),
+        [
+            ("float32[n, 32, h, w]", (3, 3, 32, 40)),
+            ("float32[n, 32, 9, w]", (3, 3, 32, 40)),
+            ("float32[n, 32, 9, 7]", (16, 32, 40)),
+        ],
+    )
+    def test_kernels_where_nobody_can_count_tiles(self, x, lies, pad, tmp_path):
+        """They lie as plain convolutions read them; there is no other copy."""
+        kernel = ramp(40, 32, 3, 3) / 17
+        pads = ((pad, pad), (pad, pad))
+        graph = graph_of(lambda x: ops.conv(x, kernel, padding=pads), x)
+        compiled = amanda.compile(graph, "jax")
+        written = compiled.executable.written(symbolic=True)
+        assert [weight.shape for weight in written.weights] == [lies]
+        program = saved(graph, tmp_path / "program")
+        for n in (1, 3):
+            expect_numpy(program, graph, ramp(n, 32, 9, 7))
+
     def test_an_input_that_nothing_reads(self, tmp_path):
         graph = graph_of(lambda x, y: ops.exp(y), "float32[n]", "float32[n]")
         program = saved(graph, tmp_path / "program")
@@ -113,6 +134,58 @@ class TestSavedOnce:
         program = saved(graph, tmp_path / "program")
         for n, m in ((1, 3), (4, 2), (5, 5)):
             expect_numpy(program, graph, ramp(n, 2), ramp(m, 2))
+
+    @pytest.mark.parametrize(
+        "names",
+        [("dim1", "größe"), ("größe", "dim0"), ("max", "dim1"), ("a-b", "dim1 ")],
+    )
+    def test_names_of_sizes_that_jax_cannot_read(self, names, tmp_path):
+        graph = graph_of(lambda x: x * 2.0, "float32[?, ?]")
+        dims = [Sym.named(name) for name in names]
+        graph.parameters[0].type = TensorType(DType("float32"), dims)
+        program = saved(graph, tmp_path / "program")
+        for shape in ((2, 3), (3, 2), (4, 4)):
+            expect_numpy(program, graph, ramp(*shape))
+
+    @pytest.mark.parametrize(
+        "condition",
+        [
+            "mod(s, 8) == 0",
+            "mod(s, 8) == 0, s <= 512",
+            ["mod(s, 8) == 0", "max(mod(s, 8), min(s, 1)) <= s"],
+            "max(mod(s, 8), min(s, 1)) <= s, mod(s, 8) == 0",
+            "s == 8*k",
+        ],
+    )
+    def test_conditions_with_functions(self, condition, tmp_path):
+        graph = graph_of(lambda x: x + 1.0, "float32[s]")
+        program = saved(graph, tmp_path / "program", condition)
+        for s in (8, 24):
+            expect_numpy(program, graph, ramp(s))
+        with pytest.raises(UsageError, match="do not fit what was saved"):
+            program([ramp(9)])
+
+    @pytest.mark.parametrize("condition", ["mod(s, 8) == 0", "s == 8*k"])
+    def test_a_condition_tells_what_is_left(self, condition, tmp_path):
+        graph = graph_of(lambda x: ops.reshape(x, [-1, 4, 2]) + 1.0, "float32[s]")
+        with pytest.raises(UsageError, match="Cannot divide evenly"):
+            saved(graph, tmp_path / "program", "s <= 64")
+        program = saved(graph, tmp_path / "program", condition)
+        for s in (8, 24):
+            expect_numpy(program, graph, ramp(s))
+
+    @pytest.mark.parametrize(
+        "condition",
+        ["s <", "n <= 5", "s == mod(s, 8)", "mod(s <= 5", "s < 5", "s >= 1, n <= 5",
+         "s <= 8)"],
+    )  # fmt: skip
+    def test_conditions_that_cannot_be(self, condition, tmp_path):
+        graph = graph_of(lambda x: x + 1.0, "float32[s]")
+        with pytest.raises(UsageError) as told:
+            saved(graph, tmp_path / "program", condition)
+        assert condition.split(", ")[-1] in str(told.value.got)
+        assert told.value.expected.endswith("made of s")
+        assert not list(tmp_path.iterdir())
 
     def test_a_size_that_two_inputs_have(self, tmp_path):
         graph = graph_of(ops.add, "float32[n]", "float32[n]")

@@ -30,6 +30,7 @@ from amanda_jax.kernels.sized import MOST
 from amanda_jax.notes import running
 from amanda_jax.padding import Padding
 from amanda_jax.padding_rules import RULES
+from amanda_jax.program import FullError, MisfitError, is_array
 from amanda_jax.special import called
 from amanda_jax.weights import Held
 from amanda_std.arrays import using
@@ -52,6 +53,7 @@ class Bounded:
     """Called like a program: one of XLA, and what runs where a bound was too small."""
 
     quick = None
+    is_used = True
     copied: frozenset[int] = frozenset()
 
     def __init__(self, graph: Graph, build: Build) -> None:
@@ -65,45 +67,70 @@ class Bounded:
         self._steps = _Steps(whole, self._bounds)
         constants = followed(whole).constants
         self._held = Held(whole, self._steps, build.weights, constants)
-        self._jitted = self._jit()
+        self.weights: Sequence[Any] = self._held.moved
+        self._jitted = self._jit(self._trace)
         self.compilations = 0
+        self._most = build.settings.programs
+        self._last: list[Any] = []
+        """What was traced last, weights first."""
         self._more = 0
         self._instead: Code | None = None
         self._lock = Lock()
 
-    def _jit(self) -> Any:
-        count = len(self._held.moved)
-        options = self._build.settings
-
-        def function(*values: Any) -> Any:
-            self.compilations += 1
-            token = _counts.set([])
-            try:
-                with (
-                    running(host_driven=False, without=options.without),
-                    using(JAX),
-                    jax.default_matmul_precision(options.precision),
-                    np.errstate(all="ignore"),
-                ):
-                    weights = self._held.among(values[:count])
-                    made = self._steps.run(values[count:], weights=weights)
-                return made, _counts.get()
-            finally:
-                _counts.reset(token)
-
+    def _jit(self, function: Callable[..., Any]) -> Any:
         place = jax.sharding.SingleDeviceSharding(self._build.weights.device)
         return jax.jit(
             function,
             in_shardings=place,
             out_shardings=place,
-            compiler_options=options.switches or None,
+            compiler_options=self._build.settings.switches or None,
         )
+
+    def _trace(self, *values: Any) -> Any:
+        if not all(map(is_array, jax.tree.leaves(values))):
+            raise MisfitError("a feed is no array")
+        if self.compilations >= self._most:
+            raise FullError("another program would be one too many")
+        made, counts = self._plainly(*values)
+        self.compilations += 1
+        form: Any = jax.ShapeDtypeStruct
+        self._last = jax.tree.map(lambda a: form(a.shape, a.dtype), [*values])
+        return made, counts
+
+    def _plainly(self, *values: Any) -> Any:
+        count = len(self.weights)
+        options = self._build.settings
+        token = _counts.set([])
+        try:
+            with (
+                running(host_driven=False, without=options.without),
+                using(JAX),
+                jax.default_matmul_precision(options.precision),
+                np.errstate(all="ignore"),
+            ):
+                weights = self._held.among(values[:count])
+                made = self._steps.run(values[count:], weights=weights)
+            return made, _counts.get()
+        finally:
+            _counts.reset(token)
+
+    def again(self) -> tuple[Any, list[Any]] | None:
+        """What was compiled last, to be looked at, and what it takes: see `Program`."""
+        return (self._jit(self._plainly), self._last) if self._last else None
+
+    def _forget(self) -> None:
+        """What was compiled for shapes met before goes."""
+        self._most = self.compilations + self._build.settings.programs
+        self._jitted.clear_cache()
 
     def __call__(self, args: Iterable[Any]) -> Sequence[Any]:
         given = [*args]
         try:
             with jax.enable_x64(True):
-                made, counts = self._jitted(*self._held.moved, *map(_array, given))
+                made, counts = self._jitted(*self.weights, *given)
+        except FullError:
+            self._forget()
+            return self(given)
         except _EmptyError:
             return self._in_pieces(given)
         real = dict(zip(self._names, map(int, counts), strict=True))
@@ -134,10 +161,6 @@ class Bounded:
         yield self
         if self._instead is not None:
             yield from self._instead.parts()
-
-
-def _array(value: Any) -> Any:
-    return value if isinstance(value, jax.Array) else np.asarray(value)
 
 
 class _Steps(Steps):

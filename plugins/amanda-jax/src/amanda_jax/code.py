@@ -65,6 +65,11 @@ class Build(NamedTuple):
     kept: Kept | None = None
     """Where compiled programs are kept, if they are."""
 
+    @property
+    def keeping(self) -> Build:
+        """For a part: nothing that is fed is written over, as other parts read it."""
+        return self._replace(settings=self.settings._replace(donate=()))
+
 
 def copied(results: Sequence[Any], args: Sequence[Any]) -> frozenset[int]:
     """The results that are an input, or another result, as it is; or hold one."""

@@ -119,22 +119,56 @@ def planned(graph: Graph, lines: Sequence[Asked], sizes: Sizes) -> Plan:
             wrong = misfit(found[port].spec, shape, sizes) if shape is not None else ""
             if wrong:
                 problems.append(f"{found[port]} is {_form(port)}: {wrong}")
+    held = _once({port: found[port] for port in weights}, lines, problems)
     if problems:
         raise BackendError(
             "not everything can be divided over the mesh as it was asked",
             problems=problems,
             hint="divide another axis, leave it whole with None in `shardings`, or "
-            "take a mesh whose sizes divide it",
+            "take a mesh whose sizes divide it; say the same of names for one tensor",
         )
     results = [port.name or str(port.index) for port in graph.outputs]
     _warn(lines, [*inputs.values(), *weights.values(), *_small(graph), *results])
-    held: dict[int, tuple[Tensor, Placed]] = {}
-    for port in weights:
-        tensor = port.op.attrs["value"]
-        if id(tensor) not in held or held[id(tensor)][1].spec == WHOLE:
-            held[id(tensor)] = (tensor, found[port])
     told = tuple(_result(name, lines) for name in results)
     return Plan(sizes, tuple(found[port] for port in inputs), held, told)
+
+
+def _once(
+    weights: Mapping[OutputPort, Placed], lines: Sequence[Asked], problems: list[str]
+) -> dict[int, tuple[Tensor, Placed]]:
+    """The place of each tensor, which may have several names: what lines say comes
+    before what rules choose, and what divides before what does not."""
+    found: dict[int, tuple[Tensor, Placed]] = {}
+    asked: set[int] = set()
+    for port, placed in weights.items():
+        tensor = port.op.attrs["value"]
+        key = id(tensor)
+        is_asked = _spec(placed.name, lines) is not None
+        known = found[key][1] if key in found else None
+        if is_asked and known is not None and key in asked:
+            if _plain(known.spec) != _plain(placed.spec):
+                problems.append(
+                    f"{known} and {placed} are one tensor, and cannot lie both by "
+                    f"{known.spec} and by {placed.spec}"
+                )
+        elif known is None or is_asked or (known.spec == WHOLE and key not in asked):
+            found[key] = tensor, placed
+        asked |= {key} if is_asked else set()
+    return found
+
+
+def _spec(name: str, lines: Sequence[Asked]) -> Spec | None:
+    """What the line for a name says axis by axis, if it does."""
+    line = first(lines, name)
+    return None if line is None else line.spec
+
+
+def _plain(spec: Spec) -> Spec:
+    """The same for specs that divide alike: axes at the end are whole anyhow."""
+    parts = [shares(part) for part in spec]
+    while parts and not parts[-1]:
+        parts.pop()
+    return tuple(parts)
 
 
 class _Choices:
@@ -184,19 +218,17 @@ class _Choices:
 
     def placed(self, kind: str, port: OutputPort) -> Placed:
         name = self._names[port]
-        line = first(self._lines, name)
-        if line is not None and line.spec is not None:
-            return Placed(kind, name, line.spec)
+        told = _spec(name, self._lines)
+        if told is not None:
+            return Placed(kind, name, told)
         spec = tuple(self._specs.get(port, WHOLE))
         return Placed(kind, name, spec, "" if spec else self._why.get(port, ""))
 
 
 def _result(name: str, lines: Sequence[Asked]) -> Placed | None:
-    line = first(lines, name)
-    told = line is not None and line.spec is not None and any(map(shares, line.spec))
-    return (
-        Placed("result", name, line.spec or ()) if line is not None and told else None
-    )
+    """Where a result is to lie, if a line says so: it may ask for it whole."""
+    told = _spec(name, lines)
+    return None if told is None else Placed("result", name, told)
 
 
 def _small(graph: Graph) -> Iterable[str]:

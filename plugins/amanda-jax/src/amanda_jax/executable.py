@@ -15,6 +15,7 @@ from amanda.errors import AmandaError, UsageError
 from amanda.graph import Graph, OutputPort
 from amanda.host import host_in_use
 from amanda.types import OptionalType, SequenceType, TensorType, TupleType
+from amanda_jax.bounded import Bounded
 from amanda_jax.buckets import coded
 from amanda_jax.code import Build, Code
 from amanda_jax.kept import Kept
@@ -244,9 +245,10 @@ class Executable:
             )
         return total
 
-    def _used(self) -> list[Program]:
+    def _used(self) -> list[Program | Bounded]:
+        kinds = Program | Bounded
         parts = self._code.parts()
-        return [part for part in parts if isinstance(part, Program) and part.is_used]
+        return [part for part in parts if isinstance(part, kinds) and part.is_used]
 
     def written(self, *, symbolic: Symbolic = False) -> Written:
         """One program of `jax.export`, and its weights, which it takes first.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import count as counting
 from typing import Any, Final, NamedTuple
 
 import jax
@@ -17,12 +18,14 @@ import numpy as np
 from amanda.errors import AmandaError, UsageError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.types import Dim, Sym, TensorType
+from amanda_jax.bounded import Bounded
 from amanda_jax.code import Build
 from amanda_jax.cutting import why_outside
 from amanda_jax.following import followed, holds
 from amanda_jax.kernels import JAX
 from amanda_jax.kernels.symbolic import ROWS, Size
 from amanda_jax.notes import running
+from amanda_jax.preparing import kernels_last
 from amanda_jax.program import Program
 from amanda_jax.special import called
 from amanda_jax.weights import Held
@@ -30,6 +33,7 @@ from amanda_std.arrays import using
 from amanda_std.execute import Program as Steps
 from amanda_std.kinds import BODY, HOST
 from amanda_std.lowering import lower
+from amanda_std.passes import drop
 from amanda_std.passes.infer import infer
 from amanda_std.reading import arguments, operation_of
 
@@ -57,7 +61,7 @@ class Written(NamedTuple):
 def exported(
     graph: Graph,
     build: Build,
-    used: Sequence[Program],
+    used: Sequence[Program | Bounded],
     symbolic: bool | str | Sequence[str],
 ) -> Written:
     """A graph that is `prepared`, for the sizes of its types, or those used last.
@@ -79,21 +83,26 @@ def exported(
 def traceable(
     graph: Graph,
     build: Build,
-    used: Sequence[Program] = (),
+    used: Sequence[Program | Bounded] = (),
     symbolic: bool | str | Sequence[str] = False,
 ) -> Traceable:
     """The same before JAX has traced it, which 64-bit types are to be on for."""
     _expect_whole(graph)
     if symbolic:
         graph = _expanded(graph)
+        if build.weights.in_tiles:  # but where nobody can count them now
+            kernels_last(graph, in_tiles=True, symbolic=True)
+            drop(graph)
         symbols = _Symbols(graph, _conditions(symbolic))
         forms: Sequence[Any] = [_form(port, symbols) for port in graph.parameters]
+        symbols.expect_solved(forms)
         steps: Steps = _Symbolic(graph, symbols)
         kernels = _KERNELS
     else:
         forms = _forms(graph, used)
         steps, kernels = Steps(graph, JAX), JAX
-    held = Held(graph, steps, build.weights, followed(graph).constants)
+    constants = followed(graph).constants
+    held = Held(graph, steps, build.weights, constants, symbolic=bool(symbolic))
     count = len(held.moved)
     options = build.settings
 
@@ -145,7 +154,7 @@ def _expect_whole(graph: Graph) -> None:
         raise UsageError("the graph cannot be one program", problems=problems)
 
 
-def _forms(graph: Graph, used: Sequence[Program]) -> Sequence[Any]:
+def _forms(graph: Graph, used: Sequence[Program | Bounded]) -> Sequence[Any]:
     """What a program is to take: as the inputs say, or as it was called last."""
     types = [port.type for port in graph.parameters]
     if all(map(_is_settled, types)):
@@ -183,18 +192,53 @@ class _Symbols:
     """The symbols that the types of the inputs have, as JAX has them."""
 
     def __init__(self, graph: Graph, conditions: Sequence[str]) -> None:
-        self._names: dict[Any, str] = {}
-        for port in graph.parameters:
-            for dim in _ranked(port).shape:
-                for symbol in sorted(_free(dim), key=str):
-                    self._names.setdefault(_atom(symbol), self._name(symbol))
-        self._scope = jax.export.SymbolicScope(conditions)
+        dims = [dim for port in graph.parameters for dim in _ranked(port).shape]
+        found = {
+            _atom(symbol): symbol.name or ""
+            for dim in dims
+            for symbol in sorted(_free(dim), key=str)
+        }
+        own = {name: atom for atom, name in found.items() if _is_readable(name)}
+        spare = (name for i in counting() if (name := f"dim{i}") not in own)
+        self._names = {
+            atom: name if own.get(name) == atom else next(spare)
+            for atom, name in found.items()
+        }
+        self._conditions = conditions
+        self._scope = self._scoped()
 
-    def _name(self, symbol: Sym) -> str:
-        """Its own name, or another one where JAX could not read it."""
-        own, taken = symbol.name or "", self._names.values()
-        fine = own.isidentifier() and own.isascii() and own not in (*_WORDS, *taken)
-        return own if fine else f"dim{len(taken)}"
+    def _scoped(self) -> Any:
+        """Where JAX knows that the conditions hold; UsageError for one it cannot
+        read."""
+        found = jax.export.SymbolicScope()
+        for i, condition in enumerate(self._conditions, 1):
+            try:
+                found = jax.export.SymbolicScope(self._conditions[:i])
+            except Exception as error:
+                raise self._wrong(condition, error) from error
+        return found
+
+    def expect_solved(self, forms: Sequence[Any]) -> None:
+        """UsageError where the conditions are about what no input tells."""
+        if not self._conditions:
+            return
+        nothing = jax.jit(lambda *_: (), keep_unused=True)
+        try:
+            with jax.enable_x64(True):
+                jax.export.export(nothing)(*forms)
+        except Exception as error:
+            raise self._wrong(", ".join(self._conditions), error) from error
+
+    def _wrong(self, condition: str, error: Exception) -> UsageError:
+        said = f"{type(error).__name__}: {error}".partition("\n")[0]
+        return UsageError(
+            "this is no condition that JAX can hold the sizes of the inputs to",
+            where="symbolic",
+            expected="<=, >= or == between what is made of "
+            + (", ".join(self._names.values()) or "sizes: none is open"),
+            got=condition,
+            problems=[said],
+        )
 
     def has(self, dim: Dim) -> bool:
         """Whether a dim is made of these symbols alone."""
@@ -220,12 +264,33 @@ class _Symbols:
 def _conditions(symbolic: bool | str | Sequence[str]) -> Sequence[str]:
     if isinstance(symbolic, bool):
         return ()
-    many = symbolic.split(",") if isinstance(symbolic, str) else symbolic
+    many = _parted(symbolic) if isinstance(symbolic, str) else symbolic
     return [each.strip() for each in many]
+
+
+def _parted(text: str) -> list[str]:
+    """A text at the commas that are in no parentheses.
+
+    >>> _parted("mod(s, 8) == 0, s <= 512")
+    ['mod(s, 8) == 0', ' s <= 512']
+    """
+    depth, parts = 0, [""]
+    for letter in text:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
 
 
 _WORDS: Final = ("mod", "floordiv", "max", "min", "non_negative")
 _CALLS: Final = {"//": "floordiv"}
+
+
+def _is_readable(name: str) -> bool:
+    """Whether JAX takes this for the name of a size."""
+    return name.isidentifier() and name.isascii() and name not in _WORDS
 
 
 def _atom(symbol: Sym) -> Any:

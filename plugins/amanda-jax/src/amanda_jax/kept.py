@@ -1,8 +1,9 @@
 """Compiled programs in a folder, for the next process: nothing is traced there again.
 
 A program is found by what decides it: the structure of the graph, the types of its
-weights (not what is in them), its small constants, the shapes of the feeds, the
-settings, the versions and the device. A file begins with the digest of the rest; what
+weights (not what is in them), its small constants, the shapes of the feeds, which of
+them may be written over, the settings, the versions and the device, with that of what
+compiles for it. A file begins with the digest of the rest; what
 does not fit it is refused, and written anew. XLA's own form of a program can run
 anything, so files of other users are refused as well. What was not used for longest
 goes when the folder holds more than it may.
@@ -21,6 +22,7 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from time import time
 from typing import Any, Final
 
 from amanda.errors import UsageError
@@ -30,6 +32,10 @@ __all__ = ["Kept"]
 
 MAGIC: Final = b"amanda-jax compiled 1\n"
 ENDING: Final = ".compiled"
+UNFINISHED: Final = ".unfinished"
+"""The ending while a file is written."""
+LONGEST: Final = 3600
+"""Seconds after which nobody is writing it any more."""
 _PACKAGES: Final = ("amanda", "amanda_std", "amanda_jax")
 
 
@@ -51,11 +57,21 @@ class Kept:
                 got=f"{self._folder}: {error.strerror}",
             ) from error
 
-    def key(self, what: str, settings: Settings, forms: Sequence[Any]) -> str:
-        """The name of a program, by `structure` of its graph and what it is fed."""
+    def key(
+        self,
+        what: str,
+        settings: Settings,
+        donated: Sequence[int],
+        forms: Sequence[Any],
+    ) -> str:
+        """The name of a program, by `structure` of its graph and what it is fed.
+
+        `donated`: which of its inputs may be written over. Their names do not count."""
+        device = self._device
         told = (
-            what, surroundings(), self._device.platform, self._device.device_kind,
-            settings.precision, sorted(settings.without), settings.donate,
+            what, surroundings(), device.platform, device.device_kind,
+            device.client.platform_version, settings.precision,
+            sorted(settings.without), [*donated],
             sorted(settings.switches.items()), [str(form) for form in forms],
         )  # fmt: skip
         return hashlib.sha256(repr(told).encode()).hexdigest()
@@ -95,14 +111,25 @@ class Kept:
             program = serialize(compiled)[0]
             head = json.dumps({"key": key, **facts}).encode() + b"\n"
             digest = hashlib.sha256(head + program).hexdigest().encode()
-            with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
-                file.write(MAGIC + digest + b"\n" + head + program)
-            Path(file.name).replace(self._path(key))
+            self._write(self._path(key), MAGIC + digest + b"\n" + head + program)
         except (OSError, RuntimeError, TypeError, ValueError):
             self.counts["not written"] += 1
             return
         self.counts["written"] += 1
         self._shrink()
+
+    def _write(self, path: Path, content: bytes) -> None:
+        """Nobody ever sees half of a file, and none is left where this fails."""
+        handle, name = tempfile.mkstemp(dir=self._folder, suffix=UNFINISHED)
+        beside = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            beside.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                beside.unlink()
+            raise
 
     def _path(self, key: str) -> Path:
         return self._folder / (key + ENDING)
@@ -119,7 +146,12 @@ class Kept:
             return None
 
     def _shrink(self) -> None:
-        """Deletes what was used longest ago, as far as there is too much."""
+        """Deletes what was used longest ago, as far as there is too much, and what
+        processes that were ended have left half-written."""
+        for path in self._folder.glob("*" + UNFINISHED):
+            with suppress(OSError):
+                if path.stat().st_mtime < time() - LONGEST:
+                    path.unlink()
         found = []
         for path in self._folder.glob("*" + ENDING):
             with suppress(OSError):  # another process deletes, too
@@ -129,8 +161,9 @@ class Kept:
         for _, size, path in sorted(found)[:-1]:
             if total <= self._most:
                 return
-            path.unlink(missing_ok=True)
-            total -= size
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+                total -= size
 
 
 def _read(content: bytes, key: str) -> tuple[dict[str, Any], bytes]:

@@ -26,13 +26,18 @@ ROWS: Final = 32
 _FLOATS: Final = ("float32", "float64")
 
 
-def layout_in_tiles(op: Op) -> str | None:
-    """The layout of a constant, if all that read it want it turned for tiles."""
+def layout_in_tiles(op: Op, *, symbolic: bool = False) -> str | None:
+    """The layout of a constant, if all that read it want it turned for tiles.
+
+    `symbolic`: sizes that types leave open are no numbers when it is traced, either, so
+    that nobody can count the tiles."""
     graph, port = op.graph, op.output
     if graph is None or port in graph.results:
         return None
     users = set(port.user_ops)
     if not users or not all(u.graph is graph and _in_tiles(u, port) for u in users):
+        return None
+    if symbolic and not all(map(_is_counted, users)):
         return None
     layouts = {str(_attrs(user)["kernel_layout"]) for user in users}
     return layouts.pop() if len(layouts) == 1 else None
@@ -68,6 +73,14 @@ def _in_tiles(op: Op, kernel: OutputPort) -> bool:
 
 def _attrs(op: Op) -> dict[str, Any]:
     return arguments(op, lambda port: port)[1]
+
+
+def _is_counted(op: Op) -> bool:
+    """Whether its type tells how many tiles there are of each element of the batch."""
+    found = op.output.type
+    if not isinstance(found, TensorType) or not found.shape.has_rank:
+        return False
+    return all(isinstance(n, int) for n in found.shape[1:-1])
 
 
 def _are_many(op: Op) -> bool:

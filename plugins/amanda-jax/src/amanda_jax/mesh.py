@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 
 import jax
 import numpy as np
-from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from amanda.errors import BackendError, UsageError
@@ -29,6 +28,8 @@ __all__ = ["TURN", "OnMesh", "mesh_of"]
 
 TURN: Final = RLock()
 """Programs that talk to each other must begin in one order on every device."""
+_LINE: Final = 256
+"""Bytes of what a process tells the others of one feed."""
 
 
 def mesh_of(given: Any, platform: str | None) -> Mesh:
@@ -122,10 +123,9 @@ class OnMesh(Weights):
         self.mesh = mesh
         self.plan = plan
         self.forms = Forms()
-        self._agreed: set[Any] = set()
-        self._parts = parts
         self._whole = NamedSharding(mesh, PartitionSpec())
         self._alone = len(local) == mesh.devices.size
+        self._parts = parts and not self._alone
 
     def __str__(self) -> str:
         kinds = " and ".join(sorted({d.platform for d in self.mesh.devices.flat}))
@@ -157,6 +157,8 @@ class OnMesh(Weights):
     def fed(self, values: Sequence[Any]) -> list[Any]:
         """Feeds on the mesh. Memory that others may write to is copied."""
         with jax.enable_x64(True):
+            if self._parts:
+                self._expect_alike(values)
             rows = zip(values, self.plan.inputs, strict=True)
             return [self._fed(value, placed) for value, placed in rows]
 
@@ -179,7 +181,6 @@ class OnMesh(Weights):
 
     def _joined(self, value: Any, place: NamedSharding, placed: Placed) -> Any:
         """An array of which every process was fed its part."""
-        self._expect_alike(value.shape, placed)
         try:
             return jax.make_array_from_process_local_data(place, np.array(value))
         except ValueError as error:
@@ -187,22 +188,43 @@ class OnMesh(Weights):
                 placed, value.shape, f"as a part, {' '.join(str(error).split())}"
             ) from error
 
-    def _expect_alike(self, shape: Sequence[int], placed: Placed) -> None:
-        """Parts are of one shape; processes ask each other when theirs is a new one."""
-        if (placed.name, shape) in self._agreed:
-            return
-        told = multihost_utils.process_allgather(np.array(shape, "int32"))
-        shapes = [
-            [int(size) for size in row] for row in np.reshape(told, (-1, len(shape)))
+    def _expect_alike(self, values: Sequence[Any]) -> None:
+        """Parts are of one form. Processes ask each other in every call: one that went
+        on with a form that it knows would leave others waiting whose form is new."""
+        rows = [
+            (placed, _told(value))
+            for value, placed in zip(values, self.plan.inputs, strict=True)
+            if any(map(shares, placed.spec))
         ]
-        if any(row != shapes[0] for row in shapes):
-            raise UsageError(
-                f"the parts of {placed} differ in shape",
-                expected="the same shape in every process",
-                got=", ".join(f"{row} in process {i}" for i, row in enumerate(shapes)),
-                hint="feed parts of equal size, or the whole to all with fed='same'",
-            )
-        self._agreed.add((placed.name, tuple(shape)))
+        if not rows:  # in every process, since they all have this plan
+            return
+        everywhere = self._gathered([told for _, told in rows])
+        for i, (placed, _) in enumerate(rows):
+            told = {process: lines[i] for process, lines in everywhere.items()}
+            if len(set(told.values())) > 1:
+                raise UsageError(
+                    f"the parts of {placed} differ in shape",
+                    expected="the same shape in every process",
+                    got=", ".join(f"{what} in process {n}" for n, what in told.items()),
+                    hint="feed parts of equal size, or the whole to all with "
+                    "fed='same'",
+                )
+
+    def _gathered(self, lines: Sequence[str]) -> dict[int, list[str]]:
+        """Lines that each process of the mesh tells, as many as the others do."""
+        own = np.zeros((1, len(lines), _LINE), "uint8")
+        for row, line in zip(own[0], lines, strict=True):
+            text = np.frombuffer(line.encode()[:_LINE], "uint8")
+            row[: len(text)] = text
+        devices = [*self.mesh.devices.flat]
+        place = self.sharding((self.mesh.axis_names,))
+        told = jax.make_array_from_callback(
+            (len(devices), *own.shape[1:]), place, lambda _: own
+        )
+        return {
+            device.process_index: [bytes(row).rstrip(b"\0").decode() for row in rows]
+            for device, rows in zip(devices, self.read(told), strict=True)
+        }
 
     def _expect_fit(self, placed: Placed, shape: Sequence[int]) -> None:
         wrong = misfit(placed.spec, shape, self.plan.sizes)
@@ -268,6 +290,15 @@ class OnMesh(Weights):
         if self.device.platform == "cpu":  # where what waits for others holds threads
             jax.block_until_ready(made)
         return made
+
+
+def _told(value: Any) -> str:
+    """What processes have to agree on, of a feed that is divided."""
+    if not hasattr(value, "shape"):
+        return "no tensor"
+    if isinstance(value, jax.Array) and not value.is_fully_addressable:
+        return "an array of several processes"
+    return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
 
 
 @contextmanager

@@ -45,6 +45,7 @@ class Pieces:
         code_of: Callable[[Graph, Build], Code],
         block_of: Mapping[Op, int] | None = None,
     ) -> None:
+        build = build.keeping
         numbers = block_of or {}
         found = pieces(
             graph,

@@ -45,7 +45,7 @@ def prepared(
     if "layout" not in without and platform == "cpu" and _has_layouts(copy):
         passes.channels_last(copy)
         for part in copy.graphs():
-            _kernels_last(part, "tiles" not in without)
+            kernels_last(part, in_tiles=part is copy and "tiles" not in without)
         _improve(copy, passes.fold, passes.drop)
     by_rows = "products" in without  # else by Eigen, which is slow for turned ones
     if "weights" not in without and by_rows and platform == "cpu":
@@ -98,11 +98,12 @@ def _uneven_turned(graph: Graph) -> None:
                 graph.remove(weight.op)
 
 
-def _kernels_last(graph: Graph, in_tiles: bool) -> None:
+def kernels_last(graph: Graph, *, in_tiles: bool, symbolic: bool = False) -> None:
     """Constant kernels in the order that XLA's convolutions on the CPU read in one go.
 
-    In another one they would be turned round in every call. Those of convolutions in
-    tiles are turned on their way to the device: see `lying`."""
+    In another one they would be turned round in every call. Those of convolutions
+    `in_tiles` are turned on their way to the device: see `lying`. Those of bodies come
+    from outside there, as what any convolution may read."""
     turned: dict[int, OutputPort] = {}
     for op in list(graph):
         if op.type != "conv" or not is_std(op):
@@ -113,7 +114,7 @@ def _kernels_last(graph: Graph, in_tiles: bool) -> None:
             continue
         if attrs["layout"] != "N*C" or attrs["kernel_layout"] != "OI*":
             continue
-        if in_tiles and layout_in_tiles(kernel.op) is not None:
+        if in_tiles and layout_in_tiles(kernel.op, symbolic=symbolic) is not None:
             continue
         tensor = kernel.op.attrs["value"]
         if id(tensor) not in turned:
@@ -138,8 +139,11 @@ def _turned(
 
 
 def _lift_weights(graph: Graph) -> None:
-    """Weights of bodies become captures: what a body holds would be baked in."""
-    inner = [part for part in graph.graphs() if part is not graph]
+    """Weights of bodies become captures: what a body holds would be baked in.
+
+    Functions keep theirs, as nothing around them is theirs to read."""
+    apart = {graph, *(g for f in graph.functions.values() for g in f.graphs())}
+    inner = [part for part in graph.graphs() if part not in apart]
     first = next(iter(graph), None)
     for part in inner:
         for op in [op for op in part if is_weight(op)]:

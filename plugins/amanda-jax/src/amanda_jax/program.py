@@ -24,7 +24,7 @@ from amanda_std.arrays import using
 from amanda_std.execute import Program as Steps
 from amanda_std.reading import is_constant
 
-__all__ = ["MisfitError", "Program", "UntraceableError"]
+__all__ = ["FullError", "MisfitError", "Program", "UntraceableError", "is_array"]
 
 
 class MisfitError(AmandaError):
@@ -81,7 +81,8 @@ class Program:
         self._weights = self._held.moved
         wanted = build.settings.donate
         names = enumerate(p.name or str(p.index) for p in graph.parameters)
-        self._donated = [i for i, name in names if name in wanted]
+        self.donated = [i for i, name in names if name in wanted]
+        """Which inputs may be written over."""
         name = graph.name or "graph"
         self._wide = self._jit(name, self._trace)
         is_wide = any(map(_may_be_wide, graph.parameters)) or any(
@@ -147,14 +148,14 @@ class Program:
         return jax.jit(
             function,
             **self._build.weights.shardings(arguments),
-            donate_argnums=[count + i for i in self._donated],
+            donate_argnums=[count + i for i in self.donated],
             compiler_options=self._build.settings.switches or None,
         )
 
     # -- tracing ---------------------------------------------------------------
 
     def _trace(self, weights: Sequence[Any], args: Sequence[Any]) -> Any:
-        if not all(map(_is_array, jax.tree.leaves(args))):
+        if not all(map(is_array, jax.tree.leaves(args))):
             raise MisfitError("a feed is no array")
         if self.compilations >= self._most:
             raise FullError("another program would be one too many")
@@ -242,7 +243,8 @@ class Program:
         """What tracing would have told, of a program that was compiled before."""
         self._copied |= frozenset(copied)
         self._notes.update(dict.fromkeys(notes))
-        self._last = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in given]
+        form: Any = jax.ShapeDtypeStruct
+        self._last = jax.tree.map(lambda a: form(a.shape, a.dtype), [*given])
 
     def _forget(self) -> None:
         """What was compiled for shapes met before goes."""
@@ -290,5 +292,6 @@ def _may_be_wide(port: OutputPort) -> bool:
     return not known or _is_wide(port)
 
 
-def _is_array(value: Any) -> bool:
+def is_array(value: Any) -> bool:
+    """Whether what is traced was an array that is fed, and no number of Python."""
     return isinstance(value, jax.Array) and not jax.typeof(value).weak_type

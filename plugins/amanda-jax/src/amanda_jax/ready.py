@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -41,6 +42,8 @@ class Ready:
         self._settings = build.settings
         self._device = build.weights.device
         self._made: OrderedDict[Any, _Made] = OrderedDict()
+        """What was used last is at the end."""
+        self._lock = Lock()
 
     def fits(self, args: Sequence[Any]) -> bool:
         """Whether all are arrays, which say what they are."""
@@ -51,21 +54,25 @@ class Ready:
     @property
     def only(self) -> Callable[..., Any] | None:
         """The one program that there is, where it needs no switch."""
-        found = next(iter(self._made.values()), None)
-        if found is None or found.wide or len(self._made) > 1:
-            return None
-        return found.call
+        with self._lock:
+            every = [*self._made.values()]
+        return every[0].call if len(every) == 1 and not every[0].wide else None
 
     def called(
         self, program: Program, weights: Sequence[Any], args: Sequence[Any]
     ) -> Sequence[Any]:
         """The results, by a program that is loaded or compiled where there is none."""
         forms = tuple((a.shape, a.dtype) for a in args)
-        made = self._made.get(forms)
+        with self._lock:
+            made = self._made.get(forms)
+            if made is not None:
+                self._made.move_to_end(forms)
         if made is None:
-            made = self._made[forms] = self._new(program, weights, args)
-            if len(self._made) > self._settings.programs:
-                self._made.popitem(last=False)
+            made = self._new(program, weights, args)
+            with self._lock:
+                self._made[forms] = made
+                if len(self._made) > self._settings.programs:
+                    self._made.popitem(last=False)
         with jax.enable_x64(True) if made.wide else nullcontext():
             try:
                 return made.call(*weights, *args)
@@ -76,7 +83,7 @@ class Ready:
         self, program: Program, weights: Sequence[Any], args: Sequence[Any]
     ) -> _Made:
         forms = [(a.shape, str(a.dtype)) for a in (*weights, *args)]
-        key = self._kept.key(str(self._what), self._settings, forms)
+        key = self._kept.key(str(self._what), self._settings, program.donated, forms)
         found = self._kept.load(key, len(forms))
         if found is not None:
             call, facts = found
@@ -98,4 +105,5 @@ class Ready:
         return _Made(compiled, wide)
 
     def forget(self) -> None:
-        self._made.clear()
+        with self._lock:
+            self._made.clear()

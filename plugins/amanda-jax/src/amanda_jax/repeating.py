@@ -14,12 +14,12 @@ import numpy as np
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import value_digest
 from amanda_jax.following import followed
-from amanda_jax.structure import structure
+from amanda_jax.structure import alone, structure
 from amanda_std.reading import is_constant
 
 __all__ = ["blocks", "labels", "likeness"]
 
-FEWEST: Final = 6
+FEWEST: Final = 16
 """Times that something is repeated, at least: each call of a block costs a little."""
 SMALLEST: Final = 8
 """Ops of a block, at least."""
@@ -64,7 +64,7 @@ def _sign(op: Op) -> Any:
         None if v is None else (str(v.type) if is_constant_port(v) else "value")
         for v in op.inputs
     )
-    bodies = tuple(body.digest() for body in op.bodies.values())
+    bodies = tuple((name, alone(op.bodies[name])) for name in sorted(op.bodies))
     made = tuple(str(port.type) for port in op.outputs)
     return op.type, b"".join(parts), given, made, bodies
 

@@ -56,7 +56,7 @@ class Special:
         given = set(part.parameters)
         pairs = enumerate(self._graph.parameters)
         places = [i for i, parameter in pairs if memo.get(parameter) in given]
-        code = self._code_of(part, self._build)
+        code = self._code_of(part, self._build.keeping)
         self._asking.append(code)
         return lambda args: code([args[i] for i in places])[0]
 

@@ -34,7 +34,8 @@ class Weights:
 
     def __init__(self, device: Any, in_tiles: bool = False) -> None:
         self.device = device
-        self._in_tiles = in_tiles
+        self.in_tiles = in_tiles
+        """Whether kernels of convolutions may lie as tiles want them: see `lying`."""
         self._turned: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}
         self._held: dict[int, tuple[Tensor, Any]] = {}
         self._lock = Lock()
@@ -57,10 +58,12 @@ class Weights:
                         let_go(array)
             return [self._held[id(tensor)][1] for tensor in wanted]
 
-    def lying(self, op: Op) -> Tensor:
+    def lying(self, op: Op, *, symbolic: bool = False) -> Tensor:
         """A constant as what reads it wants it to lie on the device."""
         tensor: Tensor = op.attrs["value"]
-        layout = layout_in_tiles(op) if self._in_tiles and is_weight(op) else None
+        if not self.in_tiles or not is_weight(op):
+            return tensor
+        layout = layout_in_tiles(op, symbolic=symbolic)
         if layout is None:
             return tensor
         with self._lock:
@@ -134,7 +137,9 @@ def _is_shared(array: Any, moved: Any) -> bool:
 
 
 class Held:
-    """The constants of one graph: numbers of the program, and weights on the device."""
+    """The constants of one graph: numbers of the program, and weights on the device.
+
+    `symbolic`: sizes stay open while it is traced."""
 
     def __init__(
         self,
@@ -142,10 +147,14 @@ class Held:
         steps: Steps,
         weights: Weights,
         on_host: Collection[OutputPort] = (),
+        *,
+        symbolic: bool = False,
     ) -> None:
         ops = [op for op in graph if is_constant(op)]
         tensors = [
-            op.attrs["value"] if op.output in on_host else weights.lying(op)
+            op.attrs["value"]
+            if op.output in on_host
+            else weights.lying(op, symbolic=symbolic)
             for op in ops
         ]
         self._fixed = {

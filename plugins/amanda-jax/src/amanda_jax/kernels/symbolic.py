@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from math import prod
 from typing import Any, Final
 
 import jax
@@ -69,12 +70,27 @@ def broadcast_to(x: Any, shape: Any) -> Any:
     x = jnp.asarray(x)
     have = [1] * (len(wanted) - x.ndim) + list(x.shape)
     wanted = [1] * (len(have) - len(wanted)) + wanted
-    both = [h if _is_one(w) else w for h, w in zip(have, wanted, strict=True)]
+    both = [h if _is(w, 1) else w for h, w in zip(have, wanted, strict=True)]
     return jnp.broadcast_to(x, both)
 
 
-def _is_one(dim: Any) -> bool:
-    return not is_symbolic(dim) and dim == 1
+def _is(dim: Any, number: int) -> bool:
+    return not is_symbolic(dim) and bool(dim == number)
+
+
+def reshape(x: Any, shape: Any, *, copy_zero: bool = False) -> Any:
+    """Where JAX cannot tell what -1 is, it is the quotient: conditions tell of that."""
+    rows = enumerate(shape)
+    wanted = [x.shape[i] if copy_zero and _is(d, 0) else d for i, d in rows]
+    try:
+        return jnp.reshape(x, wanted)
+    except jax.errors.InconclusiveDimensionOperation:
+        left = [i for i, each in enumerate(wanted) if _is(each, -1)]
+        whole, rest = prod(x.shape), prod(d for d in wanted if not _is(d, -1))
+        if len(left) != 1 or not _is(whole % rest, 0):
+            raise
+        wanted[left[0]] = whole // rest
+        return jnp.reshape(x, wanted)
 
 
 def arange(start: Any, stop: Any, step: Any = 1) -> Any:
@@ -107,5 +123,6 @@ ROWS: Final[dict[str, Callable[..., Any]]] = {
     "size": size,
     "full": _where_symbolic("full", full),
     "arange": _where_symbolic("arange", arange),
+    "reshape": _where_symbolic("reshape", reshape),
     "broadcast_to": _where_symbolic("broadcast_to", broadcast_to),
 }

@@ -2,9 +2,11 @@
 
 Winograd's way, F(2, 3): of four elements next to each other, two results are made with
 four products instead of six; along two axes, with 16 instead of 36. Sums and halves are
-all that stands around them, so in float32 the results are as near to the true ones as
-those of the plain sum, and each depends on the same elements. What differs: where an
-element is infinite, results are not a number.
+all that stands around them, so each result depends on the same elements as a plain sum.
+In float32 it is as near to the true one where the elements under a kernel are of like
+size. Where they are not, the error is that of the largest, even if the plain sum takes
+it times zero: 1e9 there leaves nothing of elements around 1. Where an element is
+infinite, results are not a number.
 
 Kernels are turned once, by `turned`, for data with channels behind.
 """
@@ -40,7 +42,10 @@ def turned(kernel: Any) -> Any:
 def conv(x: Any, w: Any, pads: Sequence[tuple[int, int]]) -> Any:
     """The convolution of N*C data, with steps of one."""
     axes = range(1, x.ndim - 1)
-    size = [x.shape[a] + sum(pad) - 2 for a, pad in zip(axes, pads, strict=True)]
+    size = [
+        max(0, x.shape[a] + sum(pad) - KERNEL + 1)
+        for a, pad in zip(axes, pads, strict=True)
+    ]
     if 0 in size:
         return jnp.zeros((x.shape[0], *size, w.shape[-1]), x.dtype)
     tiles = [-(-n // TILE) for n in size]

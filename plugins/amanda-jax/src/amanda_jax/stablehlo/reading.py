@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Final
 
 from amanda.api import namespace
@@ -15,7 +16,7 @@ from amanda.dictionary import OpDef
 from amanda.errors import FormatError, LimitError
 from amanda.graph import Graph, OutputPort
 from amanda.tensors import FunctionRef
-from amanda_jax.stablehlo.words import attribute, dense, type_of
+from amanda_jax.stablehlo.words import NAME, attribute, dense, type_of
 from amanda_std.reading import root_of
 
 __all__ = ["graph_of", "version"]
@@ -73,8 +74,9 @@ class _Reading:
         graph = Graph(f"amanda/stablehlo/{version()}", name)
         [block] = function.operation.regions[0].blocks
         values: Values = {}
-        for i, argument in enumerate(block.arguments):
-            named = _named(argument) or f"arg{i}"
+        rows = zip(_own_names(function, "arg_attrs"), block.arguments, strict=False)
+        for i, (own, argument) in enumerate(rows):
+            named = own or _named(argument) or f"arg{i}"
             values[argument] = graph.parameter(type_of(argument.type), named)
         results = self._filled(graph, block, values)
         names = _result_names(function, len(results))
@@ -204,14 +206,24 @@ def _named(argument: Any) -> str | None:
     return found[1] if found else None
 
 
+def _own_names(function: Any, key: str) -> Iterator[str | None]:
+    """Names of inputs or results as `writing` has them; None where nothing has."""
+    attributes = function.operation.attributes
+    if key in attributes:
+        for each in attributes[key]:
+            yield str(each[NAME].value) if NAME in each else None
+    yield from repeat(None)
+
+
 def _result_names(function: Any, count: int) -> list[str | None]:
     attributes = function.operation.attributes
     if "res_attrs" not in attributes:
         return [None] * count
     found = []
-    for each in attributes["res_attrs"]:
+    rows = zip(attributes["res_attrs"], _own_names(function, "res_attrs"), strict=False)
+    for each, own in rows:
         told = each["jax.result_info"].value if "jax.result_info" in each else ""
-        found.append(_path(str(told)) or None)
+        found.append(own or _path(str(told)) or None)
     return found
 
 

@@ -18,6 +18,7 @@ from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Sym, TensorType, TokenType, Type
 
 __all__ = [
+    "NAME",
     "attribute",
     "attribute_text",
     "context",
@@ -25,6 +26,10 @@ __all__ = [
     "type_of",
     "type_text",
 ]
+
+NAME: Final = "amanda.name"
+"""The attribute of an input or a result that is its name: others say less, or tell it
+in a form of their own."""
 
 _ELEMENTS: Final = {
     "i1": "bool",

@@ -9,7 +9,7 @@ from typing import Any
 from amanda.api import namespace
 from amanda.errors import FormatError
 from amanda.graph import Graph, Op, OutputPort
-from amanda_jax.stablehlo.words import attribute_text, dense_text, type_text
+from amanda_jax.stablehlo.words import NAME, attribute_text, dense_text, type_text
 from amanda_std.reading import is_constant
 
 __all__ = ["text_of"]
@@ -21,7 +21,7 @@ def text_of(graph: Graph) -> str:
     lines = [*writing.function(graph, "public @main")]
     for name, function in graph.functions.items():
         lines += writing.function(function, f"private @{_quoted(name)}")
-    name = re.sub(r"\W", "_", graph.name or "graph")
+    name = _quoted(graph.name or "graph")
     return "\n".join([f"module @{name} {{", *lines, "}", ""])
 
 
@@ -43,13 +43,13 @@ class _Writing:
 
     def function(self, graph: Graph, name: str) -> Iterator[str]:
         inputs = [
-            f"{self.new(port)}: {type_text(port.type)}{_place(port.name)}"
+            f"{self.new(port)}: {type_text(port.type)}{_named(port.name)}"
             for port in graph.parameters
         ]
         body = [*self.block(graph, "    ", "func.return")]
         values = [self.value(v) for v in graph.results]
         told = [
-            f"{type_text(v.type)} {{jax.result_info = {_quoted(port.name or '')}}}"
+            f"{type_text(v.type)} {{{_told(port.name)}}}"
             for v, port in zip(values, graph.outputs, strict=True)
         ]
         yield f"  func.func {name}({', '.join(inputs)}) -> ({', '.join(told)}) {{"
@@ -130,5 +130,12 @@ def _quoted(text: str) -> str:
     return str(ir.StringAttr.get(text))
 
 
-def _place(name: str | None) -> str:
-    return f" loc({_quoted(name)})" if name else ""
+def _named(name: str | None) -> str:
+    """The name of an input: for us, and as a place for others."""
+    return f" {{{NAME} = {_quoted(name)}}} loc({_quoted(name)})" if name else ""
+
+
+def _told(name: str | None) -> str:
+    """The name of a result: as JAX has it, and for us."""
+    own = f", {NAME} = {_quoted(name)}" if name else ""
+    return f"jax.result_info = {_quoted(name or '')}{own}"

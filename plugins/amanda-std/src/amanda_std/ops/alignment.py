@@ -35,7 +35,11 @@ def ctc_loss(
     own = x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
     if own.bits < 32:  # which have no number for a chance that is none
         wide = late.astype(x, dtype="float32")
-        told = {"blank": blank, "reduction": reduction, "zero_infinity": zero_infinity}
+        told: Any = {
+            "blank": blank,
+            "reduction": reduction,
+            "zero_infinity": zero_infinity,
+        }
         return late.astype(ctc_loss(wide, labels, steps, lengths, **told), dtype=own)
     labels = _counted(late.astype(labels, dtype="int64"), lengths, blank)
     places, skips = _between_blanks(labels, blank, x)
