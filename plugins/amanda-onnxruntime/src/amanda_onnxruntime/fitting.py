@@ -62,13 +62,16 @@ def forms(graph: Graph, maker: Maker) -> Iterator[Form]:
 
 def _ways(graph: Graph) -> Iterator[tuple[str, Callable[[], Graph]]]:
     import amanda
-    from amanda_onnxruntime.sessions import newest_opset
+    from amanda_onnxruntime.sessions import lacking, newest_opset
 
     hub: list[Graph] = []
 
     def at_hub() -> Graph:
         if not hub:
-            hub.append(amanda.convert(graph, _HUB))
+            made = amanda.convert(graph, _HUB)
+            for domain in set(made.imports) & lacking():
+                del made.imports[domain]  # so that nothing is written in it
+            hub.append(made)
         return hub[0]
 
     yield "", lambda: graph

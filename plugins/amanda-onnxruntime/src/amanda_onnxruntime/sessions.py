@@ -95,6 +95,9 @@ class Maker:
         return session
 
 
+_PREVIEWS: Final = ("ai.onnx.preview", "ai.onnx.preview.training")
+
+
 @cache
 def newest_opset() -> int:
     """The newest opset that the runtime takes; asked for more, it says so."""
@@ -108,6 +111,15 @@ def newest_opset() -> int:
 
     ops = state.get_all_operator_schema()
     return max(int(op.since_version) for op in ops if not op.domain)
+
+
+@cache
+def lacking() -> frozenset[str]:
+    """The domains of ONNX itself that the runtime has no op of."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    there = {op.domain for op in state.get_all_operator_schema()}
+    return frozenset({"ai.onnx.ml", *_PREVIEWS} - there)
 
 
 def _used(session: Any) -> list[str]:
