@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from onnx import TensorProto, ValueInfoProto, helper
 
 import amanda
+from amanda.dictionary.attributes import fault_of
 from amanda.errors import ConversionError
+from amanda.graph import Graph
 from amanda.mapping.checks import unread
+from amanda.tensors import Tensor
+from amanda.types import TensorType
 from amanda_onnx.mapping import MAPPING
-from amanda_onnx.mapping.forms import SPATIAL, WORDS, words_of
+from amanda_onnx.mapping.forms import FLAGS, SPATIAL, WORDS, fault, words_of
 from amanda_onnx.mapping.sides import onnx_side
+from amanda_std import ops, trace
 
 STD = "amanda/std/1"
 F, I = TensorProto.FLOAT, TensorProto.INT64  # noqa: E741
@@ -137,6 +144,61 @@ CASES = {
                        "r": (F, [1, 12, 3])}, activations=["Tanh"]),
         ("activations=['Tanh']: 3 names expected",),
     ),
+    "one step for all": (
+        model("Conv", {"x": X, "w": W}, strides=2),
+        ("Conv, op #0", "strides is 2, not a list of ints"),
+    ),
+    "one window for all": (
+        model("MaxPool", {"x": (F, [1, 1, 4, 4])}, kernel_shape=2),
+        ("kernel_shape is 2, not a list of ints",),
+    ),
+    "one pad for all": (
+        model("MaxPool", {"x": (F, [1, 1, 4, 4])}, kernel_shape=[2, 2], pads=1),
+        ("pads is 1, not a list of ints",),
+    ),
+    "a kernel as a word": (
+        model("Conv", {"x": (F, [1, 3, 5, 5]), "w": (F, [4, 3, 3, 3])},
+              kernel_shape="33"),
+        ("kernel_shape is '33', not a list of ints",),
+    ),
+    "steps as words": (
+        model("Conv", {"x": (F, [1, 3, 5, 5]), "w": (F, [4, 3, 3, 3])},
+              dilations=["a", "b"]),
+        ("dilations is ['a', 'b'], not a list of ints",),
+    ),
+    "steps of an opset that has none": (
+        model("MaxPool", {"x": (F, [1, 1, 4, 4])}, opset=1, kernel_shape=[2, 2],
+              dilations="ab"),
+        ("dilations is 'ab', not a list of ints",),
+    ),
+    "a kernel of another rank": (
+        model("Conv", {"x": (F, [1, 3, 5, 5]), "w": (F, [4, 3, 3])},
+              kernel_shape=[3, 3]),
+        ("kernel_shape=[3, 3]: that of the weights, [3] expected",),
+    ),
+    "rows behind an axis without a step": (
+        model("ConvTranspose", {"x": (F, None), "w": (F, None)}, strides=[2],
+              output_padding=[0, 1]),
+        ("output_padding=[0, 1]: 1 numbers for 1 axes expected",),
+    ),
+    "a number of activations": (
+        model("LSTM", {"x": (F, [5, 1, 2]), "w": (F, [1, 12, 2]),
+                       "r": (F, [1, 12, 3])}, activations=3),
+        ("activations is 3, not a list of strings",),
+    ),
+    "a stage as a word": (
+        model("Attention", dict.fromkeys("qkv", (F, [1, 2, 3, 4])), opset=23,
+              qk_matmul_output_mode="x"),
+        ("qk_matmul_output_mode is 'x', not an int",),
+    ),
+    "a flag as a word": (
+        model("ReduceSum", {"x": X}, keepdims="yes"),
+        ("keepdims='yes': 0 or 1 expected",),
+    ),
+    "a number for a word": (
+        model("Gelu", {"x": X}, opset=20, approximate=1),
+        ("approximate=1: one of none, tanh expected",),
+    ),
     "an odd number of pads": (
         model("Pad", {"x": X}, opset=2, pads=[0, 0, 1]),
         ("pads=[0, 0, 1]: a begin and an end for each axis expected, got 3",),
@@ -164,6 +226,72 @@ def test_what_cannot_be_is_told_with_op_attribute_and_value(name):
     told = refused(proto)
     for part in parts:
         assert part in told
+
+
+# A value of each kind that files have; of those that are no number, one that is a list
+KINDS = [0, 2, -1, 1.5, "x", "", b"\xff", [], [0], [2, 2], [0, -1, 2], [1.5], ["a"],
+         ["a", "b"], Tensor.of(np.float32([1, 2]))]  # fmt: skip
+OWN = {"strides", "pads", "dilations", "kernel_shape", "output_padding",
+       "output_shape", "activations", "no_such_attribute"}  # fmt: skip
+
+
+def known_ops():
+    """Ops that some row of the tables is for, in each opset that changes one."""
+    named = {*SPATIAL, "GRU", "LSTM", "RNN", "Attention", "Scan"}
+    named |= {type for type, _ in WORDS if type}
+    for opset in (1, 7, 8, 9, 13, 18, 23, 28):
+        dictionary = amanda.namespace(f"amanda/onnx/{opset}", assume=True)
+        for entry in dictionary.values():
+            if entry.name in named or not FLAGS.isdisjoint(a.name for a in entry.attrs):
+                yield opset, entry
+
+
+def held_by(graph, entry, rank):
+    """An op of an entry whose values have this rank, or of which nothing is known."""
+    types = None if rank is None else TensorType("float32", [2] * rank)
+    count = len([port for port in entry.inputs if not port.repeats])
+    return graph.add(entry.name, [graph.parameter(types) for _ in range(count)])
+
+
+def test_no_kind_of_attribute_makes_a_check_fail():
+    """Each says what is wrong, or nothing: alone, and beside another of its kind."""
+    told = 0
+    for opset, entry in known_ops():
+        known = {attr.name: attr for attr in entry.attrs}
+        for name, rank in product(
+            {*known, *OWN} - {body.name for body in entry.bodies}, (None, 2, 4)
+        ):
+            op = held_by(Graph(), entry, rank)
+            for value in KINDS:
+                for more in ({}, {"strides": [2]}, {"kernel_shape": [2, 2]}):
+                    beside = {**more, name: value}
+                    op.attrs.clear()
+                    op.attrs.update(beside)
+                    why = fault(op, opset)
+                    told += why is not None
+                    assert why is None or any(key in why for key in beside)
+                    if entry.name in SPATIAL and name in known:
+                        assert why or fault_of(known[name], value) is None
+    assert told > 1000
+
+
+@pytest.mark.parametrize("op", [ops.lp_pool, ops.global_lp_pool])
+@pytest.mark.parametrize("opset", [1, 2, 11, 26])
+def test_a_norm_is_written_as_its_opset_has_it(op, opset):
+    """A float first, an int from opset 2 on: a fraction has no LpPool then."""
+    attrs = {"window": (2, 2)} if op is ops.lp_pool else {}
+    for p in (1.0, 3.0, 2.5):
+        types = [TensorType("float32", [1, 1, 4, 4])]
+        graph = trace(lambda x, p=p: op(x, p=p, **attrs), types)
+        made = MAPPING.conversion(graph, f"amanda/onnx/{opset}")
+        found = [n.attrs["p"] for n in made.graph.walk() if n.type.endswith("LpPool")]
+        if opset > 1 and p == 2.5:
+            assert found == []
+            continue
+        assert [(type(value), value) for value in found] == [
+            (float if opset == 1 else int, p)
+        ]
+        assert not MAPPING.conversion(made.graph, STD).report.gaps
 
 
 def scan(**attrs):

@@ -9,7 +9,9 @@ from onnx import TensorProto, defs, helper
 from onnx.reference import ReferenceEvaluator
 
 import amanda
+from amanda.types import TensorType
 from amanda_onnx.format import Format
+from amanda_std import ops, trace
 
 ML = "ai.onnx.ml"
 CODES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE,
@@ -254,6 +256,11 @@ def back(made, opset=18, *, imported=True):
     graph = amanda.convert(amanda.load(made), "amanda/std/1")
     if not imported:
         del graph.imports[ML]
+    return written(graph, opset)
+
+
+def written(graph, opset):
+    """A graph of the hub set as a model, and its ops beside constants."""
     found = amanda.convert(graph, f"amanda/onnx/{opset}")
     kinds = [op.type for op in found.walk() if op.type != "constant"]
     return onnx.load_from_string(Format().dumps(found)), kinds
@@ -315,7 +322,8 @@ def test_texts_are_compared_by_numbers_where_the_opset_does_not():
 
 @pytest.mark.parametrize("join", ["SUM", "AVERAGE", "MIN", "MAX"])
 def test_trees_come_back_as_one_op(join):
-    attrs = {**NODES, **leaves("target", [0, 1, 0, 1, 0]), "n_targets": 2,
+    """One of which says something to one target, the other one to the other."""
+    attrs = {**NODES, **leaves("target", [0, 0, 0, 1, 1]), "n_targets": 2,
              "aggregate_function": join}  # fmt: skip
     made = model("TreeEnsembleRegressor", {"x": HOLES}, attrs, "y", version=3)
     again, kinds = back(made)
@@ -340,7 +348,7 @@ def test_trees_of_version_5_come_back_as_one_op(join, dtype):
         "membership_values": from_array(np.array([1.0, 2.0, np.nan], dtype)),
         "nodes_truenodeids": [1, 0, 3], "nodes_trueleafs": [0, 1, 1],
         "nodes_falsenodeids": [2, 1, 4], "nodes_falseleafs": [1, 1, 1],
-        "leaf_targetids": [0, 1, 0, 1, 0],
+        "leaf_targetids": [0, 0, 0, 1, 1],
         "leaf_weights": from_array(np.array([0.5, -1.5, 2.5, 0.125, -0.75], dtype)),
     }  # fmt: skip
     x = X.astype(dtype)
@@ -351,6 +359,81 @@ def test_trees_of_version_5_come_back_as_one_op(join, dtype):
     expected = run(made, {"x": x})
     agree(run(again, {"x": x}), expected)
     agree(by_reference(again, {"x": x}), expected)
+
+
+@pytest.mark.parametrize("version", [3, 5])
+@pytest.mark.parametrize("join", ["MIN", "MAX"])
+def test_trees_that_may_say_nothing_are_taken_apart(join, version):
+    """Of nothing, the reference says the end of all numbers and onnxruntime 0."""
+    attrs = {**NODES, **leaves("target", [0, 1, 0, 1, 0]), "n_targets": 2,
+             "aggregate_function": join}  # fmt: skip
+    made = model("TreeEnsembleRegressor", {"x": X}, attrs, "y", version=3)
+    made.opset_import[1].version = version
+    again, kinds = back(made)
+    assert not [kind for kind in kinds if kind.startswith("Tree")]
+    made.opset_import[1].version = 3
+    want = by_reference(made, {"x": X})
+    assert abs(want[0]).max() == np.finfo("float32").max
+    agree(by_onnxruntime(again, {"x": X}), want)
+
+
+def by_onnxruntime(made, inputs):
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(made.SerializeToString())
+    return session.run(None, inputs)
+
+
+def tree(says, join, version):
+    """A tree that asks whether a number is at most 0, by way of the hub set."""
+    rows = [np.array(v) for v in ([0], [0, 0, 0])]
+    ways = [np.array(v) for v in ([1, 1, 2], [2, 1, 2])]
+    said = np.array(says, "float32")[:, None]
+    graph = trace(
+        lambda x: ops.tree_ensemble(
+            x, *rows, np.zeros(3, "float32"), *ways, said, depth=1, join=join
+        ),
+        [TensorType("float32", (2, 1))],
+        names=["x"],
+    )
+    graph.imports[ML] = version
+    return written(graph, 18)
+
+
+@pytest.mark.parametrize("version", [3, 5])
+@pytest.mark.parametrize(
+    ("join", "says", "whole", "want"),
+    [
+        ("sum", [0, np.inf, 2], True, [np.inf, 2]),
+        ("average", [0, 1, -np.inf], True, [1, -np.inf]),
+        ("sum", [0, 0, 2], True, [0, 2]),
+        ("max", [0, -3, -2], True, [-3, -2]),
+        ("min", [0, 0, 2], True, [0, 2]),
+        ("max", [0, np.inf, 2], False, [np.finfo("float32").max, 2]),
+        ("min", [0, 1, -np.inf], False, [1, np.finfo("float32").min]),
+        ("max", [0, 1, -np.inf], False, [1, np.finfo("float32").min]),
+        ("min", [0, np.nan, 2], False, [np.nan, 2]),
+    ],
+)
+def test_answers_without_end(join, says, whole, want, version):
+    again, kinds = tree(says, join, version)
+    assert bool({"TreeEnsemble", "TreeEnsembleRegressor"} & set(kinds)) == whole
+    (got,) = by_onnxruntime(again, {"x": np.float32([[-1], [1]])})
+    np.testing.assert_array_equal(got[:, 0], np.float32(want))
+
+
+@pytest.mark.parametrize("version", [2, 3, 4, 5])
+def test_a_table_that_has_nan_is_one_op_where_that_finds_it(version):
+    keys, values = np.float32([0.5, np.nan]), np.array([3, 4])
+    graph = trace(
+        lambda x: ops.lookup(x, keys, values, np.array(7)),
+        [TensorType("float32", (3,))],
+        names=["x"],
+    )
+    graph.imports[ML] = version
+    again, kinds = written(graph, 18)
+    assert (kinds == ["LabelEncoder"]) == (version >= 4)
+    x = {"x": np.float32([0.5, np.nan, 2])}
+    agree(by_onnxruntime(again, x), [np.array([3, 4, 7])])
 
 
 @pytest.mark.parametrize("keys", ["classlabels_strings", "classlabels_int64s"])

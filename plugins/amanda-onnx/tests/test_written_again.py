@@ -125,6 +125,21 @@ def test_places_that_are_counted_at_run_time():
         amanda.convert(graph, "amanda/onnx/8")
 
 
+@pytest.mark.parametrize("opset", [9, 10])
+@pytest.mark.parametrize("dtype", ["int64", "int32"])
+@pytest.mark.parametrize("stop", [4, 0, -2])
+def test_places_up_to_numbers_of_any_kind(stop, dtype, opset):
+    end = np.array(stop, dtype)
+    graph = trace(lambda n: ops.arange(0, n), [TensorType(dtype, ())], names=["in0"])
+    found = amanda.convert(graph, f"amanda/onnx/{opset}")
+    proto = onnx.load_from_string(Format().dumps(found))
+    onnx.checker.check_model(proto, full_check=True)
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(proto.SerializeToString())
+    (got,) = session.run(None, {"in0": end})
+    assert (got.dtype, got.tolist()) == (np.dtype("int64"), list(range(stop)))
+
+
 @pytest.mark.parametrize("dtype", ["int64", "int32", "bool"])
 def test_one_op_chooses_where_the_opset_has_it(dtype):
     c = np.array([True, False, True])
@@ -184,6 +199,7 @@ def test_spectra_of_frames_come_back(parts, onesided, window):
         proto.graph.node[0].input.extend(["signal", "step", "", "length"])
     other, kinds = again(proto, 17)
     assert kinds.count("STFT") == parts
+    onnx.checker.check_model(other, full_check=True)
     agree(proto, other, signal)
 
 

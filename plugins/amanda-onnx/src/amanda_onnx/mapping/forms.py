@@ -2,18 +2,26 @@
 
 Words of a few, integers that are flags, lists with a number for each axis of space. An
 op that has something else is no op of ONNX: no rule is asked for it, and the words from
-here are told, whatever the rule would have made of it.
+here are told, whatever the rule would have made of it. So it is with a number where a
+list is due: whoever looks into an attribute here looks into one of its kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
+from amanda.api import namespace
+from amanda.dictionary import Attr
+from amanda.dictionary.attributes import fault_of
 from amanda.graph import Op
 from amanda.types import TensorType
 
 __all__ = ["FLAGS", "SPATIAL", "WORDS", "fault", "words_of"]
+
+Attrs = Mapping[str, Any]
+Rule = Callable[[Op, Attrs], str | None]
 
 FLAGS: Final = frozenset((
     "allow_zero", "allowzero", "antialias", "ceil_mode", "center_point_box",
@@ -71,6 +79,8 @@ WORDS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
 }  # fmt: skip
 """The words that an attribute may be, by op and attribute; `""` is every op."""
 
+_WORDED: Final = frozenset(name for _, name in WORDS)
+
 SPATIAL: Final[dict[str, tuple[int | None, int | None]]] = {
     "AveragePool": (0, None), "Col2Im": (None, None), "Conv": (0, 1),
     "ConvInteger": (0, 1), "ConvTranspose": (0, 1), "DeformConv": (0, 1),
@@ -85,7 +95,7 @@ _EACH: Final = {
 }  # fmt: skip
 """Their lists: how many numbers there are for each axis of space."""
 
-_POSITIVE: Final = ("dilations", "kernel_shape", "strides")
+_POSITIVE: Final = ("kernel_shape", "strides", "dilations")
 _GATES: Final = {"GRU": 2, "LSTM": 3, "RNN": 1}
 """Recurrent layers, and how many activations they have in each direction."""
 _LAST: Final = 2
@@ -100,32 +110,60 @@ def words_of(type: str, attribute: str) -> tuple[str, ...]:
     return own or WORDS.get(("", attribute), ())
 
 
-def fault(op: Op) -> str | None:
+def fault(op: Op, opset: int) -> str | None:
     """What is wrong with the attributes of an op of ONNX's own domain."""
     if not op.has_attrs:
         return None
     type = op.type or ""
     for key, value in op.attrs.items():
         if key in FLAGS:
-            if value not in (0, 1):
+            if value.__class__ not in (int, bool) or value not in (0, 1):
                 return _told(key, value, "0 or 1")
             continue
-        words = words_of(type, key) if value.__class__ is str else ()
-        if words and value not in words:
+        words = words_of(type, key) if key in _WORDED else ()
+        if words and (value.__class__ is not str or value not in words):
             return _told(key, value, f"one of {', '.join(filter(None, words))}")
     more = _MORE.get(type)
-    return None if more is None else more(op)
+    return None if more is None else _looked_into(op, opset, more)
+
+
+def _looked_into(op: Op, opset: int, more: Rule) -> str | None:
+    """What a rule of the op says, to which each attribute comes as what it has to be.
+
+    One that no opset has it does not see: who maps tells that it is not covered.
+    """
+    known, attrs = _attributes(op.type or "", opset), {}
+    for key, value in op.attrs.items():
+        attr = known.get(key)
+        if attr is None:
+            continue
+        why = fault_of(attr, value)
+        if why is not None:
+            return why
+        attrs[key] = value
+    return more(op, attrs)
+
+
+@cache
+def _attributes(type: str, opset: int) -> Mapping[str, Attr]:
+    """Those of the op in an opset, and in others, for files mix them."""
+    own: Any = namespace(f"amanda/onnx/{opset}", assume=True)
+    history = own.history
+    found: dict[str, Attr] = {}
+    for each in (*map(history.at, history.versions()), own):
+        entry = each.get(type)
+        found |= {attr.name: attr for attr in entry.attrs} if entry else {}
+    return found
 
 
 def _told(key: str, value: Any, expected: str) -> str:
     return f"{key}={value!r}: {expected} expected"
 
 
-def _spatial(op: Op) -> str | None:
-    attrs = op.attrs
+def _spatial(op: Op, attrs: Attrs) -> str | None:
     data, weights = SPATIAL[op.type or ""]
     kernel = None if weights is None else _dims(op, weights)
-    count = _axes(op, data, kernel)
+    count = _axes(op, attrs, data, kernel)
     for key, each in _EACH.items():
         value = attrs.get(key)
         if value is None:
@@ -137,21 +175,23 @@ def _spatial(op: Op) -> str | None:
     own = attrs.get("kernel_shape")
     if own is not None and kernel is not None and _differ(own, kernel[2:]):
         return _told("kernel_shape", own, f"that of the weights, {kernel[2:]}")
-    return _padded_twice(op) or _behind(op)
+    return _padded_twice(attrs) or _behind(attrs)
 
 
-def _behind(op: Op) -> str | None:
+def _behind(attrs: Attrs) -> str | None:
     """There are fewer rows behind what is given than steps to the next element."""
-    more = op.attrs.get("output_padding")
-    steps = [op.attrs.get(key) for key in ("strides", "dilations")]
+    more = attrs.get("output_padding")
+    steps = [step for key in ("strides", "dilations") if (step := attrs.get(key))]
     for i, rows in enumerate(more or ()):
-        most = max(1 if step is None else step[i] for step in steps)
+        most = max([1, *(step[i] for step in steps if i < len(step))])
         if not 0 <= rows < most:
             return _told("output_padding", more, f"0 to {most - 1} at axis {i}")
     return None
 
 
-def _axes(op: Op, data: int | None, kernel: list[Any] | None) -> int | None:
+def _axes(
+    op: Op, attrs: Attrs, data: int | None, kernel: list[Any] | None
+) -> int | None:
     """The number of axes of space, as far as it is told."""
     if op.type == "Col2Im":
         block = _dims(op, 2)
@@ -160,50 +200,50 @@ def _axes(op: Op, data: int | None, kernel: list[Any] | None) -> int | None:
     known = dims or kernel
     if known is not None:
         return len(known) - 2
-    own = op.attrs.get("kernel_shape")
-    return None if own is None else len(own)
+    told = (attrs.get(key) for key in _POSITIVE)
+    return next((len(value) for value in told if value is not None), None)
 
 
-def _padded_twice(op: Op) -> str | None:
+def _padded_twice(attrs: Attrs) -> str | None:
     """Two attributes pad, and say different things: neither ONNX nor others choose."""
-    word, pads = op.attrs.get("auto_pad"), op.attrs.get("pads")
+    word, pads = attrs.get("auto_pad"), attrs.get("pads")
     if word in (None, "", "NOTSET") or not any(pads or ()):
         return None
     return _told("pads", pads, f"none beside auto_pad={word!r}")
 
 
-def _recurrent(op: Op) -> str | None:
+def _recurrent(op: Op, attrs: Attrs) -> str | None:
     """Each direction has as many activations as it has gates of its own."""
-    names = op.attrs.get("activations")
+    names = attrs.get("activations")
     if names is not None:
-        ways = 2 if op.attrs.get("direction") == "bidirectional" else 1
+        ways = 2 if attrs.get("direction") == "bidirectional" else 1
         count = ways * _GATES[op.type or ""]
         told = (count, 2) if op.type == "RNN" else (count,)  # 2 are its default
         if len(names) not in told:
             return _told("activations", names, f"{count} names")
-    size = op.attrs.get("hidden_size")
+    size = attrs.get("hidden_size")
     dims = _dims(op, _LAST)
     if size is None or not dims or not isinstance(dims[-1], int) or dims[-1] == size:
         return None
     return _told("hidden_size", size, f"that of the weights, {dims[-1]},")
 
 
-def _attention(op: Op) -> str | None:
-    mode = op.attrs.get("qk_matmul_output_mode", 0)
+def _attention(_op: Op, attrs: Attrs) -> str | None:
+    mode = attrs.get("qk_matmul_output_mode", 0)
     known = 0 <= mode <= _STAGE
     return None if known else _told("qk_matmul_output_mode", mode, f"0 to {_STAGE}")
 
 
-def _scan(op: Op) -> str | None:
-    rows = op.attrs.get("num_scan_inputs", 0)
+def _scan(_op: Op, attrs: Attrs) -> str | None:
+    rows = attrs.get("num_scan_inputs", 0)
     for key in ("scan_input_axes", "scan_input_directions", "directions"):
-        value = op.attrs.get(key)
+        value = attrs.get(key)
         if value is not None and len(value) != rows:
             return _told(key, value, f"a number for each of {rows} scan inputs")
     return None
 
 
-_MORE: Final[dict[str, Callable[[Op], str | None]]] = {
+_MORE: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(SPATIAL, _spatial),
     **dict.fromkeys(_GATES, _recurrent),
     "Attention": _attention,
@@ -221,5 +261,7 @@ def _dims(op: Op, at: int) -> list[Any] | None:
 
 
 def _differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    if len(one) != len(other):
+        return True
     pairs = zip(one, other, strict=True)
     return any(isinstance(b, int) and a != b for a, b in pairs)

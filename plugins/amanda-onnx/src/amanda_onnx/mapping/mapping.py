@@ -55,6 +55,7 @@ from amanda_onnx.mapping import (
 from amanda_onnx.mapping.sides import DOMAINS, OnnxSide, onnx_side
 from amanda_onnx.mapping.trim import leave_out, trim
 from amanda_onnx.mapping.write_recurrent import bare_if
+from amanda_onnx.mapping.write_signals import tell_halves
 from amanda_onnx.notes import MODEL
 
 __all__ = ["OnnxStd", "rule_set"]
@@ -197,6 +198,7 @@ class OnnxStd(RuleMapping):
             if not more:
                 trim(lowered, done.graph)
                 leave_out(done.graph)
+                tell_halves(done.graph)
                 _of_its_opset(graph, done.graph)
                 return done
             refused |= more

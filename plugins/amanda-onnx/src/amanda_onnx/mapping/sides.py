@@ -13,9 +13,11 @@ from typing import Any
 
 from amanda.api import namespace
 from amanda.dictionary import parse_name
+from amanda.dictionary.binding import Slot, spread, type_faults
 from amanda.dictionary.building import constant
 from amanda.graph import Graph, Op, OutputPort
 from amanda.mapping import Decline, PlainSide, Signature
+from amanda.tensors import Tensor
 from amanda.types import SequenceType, TensorType, Type
 from amanda_onnx.domains import domain_of, namespace_of
 from amanda_onnx.mapping.forms import fault
@@ -33,6 +35,9 @@ DOMAINS = {
 _TEXTS = 19
 """The first opset that compares texts."""
 
+_NORMS = ("LpPool", "GlobalLpPool")
+"""Ops whose p is a float in opset 1, and an int from then on."""
+
 _UNLISTED = {
     "SimplifiedLayerNormalization": Signature(
         ("X", "scale"), {"axis": -1, "epsilon": 1e-5, "stash_type": 1}, outputs=None
@@ -40,6 +45,12 @@ _UNLISTED = {
 }
 """Ops of no standard that onnxruntime has in ONNX's own domain; who imports
 com.microsoft has them."""
+
+
+_TELLING = {
+    "LabelEncoder": (("keys_tensor", "input", 0), ("values_tensor", "output", 0)),
+}
+"""Attributes with the element type of an input or output, which is theirs alone."""
 
 
 class OnnxSide(PlainSide):
@@ -69,7 +80,11 @@ class OnnxSide(PlainSide):
         name: str | None = None,
         bodies: Mapping[str, Graph] | None = None,
     ) -> tuple[OutputPort, ...]:
-        """The outputs of a new node. Lists stand for the tuples that std keeps."""
+        """The outputs of a new node. Lists stand for the tuples that std keeps.
+
+        An op of another domain is not made of element types that it does not take: a
+        runtime would refuse the whole graph.
+        """
         kept = {k: list(v) if isinstance(v, tuple) else v for k, v in attrs.items()}
         signature: Signature | None = self.signature(type)
         for key in kept:
@@ -77,6 +92,8 @@ class OnnxSide(PlainSide):
                 raise Decline(f"{type} of {self.name} has no attribute {key}")
         if type == "Equal" and self.opset < _TEXTS and any(map(_is_text, args)):
             raise Decline(f"Equal takes texts from opset {_TEXTS} on")
+        if type in _NORMS and self.opset > 1 and "p" in kept:
+            kept["p"] = _whole(type, kept["p"])
         domain, _, own = type.rpartition(".")
         if not domain:
             return super().build(
@@ -90,10 +107,11 @@ class OnnxSide(PlainSide):
         ]
         while values and values[-1] is None:
             values.pop()
-        op = graph.add(
-            own, values, kept, name=name, outputs=outputs,
-            namespace=namespace_of(domain, self.domains[domain]),
-        )  # fmt: skip
+        space = namespace_of(domain, self.domains[domain])
+        why = _type_fault(space, own, values, kept)
+        if why is not None:
+            raise Decline(f"{type} {self.domains[domain]}: {why}")
+        op = graph.add(own, values, kept, name=name, outputs=outputs, namespace=space)
         return op.outputs
 
     def parameter_types(
@@ -109,7 +127,7 @@ class OnnxSide(PlainSide):
     def fault(self, op: Op) -> str | None:
         """What is wrong with the attributes of an op of ONNX's own domain."""
         space = op.own_namespace
-        return fault(op) if space is None or space == self.name else None
+        return fault(op, self.opset) if space is None or space == self.name else None
 
     def type_of(self, op: Op) -> str | None:
         """The op type; for ops of the other domains, after the domain."""
@@ -120,6 +138,32 @@ class OnnxSide(PlainSide):
         if found is None or found[0] not in DOMAINS:
             return None
         return f"{found[0]}.{op.type}"
+
+
+def _type_fault(
+    space: str, type: str, inputs: Sequence[OutputPort | None], attrs: Mapping[str, Any]
+) -> str | None:
+    """Why an op does not take these element types, as far as they are known."""
+    told: Any = namespace(space, assume=True)
+    entry = told[type]
+    slots = spread(entry.inputs, len(inputs), entry, attrs).slots or ()
+    values: list[tuple[str, Slot, Type | None]] = [
+        ("input", slot, value.type)
+        for slot, value in zip(slots, inputs, strict=False)
+        if value is not None
+    ]
+    for name, side, at in _TELLING.get(type, ()):
+        tensor = attrs.get(name)
+        if isinstance(tensor, Tensor):
+            port = (entry.inputs if side == "input" else entry.outputs)[at]
+            values.append((side, Slot(port, 0), TensorType(tensor.dtype)))
+    return next(type_faults(entry, attrs, values), None)
+
+
+def _whole(type: str, p: Any) -> int:
+    if not float(p).is_integer():
+        raise Decline(f"{type} takes p as an int, got {p}")
+    return int(p)
 
 
 def _is_text(value: Any) -> bool:

@@ -28,21 +28,27 @@ def leave_out(made: Graph) -> None:
 
     A runtime that computes them may take another way, or refuse the op."""
     for part in made.graphs():
+        pinned = _pinned(part)
         for op in part:
             space = op.own_namespace
             found = None if space is None else domain_of(space)
             if found is None or not found[0] or op.provenance is None:
                 continue
             for port in op.outputs[1:]:
-                if not port.users and KEEP not in port.marks:
+                if not port.users and port not in pinned and KEEP not in port.marks:
                     port.type = VoidType()
+
+
+def _pinned(part: Graph) -> set[OutputPort]:
+    """The values that an entry names, who uses them or not."""
+    return {v for e in part.entries.values() for side in e for v in side.values()}
 
 
 def _idle(graph: Graph, kept: frozenset[str | None]) -> list[Op]:
     """Ops that no result needs, users before what they use; none of these names."""
     found: dict[Op, None] = {}
     for part in reversed(list(graph.graphs())):
-        pinned = {v for e in part.entries.values() for side in e for v in side.values()}
+        pinned = _pinned(part)
         sinks = set(part.inner_control_sinks)
         for op in reversed(part):
             if not _is_idle(op, pinned, sinks, found):

@@ -12,12 +12,14 @@ import numpy as np
 
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
-from amanda.types import DType
+from amanda.types import DType, same
 from amanda_onnx.mapping.write_shapes import rank
 
 __all__ = ["WRITE", "house"]
 
 _HOUSE = "com.microsoft."
+_STEP = 8
+"""Heads of GroupQueryAttention have some eights of numbers, or are refused."""
 
 
 def house(o: Any, name: str) -> str:
@@ -25,6 +27,15 @@ def house(o: Any, name: str) -> str:
     if o.side.signature(_HOUSE + name) is None:
         raise Decline(f"the graph does not import com.microsoft, which has {name}")
     return _HOUSE + name
+
+
+def bias_gelu(o: Any, x: Any, b: Any, *, approximate: bool = False) -> Any:
+    """The kernels refuse a bias that is repeated, or that makes the data wider."""
+    type = house(o, "FastGelu" if approximate else "BiasGelu")
+    wide, own = x.type.shape.dims[-1:], b.type.shape.dims
+    if not (len(wide) == len(own) == 1 and same(wide[0], own[0]) is True):
+        raise Decline("a bias that is not known to be as long as the last axis")
+    return o.op(type, x, b)
 
 
 def skip_layer_norm(
@@ -42,6 +53,42 @@ def skip_layer_norm(
     return made[0], made[3]
 
 
+def multi_head_attention(
+    o: Any, q: Any, k: Any, v: Any, bias: Any = None, seen: Any = None,
+    added: Any = None, past_key: Any = None, past_value: Any = None, *, heads: int,
+    scale: float | None = None, causal: bool = False, fill: float = -10000.0,
+) -> Any:  # fmt: skip
+    """With something that is added to its scores; without, a row has it."""
+    type = house(o, "MultiHeadAttention")
+    if added is None or rank(q) != 3 or (seen is not None and rank(seen) != 2):
+        raise Decline("MultiHeadAttention of com.microsoft takes three axes")
+    _expect_scores(added, q, k, past_key, heads)
+    how: dict[str, Any] = {"scale": scale} if scale else {}
+    how |= {"unidirectional": 1} if causal else {}
+    how |= {"mask_filter_value": fill} if fill != -10000.0 else {}
+    return o.op(
+        type, q, k, v, bias, seen, added, past_key, past_value, num_heads=heads,
+        outputs=3, **how,
+    )  # fmt: skip
+
+
+def _expect_scores(added: Any, q: Any, k: Any, past: Any, heads: int) -> None:
+    """Its kernels repeat what they add for batches and heads, for nothing else."""
+    batch, places = q.type.shape.dims[:2]
+    keys = k.type.shape.dims[1 if rank(k) == 3 else 2]
+    keys = keys if past is None else keys + past.type.shape.dims[2]
+    wanted = (batch, heads, places, keys)
+    if rank(added) != len(wanted):
+        raise Decline("MultiHeadAttention adds [batch, heads, places, keys]")
+    pairs = zip(added.type.shape.dims, wanted, strict=True)
+    for axis, (own, other) in enumerate(pairs):
+        if axis < 2 and same(own, 1):
+            continue
+        told = same(own, other)
+        if told is False or (told is None and same(own, 1)):
+            raise Decline(f"{own} scores on axis {axis}, where there are {other}")
+
+
 def grouped_attention(
     o: Any, q: Any, last: Any, k: Any = None, v: Any = None, past_key: Any = None,
     past_value: Any = None, total: Any = None, cos: Any = None, sin: Any = None,
@@ -54,6 +101,9 @@ def grouped_attention(
     type = house(o, "GroupQueryAttention")
     if total is None or any(str(x.type.dtype) != "int32" for x in (last, total)):
         raise Decline("GroupQueryAttention is told lengths as int32")
+    wide, count = q.type.shape.dims[-1], heads + (2 * shared if k is None else 0)
+    if isinstance(wide, int) and wide // count % _STEP:
+        raise Decline(f"GroupQueryAttention of heads of {wide // count}")
     how: dict[str, Any] = {"scale": scale} if scale else {}
     how |= {"do_rotary": 1} if cos is not None else {}
     how |= {"rotary_interleaved": 1} if interleaved else {}
@@ -142,7 +192,9 @@ def _packed_zeros(zeros: Any, dtype: DType, rows: int, blocks: int) -> Any:
 
 
 WRITE: dict[str, Any] = {
+    "bias_gelu": bias_gelu,
     "grouped_attention": grouped_attention,
+    "multi_head_attention": multi_head_attention,
     "quantized_linear": quantized_linear,
     "rotary_embedding": rotary_embedding,
     "skip_layer_norm": skip_layer_norm,

@@ -21,8 +21,12 @@ __all__ = ["WRITE"]
 _ML = "ai.onnx.ml"
 _SINCE = 5
 """The version of the domain that has TreeEnsemble in place of what was before it."""
+_TENSORS = 4
+"""The version whose LabelEncoder takes tensors, and finds NaN among its keys."""
 _MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ")
 _CODES = {"sum": 1, "average": 0, "min": 2, "max": 3}
+_SILENT = {"sum": 0.0, "average": 0.0, "min": float("inf"), "max": -float("inf")}
+"""What a leaf has for a target to which it says nothing."""
 _LISTS = {"float32": "floats", "int64": "int64s", "string": "strings"}
 
 
@@ -72,14 +76,37 @@ class _Forest:
             waiting += [self.no[node], self.yes[node]]
         return found
 
+    def expect_ends(self, steps: int) -> None:
+        """Decline where so many steps end before a leaf: ONNX goes on to one."""
+        reached = set(self.roots)
+        for _ in range(min(steps, len(self.yes))):
+            reached = {n for at in reached for n in (self.yes[at], self.no[at])}
+        if not all(map(self.is_leaf, reached)):
+            raise Decline(f"{steps} steps, which end before a leaf")
+
     def said(self, leaf: int, join: str) -> list[tuple[int, float]]:
         """To which targets a leaf says something, and what."""
-        silent = 0.0 if join in ("sum", "average") else None
-        return [
-            (k, v)
-            for k, v in enumerate(self.says[leaf])
-            if v != silent and abs(v) != float("inf")
+        return [(k, v) for k, v in enumerate(self.says[leaf]) if v != _SILENT[join]]
+
+    def expect_answers(self, join: str, targets: int) -> None:
+        """Decline where the least or the largest may be that of nothing.
+
+        Then onnx's reference says the largest or the least number there is, as the
+        hub set does, and onnxruntime 0. So each target needs a tree of which every
+        leaf says something to it. What is not finite is compared in different ways,
+        too."""
+        leaves = [
+            {n for n in self.tree(root) if self.is_leaf(n)} for root in self.roots
         ]
+        told = (v for each in leaves for n in each for _, v in self.said(n, join))
+        if not all(np.isfinite(v) for v in told):
+            raise Decline(f"the {join} of numbers that are not finite")
+        heard: set[int] = set()
+        for each in leaves:
+            sets = [{k for k, _ in self.said(n, join)} for n in each]
+            heard |= set.intersection(*sets)
+        if len(heard) < targets:
+            raise Decline(f"the {join} of what no tree may say")
 
 
 def tree_ensemble(
@@ -87,11 +114,13 @@ def tree_ensemble(
     says: Any, asks: Any = None, lost: Any = None, *, depth: int,
     compare: str = "less_equal", join: str = "sum",
 ) -> Any:  # fmt: skip
-    del depth  # which the nodes tell
     newest = o.side.domains.get(_ML, 0) >= _SINCE
     _version(o, "TreeEnsemble" if newest else "TreeEnsembleRegressor")
     forest = _Forest((roots, feature, split, yes, no, says), asks, lost, compare)
+    forest.expect_ends(depth)
     targets = int(says.type.shape.dims[1])
+    if join in ("min", "max"):
+        forest.expect_answers(join, targets)
     if newest:
         return _ensemble(o, x, forest, join, targets)
     if str(x.type.dtype) != "float32":
@@ -185,13 +214,15 @@ def lookup(o: Any, x: Any, keys: Any, values: Any, otherwise: Any) -> Any:
     if x.type.dtype != told[0].dtype:
         raise Decline("data of another element type than the categories")
     kinds = [str(t.dtype) for t in told[:2]]
+    if version < _TENSORS and kinds[0] == "float32" and np.isnan(told[0].numpy()).any():
+        raise Decline(f"LabelEncoder of {_ML} {version} finds no NaN")
     how: dict[str, Any] = {}
     if version >= 2 and all(kind in _LISTS for kind in kinds):
         for part, tensor in zip(("keys", "values"), told, strict=False):
             how[f"{part}_{_LISTS[str(tensor.dtype)]}"] = _items(tensor)
         name = _LISTS[kinds[1]].removesuffix("s")
         how[f"default_{name}"] = _items(told[2])[0]
-    elif version >= 4:
+    elif version >= _TENSORS:
         how = {"keys_tensor": told[0], "values_tensor": told[1]}
         how["default_tensor"] = Tensor.of(told[2].numpy().reshape(1), told[2].dtype)
     else:

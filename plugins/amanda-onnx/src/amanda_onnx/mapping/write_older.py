@@ -122,9 +122,16 @@ def arange(o: Any, start: Any, stop: Any, step: Any = 1) -> Any:
         return o.Identity(whole(np.arange(*told)))
     if opset(o) < 9 or told[0] != 0 or told[2] != 1:
         raise Decline("older opsets have no Range of what is computed")
-    count = o.Reshape(stop, whole([1]))
+    end = stop if _element(stop).name == "int64" else o.Cast(stop, to=_INT)
+    count = o.Reshape(_not_negative(o, end), whole([1]))
     ones = o.ConstantOfShape(count, value=Tensor.of(np.ones(1, "int64")))
     return o.Reshape(o.NonZero(ones), whole([-1]))
+
+
+def _not_negative(o: Any, x: Any) -> Any:
+    """An int64, or 0 where it is less: Max of these opsets is of floats only."""
+    none = _like(0, DType("int64"))
+    return o.Where(o.Less(x, none), none, x)
 
 
 def gather_elements(o: Any, x: Any, indices: Any, *, axis: int = 0) -> Any:

@@ -38,7 +38,12 @@ def _kept(o: Any, dtype: Any, floats: Any) -> None:
         _has(o, 19, f"quantisation of {floats}")
 
 
-def _where(o: Any, scale: Any, axis: int | None, block: int) -> dict[str, Any]:
+def _where(
+    o: Any, scale: Any, zero_point: Any, axis: int | None, block: int
+) -> dict[str, Any]:
+    shapes = [v.type.shape for v in (scale, zero_point) if v is not None]
+    if len({shape.rank for shape in shapes if shape.has_rank}) > 1:
+        raise Decline("a zero point of another shape than the scale")
     if block:
         _has(o, 21, "quantisation by blocks")
         return {"axis": axis, "block_size": block}
@@ -66,7 +71,7 @@ def quantize(
     if zero_point is not None and wanted != own:
         raise Decline("a zero point of another element type than the result")
     _kept(o, wanted, x.type.dtype)
-    more = _where(o, scale, axis, block)
+    more = _where(o, scale, zero_point, axis, block)
     if not saturate:
         _has(o, 19, "quantisation that does not saturate")
         more["saturate"] = 0
@@ -86,7 +91,8 @@ def dequantize(o: Any, x: Any, scale: Any, zero_point: Any = None, *,
         _has(o, 10, "DequantizeLinear")
     else:
         _kept(o, x.type.dtype, scale.type.dtype)
-    return o.DequantizeLinear(x, scale, zero_point, **_where(o, scale, axis, block))
+    how = _where(o, scale, zero_point, axis, block)
+    return o.DequantizeLinear(x, scale, zero_point, **how)
 
 
 def dynamic_quantize(o: Any, x: Any, *, dtype: Any = None) -> Any:

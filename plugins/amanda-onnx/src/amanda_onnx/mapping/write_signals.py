@@ -6,12 +6,21 @@ from typing import Any
 
 import numpy as np
 
+from amanda.graph import Graph
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda_onnx.mapping.write_shapes import content, opset
 from amanda_onnx.tensors import CODES
 
-__all__ = ["WRITE"]
+__all__ = ["WRITE", "tell_halves"]
+
+
+def tell_halves(made: Graph) -> None:
+    """Write `onesided` where it is left out: onnx's checker takes that for 0, against
+    what the op says of itself."""
+    for op in made.walk():
+        if op.type == "STFT" and op.own_namespace is None:
+            op.attrs.setdefault("onesided", 1)
 
 
 def mel_weights(
