@@ -10,6 +10,7 @@ from amanda.graph import Graph
 from amanda.types import TensorType, parse_type
 from amanda_std import expand, grad, lower, ops, trace, tracing
 from amanda_std.lowering import primitives
+from amanda_std.ops import OPS
 from amanda_std.passes import (
     channels_first,
     channels_last,
@@ -19,6 +20,7 @@ from amanda_std.passes import (
     share,
     sink,
 )
+from amanda_std.passes.pointwise import is_pointwise
 
 X = parse_type("float32[n, 4]")
 
@@ -154,6 +156,19 @@ def test_transposes_of_others_are_not_moved(move):
     before = graph.clone()
     move(graph)
     assert graph.same_as(before)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_op_is_pointwise_or_not(name):
+    """Whatever is given of what it takes, and however few axes an example has."""
+    operation = OPS[name]
+    for count in range(1, 8):
+        try:
+            operation.form.each(count)
+        except UsageError:
+            continue
+        found = is_pointwise(operation, {}, [True] * count)
+        assert found is False or name not in ("lstm", "gru", "softmax", "matmul")
 
 
 def test_drop_keeps_what_is_marked():

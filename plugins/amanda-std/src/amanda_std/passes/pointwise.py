@@ -11,6 +11,7 @@ from amanda.graph import Op
 from amanda.types import DType, Sym, TensorType
 from amanda_std import shapes
 from amanda_std.kinds import TENSOR
+from amanda_std.mistakes import BARE
 from amanda_std.operation import Operation
 from amanda_std.reading import is_constant, is_std, operation_of
 from amanda_std.values import port_type, trace
@@ -53,8 +54,8 @@ def _by_meaning(
 
     try:
         graph = trace(meaning, types)
-    except AmandaError:
-        return False  # it asks for what no order of axes may change
+    except (AmandaError, *BARE):
+        return False  # it asks for what no order of axes may change, or for more axes
     return all(map(_goes_along, graph))
 
 
