@@ -10,14 +10,18 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import amanda
 from amanda.errors import AmandaError, ConversionError, UsageError
 from amanda.graph import Graph
 from amanda.types import DType, TensorType, parse_type
 from amanda_jax.backend import JaxBackend
+from amanda_jax.jaxprs.mapping import MAPPING
 from amanda_std import ops, trace
 from amanda_std.operation import Operation
 from amanda_std.ops import OPS
@@ -132,6 +136,58 @@ def test_primitives_of_jax_have_sizes():
     graph = trace(ops.tanh, [parse_type("float32[n]")], names=["x"])
     with pytest.raises(ConversionError, match="for sizes that are known"):
         amanda.convert(graph, "jax")
+
+
+# -- the rules on the way back ---------------------------------------------------------
+
+X = np.linspace(-2, 3, 24, dtype="float32").reshape(2, 3, 4)
+WHOLE = np.arange(24, dtype="int32").reshape(4, 6)
+WINDOW = ((1, 2, 1), (1, 1, 1), "VALID")
+
+PROGRAMS = {
+    "add_any": (lambda x: jax.vjp(lambda v: v * v + jnp.sin(v), x)[1](x)[0], X),
+    "clz": (lax.clz, WHOLE),
+    "cumlogsumexp": (lambda x: lax.cumlogsumexp(x, 1), X),
+    "cummax": (lambda x: lax.cummax(x, 2, reverse=True), X),
+    "cummin": (lambda x: lax.cummin(x, 0), X),
+    "device_put": (lambda x: jax.device_put(x) + 1, X),
+    "optimization_barrier": (lax.optimization_barrier, X),
+    "population_count": (lax.population_count, WHOLE),
+    "reduce_window_max": (lambda x: lax.reduce_window(x, -np.inf, lax.max, *WINDOW), X),
+    "reduce_window_min": (lambda x: lax.reduce_window(x, np.inf, lax.min, *WINDOW), X),
+    "reduce_window_sum": (lambda x: lax.reduce_window(x, 0.0, lax.add, *WINDOW), X),
+    "rsqrt": (lambda x: lax.rsqrt(x + 4), X),
+    "split": (lambda x: lax.split(x, [1, 3], 2), X),
+    "top_k": (lambda x: lax.top_k(x, 2), X),
+}
+"""Those that no sample of the hub set becomes."""
+SHARDED = {"sharding_constraint"}
+"""Needs a mesh: it is the value itself."""
+
+
+def program(name):
+    function, x = PROGRAMS[name]
+    return amanda.load(jax.make_jaxpr(function)(x)), function, x
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program(name):
+    graph, function, x = program(name)
+    assert name in {op.type for op in graph.walk()}
+    made = amanda.run(amanda.convert(graph, "std"), [x], backend="numpy").values()
+    for got, want in zip(made, jax.tree.leaves(function(x)), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_every_rule_is_proved():
+    seen = {op.type for name in PROGRAMS for op in program(name)[0].walk()} | SHARDED
+    for operation in OPS.values():
+        for sample in islice(samples_of(operation), 2):
+            if outcome(operation, sample, "jax") == "right":
+                graph = amanda.convert(graph_of(operation, sample)[0], "jax")
+                seen |= {op.type for op in graph.walk()}
+    assert {rule.term.type for rule in MAPPING.rules.functions} - seen == set()
 
 
 def main() -> None:

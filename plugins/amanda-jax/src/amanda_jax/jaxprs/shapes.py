@@ -42,10 +42,6 @@ def squeeze(x: Any, *, dimensions: Any) -> Any:
     return ops.squeeze(x, tuple(dimensions)) if dimensions else x
 
 
-def expand_dims(x: Any, *, dimensions: Any) -> Any:
-    return ops.expand_dims(x, tuple(dimensions))
-
-
 def transpose(x: Any, *, permutation: Any) -> Any:
     return ops.transpose(x, perm=tuple(permutation))
 
@@ -210,7 +206,6 @@ READ: Final[dict[str, Callable[..., Any]]] = {
     "broadcast_in_dim": broadcast_in_dim,
     "reshape": reshape,
     "squeeze": squeeze,
-    "expand_dims": expand_dims,
     "transpose": transpose,
     "rev": rev,
     "tile": tile,
