@@ -23,18 +23,17 @@ class _Tracing:
         import jax
 
         from amanda.errors import AmandaError, ConversionError
-        from amanda.types import TensorType
         from amanda_jax.exporting import refused, traceable
         from amanda_jax.jaxprs.format import Format
         from amanda_jax.preparing import plainly
-        from amanda_jax.stablehlo.lowering import hold, named_as, plain_build
+        from amanda_jax.stablehlo.lowering import (
+            hold,
+            named_as,
+            open_inputs,
+            plain_build,
+        )
 
-        open_ = [
-            f"input {port.name or port.index!r}: {port.type}"
-            for port in graph.parameters
-            if not isinstance(port.type, TensorType) or not port.type.shape.is_static
-        ]
-        if open_:
+        if open_ := open_inputs(graph):
             raise ConversionError(
                 "primitives of JAX are for sizes that are known",
                 got=", ".join(open_),

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from amanda.errors import BackendError
 from amanda.graph import Graph, Op
-from amanda.types import TensorType
 
 __all__ = ["StableHloBackend"]
 
@@ -34,18 +33,14 @@ class StableHloBackend:
         self, graph: Graph, device: str | None, options: Mapping[str, Any]
     ) -> Executable:
         from amanda_jax.devices import chosen
+        from amanda_jax.stablehlo.lowering import open_inputs
 
         if options:
             raise BackendError(
                 f"backend {self.name!r} knows no option {next(iter(options))!r}",
                 expected="none",
             )
-        open_ = [
-            f"{port.name or port.index}: {port.type}"
-            for port in graph.parameters
-            if not isinstance(port.type, TensorType) or not port.type.shape.is_static
-        ]
-        if open_:
+        if open_ := open_inputs(graph):
             raise BackendError(
                 "backend 'stablehlo' runs programs whose sizes are known",
                 got=", ".join(open_),

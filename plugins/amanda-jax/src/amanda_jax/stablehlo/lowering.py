@@ -12,7 +12,7 @@ from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda.types import TensorType
 
-__all__ = ["MAPPING", "hold", "named_as", "plain_build"]
+__all__ = ["MAPPING", "hold", "named_as", "open_inputs", "plain_build"]
 
 
 class _Lowering:
@@ -35,12 +35,16 @@ class _Lowering:
 def _written(ready: Graph) -> Any:
     from amanda_jax.exporting import exported
 
-    types = [port.type for port in ready.parameters]
-    is_open = any(
-        not isinstance(found, TensorType) or not found.shape.is_static
-        for found in types
-    )
-    return exported(ready, plain_build(), (), is_open)
+    return exported(ready, plain_build(), (), bool(open_inputs(ready)))
+
+
+def open_inputs(graph: Graph) -> list[str]:
+    """The inputs whose sizes are not all known, with their types."""
+    return [
+        f"input {port.name or port.index!r}: {port.type}"
+        for port in graph.parameters
+        if not isinstance(port.type, TensorType) or not port.type.shape.is_static
+    ]
 
 
 def plain_build() -> Any:
