@@ -36,6 +36,13 @@ def expect_numpy(compiled, graph: Graph, *feeds) -> None:
         np.testing.assert_allclose(value, wanted[key], rtol=1e-5, atol=1e-6)
 
 
+def text_of(compiled) -> str:
+    """The program that was traced last, as XLA gets it."""
+    function, given = compiled.executable._code.again()
+    with jax.enable_x64(True):
+        return function.lower(*given).as_text()
+
+
 def ramp(*shape: int) -> np.ndarray:
     numbers = np.arange(np.prod(shape), dtype="float32")
     return np.sin(numbers).reshape(shape)
@@ -356,6 +363,71 @@ class TestWeights:
             expect_numpy(compiled, graph, ramp(3, 2, 8))
             [held] = compiled.executable._code.weights
             assert held.shape == shape
+
+    @pytest.mark.parametrize(
+        ("shape", "wide", "is_turned"),
+        [
+            ((16, 1024), 512, True),
+            ((2, 32, 1024), 600, True),
+            ((64, 1024), 512, True),
+            ((1, 1024), 512, True),
+            ((1, 512), 1024, False),
+            ((1024,), 512, True),
+            ((8, 1024), 2048, True),
+            ((8, 1024), 1024, False),
+            ((17, 1024), 512, False),
+            ((128, 1024), 512, False),
+            ((16, 256), 256, False),
+        ],
+    )
+    def test_products_of_few_rows_have_the_weight_first(
+        self, shape, wide, is_turned, monkeypatch
+    ):
+        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+        weight = ramp(shape[-1], wide) / 1e3
+        text = f"float32[{', '.join(map(str, shape))}]"
+        graph = graph_of(lambda x: ops.matmul(x, weight), text)
+        for without in ("", "weights"):
+            compiled = amanda.compile(graph, "jax", without=without)
+            expect_numpy(compiled, graph, ramp(*shape))
+            [held] = compiled.executable._code.weights
+            turned = is_turned and not without
+            assert held.shape == ((wide, shape[-1]) if turned else (shape[-1], wide))
+            assert ("optimization_barrier" in text_of(compiled)) is turned
+
+    def test_a_weight_of_several_products_is_turned_once(self, monkeypatch):
+        """And read as it was by what else does."""
+        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+        graph = Graph("amanda/std/1")
+        tensor = Tensor.of(ramp(768, 768) / 1e3)
+        weight = graph.constant(tensor).output
+        x = graph.parameter(parse_type("float32[16, 768]"), "x")
+        y = graph.add("matmul", [x, weight]).output
+        graph.result(graph.add("matmul", [y, graph.constant(tensor).output]).output)
+        compiled = run_both(graph, ramp(16, 768))
+        assert compiled.executable.report().weight_bytes == tensor.nbytes
+        columns = graph.add("transpose", [y], {"perm": (1, 0)}).output
+        graph.result(graph.add("matmul", [weight, columns]).output)
+        compiled = run_both(graph, ramp(16, 768))
+        assert compiled.executable.report().weight_bytes == 2 * tensor.nbytes
+
+    @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+    def test_products_of_other_types_are_as_they_were(self, dtype, monkeypatch):
+        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+        weight = np.ones((1024, 512), dtype)
+        graph = graph_of(lambda x: ops.matmul(x, weight), f"{dtype}[16, 1024]")
+        compiled = run_both(graph, np.ones((16, 1024), dtype))
+        assert "optimization_barrier" not in text_of(compiled)
+
+    def test_few_rows_that_only_a_call_tells(self, monkeypatch):
+        """The weight lies turned for another reason: one program does it, one not."""
+        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+        weight = ramp(256, 5001) / 1e3
+        graph = graph_of(lambda x: ops.matmul(x, weight), "float32[n, 256]")
+        compiled = amanda.compile(graph, "jax")
+        for rows, is_turned in ((16, True), (17, False)):
+            expect_numpy(compiled, graph, ramp(rows, 256))
+            assert ("optimization_barrier" in text_of(compiled)) is is_turned
 
     @pytest.mark.parametrize(
         ("without", "wanted"),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from math import prod
 from typing import Final
 
 from amanda.graph import Graph, Op, OutputPort, Provenance
 from amanda.tensors import Tensor
+from amanda.types import TensorType
+from amanda_jax.kernels import products
 from amanda_jax.lying import layout_in_tiles
 from amanda_jax.memory import aligned, let_go
 from amanda_jax.weights import is_weight
@@ -50,7 +53,7 @@ def prepared(
     by_rows = "products" in without  # else by Eigen, which is slow for turned ones
     if "weights" not in without and by_rows and platform == "cpu":
         for part in copy.graphs():
-            _uneven_turned(part)
+            _products_turned(part)
     _lift_weights(copy)
     return copy
 
@@ -78,24 +81,44 @@ def _has_layouts(graph: Graph) -> bool:
     return any(op.type == "conv" and is_std(op) for op in graph.walk())
 
 
-def _uneven_turned(graph: Graph) -> None:
-    """Large weights of products whose rows are no whole number of vectors, turned.
+def _products_turned(graph: Graph) -> None:
+    """Large weights of products turned, where XLA's library reads them faster then.
 
-    A row then begins anywhere; XLA reads columns instead where the product says so."""
+    Those for few rows, see `kernels.products`; and those whose rows are no whole number
+    of vectors: a row then begins anywhere, and XLA reads columns instead where the
+    product says so."""
+    turned: dict[int, tuple[Tensor, OutputPort]] = {}
     for op in list(graph):
         weight = op.inputs[1] if op.type == "matmul" and is_std(op) else None
         if weight is None or not is_constant(weight.op):
             continue
-        shape = weight.op.attrs["value"].shape
-        if len(shape) == 2 and shape[1] >= LONG and shape[1] % VECTOR:
-            turned = _turned(graph, op, weight, (1, 0))
-            told = {"equation": "...k,nk->...n"}
-            with graph.before(op):
-                made = graph.add("einsum", [op.inputs[0], turned], told).output
-            made.type = op.output.type
-            graph.replace(op, [made], "weights")
-            if not weight.user_ops:
-                graph.remove(weight.op)
+        tensor = weight.op.attrs["value"]
+        shape = tensor.shape
+        if len(shape) != 2 or not (_is_uneven(shape) or _has_few_rows(op, tensor)):
+            continue
+        if id(tensor) not in turned:
+            turned[id(tensor)] = tensor, _turned(graph, op, weight, (1, 0))
+        read = [op.inputs[0], turned[id(tensor)][1]]
+        with graph.before(op):
+            made = graph.add("einsum", read, {"equation": products.EQUATION}).output
+        made.type = op.output.type
+        graph.replace(op, [made], "weights")
+        if not weight.user_ops:
+            graph.remove(weight.op)
+
+
+def _is_uneven(shape: Sequence[int]) -> bool:
+    return shape[1] >= LONG and shape[1] % VECTOR != 0
+
+
+def _has_few_rows(op: Op, weight: Tensor) -> bool:
+    """Whether its type tells how many rows there are, and they are few."""
+    rows = op.output.type
+    if not isinstance(rows, TensorType) or not rows.shape.is_static:
+        return False
+    if {str(weight.dtype), str(rows.dtype)} != {"float32"}:
+        return False
+    return products.is_worth(prod(map(int, rows.shape[:-1])), *weight.shape)
 
 
 def kernels_last(graph: Graph, *, in_tiles: bool, symbolic: bool = False) -> None:
