@@ -5,6 +5,8 @@ Which way one goes is read in the program that XLA gets.
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import numpy as np
 import pytest
@@ -12,9 +14,11 @@ import pytest
 import amanda
 from amanda.graph import Graph
 from amanda.types import parse_type
-from amanda_jax.kernels import tiles
+from amanda_jax.kernels import convolution, tiles
 from amanda_jax.preparing import prepared
 from amanda_std import ops, trace
+
+FORMS = [tiles.PAIRS, *map(tiles.Form, (2, 3, 4)), tiles.Form(4, apart=True)]
 
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
@@ -44,6 +48,7 @@ def text_of(compiled) -> str:
         return function.lower(*given).as_text()
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("size", "low", "high", "batch"),
     [
@@ -54,7 +59,7 @@ def text_of(compiled) -> str:
         ([3, 2, 5], 1, 0, 1),
     ],
 )
-def test_tiles_give_what_the_sum_gives(size, low, high, batch):
+def test_tiles_give_what_the_sum_gives(size, low, high, batch, form):
     """Over one, two and three axes; sizes that tiles do not divide, and pads."""
     n = len(size)
     size = [k + 2 for k in size]
@@ -65,7 +70,7 @@ def test_tiles_give_what_the_sum_gives(size, low, high, batch):
             rng.standard_normal((3, 2, *[3] * n)),
         )
         pads = [(low, high)] * n
-        got = jax.jit(lambda x, w: tiles.conv(x, w, pads))(x, tiles.turned(w))
+        got = jax.jit(lambda x, w: tiles.conv(x, w, pads))(x, tiles.turned(w, form))
     padded = np.pad(x, [(0, 0), *[(low, high)] * n, (0, 0)])
     seen = np.lib.stride_tricks.sliding_window_view(
         padded, [3] * n, tuple(range(1, n + 1))
@@ -75,6 +80,31 @@ def test_tiles_give_what_the_sum_gives(size, low, high, batch):
     np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-12)
 
 
+def test_tiles_of_four_are_within_three_times_the_errors_of_a_plain_sum():
+    """Of the root of the mean square; in pairs within one and a half times."""
+    x, w = random(1, 24, 24, 64), random(32, 64, 3, 3, seed=1)
+    wanted = plain(np.moveaxis(x, 3, 1), w)
+    errors = {}
+    with jax.default_matmul_precision("highest"):
+        for form in FORMS:
+            got = tiles.conv(x, tiles.turned(w, form), [(0, 0), (0, 0)])
+            errors[form] = np.sqrt(np.mean((np.moveaxis(got, 3, 1) - wanted) ** 2))
+        laid = jax.lax.ConvDimensionNumbers((0, 3, 1, 2), (0, 1, 2, 3), (0, 3, 1, 2))
+        sums = jax.lax.conv_general_dilated(
+            x, w, (1, 1), "VALID", dimension_numbers=laid
+        )
+    plainly = np.sqrt(np.mean((np.moveaxis(sums, 3, 1) - wanted) ** 2))
+    assert max(errors[tiles.PAIRS], errors[tiles.Form(2)]) < 2 * plainly
+    assert max(errors.values()) < 4 * plainly
+
+
+@pytest.fixture(params=[1, 2], ids=["one core", "two cores"])
+def cores(request, monkeypatch) -> int:
+    monkeypatch.setattr("amanda_jax.settings.cores", lambda: request.param)
+    return request.param
+
+
+@pytest.mark.usefixtures("cores")
 class TestTiles:
     KERNEL = random(40, 32, 3, 3) / 17
     PADS = ((1, 1), (1, 1))
@@ -93,9 +123,10 @@ class TestTiles:
         assert errors[""] < 1e-5
         assert errors["tiles,columns"] < 1e-5
 
-    def test_beside_huge_elements_nothing_is_left(self):
+    def test_beside_huge_elements_nothing_is_left(self, cores):
         """Even where their weight is zero: the plain way is exact there. The error is
-        that of the largest, and ends where no such element is under the kernel."""
+        that of the largest, and ends where no such element is under the kernel; in
+        fours, where none is in the tile."""
         kernel = np.zeros((32, 32, 3, 3), "float32")
         kernel[range(32), range(32), 1, 1] = 1
         graph = network(kernel, "float32[1, 32, 16, 16]")
@@ -108,39 +139,43 @@ class TestTiles:
             [got] = compiled([x]).values()
             errors[without] = abs(got - wanted).max((0, 1, 3))
         assert (errors["tiles"] == 0).all()
-        assert errors[""][:6].max() < 1e-5
+        assert errors[""][: 6 if cores == 1 else 4].max() < 1e-5
         assert errors[""][6] > 1  # its elements are below 5
         assert errors[""].max() < 1e9 * 1e-6
 
-    def test_they_are_products_and_weights_lie_that_way(self):
+    def test_they_are_products_and_weights_lie_that_way(self, cores):
         compiled = self.compiled()
         compiled([random(1, 32, 13, 12)])
         assert "stablehlo.convolution" not in text_of(compiled)
-        assert compiled.executable.report().weight_bytes == 16 * 32 * 40 * 4
+        elements = 16 * 32 * 40 if cores == 1 else 6 * 3 * 32 * 40
+        assert compiled.executable.report().weight_bytes == elements * 4
         plainly = self.compiled(without="tiles,columns")
         plainly([random(1, 32, 13, 12)])
         assert "stablehlo.convolution" in text_of(plainly)
         assert plainly.executable.report().weight_bytes == self.KERNEL.nbytes
 
     @pytest.mark.parametrize("strange", [np.nan, np.inf])
-    def test_what_is_no_number_reaches_what_sees_it_only(self, strange):
-        """For each place that an element can have in a tile."""
+    def test_what_is_no_number_reaches_what_sees_it_only(self, strange, cores):
+        """For each place that an element can have in a tile; in fours, other rows of
+        the tiles that take it."""
         for row, column in ((4, 4), (4, 5), (5, 4), (5, 5), (0, 11)):
             x = random(1, 32, 13, 12, seed=1)
             x[0, 3, row, column] = strange
             [got] = self.compiled()([x]).values()
             wanted = plain(x, self.KERNEL, pads=self.PADS)
-            np.testing.assert_array_equal(np.isfinite(got), np.isfinite(wanted))
             seen = np.isfinite(wanted)
+            if cores > 1:
+                assert not np.isfinite(got[~seen]).any()
+                seen[..., reached(row), max(column - 1, 0) : column + 2] = False
             np.testing.assert_allclose(got[seen], wanted[seen], atol=1e-5)
 
-    def test_large_elements_leave_others_as_exact(self):
+    def test_large_elements_leave_others_as_exact(self, cores):
         x = random(1, 32, 13, 12, seed=1)
         x[0, :, 4, 5] = 1e6
         [got] = self.compiled()([x]).values()
         wanted = plain(x, self.KERNEL, pads=self.PADS)
         far = np.ones(wanted.shape, bool)
-        far[..., 3:6, 4:7] = False
+        far[..., slice(3, 6) if cores == 1 else reached(4), 4:7] = False
         np.testing.assert_allclose(got[far], wanted[far], atol=1e-5)
 
     @pytest.mark.parametrize("n", [1, 3])
@@ -219,7 +254,7 @@ class TestTiles:
         np.testing.assert_allclose(first, plain(x, kernel, pads=self.PADS), atol=1e-5)
         np.testing.assert_allclose(second, plain(x, kernel, 2), atol=1e-5)
 
-    def test_two_readers_that_both_go_in_tiles(self):
+    def test_two_readers_that_both_go_in_tiles(self, cores):
         kernel = random(32, 32, 3, 3) / 17
 
         def twice(x):
@@ -233,7 +268,38 @@ class TestTiles:
         [got] = compiled([x]).values()
         wanted = plain(plain(x, kernel), kernel, pads=self.PADS)
         np.testing.assert_allclose(got, wanted, atol=2e-5)
-        assert compiled.executable.report().weight_bytes == 16 * 32 * 32 * 4
+        elements = 16 * 32 * 32 if cores == 1 else 6 * 3 * 32 * 32
+        assert compiled.executable.report().weight_bytes == elements * 4
+
+    @pytest.mark.parametrize("batch", ["2", "n"])
+    def test_where_results_are_large_sums_stand_behind(self, batch, cores):
+        graph = network(self.KERNEL, f"float32[{batch}, 32, 64, 60]")
+        compiled = amanda.compile(graph, "jax")
+        x = random(2, 32, 64, 60)
+        [got] = compiled([x]).values()
+        np.testing.assert_allclose(got, plain(x, self.KERNEL), atol=1e-5)
+        [weight] = compiled.executable._code.weights
+        assert weight.shape == ((16, 32, 40) if cores == 1 else (6, 32, 120))
+
+    def test_two_readers_one_of_which_is_small(self, cores):
+        kernel = random(32, 32, 3, 3) / 17
+
+        def both(x):
+            y = ops.conv(x, kernel, padding=self.PADS)
+            return y, ops.conv(ops.max_pool(y, window=(4, 4), strides=(4, 4)), kernel)
+
+        graph = trace(both, [parse_type("float32[1, 32, 64, 64]")], names=["x"])
+        first, second = [op for op in graph if op.type == "constant"]
+        graph.replace_uses(second.output, first.output)
+        compiled = amanda.compile(graph, "jax")
+        x = random(1, 32, 64, 64)
+        got, behind = compiled([x]).values()
+        wanted = plain(x, kernel, pads=self.PADS)
+        np.testing.assert_allclose(got, wanted, atol=1e-5)
+        most = wanted.reshape(1, 32, 16, 4, 16, 4).max((3, 5))
+        np.testing.assert_allclose(behind, plain(most, kernel), atol=2e-5)
+        shapes = [weight.shape for weight in compiled.executable._code.weights]
+        assert shapes == [(16, 32, 32) if cores == 1 else (6, 96, 32)]
 
     def test_a_kernel_that_is_a_result_as_well(self):
         kernel = random(32, 32, 3, 3)
@@ -244,6 +310,81 @@ class TestTiles:
         got, same = amanda.run(graph, [x], backend="jax").values()
         np.testing.assert_array_equal(same, kernel)
         np.testing.assert_allclose(got, plain(x, kernel), rtol=1e-4, atol=1e-4)
+
+
+def reached(row: int) -> slice:
+    """The rows of results, of a convolution padded by 1, in tiles of four that take
+    the row of the data: each takes six."""
+    tiles = [t for t in range(4) if 4 * t - 1 <= row <= 4 * t + 4]
+    return slice(4 * tiles[0], 4 * tiles[-1] + 4)
+
+
+class TestParts:
+    """Convolutions to few channels, which XLA's library gives to one core."""
+
+    @pytest.mark.parametrize(("count", "found"), [(1, 1), (2, 2), (3, 3), (32, 8)])
+    def test_rows_apart(self, count, found, monkeypatch):
+        monkeypatch.setattr("amanda_jax.settings.cores", lambda: count)
+        kernel = random(40, 3, 7, 7) / 17
+        told = {"strides": (2, 2), "padding": ((3, 2), (1, 3))}
+        graph = network(kernel, "float32[2, 3, 96, 95]", **told)
+        compiled = amanda.compile(graph, "jax")
+        x = random(2, 3, 96, 95)
+        [got] = compiled([x]).values()
+        wanted = plain(x, kernel, 2, told["padding"])
+        np.testing.assert_allclose(got, wanted, atol=1e-5)
+        assert text_of(compiled).count("stablehlo.convolution(") == found
+        plainly = amanda.compile(graph, "jax", without="parts")
+        plainly([x])
+        assert text_of(plainly).count("stablehlo.convolution(") == 1
+
+    @pytest.mark.parametrize(
+        ("rows", "window", "stride", "dilation", "pads"),
+        [
+            (20, 3, 1, 1, (0, 0)),
+            (37, 2, 2, 3, (4, 0)),
+            (33, 5, 1, 2, (0, 9)),
+            (16, 1, 1, 1, (1, 1)),
+            (50, 3, 3, 1, (-2, 1)),
+        ],
+    )
+    def test_each_part_sees_what_it_needs(
+        self, rows, window, stride, dilation, pads, monkeypatch
+    ):
+        """Held against one convolution of the whole."""
+        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 3)
+        x, w = random(2, rows, 5, 4), random(window, 2, 4, 6)
+        laid = jax.lax.ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
+        convolve = partial(
+            jax.lax.conv_general_dilated,
+            rhs=w,
+            window_strides=(stride, 1),
+            rhs_dilation=(dilation, 1),
+            dimension_numbers=laid,
+        )
+        every = [pads, (1, 0)]
+        got = convolution._in_parts(
+            jax.numpy.asarray(x), convolve, window, stride, dilation, every
+        )
+        np.testing.assert_allclose(got, convolve(x, padding=every), atol=1e-5)
+
+    @pytest.mark.parametrize(
+        ("out", "size", "attrs"),
+        [
+            (128, 96, {}),
+            (40, 16, {}),
+            (40, 96, {"groups": 2}),
+            (40, 96, {"layout": "NC*"}),
+        ],
+    )
+    def test_others_stay_whole(self, out, size, attrs, monkeypatch):
+        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+        kernel = random(out, 4 // attrs.get("groups", 1), 5, 5)
+        graph = network(kernel, f"float32[1, 4, {size}, {size}]", **attrs)
+        without = "layout" if "layout" in attrs else ""
+        compiled = amanda.compile(graph, "jax", without=without)
+        compiled([random(1, 4, size, size)])
+        assert text_of(compiled).count("stablehlo.convolution(") == 1
 
 
 @pytest.mark.parametrize("stride", [1, 2])

@@ -21,6 +21,8 @@ from amanda_std.ops.convolution import to_front
 
 CONVOLUTION = "conv_general_dilated"
 
+FORMS = [tiles.PAIRS, *map(tiles.Form, (2, 3, 4)), tiles.Form(3, apart=True)]
+
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape)
@@ -73,7 +75,7 @@ def check_conv(
                 strides=strides, padding=padding, dilations=dilations, groups=groups,
             )  # fmt: skip
 
-    lies = tiles.turned(w) if way == "tiles" else laid(w, kernel_layout)
+    lies = tiles.turned(w, way) if way in FORMS else laid(w, kernel_layout)
     with jax.enable_x64(True):
         given = laid(x, layout), lies, b
         program = str(jax.make_jaxpr(function)(*given))
@@ -190,17 +192,19 @@ class TestColumns:
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("size", [(5, 4), (3, 4, 5)])
 @pytest.mark.parametrize("pad", [0, 1])
-def test_tiles_with_a_bias(size, pad, bias):
+@pytest.mark.parametrize("form", FORMS)
+def test_tiles_with_a_bias(size, pad, bias, form):
     n = len(size)
     x, w = random(2, 3, *size), random(4, 3, *[3] * n)
-    check_conv(x, w, "tiles", bias=bias, padding=((pad, 1),) * n)
+    check_conv(x, w, form, bias=bias, padding=((pad, 1),) * n)
 
 
 @pytest.mark.parametrize(
     ("size", "rest"), [((2, 5), (0, 3)), ((5, 1), (3, 0)), ((1, 2), (0, 0))]
 )
-def test_tiles_of_less_than_a_kernel(size, rest):
-    w = tiles.turned(random(4, 3, 3, 3))
+@pytest.mark.parametrize("form", FORMS)
+def test_tiles_of_less_than_a_kernel(size, rest, form):
+    w = tiles.turned(random(4, 3, 3, 3), form)
     with jax.enable_x64(True):
         made = tiles.conv(jnp.asarray(random(2, *size, 3)), w, [(0, 0), (0, 0)])
     assert (made.shape, made.dtype) == ((2, *rest, 4), "float64")

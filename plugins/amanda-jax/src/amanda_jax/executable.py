@@ -131,7 +131,8 @@ class Executable:
     ) -> tuple[Graph, Weights]:
         """The graph made ready for where it runs, and what has its weights there."""
         ready = prepared(graph, device.platform, settings.without)
-        return ready, Weights(device, in_tiles="tiles" not in settings.without)
+        in_tiles, along_rows = (s not in settings.without for s in ("tiles", "rows"))
+        return ready, Weights(device, in_tiles, along_rows)
 
     def _keeping(self, settings: Settings) -> Kept | None:
         """The folder for compiled programs, if one is told."""

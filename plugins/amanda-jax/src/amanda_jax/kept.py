@@ -26,6 +26,7 @@ from time import time
 from typing import Any, Final
 
 from amanda.errors import UsageError
+from amanda_jax import settings as machine
 from amanda_jax.settings import Settings
 
 __all__ = ["Kept"]
@@ -184,7 +185,8 @@ def surroundings() -> str:
     """What else a program is made by and for: versions, code, processor, flags."""
     told = [f"{name} {version(name)}" for name in ("jax", "jaxlib", "amanda-jax")]
     told += [_state(name) for name in _PACKAGES]
-    told += [platform.machine(), _processor(), os.environ.get("XLA_FLAGS", "")]
+    told += [platform.machine(), _processor(), f"{machine.cores()} cores"]
+    told.append(os.environ.get("XLA_FLAGS", ""))
     return "; ".join(told)
 
 

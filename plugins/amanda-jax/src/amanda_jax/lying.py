@@ -17,12 +17,17 @@ from amanda_jax.memory import aligned
 from amanda_std.ops.convolution import ordered, to_front
 from amanda_std.reading import arguments, is_std
 
-__all__ = ["layout_in_tiles", "turned"]
+__all__ = ["form_along_rows", "layout_in_tiles", "turned"]
 
 CHANNELS: Final = 32
 """Channels, inside and behind, from which the products are what takes the time."""
 ROWS: Final = 32
 """Tiles from which their products are large enough to be worth it."""
+LARGE: Final = 1 << 17
+"""Results from which XLA has several cores make them."""
+AT_ONCE: Final = 10
+"""Rows that XLA's library for products keeps in registers."""
+_RESULTS: Final = (4, 3, 2)
 _FLOATS: Final = ("float32", "float64")
 
 
@@ -43,10 +48,39 @@ def layout_in_tiles(op: Op, *, symbolic: bool = False) -> str | None:
     return layouts.pop() if len(layouts) == 1 else None
 
 
-def turned(tensor: Tensor, layout: str) -> Tensor:
+def form_along_rows(op: Op) -> tiles.Form:
+    """How tiles along rows take the kernel that this constant is."""
+    sizes = [_sizes(user) for user in op.output.user_ops]
+    if not all(sizes):
+        return tiles.Form(tiles.MOST)
+    results = min(_RESULTS, key=lambda n: sum(_work(n, *size) for size in sizes))
+    return tiles.Form(results, apart=all(prod(size) >= LARGE for size in sizes))
+
+
+def _sizes(op: Op) -> list[int]:
+    """Those of what a convolution gives, a batch that nobody knows as one; nothing if
+    there are others that nobody knows."""
+    found = op.output.type
+    if not isinstance(found, TensorType) or not found.shape.has_rank:
+        return []
+    batch, *others = found.shape
+    if not all(isinstance(n, int) for n in others):
+        return []
+    return [batch if isinstance(batch, int) else 1, *map(int, others)]
+
+
+def _work(results: int, batch: int, rows: int, columns: int, channels: int) -> int:
+    """How much products of tiles of so many results do, in rows of registers."""
+    del channels
+    places = batch * -(-rows // results) * columns
+    return tiles.products_of(results) * -(-places // AT_ONCE)
+
+
+def turned(tensor: Tensor, layout: str, form: tiles.Form) -> Tensor:
     """The kernel for tiles, where the device can read it without another copy."""
     order = to_front(layout, len(tensor.shape))
-    return Tensor.of(aligned(tiles.turned(tensor.numpy().transpose(order))))
+    kernel = tensor.numpy().transpose(order)
+    return Tensor.of(aligned(tiles.turned(kernel, form)))
 
 
 def _in_tiles(op: Op, kernel: OutputPort) -> bool:

@@ -22,17 +22,23 @@ STEPS: Final = {
     "layout": "convolutions with channels behind, on the CPU; their kernels as well",
     "pointwise": "convolutions with kernels of one element as products of matrices",
     "tiles": "convolutions of 3 * 3 in fewer products, as Winograd has it, on the CPU",
+    "rows": "tiles along rows alone: larger products, for several cores of a CPU",
+    "parts": "convolutions to few channels in parts, on several cores of a CPU",
     "columns": "convolutions with few places as one product of matrices, on the CPU",
     "windows": "the largest of small windows as that of slices, on the CPU",
-    "weights": "large weights with uneven rows turned, on the CPU without `products`",
+    "weights": "weights turned for few or uneven rows, on the CPU without `products`",
     "products": "products by the library that is faster for them, on one core",
     "blocks": "what is repeated compiled once, and called once for each layer",
 }
 """What is done for speed before XLA sees a graph; `without` leaves some out."""
-ON_CPU: Final = ("layout", "tiles", "columns", "windows", "weights", "products")
+ON_CPU: Final = (
+    "layout", "tiles", "rows", "parts", "columns", "windows", "weights", "products",
+)  # fmt: skip
 """Those that are for the CPU alone."""
 ON_ONE_CORE: Final = ("products",)
 """Those that are for a process that has one core: with two, Eigen waits for itself."""
+ON_CORES: Final = ("rows", "parts")
+"""Those that are for a process that has several."""
 _FUSED: Final = "xla_cpu_experimental_ynn_fusion_type"
 _MEASURED: Final = {"0.10": {_FUSED: "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"}}
 """XLA's switches for `products`, by the version of jaxlib that they were measured with:
@@ -184,8 +190,9 @@ class Settings(NamedTuple):
         return _buckets(self.buckets) or {}
 
     def on(self, platform: str) -> Settings:
-        """The same, without the steps that are for other platforms, or one core."""
-        left = ON_CPU if platform != "cpu" else ON_ONE_CORE if cores() > 1 else ()
+        """The same, without steps for another platform, or another number of cores."""
+        here = ON_ONE_CORE if cores() > 1 else ON_CORES
+        left = here if platform == "cpu" else ON_CPU
         return self._replace(without=(*self.without, *left))
 
     @property

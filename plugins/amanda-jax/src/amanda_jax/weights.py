@@ -10,7 +10,8 @@ import numpy as np
 
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
-from amanda_jax.lying import layout_in_tiles, turned
+from amanda_jax.kernels.tiles import PAIRS, Form
+from amanda_jax.lying import form_along_rows, layout_in_tiles, turned
 from amanda_jax.memory import let_go
 from amanda_std.reading import is_constant
 
@@ -32,11 +33,15 @@ def is_weight(op: Op) -> bool:
 class Weights:
     """Arrays on one device, by the tensor that they hold."""
 
-    def __init__(self, device: Any, in_tiles: bool = False) -> None:
+    def __init__(
+        self, device: Any, in_tiles: bool = False, along_rows: bool = False
+    ) -> None:
         self.device = device
         self.in_tiles = in_tiles
         """Whether kernels of convolutions may lie as tiles want them: see `lying`."""
-        self._turned: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}
+        self.along_rows = along_rows
+        """Whether these tiles are along rows alone: see `kernels.tiles`."""
+        self._turned: dict[tuple[int, str, Form], tuple[Tensor, Tensor]] = {}
         self._held: dict[int, tuple[Tensor, Any]] = {}
         self._lock = Lock()
 
@@ -67,9 +72,10 @@ class Weights:
         if layout is None:
             return tensor
         with self._lock:
-            key = id(tensor), layout
+            form = form_along_rows(op) if self.along_rows else PAIRS
+            key = id(tensor), layout, form
             if key not in self._turned:
-                self._turned[key] = tensor, turned(tensor, layout)
+                self._turned[key] = tensor, turned(tensor, layout, form)
                 let_go(tensor.numpy())
             return self._turned[key][1]
 

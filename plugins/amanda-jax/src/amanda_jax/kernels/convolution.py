@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import pairwise
 from math import prod
 from typing import Any, Final
 
@@ -9,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from amanda_jax import settings
 from amanda_jax.kernels import tiles
 from amanda_jax.notes import is_on
 from amanda_std.ops.convolution import (
@@ -25,6 +28,11 @@ FEW: Final = 256
 """Places up to which a kernel that lies as columns do is worth it."""
 DEEP: Final = 32
 """Channels from which what is put side by side is copied in large parts."""
+NARROW: Final = 128
+"""Channels of results below which XLA's library gives a convolution to one core."""
+MUCH: Final = 1 << 24
+"""Products from which a convolution is worth several cores."""
+PARTS: Final = 8
 
 
 def conv(
@@ -52,15 +60,18 @@ def conv(
     ):  # fmt: skip
         y = _columns(jnp.asarray(x), w, s, d, pads)
     else:
-        y = lax.conv_general_dilated(
-            jnp.asarray(x),
-            jnp.asarray(w),
+        convolve = partial(
+            lax.conv_general_dilated,
+            rhs=jnp.asarray(w),
             window_strides=s,
-            padding=pads,
             rhs_dilation=d,
             dimension_numbers=lax.ConvDimensionNumbers(data, kernel, data),
             feature_group_count=groups,
         )
+        if plain and is_on("parts") and _is_for_one_core(x, w, s, d, pads):
+            y = _in_parts(jnp.asarray(x), convolve, window[0], s[0], d[0], pads)
+        else:
+            y = convolve(jnp.asarray(x), padding=pads)
     return y if b is None else y + _on_channels(b, data)
 
 
@@ -68,6 +79,31 @@ def _are_few(x: Any, window: Any, s: Any, d: Any, pads: Any) -> bool:
     """Whether a kernel is put to so few places that turning it for them costs more."""
     sizes = [x.shape[0], *windows(x.shape[1:-1], window, s, tuple(pads), d)]
     return all(type(n) is int for n in sizes) and prod(sizes) <= FEW
+
+
+def _is_for_one_core(x: Any, w: Any, s: Any, d: Any, pads: Any) -> bool:
+    """Whether XLA's library would let one core do it, though it is worth several."""
+    *window, _, out = w.shape
+    sizes = [x.shape[0], *windows(x.shape[1:-1], window, s, tuple(pads), d)]
+    if out >= NARROW or not all(type(n) is int for n in sizes):
+        return False
+    return bool(sizes[1] >= 2 * PARTS and prod(sizes) * w.size >= MUCH)
+
+
+def _in_parts(x: Any, convolve: Any, window: int, s: int, d: int, pads: Any) -> Any:
+    """Rows of results apart from each other, as many parts as there are cores."""
+    reach = d * (window - 1) + 1
+    (low, high), *others = pads
+    rows = (x.shape[1] + low + high - reach) // s + 1
+    parts = min(PARTS, settings.cores())
+    ends = [rows * i // parts for i in range(parts + 1)]
+    made = []
+    for first, last in pairwise(ends):
+        start, stop = first * s - low, (last - 1) * s + reach - low
+        own = max(-start, 0), max(stop - x.shape[1], 0)
+        seen = x[:, start + own[0] : stop - own[1]]
+        made.append(convolve(seen, padding=[own, *others]))
+    return jnp.concatenate(made, 1)
 
 
 def _columns(x: Any, w: Any, s: Any, d: Any, pads: Any) -> Any:
