@@ -107,7 +107,7 @@ class TestSavedOnce:
         [
             ("float32[n, 32, h, w]", (3, 3, 32, 40)),
             ("float32[n, 32, 9, w]", (3, 3, 32, 40)),
-            ("float32[n, 32, 10, 7]", (6, 96, 40)),
+            ("float32[n, 32, 9, 7]", None),
         ],
     )
     def test_kernels_where_nobody_can_count_tiles(
@@ -120,7 +120,8 @@ class TestSavedOnce:
         graph = graph_of(lambda x: ops.conv(x, kernel, padding=pads), x)
         compiled = amanda.compile(graph, "jax")
         written = compiled.executable.written(symbolic=True)
-        assert [weight.shape for weight in written.weights] == [lies]
+        tiles = (5, 96, 40) if pad else (6, 96, 40)  # of three rows each, or four
+        assert [weight.shape for weight in written.weights] == [lies or tiles]
         program = saved(graph, tmp_path / "program")
         for n in (1, 3):
             expect_numpy(program, graph, ramp(n, 32, 9, 7))
