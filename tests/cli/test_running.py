@@ -101,14 +101,30 @@ def test_options_reach_the_backend(call: Call, sums: Path) -> None:
     told = "{'depth': -3, 'fast': True, 'mesh': 'data=4,model=2', 'distributed': True}"
     assert ended.code == 4
     assert f"told {told}" in ended.err
-    for wrong, why in (("feeds=1", "it is no option"), ("fast", "NAME=VALUE")):
+
+
+TWICE = """\
+amanda run: --option cannot say 'a': it is given twice
+  where:    --option a=2
+  expected: each option once for a backend
+  got:      --option a=1 before it
+"""
+
+
+def test_options_that_cannot_be_read(call: Call, sums: Path) -> None:
+    for wrong, why in (
+        ("feeds=1", "'feeds': it is no option\n  where:    --option feeds=1"),
+        ("fast", "NAME=VALUE\n  where:    --option fast\n"),
+        ("=1", "NAME=VALUE\n  where:    --option =1\n"),
+        ("fast=", "NAME=VALUE\n  where:    --option fast=\n"),
+    ):
         ended = call("run", sums, "--backend", "exact", "--random", 1,
                      "--option", wrong)  # fmt: skip
         assert ended.code == 2
         assert why in ended.err
     twice = ("--option", "a=1", "--option", "a=2")
     ended = call("run", sums, "--backend", "exact", "--random", 1, *twice)
-    assert "--option cannot say 'a': it is given twice" in ended.err
+    assert ended == (2, "", TWICE)
 
 
 UNFED = """\
@@ -165,6 +181,149 @@ def test_compare(call: Call, sums: Path) -> None:
         2,
         "amanda compare: there is nothing to compare with",
     )
+
+
+class Shifting(Summing):
+    """A backend that is as wrong as it is told to be, and notes where it ran."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.runs: list[str | None] = []
+
+    def compile(self, graph: Graph, device: str | None, options: Mapping[str, Any]):
+        if unknown := set(options) - {"shift", "mode"}:
+            raise BackendError(f"{self.name} knows no option {min(unknown)!r}")
+        run = Summing("", options.get("shift", 0)).compile(graph, device, {})
+
+        def noted(feeds: Mapping[Any, Any], out: object = None) -> list[Any]:
+            self.runs.append(device)
+            return run(feeds, out)
+
+        return noted
+
+
+@pytest.fixture
+def shifting(toys: amanda.Host) -> Shifting:
+    made = Shifting("shifting")
+    manifest = {"namespace": NAMESPACE, "devices": ["cpu", "gpu"]}
+    toys.register_backend("shifting", made, manifest=manifest)
+    return made
+
+
+def shifts(call: Call, file: Path, backends: str, *options: str) -> list[float]:
+    """How far each backend is from the first, told these options."""
+    named = [part for name in backends.split() for part in ("--backend", name)]
+    told = [part for option in options for part in ("--option", option)]
+    ended = call("compare", file, *named, *told, "--random", 1, "--json")
+    assert ended.code == (5 if any(r["largest"] for r in ended.json["results"]) else 0)
+    return [round(r["largest"], 3) for r in ended.json["results"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ([], [0, 0, 0]),
+        (["shifting.shift=2"], [2, 2, 2]),
+        (["shifting:gpu.shift=2"], [0, 2, 0]),
+        (["4.shift=2"], [0, 0, 2]),
+        (["2.shift=1", "shifting:gpu.shift=-3", "4.shift=2"], [1, 3, 2]),
+        (["shifting.mode=a=b.c", "4.shift=2"], [0, 0, 2]),
+    ],
+)
+@pytest.mark.usefixtures("shifting")
+def test_options_of_what_is_compared(
+    call: Call, sums: Path, options: list[str], found: list[float]
+) -> None:
+    backends = "exact shifting shifting:gpu shifting"
+    assert shifts(call, sums, backends, *options) == found
+
+
+@pytest.mark.usefixtures("shifting")
+def test_options_for_all_that_is_compared(call: Call, sums: Path) -> None:
+    backends = "shifting shifting:gpu"
+    assert shifts(call, sums, backends, "shift=2") == [0]
+    assert shifts(call, sums, backends, "mode=deep", "2.shift=2") == [2]
+
+
+def test_a_backend_told_otherwise_is_told_apart(
+    call: Call, sums: Path, shifting: Shifting
+) -> None:
+    ended = call("compare", sums, *("--backend", "shifting") * 3, "--random", 1,
+                 "--option", "2.mode=deep", "--option", "3.shift=1")  # fmt: skip
+    assert [line.split("  ")[0] for line in ended.out.splitlines()] == [
+        "compared with shifting",
+        "backend",
+        "shifting (mode=deep)",
+        "shifting (shift=1)",
+    ]
+    told = call("compare", sums, *("--backend", "shifting") * 2, "--random", 1,
+                "--option", "1.shift=1", "--json").json  # fmt: skip
+    assert told["reference_options"] == {"shift": 1}
+    assert (told["results"][0]["backend"], told["results"][0]["options"]) == (
+        "shifting",
+        {},
+    )
+    assert shifting.runs == [None] * 5
+
+
+STRANGER = """\
+amanda compare: no backend that is compared is meant by an option
+  where:    --option shiftin.shift=1
+  expected: one of exact, shifting:gpu, or its place, 1 to 2
+  got:      shiftin
+  to do:    did you mean 'shifting:gpu'?
+"""
+TOLD_TWICE = """\
+amanda compare: --option cannot say 'shift': it is given twice for shifting:gpu
+  where:    --option 2.shift=2
+  expected: each option once for a backend
+  got:      --option shifting.shift=1 before it
+"""
+UNREAD = """\
+amanda compare: --option takes NAME=VALUE
+  where:    --option shifting.=1
+  expected: NAME=VALUE, or BACKEND.NAME=VALUE
+  got:      shifting.=1
+"""
+REFUSED = """\
+amanda compare: shifting knows no option 'shfit'
+  who:      backend shifting:gpu (shfit=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "told"),
+    [
+        (["shiftin.shift=1"], 2, STRANGER),
+        (["shifting.shift=1", "2.shift=2"], 2, TOLD_TWICE),
+        (["shifting.=1"], 2, UNREAD),
+        (["2.shfit=1"], 4, REFUSED),
+        (["3.shift=1"], 2, "or its place, 1 to 2\n  got:      3\n"),
+        ([".shift=1"], 2, "got:      nothing before the dot\n"),
+        (["2.feeds=1"], 2, "cannot say 'feeds': it is no option\n"),
+    ],
+)
+def test_options_that_compare_refuses(
+    call: Call, sums: Path, shifting: Shifting,
+    options: list[str], code: int, told: str,
+) -> None:  # fmt: skip
+    given = [part for option in options for part in ("--option", option)]
+    ended = call("compare", sums, "--backend", "exact", "--backend", "shifting:gpu",
+                 "--random", 1, *given)  # fmt: skip
+    assert (ended.code, ended.out) == (code, "")
+    assert ended.err == told if told.startswith("amanda") else told in ended.err
+    assert shifting.runs == []
+
+
+@pytest.mark.usefixtures("shifting")
+def test_no_backend_runs_before_all_options_are_taken(call: Call, sums: Path) -> None:
+    ran = Shifting("ran")
+    amanda.default_host().register_backend(
+        "ran", ran, manifest={"namespace": NAMESPACE, "devices": ["cpu"]}
+    )
+    ended = call("compare", sums, "--backend", "ran", "--backend", "shifting",
+                 "--random", 1, "--option", "shifting.depth=1")  # fmt: skip
+    assert (ended.code, ran.runs) == (4, [])
 
 
 def test_differences() -> None:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import jax
 import numpy as np
 import pytest
+from jax.experimental import multihost_utils
 
 import amanda
 from amanda.errors import BackendError, UsageError
@@ -103,6 +104,13 @@ def transformer(depth: int) -> Graph:
 
 def tokens(count: int) -> np.ndarray:
     return np.random.default_rng(5).integers(0, 40, (count, 5))
+
+
+def read(value) -> np.ndarray:
+    """A result as an array of numpy, also where processes have parts of it."""
+    if isinstance(value, jax.Array) and not value.is_fully_addressable:
+        value = multihost_utils.process_allgather(value, tiled=True)
+    return np.asarray(value)
 
 
 class TestResults:
@@ -471,6 +479,65 @@ class TestWhatCannotBe:
             mesh={"model": 5},
             shardings={"w4": (None, "model")},
         )
+
+    @pytest.mark.parametrize("results", ["numpy", "jax"])
+    def test_a_result_that_is_not_divided(self, results):
+        """Told when it is compiled, where its type has the size: 24 numbers in 4 parts
+        are fine, 24 in 5 are not."""
+        options = {"mesh": {"data": 5}, "results": results}
+        graph = mlp()
+        graph.outputs[0].name = "y"
+        with pytest.raises(BackendError) as caught:
+            amanda.compile(graph, "jax", shardings="y=-,data", **options)
+        [told] = caught.value.problems
+        assert told == (
+            "result 'y' is float32[n, 24]: its axis 1 has 24 elements, which the 5 "
+            "devices along 'data' do not divide"
+        )
+        options["mesh"] = {"data": 4}
+        amanda.compile(graph, "jax", shardings="y=-,data", **options)
+
+    @pytest.mark.parametrize("results", ["numpy", "jax"])
+    def test_a_result_whose_size_a_call_tells(self, results):
+        """Before anything is run: what was counted before stays as it was."""
+
+        def count(x):
+            v = ops.variable(np.zeros((2,), "float32"), key="total")
+            total = ops.assign_add(v, ops.sum(x, (0,)))
+            return ops.concat(x, x) + total
+
+        graph = graph_of(count, "float32[n, 2]")
+        graph.outputs[0].name = "y"
+        options = {"mesh": MESH, "shardings": "y=data", "results": results}
+        compiled = amanda.compile(graph, "jax", **options)
+        x = weight(0, 6, 2)
+        (first,) = compiled([x]).values()
+        wanted = np.concatenate([x, x]) + x.sum(0)
+        np.testing.assert_allclose(read(first), wanted, rtol=1e-5)
+        with pytest.raises(UsageError) as caught:
+            compiled([x[:5]])
+        assert str(caught.value) == (
+            "result 'y' cannot be divided over the mesh data=4, model=2\n"
+            "  where:    shardings: ('data',)\n"
+            "  got:      shape [10, 2]: its axis 0 has 10 elements, which the 4 "
+            "devices along 'data' do not divide\n"
+            "  to do:    feed what makes it a multiple, or leave this axis whole with "
+            "None in `shardings`"
+        )
+        np.testing.assert_allclose(compiled.state["total"], x.sum(0), rtol=1e-5)
+
+    @pytest.mark.parametrize("results", ["numpy", "jax"])
+    def test_a_result_whose_size_data_decides(self, results):
+        graph = graph_of(lambda x: ops.nonzero(x), "float32[8]")
+        graph.outputs[0].name = "y"
+        options = {"mesh": MESH, "shardings": "y=-,data", "results": results}
+        compiled = amanda.compile(graph, "jax", **options)
+        x = np.float32([1, 0, 1, 0, 0, 1, 1, 0])
+        (found,) = compiled([x]).values()
+        np.testing.assert_array_equal(read(found), [[0, 2, 5, 6]])
+        x[0] = 0
+        with pytest.raises(UsageError, match=r"shape \[1, 3\]: its axis 1 has 3"):
+            compiled([x])
 
     def test_one_device_of_a_platform(self):
         with pytest.raises(BackendError, match="all devices of a platform"):

@@ -233,9 +233,64 @@ class TestRules:
 
     def test_all_that_does_not_fit_is_told_at_once(self):
         graph = self.graph(lambda x: ops.matmul(x, array(8, 6)), "float32[3, 8]")
+        graph.outputs[0].name = "y"
+        divided = {"x": ("data",), "weight0": (None, "data"), "y": ("model",)}
         with pytest.raises(BackendError) as caught:
-            plan_of(graph, {"x": ("data",), "weight0": (None, "data")})
-        assert len(caught.value.problems) == 2
+            plan_of(graph, divided)
+        assert len(caught.value.problems) == 3
         told = str(caught.value)
         assert "input 'x' is float32[3, 8]: its axis 0 has 3 elements" in told
         assert "weight 'weight0' is float32[8, 6]: its axis 1 has 6 elements" in told
+        assert "result 'y' is float32[3, 6]: its axis 0 has 3 elements" in told
+
+    @pytest.mark.parametrize(
+        ("spec", "why"),
+        [
+            ((None, "data"), "its axis 1 has 6 elements, which the 4 devices along"),
+            (("data", "model"), ""),
+            ((("data", "model"), None), ""),
+            (("data", None, "model"), "it has 2 axes, and ('data', None, 'model') is"),
+            ((None, ("data", "model")), "the 8 devices along 'data' and 'model' do"),
+        ],
+    )
+    def test_results_as_far_as_their_sizes_are_known(self, spec, why):
+        graph = self.graph(lambda x: ops.matmul(x, array(8, 6)), "float32[n, 8]")
+        graph.outputs[0].name = "y"
+        if not why:
+            assert plan_of(graph, {"y": spec}).results == (Placed("result", "y", spec),)
+            return
+        with pytest.raises(BackendError) as caught:
+            plan_of(graph, {"y": spec})
+        [told] = caught.value.problems
+        assert told.startswith("result 'y' is float32[n, 6]: ")
+        assert why in told
+
+    def test_sizes_of_results_that_inputs_tell(self):
+        graph = self.graph(
+            lambda x, y: (ops.concat(x, x, y), ops.nonzero(x), x + 1.0),
+            "float32[n, 2]",
+            "float32[m, 2]",
+        )
+        for port, name in zip(graph.outputs, "abc", strict=True):
+            port.name = name
+        plan = plan_of(graph, {"a": ("data",), "b": (None, "data")})
+        (a, found), (b, partly) = plan.made_of([(5, 2), (7, 2)])
+        assert (a, b) == plan.results[:2]
+        assert found == [5 + 5 + 7, 2]
+        assert partly[0] == 2
+        assert not isinstance(partly[1], int)  # data decides it
+
+    def test_a_size_that_is_divided_by_none(self):
+        """There is no telling before the call what it is, or whether it can be."""
+        graph = self.graph(
+            lambda x, y: ops.reshape(x, ops.stack(ops.dim(y, axis=0), np.array(-1))),
+            "float32[n]",
+            "float32[m]",
+        )
+        graph.outputs[0].name = "out"
+        plan = plan_of(graph, {"out": (None, "data")})
+        [(_, found)] = plan.made_of([(12,), (3,)])
+        assert found == [3, 4]
+        [(_, found)] = plan.made_of([(0,), (0,)])
+        assert found[0] == 0
+        assert not isinstance(found[1], int)

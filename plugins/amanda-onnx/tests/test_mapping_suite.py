@@ -8,6 +8,9 @@ from collections import Counter
 
 import pytest
 
+import amanda
+from amanda.cli import call
+from amanda.errors import BackendError
 from amanda_onnx.scoreboard import OUTCOMES, cases, command, data, outcome
 
 CASES = 2033  # of onnx 1.23; newer ones have more
@@ -69,3 +72,66 @@ def test_the_verb_counts(capsys):
     assert told["suite"] == "onnx"
     assert told["backend"] == "numpy"
     assert sum(told["counts"].values()) == len(told["cases"]) + told["counts"]["pass"]
+
+
+class Told:
+    """numpy, which notes what it is told, and knows one option more."""
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, object]] = []
+        self._numpy = amanda.default_host().get("backends", "numpy")
+
+    def __getattr__(self, name):
+        return getattr(self._numpy, name)
+
+    def compile(self, graph, device, options):
+        if set(options) - {"depth"}:
+            raise BackendError(f"no option {min(options)!r}")
+        self.told.append(dict(options))
+        return self._numpy.compile(graph, device, {})
+
+
+@pytest.fixture
+def told(monkeypatch):
+    host = amanda.Host()
+    monkeypatch.setattr("amanda.host._default", host)
+    made = Told()
+    host.register_backend("told", made, manifest={"namespace": made.namespace})
+    return made
+
+
+SIGNS = (
+    "scoreboard",
+    "onnx",
+    "--kind",
+    "simple",
+    "--match",
+    "sign|shrink",
+    "--backend",
+)
+
+
+def test_options_reach_the_backend(told, capsys):
+    """Once for a small model, to see that they are taken at all; then for each case."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert call([*SIGNS, "told", "--option", "depth=3", "--fallback", "numpy"]) == 0
+    out = capsys.readouterr().out
+    count = int(out.split("\n")[1].split()[0])
+    assert count >= 2
+    assert f"{count} cases of onnx on told (depth=3), else numpy" in out
+    assert told.told == [{"depth": 3}] * (count + 1)
+
+
+@pytest.mark.parametrize(
+    ("option", "code", "text"),
+    [
+        ("speed=1", 4, "amanda scoreboard: no option 'speed'\n"),
+        ("fallback=numpy", 2, "cannot say 'fallback': it is no option\n"),
+        ("depth", 2, "--option takes NAME=VALUE\n  where:    --option depth\n"),
+    ],
+)
+def test_a_wrong_option_is_told_once_for_all_cases(told, capsys, option, code, text):
+    assert call([*SIGNS, "told", "--option", option]) == code
+    assert text in capsys.readouterr().err
+    assert told.told == []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -11,10 +12,24 @@ from amanda.cli.answer import Answer, Table
 from amanda.cli.feeding import feeds_of, options
 from amanda.cli.frame import verb
 from amanda.cli.source import opened
+from amanda.cli.telling import called, options_of_each
 from amanda.cli.terminal import working
-from amanda.errors import NumericMismatchError, UsageError
+from amanda.errors import AmandaError, NumericMismatchError, UsageError
+
+if TYPE_CHECKING:
+    from amanda.graph import Graph
 
 __all__ = ["Difference", "command", "difference"]
+
+
+class Side(NamedTuple):
+    """A backend that is compared, and what it is told."""
+
+    backend: str
+    options: dict[str, Any]
+
+    def __str__(self) -> str:
+        return called(self.backend, self.options)
 
 
 class Difference(NamedTuple):
@@ -34,6 +49,14 @@ class Difference(NamedTuple):
     metavar="NAME[:DEVICE]",
     help="Give two or more; all are compared with the first.",
 )
+@click.option(
+    "--option",
+    "options_told",
+    multiple=True,
+    metavar="[BACKEND.]NAME=VALUE",
+    help="An option of all these backends, or of one: jax.results=jax, or by its place "
+    "as in 2.results=jax. Their documentation lists them.",
+)
 @click.option("--format", "form", help="The format of FILE, where it does not show.")
 @click.option("--rtol", type=float, default=1e-4, show_default=True)
 @click.option("--atol", type=float, default=1e-5, show_default=True)
@@ -42,6 +65,7 @@ def command(
     file: str,
     *,
     backends: tuple[str, ...],
+    options_told: tuple[str, ...],
     form: str | None,
     rtol: float,
     atol: float,
@@ -50,10 +74,9 @@ def command(
     """Feed FILE the same values on each backend, and compare what comes out.
 
     Types and shapes must be equal, integers too; floats may differ by ATOL plus RTOL
-    times the size of the number. Exit code 5 says that something differs.
+    times the size of the number. Exit code 5 says that something differs. A backend may
+    be named twice, to be told other options each time.
     """
-    from amanda.running import run
-
     if len(backends) < 2:
         raise UsageError(
             "there is nothing to compare with",
@@ -61,18 +84,45 @@ def command(
             got=", ".join(backends) or "none",
             hint="`amanda backends` lists those that are installed",
         )
+    told = options_of_each(options_told, backends)
+    sides = [Side(*each) for each in zip(backends, told, strict=True)]
     graph, form = opened(file, form)
     feeds = feeds_of(graph, **given)
-    found = {}
-    for name in backends:
-        with working(f"running {file} on {name}"):
-            found[name] = run(graph, feeds, backend=name)
-    told = [
-        (name, key, difference(found[name][key], wanted, rtol, atol))
-        for name in backends[1:]
-        for key, wanted in found[backends[0]].items()
+    reference, *others = _results(file, graph, feeds, sides)
+    found = [
+        (side, key, difference(results[key], wanted, rtol, atol))
+        for side, results in zip(sides[1:], others, strict=True)
+        for key, wanted in reference.items()
     ]
-    return _answer(file, form, backends, told)
+    return _answer(file, form, sides, found)
+
+
+def _results(
+    file: str, graph: Graph, feeds: Mapping[Any, Any], sides: Sequence[Side]
+) -> list[dict[Any, Any]]:
+    """What each gives; all are compiled first, so that nobody waits for results before
+    an option is refused."""
+    from amanda.running import compile
+
+    compiled = []
+    for side in sides:
+        with working(f"compiling {file} for {side}"), _by(side):
+            compiled.append(compile(graph, side.backend, **side.options))
+    found = []
+    for side, each in zip(sides, compiled, strict=True):
+        with working(f"running {file} on {side}"), _by(side):
+            found.append(each(feeds))
+    return found
+
+
+@contextmanager
+def _by(side: Side) -> Iterator[None]:
+    """Around what one of several backends does: an error tells which, and as what."""
+    try:
+        yield
+    except AmandaError as error:
+        error.who = error.who or f"backend {side}"
+        raise
 
 
 def difference(got: Any, wanted: Any, rtol: float, atol: float) -> Difference:
@@ -101,24 +151,25 @@ def difference(got: Any, wanted: Any, rtol: float, atol: float) -> Difference:
 def _answer(
     file: str,
     form: str,
-    backends: tuple[str, ...],
-    told: list[tuple[str, Any, Difference]],
+    sides: Sequence[Side],
+    told: Sequence[tuple[Side, Any, Difference]],
 ) -> Answer:
     rows = [
-        (name, str(key), "equal" if d.equal else "differs", d.why or _far(d))
-        for name, key, d in told
+        (str(side), str(key), "equal" if d.equal else "differs", d.why or _far(d))
+        for side, key, d in told
     ]
     data: Mapping[str, object] = {
         "file": file,
         "format": form,
-        "reference": backends[0],
+        "reference": sides[0].backend,
+        "reference_options": sides[0].options,
         "results": [
-            {"backend": name, "result": str(key), **d._asdict()}
-            for name, key, d in told
+            {**side._asdict(), "result": str(key), **d._asdict()}
+            for side, key, d in told
         ],
     }
     equal = all(d.equal for _, _, d in told)
-    text: list[str | Table] = [f"compared with {backends[0]}"]
+    text: list[str | Table] = [f"compared with {sides[0]}"]
     text.append(Table(("backend", "result", "verdict", "largest difference"), rows))
     code = 0 if equal else NumericMismatchError.exit_code
     return Answer(data, text, exit_code=code)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from amanda.graph import Graph, Parameter
     from amanda.types import TensorType
 
-__all__ = ["backend_options", "feeds_of", "options", "summary"]
+__all__ = ["feeds_of", "options", "summary"]
 
 _SHOWN = 4  # numbers of a result that are printed
 
@@ -45,30 +45,6 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(added):
         command = option(command)
     return command
-
-
-_NOT_OPTIONS = ("graph", "feeds", "targets", "backend", "host")
-"""What `amanda.run` takes besides options of a backend, and a verb has words for."""
-
-
-def backend_options(told: Sequence[str]) -> dict[str, Any]:
-    """Options of a backend; what reads as a number or a truth value is one.
-
-    >>> backend_options(["programs=8", "deterministic=true", "mesh=data=4,model=2"])
-    {'programs': 8, 'deterministic': True, 'mesh': 'data=4,model=2'}
-    """
-    found: dict[str, Any] = {}
-    for name, text in _pairs(told, "--option"):
-        if name in _NOT_OPTIONS or name in found:
-            twice = "it is given twice" if name in found else "it is no option"
-            raise UsageError(f"--option cannot say {name!r}: {twice}")
-        found[name] = _TRUTH.get(text.lower(), text)
-        if text.removeprefix("-").isdecimal():
-            found[name] = int(text)
-    return found
-
-
-_TRUTH = {"true": True, "false": False}
 
 
 def feeds_of(

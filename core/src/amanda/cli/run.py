@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from amanda.cli.answer import Answer, Table
-from amanda.cli.feeding import backend_options, feeds_of, options, summary
+from amanda.cli.feeding import feeds_of, options, summary
 from amanda.cli.frame import verb
 from amanda.cli.source import opened
+from amanda.cli.telling import options_of
 from amanda.cli.terminal import working
 
 __all__ = ["command"]
@@ -63,7 +64,7 @@ def command(
     if targets:
         graph = graph.clone(list(targets))
     feeds = feeds_of(graph, **given)
-    told = backend_options(options_told)
+    told = options_of(options_told)
     if distributed:
         told.setdefault("distributed", True)
     with working(f"running {file}"):

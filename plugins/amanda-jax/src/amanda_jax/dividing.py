@@ -11,10 +11,10 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from amanda.errors import BackendError
+from amanda.errors import BackendError, InvalidTypeError
 from amanda.graph import Graph, OutputPort
 from amanda.tensors import Tensor
-from amanda.types import TensorType
+from amanda.types import Sym, TensorType
 from amanda_jax.following import followed
 from amanda_jax.rules import RULES, Choice, shape_of
 from amanda_jax.sharding import (
@@ -31,6 +31,9 @@ from amanda_jax.weights import is_weight
 from amanda_std.reading import is_constant
 
 __all__ = ["Placed", "Plan", "divided", "planned"]
+
+Shape = Sequence[Any] | None
+"""Sizes, and symbols for those that only a call tells; None without a rank."""
 
 
 class Placed(NamedTuple):
@@ -55,11 +58,39 @@ class Plan(NamedTuple):
     """By the identity of the tensor."""
     results: tuple[Placed | None, ...]
     """None where nobody said how it is to lie."""
+    shapes: tuple[Sequence[Shape], Sequence[Shape]] = ((), ())
+    """Those of the inputs and of the results, as far as types tell."""
 
     def weight(self, tensor: Tensor) -> Placed:
         """How a weight lies; what the plan does not know is whole."""
         row = self.weights.get(id(tensor))
         return row[1] if row is not None else Placed("weight", "?", WHOLE)
+
+    def made_of(
+        self, given: Iterable[Sequence[int]]
+    ) -> Iterator[tuple[Placed, Sequence[Any]]]:
+        """Results that are told how to lie, with the shapes that those which are given
+        make of them; where these do not tell a size, its symbol stays."""
+        inputs, results = self.shapes
+        if not any(self.results):
+            return
+        known = {
+            dim: size
+            for dims, shape in zip(inputs, given, strict=True)
+            for dim, size in zip(dims or (), shape, strict=False)
+            if isinstance(dim, Sym) and dim.free == {dim}
+        }
+        for placed, dims in zip(self.results, results, strict=True):
+            if placed is not None and dims is not None:
+                yield placed, [_size(dim, known) for dim in dims]
+
+
+def _size(dim: Any, known: Mapping[Any, int]) -> Any:
+    """A size, or what it is called where what is known does not tell it."""
+    try:
+        return dim.substitute(known) if isinstance(dim, Sym) else dim
+    except InvalidTypeError:  # it is divided by a size that is 0 in this call
+        return dim
 
 
 def divided(
@@ -115,11 +146,13 @@ def planned(graph: Graph, lines: Sequence[Asked], sizes: Sizes) -> Plan:
     for kind, ports in (("input", inputs), ("weight", weights)):
         for port in ports:
             found[port] = choices.placed(kind, port)
-            shape = shape_of(port)
-            wrong = misfit(found[port].spec, shape, sizes) if shape is not None else ""
-            if wrong:
-                problems.append(f"{found[port]} is {_form(port)}: {wrong}")
+            problems += _misfits(found[port], port, sizes)
     held = _once({port: found[port] for port in weights}, lines, problems)
+    results = [port.name or str(port.index) for port in graph.outputs]
+    told = tuple(_result(name, lines) for name in results)
+    for placed, value in zip(told, graph.results, strict=True):
+        if placed is not None and value is not None:
+            problems += _misfits(placed, value, sizes)
     if problems:
         raise BackendError(
             "not everything can be divided over the mesh as it was asked",
@@ -127,10 +160,18 @@ def planned(graph: Graph, lines: Sequence[Asked], sizes: Sizes) -> Plan:
             hint="divide another axis, leave it whole with None in `shardings`, or "
             "take a mesh whose sizes divide it; say the same of names for one tensor",
         )
-    results = [port.name or str(port.index) for port in graph.outputs]
     _warn(lines, [*inputs.values(), *weights.values(), *_small(graph), *results])
-    told = tuple(_result(name, lines) for name in results)
-    return Plan(sizes, tuple(found[port] for port in inputs), held, told)
+    fed = [shape_of(port) for port in inputs]
+    made = [None if port is None else shape_of(port) for port in graph.results]
+    return Plan(sizes, tuple(found[port] for port in inputs), held, told, (fed, made))
+
+
+def _misfits(placed: Placed, port: OutputPort, sizes: Sizes) -> Iterator[str]:
+    """Why something cannot lie as it was asked to, as far as its type tells."""
+    shape = shape_of(port)
+    wrong = misfit(placed.spec, shape, sizes) if shape is not None else ""
+    if wrong:
+        yield f"{placed} is {_form(port)}: {wrong}"
 
 
 def _once(

@@ -160,7 +160,10 @@ class OnMesh(Weights):
             if self._parts:
                 self._expect_alike(values)
             rows = zip(values, self.plan.inputs, strict=True)
-            return [self._fed(value, placed) for value, placed in rows]
+            given = [self._fed(value, placed) for value, placed in rows]
+        for placed, shape in self.plan.made_of(getattr(x, "shape", ()) for x in given):
+            self._expect_fit(placed, shape)  # before anything runs, and changes state
+        return given
 
     def _fed(self, value: Any, placed: Placed) -> Any:
         if value is None or isinstance(value, list | tuple):
@@ -232,11 +235,13 @@ class OnMesh(Weights):
             raise self._unfit(placed, shape, wrong)
 
     def _unfit(self, placed: Placed, shape: Sequence[int], wrong: str) -> UsageError:
+        is_fed = placed.kind == "input"
+        what = "a multiple" if is_fed else "what makes it a multiple"
         return UsageError(
             f"{placed} cannot be divided over the mesh {_text(self.plan.sizes)}",
             where=f"shardings: {placed.spec}",
             got=f"shape {[*shape]}: {wrong}",
-            hint="feed a multiple, or leave this axis whole with None in `shardings`",
+            hint=f"feed {what}, or leave this axis whole with None in `shardings`",
         )
 
     def put(self, array: Any) -> Any:
@@ -278,10 +283,14 @@ class OnMesh(Weights):
         return self.read(value) if isinstance(value, jax.Array) else value
 
     def delivered(self, results: Sequence[Any], *, as_numpy: bool) -> list[Any]:
-        """Results as they were asked for."""
+        """Results as they were asked for. What data decided is looked at only here."""
+        rows = [*zip(results, self.plan.results, strict=True)]
+        for result, told in rows:
+            if told is not None:
+                for each in jax.tree.leaves(result):
+                    self._expect_fit(told, np.shape(each))
         if as_numpy:
             return [jax.tree.map(self.read, result) for result in results]
-        rows = zip(results, self.plan.results, strict=True)
         with jax.enable_x64(True):
             made = [
                 r if told is None else jax.device_put(r, self.sharding(told.spec))

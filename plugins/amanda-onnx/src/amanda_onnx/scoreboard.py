@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -21,6 +21,7 @@ import click
 
 from amanda.cli.answer import Answer, Table
 from amanda.cli.frame import verb
+from amanda.cli.telling import called, options_of
 from amanda.errors import UsageError
 from amanda_onnx.second import EXCLUDED, Second, second
 
@@ -98,10 +99,10 @@ def cases(
 
 def outcome(
     kind: str, case: Any, backend: str = "numpy", *, again: bool = False,
-    fallback: str | None = None,
+    fallback: str | None = None, options: Mapping[str, Any] | None = None,
 ) -> Outcome:  # fmt: skip
     """Run one case; `again`, with its second data set too. `fallback`: another backend
-    for what this one does not take."""
+    for what this one does not take. `options` are this one's."""
     from amanda.errors import AmandaError, BackendError, ConversionError
 
     try:
@@ -113,7 +114,8 @@ def outcome(
                 return Outcome(case.name, kind, "excluded", EXCLUDED[found.why])
             model = found.model
             sets = [*sets, _Set(found.feeds, found.expected, _FRESH)]
-        return Outcome(case.name, kind, *_ran(case, model, sets, backend, fallback))
+        told = {**(options or {}), "fallback": fallback}
+        return Outcome(case.name, kind, *_ran(case, model, sets, backend, told))
     except _NotCompiled as failed:
         error = failed.error
         if isinstance(error, ConversionError):
@@ -144,7 +146,7 @@ class _Set(NamedTuple):
 
 
 def _ran(
-    case: Any, model: Any, sets: Iterable[_Set], backend: str, fallback: str | None
+    case: Any, model: Any, sets: Iterable[_Set], backend: str, told: Mapping[str, Any]
 ) -> tuple[str, str]:
     """Compiled once, and run with each data set."""
     import amanda
@@ -152,7 +154,7 @@ def _ran(
 
     try:
         graph = amanda.load(model)
-        run = amanda.compile(graph, backend, fallback=fallback)
+        run = amanda.compile(graph, backend, **told)
     except AmandaError as error:
         raise _NotCompiled(error) from error
     names = [p.name for p in graph.parameters]
@@ -164,7 +166,7 @@ def _ran(
             return "drawn", why
         if why:
             return "wrong", why
-    outside = None if fallback else _outside(run.executable)
+    outside = None if told["fallback"] else _outside(run.executable)
     return ("outside", outside) if outside else ("pass", "")
 
 
@@ -385,26 +387,35 @@ def _rounding(array: Any) -> float:
 @click.argument("suite", type=click.Choice(["onnx"]))
 @click.option("--backend", default="numpy", help="What runs the cases.")
 @click.option("--fallback", help="What runs ops that the backend does not take.")
+@click.option(
+    "--option",
+    "options_told",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the backend; its documentation lists them.",
+)
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS))
 @click.option("--match", "pattern", help="Only cases whose names fit this pattern.")
 @click.option("--second", "again", is_flag=True, help="With a second data set, too.")
 @click.option("--list", "listed", is_flag=True, help="Name every case that is no pass.")
 def command(
-    suite: str, *, backend: str, fallback: str | None, kinds: tuple[str, ...],
-    pattern: str | None, again: bool, listed: bool,
+    suite: str, *, backend: str, fallback: str | None, options_told: tuple[str, ...],
+    kinds: tuple[str, ...], pattern: str | None, again: bool, listed: bool,
 ) -> Answer:  # fmt: skip
     """Run the cases of SUITE on a backend, through the hub set, and count.
 
     Exit code 1 says that some case gave other values without an error.
     """
+    options = options_of(options_told, own=["fallback"])
+    _expect_taken(backend, options)
     found = [
-        outcome(kind, case, backend, again=again, fallback=fallback)
+        outcome(kind, case, backend, again=again, fallback=fallback, options=options)
         for kind, case in cases(kinds or KINDS, pattern)
     ]
     counts = counted(found)
     rows = [(counts[each], each, told) for each, told in OUTCOMES.items()]
     table = Table(("cases", "outcome", "meaning"), rows)
-    where = f"{backend}, else {fallback}" if fallback else backend
+    where = called(backend, options) + (f", else {fallback}" if fallback else "")
     text: list[str | Table] = [table, f"{len(found)} cases of {suite} on {where}"]
     if listed:
         text += [f"{o.status}: {o.case}: {o.why}" for o in found if o.status != "pass"]
@@ -412,7 +423,20 @@ def command(
         text += [f"wrong: {o.case}: {o.why}" for o in found if o.status == "wrong"]
     data = {
         "suite": suite, "backend": backend, "fallback": fallback, "second": again,
-        "counts": counts,
+        "options": options, "counts": counts,
         "cases": [each._asdict() for each in found if each.status != "pass"],
     }  # fmt: skip
     return Answer(data, text, exit_code=int(counts["wrong"] > 0))
+
+
+def _expect_taken(backend: str, options: Mapping[str, Any]) -> None:
+    """An error for options that the backend takes for no model, before each case would
+    be told to be declined."""
+    import amanda
+
+    if not options:
+        return
+    graph = amanda.Graph("amanda/onnx/18", name="options")
+    x = graph.parameter(amanda.parse_type("float32[2]"), "x")
+    graph.result(graph.add("Relu", [x]).output, "y")
+    amanda.compile(graph, backend, **options)
