@@ -256,7 +256,7 @@ def limits_of(name: str, times: dict[str, Any], on_cpu: bool) -> dict[str, float
     if on_cpu:
         return {other: most for (model, other), most in LIMITS.items() if model == name}
     by_hand = [other for other in times if other.startswith(HAND)]
-    return {min(by_hand, key=times.__getitem__): ELSEWHERE} if by_hand else {}
+    return {min(by_hand, key=lambda name: times[name][0]): ELSEWHERE} if by_hand else {}
 
 
 def table(name: str, found: dict[str, Any], column: int) -> bool:
@@ -265,8 +265,8 @@ def table(name: str, found: dict[str, Any], column: int) -> bool:
     times, on_cpu = found["times"], found["on_cpu"]
     limits = limits_of(name, times, on_cpu)
     own = times[JAX]
+    column = column if on_cpu else 0  # what the processor does is not the work
     for other, (wall, used) in times.items():
-        column = column if on_cpu else 0  # what the processor does is not the work
         ratio = own[column] / (wall, used)[column]
         limit = limits.get(other)
         missed = limit is not None and ratio > limit

@@ -80,9 +80,9 @@ def test_tiles_give_what_the_sum_gives(size, low, high, batch, form):
     np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-12)
 
 
-def test_tiles_of_four_are_within_three_times_the_errors_of_a_plain_sum():
-    """Of the root of the mean square; in pairs within one and a half times."""
-    x, w = random(1, 24, 24, 64), random(32, 64, 3, 3, seed=1)
+def test_errors_of_tiles_beside_those_of_plain_sums():
+    """The root of the mean square, of many channels after a `relu`."""
+    x, w = np.maximum(random(1, 16, 16, 256), 0), random(32, 256, 3, 3, seed=1)
     wanted = plain(np.moveaxis(x, 3, 1), w)
     errors = {}
     with jax.default_matmul_precision("highest"):
@@ -94,7 +94,7 @@ def test_tiles_of_four_are_within_three_times_the_errors_of_a_plain_sum():
             x, w, (1, 1), "VALID", dimension_numbers=laid
         )
     plainly = np.sqrt(np.mean((np.moveaxis(sums, 3, 1) - wanted) ** 2))
-    assert max(errors[tiles.PAIRS], errors[tiles.Form(2)]) < 2 * plainly
+    assert max(errors[tiles.PAIRS], errors[tiles.Form(2)]) < 2.5 * plainly
     assert max(errors.values()) < 4 * plainly
 
 
@@ -346,6 +346,9 @@ class TestParts:
             (33, 5, 1, 2, (0, 9)),
             (16, 1, 1, 1, (1, 1)),
             (50, 3, 3, 1, (-2, 1)),
+            (10, 3, 1, 1, (40, 0)),
+            (10, 3, 2, 1, (0, 40)),
+            (4, 3, 1, 2, (30, 30)),
         ],
     )
     def test_each_part_sees_what_it_needs(

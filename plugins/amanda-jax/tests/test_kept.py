@@ -212,6 +212,16 @@ def renamed(content: bytes) -> bytes:
     return content.replace(b'"results": 1', b'"results": 2', 1)
 
 
+def test_another_number_of_cores(tmp_path, monkeypatch):
+    """Some programs are in as many parts."""
+    device = jax.devices("cpu")[0]
+    keys = set()
+    for count in (2, 2, 8):
+        monkeypatch.setattr("amanda_jax.kept.cores", lambda count=count: count)
+        keys.add(Kept(tmp_path, 1 << 20, device).key("what", Settings(), [], []))
+    assert len(keys) == 2
+
+
 @pytest.mark.parametrize("harm", [emptied, cut, edited, renamed])
 def test_a_file_that_is_not_whole_is_refused_and_written_anew(harm, tmp_path):
     graph = layer(weight())

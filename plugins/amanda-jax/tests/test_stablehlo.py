@@ -217,6 +217,25 @@ class TestOfTheHub:
         [wanted] = amanda.run(graph, [ramp(2, 2, 5, 5)], backend="numpy").values()
         expect(amanda.load(tmp_path / "x.stablehlo"), [ramp(2, 2, 5, 5)], [wanted])
 
+    @pytest.mark.parametrize("to", ["stablehlo", "jax"])
+    def test_it_is_the_same_on_every_machine(self, to, monkeypatch):
+        """Steps for so many cores of a CPU are for what is compiled here."""
+        kernel = ramp(40, 3, 7, 7)
+        table = ramp(512, 1024)
+
+        def function(x, y):
+            z = ops.conv(x, kernel, layout="N*C", strides=(2, 2))
+            return z, ops.einsum(y, table, equation="...k,nk->...n")
+
+        graph = graph_of(function, "float32[1, 96, 96, 3]", "float32[16, 1024]")
+        found = set()
+        for count in (1, 2, 8):
+            monkeypatch.setattr("amanda_jax.settings.cores", lambda count=count: count)
+            found.add(tuple(op.type for op in amanda.convert(graph, to)))
+        [types] = found
+        assert sum("conv" in name for name in types) == 1
+        assert "optimization_barrier" not in types
+
     def test_open_sizes_stay_open(self, tmp_path):
         made = amanda.convert(graph_of(network, "float32[n, 2, 5, 5]"), "stablehlo")
         assert made.parameters[0].type.shape.rank == 4

@@ -2,8 +2,8 @@
 
 A program is found by what decides it: the structure of the graph, the types of its
 weights (not what is in them), its small constants, the shapes of the feeds, which of
-them may be written over, the settings, the versions and the device, with that of what
-compiles for it. A file begins with the digest of the rest; what
+them may be written over, the settings, how many cores there are, the versions and the
+device, with that of what compiles for it. A file begins with the digest of the rest; what
 does not fit it is refused, and written anew. XLA's own form of a program can run
 anything, so files of other users are refused as well. What was not used for longest
 goes when the folder holds more than it may.
@@ -26,8 +26,7 @@ from time import time
 from typing import Any, Final
 
 from amanda.errors import UsageError
-from amanda_jax import settings as machine
-from amanda_jax.settings import Settings
+from amanda_jax.settings import Settings, cores
 
 __all__ = ["Kept"]
 
@@ -72,7 +71,7 @@ class Kept:
         told = (
             what, surroundings(), device.platform, device.device_kind,
             device.client.platform_version, settings.precision,
-            sorted(settings.without), [*donated],
+            sorted(settings.without), cores(), [*donated],
             sorted(settings.switches.items()), [str(form) for form in forms],
         )  # fmt: skip
         return hashlib.sha256(repr(told).encode()).hexdigest()
@@ -185,8 +184,7 @@ def surroundings() -> str:
     """What else a program is made by and for: versions, code, processor, flags."""
     told = [f"{name} {version(name)}" for name in ("jax", "jaxlib", "amanda-jax")]
     told += [_state(name) for name in _PACKAGES]
-    told += [platform.machine(), _processor(), f"{machine.cores()} cores"]
-    told.append(os.environ.get("XLA_FLAGS", ""))
+    told += [platform.machine(), _processor(), os.environ.get("XLA_FLAGS", "")]
     return "; ".join(told)
 
 

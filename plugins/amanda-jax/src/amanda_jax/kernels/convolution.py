@@ -33,6 +33,7 @@ NARROW: Final = 128
 MUCH: Final = 1 << 24
 """Products from which a convolution is worth several cores."""
 PARTS: Final = 8
+"""Parts of a convolution at most, each of two rows of results at least."""
 
 
 def conv(
@@ -91,18 +92,20 @@ def _is_for_one_core(x: Any, w: Any, s: Any, d: Any, pads: Any) -> bool:
 
 
 def _in_parts(x: Any, convolve: Any, window: int, s: int, d: int, pads: Any) -> Any:
-    """Rows of results apart from each other, as many parts as there are cores."""
+    """Rows of results apart from each other, as many parts as there are cores.
+
+    `window`, `s` and `d` are those of rows, `pads` those of all axes."""
     reach = d * (window - 1) + 1
     (low, high), *others = pads
-    rows = (x.shape[1] + low + high - reach) // s + 1
+    none = [(0, 0, 0)] * (x.ndim - 2)
+    x = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), (low, high, 0), *none])
+    rows = (x.shape[1] - reach) // s + 1
     parts = min(PARTS, settings.cores())
     ends = [rows * i // parts for i in range(parts + 1)]
-    made = []
-    for first, last in pairwise(ends):
-        start, stop = first * s - low, (last - 1) * s + reach - low
-        own = max(-start, 0), max(stop - x.shape[1], 0)
-        seen = x[:, start + own[0] : stop - own[1]]
-        made.append(convolve(seen, padding=[own, *others]))
+    made = [
+        convolve(x[:, first * s : (last - 1) * s + reach], padding=[(0, 0), *others])
+        for first, last in pairwise(ends)
+    ]
     return jnp.concatenate(made, 1)
 
 

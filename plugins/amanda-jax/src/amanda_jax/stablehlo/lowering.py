@@ -52,12 +52,13 @@ def plain_build() -> Any:
     from amanda.host import host_in_use
     from amanda_jax.code import Build
     from amanda_jax.devices import chosen
-    from amanda_jax.settings import Settings
+    from amanda_jax.settings import ON_CPU, Settings
     from amanda_jax.weights import Weights
     from amanda_std.state import Surroundings
 
     around = Surroundings(None, None, {}, host_in_use())
-    return Build(Weights(chosen("cpu")), Settings(), around)
+    settings = Settings(without=ON_CPU)  # the same, whoever makes it for whom
+    return Build(Weights(chosen("cpu")), settings, around)
 
 
 def named_as(made: Graph, old: Graph) -> Graph:
