@@ -44,7 +44,7 @@ LIMITS = {
 """The time of `amanda on jax`, at most, in that of another, on a CPU."""
 ELSEWHERE = 1.05
 """The same on a GPU, in that of JAX by hand, whichever way of it is faster."""
-MEMORY = {"BERT-base": 1.3}
+MEMORY = {"ResNet-50": 1.75, "BERT-base": 1.3, "ViT-B": 1.3, "GPT-2": 1.3}
 """Memory beyond imports, at most, in that of the weights."""
 BURST = 3
 """Calls in a row: threads of the one before may still spin through the first."""

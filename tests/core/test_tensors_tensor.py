@@ -342,6 +342,8 @@ def test_lazy_ones_are_made_when_asked_and_not_kept() -> None:
         return np.arange(4)
 
     tensor = Tensor.lazy(make, "int64", (4,))
+    assert tensor.is_lazy
+    assert not Tensor.of([1, 2]).is_lazy
     assert (tensor.nbytes, tensor.type, repr(tensor), calls) == (
         32,
         TensorType("int64", [4]),

@@ -335,7 +335,7 @@ class TestWeights:
         executable = run_both(graph, ramp(2, 64)).executable
         program = executable._code
         assert isinstance(program, Program)
-        text = program._wide.lower(*program._weights, ramp(2, 64)).as_text()
+        text = program._wide.lower(*program.weights, ramp(2, 64)).as_text()
         assert "%arg1" in text
         assert "dense<" not in text
 
@@ -418,6 +418,48 @@ class TestWeights:
         graph = graph_of(lambda x: ops.matmul(x, weight), f"{dtype}[16, 1024]")
         compiled = run_both(graph, np.ones((16, 1024), dtype))
         assert "optimization_barrier" not in text_of(compiled)
+
+    @pytest.mark.parametrize("is_around", [True, False])
+    def test_a_weight_that_bodies_multiply_with_is_held_once(
+        self, is_around, monkeypatch
+    ):
+        """Theirs, or one around them that nothing else reads."""
+        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+        held = ramp(1024, 512) / 1e3
+        kinds = [parse_type("float32[16, 1024]"), parse_type("bool[]")]
+        graph = trace(
+            lambda x, flag: ops.if_(
+                flag, lambda v: ops.matmul(v, held), lambda v: ops.matmul(-v, held), x
+            ),
+            kinds,
+            names=["x", "flag"],
+        )
+        tensor = Tensor.of(held)
+        with graph.before(next(iter(graph))):
+            around = graph.constant(tensor).output
+        for body in [part for part in graph.graphs() if part is not graph]:
+            [own] = [op for op in body if op.type == "constant"]
+            own.attrs["value"] = tensor
+            if is_around:
+                body.replace_uses(own.output, around)
+                body.remove(own)
+        if not is_around:
+            graph.remove(around.op)
+        compiled = run_both(graph, ramp(16, 1024), np.array(True))
+        expect_numpy(compiled, graph, ramp(16, 1024), np.array(False))
+        assert "optimization_barrier" in text_of(compiled)
+        assert compiled.executable.report().weight_bytes == tensor.nbytes
+
+    def test_products_that_numpy_allows_and_few_rows_do_not_change(self, monkeypatch):
+        """A right side of one column, or of a size that is open."""
+        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+        graph = trace(
+            lambda x, y: ops.einsum(x, y, equation="...k,nk->...n"),
+            [parse_type("float32[16, a]"), parse_type("float32[n, b]")],
+            names=["x", "y"],
+        )
+        for inner, columns in ((1, 1024), (1024, 1), (1024, 1024)):
+            run_both(graph, ramp(16, inner) / 64, ramp(512, columns))
 
     def test_few_rows_that_only_a_call_tells(self, monkeypatch):
         """The weight lies turned for another reason: one program does it, one not."""

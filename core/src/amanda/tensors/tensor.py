@@ -163,6 +163,11 @@ class Tensor:
         """Whether this was made of one repeated element."""
         return isinstance(self._source, Repeated)
 
+    @property
+    def is_lazy(self) -> bool:
+        """Whether the elements are computed whenever somebody asks for them."""
+        return isinstance(self._source, Made)
+
     # the elements
 
     def type_with_content(self, limit: int = _MAX_CONTENT) -> TensorType:

@@ -53,8 +53,8 @@ class _Again:
         self._build = build
         self._code_of = code_of
         self._own: Code | None = None
-        held = Held(graph, Steps(graph), build.weights, followed(graph).constants)
-        self._weights = held.moved
+        constants = followed(graph).constants
+        self._held = Held(graph, Steps(graph), build.weights, constants)
 
     def __call__(self, args: Iterable[Any]) -> Sequence[Any]:
         if self._own is None and not self._program.is_used:
@@ -63,7 +63,7 @@ class _Again:
             return self._own(args)
         given = [*args]
         try:
-            return self._program.called(self._weights, given)
+            return self._program.called(self._held, given)
         except UntraceableError:
             self._own = self._code_of(self._graph, self._build)
             return self._own(given)

@@ -3,8 +3,8 @@
 A program is found by what decides it: the structure of the graph, the types of its
 weights (not what is in them), its small constants, the shapes of the feeds, which of
 them may be written over, the settings, how many cores there are, the versions and the
-device, with that of what compiles for it. A file begins with the digest of the rest; what
-does not fit it is refused, and written anew. XLA's own form of a program can run
+device, with that of what compiles for it. A file begins with the digest of the rest;
+what does not fit it is refused, and written anew. XLA's own form of a program can run
 anything, so files of other users are refused as well. What was not used for longest
 goes when the folder holds more than it may.
 """

@@ -6,18 +6,27 @@ is convolutions in tiles: see `kernels.tiles`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, Final
 
+import numpy as np
+
 from amanda.graph import Op, OutputPort
 from amanda.tensors import Tensor
-from amanda.types import TensorType
+from amanda.types import DType, TensorType
 from amanda_jax.kernels import tiles
-from amanda_jax.memory import aligned
+from amanda_jax.memory import aligned, is_in_file, let_go, room_for
 from amanda_std.ops.convolution import ordered, to_front
 from amanda_std.reading import arguments, is_std
 
-__all__ = ["form_along_rows", "layout_in_tiles", "turned"]
+__all__ = [
+    "form_along_rows",
+    "in_order",
+    "layout_in_tiles",
+    "lies_in_file",
+    "turned",
+]
 
 CHANNELS: Final = 32
 """Channels, inside and behind, from which the products are what takes the time."""
@@ -25,6 +34,8 @@ ROWS: Final = 32
 """Tiles from which their products are large enough to be worth it."""
 LARGE: Final = 1 << 17
 """Results from which XLA has several cores make them."""
+PART: Final = 32
+"""Channels behind whose kernels are turned at once."""
 AT_ONCE: Final = 10
 """Rows that XLA's library for products keeps in registers."""
 _RESULTS: Final = (4, 3, 2)
@@ -53,7 +64,7 @@ def form_along_rows(op: Op) -> tiles.Form:
     sizes = [_sizes(user) for user in op.output.user_ops]
     if not all(sizes):
         return tiles.Form(tiles.MOST)
-    results = min(_RESULTS, key=lambda n: sum(_work(n, *size) for size in sizes))
+    results = min(_RESULTS, key=lambda n: sum(_work(n, *size[:3]) for size in sizes))
     return tiles.Form(results, apart=all(prod(size) >= LARGE for size in sizes))
 
 
@@ -69,9 +80,8 @@ def _sizes(op: Op) -> list[int]:
     return [batch if isinstance(batch, int) else 1, *map(int, others)]
 
 
-def _work(results: int, batch: int, rows: int, columns: int, channels: int) -> int:
+def _work(results: int, batch: int, rows: int, columns: int) -> int:
     """How much products of tiles of so many results do, in rows of registers."""
-    del channels
     places = batch * -(-rows // results) * columns
     return tiles.products_of(results) * -(-places // AT_ONCE)
 
@@ -79,8 +89,47 @@ def _work(results: int, batch: int, rows: int, columns: int, channels: int) -> i
 def turned(tensor: Tensor, layout: str, form: tiles.Form) -> Tensor:
     """The kernel for tiles, where the device can read it without another copy."""
     order = to_front(layout, len(tensor.shape))
-    kernel = tensor.numpy().transpose(order)
-    return Tensor.of(aligned(tiles.turned(kernel, form)))
+    out, *others = ordered(tensor.shape, order)
+    one = tiles.turned(np.zeros((1, *others), tensor.dtype.numpy), form)
+    shape = (*one.shape[:-1], one.shape[-1] * out)
+
+    def make(array: Any) -> Any:
+        kernel, made = array.transpose(order), room_for(shape, array.dtype)
+        behind = made.reshape(-1, out)  # a few at a time: it is done in float64
+        for first in range(0, out, PART):
+            part = tiles.turned(kernel[first : first + PART], form)
+            behind[:, first : first + PART] = part.reshape(len(behind), -1)
+        return made
+
+    return made_of(tensor, shape, make)
+
+
+def in_order(tensor: Tensor, order: Sequence[int]) -> Tensor:
+    """A weight with its axes in this order, where the device can read it in place."""
+    shape = [tensor.shape[axis] for axis in order]
+    return made_of(tensor, shape, lambda array: aligned(array.transpose(order)))
+
+
+def made_of(tensor: Tensor, shape: Sequence[int], make: Callable[[Any], Any]) -> Tensor:
+    """A weight that is made of another: when it is asked for, if that lies in a file.
+
+    It takes no memory before it goes to the device then, and what it is made of leaves
+    again. What lies elsewhere would have to stay, so that it is made at once."""
+
+    def made() -> Any:
+        array = tensor.numpy()
+        found = make(array)
+        let_go(array)
+        return found
+
+    if not lies_in_file(tensor):
+        return Tensor.of(made())
+    return Tensor.lazy(made, DType.of(tensor.numpy().dtype), shape)
+
+
+def lies_in_file(tensor: Tensor) -> bool:
+    """Whether its elements are pages of a file, which come when they are read."""
+    return not tensor.is_lazy and is_in_file(tensor.numpy())
 
 
 def _in_tiles(op: Op, kernel: OutputPort) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import zip_longest
+from threading import Lock
 from typing import Any
 
 import jax
@@ -16,6 +18,7 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.types import TensorType
 from amanda_jax.code import Build, Code, Told, copied
 from amanda_jax.kernels import JAX
+from amanda_jax.memory import give_back
 from amanda_jax.notes import running, why_untraceable
 from amanda_jax.ready import Ready
 from amanda_jax.weights import Held
@@ -78,17 +81,19 @@ class Program:
         self._held = Held(graph, self._steps, build.weights, on_host)
         kept = build.kept
         self._ready = None if kept is None else Ready(graph, on_host, build, kept)
-        self._weights = self._held.moved
+        self._first = Lock()
         wanted = build.settings.donate
         names = enumerate(p.name or str(p.index) for p in graph.parameters)
         self.donated = [i for i, name in names if name in wanted]
         """Which inputs may be written over."""
         name = graph.name or "graph"
         self._wide = self._jit(name, self._trace)
-        is_wide = any(map(_may_be_wide, graph.parameters)) or any(
-            value is not None and _is_wide(value) for value in graph.results
+        is_narrow = not (
+            any(map(_may_be_wide, graph.parameters))
+            or any(value is not None and _is_wide(value) for value in graph.results)
+            or any(is_wide(form.dtype) for form in self._held.forms)
         )
-        self._narrow = None if is_wide else self._jit(name, self._trace_narrow)
+        self._narrow = self._jit(name, self._trace_narrow) if is_narrow else None
 
     @property
     def copied(self) -> frozenset[int]:
@@ -98,10 +103,10 @@ class Program:
     def quick(self) -> Any:
         if self._ready is not None:
             only = None if self._instead is not None else self._ready.only
-            return only and partial(only, *self._weights)
-        if self._narrow is None or self._instead is not None or not self._weights:
+            return only and partial(only, *self.weights)
+        if self._narrow is None or self._instead is not None or not self._held:
             return None if self._instead is not None else self._narrow
-        return partial(self._narrow, *self._weights)
+        return partial(self._narrow, *self.weights)
 
     @property
     def pieces(self) -> int:
@@ -134,11 +139,11 @@ class Program:
 
     @property
     def weights(self) -> Sequence[Any]:
-        return self._weights
+        return self._held.moved
 
     def _jit(self, name: str, trace: Callable[..., Any]) -> Any:
         """The function, on its device wherever the feeds are."""
-        count = len(self._weights)
+        count = len(self._held)
 
         def function(*values: Any) -> Any:
             return trace(values[:count], values[count:])
@@ -201,41 +206,62 @@ class Program:
             return self._instead(args)
         args = [*args]
         try:
-            return self.called(self._weights, args)
+            return self.called(self._held, args)
         except UntraceableError as error:
             outside = {self._steps.ops[error.step]: error.message}
             self._narrow = None
             self._instead = self._code_of(self._graph, self._build, outside)
             return self._instead(args)
 
-    def called(self, weights: Sequence[Any], args: Sequence[Any]) -> Sequence[Any]:
+    def called(self, held: Held, args: Sequence[Any]) -> Sequence[Any]:
         """The same with other weights, of the same types."""
-        made: Sequence[Any]
         if self._settled is not None:
             args = self._settled(args)
-            self._places = [getattr(v, "sharding", None) for v in (*weights, *args)]
+            given = (*held.moved, *args)
+            self._places = [getattr(v, "sharding", None) for v in given]
         try:
             if self._ready is not None and self._ready.fits(args):
-                made = self._ready.called(self, weights, args)
-                return made
-            if self._narrow is not None:
-                made = self._narrow(*weights, *args)
-                return made
-            with jax.enable_x64(True):
-                made = self._wide(*weights, *args)
-                return made
+                return self._ready.called(self, held, args)
+            jitted, types = self._way()
+            with types:
+                return self._through(jitted, held, args)
         except WideError:
             self._narrow = None
         except FullError:
             self._forget()
-        return self.called(weights, args)
+        return self.called(held, args)
 
-    def compiled(self, weights: Sequence[Any], args: Sequence[Any]) -> tuple[Any, bool]:
+    def _way(self) -> tuple[Any, AbstractContextManager[Any]]:
+        """The jitted function to be called, and around it the types that it has."""
+        narrow = self._narrow
+        if narrow is not None:
+            return narrow, nullcontext()
+        return self._wide, jax.enable_x64(True)
+
+    def _through(self, jitted: Any, held: Held, args: Sequence[Any]) -> Sequence[Any]:
+        """A call of the jitted function, which compiles where that is new to it.
+
+        The first time it does so before the weights are moved: XLA takes memory for it
+        that is free again when they are."""
+        if self._settled is None:
+            with self._first:
+                if not self.compilations:
+                    jitted.lower(*held.forms, *args).compile()
+                    give_back()
+        before = self.compilations
+        made: Sequence[Any] = jitted(*held.moved, *args)
+        if self.compilations > before:
+            give_back()
+        return made
+
+    def compiled(self, held: Held, args: Sequence[Any]) -> tuple[Any, bool]:
         """The program for these, not called; and whether it has 64-bit types."""
-        if self._narrow is not None:
-            return self._narrow.lower(*weights, *args).compile(), False
-        with jax.enable_x64(True):
-            return self._wide.lower(*weights, *args).compile(), True
+        weights = held.forms if self._settled is None else held.moved
+        jitted, types = self._way()
+        with types:
+            made = jitted.lower(*weights, *args).compile()
+        give_back()
+        return made, jitted is self._wide
 
     def noted(
         self, given: Sequence[Any], copied: Iterable[int], notes: Iterable[str]

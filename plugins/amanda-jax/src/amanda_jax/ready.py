@@ -18,6 +18,7 @@ from amanda_jax.structure import structure
 
 if TYPE_CHECKING:
     from amanda_jax.program import Program
+    from amanda_jax.weights import Held
 
 __all__ = ["Ready"]
 
@@ -59,7 +60,7 @@ class Ready:
         return every[0].call if len(every) == 1 and not every[0].wide else None
 
     def called(
-        self, program: Program, weights: Sequence[Any], args: Sequence[Any]
+        self, program: Program, held: Held, args: Sequence[Any]
     ) -> Sequence[Any]:
         """The results, by a program that is loaded or compiled where there is none."""
         forms = tuple((a.shape, a.dtype) for a in args)
@@ -68,28 +69,27 @@ class Ready:
             if made is not None:
                 self._made.move_to_end(forms)
         if made is None:
-            made = self._new(program, weights, args)
+            made = self._new(program, held, args)
             with self._lock:
                 self._made[forms] = made
                 if len(self._made) > self._settings.programs:
                     self._made.popitem(last=False)
         with jax.enable_x64(True) if made.wide else nullcontext():
             try:
-                return made.call(*weights, *args)
+                return made.call(*held.moved, *args)
             except ValueError:  # a feed may be on another device
-                return made.call(*weights, *jax.device_put(args, self._device))
+                return made.call(*held.moved, *jax.device_put(args, self._device))
 
-    def _new(
-        self, program: Program, weights: Sequence[Any], args: Sequence[Any]
-    ) -> _Made:
-        forms = [(a.shape, str(a.dtype)) for a in (*weights, *args)]
+    def _new(self, program: Program, held: Held, args: Sequence[Any]) -> _Made:
+        given = [*held.forms, *args]
+        forms = [(a.shape, str(a.dtype)) for a in given]
         key = self._kept.key(str(self._what), self._settings, program.donated, forms)
         found = self._kept.load(key, len(forms))
         if found is not None:
             call, facts = found
-            program.noted([*weights, *args], facts["copied"], facts["notes"])
+            program.noted(given, facts["copied"], facts["notes"])
             return _Made(call, facts["wide"])
-        compiled, wide = program.compiled(weights, args)
+        compiled, wide = program.compiled(held, args)
         count = compiled.out_tree.num_leaves
         if compiled.out_tree == jax.tree.structure([0] * count):
             self._kept.store(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,8 +11,8 @@ import numpy as np
 
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
-from amanda_jax.kernels.tiles import PAIRS, Form
-from amanda_jax.lying import form_along_rows, layout_in_tiles, turned
+from amanda_jax.kernels.tiles import PAIRS
+from amanda_jax.lying import form_along_rows, layout_in_tiles, lies_in_file, turned
 from amanda_jax.memory import let_go
 from amanda_std.reading import is_constant
 
@@ -41,8 +42,9 @@ class Weights:
         """Whether kernels of convolutions may lie as tiles want them: see `lying`."""
         self.along_rows = along_rows
         """Whether these tiles are along rows alone: see `kernels.tiles`."""
-        self._turned: dict[tuple[int, str, Form], tuple[Tensor, Tensor]] = {}
+        self._turned: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}
         self._held: dict[int, tuple[Tensor, Any]] = {}
+        self._waiting: dict[int, Tensor] = {}
         self._lock = Lock()
 
     def moved(self, tensors: Iterable[Tensor]) -> list[Any]:
@@ -59,9 +61,32 @@ class Weights:
                     there.block_until_ready()
                 for tensor, array, there in zip(batch, arrays, moved, strict=True):
                     self._held[id(tensor)] = (tensor, there)
+                    self._waiting.pop(id(tensor), None)
                     if not _is_shared(array, there):
                         let_go(array)
             return [self._held[id(tensor)][1] for tensor in wanted]
+
+    def expected(self, tensors: Iterable[Tensor]) -> None:
+        """They are going to be moved: what lies in a file, when they are needed.
+
+        Until then it takes no memory, which XLA has for compiling. The rest moves now,
+        so that nobody has to care any more what becomes of it."""
+        now = []
+        for tensor in tensors:
+            if not tensor.is_lazy and not lies_in_file(tensor):
+                now.append(tensor)
+                continue
+            with self._lock:
+                if id(tensor) not in self._held:
+                    self._waiting[id(tensor)] = tensor
+        self.moved(now)
+
+    def form(self, tensor: Tensor) -> Any:
+        """What XLA has to know of it to compile."""
+        import jax
+
+        with jax.enable_x64(True):
+            return jax.ShapeDtypeStruct(tensor.shape, tensor.dtype.numpy)
 
     def lying(self, op: Op, *, symbolic: bool = False) -> Tensor:
         """A constant as what reads it wants it to lie on the device."""
@@ -72,11 +97,10 @@ class Weights:
         if layout is None:
             return tensor
         with self._lock:
-            form = form_along_rows(op) if self.along_rows else PAIRS
-            key = id(tensor), layout, form
-            if key not in self._turned:
+            key = id(tensor), layout
+            if key not in self._turned:  # in one form, whichever piece reads it
+                form = form_along_rows(op) if self.along_rows else PAIRS
                 self._turned[key] = tensor, turned(tensor, layout, form)
-                let_go(tensor.numpy())
             return self._turned[key][1]
 
     def _there(self, tensors: Sequence[Tensor], arrays: Sequence[Any]) -> list[Any]:
@@ -117,7 +141,10 @@ class Weights:
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for _, array in self._held.values())
+        with self._lock:
+            sizes = [array.nbytes for _, array in self._held.values()]
+            sizes += [t.size * t.dtype.numpy.itemsize for t in self._waiting.values()]
+            return sum(sizes)
 
 
 def _batches(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
@@ -168,7 +195,22 @@ class Held:
             for key, op, tensor in zip(steps.weights, ops, tensors, strict=True)
         }
         rows = zip(tensors, self._fixed.values(), strict=True)
-        self.moved = weights.moved(t for t, fixed in rows if fixed is None)
+        self._tensors = [tensor for tensor, fixed in rows if fixed is None]
+        self._weights = weights
+        weights.expected(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    @cached_property
+    def moved(self) -> list[Any]:
+        """The weights on the device, where they are from now on."""
+        return self._weights.moved(self._tensors)
+
+    @property
+    def forms(self) -> list[Any]:
+        """What XLA has to know of the weights to compile."""
+        return [self._weights.form(tensor) for tensor in self._tensors]
 
     def among(self, moved: Sequence[Any]) -> Mapping[Any, Any]:
         """All of them by key, with these as those on the device."""

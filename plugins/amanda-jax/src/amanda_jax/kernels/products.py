@@ -26,7 +26,8 @@ _LARGE: Final = {
 }
 """How many elements a weight has at least, by the number of rows, for which a product
 is better that way, as measured with jaxlib 0.10 and AVX-512 for weights of 256 * 256 to
-2048 * 2048 and 2 to 112 rows. Other numbers of rows leave vectors half empty. One row is worth it where the weight is no wider than it is long."""
+2048 * 2048 and 2 to 112 rows. Other numbers of rows leave vectors half empty. One row
+is worth it where the weight is no wider than it is long."""
 
 
 def is_worth(rows: int, inner: int, out: int) -> bool:

@@ -7,15 +7,15 @@ sum is multiplied once, and results are sums of these products. There are two:
   along two axes. They are the fewest, but each is small, and XLA's library for products
   on the CPU gives a small one to one core only;
 - along rows, the first axis, alone: in fours, F(4, 3), six products instead of twelve,
-  in threes or in pairs, each of all that the kernel sees along the other axes, or apart,
-  with the sum over these behind. They are large enough for several cores.
+  in threes or in pairs, each of all that the kernel sees along the other axes, or
+  apart, with the sum over these behind. They are large enough for several cores.
 
 In float32 the error of results is one to two times that of plain sums in pairs, and two
-to three times in fours, where the elements that a tile takes are of like size. Where they
-are not, the error is that of the largest, even if the plain sum takes it times zero: 1e9
-there leaves nothing of elements around 1. Where an element is infinite, results are not
-a number. In pairs, each result depends on the same elements as a plain sum; in threes
-and fours, on all that its tile takes: up to six rows instead of three.
+to three times in fours, where the elements that a tile takes are of like size. Where
+they are not, the error is that of the largest, even if the plain sum takes it times
+zero: 1e9 there leaves nothing of elements around 1. Where an element is infinite,
+results are not a number. In pairs, each result depends on the same elements as a plain
+sum; in threes and fours, on all that its tile takes: up to six rows instead of three.
 
 Kernels are turned once, by `turned`, for data with channels behind.
 """
