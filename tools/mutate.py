@@ -1,30 +1,49 @@
 """Do the samples catch a kernel that is wrong?
 
     python tools/mutate.py [OP ...] [--every N] [--table numpy|jax] [--equivalent]
+                           [--module NAME] [--tests FILE ...]
 
 Each kernel of a primitive, with the functions of its theme that it calls, is altered in
 one place: an operator swapped, a constant off by one, a comparison turned, an axis
 moved, a branch taken always or never, a cast or a statement left out, results in
 another order. The samples of the ops that get there must notice. What survives is
 printed, with its line, and exits with 1 where less than `LEAST` of all is caught; what
-no sample could tell from the original stands in `EQUIVALENT`, with the reason, and is
-counted apart.
+no sample could tell from the original stands in `equivalent.py`, with the reason, and
+is counted apart.
 
 `--table` alters the rows of a kernel table instead; `--every N` takes one in N.
+`--module` alters all functions of one module, also those that no op gets to, and
+`--tests` names files of tests that may notice what samples do not: so a kernel whose
+ways are chosen by size is held against the tests that choose them.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import gc
 import inspect
+import io
 import re
+import runpy
 import signal
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+    redirect_stdout,
+)
 from copy import deepcopy
 from functools import partial
 from importlib import import_module
@@ -69,6 +88,13 @@ class Table(NamedTuple):
 
         return jax.enable_x64(True)  # type: ignore[no-any-return]
 
+    def forget(self) -> None:
+        """Programs are kept by the function that was traced, altered or not."""
+        if self.name == "JAX":
+            import jax
+
+            jax.clear_caches()
+
     def arrays(self, value: Any) -> Any:
         """An argument of a sample as the library has it."""
         if self.name != "JAX" or not isinstance(value, np.ndarray):
@@ -89,78 +115,9 @@ TABLES = {
 }  # fmt: skip
 _DEFINITIONS = Table("", "")
 
-_LIBRARY = "what scipy and numpy do with half precision by themselves"
-_SHORT_WAY = "a short way to what the long way gives too"
-_SIGNS = "a sign is its own inverse"
-_READS_HALF = "LAPACK reads the lower half only"
-_OTHERS = "matters to other libraries: amanda-jax has the test"
-_INFERRED = "met by inference only: test_inferred_types_fit"
-_PRECISION = "more digits than are asked for"
-_NO_MATTER = "any such number will do"
-EQUIVALENT: list[tuple[str, str, str]] = [
-    (".*", r".*\.astype\('int6.* left out", "numpy's places have 64 bits"),
-    (".*", "[12] became [23] in itemsize", "there is no such width"),
-    (r"arithmetic\.truncated", "if a.dtype.kind == 'u': never.*", _SHORT_WAY),
-    (r"arithmetic\.truncated", "0 became 1", "nothing is divided by 0"),
-    (r"arithmetic\.truncated", "up.astype.*", "a bool is added as the number it is"),
-    (r"elementary\.in_special", "x.astype.*", _LIBRARY),
-    (r"special\._several", "0 became 1|x.astype.*", "all have one type; " + _LIBRARY),
-    (r"special\.polygamma", ".*'fd'.*|x.astype.*", _LIBRARY),
-    (r"bits\._width", "if isinstance.*never.*", _SHORT_WAY),
-    (r"reduction\._wide", "2 became 3", "no element type has three bytes"),
-    (r"reduction\._axis", ".*always taken", "numpy takes one axis as well as a tuple"),
-    (r"reduction\._extreme", "if 0 not in kept: always.*", "nothing is filled"),
-    (r"scans\._scan", "if x.shape.*never.*", _SHORT_WAY),
-    (r"contraction\.multiplied", "if np_ is.*|[12] became.*", _OTHERS),
-    (r"contraction\.multiplied", ".*y.dtype == kept.*|y.astype.*",
-     "numpy keeps the element type: " + _OTHERS),
-    (r"linear_algebra\.cholesky|factorisations\.eigh",
-     "Add became Sub in low.*|1 became 2", _READS_HALF),
-    (r"linear_algebra\.in_single_at_least", "2 became 3", "no type has three bytes"),
-    (r"linear_algebra\.triangular_solve", "if b.*always.*", _SHORT_WAY),
-    (r"factorisations\.(qr|eigh|svd)", "Mult became Div.*", _SIGNS),
-    (r"factorisations\._signs", ".*", "any weights that no vector is across"),
-    (r"factorisations\.lu", "if not x.*never.*", _SHORT_WAY),
-    (r"complex_numbers\.complex_of", ".*unknown.*", _INFERRED),
-    (r"fourier\._transformed", ".*itemsize.*|2 became 3|x.astype.*", _LIBRARY),
-    (r"fourier\._transformed", "1 became 2", _NO_MATTER),
-    (r"shape\.astype", ".*always taken|And became Or.*|NotEq became Eq.*",
-     "the real part of a real number is it itself"),
-    (r".*\._matmul", ".*out is not None.*|In became NotIn in a.dtype.char.*",
-     "where the result goes"),
-    (r".*\._matmul", "(if|And|LtE|In) .*a.dtype.kind in 'fV'.*|LtE .*itemsize.*",
-     "numpy and ml_dtypes add up in float32 by themselves"),
-    (r".*\._matmul", "[ab].astype.*|.*y.dtype is.*|y.astype.*|2 became 3", _SHORT_WAY),
-    (r".*\._(sum|mean)", "2 became 3|y.astype.*|if axes == .*never.*", _SHORT_WAY),
-    (r".*\._mean", "if is_small.*never.*", _LIBRARY),
-    (r".*\._stack", "if xs.*always.*|0 became 1", _SHORT_WAY),
-    (r".*\._softmax", ".*never.*|0 became 1", _SHORT_WAY),
-    (r".*\._layer_norm", ".*scale.ndim.*", "where the result goes"),
-    (r"movement\.pad", "if not any.*never.*", _SHORT_WAY),
-    (r"indexing\.gather", ".*object.*", _INFERRED),
-    (r"indexing\.gather_nd", "if not batch_dims.*never.*", _SHORT_WAY),
-    (r"indexing\.scatter_elements", "True became False", "indices in full do as well"),
-    (r"convolution\.channels_first", "if .*(always|never) taken|Eq became NotEq.*",
-     _SHORT_WAY),
-    (r"convolution\.channels_first", "1 became 2|y.astype.*", _SHORT_WAY),
-    (r"convolution\._depthwise", "[wx].astype.*|4 became 5", "the other is wide"),
-    (r"convolution\.windows", ".*", _INFERRED),
-    (r"pooling\._prepared", ".*", "what is padded too much is never read"),
-    (r"detection\._overlaps", "BitAnd.*|-1 without.*|[12] became.*", _NO_MATTER),
-    (r"detection\.(soft_)?nms", ".*astype\\('float64'\\) left out", _PRECISION),
-    (r"detection\.nms", "0.0 became 1.0", _NO_MATTER),
-    (r"control\._(no_rows|is_static)", ".*", "of bodies that are graphs"),
-    (r"control\._stacked", "0 became 1|1 became 2|.*never.*", "refuses, or is told"),
-    (r"control\.loop", "(True became False|0 became 1)", "a round that is not counted"),
-    (r"sequences\.sequence_insert", "1 became 2", "refuses less: test_wrong_use.py"),
-    (r"strings\._mapped", "if dtype is object.*never.*", _SHORT_WAY),
-    (r"strings\.string_split", "1 became 2", _NO_MATTER),
-    (r"strings\._truth", ".*always.*", "refuses less: test_wrong_use.py"),
-    (r"strings\._written", "if .*(never|always) taken|Eq became.*|0 became 1",
-     "Python's own text of the number"),
-    (r"state\.variable", ".*", "of a running executable: test_effects.py"),
-]  # fmt: skip
-"""Functions and changes, as regular expressions: why no sample can tell them apart."""
+EQUIVALENT: list[tuple[str, str, str]] = runpy.run_path(
+    str(Path(__file__).with_name("equivalent.py"))
+)["EQUIVALENT"]
 
 
 class Mutant(NamedTuple):
@@ -174,8 +131,9 @@ class Mutant(NamedTuple):
 
     @property
     def where(self) -> str:
-        module = self.function.__module__.removeprefix(f"{PACKAGE}.")
-        return f"{module}.{self.function.__name__}"
+        function: Any = self.function
+        module = function.__globals__["__name__"].removeprefix(f"{PACKAGE}.")
+        return f"{module}.{function.__code__.co_name}"
 
     def __str__(self) -> str:
         return f"{self.where}, line {self.line}: {self.change}"
@@ -202,6 +160,26 @@ def functions(table: str | None, names: Iterable[str]) -> dict[Any, list[Operati
         ):
             found.setdefault(function, []).append(op)
     return found
+
+
+def of_module(name: str, table: str | None) -> dict[Any, list[Operation]]:
+    """All functions of a module, however they were made; with those ops, if any.
+
+    What a function makes is one for all: functions of the same code count once."""
+    reached = {f.__code__: ops for f, ops in functions(table, ()).items()}
+    for op, row in _rows(table).items():
+        while isinstance(row, FunctionType) and hasattr(row, "__wrapped__"):
+            reached.setdefault(row.__code__, []).append(OPS[op])
+            row = row.__wrapped__
+    file = inspect.getfile(import_module(name))
+    found = {
+        each.__code__: each
+        for each in gc.get_objects()
+        if isinstance(each, FunctionType) and each.__code__.co_filename == file
+        if each.__code__.co_name != "<lambda>"
+    }
+    order = sorted(found, key=lambda code: code.co_firstlineno)
+    return {found[code]: reached.get(code, []) for code in order}
 
 
 def _rows(table: str | None) -> Kernels:
@@ -235,22 +213,32 @@ def _plain(value: Any) -> FunctionType | None:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
+    for each in _codes(code):
+        yield from each.co_names
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """It, and what is made in it."""
+    yield code
     for const in code.co_consts:
         if isinstance(const, CodeType):
-            yield from _names(const)
+            yield from _codes(const)
 
 
-def mutants(function: FunctionType, ops: Sequence[Operation]) -> Iterator[Mutant]:
-    """The function, altered in every place in turn."""
-    lines, start = inspect.getsourcelines(function)
+def mutants(
+    function: FunctionType, ops: Sequence[Operation], apart: Collection[str] = ()
+) -> Iterator[Mutant]:
+    """The function, altered in every place in turn.
+
+    `apart` are the full names of functions that are altered by themselves."""
+    lines, start = inspect.getsourcelines(function.__code__)
     tree = ast.parse(textwrap.dedent("".join(lines)))
     head = tree.body[0]
     if not isinstance(head, ast.FunctionDef):
         return  # a lambda: its line holds more than one function, maybe
     head.decorator_list = []
     places = [n for part in head.body for n in ast.walk(part)]
-    beside = _beside_the_result(head)
+    beside = _beside_the_result(head) | _apart(head, function, apart)
     for number, node in enumerate(places):
         for change, alter in _changes(node) if node not in beside else ():
             altered = deepcopy(tree)
@@ -285,11 +273,28 @@ def _beside_the_result(head: ast.FunctionDef) -> set[ast.AST]:
     return found
 
 
+def _apart(
+    head: ast.FunctionDef, function: FunctionType, names: Collection[str]
+) -> set[ast.AST]:
+    within = f"{function.__code__.co_qualname}.<locals>."
+    found: set[ast.AST] = set()
+    for node in ast.walk(head):
+        if isinstance(node, ast.FunctionDef) and within + node.name in names:
+            found.update(ast.walk(node))
+    return found
+
+
 def _compiled(tree: ast.Module, function: FunctionType) -> CodeType | None:
-    whole = compile(tree, inspect.getfile(function), "exec", dont_inherit=True)
-    for const in whole.co_consts:
-        if isinstance(const, CodeType) and const.co_name == function.__name__:
-            return None if const.co_freevars else const
+    """The code, in a function that holds what the original closes over."""
+    before = function.__code__
+    if before.co_freevars:
+        around = ast.parse(f"def around({', '.join(before.co_freevars)}): pass")
+        around.body[0].body = tree.body  # type: ignore[attr-defined]
+        tree = around
+    whole = compile(tree, before.co_filename, "exec", dont_inherit=True)
+    for code in _codes(whole):
+        if code.co_name == before.co_name:
+            return code if code.co_freevars == before.co_freevars else None
     return None
 
 
@@ -392,32 +397,67 @@ def _same(value: Any) -> Any:
 
 def caught(
     mutant: Mutant, samples: dict[str, list[Sample]], kernels: Any,
-    table: Table = _DEFINITIONS,
+    table: Table = _DEFINITIONS, tests: Sequence[str] = (),
 ) -> bool:  # fmt: skip
-    """Does a sample of an op that gets there fail, or take too long?"""
+    """Does a sample of an op that gets there fail, or take too long; or a test?"""
+    with _altered(mutant):
+        if _noticed(mutant.ops, samples, kernels, table):
+            return True
+        return bool(tests) and not passed(tests, table)
+
+
+@contextmanager
+def _altered(mutant: Mutant) -> Iterator[None]:
+    """In here it is the function; so it is for all that were made of the same code."""
     function: Any = mutant.function
-    before = function.__code__
-    held = function.__globals__
+    before, held = function.__code__, function.__globals__
+    alike = [function]
+    if function.__closure__ is not None:
+        alike = [f for f in gc.get_referrers(before) if isinstance(f, FunctionType)]
     held["_same"] = _same
-    function.__code__ = mutant.code
+    for each in alike:
+        each.__code__ = mutant.code
+    try:
+        yield
+    finally:
+        for each in alike:
+            each.__code__ = before
+        held.pop("_same", None)
+
+
+def _noticed(
+    ops: Sequence[Operation], samples: dict[str, list[Sample]], kernels: Any,
+    table: Table,
+) -> bool:  # fmt: skip
     try:
         with (
             _limited(table.seconds),
+            table.at_work(),
             using(kernels),
             np.errstate(all="ignore"),
             warnings.catch_warnings(),
         ):
             warnings.simplefilter("error")  # as the tests have it
-            for op in mutant.ops:
-                for sample in samples[op.name]:
-                    if _fails(op, sample, table):
-                        return True
+            return any(_fails(op, s, table) for op in ops for s in samples[op.name])
     except _TookTooLong:
         return True
-    finally:
-        function.__code__ = before
-        held.pop("_same", None)
-    return False
+
+
+def passed(tests: Sequence[str], table: Table = _DEFINITIONS) -> bool:
+    """Do the tests pass, here, with the functions as they are now?"""
+    import pytest
+
+    told = io.StringIO()
+    table.forget()
+    options = ["-xq", "--assert=plain", "--tb=no", "-pno:cacheprovider", "-pno:xdist"]
+    with redirect_stdout(told):
+        code = pytest.main([*options, *tests])
+    table.forget()
+    if "! KeyboardInterrupt !" in told.getvalue():
+        raise KeyboardInterrupt
+    if code in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
+        raise SystemExit(told.getvalue() or f"no tests in {', '.join(tests)}")
+    return code == pytest.ExitCode.OK
 
 
 def _fails(op: Operation, sample: Sample, table: Table = _DEFINITIONS) -> bool:
@@ -478,32 +518,38 @@ class _Samples(dict[str, list[Sample]]):
         op = OPS[name]
         assert op.samples_rule is not None
         self[name] = list(op.samples_rule())
-        with using(self.kernels), np.errstate(all="ignore"):
+        with self.table.at_work(), using(self.kernels), np.errstate(all="ignore"):
             assert not any(_fails(op, s, self.table) for s in self[name]), op
         return self[name]
 
 
 def judged(
-    table: str | None = None, names: Sequence[str] = (), every: int = 1
-) -> Outcome:
-    """Alters functions one by one, and tells what the samples notice."""
+    table: str | None = None, names: Sequence[str] = (), every: int = 1,
+    module: str | None = None, tests: Sequence[str] = (),
+) -> Outcome:  # fmt: skip
+    """Alters functions one by one, and tells what the samples and tests notice."""
     chosen = TABLES[table] if table else _DEFINITIONS
-    with chosen.at_work():
-        return _judged(chosen, functions(table, names), every)
+    found = of_module(module, table) if module else functions(table, names)
+    if tests and not passed(tests, chosen):
+        raise SystemExit("a test fails, though nothing is altered")
+    return _judged(chosen, found, every, tests)
 
 
-def _judged(table: Table, found: Mapping[Any, list[Operation]], every: int) -> Outcome:
+def _judged(
+    table: Table, found: Mapping[Any, list[Operation]], every: int, tests: Sequence[str]
+) -> Outcome:
     kernels = table.kernels if table.module else None
     samples = _Samples(kernels, table)
     outcome = Outcome(0, [], [])
     count = number = 0
+    apart = {function.__code__.co_qualname for function in found}
     for function, ops in found.items():
-        for mutant in mutants(function, ops):
+        for mutant in mutants(function, ops, apart):
             number += 1
             if number % every:
                 continue
             rows = {op.name: samples[op.name] for op in ops}
-            if caught(mutant, rows, kernels, table):
+            if caught(mutant, rows, kernels, table, tests):
                 count += 1
             elif _reason(mutant) is not None:
                 outcome.equivalent.append(mutant)
@@ -528,8 +574,10 @@ def main() -> int:
         "--equivalent", action="store_true", help="tell those, with the reason"
     )
     parser.add_argument("--table", choices=TABLES, help="rows of a kernel table")
+    parser.add_argument("--module", help="all functions of this, whoever calls them")
+    parser.add_argument("--tests", nargs="+", default=[], help="which may notice too")
     told = parser.parse_args()
-    outcome = judged(told.table, told.op, told.every)
+    outcome = judged(told.table, told.op, told.every, told.module, told.tests)
     for mutant in outcome.survived:
         file = Path(inspect.getfile(mutant.function)).name
         ops = ", ".join(op.name for op in mutant.ops[:4])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,68 @@ def test_a_sample_that_proves_nothing_lets_mutants_live(mutate):
 def test_what_differs_is_told(got, expected):
     assert difference(got, expected)
     assert difference(expected, expected) is None
+
+
+MODULE = """
+from functools import wraps
+
+def plus(x):
+    return x + 1
+
+def twice(function):
+    @wraps(function)
+    def call(x):
+        return function(x) * 2
+    return call
+
+FOUR, SIX = twice(plus), twice(plus)
+"""
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """A module, which is gone afterwards."""
+    (tmp_path / "some_functions.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield import_module("some_functions")
+    del sys.modules["some_functions"]
+
+
+def test_all_functions_of_a_module(mutate, made):
+    """What a function makes is altered too, once for all that were made."""
+    found = mutate.of_module("some_functions", None)
+    assert [f.__code__.co_name for f in found] == ["plus", "twice", "call"]
+    apart = {f.__code__.co_qualname for f in found}
+    plus, twice, call = (list(mutate.mutants(f, [], apart)) for f in found)
+    assert plus
+    assert twice == []
+    (halved, *_) = (m for m in call if m.change.startswith("Mult became Div"))
+    with mutate._altered(halved):
+        assert (made.FOUR(1), made.SIX(3)) == (1, 2)
+    assert (made.FOUR(1), made.SIX(3)) == (4, 8)
+
+
+@pytest.mark.parametrize(
+    ("claim", "is_caught"), [("plus(0) > -9", False), ("plus(1) == 2", True)]
+)
+def test_tests_may_notice(mutate, made, tmp_path, claim, is_caught):
+    """There is no sample, so that they alone decide."""
+    file = tmp_path / f"{tmp_path.name}.py"
+    text = f"from some_functions import plus\n\ndef test():\n    assert {claim}\n"
+    file.write_text(text)
+    outcome = mutate.judged(module="some_functions", tests=[f"{file}::test"])
+    of_plus = [m for m in outcome.survived if m.where == "some_functions.plus"]
+    assert bool(of_plus) is not is_caught
+    assert bool(outcome.caught) is is_caught
+    assert made.plus(1) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("", "no tests"), ("def test(): assert False", "though nothing is altered")],
+)
+def test_tests_that_prove_nothing_say_so(mutate, tmp_path, text, why):
+    file = tmp_path / f"{tmp_path.name}.py"
+    file.write_text(text)
+    with pytest.raises(SystemExit, match=why):
+        mutate.judged(names=["clip"], tests=[str(file)])

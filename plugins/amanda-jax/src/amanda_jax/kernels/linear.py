@@ -25,7 +25,10 @@ def triangular_solve(
 
 
 def complex_(real: Any, imag: Any) -> Any:
-    return lax.complex(*jnp.broadcast_arrays(jnp.asarray(real), jnp.asarray(imag)))
+    """Parts of half precision make what parts of single precision make."""
+    wide = jnp.promote_types(real.dtype, "float32")
+    parts = (jnp.asarray(part).astype(wide) for part in (real, imag))
+    return lax.complex(*jnp.broadcast_arrays(*parts))
 
 
 def lu(x: Any) -> Any:

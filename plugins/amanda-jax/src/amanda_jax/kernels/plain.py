@@ -73,7 +73,7 @@ def broadcast_to(x: Any, shape: Any) -> Any:
 def cosine_window(size: Any, **attrs: Any) -> Any:
     """Its numbers are made by XLA, though nothing but its size is told."""
 
-    def places(start: Any, stop: Any, step: Any = 1) -> Any:
+    def places(start: Any, stop: Any, step: Any) -> Any:
         return jnp.arange(start, stop, step, dtype="int64")
 
     kernels = chosen_kernels()

@@ -104,9 +104,21 @@ def bitcast(x: Other, *, dtype: Any) -> Cast:
     x = np.ascontiguousarray(x) if np.ndim(x) else np.asarray(x)
     if old == new:
         return x.view(dtype.numpy)
+    if min(old, new) < 8:
+        return _regrouped(x, old, new).view(dtype.numpy)[..., 0]
     if old > new:
         return x[..., None].view(dtype.numpy)
     return x.view(dtype.numpy)[..., 0]
+
+
+def _regrouped(x: Any, old: int, new: int) -> Any:
+    """The bytes of wider or narrower elements, where some have less than a byte.
+
+    numpy holds each of those in a byte of its own; of their bits there are fewer."""
+    each = np.unpackbits(x[..., None].view("uint8"), axis=-1, bitorder="little")
+    shape = (*x.shape, old // new) if old > new else x.shape[:-1]
+    rows = each[..., :old].reshape(*shape, new)
+    return np.packbits(rows, axis=-1, bitorder="little")
 
 
 bitcast.not_differentiable(_NO_SLOPE)
@@ -146,3 +158,15 @@ def _() -> Samples:
     yield Sample((one,), array(0x3F800000, "int32"), {"dtype": DType("int32")})
     none = np.zeros((0, 2), "float32")
     yield Sample((none,), np.zeros((0, 2), "int32"), {"dtype": DType("int32")})
+    yield from _of_half_bytes()
+
+
+def _of_half_bytes() -> Samples:
+    """0x21 is a 1, and a 2 behind it; so are wider numbers, and there and back."""
+    for whole, parts in (("uint8", [1, 2, 3, 15]), ("int16", [1, 2, 3, 4, 5, 6, 7, 0])):
+        x = array([0x21, 0xF3] if whole == "uint8" else [0x4321, 0x0765], whole)
+        y = array(parts, "uint4").reshape(2, -1)
+        yield Sample((x,), y, {"dtype": DType("uint4")})
+        yield Sample((y,), x, {"dtype": DType(whole)})
+    quarters = array([[[1, 0], [3, 2]]], "uint2")
+    yield Sample((quarters,), array([[1, -5]], "int4"), {"dtype": DType("int4")})

@@ -19,7 +19,7 @@ from amanda_std.kinds import Complex, Host, Other, RealFloating
 from amanda_std.operation import composite, primitive
 from amanda_std.ops._late import late
 from amanda_std.ops.complex_numbers import complex_of, part_of
-from amanda_std.samples import Sample, Samples
+from amanda_std.samples import Sample, Samples, array
 from amanda_std.values import dims
 
 
@@ -200,13 +200,14 @@ def dft(
     at = indices_of(axis, rank)
     sizes = None if size is None else (size,)
     if inverse and onesided:
-        y = irfft(late.from_pairs(x), sizes, at)
-        return late.expand_dims(y, (-1,))
-    if onesided:
-        return late.as_pairs(rfft(late.gather(x, np.asarray(0), -1), sizes, at))
-    second = late.sum(late.slice(x, (1,), (2,), (-1,)), (-1,))  # 0 where there is none
-    whole = late.complex(late.gather(x, np.asarray(0), -1), second)
-    return late.as_pairs((ifft if inverse else fft)(whole, sizes, at))
+        y = late.expand_dims(irfft(late.from_pairs(x), sizes, at), (-1,))
+    elif onesided:
+        y = late.as_pairs(rfft(late.gather(x, np.asarray(0), -1), sizes, at))
+    else:
+        second = late.sum(late.slice(x, (1,), (2,), (-1,)), (-1,))  # 0 if there is none
+        whole = late.complex(late.gather(x, np.asarray(0), -1), second)
+        y = late.as_pairs((ifft if inverse else fft)(whole, sizes, at))
+    return late.astype(y, dtype=x.dtype)  # no complex number has halves
 
 
 # -- samples -----------------------------------------------------------------------
@@ -336,3 +337,13 @@ def _() -> Samples:
         attrs = {"onesided": True, "inverse": True}
         yield Sample((half, 4), single, attrs, loose)
     yield Sample((pairs[:0],), pairs[:0], smooth=False)
+    for dtype in ("float16", "bfloat16"):  # a sum of few small integers has no rounding
+        two = array([[[1, 2], [3, -1]]], dtype)
+        want = array([[[4, 1], [-2, 3]]], dtype)
+        yield Sample((two,), want, smooth=False)
+        yield Sample((want,), two, {"inverse": True}, smooth=False)
+        one = array([[[4, 0], [-2, 0]]], dtype)
+        yield Sample((two[..., :1],), one, smooth=False)
+        yield Sample((two[..., :1],), one, {"onesided": True}, smooth=False)
+        attrs = {"inverse": True, "onesided": True}
+        yield Sample((one, 2), two[..., :1], attrs, smooth=False)

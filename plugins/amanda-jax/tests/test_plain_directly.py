@@ -1,0 +1,93 @@
+"""Windows of cosines, where they are made, and padding that also takes away."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.signal import get_window
+
+from amanda.types import DType
+from amanda_jax.kernels import JAX, plain
+from amanda_std.arrays import chosen_kernels, using
+
+SHARES = {
+    "hann": (0.5, 0.5),
+    "hamming": (0.54, 0.46),
+    "blackman": (0.42, 0.5, 0.08),
+    "boxcar": (1.0,),
+}
+
+
+class TestWindows:
+    @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+    @pytest.mark.parametrize("periodic", [True, False])
+    @pytest.mark.parametrize("size", [1, 2, 5, 8, 2 * plain.LARGE])
+    @pytest.mark.parametrize("name", SHARES)
+    def test_as_scipy_on_the_device_whatever_their_size(
+        self, name, size, periodic, dtype
+    ):
+        with jax.enable_x64(True), using(JAX):
+            got = plain.cosine_window(
+                size, shares=SHARES[name], periodic=periodic, dtype=DType(dtype)
+            )
+            kernels = chosen_kernels()
+        assert isinstance(got, jax.Array)
+        assert kernels is JAX
+        assert got.dtype == dtype
+        wanted = get_window(name, size, fftbins=periodic)
+        loose = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-12}[dtype]
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=loose)
+
+    def test_without_a_table_numpy_makes_it(self):
+        with using(None):
+            got = plain.cosine_window(
+                5, shares=SHARES["hann"], periodic=True, dtype=DType("float64")
+            )
+        assert isinstance(got, np.ndarray)
+        np.testing.assert_allclose(got, get_window("hann", 5), atol=1e-15)
+
+
+class TestPad:
+    @pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
+    @pytest.mark.parametrize(
+        ("pads", "axes"),
+        [
+            ([(1, 2), (0, 1)], None),
+            ([(2, 0)], (1,)),
+            ([(1, 2)], (-2,)),
+            ([(-1, 2), (1, -2)], None),
+            ([(-1, -1)], (1,)),
+            ([(1, 1), (2, 0)], (1, 0)),
+        ],
+    )
+    def test_as_numpy_of_what_is_left(self, pads, axes, mode):
+        """What is taken away is gone before the rest is mirrored or met again."""
+        x = np.arange(20.0).reshape(4, 5)
+        rows = [(0, 0)] * 2
+        for pair, axis in zip(pads, (0, 1) if axes is None else axes, strict=True):
+            rows[axis] = pair
+        cut = tuple(
+            slice(-min(a, 0), n + min(b, 0))
+            for (a, b), n in zip(rows, x.shape, strict=True)
+        )
+        grown = [(max(a, 0), max(b, 0)) for a, b in rows]
+        wanted = np.pad(x[cut], grown, mode=mode)
+        with jax.enable_x64(True):
+            got = plain.pad(jnp.asarray(x), pads, None, axes, mode=mode)
+        np.testing.assert_array_equal(got, wanted)
+
+
+class TestShares:
+    @pytest.mark.parametrize("axes", [(-1,), (0,), (0, 2), (1, -1), (0, 1, 2)])
+    @pytest.mark.parametrize("of", [1.0, 1e3, 1e30])
+    def test_along_several_axes(self, axes, of):
+        x = np.random.default_rng(0).standard_normal((2, 3, 4)) * of
+        top = np.exp(x - x.max(axes, keepdims=True))
+        wanted = top / top.sum(axes, keepdims=True)
+        with jax.enable_x64(True):
+            got = plain.softmax(jnp.asarray(x), axes=axes)
+            logs = plain.log_softmax(jnp.asarray(x), axes=axes)
+        np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-300)
+        np.testing.assert_allclose(np.exp(logs), wanted, rtol=1e-12, atol=1e-300)

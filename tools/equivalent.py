@@ -1,0 +1,90 @@
+"""What `mutate.py` changes and nobody can tell from the original, with the reason.
+
+A row that is too wide would hide what samples miss: it names a function, and as little
+of what may be changed there as will do.
+"""
+
+from __future__ import annotations
+
+__all__ = ["EQUIVALENT"]
+
+_LIBRARY = "what scipy and numpy do with half precision by themselves"
+_SHORT_WAY = "a short way to what the long way gives too"
+_SIGNS = "a sign is its own inverse"
+_READS_HALF = "LAPACK reads the lower half only"
+_OTHERS = "matters to other libraries: amanda-jax has the test"
+_INFERRED = "met by inference only: test_inferred_types_fit"
+_PRECISION = "more digits than are asked for"
+_NO_MATTER = "any such number will do"
+EQUIVALENT: list[tuple[str, str, str]] = [
+    (".*", r".*\.astype\('int6.* left out", "numpy's places have 64 bits"),
+    (".*", "[12] became [23] in itemsize", "there is no such width"),
+    (r"arithmetic\.truncated", "if a.dtype.kind == 'u': never.*", _SHORT_WAY),
+    (r"arithmetic\.truncated", "0 became 1", "nothing is divided by 0"),
+    (r"arithmetic\.truncated", "up.astype.*", "a bool is added as the number it is"),
+    (r"elementary\.in_special", "x.astype.*", _LIBRARY),
+    (r"special\._several", "0 became 1|x.astype.*", "all have one type; " + _LIBRARY),
+    (r"special\.polygamma", ".*'fd'.*|x.astype.*", _LIBRARY),
+    (r"bits\._width", "if isinstance.*never.*", _SHORT_WAY),
+    (r"bits\.bitcast", "if min.*always.*|8 became 9", _SHORT_WAY),
+    (r"reduction\._wide", "2 became 3", "no element type has three bytes"),
+    (r"reduction\._axis", ".*always taken", "numpy takes one axis as well as a tuple"),
+    (r"reduction\._extreme", "if 0 not in kept: always.*", "nothing is filled"),
+    (r"scans\._scan", "if x.shape.*never.*", _SHORT_WAY),
+    (r"contraction\.multiplied", "if np_ is.*|[12] became.*", _OTHERS),
+    (r"contraction\.multiplied", ".*y.dtype == kept.*|y.astype.*",
+     "numpy keeps the element type: " + _OTHERS),
+    (r"linear_algebra\.cholesky|factorisations\.eigh",
+     "Add became Sub in low.*|1 became 2", _READS_HALF),
+    (r"linear_algebra\.in_single_at_least", "2 became 3", "no type has three bytes"),
+    (r"linear_algebra\.triangular_solve", "if b.*always.*", _SHORT_WAY),
+    (r"factorisations\.(qr|eigh|svd)", "Mult became Div.*", _SIGNS),
+    (r"factorisations\._signs", ".*", "any weights that no vector is across"),
+    (r"factorisations\.lu", "if not x.*never.*", _SHORT_WAY),
+    (r"complex_numbers\.complex_of", ".*unknown.*", _INFERRED),
+    (r"fourier\._transformed", ".*itemsize.*|2 became 3|x.astype.*", _LIBRARY),
+    (r"fourier\._transformed", "1 became 2", _NO_MATTER),
+    (r"shape\.astype", ".*always taken|And became Or.*|NotEq became Eq.*",
+     "the real part of a real number is it itself"),
+    (r".*\._matmul", ".*out is not None.*|In became NotIn in a.dtype.char.*",
+     "where the result goes"),
+    (r".*\._matmul", "(if|And|LtE|In) .*a.dtype.kind in 'fV'.*|LtE .*itemsize.*",
+     "numpy and ml_dtypes add up in float32 by themselves"),
+    (r".*\._matmul", "[ab].astype.*|.*y.dtype is.*|y.astype.*|2 became 3", _SHORT_WAY),
+    (r".*\._(sum|mean)", "2 became 3|y.astype.*|if axes == .*never.*", _SHORT_WAY),
+    (r".*\._mean", "if is_small.*never.*", _LIBRARY),
+    (r".*\._stack", "if xs.*always.*|0 became 1", _SHORT_WAY),
+    (r".*\._softmax", ".*never.*|0 became 1", _SHORT_WAY),
+    (r".*\._layer_norm", ".*scale.ndim.*", "where the result goes"),
+    (r"movement\.pad", "if not any.*never.*", _SHORT_WAY),
+    (r"indexing\.gather", ".*object.*", _INFERRED),
+    (r"indexing\.gather_nd", "if not batch_dims.*never.*", _SHORT_WAY),
+    (r"(indexing|.*\.places)\.scatter_elements", "True became False",
+     "indices in full do as well"),
+    (r"convolution\.channels_first", "if .*(always|never) taken|Eq became NotEq.*",
+     _SHORT_WAY),
+    (r"convolution\.channels_first", "1 became 2|y.astype.*", _SHORT_WAY),
+    (r"convolution\._depthwise", "[wx].astype.*|4 became 5", "the other is wide"),
+    (r"convolution\.windows", ".*", _INFERRED),
+    (r"pooling\._prepared", ".*", "what is padded too much is never read"),
+    (r"detection\._overlaps", "BitAnd.*|-1 without.*|[12] became.*", _NO_MATTER),
+    (r"detection\.(soft_)?nms", ".*astype\\('float64'\\) left out", _PRECISION),
+    (r"detection\.nms", "0.0 became 1.0", _NO_MATTER),
+    (r"control\._(no_rows|is_static)", ".*", "of bodies that are graphs"),
+    (r"control\._stacked", "0 became 1|1 became 2|.*never.*", "refuses, or is told"),
+    (r"control\.loop", "(True became False|0 became 1)", "a round that is not counted"),
+    (r"sequences\.sequence_insert", "1 became 2", "refuses less: test_wrong_use.py"),
+    (r"strings\._mapped", "if dtype is object.*never.*", _SHORT_WAY),
+    (r"strings\.string_split", "1 became 2", _NO_MATTER),
+    (r"strings\._truth", ".*always.*", "refuses less: test_wrong_use.py"),
+    (r"strings\._written", "if .*(never|always) taken|Eq became.*|0 became 1",
+     "Python's own text of the number"),
+    (r"state\.variable", ".*", "of a running executable: test_effects.py"),
+    (r".*\.linear\.(lu|triangular_solve)", r"if not [xb]\.size: never.*",
+     "JAX makes nothing of nothing by itself"),
+    (r".*\.kernels\.bits\.bitcast", "if 'c' in .*always.*", _SHORT_WAY),
+    (r".*\.special\.call|.*\.fourier\.dft", "2 became 3",
+     "no type has three bytes"),
+    (r".*\.fourier\.dft", "0 became 1", "JAX reads the last part where there is one"),
+]  # fmt: skip
+"""Functions and changes, as regular expressions: why no sample can tell them apart."""
