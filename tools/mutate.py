@@ -174,8 +174,8 @@ def of_module(name: str, table: str | None) -> dict[Any, list[Operation]]:
     file = inspect.getfile(import_module(name))
     found = {
         each.__code__: each
-        for each in gc.get_objects()
-        if isinstance(each, FunctionType) and each.__code__.co_filename == file
+        for each in gc.get_objects()  # not all that answer `isinstance` are quiet
+        if type(each) is FunctionType and each.__code__.co_filename == file
         if each.__code__.co_name != "<lambda>"
     }
     order = sorted(found, key=lambda code: code.co_firstlineno)

@@ -106,8 +106,11 @@ def made(tmp_path, monkeypatch):
 
 
 def test_all_functions_of_a_module(mutate, made):
-    """What a function makes is altered too, once for all that were made."""
+    """What a function makes is altered too, once for all that were made. Other things
+    that are there are not asked what they are."""
+    loud = type("Loud", (), {"__class__": property(lambda _: 1 / 0)})()
     found = mutate.of_module("some_functions", None)
+    assert type(loud).__name__ == "Loud"
     assert [f.__code__.co_name for f in found] == ["plus", "twice", "call"]
     apart = {f.__code__.co_qualname for f in found}
     plus, twice, call = (list(mutate.mutants(f, [], apart)) for f in found)
