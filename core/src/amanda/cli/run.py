@@ -11,7 +11,7 @@ from amanda.cli.answer import Answer, Table
 from amanda.cli.feeding import feeds_of, options, summary
 from amanda.cli.frame import verb
 from amanda.cli.source import opened
-from amanda.cli.telling import options_of
+from amanda.cli.telling import option, options_of
 from amanda.cli.terminal import working
 
 __all__ = ["command"]
@@ -28,13 +28,7 @@ __all__ = ["command"]
     metavar="NAME",
     help="A result or an op to run to; only what it needs is run.",
 )
-@click.option(
-    "--option",
-    "options_told",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An option of the backend; its documentation lists them.",
-)
+@option
 @click.option(
     "--distributed",
     is_flag=True,

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+import click
+
 from amanda.errors import UsageError
 
-__all__ = ["called", "options_of", "options_of_each"]
+__all__ = ["called", "option", "options_of", "options_of_each"]
 
 _NOT_OPTIONS: Final = ("graph", "feeds", "targets", "backend", "host")
 """What `amanda.run` takes besides options of a backend, and a verb has words for."""
 _TRUTH: Final = {"true": True, "false": False}
 _FORM: Final = "NAME=VALUE"
+
+option = click.option(
+    "--option",
+    "options_told",
+    multiple=True,
+    metavar=_FORM,
+    help="An option of the backend; its documentation lists them.",
+)
+"""What `options_of` reads, for a verb that takes one backend."""
 
 
 def options_of(told: Sequence[str], own: Sequence[str] = ()) -> dict[str, Any]:

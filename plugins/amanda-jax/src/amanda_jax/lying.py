@@ -101,16 +101,18 @@ def turned(tensor: Tensor, layout: str, form: tiles.Form) -> Tensor:
             behind[:, first : first + PART] = part.reshape(len(behind), -1)
         return made
 
-    return made_of(tensor, shape, make)
+    return _made_of(tensor, shape, make)
 
 
 def in_order(tensor: Tensor, order: Sequence[int]) -> Tensor:
     """A weight with its axes in this order, where the device can read it in place."""
     shape = [tensor.shape[axis] for axis in order]
-    return made_of(tensor, shape, lambda array: aligned(array.transpose(order)))
+    return _made_of(tensor, shape, lambda array: aligned(array.transpose(order)))
 
 
-def made_of(tensor: Tensor, shape: Sequence[int], make: Callable[[Any], Any]) -> Tensor:
+def _made_of(
+    tensor: Tensor, shape: Sequence[int], make: Callable[[Any], Any]
+) -> Tensor:
     """A weight that is made of another: when it is asked for, if that lies in a file.
 
     It takes no memory before it goes to the device then, and what it is made of leaves

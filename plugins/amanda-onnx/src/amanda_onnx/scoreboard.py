@@ -21,7 +21,7 @@ import click
 
 from amanda.cli.answer import Answer, Table
 from amanda.cli.frame import verb
-from amanda.cli.telling import called, options_of
+from amanda.cli.telling import called, option, options_of
 from amanda.errors import UsageError
 from amanda_onnx.second import EXCLUDED, Second, second
 
@@ -387,13 +387,7 @@ def _rounding(array: Any) -> float:
 @click.argument("suite", type=click.Choice(["onnx"]))
 @click.option("--backend", default="numpy", help="What runs the cases.")
 @click.option("--fallback", help="What runs ops that the backend does not take.")
-@click.option(
-    "--option",
-    "options_told",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An option of the backend; its documentation lists them.",
-)
+@option
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS))
 @click.option("--match", "pattern", help="Only cases whose names fit this pattern.")
 @click.option("--second", "again", is_flag=True, help="With a second data set, too.")
