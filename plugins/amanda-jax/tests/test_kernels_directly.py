@@ -17,7 +17,7 @@ from amanda.types import DType
 from amanda_jax.kernels import convolution, images, places, plain, sequences, tiles
 from amanda_jax.notes import running
 from amanda_std.arrays import using
-from amanda_std.ops.convolution import to_front
+from amanda_std.ops.nn.convolution import to_front
 
 CONVOLUTION = "conv_general_dilated"
 

@@ -11,10 +11,13 @@ from amanda_std import ops, trace
 from amanda_std.nested import joined, of_texts, type_of
 from amanda_std.operation import Operation
 from amanda_std.ops import OPS
+from amanda_std.ops.containers import optionals, sequences, tuples
+from amanda_std.ops.control import state
+from amanda_std.ops.text import strings
 from amanda_std.passes import drop, fold, infer, share
 from amanda_std.state import Cell
 
-THEMES = (ops.optionals, ops.sequences, ops.state, ops.strings, ops.tuples)
+THEMES = (optionals, sequences, state, strings, tuples)
 HERE = sorted(
     v.name for t in THEMES for v in vars(t).values() if isinstance(v, Operation)
 )

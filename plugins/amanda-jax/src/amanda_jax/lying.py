@@ -17,7 +17,7 @@ from amanda.tensors import Tensor
 from amanda.types import DType, TensorType
 from amanda_jax.kernels import tiles
 from amanda_jax.memory import aligned, is_in_file, let_go, room_for
-from amanda_std.ops.convolution import ordered, to_front
+from amanda_std.ops.nn.convolution import ordered, to_front
 from amanda_std.reading import arguments, is_std
 
 __all__ = [

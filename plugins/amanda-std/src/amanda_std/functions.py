@@ -17,7 +17,7 @@ from amanda.tensors import FunctionRef
 from amanda.types import Sym, TensorType, Type, accepts, meet, same
 from amanda_std import NAMESPACE
 from amanda_std.literals import as_tensor, is_literal
-from amanda_std.ops.functions import GRADIENT
+from amanda_std.ops.control.functions import GRADIENT
 from amanda_std.values import (
     UNKNOWN,
     Operators,

@@ -15,7 +15,7 @@ from amanda.types import TensorType, Type
 from amanda_std.calling import NoSlope
 from amanda_std.lowering import expand, expand_graph
 from amanda_std.operation import Operation
-from amanda_std.ops.functions import by_its_gradient, gradient_name
+from amanda_std.ops.control.functions import by_its_gradient, gradient_name
 from amanda_std.reading import arguments, is_constant, is_std, operation_of, reads
 from amanda_std.values import Tracing, Value, lift, port_type, tracing, value_type
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from string import ascii_letters
+from types import ModuleType
 from typing import Any, Final, NoReturn
 
 from amanda.errors import InvalidTypeError, NamespaceError, Undecided, UsageError
@@ -27,6 +28,8 @@ from amanda_std.arraylike import ArrayLike
 from amanda_std.kinds import TENSOR
 from amanda_std.literals import is_number
 from amanda_std.operation import Operation
+from amanda_std.ops.math import binary_special, bits, cumulative, reduction, sorting
+from amanda_std.ops.nn import activation, fused_layers
 from amanda_std.values import Operators, Typed, Value
 
 __all__ = [
@@ -412,9 +415,9 @@ def concat(*xs: Any, over: str) -> Named:
 
 # -- all other ops ---------------------------------------------------------------------
 
-_EACH = (ops.activation, ops.pairs, ops.bits)
+_EACH = (activation, binary_special, bits)
 """Themes whose composites treat each place by itself, unless they have axes."""
-_ALONG = (ops.reduction, ops.scans, ops.sorting, ops.activation, ops.norms)
+_ALONG = (reduction, cumulative, sorting, activation, fused_layers)
 """Themes whose ops of one tensor go along axes that are told."""
 
 
@@ -423,7 +426,7 @@ def is_elementwise(operation: Operation) -> bool:
     if _axis_of(operation) or operation.form.many:
         return False
     if operation.is_composite:
-        return any(operation in vars(theme).values() for theme in _EACH)
+        return _is_declared_in(operation, _EACH)
     rule = operation.shape_rule
     of = getattr(rule, "function", None)
     return of in (shapes.elementwise, shapes.pointwise)
@@ -434,9 +437,11 @@ def goes_along(operation: Operation) -> bool:
     if not _axis_of(operation) or operation.form.many:
         return False
     tensors = [p for p in operation.form.params if p.role == TENSOR]
-    return len(tensors) == 1 and any(
-        operation in vars(theme).values() for theme in _ALONG
-    )
+    return len(tensors) == 1 and _is_declared_in(operation, _ALONG)
+
+
+def _is_declared_in(operation: Operation, themes: Sequence[ModuleType]) -> bool:
+    return operation.function.__module__ in {theme.__name__ for theme in themes}
 
 
 def _axis_of(operation: Operation) -> str | None:

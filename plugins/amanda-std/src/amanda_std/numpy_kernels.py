@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from amanda_std.arrays import Kernels, is_small
-from amanda_std.ops.control import chosen
-from amanda_std.ops.elementary import in_special
+from amanda_std.ops.control.control_flow import chosen
+from amanda_std.ops.math.elementary import in_special
 
 # Ufuncs and the like: called directly, without a look for the array namespace.
 _SAME = [

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from amanda_jax.jaxprs.shapes import expect
 from amanda_std import ops
-from amanda_std.ops.bodies import pasted
+from amanda_std.ops.control.bodies import pasted
 from amanda_std.passes.movements import inverse
 
 __all__ = ["READ"]

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from amanda.types import DType
-from amanda_std.ops.complex_numbers import part_of
+from amanda_std.ops.math.complex_numbers import part_of
 
 _BYTE = DType("uint8")
 

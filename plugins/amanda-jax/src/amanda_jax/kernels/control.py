@@ -12,7 +12,7 @@ from jax import errors, lax
 from amanda.errors import AmandaError
 from amanda_jax.notes import HostDrivenError, is_host_driven, note, why_untraceable
 from amanda_std.ops import OPS
-from amanda_std.ops.control import chosen, each
+from amanda_std.ops.control.control_flow import chosen, each
 
 UNROLLED: Final = 64
 """Rounds up to which a loop that XLA cannot take is written out."""

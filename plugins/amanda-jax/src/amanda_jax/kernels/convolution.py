@@ -14,7 +14,7 @@ from jax import lax
 from amanda_jax import settings
 from amanda_jax.kernels import tiles
 from amanda_jax.notes import is_on
-from amanda_std.ops.convolution import (
+from amanda_std.ops.nn.convolution import (
     explicit,
     input_first,
     steps,

@@ -10,9 +10,9 @@ import numpy as np
 from jax import lax
 
 from amanda_jax.notes import is_on
-from amanda_std.ops.convolution import explicit, steps, to_front
-from amanda_std.ops.pooling import places_of
-from amanda_std.ops.reduction import bound
+from amanda_std.ops.math.reduction import bound
+from amanda_std.ops.nn.convolution import explicit, steps, to_front
+from amanda_std.ops.nn.pooling import places_of
 
 Pads = list[tuple[int, int]]
 

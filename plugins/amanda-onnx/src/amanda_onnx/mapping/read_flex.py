@@ -11,7 +11,7 @@ from amanda.graph import Graph
 from amanda.types import DType, same
 from amanda_onnx.mapping.known import dtype_of, expect, rank_of
 from amanda_std import ops
-from amanda_std.ops.bodies import pasted
+from amanda_std.ops.control.bodies import pasted
 
 __all__ = ["READ"]
 

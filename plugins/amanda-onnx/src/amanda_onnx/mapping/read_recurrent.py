@@ -9,7 +9,7 @@ import numpy as np
 from amanda.graph import Graph
 from amanda_onnx.mapping.known import expect
 from amanda_std import ops
-from amanda_std.ops.bodies import pasted
+from amanda_std.ops.control.bodies import pasted
 
 __all__ = ["ACTIVATIONS", "LSTM_GATES", "PEEPHOLES", "READ", "reordered"]
 

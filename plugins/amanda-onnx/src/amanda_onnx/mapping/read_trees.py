@@ -15,7 +15,7 @@ from amanda.mapping import Decline
 from amanda_onnx.mapping.known import expect
 from amanda_onnx.mapping.read_ml import floats, labelled, scored, single
 from amanda_std import ops
-from amanda_std.ops.classical import COMPARISONS
+from amanda_std.ops.ml.trees import COMPARISONS
 
 __all__ = ["READ"]
 

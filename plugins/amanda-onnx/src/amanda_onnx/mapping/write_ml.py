@@ -14,7 +14,7 @@ import numpy as np
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda.types import MapType
-from amanda_std.ops.classical import COMPARISONS, JOINS
+from amanda_std.ops.ml.trees import COMPARISONS, JOINS
 
 __all__ = ["WRITE"]
 

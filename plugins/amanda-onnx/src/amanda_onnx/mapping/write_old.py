@@ -13,7 +13,7 @@ from amanda.types import TensorType, int32
 from amanda_onnx.mapping.write_elements import number
 from amanda_onnx.mapping.write_shapes import opset
 from amanda_onnx.tensors import CODES
-from amanda_std.ops.casting import limits
+from amanda_std.ops.quantization.saturating_cast import limits
 
 __all__ = ["WRITE"]
 

@@ -1,148 +1,47 @@
 """Every op of the hub set, by name: `ops.relu(x)`, `ops.OPS["relu"]`.
 
-The themes declare them; nothing is listed twice. Names are those of the Python array
-API standard where it has the function; `if` and `while` are `ops.if_` and `ops.while_`.
+Ops are discovered: every module of the packages here that has no leading underscore
+declares some. Names are those of the Python array API standard where it has the
+function; `if` and `while` are `ops.if_` and `ops.while_`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from types import MappingProxyType
+from importlib import import_module
+from pkgutil import iter_modules
+from types import MappingProxyType, ModuleType
 
 from amanda.errors import NamespaceError
 from amanda_std.operation import Operation
-from amanda_std.ops import (
-    activation,
-    alignment,
-    arithmetic,
-    bits,
-    blocks,
-    casting,
-    classical,
-    comparison,
-    complex_numbers,
-    contraction,
-    control,
-    convolution,
-    counters,
-    creation,
-    cropping,
-    detection,
-    devices,
-    drawing,
-    effects,
-    elementary,
-    encoded,
-    factorisations,
-    flat_attention,
-    flexible_attention,
-    fourier,
-    functions,
-    indexing,
-    integer_products,
-    least_squares,
-    linear_algebra,
-    logic,
-    losses,
-    movement,
-    normalization,
-    norms,
-    optimisers,
-    optionals,
-    pairs,
-    pooling,
-    quantisation,
-    recurrent,
-    recurrent_attention,
-    reduction,
-    resizing,
-    sampling,
-    scans,
-    sequences,
-    shape,
-    signal,
-    sorting,
-    special,
-    state,
-    strings,
-    transformers,
-    tuples,
-    updates,
-    windows,
-)
-
-THEMES = (
-    arithmetic,
-    elementary,
-    pairs,
-    special,
-    comparison,
-    logic,
-    bits,
-    reduction,
-    scans,
-    contraction,
-    linear_algebra,
-    factorisations,
-    least_squares,
-    complex_numbers,
-    fourier,
-    signal,
-    shape,
-    movement,
-    indexing,
-    updates,
-    creation,
-    sorting,
-    convolution,
-    pooling,
-    windows,
-    blocks,
-    resizing,
-    sampling,
-    detection,
-    cropping,
-    control,
-    functions,
-    recurrent,
-    activation,
-    normalization,
-    norms,
-    transformers,
-    flat_attention,
-    flexible_attention,
-    losses,
-    alignment,
-    optimisers,
-    recurrent_attention,
-    casting,
-    quantisation,
-    integer_products,
-    classical,
-    counters,
-    drawing,
-    sequences,
-    optionals,
-    tuples,
-    strings,
-    encoded,
-    state,
-    effects,
-    devices,
-)
 
 
-def _collected() -> dict[str, Operation]:
-    found: dict[str, Operation] = {}
-    for theme in THEMES:
+def _modules(package: str, paths: list[str]) -> Iterator[ModuleType]:
+    for info in iter_modules(paths, f"{package}."):
+        if info.name.rpartition(".")[2].startswith("_"):
+            continue
+        module = import_module(info.name)
+        if info.ispkg:
+            yield from _modules(info.name, list(module.__path__))
+        else:
+            yield module
+
+
+THEMES = tuple(_modules(__name__, __path__))
+"""The modules that declare ops."""
+
+
+def _collect(themes: tuple[ModuleType, ...]) -> dict[str, Operation]:
+    ops: dict[str, Operation] = {}
+    for theme in themes:
         for value in vars(theme).values():
             if isinstance(value, Operation):
-                assert found.setdefault(value.name, value) is value, value.name
-    return found
+                assert ops.setdefault(value.name, value) is value, value.name
+    return ops
 
 
-OPS: Mapping[str, Operation] = MappingProxyType(_collected())
+OPS: Mapping[str, Operation] = MappingProxyType(_collect(THEMES))
 
 
 def find(name: str) -> Operation:

@@ -16,7 +16,7 @@ from amanda.mapping import Decline, RuleSet
 from amanda.passes import Rewriting
 from amanda_std import ops
 from amanda_std.ops import OPS
-from amanda_std.ops.convolution import to_front
+from amanda_std.ops.nn.convolution import to_front
 from amanda_std.passes import movements
 from amanda_std.passes.movements import TRANSPOSE, inner, inverse, order_of
 from amanda_std.passes.pointwise import is_pointwise

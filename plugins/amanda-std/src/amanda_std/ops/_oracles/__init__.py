@@ -1,0 +1,1 @@
+"""Independent reference implementations that samples of ops are checked against."""

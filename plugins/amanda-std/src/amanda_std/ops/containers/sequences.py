@@ -1,0 +1,306 @@
+"""Sequences: any number of tensors of one element type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError, UsageError
+from amanda.types import SequenceType, Shape, Sym, TensorType
+from amanda_std.hosts import index_of
+from amanda_std.kinds import Anything, Array, Body, Host, Index, Sequence
+from amanda_std.nested import expect_kind, joined
+from amanda_std.operation import primitive
+from amanda_std.ops.control.bodies import many, result_types
+from amanda_std.samples import Sample, Samples, array, counting
+
+_NO_SLOPE = "gradients do not go through sequences"
+_SCALAR = TensorType("int64", [])
+
+
+def _place(xs: list[Any], at: Any, end: int = 0) -> int:
+    """A place in a sequence as one from its start; `end` 1: behind the last is one."""
+    number = int(np.asarray(at).reshape(()))
+    size = len(xs)
+    if not -size <= number < size + end:
+        raise UsageError(
+            "a sequence has no such place",
+            expected=f"{-size} to {size + end - 1}" if size + end else "no place",
+            got=number,
+        )
+    return number + size if number < 0 else number
+
+
+@primitive(numpy_only=True)
+def sequence_construct(*xs: Anything) -> Sequence:
+    """A sequence of the values told"""
+    return list(xs)
+
+
+@sequence_construct.infer
+def _(*xs: Any) -> Any:
+    return [SequenceType(joined(xs))]
+
+
+@primitive(numpy_only=True)
+def sequence_empty(*, dtype: Any = None) -> Sequence:
+    """A sequence of no element, for tensors of an element type; float32 unless told"""
+    del dtype
+    return []
+
+
+@sequence_empty.infer
+def _(dtype: Any) -> Any:
+    return [SequenceType(TensorType(dtype or "float32"))]
+
+
+@primitive(numpy_only=True)
+def sequence_at(xs: Sequence, at: Index) -> Anything:
+    """The element at a place"""
+    return xs[_place(xs, at)]
+
+
+@sequence_at.infer
+def _(xs: Any) -> Any:
+    return [expect_kind(SequenceType, xs).element]
+
+
+@primitive(numpy_only=True)
+def sequence_insert(xs: Sequence, x: Anything, at: Index | None = None) -> Sequence:
+    """The sequence with one more element before a place, or at its end"""
+    place = len(xs) if at is None else _place(xs, at, 1)
+    return [*xs[:place], x, *xs[place:]]
+
+
+@sequence_insert.infer
+def _(xs: Any, x: Any) -> Any:
+    return [SequenceType(joined([expect_kind(SequenceType, xs).element, x]))]
+
+
+@primitive(numpy_only=True)
+def sequence_erase(xs: Sequence, at: Index | None = None) -> Sequence:
+    """The sequence without the element at a place; the last where none is told"""
+    place = _place(xs, -1 if at is None else at)
+    return [*xs[:place], *xs[place + 1 :]]
+
+
+@sequence_erase.infer
+def _(xs: Any) -> Any:
+    return [expect_kind(SequenceType, xs)]
+
+
+@primitive(numpy_only=True)
+def sequence_length(xs: Sequence) -> Index:
+    """How many elements a sequence has"""
+    return np.asarray(len(xs), "int64")
+
+
+@sequence_length.infer
+def _(xs: Any) -> Any:
+    expect_kind(SequenceType, xs)
+    return [_SCALAR]
+
+
+@primitive(numpy_only=True)
+def split_to_sequence(
+    x: Array, sizes: Host = None, *, axis: int = 0, keepdims: bool = True
+) -> Sequence:
+    """Parts along an axis: of the sizes told; of one size, the last maybe smaller;
+    else single slices, whose axis may go"""
+    axis = index_of(axis, x.ndim)
+    total = x.shape[axis]
+    if sizes is None:
+        parts = np.split(x, total, axis) if total else []
+        return parts if keepdims else [np.squeeze(p, axis) for p in parts]
+    if isinstance(sizes, int):
+        if sizes <= 0:
+            raise UsageError("a part of a split has a size", got=sizes)
+        return np.split(x, range(sizes, total, sizes), axis) if total else []
+    if sum(sizes) != total or min(sizes, default=0) < 0:
+        raise UsageError(
+            "the sizes of the parts do not add up to the dim", expected=total, got=sizes
+        )
+    return np.split(x, np.cumsum(sizes[:-1]), axis) if sizes else []
+
+
+@split_to_sequence.infer
+def _(x: Any, sizes: Any, axis: Any, keepdims: Any) -> Any:
+    if not x.shape.has_rank:
+        return [SequenceType(TensorType(x.dtype))]
+    dims = list(x.shape.dims)
+    place = index_of(axis, len(dims))
+    if sizes is None and not keepdims:
+        return [SequenceType(TensorType(x.dtype, [*dims[:place], *dims[place + 1 :]]))]
+    dims[place] = 1 if sizes is None else _size_of_all(sizes, dims[place])
+    return [SequenceType(TensorType(x.dtype, dims))]
+
+
+def _size_of_all(sizes: Any, dim: Any) -> Any:
+    """The size of every part, where they are all alike."""
+    if isinstance(sizes, int) and isinstance(dim, int) and sizes > 0:
+        return sizes if dim % sizes == 0 else Sym.unknown()
+    told = sizes if isinstance(sizes, tuple) else ()
+    alike = told and all(isinstance(s, int) and s == told[0] for s in told)
+    return told[0] if alike else Sym.unknown()
+
+
+@primitive(numpy_only=True)
+def concat_from_sequence(
+    xs: Sequence, *, axis: int = 0, new_axis: bool = False
+) -> Array:
+    """The elements one behind the other along an axis, or along a new one"""
+    if not xs:
+        raise UsageError("nothing to put together: the sequence is empty")
+    return np.stack(xs, axis) if new_axis else np.concatenate(xs, axis)
+
+
+@concat_from_sequence.infer
+def _(xs: Any, axis: Any, new_axis: Any) -> Any:
+    element = expect_kind(SequenceType, xs).element
+    if not isinstance(element, TensorType):
+        raise InvalidTypeError("only tensors are put together", got=element)
+    if not element.shape.has_rank:
+        return [TensorType(element.dtype)]
+    dims = list(element.shape.dims)
+    place = index_of(axis, len(dims) + new_axis)
+    dims[place : place + (not new_axis)] = [Sym.unknown()]
+    return [TensorType(element.dtype, Shape(dims))]
+
+
+@primitive(numpy_only=True)
+def sequence_map(body: Body, xs: Sequence, *others: Anything) -> tuple[Sequence, ...]:
+    """A sequence of each result of body(x, *others), for every x; others that are
+    sequences give one element a time"""
+    for other in others:
+        if isinstance(other, list) and len(other) != len(xs):
+            raise UsageError(
+                "sequences that are walked together are of one length",
+                expected=len(xs),
+                got=len(other),
+            )
+    rows = [
+        many(body(x, *(o[i] if isinstance(o, list) else o for o in others)))
+        for i, x in enumerate(xs)
+    ]
+    if rows:
+        return tuple(map(list, zip(*rows, strict=True)))
+    return tuple([] for _ in getattr(body, "result_types", (None,)))
+
+
+def _elements(xs: Any, others: Any) -> list[Any]:
+    return [
+        expect_kind(SequenceType, xs).element,
+        *(o.element if isinstance(o, SequenceType) else o for o in others),
+    ]
+
+
+@sequence_map.bodies
+def _(xs: Any, *others: Any) -> Any:
+    return {"body": _elements(xs, others)}
+
+
+@sequence_map.infer
+def _(body: Any, xs: Any, *others: Any) -> Any:
+    found = result_types(body, _elements(xs, others))
+    return [SequenceType(joined([t])) for t in found]
+
+
+for _op in (
+    sequence_construct, sequence_at, sequence_insert, sequence_erase,
+    split_to_sequence, concat_from_sequence, sequence_map,
+):  # fmt: skip
+    _op.not_differentiable(_NO_SLOPE)
+sequence_empty.not_differentiable("there is nothing in it")
+sequence_length.not_differentiable("its result is a number of elements")
+
+
+# -- samples -----------------------------------------------------------------------
+
+
+def _parts(dtype: str = "float32") -> list[Any]:
+    return [array([1, 2, 3], dtype), array([4], dtype), array([], dtype)]
+
+
+@sequence_construct.samples
+def _() -> Samples:
+    for dtype in ("float32", "int64"):
+        yield Sample(tuple(_parts(dtype)), [_parts(dtype)])
+    yield Sample((array(1.0),), [[array(1.0)]])
+
+
+@sequence_empty.samples
+def _() -> Samples:
+    yield Sample((), [[]])
+    yield Sample((), [[]], {"dtype": "int64"})
+
+
+@sequence_at.samples
+def _() -> Samples:
+    for dtype in ("float32", "int64"):
+        for at, want in ((0, [1, 2, 3]), (-2, [4]), (2, [])):
+            args = (_parts(dtype), array(at, "int64"))
+            yield Sample(args, array(want, dtype))
+
+
+@sequence_insert.samples
+def _() -> Samples:
+    for dtype in ("float32", "int64"):
+        a, b, c = _parts(dtype)
+        new = array([9, 9], dtype)
+        yield Sample(([a, b, c], new), [[a, b, c, new]])
+        yield Sample(([a, b, c], new, array(0, "int64")), [[new, a, b, c]])
+        yield Sample(([a, b, c], new, array(-1, "int32")), [[a, b, new, c]])
+        yield Sample(([a], new, array(1, "int64")), [[a, new]])
+
+
+@sequence_erase.samples
+def _() -> Samples:
+    for dtype in ("float32", "int64"):
+        a, b, c = _parts(dtype)
+        yield Sample(([a, b, c],), [[a, b]])
+        yield Sample(([a, b, c], array(0, "int64")), [[b, c]])
+        yield Sample(([a, b, c], array(-2, "int64")), [[a, c]])
+
+
+@sequence_length.samples
+def _() -> Samples:
+    for dtype in ("float32", "int64"):
+        yield Sample((_parts(dtype),), array(3, "int64"))
+
+
+@split_to_sequence.samples
+def _() -> Samples:
+    for dtype in ("float32", "int64"):
+        x = counting(3, 2, dtype=dtype)
+        yield Sample((x,), [[x[:1], x[1:2], x[2:]]])
+        rows = [array([0, 1], dtype), array([2, 3], dtype), array([4, 5], dtype)]
+        yield Sample((x,), [rows], {"keepdims": False})
+        columns = [array([[0], [2], [4]], dtype), array([[1], [3], [5]], dtype)]
+        yield Sample((x, 1), [columns], {"axis": -1})
+        yield Sample((x, 2), [[x[:2], x[2:]]])
+        yield Sample((x, (1, 0, 2)), [[x[:1], x[1:1], x[1:]]])
+        for sizes in (None, 2, ()):
+            yield Sample((x[:0], sizes), [[]])
+
+
+@concat_from_sequence.samples
+def _() -> Samples:
+    for dtype in ("float32", "int64"):
+        yield Sample((_parts(dtype),), array([1, 2, 3, 4], dtype))
+        a, b = array([1, 2], dtype), array([3, 4], dtype)
+        stacked = array([[1, 3], [2, 4]], dtype)
+        yield Sample(([a, b],), stacked, {"axis": -1, "new_axis": True})
+
+
+@sequence_map.samples
+def _() -> Samples:
+    def grow(x: Any, by: Any) -> Any:
+        return x + by, x
+
+    for dtype in ("float32", "int64"):
+        a, b, c = _parts(dtype)
+        more = [array([2, 3, 4], dtype), array([5], dtype), array([], dtype)]
+        one = array(1, dtype)
+        yield Sample((grow, [a, b, c], one), [more, [a, b, c]])
+        yield Sample((grow, [a, b], [one, one]), [more[:2], [a, b]])

@@ -1,0 +1,1 @@
+"""Control flow, functions, variables, side effects and device placement."""

@@ -1,0 +1,146 @@
+"""Effects: what is seen from outside while a graph runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import BackendError, InvalidTypeError, UsageError
+from amanda.types import TensorType, accepts, parse_type
+from amanda_std.arrays import array_type
+from amanda_std.kinds import Anything, Array, Logical, Other
+from amanda_std.operation import primitive
+from amanda_std.samples import Sample, Samples, array, counting
+from amanda_std.state import CALLBACKS, surroundings
+
+
+@primitive(name="print", numpy_only=True, effect="shows")
+def print_(x: Array, *, text: str = "") -> Array:
+    """x itself, written to standard error with a text before it"""
+    shown = np.array2string(np.asarray(x), threshold=32)
+    sys.stderr.write(f"{text}: {shown}\n" if text else f"{shown}\n")
+    return x
+
+
+@primitive(numpy_only=True, effect="shows")
+def probe(x: Array, *, label: str) -> Array:
+    """x itself, shown to who observes the executable"""
+    observe = surroundings().observe
+    if observe is not None:
+        seen = np.asarray(x).view()
+        seen.flags.writeable = False
+        observe(label, seen)
+    return x
+
+
+for _op in (print_, probe):
+    _op.infer(lambda x: [x])
+    _op.gradient(lambda g: [g])
+
+
+@primitive(name="assert", numpy_only=True, effect="shows")
+def assert_(condition: Logical, *shown: Other, message: str = "") -> Logical:
+    """The condition itself; an error, with what is shown, where it does not hold"""
+    if not np.all(condition):
+        raise BackendError(
+            message or "what the graph asserts does not hold",
+            who="assert",
+            problems=[np.array2string(np.asarray(s), threshold=32) for s in shown],
+        )
+    return condition
+
+
+@assert_.infer
+def _(condition: Any) -> Any:
+    return [condition]
+
+
+assert_.not_differentiable("its result is true or false")
+
+
+@primitive(numpy_only=True, effect="shows")
+def host_callback(
+    *xs: Anything, function: str, types: Any = ()
+) -> tuple[Anything, ...]:
+    """What a Python function makes of xs. The graph has its name; who compiles it tells
+    which function that is, or the host does; `types` are those of the results"""
+    made = surroundings().callback(function)(*xs)
+    results = (
+        made if isinstance(made, tuple | list) else () if made is None else (made,)
+    )
+    wanted = _types(types)
+    if len(results) != len(wanted):
+        raise UsageError(
+            f"the callback {function!r} gave another number of results",
+            expected=len(wanted),
+            got=len(results),
+        )
+    return tuple(
+        _checked(function, each, type_)
+        for each, type_ in zip(results, wanted, strict=True)
+    )
+
+
+def _types(told: Any) -> list[Any]:
+    rows = [parse_type(t) if isinstance(t, str) else t for t in told]
+    if not all(isinstance(t, TensorType) for t in rows):
+        raise InvalidTypeError("callbacks give tensors", got=[str(t) for t in rows])
+    return rows
+
+
+def _checked(function: str, value: Any, wanted: TensorType) -> Any:
+    array = np.asarray(value)
+    got = array_type(array)
+    if accepts(wanted, TensorType(got.dtype, got.shape)) is False:
+        raise UsageError(
+            f"the callback {function!r} gave another type", expected=wanted, got=got
+        )
+    return array
+
+
+@host_callback.infer
+def _(types: Any) -> Any:
+    return _types(types)
+
+
+host_callback.not_differentiable("nothing is known of the function")
+
+
+# -- samples -----------------------------------------------------------------------
+
+
+@print_.samples
+def _() -> Samples:
+    for dtype in ("float64", "int64"):
+        for x in (array([1, 2], dtype), array([], dtype), array(3, dtype)):
+            yield Sample((x,), x, {"text": "x"})
+
+
+@probe.samples
+def _() -> Samples:
+    for dtype in ("float64", "int64"):
+        for x in (array([1, 2], dtype), array([], dtype), array(3, dtype)):
+            yield Sample((x,), x, {"label": "x"})
+
+
+@assert_.samples
+def _() -> Samples:
+    for flag in ([True, True], [], True):
+        c = array(flag, "bool")
+        yield Sample((c, array([1.0]), array(2, "int64")), c, {"message": "why"})
+
+
+@host_callback.samples
+def _() -> Samples:
+    """Its function is known by name in this process."""
+    name = "amanda_std.ops.control.effects: a sample"
+    CALLBACKS[name] = lambda a, b: (a - b, np.array(a.size, "int64"))
+    for dtype in ("float64", "int32"):
+        for size, parts in ((3, [3, 1, -1]), (0, [])):
+            x = counting(size, dtype=dtype, start=5)
+            y = array([2, 5, 8][:size], dtype)
+            types = (f"{dtype}[{size}]", "int64[]")
+            wanted = [array(parts, dtype), array(size, "int64")]
+            yield Sample((x, y), wanted, {"function": name, "types": types})

@@ -1,0 +1,335 @@
+"""Factorisations of matrices, each with its signs settled, so that backends agree.
+
+Frameworks leave the signs of vectors to LAPACK. Here the diagonal of R is not negative,
+and the entries of a vector, weighed by 1 / (i + sqrt(2)), have a positive sum.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError
+from amanda.types import Shape, TensorType, minimum
+from amanda_std.arrays import xp
+from amanda_std.kinds import Index, RealFloating
+from amanda_std.operation import primitive
+from amanda_std.ops._late import late
+from amanda_std.ops._oracles.matrices import (
+    householder,
+    jacobi,
+    product_of,
+    spread_out,
+    symmetric,
+    with_signs,
+)
+from amanda_std.ops.linalg.matrices import in_single_at_least, matrix_dims, square_dims
+from amanda_std.samples import Sample, Samples, array
+from amanda_std.values import dims
+
+
+def _t(x: Any) -> Any:
+    return late.swap_last(x)
+
+
+def _signs(np_: Any, vectors: Any) -> Any:
+    """1 or -1 for each column."""
+    weights = np.asarray(1 / (np.arange(vectors.shape[-2]) + math.sqrt(2)))
+    weights = np_.asarray(weights.astype(vectors.dtype))
+    total = np_.sum(vectors * weights[:, None], axis=-2)
+    return np_.where(total < 0, -1, 1).astype(vectors.dtype)
+
+
+def _orthogonal_parts(x: TensorType, full: bool) -> tuple[Any, Any, Any, Any, Any]:
+    batch, rows, columns = matrix_dims(x)
+    least = minimum(rows, columns)
+    return batch, rows, columns, least, (rows if full else least)
+
+
+def _qr_shapes(x: TensorType, full: bool) -> list[Shape]:
+    batch, rows, columns, _, inner = _orthogonal_parts(x, full)
+    return [Shape([*batch, rows, inner]), Shape([*batch, inner, columns])]
+
+
+@primitive(shape=_qr_shapes)
+def qr(x: RealFloating, *, full: bool = False) -> tuple[RealFloating, RealFloating]:
+    """Q and R of which Q @ R is x: orthogonal columns, and an upper triangle
+
+    `full`: as many columns as rows."""
+    np_ = xp(x)
+
+    def run(x: Any) -> Any:
+        q, r = np_.linalg.qr(x, mode="complete" if full else "reduced")
+        least = min(x.shape[-2:])
+        short = np_.where(np_.linalg.diagonal(r) < 0, -1, 1).astype(x.dtype)
+        ones = np_.ones((*short.shape[:-1], q.shape[-1] - least), dtype=x.dtype)
+        sign = np_.concat([short, ones], axis=-1)
+        return q * sign[..., None, :], r * sign[..., :, None]
+
+    made: tuple[Any, Any] = in_single_at_least(run, x)
+    return made
+
+
+@qr.gradient
+def _(g: Any, y: Any, x: Any, *, full: bool) -> Any:
+    rows, columns = dims(x)[-2:]
+    if full or rows < columns:
+        raise InvalidTypeError(
+            "qr has no gradient for more columns than rows, nor for all columns of Q"
+        )
+    q, r = y
+    to_q, to_r = (v if v is not None else late.zeros_like(w)
+                  for v, w in zip(g, y, strict=True))  # fmt: skip
+    m = late.matmul(r, _t(to_r)) - late.matmul(_t(to_q), q)
+    whole = late.tril(m) + _t(late.tril(m, -1))
+    top = to_q + late.matmul(q, whole)
+    return [_t(late.triangular_solve(r, _t(top), lower=False))]
+
+
+@qr.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        for rows, columns in ((3, 3), (4, 2), (2, 4)):
+            x = spread_out(2, rows, columns)
+            x = (x + 5 * np.eye(rows, columns)).astype(dtype)
+            pairs = [householder(m) for m in x]
+            q, r = (np.stack([p[i] for p in pairs]) for i in range(2))
+            least, loose = min(rows, columns), 1e-4 if dtype == "float32" else None
+            parts = [q[..., :least].astype(dtype), r[:, :least].astype(dtype)]
+            smooth = rows >= columns
+            yield Sample((x,), parts, tolerance=loose, smooth=smooth)
+            if rows <= columns:
+                parts = [q.astype(dtype), r.astype(dtype)]
+                yield Sample((x,), parts, {"full": True}, loose, smooth=False)
+    tall = array([[[0.5, 0], [0, 0.25], [0, 0]], [[3, 0], [0, 2], [0, 0]]])
+    parts = [np.stack([np.eye(3)] * 2), tall]
+    yield Sample((tall,), parts, {"full": True}, smooth=False)
+    yield Sample((np.zeros((0, 3, 2)),), [np.zeros((0, 3, 2)), np.zeros((0, 2, 2))],
+                 smooth=False)  # fmt: skip
+
+
+# -- symmetric matrices ----------------------------------------------------------
+
+
+def _eigh_shapes(x: TensorType) -> list[Shape]:
+    whole = square_dims(x)
+    return [Shape(whole[:-1]), Shape(whole)]
+
+
+@primitive(shape=_eigh_shapes)
+def eigh(x: RealFloating) -> tuple[RealFloating, RealFloating]:
+    """The eigenvalues of symmetric matrices, rising, and the vectors, as columns
+
+    Only the lower triangle of x is read."""
+    np_ = xp(x)
+
+    def run(x: Any) -> Any:
+        low = np_.tril(x)
+        whole = low + np_.swapaxes(np_.tril(x, k=-1), -1, -2)
+        values, vectors = np_.linalg.eigh(whole)
+        return values, vectors * _signs(np_, vectors)[..., None, :]
+
+    made: tuple[Any, Any] = in_single_at_least(run, x)
+    return made
+
+
+def _apart(values: Any) -> Any:
+    """1 / (v[j] - v[i]), and 0 on the diagonal."""
+    gaps = late.expand_dims(values, (-2,)) - late.expand_dims(values, (-1,))
+    none = late.equal(gaps, 0.0)
+    return late.where(none, 0.0, 1.0 / late.where(none, 1.0, gaps))
+
+
+@eigh.gradient
+def _(g: Any, y: Any) -> Any:
+    values, vectors = y
+    inner = None
+    if g[0] is not None:
+        inner = late.diagonal_matrix(g[0])
+    if g[1] is not None:
+        turned = _apart(values) * late.matmul(_t(vectors), g[1])
+        inner = turned if inner is None else inner + turned
+    whole = late.matmul(late.matmul(vectors, inner), _t(vectors))
+    whole = (whole + _t(whole)) * 0.5
+    return [late.tril(whole) + late.tril(whole, -1)]
+
+
+@eigh.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        for side in (3, 2):
+            x = symmetric(side).astype(dtype)
+            pairs = [jacobi(m) for m in x]
+            parts = [np.stack([p[i] for p in pairs]).astype(dtype) for i in range(2)]
+            loose = 1e-4 if dtype == "float32" else None
+            yield Sample((x,), parts, tolerance=loose)
+            half = np.tril(x) + np.triu(np.full_like(x, 9), 1)
+            yield Sample((half,), parts, tolerance=loose)
+    none = np.zeros((0, 2, 2))
+    yield Sample((none,), [none[..., 0], none], smooth=False)
+
+
+# -- singular values -------------------------------------------------------------
+
+
+def _svd_shapes(x: TensorType, full: bool) -> list[Shape]:
+    batch, rows, columns, least, inner = _orthogonal_parts(x, full)
+    right = columns if full else least
+    return [Shape([*batch, rows, inner]), Shape([*batch, least]),
+            Shape([*batch, right, columns])]  # fmt: skip
+
+
+@primitive(shape=_svd_shapes)
+def svd(
+    x: RealFloating, *, full: bool = False
+) -> tuple[RealFloating, RealFloating, RealFloating]:
+    """U, s and Vh of which U * s @ Vh is x, the singular values s falling
+
+    `full`: as many columns of U as rows of x, as many rows of Vh as columns."""
+    np_ = xp(x)
+
+    def run(x: Any) -> Any:
+        u, s, vh = np_.linalg.svd(x, full_matrices=full)
+        sign = _signs(np_, u)
+        least = s.shape[-1]
+        ones = np_.ones((*sign.shape[:-1], vh.shape[-2] - least), dtype=x.dtype)
+        down = np_.concat([sign[..., :least], ones], axis=-1)
+        return u * sign[..., None, :], s, vh * down[..., :, None]
+
+    made: tuple[Any, Any, Any] = in_single_at_least(run, x)
+    return made
+
+
+@svd.gradient
+def _(g: Any, y: Any, *, full: bool) -> Any:
+    if full:
+        raise InvalidTypeError(
+            "svd has no gradient where all vectors are asked for", hint="full=False"
+        )
+    u, s, vh = y
+    v = _t(vh)
+    to_u, to_s, to_vh = g
+    wide, down = late.expand_dims(s, (-2,)), late.expand_dims(s, (-1,))
+    gaps = _apart(s * s)
+    inner = None if to_s is None else late.diagonal_matrix(to_s)
+    outer = None
+    if to_u is not None:
+        part = late.matmul(_t(u), to_u)
+        inner = _plus(inner, gaps * (part - _t(part)) * wide)
+        rest = to_u - late.matmul(u, part)
+        outer = late.matmul(rest / wide, vh)
+    if to_vh is not None:
+        part = late.matmul(vh, _t(to_vh))
+        inner = _plus(inner, down * (gaps * (part - _t(part))))
+        rest = to_vh - late.matmul(_t(part), vh)
+        outer = _plus(outer, late.matmul(u, rest / down))
+    return [_plus(late.matmul(late.matmul(u, inner), _t(v)), outer)]
+
+
+def _plus(a: Any, b: Any) -> Any:
+    return b if a is None else a if b is None else a + b
+
+
+@svd.samples
+def _() -> Samples:
+    values = array([4.0, 1.5])
+    for rows, columns in ((2, 2), (3, 2), (2, 4)):
+        left = householder(spread_out(rows, 2) + 2 * np.eye(rows, 2))[0][:, :2]
+        right = householder(spread_out(columns, 2) - np.eye(columns, 2))[0][:, :2]
+        left, signs = with_signs(left)
+        right = right * signs
+        x = product_of(left * values, right.T)
+        for dtype in ("float64", "float32"):
+            parts = [v.astype(dtype) for v in (left, values, right.T)]
+            loose = 1e-4 if dtype == "float32" else 1e-8
+            yield Sample((x.astype(dtype),), parts, tolerance=loose)
+            many = [np.stack([p, p]) for p in parts]
+            yield Sample((np.stack([x, x]).astype(dtype),), many, tolerance=loose)
+    square = householder(spread_out(2, 2) + 2 * np.eye(2))[0]
+    left, signs = with_signs(square)
+    x = product_of(left * values, left.T)
+    yield Sample((x,), [left, values, left.T], {"full": True}, 1e-8, smooth=False)
+    none = np.zeros((0, 2, 2))
+    yield Sample((none,), [none, none[..., 0], none], smooth=False)
+
+
+# -- triangles of a permuted matrix ------------------------------------------------
+
+
+def _lu_shapes(x: TensorType) -> list[Shape]:
+    batch, rows, columns = matrix_dims(x)
+    return [Shape([*batch, rows, columns]), Shape([*batch, rows])]
+
+
+@primitive(shape=_lu_shapes, numpy_only=True)
+def lu(x: RealFloating) -> tuple[RealFloating, Index]:
+    """L and U in one matrix, without the 1s on the diagonal of L, and the order of rows
+
+    L @ U is x with its rows in that order, which has the largest pivots."""
+    from scipy.linalg import lu_factor
+
+    packed, order = np.zeros_like(x), np.zeros(x.shape[:-1], "int64")
+    for at in np.ndindex(x.shape[:-2]):
+        if not x[at].size:
+            order[at] = np.arange(x.shape[-2])
+            continue
+        packed[at], swaps = in_single_at_least(lu_factor, x[at], first=True)
+        rows = list(range(x.shape[-2]))
+        for i, j in enumerate(swaps):
+            rows[i], rows[j] = rows[j], rows[i]
+        order[at] = rows
+    return packed, order
+
+
+@lu.gradient
+def _(g: Any, y: Any, x: Any) -> Any:
+    rows, columns = dims(x)[-2:]
+    if not rows == columns:
+        raise InvalidTypeError("lu has a gradient for square matrices only")
+    packed, order = y
+    lower = late.tril(packed, -1) + _identity(packed)
+    upper = late.triu(packed)
+    left = late.tril(late.matmul(_t(lower), late.tril(g[0], -1)), -1)
+    right = late.triu(late.matmul(late.triu(g[0]), _t(upper)))
+    inner = late.triangular_solve(lower, left + right, transpose=True, unit=True)
+    whole = _t(late.triangular_solve(upper, _t(inner), lower=False))
+    number = late.arange(0, x.shape[-1])
+    moved = late.equal(late.expand_dims(order, (-1,)), number)
+    return [late.matmul(_t(late.astype(moved, dtype=x.dtype)), whole)]
+
+
+def _identity(x: Any) -> Any:
+    return late.broadcast_like(late.eye(x.shape[-1], dtype=x.dtype), x)
+
+
+@lu.samples
+def _() -> Samples:
+    low = array([[1, 0, 0], [0.5, 1, 0], [-0.25, 0.75, 1]])
+    for columns in (3, 2, 4):
+        up = np.triu(spread_out(3, columns) + 3 * np.eye(3, columns))[: min(3, columns)]
+        left = low[:, : up.shape[0]]
+        whole = product_of(left, up)
+        order = [2, 0, 1]
+        x = np.zeros_like(whole)
+        for i, row in enumerate(order):
+            x[row] = whole[i]
+        packed = np.zeros_like(whole)
+        packed += np.tril(left, -1) @ np.eye(left.shape[1], columns)
+        packed[: up.shape[0]] += up
+        for dtype in ("float64", "float32"):
+            parts = [packed.astype(dtype), array(order, "int64")]
+            smooth = columns == 3
+            loose = 1e-5 if dtype == "float32" else None
+            yield Sample((x.astype(dtype),), parts, tolerance=loose, smooth=smooth)
+        many = [np.stack([p, p]) for p in (packed, array(order, "int64"))]
+        yield Sample((np.stack([x, x]),), many, smooth=columns == 3)
+    half = array([[1, 2], [2, 8]], "float16")
+    parts = [array([[2, 8], [0.5, -2]], "float16"), array([1, 0], "int64")]
+    yield Sample((half,), parts)
+    none = np.zeros((0, 2, 2))
+    yield Sample((none,), [none, np.zeros((0, 2), "int64")], smooth=False)
+    for empty in (np.zeros((3, 0)), np.zeros((2, 3, 0))):
+        rows = np.broadcast_to(array([0, 1, 2], "int64"), empty.shape[:-1])
+        yield Sample((empty,), [empty, rows], smooth=False)

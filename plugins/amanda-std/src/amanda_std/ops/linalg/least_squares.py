@@ -1,0 +1,144 @@
+"""Systems of equations that have no solution, or many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda.types import DType
+from amanda_std.kinds import Index, RealFloating
+from amanda_std.operation import composite
+from amanda_std.ops._late import late
+from amanda_std.ops._oracles.matrices import (
+    householder,
+    matrices,
+    near_identity,
+    product_of,
+    solved,
+    spread_out,
+)
+from amanda_std.samples import Sample, Samples, array
+
+
+def _counting(x: Any, s: Any, tolerance: float | None) -> Any:
+    """Which singular values are not just roundings."""
+    if tolerance is None:
+        longer = late.maximum(late.dim(x, axis=-2), late.dim(x, axis=-1))
+        import ml_dtypes
+
+        kept = x.dtype
+        own = (kept if isinstance(kept, DType) else DType.of(kept)).numpy
+        info: Any = ml_dtypes.finfo(own)  # type: ignore[no-untyped-call]
+        limit = late.multiply(late.astype(longer, dtype=x.dtype), float(info.eps))
+    else:
+        limit = tolerance
+    return late.greater(s, late.multiply(late.max(s, (-1,), keepdims=True), limit))
+
+
+@composite
+def pinv(x: RealFloating, *, tolerance: float | None = None) -> RealFloating:
+    """The inverse of matrices, also of those that have none, as Moore and Penrose say
+
+    Singular values up to `tolerance` times the largest count as 0; if not told, as many
+    roundings as the longer axis has elements."""
+    u, s, vh = late.svd(x)
+    counts = _counting(x, s, tolerance)
+    scale = late.where(counts, late.reciprocal(late.where(counts, s, 1.0)), 0.0)
+    right = late.multiply(late.swap_last(vh), late.expand_dims(scale, (-2,)))
+    return late.matmul(right, late.swap_last(u))
+
+
+@pinv.gradient
+def _(g: Any, y: Any, x: Any) -> Any:
+    """Of matrices whose rank does not change; Golub and Pereyra, 1973."""
+    y_, g_ = late.swap_last(y), late.swap_last(g)
+    rows = near_identity(late.matmul(x, y)) - late.matmul(x, y)
+    columns = near_identity(late.matmul(y, x)) - late.matmul(y, x)
+    through = late.matmul(late.matmul(y_, g), y_)
+    left = late.matmul(late.matmul(rows, g_), late.matmul(y, y_))
+    right = late.matmul(late.matmul(y_, y), late.matmul(g_, columns))
+    return [left + right - through]
+
+
+@composite
+def lstsq(
+    a: RealFloating, b: RealFloating, *, tolerance: float | None = None
+) -> RealFloating:
+    """x of which a @ x is as near to b as can be; of several, the smallest
+
+    `tolerance` is that of `pinv`."""
+    return late.matmul(pinv(a, tolerance=tolerance), b)
+
+
+@composite
+def matrix_rank(x: RealFloating, *, tolerance: float | None = None) -> Index:
+    """How many singular values are more than `tolerance` times the largest"""
+    s = late.svd(x)[1]
+    return late.sum(late.astype(_counting(x, s, tolerance), dtype="int64"), (-1,))
+
+
+matrix_rank.not_differentiable("a rank is a whole number")
+
+
+def _of_rank_two(rows: int, columns: int) -> tuple[Any, Any]:
+    """A matrix made of its singular values, 4 and 1.5, and its inverse."""
+    left = householder(spread_out(rows, 2) + 2 * np.eye(rows, 2))[0][:, :2]
+    right = householder(spread_out(columns, 2) - np.eye(columns, 2))[0][:, :2]
+    values = array([4.0, 1.5])
+    return product_of(left * values, right.T), product_of(right / values, left.T)
+
+
+_SHAPES = (2, 2), (3, 2), (2, 4), (3, 3)
+"""The last one has a singular value of 0."""
+
+
+@pinv.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        loose = 1e-4 if dtype == "float32" else 1e-9
+        for rows, columns in _SHAPES:
+            x, y = (v.astype(dtype) for v in _of_rank_two(rows, columns))
+            whole = min(rows, columns) == 2
+            yield Sample((x,), y, tolerance=loose, smooth=whole)
+            x, y = np.stack([x, 2 * x]), np.stack([y, y / 2])
+            yield Sample((x,), y, tolerance=loose, smooth=whole)
+    x = np.diag(array([8.0, 2.0, 0.5]))
+    y = np.diag(array([0.125, 0.5, 0.0]))
+    yield Sample((x,), y, {"tolerance": 0.1}, smooth=False)
+    yield Sample((np.zeros((0, 2, 3)),), np.zeros((0, 3, 2)), smooth=False)
+
+
+@lstsq.samples
+def _() -> Samples:
+    b = spread_out(2, 3, 2)
+    for dtype in ("float64", "float32"):
+        loose = 1e-4 if dtype == "float32" else 1e-9
+        for rows, columns in _SHAPES:
+            a, inverse = _of_rank_two(rows, columns)
+            y = product_of(inverse, b[:, :rows])
+            given = (v.astype(dtype) for v in (a, b[:, :rows]))
+            whole = min(rows, columns) == 2
+            yield Sample(tuple(given), y.astype(dtype), tolerance=loose, smooth=whole)
+        tall = np.concatenate([matrices(3)[0], spread_out(1, 3)])
+        right = spread_out(4, 2)
+        y = solved(product_of(tall.T, tall), product_of(tall.T, right))
+        given = (v.astype(dtype) for v in (tall, right))
+        yield Sample(tuple(given), y.astype(dtype), tolerance=loose)
+    a = np.diag(array([8.0, 2.0, 0.5]))
+    y = array([[1.0], [4.0], [0.0]])
+    yield Sample((a, array([[8.0]] * 3)), y, {"tolerance": 0.1}, smooth=False)
+    empty = np.zeros((0, 2, 3)), np.zeros((0, 2, 1))
+    yield Sample(empty, np.zeros((0, 3, 1)), smooth=False)
+
+
+@matrix_rank.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        for shape in _SHAPES:
+            x = _of_rank_two(*shape)[0].astype(dtype)
+            yield Sample((np.stack([x, x * 0]),), array([2, 0], "int64"))
+    x = np.diag(array([8.0, 2.0, 0.5]))
+    for tolerance, rank in ((0.01, 3), (0.1, 2), (0.5, 1)):
+        yield Sample((x,), array(rank, "int64"), {"tolerance": tolerance})
+    yield Sample((np.zeros((0, 2, 3)),), array([], "int64"), smooth=False)

@@ -1,0 +1,448 @@
+"""Linear algebra of matrices: the last two axes; those before them are a batch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError
+from amanda.types import Dim, Shape, TensorType, minimum
+from amanda_std import shapes
+from amanda_std.arrays import xp
+from amanda_std.kinds import Array, Floating, RealFloating
+from amanda_std.operation import composite, primitive
+from amanda_std.ops._late import late
+from amanda_std.ops._oracles.matrices import (
+    matrices,
+    near_identity,
+    product_of,
+    solved,
+    spread_out,
+)
+from amanda_std.samples import Sample, Samples, array, counting
+
+
+def square_dims(x: TensorType) -> tuple[Dim, ...]:
+    """The dims of square matrices."""
+    found = x.shape.dims
+    if len(found) < 2:
+        raise InvalidTypeError("a matrix has two axes", got=x.shape)
+    side = shapes.expect_same(found[-2], found[-1], "the matrix is not square")
+    return (*found[:-2], side, side)
+
+
+def matrix_dims(x: TensorType) -> tuple[tuple[Dim, ...], Dim, Dim]:
+    found = x.shape.dims
+    if len(found) < 2:
+        raise InvalidTypeError("a matrix has two axes", got=x.shape)
+    return found[:-2], found[-2], found[-1]
+
+
+def in_single_at_least(function: Any, *xs: Any, first: bool = False) -> Any:
+    """A function of LAPACK: of half precision by way of float32.
+
+    `first`: only its first result is of the element type of the arguments."""
+    kept = xs[0].dtype
+    if kept.itemsize > 2:
+        return function(*xs)
+    made = function(*(x.astype("float32") for x in xs))
+    if isinstance(made, tuple):
+        return tuple(
+            m.astype(kept) if i == 0 or not first else m for i, m in enumerate(made)
+        )
+    return made.astype(kept)
+
+
+def _t(x: Any) -> Any:
+    return late.swap_last(x)
+
+
+def _lower_half(x: Any) -> Any:
+    """What is below the diagonal, and half of what is on it."""
+    return (late.tril(x) + late.tril(x, -1)) * 0.5
+
+
+# -- diagonals -------------------------------------------------------------------
+
+
+def _length(rows: Dim, columns: Dim, offset: int) -> Dim:
+    if offset >= 0:
+        return minimum(rows, columns - offset)
+    return minimum(rows + offset, columns)
+
+
+def _diagonal_shape(x: TensorType, offset: int) -> Shape:
+    batch, rows, columns = matrix_dims(x)
+    return Shape([*batch, _length(rows, columns, offset)])
+
+
+@primitive(shape=_diagonal_shape)
+def diagonal(x: Array, *, offset: int = 0) -> Array:
+    """The diagonal of matrices, or one above it; below it where `offset` is negative"""
+    return xp(x).linalg.diagonal(x, offset=offset)
+
+
+@diagonal.gradient
+def _(g: Any, x: Any, *, offset: int) -> Any:
+    rows = late.arange(0, x.shape[-2])
+    columns = late.arange(0, x.shape[-1])
+    down = late.expand_dims(rows, (1,)) + offset
+    hit = late.equal(down, late.expand_dims(columns, (0,)))
+    places = late.expand_dims(rows if offset >= 0 else rows + offset, (1,))
+    last = late.dim(g, axis=-1) - 1
+    places = late.maximum(late.minimum(places, last), 0)
+    spread = late.gather(g, late.squeeze(places, (1,)), -1)
+    return [late.where(hit, late.expand_dims(spread, (-1,)), 0.0)]
+
+
+@diagonal.samples
+def _() -> Samples:
+    for dtype in ("float64", "int32", "bfloat16"):
+        x = counting(2, 3, 4, dtype=dtype, start=1)
+        for offset in (0, 1, -1, 2):
+            rows, columns = max(-offset, 0), max(offset, 0)
+            length = min(3 - rows, 4 - columns)
+            y = [[x[b, i + rows, i + columns].item() if dtype != "bfloat16"
+                  else float(x[b, i + rows, i + columns]) for i in range(length)]
+                 for b in range(2)]  # fmt: skip
+            yield Sample((x,), array(y, dtype), {"offset": offset})
+    yield Sample((np.zeros((0, 2, 2)),), np.zeros((0, 2)), smooth=False)
+
+
+@composite
+def diagonal_matrix(x: Array) -> Array:
+    """Matrices with x on their diagonal, and 0 elsewhere"""
+    length = x.shape[-1]
+    row = late.arange(0, length)
+    hit = late.equal(late.expand_dims(row, (1,)), row)
+    wide = late.expand_dims(x, (-1,))
+    return late.where(hit, wide, late.zeros_like(wide))
+
+
+@diagonal_matrix.samples
+def _() -> Samples:
+    for dtype in ("float64", "int32", "bool"):
+        x = array([[1, 2, 3], [4, 0, 6]], dtype)
+        y = np.zeros((2, 3, 3), x.dtype)
+        for b, i in np.ndindex(2, 3):
+            y[b, i, i] = x[b, i]
+        yield Sample((x,), y)
+    yield Sample((array([]),), np.zeros((0, 0)), smooth=False)
+
+
+@composite
+def trace(x: Floating, *, offset: int = 0) -> Floating:
+    """The sum of the diagonal of matrices"""
+    return late.sum(diagonal(x, offset=offset), (-1,))
+
+
+@trace.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        x = counting(2, 3, 3, dtype=dtype, start=1)
+        for offset in (0, 1, -2):
+            y = [math.fsum(float(x[b, i, i + offset]) for i in range(3)
+                           if 0 <= i + offset < 3) for b in range(2)]  # fmt: skip
+            yield Sample((x,), array(y, dtype), {"offset": offset})
+    yield Sample((np.zeros((0, 2, 2)),), np.zeros(0), smooth=False)
+
+
+# -- triangles -------------------------------------------------------------------
+
+
+@primitive(shape=lambda x: Shape(square_dims(x)))
+def cholesky(x: RealFloating) -> RealFloating:
+    """The lower triangle L of which L @ L.T is x, a symmetric positive matrix
+
+    Only the lower triangle of x is read."""
+    np_ = xp(x)
+
+    def run(x: Any) -> Any:
+        low = np_.tril(x)
+        whole = low + np_.swapaxes(np_.tril(x, k=-1), -1, -2)
+        return np_.linalg.cholesky(whole)
+
+    return in_single_at_least(run, x)
+
+
+@cholesky.gradient
+def _(g: Any, y: Any) -> Any:
+    inner = _lower_half(late.matmul(_t(y), late.tril(g)))
+    left = triangular_solve(y, inner, transpose=True)
+    whole = _t(triangular_solve(y, _t(left), transpose=True))
+    return [late.tril(whole) + late.tril(_t(whole), -1)]
+
+
+@cholesky.samples
+def _() -> Samples:
+    low = array([[2, 0, 0], [0.5, 1.5, 0], [-1, 0.25, 3]])
+    for dtype in ("float64", "float32", "float16"):
+        many = np.stack([low, low * 0.5 + np.eye(3)]).astype(dtype)
+        x = product_of(many, np.swapaxes(many, -1, -2))
+        loose = {"float32": 1e-5, "float16": 1e-2}.get(dtype)
+        yield Sample((x,), many, tolerance=loose)
+        yield Sample((x[0],), many[0], tolerance=loose)
+    half = np.tril(product_of(low, low.T)) + np.triu(np.full((3, 3), 7.0), 1)
+    yield Sample((half,), low)
+    yield Sample((np.zeros((0, 2, 2)),), np.zeros((0, 2, 2)), smooth=False)
+
+
+def _solve_shape(a: TensorType, b: TensorType) -> Shape:
+    left = square_dims(a)
+    batch, rows, columns = matrix_dims(b)
+    shapes.expect_same(left[-1], rows, "the sides of the equation differ")
+    wide = shapes.broadcast(Shape(left[:-2]), Shape(batch))
+    return Shape([*wide.dims, rows, columns])
+
+
+@primitive(shape=lambda a, b: _solve_shape(a, b), numpy_only=True)
+def triangular_solve(
+    a: RealFloating, b: RealFloating, *, lower: bool = True, transpose: bool = False,
+    unit: bool = False,
+) -> RealFloating:  # fmt: skip
+    """x of which a @ x is b, where a is a triangle; `unit`: with 1 on its diagonal
+
+    `transpose`: of which a.T @ x is b. What is on the other side is not read."""
+    from scipy.linalg import solve_triangular
+
+    def run(a: Any, b: Any) -> Any:
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        a = np.broadcast_to(a, batch + a.shape[-2:])
+        b = np.broadcast_to(b, batch + b.shape[-2:])
+        y = np.zeros_like(b)
+        for at in np.ndindex(batch):
+            if b[at].size:
+                y[at] = solve_triangular(
+                    a[at], b[at], trans=int(transpose), lower=lower, unit_diagonal=unit
+                )
+        return y
+
+    return in_single_at_least(run, a, b)
+
+
+@triangular_solve.broadcast_gradient
+def _(
+    g: Any, y: Any, a: Any, b: Any, *, lower: bool, transpose: bool, unit: bool
+) -> Any:
+    del b
+    to_b = triangular_solve(a, g, lower=lower, transpose=not transpose, unit=unit)
+    left, right = (y, to_b) if transpose else (to_b, y)
+    to_a = -late.matmul(left, _t(right))
+    part = late.tril if lower else late.triu
+    edge = -1 if lower else 1
+    return part(to_a, edge if unit else 0), to_b
+
+
+@triangular_solve.samples
+def _() -> Samples:
+    full = matrices(3)
+    for dtype in ("float64", "float32"):
+        for lower in (True, False):
+            for transpose in (False, True):
+                for unit in (False, True):
+                    a = full.astype(dtype)
+                    side = np.tril(a) if lower else np.triu(a)
+                    if unit:
+                        for i in range(3):
+                            side[..., i, i] = 1
+                    used = np.swapaxes(side, -1, -2) if transpose else side
+                    x = spread_out(2, 3, 2).astype(dtype)
+                    attrs = {"lower": lower, "transpose": transpose, "unit": unit}
+                    b = product_of(used, x)
+                    loose = 1e-4 if dtype == "float32" else None
+                    yield Sample((a, b), x, attrs, tolerance=loose)
+    x = spread_out(2, 3, 1)
+    yield Sample((full[0], product_of(np.tril(full[:1]), x)), x)
+    sides = array([[[2, 0], [1, 1]], [[0.5, 0], [4, -4]]])  # several of them, one b
+    wanted = array([[[0.5], [1.0]], [[2.0], [1.625]]])
+    yield Sample((sides, array([[1.0], [1.5]])), wanted)
+    none = np.zeros((0, 3, 2))
+    yield Sample((full[0], none), none, smooth=False)
+
+
+# -- equations -------------------------------------------------------------------
+
+
+@primitive(shape=lambda a, b: _solve_shape(a, b))
+def solve(a: Floating, b: Floating) -> Floating:
+    """x of which a @ x is b"""
+    return in_single_at_least(xp(a, b).linalg.solve, a, b)
+
+
+@solve.broadcast_gradient
+def _(g: Any, y: Any, a: Any, b: Any) -> Any:
+    del b
+    to_b = solve(_t(a), g)
+    return -late.matmul(to_b, _t(y)), to_b
+
+
+@solve.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32", "float16"):
+        a, x = matrices(3).astype(dtype), spread_out(2, 3, 2).astype(dtype)
+        loose = {"float32": 1e-4, "float16": 5e-2}.get(dtype)
+        b = product_of(a, x)
+        yield Sample((a, b), x, tolerance=loose)
+        yield Sample((a[0], b[0]), x[0], tolerance=loose)
+    a, x = matrices(3)[:1], spread_out(2, 3, 1)
+    yield Sample((a, product_of(a, x)), x)
+    yield Sample((a[:0], x[:0]), x[:0], smooth=False)
+
+
+@primitive(shape=lambda x: Shape(square_dims(x)))
+def inverse(x: Floating) -> Floating:
+    """The matrix whose product with x is the identity"""
+    return in_single_at_least(xp(x).linalg.inv, x)
+
+
+inverse.gradient(lambda g, y: [-late.matmul(_t(y), late.matmul(g, _t(y)))])
+
+
+@inverse.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32", "float16"):
+        x = matrices(3).astype(dtype)
+        y = np.stack([solved(m, np.eye(3)) for m in x]).astype(dtype)
+        loose = {"float32": 1e-4, "float16": 5e-2}.get(dtype)
+        yield Sample((x,), y, tolerance=loose)
+        yield Sample((x[1],), y[1], tolerance=loose)
+    yield Sample((np.zeros((0, 2, 2)),), np.zeros((0, 2, 2)), smooth=False)
+
+
+def _batch_of_square(x: TensorType) -> Shape:
+    return Shape(square_dims(x)[:-2])
+
+
+@primitive(shape=_batch_of_square)
+def det(x: Floating) -> Floating:
+    """The determinant"""
+    return in_single_at_least(xp(x).linalg.det, x)
+
+
+@det.gradient
+def _(g: Any, y: Any, x: Any) -> Any:
+    # exact where the matrix has an inverse
+    return [late.expand_dims(g * y, (-2, -1)) * _t(inverse(x))]
+
+
+@primitive(shape=lambda x: [_batch_of_square(x)] * 2)
+def slogdet(x: RealFloating) -> tuple[RealFloating, RealFloating]:
+    """The sign of the determinant, and the logarithm of its absolute value"""
+    made: tuple[Any, Any] = in_single_at_least(
+        lambda x: tuple(xp(x).linalg.slogdet(x)), x
+    )
+    return made
+
+
+@slogdet.gradient
+def _(g: Any, x: Any) -> Any:
+    if g[1] is None:
+        return [late.zeros_like(x)]
+    return [late.expand_dims(g[1], (-2, -1)) * _t(inverse(x))]
+
+
+def _leibniz(m: Any) -> float:
+    """A determinant by its first row."""
+    if not len(m):
+        return 1.0
+    rest = [[*row[:i], *row[i + 1 :]] for i in range(len(m)) for row in m[1:]]
+    count = len(m) - 1
+    minors = [rest[i * count : (i + 1) * count] for i in range(len(m))]
+    return math.fsum(
+        (-1) ** i * float(v) * _leibniz(n)
+        for i, (v, n) in enumerate(zip(m[0], minors, strict=True))
+    )
+
+
+def _determinants(apart: bool) -> Any:
+    def make() -> Samples:
+        for dtype in ("float64", "float32", "float16"):
+            x = matrices(3).astype(dtype)
+            y = [_leibniz(m.tolist()) for m in x.astype("float64")]
+            loose = {"float32": 1e-4, "float16": 2e-2}.get(dtype)
+            parts: Any = array(y, dtype)
+            if apart:
+                parts = [array([math.copysign(1, v) for v in y], dtype),
+                         array([math.log(abs(v)) for v in y], dtype)]  # fmt: skip
+            yield Sample((x,), parts, tolerance=loose)
+        none = np.zeros((2, 0, 0))
+        one, zero = np.ones(2), np.zeros(2)
+        yield Sample((none,), [one, zero] if apart else one, smooth=False)
+
+    return make
+
+
+det.samples(_determinants(False))
+slogdet.samples(_determinants(True))
+
+
+@composite
+def matrix_power(x: Floating, *, power: int) -> Floating:
+    """A matrix times itself, so many times; times its inverse where negative"""
+    if power < 0:
+        x, power = inverse(x), -power
+    found = None
+    while power:
+        if power & 1:
+            found = x if found is None else late.matmul(found, x)
+        power >>= 1
+        if power:
+            x = late.matmul(x, x)
+    return near_identity(x) if found is None else found
+
+
+@matrix_power.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        x = matrices(2).astype(dtype)
+        for power in (0, 1, 3, 6, -2):
+            side = x if power >= 0 else np.stack([solved(m, np.eye(2)) for m in x])
+            y = np.stack([np.eye(2)] * 2)
+            for _ in range(abs(power)):
+                y = product_of(y, side.astype("float64"))
+            loose = 1e-3 if dtype == "float32" else 1e-8
+            smooth = power > 0
+            yield Sample((x,), y.astype(dtype), {"power": power}, loose, smooth)
+    yield Sample((x[:0],), x[:0], {"power": 2}, smooth=False)
+
+
+@composite
+def matrix_norm(
+    x: RealFloating, *, kind: str | int = "fro", keepdims: bool = False
+) -> RealFloating:
+    """The norm of matrices: fro, nuc, or 1, -1, 2, -2, inf, -inf as numpy has them"""
+    axes = (-2, -1)
+    if kind == "fro":
+        return late.norm_l2(x, axes, keepdims=keepdims)
+    if kind in ("nuc", 2, -2):
+        _, s, _ = late.svd(x)
+        fold = {"nuc": late.sum, 2: late.max, -2: late.min}[kind]
+        y = fold(s, (-1,))
+    elif kind in (1, -1, "inf", "-inf"):
+        over = -2 if kind in (1, -1) else -1
+        total = late.sum(late.abs(x), (over,))
+        y = (late.max if kind in (1, "inf") else late.min)(total, (-1,))
+    else:
+        raise InvalidTypeError(
+            "no such norm", expected="fro, nuc, 1, -1, 2, -2, inf or -inf", got=kind
+        )
+    return late.expand_dims(y, axes) if keepdims else y
+
+
+@matrix_norm.samples
+def _() -> Samples:
+    # turned by 3-4-5 and 5-12-13: its singular values are known
+    left, right = array([[0.6, -0.8], [0.8, 0.6]]), array([[5, -12], [12, 5]]) / 13
+    x = product_of(product_of(left, np.diag([4.0, 1.5])), right)
+    down = [math.fsum(abs(x[i, j]) for i in range(2)) for j in range(2)]
+    over = [math.fsum(abs(x[i, j]) for j in range(2)) for i in range(2)]
+    wanted = {"fro": math.hypot(4, 1.5), "nuc": 5.5, 2: 4.0, -2: 1.5, 1: max(down),
+              -1: min(down), "inf": max(over), "-inf": min(over)}  # fmt: skip
+    for dtype in ("float64", "float32"):
+        for kind, y in wanted.items():
+            yield Sample((x.astype(dtype),), array(y, dtype), {"kind": kind})
+            attrs = {"kind": kind, "keepdims": True}
+            yield Sample((x.astype(dtype),), array([[y]], dtype), attrs)
+    yield Sample((np.zeros((0, 2, 2)),), np.zeros(0), smooth=False)

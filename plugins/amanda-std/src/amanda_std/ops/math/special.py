@@ -1,0 +1,291 @@
+"""Special functions: those of scipy.special, held against their definitions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from amanda_std import shapes
+from amanda_std.calling import NoSlope
+from amanda_std.kinds import Other, RealFloating
+from amanda_std.operation import Operation, primitive
+from amanda_std.ops._late import late
+from amanda_std.ops._oracles.special_functions import (
+    bessel_i,
+    bessel_j,
+    bessel_k,
+    bessel_y,
+    dawson,
+    digamma_of,
+    exponential_integral,
+    fresnel,
+    incomplete_beta,
+    incomplete_gamma,
+    inverse,
+    polygamma_of,
+    spence_of,
+    zeta_of,
+)
+from amanda_std.ops.math.elementary import in_special
+from amanda_std.samples import Sample, Samples, array, each, unary
+
+_INF = math.inf
+
+
+class _Row(NamedTuple):
+    """A function of one number: its name here and in scipy, and what is said of it."""
+
+    name: str
+    scipy: str
+    doc: str
+    oracle: Callable[[float], float]
+    points: Sequence[float]
+    gradient: Callable[..., Any]
+    edges: Sequence[tuple[float, float]] = ()
+
+
+_ANY = (-1.75, -0.5, 0.3, 1.0, 2.25)
+_POSITIVE = (0.25, 0.75, 1.5, 2.25, 4.0)
+_INSIDE = (-0.875, -0.25, 0.125, 0.5, 0.75)
+_SHARES = (0.0625, 0.25, 0.5, 0.625, 0.9375)
+_ROOT_PI = math.sqrt(math.pi)
+
+
+def _bell(x: Any) -> Any:
+    return late.exp(-(x * x))
+
+
+def _i1_slope(g: Any, x: Any, y: Any, scaled: bool) -> list[Any]:
+    """i0 - i1 / x, which is 1/2 at 0."""
+    zero = late.equal(x, 0.0)
+    safe = late.where(zero, 1.0, x)
+    slope = (late.i0e(x) if scaled else late.i0(x)) - y / safe
+    slope = late.where(zero, 0.5, slope)
+    return [g * (slope - late.sign(x) * y if scaled else slope)]
+
+
+def _j1_slope(g: Any, x: Any, y: Any) -> list[Any]:
+    zero = late.equal(x, 0.0)
+    return [g * late.where(zero, 0.5, late.j0(x) - y / late.where(zero, 1.0, x))]
+
+
+def _normal(x: float) -> float:
+    return math.erfc(-x / math.sqrt(2)) / 2
+
+
+_ROWS = [
+    _Row("erfc", "erfc", "1 - erf(x), exact where erf is near 1", math.erfc,
+         (*_ANY, 5.0), lambda g, x: [g * _bell(x) * (-2 / _ROOT_PI)],
+         [(-_INF, 2), (_INF, 0)]),
+    _Row("erfinv", "erfinv", "Where erf is x", partial(inverse, math.erf, -6, 6),
+         _INSIDE, lambda g, y: [g * late.exp(y * y) * (_ROOT_PI / 2)],
+         [(1, _INF), (-1, -_INF)]),
+    _Row("lgamma", "gammaln", "The logarithm of the absolute value of gamma",
+         math.lgamma, (*_POSITIVE, -0.5, -2.25), lambda g, x: [g * late.digamma(x)],
+         [(0, _INF), (_INF, _INF)]),
+    _Row("digamma", "digamma", "The slope of lgamma", digamma_of,
+         (*_POSITIVE, -0.5, -2.25), lambda g, x: [g * _polygamma(1, x)]),
+    _Row("ndtri", "ndtri", "Where the normal distribution reaches a share",
+         partial(inverse, _normal, -9, 9), _SHARES,
+         lambda g, y: [g * late.exp(y * y * 0.5) * math.sqrt(2 * math.pi)],
+         [(0, -_INF), (1, _INF)]),
+    _Row("log_ndtr", "log_ndtr", "The logarithm of the normal distribution",
+         lambda x: math.log(_normal(x)), (*_ANY, -8.0),
+         lambda g, x, y: [g * late.exp(x * x * -0.5 - y) / math.sqrt(2 * math.pi)]),
+    _Row("i0", "i0", "The modified Bessel function I of order 0",
+         partial(bessel_i, 0), (*_ANY, 0.0), lambda g, x: [g * late.i1(x)]),
+    _Row("i0e", "i0e", "exp(-|x|) * i0(x)", partial(bessel_i, 0, scaled=True),
+         (*_ANY, 6.0), lambda g, x, y: [g * (late.i1e(x) - late.sign(x) * y)]),
+    _Row("i1", "i1", "The modified Bessel function I of order 1",
+         partial(bessel_i, 1), (*_ANY, 0.0), partial(_i1_slope, scaled=False)),
+    _Row("i1e", "i1e", "exp(-|x|) * i1(x)", partial(bessel_i, 1, scaled=True),
+         (*_ANY, 6.0), partial(_i1_slope, scaled=True)),
+    _Row("j0", "j0", "The Bessel function J of order 0", partial(bessel_j, 0),
+         (*_ANY, 6.0), lambda g, x: [-(g * late.j1(x))]),
+    _Row("j1", "j1", "The Bessel function J of order 1", partial(bessel_j, 1),
+         (*_ANY, 6.0, 0.0), _j1_slope),
+    _Row("y0", "y0", "The Bessel function Y of order 0", partial(bessel_y, 0),
+         _POSITIVE, lambda g, x: [-(g * late.y1(x))]),
+    _Row("y1", "y1", "The Bessel function Y of order 1", partial(bessel_y, 1),
+         _POSITIVE, lambda g, x, y: [g * (late.y0(x) - y / x)]),
+    _Row("k0", "k0", "The modified Bessel function K of order 0",
+         partial(bessel_k, 0), _POSITIVE, lambda g, x: [-(g * late.k1(x))]),
+    _Row("k0e", "k0e", "exp(x) * k0(x)", partial(bessel_k, 0, scaled=True),
+         _POSITIVE, lambda g, x, y: [g * (y - late.k1e(x))]),
+    _Row("k1", "k1", "The modified Bessel function K of order 1",
+         partial(bessel_k, 1), _POSITIVE,
+         lambda g, x, y: [-(g * (late.k0(x) + y / x))]),
+    _Row("k1e", "k1e", "exp(x) * k1(x)", partial(bessel_k, 1, scaled=True),
+         _POSITIVE, lambda g, x, y: [g * (y - late.k0e(x) - y / x)]),
+    _Row("expi", "expi", "The exponential integral Ei", exponential_integral,
+         (*_POSITIVE, -0.5), lambda g, x: [g * late.exp(x) / x]),
+    _Row("dawsn", "dawsn", "exp(-x**2) times the integral of exp(t**2) up to x",
+         dawson, _ANY, lambda g, x, y: [g * (1.0 - x * y * 2.0)]),
+    _Row("spence", "spence", "The integral of log(t) / (1 - t) from 1 to x",
+         spence_of, (0.25, 0.5, 0.9375, 1.25, 1.875),
+         lambda g, x: [g * late.log(x) / (1.0 - x)], [(1, 0)]),
+]  # fmt: skip
+
+
+def _declared(row: _Row) -> Operation:
+    def kernel(x: RealFloating) -> RealFloating:
+        return in_special(row.scipy, x)
+
+    kernel.__doc__ = row.doc
+    op = primitive(shape=shapes.pointwise, name=row.name, numpy_only=True)(kernel)
+    op.gradient(row.gradient)
+    op.samples(unary(row.oracle, row.points, edges=row.edges))
+    return op
+
+
+(erfc, erfinv, lgamma, digamma, ndtri, log_ndtr, i0, i0e, i1, i1e, j0, j1, y0, y1,
+ k0, k0e, k1, k1e, expi, dawsn, spence) = map(_declared, _ROWS)  # fmt: skip
+
+
+def _fresnel(sine: bool, doc: str, slope: str) -> Operation:
+    def kernel(x: RealFloating) -> RealFloating:
+        from scipy import special
+
+        wide = x if x.dtype.char in "fd" else x.astype("float32")
+        return special.fresnel(wide)[0 if sine else 1].astype(x.dtype)
+
+    kernel.__doc__ = doc
+    name = "fresnel_sin" if sine else "fresnel_cos"
+    op = primitive(shape=shapes.pointwise, name=name, numpy_only=True)(kernel)
+    op.gradient(lambda g, x: [g * getattr(late, slope)(x * x * (math.pi / 2))])
+    op.samples(unary(partial(fresnel, sine=sine), (-1.75, -0.5, 0.3, 1.25)))
+    return op
+
+
+fresnel_cos = _fresnel(False, "The integral of cos(pi * t**2 / 2) up to x", "cos")
+fresnel_sin = _fresnel(True, "The integral of sin(pi * t**2 / 2) up to x", "sin")
+
+
+# -- of several numbers ----------------------------------------------------------
+
+
+def _several(name: str, *xs: Any) -> Any:
+    """A function of scipy.special; small floats through float32."""
+    from scipy import special
+
+    kept = xs[0].dtype
+    if kept.char in "fd":
+        return getattr(special, name)(*xs)
+    return getattr(special, name)(*(x.astype("float32") for x in xs)).astype(kept)
+
+
+def _table(
+    oracle: Callable[..., float], *columns: Sequence[float], fixed: tuple[int, ...]
+) -> Callable[[], Samples]:
+    """Samples of a function of several numbers: each type, broadcast, rank 0, empty."""
+
+    def make() -> Samples:
+        for dtype in ("float64", "float32", "float16"):
+            xs = [array(c, dtype) for c in columns]
+            yield Sample(tuple(xs), each(oracle, *xs), fixed=fixed)
+        xs = [array(c) for c in columns]
+        wide = [xs[0][:, None], *xs[1:]]
+        yield Sample(tuple(wide), each(oracle, *wide), fixed=fixed)
+        one = [x[1] for x in xs]
+        yield Sample(tuple(one), each(oracle, *one), fixed=fixed)
+        none = tuple(x[:0] for x in xs)
+        yield Sample(none, none[0], smooth=False)
+
+    return make
+
+
+def _by(what: str) -> NoSlope:
+    return NoSlope(f"its slope by {what} has no closed form")
+
+
+@primitive(shape=shapes.elementwise, numpy_only=True)
+def zeta(x: RealFloating, q: RealFloating) -> RealFloating:
+    """The Hurwitz zeta function: the sum of (k + q)**-x for k = 0, 1, ..."""
+    return _several("zeta", x, q)
+
+
+zeta.broadcast_gradient(lambda g, x, q: [_by("x"), -(g * x * zeta(x + 1.0, q))])
+zeta.samples(_table(zeta_of, (2.0, 3.5, 1.5), (1.0, 0.75, 2.5), fixed=(0,)))
+
+
+@primitive(shape=shapes.elementwise, numpy_only=True)
+def polygamma(n: Other, x: RealFloating) -> RealFloating:
+    """The n-th derivative of digamma"""
+    from scipy import special
+
+    wide = x if x.dtype.char in "fd" else x.astype("float32")
+    return special.polygamma(n, wide).astype(x.dtype)
+
+
+def _polygamma(n: int, x: Any) -> Any:
+    import numpy as np
+
+    return polygamma(np.asarray(n, "int64"), x)
+
+
+@polygamma.broadcast_gradient
+def _(g: Any, n: Any, x: Any) -> Any:
+    return None, g * polygamma(n + 1, x)
+
+
+@polygamma.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32", "float16"):
+        n, x = array([0, 1, 2, 3], "int64"), array([0.75, 1.5, 2.0, 3.25], dtype)
+        yield Sample((n, x), each(polygamma_of, n, x))
+        yield Sample((n[:, None], x), each(polygamma_of, n[:, None], x), tolerance=1e-2
+                     if dtype == "float16" else None)  # fmt: skip
+    n, x = array(2, "int32"), array(1.25)
+    yield Sample((n, x), each(polygamma_of, n, x))
+    yield Sample((n, array([])), array([]), smooth=False)
+
+
+def _log_gamma_density(a: Any, x: Any) -> Any:
+    """The logarithm of the slope of gammainc by x."""
+    return (a - 1.0) * late.log(x) - x - lgamma(a)
+
+
+@primitive(shape=shapes.elementwise, numpy_only=True)
+def gammainc(a: RealFloating, x: RealFloating) -> RealFloating:
+    """The share of gamma(a) that its integral has up to x"""
+    return _several("gammainc", a, x)
+
+
+@primitive(shape=shapes.elementwise, numpy_only=True)
+def gammaincc(a: RealFloating, x: RealFloating) -> RealFloating:
+    """1 - gammainc(a, x), exact where that is near 1"""
+    return _several("gammaincc", a, x)
+
+
+gammainc.broadcast_gradient(
+    lambda g, a, x: [_by("a"), g * late.exp(_log_gamma_density(a, x))]
+)
+gammaincc.broadcast_gradient(
+    lambda g, a, x: [_by("a"), -(g * late.exp(_log_gamma_density(a, x)))]
+)
+_SHAPES, _PLACES = (0.5, 1.5, 3.0, 2.0), (0.25, 2.5, 1.5, 6.0)
+gammainc.samples(_table(incomplete_gamma, _SHAPES, _PLACES, fixed=(0,)))
+gammaincc.samples(
+    _table(lambda a, x: 1 - incomplete_gamma(a, x), _SHAPES, _PLACES, fixed=(0,))
+)
+
+
+@primitive(shape=shapes.elementwise, numpy_only=True)
+def betainc(a: RealFloating, b: RealFloating, x: RealFloating) -> RealFloating:
+    """The share of beta(a, b) that its integral has up to x"""
+    return _several("betainc", a, b, x)
+
+
+@betainc.broadcast_gradient
+def _(g: Any, a: Any, b: Any, x: Any) -> Any:
+    whole = lgamma(a) + lgamma(b) - lgamma(a + b)
+    slope = (a - 1.0) * late.log(x) + (b - 1.0) * late.log1p(-x) - whole
+    return _by("a"), _by("b"), g * late.exp(slope)
+
+
+betainc.samples(
+    _table(incomplete_beta, (1.5, 2.0, 3.0), (2.5, 1.0, 1.5), (0.25, 0.5, 0.875),
+           fixed=(0, 1))
+)  # fmt: skip

@@ -1,0 +1,256 @@
+"""Activations: each the meaning of a formula, but relu, which is a maximum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from amanda_std.kinds import Floating, Real, RealFloating
+from amanda_std.operation import Operation, composite
+from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import clip, maximum, minimum, where
+from amanda_std.ops.math.comparison import greater, less
+from amanda_std.ops.math.elementary import erf, exp, expm1, log, log1p, sigmoid, tanh
+from amanda_std.ops.math.reduction import max_, sum_
+from amanda_std.samples import Sample, Samples, array, ramp, unary
+
+_POINTS = (-3.5, -1.25, -0.4, -0.05, 0.05, 0.3, 0.9, 4.0)
+_SMALL = ("float32", "float64", "bfloat16")
+
+
+@composite
+def relu(x: Real) -> Real:
+    """x where it is positive, else 0"""
+    return maximum(x, 0)
+
+
+@relu.gradient
+def _(g: Any, x: Any) -> Any:
+    """At zero it is flat, as all frameworks have it; `maximum` would halve it."""
+    return [where(greater(x, late.zeros_like(x)), g, g * 0.0)]
+
+
+relu.samples(
+    unary(lambda x: max(x, 0), _POINTS, dtypes=(*_SMALL, "int32"),
+          edges=[(0, 0), (math.inf, math.inf)])
+)  # fmt: skip
+
+
+@composite
+def leaky_relu(x: RealFloating, *, slope: float = 0.01) -> RealFloating:
+    """x where it is positive, else x * slope"""
+    return where(less(x, 0.0), x * slope, x)
+
+
+@composite
+def prelu(x: RealFloating, slope: RealFloating) -> RealFloating:
+    """x where it is positive, else x * slope, a tensor"""
+    return where(less(x, 0.0), late.multiply(x, slope), x)
+
+
+@composite
+def elu(x: RealFloating, *, alpha: float = 1.0) -> RealFloating:
+    """x where it is positive, else alpha * (exp(x) - 1)"""
+    return where(less(x, 0.0), expm1(minimum(x, 0.0)) * alpha, x)
+
+
+@composite
+def selu(
+    x: RealFloating,
+    *,
+    alpha: float = 1.6732632423543772,
+    gamma: float = 1.0507009873554805,
+) -> RealFloating:
+    """gamma * elu(x)"""
+    return elu(x, alpha=alpha) * gamma
+
+
+@composite
+def celu(x: RealFloating, *, alpha: float = 1.0) -> RealFloating:
+    """x where it is positive, else alpha * (exp(x / alpha) - 1)"""
+    return where(less(x, 0.0), expm1(minimum(x, 0.0) / alpha) * alpha, x)
+
+
+@composite
+def softplus(x: RealFloating) -> RealFloating:
+    """log(1 + exp(x)), without overflow"""
+    return maximum(x, 0.0) + log1p(exp(-late.abs(x)))
+
+
+@composite
+def softsign(x: RealFloating) -> RealFloating:
+    """x / (1 + |x|)"""
+    return x / (late.abs(x) + 1.0)
+
+
+@composite
+def silu(x: RealFloating) -> RealFloating:
+    """x * sigmoid(x)"""
+    return late.multiply(x, sigmoid(x))
+
+
+@composite
+def mish(x: RealFloating) -> RealFloating:
+    """x * tanh(softplus(x))"""
+    return late.multiply(x, tanh(softplus(x)))
+
+
+@composite
+def hardsigmoid(
+    x: RealFloating, *, alpha: float = 1 / 6, beta: float = 0.5
+) -> RealFloating:
+    """alpha * x + beta, between 0 and 1"""
+    return clip(x * alpha + beta, 0.0, 1.0)
+
+
+@composite
+def hardswish(x: RealFloating) -> RealFloating:
+    """x * hardsigmoid(x)"""
+    return late.multiply(x, hardsigmoid(x))
+
+
+@composite
+def gelu(x: RealFloating, *, approximate: bool = False) -> RealFloating:
+    """x times the share of a normal distribution below x; by tanh where approximate"""
+    if approximate:
+        inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
+        return x * (tanh(inner) + 1.0) * 0.5
+    return x * (erf(x * math.sqrt(0.5)) + 1.0) * 0.5
+
+
+@composite
+def threshold(x: RealFloating, *, theta: float = 1.0) -> RealFloating:
+    """x where it is over theta, else 0"""
+    return where(greater(x, theta), x, x * 0.0)
+
+
+@composite
+def shrink(x: RealFloating, *, margin: float = 0.5, bias: float = 0.0) -> RealFloating:
+    """0 within a margin around 0, x moved by a bias towards 0 beyond it"""
+    outside = where(less(x, -margin), x + bias, x * 0.0)
+    return where(greater(x, margin), x - bias, outside)
+
+
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+def _elu(x: float, alpha: float = 1.0) -> float:
+    return x if x > 0 else alpha * (math.exp(x) - 1)
+
+
+def _gelu(x: float) -> float:
+    return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
+
+
+def _gelu_by_tanh(x: float) -> float:
+    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+    return x / 2 * (1 + math.tanh(inner))
+
+
+def _shrink(x: float) -> float:
+    return x - math.copysign(0.25, x) if abs(x) > 0.1 else 0
+
+
+_ORACLES: list[tuple[Operation, Callable[[float], float], dict[str, Any]]] = [
+    (leaky_relu, lambda x: x if x > 0 else 0.01 * x, {}),
+    (leaky_relu, lambda x: x if x > 0 else 0.3 * x, {"slope": 0.3}),
+    (elu, _elu, {}),
+    (elu, lambda x: _elu(x, 0.7), {"alpha": 0.7}),
+    (selu, lambda x: 1.0507009873554805 * _elu(x, 1.6732632423543772), {}),
+    (celu, lambda x: x if x > 0 else 0.5 * (math.exp(x / 0.5) - 1), {"alpha": 0.5}),
+    (softplus, lambda x: math.log1p(math.exp(x)), {}),
+    (softsign, lambda x: x / (1 + abs(x)), {}),
+    (silu, lambda x: x * _sigmoid(x), {}),
+    (mish, lambda x: x * math.tanh(math.log1p(math.exp(x))), {}),
+    (hardsigmoid, lambda x: min(max(x / 6 + 0.5, 0), 1), {}),
+    (hardsigmoid, lambda x: min(max(0.2 * x + 0.4, 0), 1), {"alpha": 0.2, "beta": 0.4}),
+    (hardswish, lambda x: x * min(max(x / 6 + 0.5, 0), 1), {}),
+    (gelu, _gelu, {}),
+    (gelu, _gelu_by_tanh, {"approximate": True}),
+    (threshold, lambda x: x if x > 1 else 0, {}),
+    (shrink, lambda x: x if abs(x) > 0.5 else 0, {}),
+    (shrink, _shrink, {"margin": 0.1, "bias": 0.25}),
+]  # fmt: skip
+
+
+def _rows(op: Operation) -> Callable[[], Samples]:
+    def make() -> Samples:
+        for row, oracle, attrs in _ORACLES:
+            if row is op:
+                for sample in unary(oracle, _POINTS, dtypes=_SMALL)():
+                    yield Sample(
+                        sample.args, sample.expected, attrs, smooth=sample.smooth
+                    )
+
+    return make
+
+
+for _op in dict.fromkeys(row[0] for row in _ORACLES):
+    _op.samples(_rows(_op))
+
+
+@prelu.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        x, slope = array([[-2, 3], [0.0625, -5]], dtype), array([0.5, 0.25], dtype)
+        yield Sample((x, slope), array([[-1, 3], [0.0625, -1.25]], dtype))
+    yield Sample((array([]), array(0.5)), array([]), smooth=False)
+
+
+# -- softmax -------------------------------------------------------------------
+
+
+@composite
+def softmax(x: Floating, *, axes: tuple[int, ...] = (-1,)) -> Floating:
+    """exp(x) as shares of their sum along axes, without overflow"""
+    e = exp(x - max_(x, axes, keepdims=True))
+    return e / sum_(e, axes, keepdims=True)
+
+
+@composite
+def log_softmax(x: Floating, *, axes: tuple[int, ...] = (-1,)) -> Floating:
+    """The logarithm of softmax, without loss of digits"""
+    low = x - max_(x, axes, keepdims=True)
+    return low - log(sum_(exp(low), axes, keepdims=True))
+
+
+def _softmax(logarithm: bool) -> Callable[[], Samples]:
+    def make() -> Samples:
+        for dtype in ("float64", "float32", "bfloat16"):
+            for axes in ((-1,), (0,), (0, 1)):
+                x = ramp(2, 3, dtype=dtype)
+                total = _totals(x, axes)
+                y = x.astype("float64")
+                for at in [(i, j) for i in range(2) for j in range(3)]:
+                    share = math.exp(float(x[at])) / total[at]
+                    y[at] = math.log(share) if logarithm else share
+                yield Sample((x,), y.astype(x.dtype), {"axes": axes})
+        big = array([1000.0, 1000.0, -1000.0])
+        half = array([0.5, 0.5, 0.0])
+        low = array([-math.log(2), -math.log(2), -2000 - math.log(2)])
+        yield Sample((big,), low if logarithm else half, smooth=False)
+        huge = array([3e38, 3e38, 3e38])
+        third = array([math.log(1 / 3) if logarithm else 1 / 3] * 3)
+        yield Sample((huge,), third, smooth=False)
+        yield Sample((ramp(0, 3),), ramp(0, 3), smooth=False)
+
+    return make
+
+
+def _totals(x: Any, axes: tuple[int, ...]) -> dict[tuple[int, int], float]:
+    gone = {a % 2 for a in axes}
+    found = {}
+    for i in range(2):
+        for j in range(3):
+            rows = range(2) if 0 in gone else [i]
+            columns = range(3) if 1 in gone else [j]
+            found[i, j] = math.fsum(
+                math.exp(float(x[r, c])) for r in rows for c in columns
+            )
+    return found
+
+
+softmax.samples(_softmax(False))
+log_softmax.samples(_softmax(True))

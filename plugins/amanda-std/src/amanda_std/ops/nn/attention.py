@@ -1,0 +1,420 @@
+"""Attention, with masks, caches and shared heads, and positions turned into angles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError, UsageError
+from amanda.types import same
+from amanda_std.kinds import Index, Other, RealFloating
+from amanda_std.operation import composite
+from amanda_std.ops._late import late
+from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.tensor.interpolation import own_dtype, whole, wide_dtype
+from amanda_std.samples import Sample, Samples, array, ramp
+from amanda_std.values import dims
+
+SCORES = ("raw", "capped", "biased", "weights")
+"""The stages of the scores that attention can show."""
+
+
+@composite
+def attention(
+    q: RealFloating, k: RealFloating, v: RealFloating, mask: Other = None,
+    *, scale: float | None = None, causal: bool = False, softcap: float = 0.0,
+) -> RealFloating:  # fmt: skip
+    """Each query's mean of values, weighed by softmax(q @ k * scale + mask)
+
+    q, k, v are [..., places, depth]; a mask of truth values tells what is seen, one of
+    numbers is added. `scale` is 1 / sqrt(depth) where it is not told. Scores pass
+    through softcap * tanh(score / softcap) first, if it is told. A query that sees
+    nothing gives 0."""
+    scores = late.matmul(late.multiply(q, _scale(q, scale)), late.swap_last(k))
+    seen = _up_to_own(q, k, 0) if causal else None
+    return late.matmul(_weights(_capped(scores, softcap), mask, seen)[0], v)
+
+
+def _scale(q: Any, scale: float | None) -> Any:
+    if scale is not None:
+        return number(scale, q)
+    depth = q.shape[-1]
+    if isinstance(depth, int):
+        return number(depth**-0.5, q)
+    return late.rsqrt(late.astype(depth, dtype=own_dtype(q)))
+
+
+def _capped(scores: Any, cap: float) -> Any:
+    return late.tanh(scores / cap) * cap if cap else scores
+
+
+def _weights(scores: Any, mask: Any, seen: Any) -> tuple[Any, Any]:
+    """The shares of what is seen, and the scores that they are made of."""
+    if mask is None and seen is None:
+        return late.softmax(scores), scores
+    if mask is not None:
+        kind = own_dtype(mask).kind
+        if kind == "bool":
+            seen = mask if seen is None else late.logical_and(seen, mask)
+        elif kind == "float":
+            scores = late.add(scores, mask)
+        else:
+            raise InvalidTypeError(
+                "a mask holds truth values or floats", got=own_dtype(mask)
+            )
+    never = number(-math.inf, scores)
+    if seen is not None:
+        scores = late.where(seen, scores, never)
+    most = late.max(scores, (-1,), keepdims=True)
+    most = late.where(late.equal(most, never), number(0, scores), most)
+    e = late.exp(late.subtract(scores, most))
+    total = late.sum(e, (-1,), keepdims=True)
+    none = late.equal(total, number(0, scores))
+    total = late.where(none, number(1, scores), total)
+    return late.divide(e, total), scores
+
+
+def _lines(q: Any, k: Any, offset: Any) -> tuple[Any, Any]:
+    """The place of each query, counted like those of the keys, and of each key."""
+    rows = late.expand_dims(late.arange(0, q.shape[-2]), (1,))
+    columns = late.expand_dims(late.arange(0, k.shape[-2]), (0,))
+    if not (isinstance(offset, int) and offset == 0):
+        rows = late.add(rows, offset)
+    return rows, columns
+
+
+def _up_to_own(q: Any, k: Any, offset: Any) -> Any:
+    """Which places a query sees: those up to its own."""
+    rows, columns = _lines(q, k, offset)
+    return late.less_equal(columns, rows)
+
+
+@composite
+def attention_with_cache(
+    q: RealFloating, k: RealFloating, v: RealFloating, mask: Other = None,
+    past_key: RealFloating | None = None, past_value: RealFloating | None = None,
+    lengths: Index = None, *, scale: float | None = None, causal: bool = False,
+    softcap: float = 0.0, left: int = -1, right: int = -1, dtype: Other = None,
+    scores: str = "raw",
+) -> tuple[RealFloating, RealFloating, RealFloating, RealFloating]:  # fmt: skip
+    """Attention over [batch, heads, places, depth], with a past and shared heads
+
+    As ONNX has it. Fewer heads of keys and values are shared by those of queries. The
+    keys and values of the past go first, and come back with the new ones; `lengths`
+    tells how many keys each batch has, where they are all there. A causal query sees
+    up to its own place, counted from the end; at most `left` places before it and
+    `right` behind. Gives the values, the keys and values of past and present, and the
+    scores at a stage: raw, capped, biased, weights. The softmax is computed in `dtype`.
+    A query that sees nothing gives 0."""
+    if scores not in SCORES:
+        raise InvalidTypeError("no such scores", expected=", ".join(SCORES), got=scores)
+    if (past_key is None) != (past_value is None):
+        raise UsageError("keys of the past come with their values")
+    offset: Any = 0
+    if past_key is not None:
+        offset = past_key.shape[2]
+        k, v = late.concat(past_key, k, axis=2), late.concat(past_value, v, axis=2)
+    elif lengths is not None:
+        more = late.subtract(whole(lengths), whole(q.shape[2]))
+        offset = late.expand_dims(more, (1, 2, 3))
+    seen = _limited(q, k, offset, causal, left, right, lengths)
+    root = late.sqrt(_scale(q, scale))
+    keys, values = _shared(k, q), _shared(v, q)
+    raw = late.matmul(late.multiply(q, root), late.multiply(late.swap_last(keys), root))
+    capped = _capped(raw, softcap)
+    mask = None if mask is None else _longer(mask, k)
+    own = own_dtype(q)
+    wide = capped if dtype is None else late.astype(capped, dtype=dtype)
+    if mask is not None and own_dtype(mask).kind == "float" and dtype is not None:
+        mask = late.astype(mask, dtype=dtype)
+    weights, biased = _weights(wide, mask, seen)
+    weights, biased = (_as(x, own) for x in (weights, biased))
+    stages = dict(zip(SCORES, (capped, capped, biased, weights), strict=True))
+    return late.matmul(weights, values), k, v, stages[scores]
+
+
+def _as(x: Any, dtype: Any) -> Any:
+    return x if own_dtype(x) == dtype else late.astype(x, dtype=dtype)
+
+
+def _limited(q: Any, k: Any, offset: Any, causal: bool, left: int, right: int,
+             lengths: Any) -> Any:  # fmt: skip
+    """Which keys a query may see by its place, or None where there are no limits."""
+    found = []
+    rows, columns = _lines(q, k, offset)
+    if causal:
+        found.append(late.less_equal(columns, rows))
+    if left >= 0:
+        found.append(late.less_equal(late.subtract(rows, left), columns))
+    if right >= 0:
+        found.append(late.less_equal(columns, late.add(rows, right)))
+    if lengths is not None:
+        count = late.expand_dims(whole(lengths), (1, 2, 3))
+        found.append(late.less(columns, count))
+    total = None
+    for each in found:
+        total = each if total is None else late.logical_and(total, each)
+    return total
+
+
+def check_shared(few: Any, most: Any) -> None:
+    """Heads of queries are divided evenly among those of keys, as far as is known."""
+    if isinstance(few, int) and isinstance(most, int) and (not few or most % few):
+        raise InvalidTypeError(
+            "heads of keys are shared by as many heads of queries each",
+            expected=f"a number of heads that divides {most}",
+            got=few,
+        )
+
+
+def _shared(x: Any, q: Any) -> Any:
+    """Heads of keys or values, each for as many heads of queries as share it."""
+    few, most = dims(x)[1], dims(q)[1]
+    if same(few, most) is True:
+        return x
+    check_shared(few, most)
+    many = q.shape[1]
+    each = late.floor_divide(whole(many), whole(x.shape[1]))
+    return late.gather(x, late.floor_divide(late.arange(0, many), each), 1)
+
+
+def _longer(mask: Any, k: Any) -> Any:
+    """A mask may tell of the first places only; the others are not seen."""
+    if same(dims(mask)[-1], dims(k)[2]) is True:
+        return mask
+    rest = late.subtract(whole(k.shape[2]), whole(mask.shape[-1]))
+    is_truth = own_dtype(mask).kind == "bool"
+    fill = number(False if is_truth else -math.inf, mask)
+    return late.pad(mask, [(0, rest)], fill, (-1,))
+
+
+@composite
+def rotary_embedding(
+    x: RealFloating, cos: RealFloating, sin: RealFloating, at: Index = None, *,
+    interleaved: bool = False, size: int = 0,
+) -> RealFloating:  # fmt: skip
+    """Pairs of numbers of [batch, heads, places, depth] turned by angles
+
+    The pairs are (i, i + half), or neighbours where `interleaved`, of the first `size`
+    numbers (0: all). Angles are [batch, places, half], or rows of a table that `at`
+    [batch, places] names."""
+    depth = x.shape[3]
+    size = size or depth.__index__()
+    half = size // 2
+    if at is not None:
+        cos, sin = late.gather(cos, at), late.gather(sin, at)
+    cos, sin = (late.expand_dims(c, (1,)) for c in (cos, sin))
+    if interleaved:
+        a, b = (late.slice(x, [i], [size], [3], [2]) for i in (0, 1))
+    else:
+        a, b = late.slice(x, [0], [half], [3]), late.slice(x, [half], [size], [3])
+    real = late.subtract(late.multiply(cos, a), late.multiply(sin, b))
+    other = late.add(late.multiply(sin, a), late.multiply(cos, b))
+    if interleaved:
+        y = late.reshape(late.stack(real, other, axis=4), [*x.shape[:3], size])
+    else:
+        y = late.concat(real, other, axis=3)
+    if isinstance(depth, int):
+        rest = late.slice(x, [size], [depth], [3])
+        return y if depth == size else late.concat(y, rest, axis=3)
+    y = late.concat(y, late.slice(x, [size], [depth], [3]), axis=3)
+    return late.reshape(y, list(x.shape))  # which is what its type is known by
+
+
+@composite
+def causal_conv(
+    x: RealFloating, w: RealFloating, b: RealFloating | None = None,
+    past: RealFloating | None = None, *, window: int = 0, activation: str | None = None,
+) -> tuple[RealFloating, RealFloating]:  # fmt: skip
+    """Each channel's [batch, channels, places] sums with its kernel, up to each place
+
+    `past` are the places before, zeros where they are not told; they come back with the
+    new ones, for the next part. `window` is the length of the kernel [channels, 1, n],
+    where its type does not tell it; `activation` any that is an op."""
+    k = window or dims(w)[2].__index__()
+    batch, channels, length = x.shape
+    if past is None:
+        past = late.full([batch, channels, k - 1], number(0, x))
+    full = late.concat(past, x, axis=2)
+    own, wide = own_dtype(x), wide_dtype(x)
+    total: Any = None
+    for i in range(k):
+        seen = _as(late.slice(full, [i], [length + i], [2]), wide)
+        part = late.multiply(seen, _as(late.gather(w, np.asarray(i), 2), wide))
+        total = part if total is None else late.add(total, part)
+    if b is not None:
+        total = late.add(total, late.expand_dims(_as(b, wide), (1,)))
+    y = _known(_as(total, own), [batch, channels, length])
+    if activation is not None:
+        y = _as(getattr(late, activation)(_as(y, wide)), own)
+    rest = late.slice(full, [length], [length + (k - 1)], [2])
+    return y, _known(rest, [batch, channels, k - 1])
+
+
+def _known(x: Any, shape: list[Any]) -> Any:
+    """x with a shape that its type may not know, in words that it does."""
+    return x if all(isinstance(d, int) for d in dims(x)) else late.reshape(x, shape)
+
+
+# -- samples -------------------------------------------------------------------
+
+
+def _slow(q: Any, k: Any, v: Any, scale: float, sees: Any, bias: Any = None,
+          cap: float = 0.0) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    """[..., places, depth] by loops; `sees(batch, i, j)` tells what is seen."""
+    y = np.zeros((*q.shape[:-1], v.shape[-1]))
+    stages = {name: np.zeros((*q.shape[:-1], k.shape[-2])) for name in SCORES}
+    for *batch, i in np.ndindex(q.shape[:-1]):
+        at = tuple(batch)
+        scores = []
+        for j in range(k.shape[-2]):
+            pairs = zip(q[(*at, i)], k[(*at, j)], strict=True)
+            score = math.fsum(float(a) * float(b) for a, b in pairs) * scale
+            score = cap * math.tanh(score / cap) if cap else score
+            stages["raw"][(*at, i, j)] = stages["capped"][(*at, i, j)] = score
+            if bias is not None:
+                score += float(np.broadcast_to(bias, (*at_shape(q), *bias.shape[-2:]))[
+                    (*at, i, j)])  # fmt: skip
+            scores.append(score if sees(at, i, j) else -math.inf)
+        stages["biased"][(*at, i)] = scores
+        total = math.fsum(math.exp(s) for s in scores)
+        shares = [math.exp(s) / total if total else 0.0 for s in scores]
+        stages["weights"][(*at, i)] = shares
+        for d in range(v.shape[-1]):
+            terms = (w * float(v[(*at, j, d)]) for j, w in enumerate(shares))
+            y[(*at, i, d)] = math.fsum(terms)
+    return y.astype(q.dtype), stages
+
+
+def at_shape(q: Any) -> tuple[int, ...]:
+    """The axes before places and depth."""
+    return tuple(q.shape[:-2])
+
+
+def _all(*_: Any) -> bool:
+    return True
+
+
+def _own(dtype: str) -> Any:
+    found = (ramp(2, 2, n, 3, dtype=dtype, start=s) / 4
+             for n, s in ((3, -1), (4, 0.2), (4, 0.6)))  # fmt: skip
+    return [t.astype(dtype) for t in found]
+
+
+@attention.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        q, k, v = _own(dtype)
+        half = 3**-0.5
+        yield Sample((q, k, v), _slow(q, k, v, half, _all)[0])
+        y = _slow(q, k, v, 0.3, lambda _, i, j: j <= i)[0]
+        yield Sample((q, k, v), y, {"scale": 0.3, "causal": True})
+        flags = np.arange(12).reshape(3, 4) % 3 != 1
+        y = _slow(q, k, v, half, lambda _, i, j, f=flags: f[i, j])[0]
+        yield Sample((q, k, v, flags), y)
+        y = _slow(q, k, v, half, lambda _, i, j, f=flags: f[i, j] and j <= i)[0]
+        yield Sample((q, k, v, flags), y, {"causal": True})
+        y = _slow(q[0], k[0], v[0], half, lambda _, i, j: j <= i)[0]
+        yield Sample((q[0], k[0], v[0]), y, {"causal": True})
+        bias = ramp(3, 4, dtype=dtype)
+        yield Sample((q, k, v, bias), _slow(q, k, v, half, _all, bias)[0])
+        y = _slow(q, k, v, half, lambda _, i, j: j <= i, bias, 0.4)[0]
+        yield Sample((q, k, v, bias), y, {"causal": True, "softcap": 0.4})
+        blind = np.array([[True] * 4, [False] * 4, [True, False, True, True]])
+        y = _slow(q, k, v, half, lambda _, i, j, f=blind: f[i, j])[0]
+        yield Sample((q, k, v, blind), y)
+        never = np.where(blind, 0, -math.inf).astype(dtype)
+        yield Sample((q, k, v, never), y, smooth=False)
+    yield Sample((ramp(0, 2, 3),) * 3, ramp(0, 2, 3), smooth=False)
+
+
+def _cached(dtype: str) -> Samples:
+    q = (ramp(2, 4, 2, 3, dtype=dtype) / 4).astype(dtype)
+    k, v = ((ramp(2, 2, 3, d, dtype=dtype, start=s) / 4).astype(dtype)
+            for d, s in ((3, 0.2), (2, 0.6)))  # fmt: skip
+    old = [(ramp(2, 2, 2, d, dtype=dtype, start=s) / 4).astype(dtype)
+           for d, s in ((3, -0.5), (2, 0.1))]  # fmt: skip
+    keys, values = np.concatenate([old[0], k], 2), np.concatenate([old[1], v], 2)
+    more, rest = (np.stack([x[:, h // 2] for h in range(4)], 1) for x in (keys, values))
+    bias = ramp(2, 1, 2, 5, dtype=dtype)
+    short = array([[True, False, True], [True, True, False]], "bool")
+    n = array([4, 1], "int64")
+    for scores in SCORES:
+        y, stages = _slow(q, more, rest, 0.4, lambda _, i, j: j <= i + 2, bias, 0.5)
+        want = [y, keys, values, stages[scores].astype(dtype)]
+        attrs = {"scale": 0.4, "causal": True, "softcap": 0.5, "scores": scores}
+        yield Sample((q, k, v, bias, *old), want, attrs, smooth=scores != "biased")
+    y, stages = _slow(q, more, rest, 3**-0.5, lambda _, i, j: j < 3 and short[i, j])
+    raw = stages["raw"].astype(dtype)
+    yield Sample((q, k, v, short, *old), [y, keys, values, raw])
+    y, stages = _slow(
+        q, more, rest, 3**-0.5, lambda _, i, j: i + 2 - 1 <= j <= i + 2 + 1
+    )
+    want = [y, keys, values, stages["raw"].astype(dtype)]
+    yield Sample((q, k, v, None, *old), want, {"left": 1, "right": 1})
+
+    def sees(at: Any, i: int, j: int) -> bool:
+        return bool(j < n[at[0]] and j <= i + n[at[0]] - 2)
+
+    y, stages = _slow(q, more, rest, 3**-0.5, sees)
+    want = [y, keys, values, stages["weights"].astype(dtype)]
+    attrs = {"causal": True, "scores": "weights"}
+    yield Sample((q, keys, values, None, None, None, n), want, attrs)
+
+
+@attention_with_cache.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        yield from _cached(dtype)
+    q, k, v = _own("float32")
+    y, stages = _slow(q, k, v, 3**-0.5, _all)
+    want = [y, k, v, stages["raw"].astype("float32")]
+    yield Sample((q, k, v), want, {"dtype": "float64"})
+    none = np.zeros((0, 2, 3, 2))
+    yield Sample((none,) * 3, [none] * 3 + [np.zeros((0, 2, 3, 3))], smooth=False)
+
+
+@rotary_embedding.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        x = ramp(2, 2, 3, 6, dtype=dtype)
+        table = np.arange(12).reshape(6, 2) * 0.3
+        at = array([[0, 2, 1], [5, 3, 4]], "int64")
+        for size in (0, 4):
+            half = (size or 6) // 2
+            angles = np.concatenate([table, table[:, :1] - 1], 1)[:, :half]
+            cos, sin = np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
+            for interleaved in (False, True):
+                y = x.astype("float64")
+                for b, h, s, i in np.ndindex(2, 2, 3, half):
+                    one, two = (2 * i, 2 * i + 1) if interleaved else (i, i + half)
+                    turn = complex(cos[at[b, s], i], sin[at[b, s], i])
+                    made = complex(x[b, h, s, one], x[b, h, s, two]) * turn
+                    y[b, h, s, one], y[b, h, s, two] = made.real, made.imag
+                attrs = {"interleaved": interleaved, "size": size or 6}
+                yield Sample((x, cos, sin, at), y.astype(dtype), attrs)
+                yield Sample((x, cos[at], sin[at]), y.astype(dtype), attrs)
+    none = np.zeros((0, 1, 2, 2)), np.zeros((0, 2, 1)), np.zeros((0, 2, 1))
+    yield Sample(none, none[0], {"size": 2}, smooth=False)
+
+
+@causal_conv.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        x, w = ramp(2, 3, 4, dtype=dtype), ramp(3, 1, 3, dtype=dtype, start=0.2)
+        b, past = ramp(3, dtype=dtype), ramp(2, 3, 2, dtype=dtype, start=0.5)
+        for bias, before, activation in ((None, None, None), (b, past, "silu")):
+            start = np.zeros((2, 3, 2), dtype) if before is None else before
+            full = np.concatenate([start, x], 2)
+            y = np.zeros(x.shape)
+            for i, c, t in np.ndindex(x.shape):
+                parts = (float(full[i, c, t + k]) * float(w[c, 0, k]) for k in range(3))
+                v = math.fsum(parts) + (0.0 if bias is None else float(bias[c]))
+                y[i, c, t] = v / (1 + math.exp(-v)) if activation else v
+            attrs = {"window": 3, "activation": activation}
+            want = [y.astype(dtype), full[:, :, 4:]]
+            yield Sample((x, w, bias, before), want, attrs)
+    none = np.zeros((0, 3, 4)), ramp(3, 1, 2)
+    yield Sample(none, [none[0], np.zeros((0, 3, 1))], smooth=False)

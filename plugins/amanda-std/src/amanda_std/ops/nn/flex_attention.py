@@ -1,0 +1,120 @@
+"""Attention whose scores a function changes, as it sees who asks whom."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda.types import Shape, TensorType
+from amanda_std.kinds import Body, RealFloating
+from amanda_std.operation import composite
+from amanda_std.ops._late import late
+from amanda_std.ops.control.bodies import pasted
+from amanda_std.ops.tensor.interpolation import along, own_dtype, real, steps_to, whole
+from amanda_std.samples import Sample, Samples, ramp
+
+_INT = "int64"
+
+
+@composite
+def flex_attention(
+    q: RealFloating, k: RealFloating, v: RealFloating, score: Body, *,
+    scale: float | None = None,
+) -> RealFloating:  # fmt: skip
+    """Attention over [batch, heads, places, depth], with scores changed by a function
+
+    `score` gets all scores, scaled by `scale` (1 / sqrt(depth)), and the numbers of
+    batch, head, query and key as tensors that broadcast to them; it gives the scores to
+    use: -infinity where a query may not see a key. One that sees none gets zeros."""
+    depth = q.shape[3]
+    factor: Any = scale
+    if scale is None and isinstance(depth, int):
+        factor = max(depth, 1) ** -0.5
+    elif scale is None:
+        factor = late.astype(late.rsqrt(real(depth)), dtype=own_dtype(q))
+    scores = late.multiply(late.matmul(q, late.swap_last(k)), factor)
+    numbers = [
+        along(whole(steps_to(size)), axis, 4)
+        for axis, size in enumerate((*q.shape[:3], k.shape[2]))
+    ]
+    used = pasted(score, [scores, *numbers])[0]
+    top = late.max(used, (3,), keepdims=True)
+    none = late.equal(top, -math.inf)
+    size = late.exp(late.subtract(used, late.where(none, 0.0, top)))
+    total = late.sum(size, (3,), keepdims=True)
+    return late.matmul(late.divide(size, late.where(none, 1.0, total)), v)
+
+
+def _scores(q: TensorType, k: TensorType) -> list[TensorType]:
+    told = [t.dtype for t in (q, k) if t.dtype.kind == "float"]  # others are refused
+    if not (q.shape.has_rank and k.shape.has_rank):
+        rows = [Shape(None)] * 5
+    else:
+        dims = (*q.shape.dims[:3], k.shape.dims[2])
+        lines = [[d if i == at else 1 for i, d in enumerate(dims)] for at in range(4)]
+        rows = [Shape(dims), *map(Shape, lines)]
+    return [
+        TensorType([*told, q.dtype][0] if i == 0 else _INT, s)
+        for i, s in enumerate(rows)
+    ]
+
+
+@flex_attention.infer
+def _(q: Any, v: Any) -> Any:
+    if not (q.shape.has_rank and v.shape.has_rank):
+        return [TensorType(q.dtype)]
+    return [TensorType(q.dtype, [*q.shape.dims[:3], v.shape.dims[3]])]
+
+
+@flex_attention.bodies
+def _(q: Any, k: Any) -> Any:
+    return {"score": _scores(q, k)}
+
+
+# -- samples -----------------------------------------------------------------------
+
+
+def _biased(scores: Any, _: Any, head: Any, i: Any, j: Any) -> Any:
+    """Less for keys that are far away, more so for later heads."""
+    far = late.multiply(late.abs(late.subtract(i, j)), late.add(head, 1))
+    return late.subtract(scores, late.astype(far, dtype=scores.dtype))
+
+
+def _earlier(scores: Any, batch: Any, _: Any, i: Any, j: Any) -> Any:
+    """Keys before the query; of the first of the batch the query itself, too."""
+    sees = late.less_equal(late.add(j, batch), i)
+    return late.where(sees, scores, -math.inf)
+
+
+def _slow(q: Any, k: Any, v: Any, scale: float, score: Any) -> Any:
+    y = np.zeros((*q.shape[:3], v.shape[3]))
+    for b, h, i in np.ndindex(q.shape[:3]):
+        found = []
+        for j in range(k.shape[2]):
+            terms = zip(q[b, h, i].tolist(), k[b, h, j].tolist(), strict=True)
+            found.append(score(math.fsum(x * y for x, y in terms) * scale, b, h, i, j))
+        shares = [math.exp(s) for s in found]
+        total = math.fsum(shares) or 1.0
+        for d in range(v.shape[3]):
+            column = v[b, h, :, d].tolist()
+            y[b, h, i, d] = math.fsum(
+                s / total * x for s, x in zip(shares, column, strict=True)
+            )
+    return y.astype(q.dtype)
+
+
+@flex_attention.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        q, k, v = (
+            (ramp(2, 2, n, depth, dtype=dtype, start=s) / 4).astype(dtype)
+            for n, depth, s in ((3, 4, -1), (5, 4, 0.2), (5, 2, 0.6))
+        )
+        y = _slow(q, k, v, 0.5, lambda s, _, h, i, j: s - abs(i - j) * (h + 1))
+        yield Sample((q, k, v, _biased), y)
+        y = _slow(q, k, v, 0.3, lambda s, b, _, i, j: s if j + b <= i else -math.inf)
+        yield Sample((q, k, v, _earlier), y, {"scale": 0.3})
+    none = np.zeros((0, 2, 3, 4))
+    yield Sample((none, none, none, _biased), none, smooth=False)

@@ -1,0 +1,130 @@
+"""Attention whose past is one matrix, changed place by place."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda_std.kinds import RealFloating
+from amanda_std.operation import composite
+from amanda_std.ops._late import late
+from amanda_std.ops.nn.attention import check_shared
+from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.tensor.interpolation import own_dtype, whole, wide_dtype
+from amanda_std.samples import Sample, Samples, ramp
+from amanda_std.values import dims
+
+
+@composite
+def linear_attention(
+    q: RealFloating, k: RealFloating, v: RealFloating,
+    state: RealFloating | None = None, decay: RealFloating | None = None,
+    beta: RealFloating | None = None, *, scale: float | None = None,
+) -> tuple[RealFloating, RealFloating]:  # fmt: skip
+    """Values of a matrix that keys and values are written to, read by queries
+
+    q, k, v are [batch, heads, places, depth]; heads of keys are shared by those of
+    queries. At each place the state [batch, heads, depth, depth of v] fades by
+    exp(decay), where that is told; k v' is added, of which `beta` tells how much of
+    what the key finds there is replaced, where it is told. Gives the values, and the
+    state after the last place. It is computed in float32 at least."""
+    own, wide = own_dtype(q), wide_dtype(q)
+    factor = late.astype(_factor(q, scale), dtype=wide)
+    check_shared(dims(k)[1], dims(q)[1])
+    batch, heads = k.shape[0], k.shape[1]
+    if state is None:
+        shape = [batch, heads, k.shape[3], v.shape[3]]
+        begun = late.full(shape, np.asarray(0, wide.numpy))
+    else:
+        begun = late.astype(state, dtype=wide)
+    told = [x for x in (q, k, v, decay, beta) if x is not None]
+    rows = [late.astype(x, dtype=wide) for x in told]
+    many = q.shape[1]
+    last, seen = late.scan(
+        _step(decay is not None, beta is not None, many, heads), None, begun, *rows,
+        carried=1, axes=(2,) * len(rows), out_axes=(2,),
+    )  # fmt: skip
+    y = late.astype(late.multiply(seen, factor), dtype=own)
+    return y, late.astype(last, dtype=own)
+
+
+def _factor(q: Any, scale: float | None) -> Any:
+    if scale is not None:
+        return number(scale, q)
+    return late.rsqrt(late.astype(whole(q.shape[3]), dtype=wide_dtype(q)))
+
+
+def _step(fades: bool, corrects: bool, many: Any, heads: Any) -> Any:
+    """One place: (state, q, k, v, decay?, beta?) -> (state, what is read)."""
+
+    def step(state: Any, q: Any, k: Any, v: Any, *rest: Any) -> Any:
+        if fades:
+            state = late.multiply(state, late.exp(late.expand_dims(rest[0], (3,))))
+        if corrects:
+            found = late.matmul(late.expand_dims(k, (2,)), state)
+            v = late.multiply(rest[-1], late.subtract(v, late.squeeze(found, (2,))))
+        new = late.multiply(late.expand_dims(k, (3,)), late.expand_dims(v, (2,)))
+        state = late.add(state, new)
+        each = late.floor_divide(whole(many), whole(heads))
+        own = late.floor_divide(late.arange(0, many), each)
+        shared = late.gather(state, own, 1)
+        read = late.matmul(late.expand_dims(q, (2,)), shared)
+        return state, late.squeeze(read, (2,))
+
+    return step
+
+
+@linear_attention.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        q = (ramp(2, 4, 3, 2, dtype=dtype) / 4).astype(dtype)
+        k, v = ((ramp(2, 2, 3, d, dtype=dtype, start=s) / 3).astype(dtype)
+                for d, s in ((2, 0.2), (3, 0.6)))  # fmt: skip
+        begun = (ramp(2, 2, 2, 3, dtype=dtype) / 5).astype(dtype)
+        decay = -np.abs(ramp(2, 2, 3, 2, dtype=dtype, start=0.1)) / 9
+        beta = np.abs(ramp(2, 2, 3, 1, dtype=dtype, start=0.3)) / 5
+        for state, fade, part in ((None, None, None), (begun, decay, None),
+                                  (begun, None, beta), (begun, decay[..., :1], beta),
+                                  (None, decay, beta)):  # fmt: skip
+            y, last = _slow(q, k, v, state, fade, part, 2**-0.5)
+            args = (q, k, v, state, fade, part)
+            yield Sample(args, [y.astype(dtype), last.astype(dtype)])
+        y, last = _slow(q, k, v, begun, None, None, 0.3)
+        want = [y.astype(dtype), last.astype(dtype)]
+        yield Sample((q, k, v, begun), want, {"scale": 0.3})
+    none = np.zeros((0, 2, 3, 2))
+    yield Sample((none,) * 3, [none, np.zeros((0, 2, 2, 2))], smooth=False)
+
+
+def _slow(q: Any, k: Any, v: Any, state: Any, decay: Any, beta: Any,
+          scale: float) -> tuple[Any, Any]:  # fmt: skip
+    batch, heads, places, depth = k.shape
+    out = v.shape[3]
+    y, last = np.zeros((*q.shape[:3], out)), np.zeros((batch, heads, depth, out))
+    for b in range(batch):
+        for h in range(heads):
+            s = [[0.0 if state is None else float(state[b, h, d, m])
+                  for m in range(out)] for d in range(depth)]  # fmt: skip
+            for t in range(places):
+                for d in range(depth):
+                    if decay is not None:
+                        fade = decay[b, h, t, d if decay.shape[3] > 1 else 0]
+                        s[d] = [n * math.exp(float(fade)) for n in s[d]]
+                for m in range(out):
+                    value = float(v[b, h, t, m])
+                    if beta is not None:
+                        found = sum(
+                            s[d][m] * float(k[b, h, t, d]) for d in range(depth)
+                        )
+                        value = float(beta[b, h, t, 0]) * (value - found)
+                    for d in range(depth):
+                        s[d][m] += float(k[b, h, t, d]) * value
+                for i in range(q.shape[1] // heads):
+                    one = h * (q.shape[1] // heads) + i
+                    for m in range(out):
+                        terms = (float(q[b, one, t, d]) * s[d][m] for d in range(depth))
+                        y[b, one, t, m] = scale * math.fsum(terms)
+            last[b, h] = s
+    return y, last

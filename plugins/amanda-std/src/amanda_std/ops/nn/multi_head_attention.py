@@ -1,0 +1,321 @@
+"""Attention over flat data, in which heads lie side by side, with a cache of the past.
+
+Runtimes of language models have it in one op: projections go in as they come out of a
+product, and the cache is written behind what it holds.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError, UsageError
+from amanda.types import DType
+from amanda_std.kinds import Index, RealFloating
+from amanda_std.operation import composite
+from amanda_std.ops._late import late
+from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.tensor.interpolation import whole
+from amanda_std.samples import Sample, Samples, array, ramp
+from amanda_std.values import dims
+
+GROWS = ("total", "new", "never")
+"""How a cache may grow."""
+
+
+def _parted(x: Any, heads: int) -> Any:
+    """[batch, places, heads * depth] as [batch, heads, places, depth]."""
+    size = dims(x)[-1]
+    depth = size // heads if isinstance(size, int) else -1
+    y = late.reshape(x, [0, 0, heads, depth], copy_zero=True)
+    return late.transpose(y, perm=(0, 2, 1, 3))
+
+
+def _joined(y: Any) -> Any:
+    _, heads, _, depth = dims(y)
+    told = isinstance(heads, int) and isinstance(depth, int)
+    size = heads * depth if told else -1
+    y = late.transpose(y, perm=(0, 2, 1, 3))
+    return late.reshape(y, [0, 0, size], copy_zero=True)
+
+
+def _split(x: Any, sizes: list[Any]) -> list[Any]:
+    """Parts of these sizes along the last axis."""
+    axis, start, found = len(dims(x)) - 1, 0, []
+    for size in sizes:
+        found.append(late.slice(x, [start], [start + size], [axis]))
+        start = start + size
+    return found
+
+
+@composite
+def multi_head_attention(
+    q: RealFloating, k: RealFloating, v: RealFloating,
+    bias: RealFloating | None = None, seen: Index | None = None,
+    added: RealFloating | None = None, past_key: RealFloating | None = None,
+    past_value: RealFloating | None = None, *, heads: int, scale: float | None = None,
+    causal: bool = False, fill: float = -10000.0,
+) -> tuple[RealFloating, RealFloating, RealFloating]:  # fmt: skip
+    """Attention of [batch, places, heads * depth], with a bias, masks and a past
+
+    Keys and values may be [batch, heads, places, depth]. `bias` holds those of q, k and
+    v one behind the other. `seen` [batch, keys] is 0 where a key only fills up, for
+    which `fill` is added to its scores; `added` is added to all. The keys and values of
+    the past go first, and come back with the new ones. `scale` is 1 / sqrt(depth) where
+    it is not told, or 0."""
+    if bias is not None:
+        sizes = [x.shape[-1] for x in (q, k, v)]
+        rows = zip((q, k, v), _split(bias, sizes), sizes, strict=True)
+        q, k, v = (late.add(x, late.reshape(b, [n])) for x, b, n in rows)
+    q, k, v = (x if len(dims(x)) == 4 else _parted(x, heads) for x in (q, k, v))
+    if seen is not None:
+        flags = late.expand_dims(late.astype(seen, dtype=DType("bool")), (1, 2))
+        more = late.where(flags, number(0.0, q), number(fill, q))
+        added = more if added is None else late.add(more, added)
+    made = late.attention_with_cache(
+        q, k, v, added, past_key, past_value, scale=scale or None, causal=causal
+    )
+    return _joined(made[0]), made[1], made[2]
+
+
+@composite
+def grouped_attention(
+    q: RealFloating, last: Index, k: RealFloating | None = None,
+    v: RealFloating | None = None, past_key: RealFloating | None = None,
+    past_value: RealFloating | None = None, total: Index | None = None,
+    cos: RealFloating | None = None, sin: RealFloating | None = None,
+    at: Index | None = None, added: RealFloating | None = None, *, heads: int,
+    shared: int, scale: float | None = None, interleaved: bool = False,
+    half: int = 0, window: int = -1, softcap: float = 0.0, grows: str = "total",
+) -> tuple[RealFloating, RealFloating, RealFloating]:  # fmt: skip
+    """Causal attention of [batch, places, heads * depth] with a cache, step by step
+
+    `shared` heads of keys and values are shared by those of queries. Without k and v,
+    all three lie side by side in q. `last` [batch] is the place of the last key of each
+    batch: what is new goes into the cache [batch, shared, length, depth] up to there,
+    and the cache comes back. It grows to `total`, if it is not that long (`total`), by
+    what is new (`new`), which shapes tell, or not at all (`never`). Queries and keys
+    are turned by angles, if the tables `cos` and `sin` are there, by their places or
+    those that `at` names; `half` is how many angles a place has, where their types do
+    not tell it. A query sees `window` keys, if that is not -1, with its own; `added` is
+    added to the scores."""
+    if k is None:
+        depth = q.shape[-1] // (heads + 2 * shared)
+        q, k, v = _split(q, [depth * n for n in (heads, shared, shared)])
+    counts = (heads, shared, shared)
+    q, k, v = (_parted(x, n) for x, n in zip((q, k, v), counts, strict=True))
+    new = whole(q.shape[2])
+    start = None if past_key is None else _start(last, new)
+    if cos is not None:
+        at = _places(q, start) if at is None else at
+        size = 2 * (half or dims(cos)[-1].__index__())
+        q, k = (
+            late.rotary_embedding(x, cos, sin, at, interleaved=interleaved, size=size)
+            for x in (q, k)
+        )
+    if start is not None:
+        more = _more(past_key, new, total, grows)
+        k, v = (
+            _written(old, x, start, more) for old, x in ((past_key, k), (past_value, v))
+        )
+    made = late.attention_with_cache(
+        q, k, v, added, None, None, None if start is None else late.add(start, new),
+        scale=scale or None, causal=True, softcap=softcap,
+        left=window - 1 if window > 0 else -1,
+    )  # fmt: skip
+    return _joined(made[0]), made[1], made[2]
+
+
+def _start(last: Any, new: Any) -> Any:
+    """The place of the first new key of each batch. Of a first text, which may be
+    filled up behind, it is 0."""
+    if len(dims(last)) == 2:
+        last = late.squeeze(last, (1,))
+    return late.maximum(late.subtract(late.add(whole(last), 1), new), 0)
+
+
+def _places(q: Any, start: Any) -> Any:
+    """The places of what is new: [batch, places]."""
+    rows = late.expand_dims(late.arange(0, q.shape[2]), (0,))
+    if start is None:
+        return late.broadcast_to(rows, (q.shape[0], q.shape[2]))
+    return late.add(late.expand_dims(start, (1,)), rows)
+
+
+def _more(past: Any, new: Any, total: Any, grows: str) -> Any:
+    """By how much the cache gets longer, if it does."""
+    if grows not in GROWS:
+        raise InvalidTypeError(
+            "a cache does not grow so", expected=", ".join(GROWS), got=grows
+        )
+    if grows != "total":
+        return new if grows == "new" else None
+    if total is None:
+        raise UsageError("a cache that grows to a length has to be told it")
+    have = late.subtract(late.reshape(whole(total), []), whole(past.shape[2]))
+    return late.maximum(have, 0)
+
+
+def _written(past: Any, new: Any, start: Any, more: Any) -> Any:
+    if more is not None:
+        past = late.pad(past, [(0, more)], None, (2,))
+    return late.tensor_scatter(past, new, start, axis=2)
+
+
+# -- samples -------------------------------------------------------------------
+
+
+def _flat(x: Any) -> Any:
+    """[batch, heads, places, depth] with its heads side by side."""
+    batch, heads, places, depth = x.shape
+    y = np.zeros((batch, places, heads * depth), x.dtype)
+    for b, h, i, d in np.ndindex(x.shape):
+        y[b, i, h * depth + d] = x[b, h, i, d]
+    return y
+
+
+def _attended(q: Any, k: Any, v: Any, sees: Any, bias: Any, scale: float,
+              cap: float = 0.0) -> Any:  # fmt: skip
+    """By loops: `sees(b, i, j)`, bias [batch, 1, i, j]; heads of keys may be fewer."""
+    y = np.zeros((*q.shape[:3], v.shape[-1]))
+    each = q.shape[1] // k.shape[1]
+    for b, h, i in np.ndindex(q.shape[:3]):
+        shares = []
+        for j in range(k.shape[2]):
+            pairs = zip(q[b, h, i], k[b, h // each, j], strict=True)
+            score = math.fsum(float(m) * float(n) for m, n in pairs) * scale
+            score = cap * math.tanh(score / cap) if cap else score
+            score += 0.0 if bias is None else float(bias[b, 0, i, j])
+            shares.append(math.exp(score) if sees(b, i, j) else 0.0)
+        whole_share = math.fsum(shares)
+        for d in range(v.shape[-1]):
+            terms = (s * float(v[b, h // each, j, d]) for j, s in enumerate(shares))
+            y[b, h, i, d] = math.fsum(terms) / whole_share
+    return y
+
+
+def _some(dtype: str, *shapes: tuple[int, ...]) -> list[Any]:
+    """Tensors that differ from each other."""
+    found = (ramp(*s, dtype=dtype, start=0.3 * i - 0.7) for i, s in enumerate(shapes))
+    return [(x / 3).astype(dtype) for x in found]
+
+
+@multi_head_attention.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        q, k, v, old_k, old_v, added, bias = _some(
+            dtype, (2, 2, 2, 3), (2, 2, 3, 3), (2, 2, 3, 2), (2, 2, 1, 3),
+            (2, 2, 1, 2), (2, 1, 2, 4), (16,),
+        )  # fmt: skip
+        flat = [_flat(x) for x in (q, k, v)]
+        y = _attended(q, k, v, lambda *_: True, None, 3**-0.5)
+        want = [_flat(y).astype(dtype), k, v]
+        yield Sample((*flat,), want, {"heads": 2})
+        yield Sample((flat[0], k, v), want, {"heads": 2, "scale": 0.0})
+        keys, values = (np.concatenate(p, 2) for p in ((old_k, k), (old_v, v)))
+        seen = array([[1, 1, 0, 1], [1, 0, 1, 1]], "int32")
+        y = _attended(
+            q, keys, values, lambda _b, i, j: j <= i + 1,
+            added - 3.0 * (1 - seen.reshape(2, 1, 1, 4)), 0.4,
+        )  # fmt: skip
+        attrs = {"heads": 2, "scale": 0.4, "causal": True, "fill": -3.0}
+        args = (*flat, None, seen, added, old_k, old_v)
+        yield Sample(args, [_flat(y).astype(dtype), keys, values], attrs)
+        parts = (bias[:6], bias[6:12], bias[12:])
+        moved = [x + p.reshape(2, 1, -1) for x, p in zip((q, k, v), parts, strict=True)]
+        y = _attended(moved[0], moved[1], moved[2], lambda *_: True, None, 3**-0.5)
+        want = [_flat(y).astype(dtype), *(x.astype(dtype) for x in moved[1:])]
+        yield Sample((*flat, bias), want, {"heads": 2})
+    none = np.zeros((0, 2, 4))
+    empty = np.zeros((0, 2, 2, 2))
+    yield Sample((none,) * 3, [none, empty, empty], {"heads": 2}, smooth=False)
+
+
+def _turned(x: Any, places: Any, interleaved: bool) -> Any:
+    """By complex numbers: pair i is turned by place * 0.5**i."""
+    y, half = x.astype("float64"), x.shape[-1] // 2
+    for b, h, s, i in np.ndindex(*x.shape[:3], half):
+        one, two = (2 * i, 2 * i + 1) if interleaved else (i, i + half)
+        angle = float(places[b][s]) * 0.5**i
+        made = complex(x[b, h, s, one], x[b, h, s, two]) * complex(
+            math.cos(angle), math.sin(angle)
+        )
+        y[b, h, s, one], y[b, h, s, two] = made.real, made.imag
+    return y
+
+
+def _stepped(old: Any, new: Any, starts: list[int], length: int) -> Any:
+    """The cache with what is new, of each batch from its place on."""
+    y = np.zeros((*old.shape[:2], length, old.shape[3]))
+    y[:, :, : old.shape[2]] = old
+    for b, h, s, d in np.ndindex(new.shape):
+        y[b, h, starts[b] + s, d] = new[b, h, s, d]
+    return y
+
+
+def _steps(dtype: str) -> Samples:
+    q, k, v, old_k, old_v, added = _some(
+        dtype, (2, 4, 2, 4), (2, 2, 2, 4), (2, 2, 2, 4), (2, 2, 5, 4), (2, 2, 5, 4),
+        (2, 1, 2, 5),
+    )  # fmt: skip
+    flat = [_flat(x) for x in (q, k, v)]
+    angles = np.outer(np.arange(8), [1.0, 0.5])
+    tables = [np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)]
+    last, starts = array([3, 1], "int32"), [2, 0]
+    rows = [[s, s + 1] for s in starts]
+    for interleaved in (False, True):
+        turned = [_turned(x, rows, interleaved) for x in (q, k)]
+        keys = _stepped(old_k, turned[1], starts, 5)
+        values = _stepped(old_v, v, starts, 5)
+        y = _attended(turned[0], keys, values, lambda b, i, j: j <= i + starts[b],
+                      None, 0.5)  # fmt: skip
+        want = [_flat(y).astype(dtype), keys.astype(dtype), values.astype(dtype)]
+        attrs: dict[str, Any] = {
+            "heads": 4, "shared": 2, "interleaved": interleaved, "half": 2,
+        }  # fmt: skip
+        args = (flat[0], last, *flat[1:], old_k, old_v, array(4, "int32"), *tables)
+        yield Sample(args, want, attrs, smooth=not interleaved)
+        yield Sample(args, want, attrs | {"grows": "never"}, smooth=False)
+        args = (flat[0], last, *flat[1:], old_k, old_v, None, *tables,
+                array(rows, "int64"))  # fmt: skip
+        attrs |= {"grows": "never", "scale": 0.5}
+        yield Sample(args, want, attrs, smooth=False)
+    keys, values = (_stepped(o, n, starts, 5) for o, n in ((old_k, k), (old_v, v)))
+    y = _attended(
+        q, keys, values, lambda b, i, j: i + starts[b] - 1 <= j <= i + starts[b],
+        added, 0.3, 0.8,
+    )  # fmt: skip
+    attrs = {"heads": 4, "shared": 2, "scale": 0.3, "softcap": 0.8, "window": 2,
+             "grows": "never"}  # fmt: skip
+    args = (flat[0], last, *flat[1:], old_k, old_v, None, None, None, None, added)
+    want = [_flat(y).astype(dtype), keys.astype(dtype), values.astype(dtype)]
+    yield Sample(args, want, attrs)
+    short = (old_k[:, :, :2], old_v[:, :, :2])
+    end, places = array([[3], [3]], "int64"), [2, 2]
+    keys, values = (
+        _stepped(o, n, places, 4) for o, n in zip(short, (k, v), strict=True)
+    )
+    y = _attended(q, keys, values, lambda _b, i, j: j <= i + 2, None, 0.5)
+    want = [_flat(y).astype(dtype), keys.astype(dtype), values.astype(dtype)]
+    own = {"heads": 4, "shared": 2}
+    args = (flat[0], end, *flat[1:], *short)
+    yield Sample(args, want, own | {"grows": "new"}, smooth=False)
+    yield Sample((*args, array([4], "int32")), want, own, smooth=False)
+
+
+@grouped_attention.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        yield from _steps(dtype)
+        q, k, v = _some(dtype, (1, 2, 3, 2), (1, 1, 3, 2), (1, 1, 3, 2))
+        y = _attended(q, k, v, lambda _b, i, j: j <= i, None, 2**-0.5)
+        packed = np.concatenate([_flat(x) for x in (q, k, v)], -1)
+        want = [_flat(y).astype(dtype), k, v]
+        own = {"heads": 2, "shared": 1}
+        yield Sample((packed, array([2], "int32")), want, own, smooth=False)
+    none = np.zeros((0, 1, 4))
+    args = (none, array([], "int32"), none, none)
+    empty = np.zeros((0, 2, 1, 2))
+    yield Sample(args, [none, empty, empty], {"heads": 2, "shared": 2}, smooth=False)

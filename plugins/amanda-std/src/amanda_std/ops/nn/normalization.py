@@ -1,0 +1,182 @@
+"""Normalisations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda_std.hosts import index_of
+from amanda_std.kinds import Floating
+from amanda_std.operation import composite
+from amanda_std.ops._late import late
+from amanda_std.ops.math.elementary import sqrt
+from amanda_std.ops.math.reduction import mean
+from amanda_std.ops.tensor.shape import reshape
+from amanda_std.samples import Sample, Samples, array, ramp
+
+
+def _trailing(x: Any, axis: int) -> tuple[int, ...]:
+    """The axes from one on, counted from the end."""
+    return tuple(range(index_of(axis, x.ndim) - x.ndim, 0))
+
+
+def _along(values: Any, x: Any, axis: int) -> Any:
+    """A vector as a tensor that lies along one axis of x."""
+    at = index_of(axis, x.ndim)
+    return reshape(values, [-1 if i == at else 1 for i in range(x.ndim)])
+
+
+def _standard(x: Any, axes: tuple[int, ...], epsilon: float) -> Any:
+    """x less its mean, in units of its deviation."""
+    apart = x - mean(x, axes, keepdims=True)
+    return apart / sqrt(mean(apart * apart, axes, keepdims=True) + epsilon)
+
+
+def _scaled(y: Any, scale: Any, bias: Any) -> Any:
+    y = y if scale is None else late.multiply(y, scale)
+    return y if bias is None else late.add(y, bias)
+
+
+@composite
+def layer_norm(
+    x: Floating, scale: Floating | None = None, bias: Floating | None = None,
+    *, axis: int = -1, epsilon: float = 1e-5,
+) -> Floating:  # fmt: skip
+    """Mean 0 and deviation 1 over the axes from `axis` on, then scaled and moved"""
+    return _scaled(_standard(x, _trailing(x, axis), epsilon), scale, bias)
+
+
+@composite
+def rms_norm(
+    x: Floating, scale: Floating | None = None, *, axis: int = -1, epsilon: float = 1e-5
+) -> Floating:
+    """Mean square 1 over the axes from `axis` on, then scaled"""
+    axes = _trailing(x, axis)
+    y = x / sqrt(mean(x * x, axes, keepdims=True) + epsilon)
+    return _scaled(y, scale, None)
+
+
+@composite
+def batch_norm(
+    x: Floating, scale: Floating, bias: Floating, mean: Floating, var: Floating,
+    *, axis: int = 1, epsilon: float = 1e-5,
+) -> Floating:  # fmt: skip
+    """Every channel less a mean, in units of a deviation, then scaled and moved"""
+    factor = late.divide(scale, sqrt(late.add(var, epsilon)))
+    middle, move, factor = (_along(v, x, axis) for v in (mean, bias, factor))
+    return late.add(late.multiply(late.subtract(x, middle), factor), move)
+
+
+@composite
+def instance_norm(
+    x: Floating, scale: Floating | None = None, bias: Floating | None = None,
+    *, axis: int = 1, epsilon: float = 1e-5,
+) -> Floating:  # fmt: skip
+    """Mean 0 and deviation 1 for every channel of every element of the batch"""
+    at = index_of(axis, x.ndim)
+    axes = tuple(i for i in range(1, x.ndim) if i != at)
+    y = _standard(x, axes, epsilon)
+    wide = [None if v is None else _along(v, x, axis) for v in (scale, bias)]
+    return _scaled(y, *wide)
+
+
+@composite
+def group_norm(
+    x: Floating, scale: Floating | None = None, bias: Floating | None = None,
+    *, groups: int, epsilon: float = 1e-5,
+) -> Floating:  # fmt: skip
+    """Mean 0 and deviation 1 over groups of channels (of NC*), then scaled and moved"""
+    batch, channels, *spatial = x.shape
+    grouped = reshape(x, [batch, groups, channels // groups, *spatial])
+    y = _standard(grouped, tuple(range(2, x.ndim + 1)), epsilon)
+    wide = [None if v is None else _along(v, x, 1) for v in (scale, bias)]
+    return _scaled(reshape(y, [batch, channels, *spatial]), *wide)
+
+
+def _normal(x: Any, axes: tuple[int, ...], epsilon: float, centred: bool = True) -> Any:
+    """Normalised by a loop over the groups that share all other axes."""
+    kept = [i for i in range(x.ndim) if i not in axes]
+    y = np.zeros(x.shape)
+    for key in np.ndindex(*(x.shape[i] for i in kept)):
+        at: list[Any] = [slice(None)] * x.ndim
+        for i, k in zip(kept, key, strict=True):
+            at[i] = k
+        numbers = [float(n) for n in x[tuple(at)].reshape(-1)]
+        middle = math.fsum(numbers) / len(numbers) if centred else 0.0
+        spread = math.fsum((n - middle) ** 2 for n in numbers) / len(numbers)
+        new = [(n - middle) / math.sqrt(spread + epsilon) for n in numbers]
+        y[tuple(at)] = np.array(new).reshape(x[tuple(at)].shape)
+    return y.astype(x.dtype)
+
+
+@layer_norm.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        x, scale, bias = (ramp(*s, dtype=dtype) for s in ((2, 3, 4), (4,), (4,)))
+        y = _normal(x, (2,), 1e-5)
+        yield Sample((x,), y)
+        yield Sample((x, scale, bias), y * scale + bias)
+    x, scale = ramp(2, 3, 4), ramp(3, 4)
+    y = _normal(x, (1, 2), 1e-2)
+    yield Sample((x, scale), y * scale, {"axis": 1, "epsilon": 1e-2})
+    yield Sample((x[:0],), x[:0], smooth=False)
+
+
+@rms_norm.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        x, scale = ramp(2, 4, dtype=dtype), ramp(4, dtype=dtype)
+        y = _normal(x, (1,), 1e-5, False)
+        yield Sample((x,), y)
+        yield Sample((x, scale), y * scale)
+    yield Sample((ramp(0, 2),), ramp(0, 2), smooth=False)
+
+
+@batch_norm.samples
+def _() -> Samples:
+    scale, bias, middle = array([1.5, -0.5]), array([0.1, 0.2]), array([0.3, -0.4])
+    spread = array([0.5, 2.0])
+    for dtype in ("float64", "float32"):
+        x = ramp(2, 2, 3, dtype=dtype)
+        y = np.zeros(x.shape)
+        for i, c, j in np.ndindex(x.shape):
+            share = (float(x[i, c, j]) - middle[c]) / math.sqrt(spread[c] + 1e-3)
+            y[i, c, j] = share * scale[c] + bias[c]
+        args = [v.astype(dtype) for v in (scale, bias, middle, spread)]
+        yield Sample((x, *args), y.astype(dtype), {"epsilon": 1e-3})
+        back = np.moveaxis(x, 1, -1), np.moveaxis(y.astype(dtype), 1, -1)
+        yield Sample((back[0], *args), back[1], {"epsilon": 1e-3, "axis": -1})
+    yield Sample((x[:0].astype("float64"), scale, bias, middle, spread),
+                 np.zeros((0, 2, 3)), smooth=False)  # fmt: skip
+
+
+@instance_norm.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        x, scale, bias = (
+            ramp(2, 3, 4, dtype=dtype),
+            ramp(3, dtype=dtype),
+            ramp(3, dtype=dtype),
+        )
+        y = _normal(x, (2,), 1e-5)
+        yield Sample((x,), y)
+        yield Sample((x, scale, bias), y * scale[:, None] + bias[:, None])
+    yield Sample((ramp(0, 2, 3),), ramp(0, 2, 3), smooth=False)
+
+
+@group_norm.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        x, scale, bias = (
+            ramp(2, 4, 3, dtype=dtype),
+            ramp(4, dtype=dtype),
+            ramp(4, dtype=dtype),
+        )
+        y = _normal(x.reshape(2, 2, 2, 3), (2, 3), 1e-5).reshape(2, 4, 3)
+        yield Sample((x,), y, {"groups": 2})
+        yield Sample(
+            (x, scale, bias), y * scale[:, None] + bias[:, None], {"groups": 2}
+        )
+    yield Sample((ramp(0, 4, 3),), ramp(0, 4, 3), {"groups": 2}, smooth=False)

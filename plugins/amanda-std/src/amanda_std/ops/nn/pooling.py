@@ -1,0 +1,333 @@
+"""Pooling: a function of every window, channel by channel."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError
+from amanda.types import Shape, TensorType, minimum
+from amanda_std.kinds import Floating, Real
+from amanda_std.operation import composite, primitive
+from amanda_std.ops._late import late
+from amanda_std.ops.math.reduction import bound
+from amanda_std.ops.nn.convolution import (
+    Pairs,
+    explicit,
+    ordered,
+    restored,
+    steps,
+    to_front,
+    window_cut,
+    windows,
+)
+from amanda_std.ops.tensor.manipulation import placed
+from amanda_std.samples import Sample, Samples, ramp
+from amanda_std.values import dims as dims_of
+
+
+def places_of(
+    spatial: Any, window: Any, s: Any, pads: Any, d: Any, ceil: bool
+) -> list[Any]:
+    """How many places each axis takes; rounded up, the last must begin in the data."""
+    found = windows(spatial, window, s, tuple(pads), d)
+    if not ceil:
+        return found
+    rows = zip(spatial, window, s, pads, d, strict=True)
+    result = []
+    for n, k, q, (a, b), e in rows:
+        size = -(-(n + a + b - (k - 1) * e - 1) // q) + 1
+        result.append(minimum(size, (n + a - 1) // q + 1))
+    return result
+
+
+def _shape(
+    x: TensorType, *, window: Any, strides: Any, padding: Any, dilations: Any,
+    ceil: bool, layout: str, ) -> Shape:  # fmt: skip
+    order = to_front(layout, len(window) + 2)
+    batch, channels, *spatial = ordered(x.shape.dims, order)
+    if len(spatial) != len(window):
+        raise InvalidTypeError("a window over other axes", expected=spatial, got=window)
+    s, d = steps(strides, len(window)), steps(dilations, len(window))
+    if isinstance(padding, str) and padding != "valid":
+        size = windows(spatial, window, s, padding, d)
+    else:
+        pads = explicit(padding, spatial, window, s, d)
+        size = places_of(spatial, window, s, pads, d, ceil)
+    return Shape(restored([batch, channels, *size], order))
+
+
+def _prepared(
+    x: Any,
+    fill: Any,
+    window: Any,
+    strides: Any,
+    padding: Any,
+    dilations: Any,
+    ceil: bool,
+) -> tuple[Any, Any, list[Any], list[tuple[Any, Any]]]:
+    """Padded NC* data, the places of the windows, and the pads as they were told."""
+    n = len(window)
+    s, d = steps(strides, n), steps(dilations, n)
+    pads = explicit(padding, x.shape[2:], window, s, d)
+    size = places_of(x.shape[2:], window, s, pads, d, ceil)
+    grown = []
+    for m, k, q, (a, b), e, count in zip(
+        x.shape[2:], window, s, pads, d, size, strict=True
+    ):
+        need = (count - 1) * q + (k - 1) * e + 1
+        grown.append((a, max(b, need - m - a)))
+    if any(map(any, grown)):
+        x = np.pad(x, [(0, 0), (0, 0), *grown], constant_values=fill)
+    return x, (s, d), size, pads
+
+
+@primitive(shape=_shape, numpy_only=True)
+def max_pool(
+    x: Real, *, window: tuple[int, ...], strides: tuple[int, ...] | None = None,
+    padding: Pairs | str | None = None, dilations: tuple[int, ...] | None = None,
+    ceil: bool = False, layout: str = "NC*",
+) -> Real:  # fmt: skip
+    """The largest of every window; padding never wins"""
+    order = to_front(layout, x.ndim)
+    fill = bound(x.dtype, True)
+    x, (s, d), size, _ = _prepared(
+        x.transpose(order), fill, window, strides, padding, dilations, ceil
+    )
+    y: Any = None
+    for at in np.ndindex(*window):
+        part = x[(..., *window_cut(at, size, s, d))]
+        y = part.copy() if y is None else np.maximum(y, part, out=y)
+    return y.transpose(restored(range(y.ndim), order))
+
+
+@primitive(shape=_shape, numpy_only=True)
+def avg_pool(
+    x: Floating, *, window: tuple[int, ...], strides: tuple[int, ...] | None = None,
+    padding: Pairs | str | None = None, dilations: tuple[int, ...] | None = None,
+    ceil: bool = False, layout: str = "NC*", count_pads: bool = False,
+) -> Floating:  # fmt: skip
+    """The mean of every window, padding counted as elements only if told so"""
+    order = to_front(layout, x.ndim)
+    x = x.transpose(order)
+    inner = x.shape[2:]
+    x, (s, d), size, pads = _prepared(x, 0, window, strides, padding, dilations, ceil)
+    ones: Any = np.zeros((1, 1, *x.shape[2:]), x.dtype)
+    spans = zip(inner, pads, strict=True)
+    ones[
+        (
+            ...,
+            *(
+                slice(0, n + a + b) if count_pads else slice(a, n + a)
+                for n, (a, b) in spans
+            ),
+        )
+    ] = 1
+    y: Any = np.zeros((*x.shape[:2], *size), x.dtype)
+    count: Any = np.zeros((1, 1, *size), x.dtype)
+    for at in np.ndindex(*window):
+        cut = window_cut(at, size, s, d)
+        y += x[(..., *cut)]
+        count += ones[(..., *cut)]
+    y /= count
+    return y.transpose(restored(range(y.ndim), order))
+
+
+class _Windows:
+    """Where the windows over NC* data lie, for gradients: sizes have to be known."""
+
+    def __init__(
+        self, x: Any, window: Any, strides: Any, padding: Any, dilations: Any,
+        ceil: bool,
+    ) -> None:  # fmt: skip
+        n = len(window)
+        self.window = window
+        self.s, self.d = steps(strides, n), steps(dilations, n)
+        self.data = tuple(int(m) for m in dims_of(x)[2:])
+        self.pads = explicit(padding, self.data, window, self.s, self.d)
+        self.size = places_of(self.data, window, self.s, self.pads, self.d, ceil)
+        rows = zip(self.data, window, self.s, self.pads, self.d, self.size, strict=True)
+        self.grown = [
+            (a, max(b, (count - 1) * q + (k - 1) * e + 1 - m - a))
+            for m, k, q, (a, b), e, count in rows
+        ]
+        """The pads that make room for all windows, those cut off too."""
+
+    def spread(self, part: Any) -> Any:
+        """The sum, over the places of the window, of what `part` gives each."""
+        axes = tuple(range(2, len(self.window) + 2))
+        full = [m + a + b for m, (a, b) in zip(self.data, self.grown, strict=True)]
+        total: Any = None
+        for at in np.ndindex(*self.window):
+            cut = window_cut(at, self.size, self.s, self.d)
+            piece = part(cut)
+            for axis, c, m in zip(axes, cut, full, strict=True):
+                piece = placed(piece, np.arange(m)[c], m, axis, len(axes) + 2)
+            total = piece if total is None else total + piece
+        back = tuple((-a, -b) for a, b in self.grown)
+        return late.pad(total, ((0, 0), (0, 0), *back))
+
+    def counts(self, count_pads: bool) -> Any:
+        """How many elements each window sees."""
+        total: Any = np.ones((1, 1))
+        rows = zip(self.data, self.window, self.s, self.pads, self.d, self.size,
+                   strict=True)  # fmt: skip
+        for m, k, q, (a, b), e, count in rows:
+            at = np.arange(count)[:, None] * q + np.arange(k)[None, :] * e - a
+            low, high = (-a, m + b) if count_pads else (0, m)
+            seen = ((at >= low) & (at < high)).sum(1)
+            total = total[..., None] * seen
+        return total
+
+
+@max_pool.gradient
+def _(
+    g: Any, y: Any, x: Any, *, window: Any, strides: Any, padding: Any,
+    dilations: Any, ceil: bool, layout: str,
+) -> Any:  # fmt: skip
+    """To the largest of each window; of several, to the first of them."""
+    order = to_front(layout, x.ndim)
+    g, y, x = (late.transpose(v, perm=order) for v in (g, y, x))
+    windows_ = _Windows(x, window, strides, padding, dilations, ceil)
+    low = late.astype(np.asarray(-math.inf, "float32"), dtype=x.dtype)
+    wide = late.pad(x, ((0, 0), (0, 0), *windows_.grown), low)
+    axes = tuple(range(2, len(window) + 2))
+    left = late.equal(y, y)
+
+    def part(cut: Any) -> Any:
+        nonlocal left
+        seen = late.slice(wide, [c.start for c in cut], [c.stop for c in cut], axes,
+                          [c.step or 1 for c in cut])  # fmt: skip
+        hit = late.logical_and(left, late.equal(seen, y))
+        left = late.logical_and(left, late.logical_not(hit))
+        return late.where(hit, g, g * 0.0)
+
+    back = tuple(restored(range(len(order)), order))
+    return [late.transpose(windows_.spread(part), perm=back)]
+
+
+@avg_pool.gradient
+def _(g: Any, x: Any, *, window: Any, strides: Any, padding: Any, dilations: Any,
+      ceil: bool, layout: str, count_pads: bool) -> Any:  # fmt: skip
+    order = to_front(layout, x.ndim)
+    g, x = (late.transpose(v, perm=order) for v in (g, x))
+    windows_ = _Windows(x, window, strides, padding, dilations, ceil)
+    count = windows_.counts(count_pads).astype(x.dtype.numpy)
+    share = late.divide(g, count)
+    back = tuple(restored(range(len(order)), order))
+    return [late.transpose(windows_.spread(lambda _: share), perm=back)]
+
+
+# -- samples -------------------------------------------------------------------
+
+
+def _slow(x: Any, size: Any, window: Any, s: Any, pads: Any, d: Any, fold: Any) -> Any:
+    """A function of (numbers seen, pads seen) at every window, by plain loops."""
+    y = np.zeros((*x.shape[:2], *size), "float64")
+    for i, c, *at in np.ndindex(y.shape):
+        numbers, missing = [], 0
+        for inside in np.ndindex(*window):
+            where = [
+                p * q + k * e - a
+                for p, q, k, e, (a, _) in zip(at, s, inside, d, pads, strict=True)
+            ]
+            limits = zip(where, x.shape[2:], pads, strict=True)
+            if all(0 <= p < m for p, m, _ in limits):
+                numbers.append(float(x[(i, c, *where)]))
+            elif all(
+                -a <= p < m + b
+                for p, m, (a, b) in zip(where, x.shape[2:], pads, strict=True)
+            ):
+                missing += 1
+        y[(i, c, *at)] = fold(numbers, missing)
+    return y.astype(x.dtype)
+
+
+_FORMS: list[tuple[Any, ...]] = [
+    # data, window, strides, pads, dilations, ceil, places
+    ((1, 2, 5, 4), (2, 3), None, ((0, 0), (0, 0)), None, False, (4, 2)),
+    ((2, 1, 6, 5), (3, 2), (2, 2), ((1, 1), (0, 1)), None, False, (3, 3)),
+    ((1, 1, 7), (2,), (2,), ((0, 0),), None, True, (4,)),
+    ((1, 1, 4, 4), (2, 2), (3, 3), ((1, 1), (1, 1)), None, True, (2, 2)),
+    ((1, 2, 6), (2,), None, ((1, 0),), (2,), False, (5,)),
+    ((1, 1, 8), (5,), (2,), ((0, 0),), None, True, (3,)),
+    ((1, 1, 9), (3,), (3,), ((1, 0),), (2,), True, (3,)),
+    ((1, 1, 5), (2,), (2,), ((0, 1),), None, True, (3,)),
+]
+
+
+def _pool_samples(fold: Any, dtypes: Any, **attrs: Any) -> Samples:
+    for data, window, strides, pads, dilations, ceil, size in _FORMS:
+        for dtype in dtypes:
+            x = ramp(*data, dtype=dtype)
+            s, d = steps(strides, len(window)), steps(dilations, len(window))
+            y = _slow(x, size, window, s, pads, d, fold)
+            given = {"window": window, "strides": strides, "padding": pads,
+                     "dilations": dilations, "ceil": ceil, **attrs}  # fmt: skip
+            yield Sample((x,), y, given)
+    x = ramp(1, 2, 5, 4)
+    y = _slow(x, (4, 3), (2, 2), (1, 1), ((0, 0), (0, 0)), (1, 1), fold)
+    back = {"window": (2, 2), "layout": "N*C", **attrs}
+    yield Sample((np.moveaxis(x, 1, -1),), np.moveaxis(y, 1, -1), back)
+    y = _slow(x, (3, 2), (2, 2), (2, 2), ((0, 1), (0, 0)), (1, 1), fold)
+    same = {"window": (2, 2), "strides": (2, 2), "padding": "same_upper", **attrs}
+    yield Sample((x,), y, same)
+    y = _slow(x, (2, 2), (1, 1), (3, 3), ((0, 0), (0, 0)), (1, 1), fold)
+    apart = {"window": (1, 1), "strides": (3, 3), "padding": "same_upper", **attrs}
+    yield Sample((x,), y, apart)
+    yield Sample(
+        (x[:0],), np.zeros((0, 2, 4, 3)), {"window": (2, 2), **attrs}, smooth=False
+    )
+
+
+max_pool.samples(lambda: _pool_samples(lambda n, _: max(n), ("float64", "float32")))
+
+
+@avg_pool.samples
+def _() -> Samples:
+    yield from _pool_samples(lambda n, _: math.fsum(n) / len(n), ("float64", "float32"))
+    yield from _pool_samples(
+        lambda n, m: math.fsum(n) / (len(n) + m), ("float64",), count_pads=True
+    )
+
+
+# -- composites ----------------------------------------------------------------
+
+
+def _spatial(x: Any, layout: str) -> tuple[int, ...]:
+    return tuple(range(2, x.ndim) if layout == "NC*" else range(1, x.ndim - 1))
+
+
+@composite
+def global_avg_pool(x: Floating, *, layout: str = "NC*") -> Floating:
+    """The mean of every channel"""
+    return late.mean(x, _spatial(x, layout), keepdims=True)
+
+
+@composite
+def global_max_pool(x: Real, *, layout: str = "NC*") -> Real:
+    """The largest of every channel"""
+    return late.max(x, _spatial(x, layout), keepdims=True)
+
+
+def _global(fold: Any) -> Any:
+    def make() -> Samples:
+        for dtype in ("float64", "float32"):
+            x = ramp(2, 3, 2, 2, dtype=dtype)
+            y = np.zeros((2, 3, 1, 1))
+            for i, c in np.ndindex(2, 3):
+                y[i, c, 0, 0] = fold([float(n) for n in x[i, c].reshape(-1)])
+            yield Sample((x,), y.astype(x.dtype))
+            back = np.moveaxis(x, 1, -1), np.moveaxis(y.astype(x.dtype), 1, -1)
+            yield Sample(back[:1], back[1], {"layout": "N*C"})
+            yield Sample((x[:0],), y[:0].astype(x.dtype), smooth=False)
+
+    return make
+
+
+global_avg_pool.samples(_global(lambda n: math.fsum(n) / len(n)))
+global_max_pool.samples(_global(max))
+
+_extra = places_of  # its name before it was public

@@ -1,0 +1,348 @@
+"""Recurrent layers: one round of a scan for each step in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from amanda.errors import InvalidTypeError
+from amanda_std.kinds import Index, RealFloating
+from amanda_std.operation import composite
+from amanda_std.ops._late import late
+from amanda_std.ops._oracles.recurrent import gru_samples, lstm_samples, rnn_samples
+
+DIRECTIONS = {
+    "forward": (False,),
+    "reverse": (True,),
+    "bidirectional": (False, True),
+}
+
+
+# -- activations -------------------------------------------------------------------
+
+
+ACTIVATIONS: dict[str, tuple[Callable[..., Any], float, float]] = {
+    # the function of (x, alpha, beta), and both where they are not told
+    "sigmoid": (lambda x, _a, _b: late.sigmoid(x), 0.0, 0.0),
+    "tanh": (lambda x, _a, _b: late.tanh(x), 0.0, 0.0),
+    "relu": (lambda x, _a, _b: late.relu(x), 0.0, 0.0),
+    "linear": (lambda x, _a, _b: x, 0.0, 0.0),
+    "affine": (lambda x, a, b: x * a + b, 1.0, 0.0),
+    "leaky_relu": (lambda x, a, _b: late.leaky_relu(x, slope=a), 0.01, 0.0),
+    "thresholded_relu": (lambda x, a, _b: late.threshold(x, theta=a), 1.0, 0.0),
+    "scaled_tanh": (lambda x, a, b: late.tanh(x * b) * a, 1.0, 1.0),
+    "hard_sigmoid": (
+        lambda x, a, b: late.hardsigmoid(x, alpha=a, beta=b),
+        0.2,
+        0.5,
+    ),
+    "elu": (lambda x, a, _b: late.elu(x, alpha=a), 1.0, 0.0),
+    "softsign": (lambda x, _a, _b: late.softsign(x), 0.0, 0.0),
+    "softplus": (lambda x, _a, _b: late.softplus(x), 0.0, 0.0),
+}
+
+Functions = Sequence[Callable[[Any], Any]]
+
+
+def _functions(
+    names: Any, alphas: Any, betas: Any, default: tuple[str, ...], count: int
+) -> list[Functions]:
+    """The activations of each direction; those told for one are those of all."""
+    told = default if names is None else tuple(names)
+    if len(told) == len(default):
+        told = told * count
+    if len(told) != len(default) * count:
+        raise InvalidTypeError(
+            "activations are told for one direction, or for each",
+            expected=f"{len(default)} or {len(default) * count}", got=told,
+        )  # fmt: skip
+    made = []
+    for i, name in enumerate(told):
+        if name not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
+            raise InvalidTypeError("no such activation", expected=known, got=name)
+        function, *own = ACTIVATIONS[name]
+        pair = [
+            own[j] if values is None or values[i % len(values)] is None
+            else values[i % len(values)]
+            for j, values in enumerate((alphas, betas))
+        ]  # fmt: skip
+        made.append(_bound(function, *pair))
+    size = len(default)
+    return [made[i * size : (i + 1) * size] for i in range(count)]
+
+
+def _bound(function: Callable[..., Any], alpha: float, beta: float) -> Any:
+    return lambda x: function(x, alpha, beta)
+
+
+# -- what all layers share -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """How a layer goes through time."""
+
+    x: Any
+    lengths: Any
+    direction: str
+    batch_first: bool
+
+    @property
+    def ways(self) -> tuple[bool, ...]:
+        """For each direction, whether it begins at the end."""
+        if self.direction not in DIRECTIONS:
+            raise InvalidTypeError(
+                "no such direction", expected=", ".join(DIRECTIONS), got=self.direction
+            )
+        return DIRECTIONS[self.direction]
+
+    @property
+    def count(self) -> int:
+        return len(self.ways)
+
+    @property
+    def steps(self) -> Any:
+        """The data, time first."""
+        return late.transpose(self.x, perm=(1, 0, 2)) if self.batch_first else self.x
+
+    @property
+    def batch(self) -> Any:
+        return self.x.shape[0 if self.batch_first else 1]
+
+    def parts(self, value: Any) -> list[Any]:
+        """What each direction has of a weight or a state."""
+        if value is None:
+            return [None] * self.count
+        if self.count == 1:
+            return [late.squeeze(value, (0,))]
+        pieces = late.split(value, axis=0, outputs=self.count)
+        return [late.squeeze(piece, (0,)) for piece in pieces]
+
+    def begun(self, state: Any, size: Any) -> list[Any]:
+        """The states that each direction begins with, zeros where none are told."""
+        if state is not None:
+            return self.parts(state)
+        return [late.zeros([self.batch, size], dtype=self.x.dtype)] * self.count
+
+    def run(self, cell: Any, begun: Sequence[Any], rows: Any, back: bool) -> Any:
+        """The last states of one direction, and its outputs."""
+        count = len(begun)
+        if self.lengths is None:
+            *last, y = late.scan(
+                lambda *v: _with_output(cell(v[-1], *v[:count])),
+                None, *begun, rows, carried=count, reverse=(back,), out_reverse=(back,),
+            )  # fmt: skip
+            return last, y
+        ends = late.expand_dims(late.astype(self.lengths, dtype="int64"), (1,))
+        places = late.arange(0, rows.shape[0])
+
+        def step(*v: Any) -> Any:
+            *states, row, place = v
+            inside = late.less(place, ends)
+            made = cell(row, *states)
+            kept = [late.where(inside, a, b) for a, b in zip(made, states, strict=True)]
+            return (*kept, late.where(inside, made[0], made[0] * 0.0))
+
+        *last, y = late.scan(
+            step, None, *begun, rows, places, carried=count, reverse=(back, back),
+            out_reverse=(back,),
+        )  # fmt: skip
+        return last, y
+
+    def joined(self, made: Sequence[tuple[Any, Any]]) -> tuple[Any, ...]:
+        """The outputs of all directions, and the last states."""
+        y = late.stack(*(y for _, y in made), axis=1)
+        if self.batch_first:
+            y = late.transpose(y, perm=(2, 0, 1, 3))
+        columns = zip(*(last for last, _ in made), strict=True)
+        return (y, *(late.stack(*column, axis=0) for column in columns))
+
+
+def _with_output(states: Sequence[Any]) -> Any:
+    return (*states, states[0])
+
+
+def _turned(w: Any) -> Any:
+    return late.transpose(w, perm=(1, 0))
+
+
+def _plus(a: Any, b: Any) -> Any:
+    return a if b is None else b if a is None else late.add(a, b)
+
+
+def _clipped(x: Any, clip: float | None) -> Any:
+    return x if clip is None else late.minimum(late.maximum(x, -clip), clip)
+
+
+# -- the layers ----------------------------------------------------------------------
+
+
+@composite
+def rnn(
+    x: RealFloating, w: RealFloating, r: RealFloating,
+    bias: RealFloating | None = None, recurrent_bias: RealFloating | None = None,
+    lengths: Index | None = None, h0: RealFloating | None = None, *,
+    direction: str = "forward", batch_first: bool = False,
+    activations: tuple[str, ...] | None = None,
+    alphas: tuple[float | None, ...] | None = None,
+    betas: tuple[float | None, ...] | None = None, clip: float | None = None,
+) -> tuple[RealFloating, RealFloating]:  # fmt: skip
+    """h = f(x w' + h r' + biases), step by step; all outputs, and the last state
+
+    x: [time, batch, in], or batch first; w: [directions, hidden, in]; r: [directions,
+    hidden, hidden]; lengths: [batch]; h0: [directions, batch, hidden]. The outputs are
+    [time, directions, batch, hidden], or [batch, time, directions, hidden]; those after
+    the end of a sequence are 0, and the last state is that of its last step."""
+    layer = _Layer(x, lengths, direction, batch_first)
+    functions = _functions(activations, alphas, betas, ("tanh",), layer.count)
+    steps, size = layer.steps, r.shape[2]
+    made = []
+    for back, (f,), w1, r1, b1, b2, h in zip(
+        layer.ways, functions, *map(layer.parts, (w, r, bias, recurrent_bias)),
+        layer.begun(h0, size), strict=True,
+    ):  # fmt: skip
+        rows = _plus(late.matmul(steps, _turned(w1)), _plus(b1, b2))
+        made.append(layer.run(_rnn_cell(_turned(r1), f, clip), [h], rows, back))
+    return layer.joined(made)
+
+
+def _rnn_cell(r: Any, f: Any, clip: float | None) -> Any:
+    def cell(row: Any, h: Any) -> Any:
+        return [f(_clipped(row + late.matmul(h, r), clip))]
+
+    return cell
+
+
+@composite
+def gru(
+    x: RealFloating, w: RealFloating, r: RealFloating,
+    bias: RealFloating | None = None, recurrent_bias: RealFloating | None = None,
+    lengths: Index | None = None, h0: RealFloating | None = None, *,
+    direction: str = "forward", batch_first: bool = False,
+    activations: tuple[str, ...] | None = None,
+    alphas: tuple[float | None, ...] | None = None,
+    betas: tuple[float | None, ...] | None = None, clip: float | None = None,
+    reset_after: bool = False,
+) -> tuple[RealFloating, RealFloating]:  # fmt: skip
+    """A gated recurrent unit; gates in the order update, reset, new
+
+    As `rnn`, with three gates in the place of one: w: [directions, 3 * hidden, in] and
+    so on. `reset_after`: the state is reset after its product with r, not before."""
+    layer = _Layer(x, lengths, direction, batch_first)
+    names = ("sigmoid", "tanh")
+    functions = _functions(activations, alphas, betas, names, layer.count)
+    steps, size = layer.steps, r.shape[2]
+    made = []
+    for back, fs, w1, r1, b1, b2, h in zip(
+        layer.ways, functions, *map(layer.parts, (w, r, bias, recurrent_bias)),
+        layer.begun(h0, size), strict=True,
+    ):  # fmt: skip
+        inner = b1 if reset_after else _plus(b1, b2)
+        rows = _plus(late.matmul(steps, _turned(w1)), inner)
+        make = _gru_after if reset_after else _gru_before
+        cell = make(r1, b2, fs, size, clip)
+        made.append(layer.run(cell, [h], rows, back))
+    return layer.joined(made)
+
+
+def _gru_after(r: Any, bias: Any, fs: Functions, size: Any, clip: float | None) -> Any:
+    f, g = fs
+    turned = _turned(r)
+
+    def cell(row: Any, h: Any) -> Any:
+        own = _plus(late.matmul(h, turned), bias)
+        (xz, xr, xn), (hz, hr, hn) = (_gates(v, size, 3) for v in (row, own))
+        z, reset = f(_clipped(xz + hz, clip)), f(_clipped(xr + hr, clip))
+        return _mixed(z, g(_clipped(xn + reset * hn, clip)), h)
+
+    return cell
+
+
+def _gru_before(r: Any, _bias: Any, fs: Functions, size: Any, clip: Any) -> Any:
+    f, g = fs
+    gates, new = (
+        _turned(part)
+        for part in late.split(r, [size * 2, size], axis=0, outputs=2)
+    )  # fmt: skip
+
+    def cell(row: Any, h: Any) -> Any:
+        xz, xr, xn = _gates(row, size, 3)
+        hz, hr = _gates(late.matmul(h, gates), size, 2)
+        z, reset = f(_clipped(xz + hz, clip)), f(_clipped(xr + hr, clip))
+        return _mixed(z, g(_clipped(xn + late.matmul(reset * h, new), clip)), h)
+
+    return cell
+
+
+def _mixed(z: Any, new: Any, h: Any) -> Any:
+    return [(1.0 - z) * new + z * h]
+
+
+def _gates(value: Any, size: Any, count: int) -> Any:
+    return late.split(value, [size] * count, axis=-1, outputs=count)
+
+
+@composite
+def lstm(
+    x: RealFloating, w: RealFloating, r: RealFloating,
+    bias: RealFloating | None = None, recurrent_bias: RealFloating | None = None,
+    lengths: Index | None = None, h0: RealFloating | None = None,
+    c0: RealFloating | None = None, peepholes: RealFloating | None = None,
+    projection: RealFloating | None = None, *,
+    direction: str = "forward", batch_first: bool = False,
+    activations: tuple[str, ...] | None = None,
+    alphas: tuple[float | None, ...] | None = None,
+    betas: tuple[float | None, ...] | None = None, clip: float | None = None,
+    input_forget: bool = False,
+) -> tuple[RealFloating, RealFloating, RealFloating]:  # fmt: skip
+    """A long short-term memory; gates in the order input, forget, cell, output
+
+    As `rnn`, with four gates in the place of one, and a second state, the cell, which
+    is the third result. peepholes: [directions, 3 * hidden], of input, forget, output;
+    projection: [directions, out, hidden], of the output; `input_forget`: what is not
+    put in is what is kept."""
+    layer = _Layer(x, lengths, direction, batch_first)
+    names = ("sigmoid", "tanh", "tanh")
+    functions = _functions(activations, alphas, betas, names, layer.count)
+    steps, out = layer.steps, r.shape[2]
+    size = out if projection is None else projection.shape[2]
+    made = []
+    for back, fs, w1, r1, b1, b2, p, out1, h, c in zip(
+        layer.ways, functions,
+        *map(layer.parts, (w, r, bias, recurrent_bias, peepholes, projection)),
+        layer.begun(h0, out), layer.begun(c0, size), strict=True,
+    ):  # fmt: skip
+        rows = _plus(late.matmul(steps, _turned(w1)), _plus(b1, b2))
+        cell = _lstm_cell(r1, p, out1, fs, size, clip, input_forget)
+        made.append(layer.run(cell, [h, c], rows, back))
+    return layer.joined(made)
+
+
+def _lstm_cell(
+    r: Any, peepholes: Any, projection: Any, fs: Functions, size: Any,
+    clip: float | None, input_forget: bool,
+) -> Any:  # fmt: skip
+    f, g, last = fs
+    turned = _turned(r)
+    seen = [None] * 3 if peepholes is None else _gates(peepholes, size, 3)
+    to_out = None if projection is None else _turned(projection)
+
+    def gate(value: Any, peephole: Any, c: Any) -> Any:
+        return f(_clipped(value if peephole is None else value + peephole * c, clip))
+
+    def cell(row: Any, h: Any, c: Any) -> Any:
+        i, forget, new, o = _gates(row + late.matmul(h, turned), size, 4)
+        i = gate(i, seen[0], c)
+        forget = 1.0 - i if input_forget else gate(forget, seen[1], c)
+        c = forget * c + i * g(_clipped(new, clip))
+        h = gate(o, seen[2], c) * last(c)
+        return [h if to_out is None else late.matmul(h, to_out), c]
+
+    return cell
+
+
+rnn.samples(rnn_samples)
+gru.samples(gru_samples)
+lstm.samples(lstm_samples)

@@ -1,0 +1,337 @@
+"""Quantisation: floats as integers or small floats, with a scale and a zero point.
+
+A scale is one number, or one for each place of an axis, or one for each block of places
+of an axis: it then has the rank of the data. Integers are rounded to even; what is out
+of range becomes the nearest end.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError
+from amanda.types import DType, TensorType, unknown
+from amanda_std.hosts import index_of
+from amanda_std.kinds import Cast, Other, RealFloating
+from amanda_std.operation import composite
+from amanda_std.ops._late import late
+from amanda_std.ops.quantization.saturating_cast import limits, saturating_cast
+from amanda_std.samples import Sample, Samples, array, ramp
+from amanda_std.values import dims
+
+_UINT8: Final = DType("uint8")
+
+
+def aligned(scale: Any, x: Any, axis: int | None, block: int) -> Any:
+    """A scale or zero point in a shape that broadcasts with the data."""
+    rank = len(dims(scale))
+    if block:
+        if axis is None:
+            raise InvalidTypeError("blocks are along an axis", hint="say it: axis=...")
+        return _repeated(scale, x, index_of(axis, len(dims(x))), block)
+    if rank == 0 or axis is None:
+        return scale
+    whole = len(dims(x))
+    if rank != 1:
+        raise InvalidTypeError(
+            "a scale for an axis has one axis", got=f"one of rank {rank}"
+        )
+    at = index_of(axis, whole)
+    return late.reshape(scale, [-1 if i == at else 1 for i in range(whole)])
+
+
+def _repeated(scale: Any, x: Any, axis: int, block: int) -> Any:
+    """Each element `block` times along an axis, as far as the data go."""
+    rank = len(dims(scale))
+    if rank != len(dims(x)):
+        raise InvalidTypeError(
+            "scales for blocks have the rank of the data",
+            expected=len(dims(x)), got=rank,
+        )  # fmt: skip
+    places = late.floor_divide(late.arange(0, x.shape[axis]), block)
+    return late.gather(scale, places, axis)
+
+
+def _own(x: Any) -> DType:
+    return x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
+
+
+@composite
+def quantize(
+    x: RealFloating, scale: RealFloating, zero_point: Other | None = None, *,
+    dtype: Any = None, axis: int | None = None, block: int = 0, saturate: bool = True,
+) -> Cast:  # fmt: skip
+    """round(x / scale) + zero_point, as far as the element type of the result goes
+
+    `dtype`: that of the zero point where it is not told. Small floats are not rounded
+    to integers; where `saturate` is false, they overflow as their type has it."""
+    dtype = _result_type(dtype, zero_point)
+    y = late.divide(x, aligned(scale, x, axis, block))
+    if dtype.kind != "float":
+        y = late.round(y)
+    if zero_point is not None:
+        zero = late.astype(zero_point, dtype=_own(x))
+        y = y + aligned(zero, x, axis, block)
+    return saturating_cast(y, dtype=dtype) if saturate else late.astype(y, dtype=dtype)
+
+
+@quantize.infer
+def _(x: TensorType, zero_point: TensorType | None, *, dtype: Any) -> Any:
+    return [TensorType(_result_type(dtype, zero_point), x.shape)]
+
+
+def _result_type(dtype: Any, zero_point: Any) -> Any:
+    if dtype is not None:
+        return DType(dtype)
+    if zero_point is None:
+        return _UINT8
+    return zero_point.dtype if zero_point.dtype is unknown else _own(zero_point)
+
+
+quantize.minds_types = True
+quantize.not_differentiable("its results are steps; fake_quantize lets gradients pass")
+
+
+@composite
+def dequantize(
+    x: Other, scale: RealFloating, zero_point: Other | None = None, *,
+    axis: int | None = None, block: int = 0,
+) -> RealFloating:  # fmt: skip
+    """(x - zero_point) * scale"""
+    if zero_point is not None:
+        exact = _exact(_own(x))
+        x, zero = (late.astype(v, dtype=exact) for v in (x, zero_point))
+        x = late.subtract(x, aligned(zero, x, axis, block))
+    return late.astype(x, dtype=_own(scale)) * aligned(scale, x, axis, block)
+
+
+dequantize.minds_types = True
+
+
+def _exact(dtype: DType) -> DType:
+    """A type in which the difference of two of these is exact."""
+    if dtype.kind == "float":
+        return DType("float32")
+    return DType("int64" if dtype.bits >= 32 else "int32")
+
+
+@composite
+def dynamic_quantize(
+    x: RealFloating, *, dtype: Any = _UINT8
+) -> tuple[Cast, RealFloating, Cast]:
+    """x quantised, the scale and the zero point that its range with 0 asks for"""
+    low, high = limits(dtype)
+    least = late.minimum(late.min(x), 0.0)
+    span = late.maximum(late.max(x), 0.0) - least
+    scale = span / float(high - low)
+    scale = late.where(late.equal(scale, 0.0), 1.0, scale)
+    zero = late.clip(late.round(float(low) - least / scale), float(low), float(high))
+    zero_point = late.astype(zero, dtype=dtype)
+    return quantize(x, scale, zero_point, dtype=dtype), scale, zero_point
+
+
+dynamic_quantize.minds_types = True
+dynamic_quantize.not_differentiable("its results are steps")
+
+
+# -- rounded, and floats still -----------------------------------------------------
+
+
+@composite
+def fake_quantize(
+    x: RealFloating, scale: RealFloating, zero_point: Other | None = None, *,
+    low: int = 0, high: int = 255, axis: int | None = None,
+) -> RealFloating:  # fmt: skip
+    """x quantised to low ... high and back; gradients pass where x is in range"""
+    scale, zero = _with_zero(x, scale, zero_point, axis)
+    steps = late.clip(late.round(x / scale) + zero, float(low), float(high))
+    return (steps - zero) * scale
+
+
+def _with_zero(x: Any, scale: Any, zero_point: Any, axis: int | None) -> Any:
+    scale = aligned(scale, x, axis, 0)
+    if zero_point is None:
+        return scale, late.zeros_like(scale)
+    return scale, aligned(late.astype(zero_point, dtype=_own(x)), x, axis, 0)
+
+
+@fake_quantize.gradient
+def _(g: Any, x: Any, scale: Any, zero_point: Any = None, *, low: int, high: int,
+      axis: int | None) -> Any:  # fmt: skip
+    scale, zero = _with_zero(x, scale, zero_point, axis)
+    steps = late.round(x / scale) + zero
+    inside = late.logical_and(
+        late.greater_equal(steps, float(low)), late.less_equal(steps, float(high))
+    )
+    return [late.where(inside, g, 0.0), None, None]
+
+
+def nudged(low: Any, high: Any, bits: int, narrow: bool) -> Any:
+    """Ends moved so that 0 is one of the steps between them: ends and the step."""
+    first, last = float(narrow), float(2**bits - 1)
+    step = (high - low) / (last - first)
+    zero = late.clip(late.floor(first - low / step + 0.5), first, last)
+    return (first - zero) * step, (last - zero) * step, step
+
+
+@composite
+def fake_quantize_range(
+    x: RealFloating, low: RealFloating, high: RealFloating, *,
+    bits: int = 8, narrow: bool = False,
+) -> RealFloating:  # fmt: skip
+    """x as one of 2**bits steps between low and high, which move to have 0 among them
+
+    `narrow`: one step less, so that there are as many on both sides of 0."""
+    least, most, step = nudged(low, high, bits, narrow)
+    held = late.clip(x, least, most) if not dims(low) else _between(x, least, most)
+    return late.floor((held - least) / step + 0.5) * step + least
+
+
+def _between(x: Any, low: Any, high: Any) -> Any:
+    return late.minimum(late.maximum(x, low), high)
+
+
+@fake_quantize_range.broadcast_gradient
+def _(g: Any, x: Any, low: Any, high: Any, *, bits: int, narrow: bool) -> Any:
+    least, most, _ = nudged(low, high, bits, narrow)
+    under, over = late.less(x, least), late.greater(x, most)
+    outside = late.logical_or(under, over)
+    return (late.where(outside, 0.0, g), late.where(under, g, 0.0),
+            late.where(over, g, 0.0))  # fmt: skip
+
+
+# -- samples -----------------------------------------------------------------------
+
+
+def _step(v: float, s: float, z: float, dtype: DType) -> float:
+    low, high = limits(dtype)
+    if dtype.kind == "float":
+        return float(min(max(v / s + z, low), high))
+    return float(min(max(round(v / s) + z, low), high))
+
+
+@quantize.samples
+def _() -> Samples:
+    numbers = [[-300.0, -2.5, -0.75, 0.0], [0.5, 1.5, 2.5, 900.0]]
+    for dtype in ("uint8", "int8", "int16", "uint16", "int4", "uint4", "int2", "uint2",
+                  "float8_e4m3fn", "float4_e2m1fn"):  # fmt: skip
+        wanted = DType(dtype)
+        zero = 0 if wanted.kind == "float" else 1 if wanted.bits == 2 else 3
+        for source in ("float32", "float64") if dtype == "uint8" else ("float32",):
+            x, s = array(numbers, source), array(0.5, source)
+            y = array([[_step(v, 0.5, zero, wanted) for v in row] for row in numbers],
+                      dtype)  # fmt: skip
+            yield Sample((x, s, array(zero, dtype)), y)
+    x, scales = array(numbers, "float32"), [0.5, 2.0]
+    zeros = array([1, -2], "int8")
+    rows = zip(numbers, scales, (1, -2), strict=True)
+    y = [[_step(v, s, z, DType("int8")) for v in row] for row, s, z in rows]
+    yield Sample((x, array(scales, "float32"), zeros), array(y, "int8"), {"axis": 0})
+    blocks = array([[0.5, 2.0], [1.0, 4.0]], "float32")
+    y = [[_step(v, float(blocks[i, j // 3]), 0, DType("uint8"))
+          for j, v in enumerate(row)] for i, row in enumerate(numbers)]  # fmt: skip
+    attrs: dict[str, Any] = {"axis": 1, "block": 3}
+    yield Sample((x, blocks), array(y, "uint8"), attrs)
+    far = array([1e6, 1.0], "float32")
+    attrs = {"dtype": DType("float8_e5m2"), "saturate": False}
+    yield Sample(
+        (far, array(1.0, "float32")), array([math.inf, 1], "float8_e5m2"), attrs
+    )
+    yield Sample((far[:0], array(1.0, "float32")), array([], "uint8"))
+    yield Sample((array(1.0), array(0.25)), array(4, "uint8"))
+
+
+@dequantize.samples
+def _() -> Samples:
+    steps = [[0, 1, 7], [3, 2, 5]]
+    for dtype in ("uint8", "int8", "int16", "int32", "uint4", "int4", "float8_e4m3fn"):
+        for source in ("float32", "float64", "float16"):
+            x, s = array(steps, dtype), array(0.5, source)
+            yield Sample((x, s), array([[0, 0.5, 3.5], [1.5, 1, 2.5]], source))
+    few: dict[str, list[float]] = {"int2": [-2, -1, 0, 1], "uint2": [0, 1, 2, 3],
+           "float4_e2m1fn": [-6, 0.5, 1.5, 4]}  # fmt: skip
+    for dtype, all_ in few.items():
+        halves = array([n / 2 for n in all_], "float32")
+        yield Sample((array(all_, dtype), array(0.5, "float32")), halves)
+    x, zero = array(steps, "uint8"), array(5, "uint8")
+    y = array([[-1.25, -1.0, 0.5], [-0.5, -0.75, 0]])
+    yield Sample((x, array(0.25), zero), y)
+    scales, zeros = array([0.5, 2.0, 4.0]), array([1, 2, 3], "uint8")
+    y = array([[-0.5, -2, 16], [1, 0, 8]])
+    yield Sample((x, scales, zeros), y, {"axis": 1})
+    blocks = array([[0.5, 2.0], [1.0, 4.0]])
+    y = array([[0, 0.5, 14], [3, 2, 20]])
+    yield Sample((x, blocks), y, {"axis": -1, "block": 2})
+    yield Sample((x[:0], array(0.5)), np.zeros((0, 3)), smooth=False)
+    yield Sample((array(4, "int8"), array(0.5)), array(2.0))
+
+
+@dynamic_quantize.samples
+def _() -> Samples:
+    # as the specification of ONNX has it, with its numbers
+    x = array([0, 2, -3, -2.5, 1.34, 0.5], "float32")
+    y = array([153, 255, 0, 26, 221, 179], "uint8")
+    scale = array(5 / 255, "float32")
+    yield Sample((x,), [y, scale, array(153, "uint8")])
+    x = array([-1.0, -2.1, -1.3, -2.5, -3.34, -4.0], "float64")
+    y = array([191, 121, 172, 96, 42, 0], "uint8")
+    yield Sample((x,), [y, array(4 / 255), array(255, "uint8")], smooth=False)
+    x = array([[1.0, 2.0, 3.0], [4.0, 2.0, 0.5]])
+    rows = [[round(v * 255 / 4) - 128 for v in row] for row in x.tolist()]
+    attrs = {"dtype": DType("int8")}
+    y = [array(rows, "int8"), array(4 / 255), array(-128, "int8")]
+    yield Sample((x,), y, attrs, smooth=False)
+    zero = [array(0, "uint8"), array(1.0, "float32"), array(0, "uint8")]
+    yield Sample((array(0.0, "float32"),), zero)
+    none = [array([], "uint8"), array(1.0), array(0, "uint8")]
+    yield Sample((array([]),), none, smooth=False)
+
+
+@fake_quantize.samples
+def _() -> Samples:
+    numbers = [-3.0, -0.4, 0.3, 0.6, 99.0]
+    for source in ("float32", "float64"):
+        x, s = array(numbers, source), array(0.5, source)
+        y = [min(max(round(v / 0.5) + 2, 0), 15) - 2 for v in numbers]
+        attrs = {"low": 0, "high": 15}
+        zero = array(2, "int32")
+        yield Sample((x, s, zero), array([v / 2 for v in y], source), attrs)
+    x, scales = ramp(2, 3), array([0.5, 0.25, 1.0])
+    rows = [
+        [min(max(round(v / s), -8), 7) * s for v, s in zip(row, scales, strict=True)]
+        for row in x.tolist()
+    ]
+    yield Sample((x, scales), array(rows), {"low": -8, "high": 7, "axis": 1})
+    yield Sample((x[:0], array(0.5)), x[:0], smooth=False)
+    yield Sample((array(0.3), array(0.25)), array(0.25))
+
+
+def _stepped(v: float, low: float, high: float, bits: int, narrow: bool) -> float:
+    """As TensorFlow tells it, number by number."""
+    first, last = int(narrow), (1 << bits) - 1
+    step = (high - low) / (last - first)
+    zero = min(max(math.floor(first - low / step + 0.5), first), last)
+    least, most = (first - zero) * step, (last - zero) * step
+    held = min(max(v, least), most)
+    return math.floor((held - least) / step + 0.5) * step + least
+
+
+@fake_quantize_range.samples
+def _() -> Samples:
+    numbers = [-9.0, -0.43, 0.31, 0.61, 99.0]
+    for source in ("float32", "float64"):
+        for bits, narrow in ((8, False), (4, True), (2, False)):
+            x, ends = array(numbers, source), (-1.0, 2.0)
+            y = [_stepped(v, *ends, bits, narrow) for v in numbers]
+            low, high = (array(e, source) for e in ends)
+            attrs = {"bits": bits, "narrow": narrow}
+            yield Sample((x, low, high), array(y, source), attrs)
+    x, low, high = ramp(2, 2), array([-1.0, 0.0]), array([1.0, 3.0])
+    rows = [[_stepped(v, low[j], high[j], 8, False) for j, v in enumerate(row)]
+            for row in x.tolist()]  # fmt: skip
+    yield Sample((x, low, high), array(rows))
+    yield Sample((x[:0], low, high), x[:0], smooth=False)
+    yield Sample((array(0.5), array(0.0), array(255.0)), array(1.0), smooth=False)

@@ -1,0 +1,1 @@
+"""Counter-based random number generators (PRNG) and distributions."""

@@ -1,0 +1,452 @@
+"""Random numbers of several distributions, drawn with a key.
+
+`threefry` gives what jax.random gives for the key, `philox` what TensorFlow's stateless
+ops give.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import islice
+from typing import Any, Final
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError, Undecided
+from amanda.types import DType
+from amanda_std.kinds import Cast, Host, Index, Logical, RealFloating
+from amanda_std.operation import composite
+from amanda_std.ops._late import late
+from amanda_std.ops._oracles.prng import (
+    box_muller,
+    philox_stream,
+    threefry_pairs,
+)
+from amanda_std.ops._oracles.special_functions import inverse
+from amanda_std.ops.random.prng import (
+    KEY,
+    LONG_KEY,
+    Words,
+    expect_generator,
+    joined,
+    paired,
+    part,
+    philox_blocks,
+    random_bits,
+    random_split,
+    size_of,
+)
+from amanda_std.samples import Sample, Samples, array
+from amanda_std.values import dims
+
+_FLOAT32, _INT32 = DType("float32"), DType("int32")
+_BITS: Final = {"float16": (16, 10), "bfloat16": (16, 7), "float32": (32, 23),
+                "float64": (64, 52)}  # fmt: skip
+"""Of each float type: its bits, and those after the point."""
+
+
+def _units(key: Any, shape: Any, dtype: DType, generator: str) -> Any:
+    """Numbers from 0 to before 1: drawn digits after the point of a 1."""
+    if dtype.name not in _BITS:
+        raise InvalidTypeError(
+            f"no random numbers of {dtype}", expected=", ".join(_BITS), got=dtype
+        )
+    bits, digits = _BITS[dtype.name]
+    own = DType(f"uint{bits}")
+    one = int(np.asarray(1, dtype.numpy).view(own.numpy))
+    if generator == "philox":
+        drawn = _low_digits(key, shape, own, digits)
+    else:
+        drawn = _high_digits(key, shape, own, digits)
+    whole = late.bitwise_or(drawn, one)
+    return late.subtract(late.bitcast(whole, dtype=dtype), 1.0)
+
+
+def _high_digits(key: Any, shape: Any, own: DType, digits: int) -> Any:
+    narrow = own if digits > 7 else DType("uint8")
+    drawn = late.astype(random_bits(key, shape, dtype=narrow), dtype=own)
+    return late.bitwise_right_shift(drawn, narrow.bits - digits)
+
+
+def _low_digits(key: Any, shape: Any, own: DType, digits: int) -> Any:
+    if own.bits == 64:  # the first word is the high one
+        pair = paired(key, size_of(shape))
+        drawn = late.reshape(joined(part(pair, 1), part(pair, 0)), shape)
+    else:
+        drawn = random_bits(key, shape, dtype=own, generator="philox")
+    return late.bitwise_and(drawn, (1 << digits) - 1)
+
+
+@composite
+def random_uniform(
+    key: Words, shape: Host, *, dtype: Any = _FLOAT32,
+    generator: str = "threefry",
+) -> Cast:  # fmt: skip
+    """Numbers from 0 to before 1, all equally likely"""
+    expect_generator(generator)
+    return _units(key, shape, dtype, generator)
+
+
+def _between(key: Any, shape: Any, low: Any, high: Any, dtype: DType) -> Any:
+    """From low to before high, as jax.random.uniform has it."""
+    drawn = _units(key, shape, dtype, "threefry")
+    return late.maximum(drawn * (high - low) + low, low)
+
+
+@composite
+def random_normal(
+    key: Words, shape: Host, *, dtype: Any = _FLOAT32,
+    generator: str = "threefry",
+) -> Cast:  # fmt: skip
+    """Numbers of the normal distribution: by erfinv as JAX, by Box and Muller as
+    TensorFlow has it"""
+    expect_generator(generator)
+    if generator == "philox":
+        count = size_of(shape)
+        drawn = _normals(key, (count + 1) // 2, dtype)
+        return late.reshape(late.slice(drawn, (0,), (count,), (0,)), shape)
+    one = np.asarray(1, dtype.numpy)
+    low = np.nextafter(-one, np.zeros_like(one))
+    wide = _between(key, shape, low, one, dtype)
+    return late.multiply(late.erfinv(wide), math.sqrt(2))
+
+
+def _normals(key: Any, pairs: Any, dtype: DType) -> Any:
+    """So many pairs of Box and Muller, in a row."""
+    inner = dtype if dtype.name == "float64" else DType("float32")
+    units = _units(key, (pairs * 2,), inner, "philox")
+    return late.astype(late.reshape(_turned(units), (-1,)), dtype=dtype)
+
+
+def _turned(units: Any) -> Any:
+    """Pairs of uniform numbers as pairs of normal ones."""
+    pair = late.reshape(units, (-1, 2))
+    far = late.sqrt(late.log(late.maximum(part(pair, 0), 1e-7)) * -2.0)
+    angle = part(pair, 1) * (2 * math.pi)
+    return late.stack(late.sin(angle) * far, late.cos(angle) * far, axis=-1)
+
+
+_TRIES: Final = 8
+"""Blocks of four from which a block of truncated numbers is taken: that fewer than four
+of 32 are within two deviations happens less than once in 10**30 blocks."""
+
+
+@composite
+def random_truncated_normal(
+    key: Words, shape: Host, *, low: float = -2.0, high: float = 2.0,
+    dtype: Any = _FLOAT32, generator: str = "threefry",
+) -> Cast:  # fmt: skip
+    """Numbers of the normal distribution between two bounds; -2 and 2 for Philox"""
+    expect_generator(generator)
+    if generator == "philox":
+        if (low, high) != (-2.0, 2.0) or dtype.name != "float32":
+            raise InvalidTypeError(
+                "Philox draws truncated numbers of float32 between -2 and 2",
+                got=f"{dtype} between {low} and {high}",
+            )
+        return _truncated(key, shape)
+    ends = [np.asarray(math.erf(e / math.sqrt(2)), dtype.numpy) for e in (low, high)]
+    drawn = late.erfinv(_between(key, shape, ends[0], ends[1], dtype))
+    drawn = late.multiply(drawn, math.sqrt(2))
+    least, most = (np.asarray(e, dtype.numpy) for e in (low, high))
+    return late.clip(
+        drawn, np.nextafter(least, least + 1), np.nextafter(most, most - 1)
+    )
+
+
+def _truncated(key: Any, shape: Any) -> Any:
+    """Every block of four takes what fits of 256 counters of its own."""
+    count = size_of(shape)
+    blocks = (count + 3) // 4
+    rows = late.arange(0, blocks * _TRIES)
+    turn = late.remainder(rows, _TRIES)
+    words = philox_blocks(key, late.floor_divide(rows, _TRIES) * 256 + turn)
+    bits = late.bitwise_or(late.bitwise_and(words, 0x7FFFFF), 0x3F800000)
+    units = late.bitcast(bits, dtype=DType("float32")) - 1.0
+    drawn = late.reshape(_turned(units), (-1, _TRIES * 4))
+    outside = late.greater_equal(late.abs(drawn), 2.0)
+    order = late.argsort(late.astype(outside, dtype=DType("int32")), axis=-1)
+    kept = late.gather_elements(drawn, order, axis=1)
+    first = late.reshape(late.slice(kept, (0,), (4,), (1,)), (-1,))
+    return late.reshape(late.slice(first, (0,), (count,), (0,)), shape)
+
+
+# -- choices -------------------------------------------------------------------
+
+
+@composite
+def random_bernoulli(
+    key: Words, p: RealFloating, shape: Host = None, *, generator: str = "threefry"
+) -> Logical:
+    """True with probability p"""
+    wanted = p.shape if shape is None else shape
+    dtype = p.dtype if isinstance(p.dtype, DType) else DType.of(p.dtype)
+    return late.less(random_uniform(key, wanted, dtype=dtype, generator=generator), p)
+
+
+@composite
+def random_integers(
+    key: Words, shape: Host, low: Host, high: Host, *, dtype: Any = _INT32,
+    generator: str = "threefry",
+) -> Cast:  # fmt: skip
+    """Integers from low to before high"""
+    expect_generator(generator)
+    inner = _INT32 if dtype.bits < 32 else dtype  # few bits would not be even enough
+    own, span = DType(f"uint{inner.bits}"), high - low
+    if generator == "philox":
+        drawn = random_bits(key, shape, dtype=own, generator="philox")
+        found = late.remainder(drawn, _number(span, own))
+    else:
+        found = _spread(key, shape, span, own)
+    found = late.add(late.astype(found, dtype=inner), _number(low, inner))
+    return late.astype(found, dtype=dtype)
+
+
+def _spread(key: Any, shape: Any, span: Any, own: DType) -> Any:
+    """Twice the bits that are asked for, modulo the span."""
+    keys = random_split(key)
+    upper, lower = (
+        random_bits(late.gather(keys, np.asarray(i), 0), shape, dtype=own)
+        for i in range(2)
+    )
+    half, top = 1 << (own.bits // 2), (1 << own.bits) - 1
+    if isinstance(span, int):
+        factor: Any = _number(((half % span) ** 2 & top) % span, own)
+    else:
+        factor = late.remainder(np.asarray(half, own.numpy), _number(span, own))
+        factor = late.remainder(factor * factor, _number(span, own))
+    whole = _number(span, own)
+    drawn = late.remainder(upper, whole) * factor + late.remainder(lower, whole)
+    return late.remainder(drawn, whole)
+
+
+def _number(number: Any, dtype: DType) -> Any:
+    """A host argument as a scalar of an element type."""
+    if isinstance(number, int):
+        return np.asarray(number).astype(dtype.numpy)
+    return late.astype(number, dtype=dtype)
+
+
+@composite
+def random_gumbel(
+    key: Words, shape: Host, *, dtype: Any = _FLOAT32,
+    generator: str = "threefry",
+) -> Cast:  # fmt: skip
+    """Numbers of the Gumbel distribution: -log(-log(uniform))"""
+    least = np.finfo(dtype.numpy).tiny if dtype.name != "bfloat16" else 2.0**-126
+    low, one = np.asarray(least, dtype.numpy), np.asarray(1, dtype.numpy)
+    drawn = random_uniform(key, shape, dtype=dtype, generator=generator)
+    drawn = late.maximum(drawn * (one - low) + low, low)
+    return -late.log(-late.log(drawn))
+
+
+@composite
+def random_categorical(
+    key: Words, logits: RealFloating, shape: Host = (), *, axis: int = -1,
+    generator: str = "threefry",
+) -> Index:  # fmt: skip
+    """Places along an axis, each as likely as exp(logits) says; `shape` of them each"""
+    rank = len(dims(logits))
+    dtype = logits.dtype
+    dtype = dtype if isinstance(dtype, DType) else DType.of(dtype)
+    if not isinstance(shape, tuple | list):
+        raise Undecided("how many are drawn is known at run time only")
+    drawn = random_gumbel(
+        key, [*shape, *logits.shape], dtype=dtype, generator=generator
+    )
+    return late.argmax(late.add(drawn, logits), axis % rank + len(shape))
+
+
+@composite
+def random_permutation(
+    key: Words, count: Host, *, generator: str = "threefry"
+) -> Index:
+    """The integers from 0 to before count, in an order that is drawn
+
+    Sorted by drawn words, often enough that equal ones do not matter, as JAX does."""
+    expect_generator(generator)
+    number = int(count.__index__())
+    order = late.arange(0, count)
+    rounds = math.ceil(3 * math.log(max(1, number)) / math.log(2**32 - 1))
+    for i in range(rounds):
+        key, own = _next(key, i, generator)
+        words = random_bits(own, (number,), generator=generator)
+        order = late.gather(order, late.argsort(words, axis=0), 0)
+    return order
+
+
+def _next(key: Any, turn: int, generator: str) -> Any:
+    """The key for what comes after, and one to draw with."""
+    if generator == "philox":
+        offset = np.array([turn, 0, 0, 0, 0, 0], "uint32")
+        return key, late.bitwise_xor(key, offset)
+    keys = random_split(key)
+    return (late.gather(keys, np.asarray(i), 0) for i in range(2))
+
+
+_OPS = (random_uniform, random_normal, random_truncated_normal, random_bernoulli,
+        random_integers, random_gumbel, random_categorical,
+        random_permutation)  # fmt: skip
+for _op in _OPS:
+    _op.not_differentiable("its results are drawn")
+
+
+# -- samples -------------------------------------------------------------------
+
+
+def _unit_numbers(dtype: str, count: int, philox: bool) -> list[float]:
+    """Digits after the point, from the words as both frameworks take them."""
+    if philox:
+        words = list(islice(philox_stream(LONG_KEY.tolist()), 2 * count))
+        if dtype == "float64":
+            pairs = zip(words[::2], words[1::2], strict=True)
+            return [((a << 32 | b) % 2**52) / 2**52 for a, b in pairs]
+        digits = _BITS[dtype][1]
+        return [w % 2**digits / 2**digits for w in words[:count]]
+    rows = threefry_pairs(KEY.tolist(), count)
+    if dtype == "float64":
+        return [((a << 32 | b) >> 12) / 2**52 for a, b in rows]
+    mixed = [a ^ b for a, b in rows]
+    cut = {"float32": (32, 23), "float16": (16, 10), "bfloat16": (8, 7)}[dtype]
+    return [(w % 2 ** cut[0] >> (cut[0] - cut[1])) / 2 ** cut[1] for w in mixed]
+
+
+_BOTH: Final = ((KEY, "threefry"), (LONG_KEY, "philox"))
+
+
+@random_uniform.samples
+def _() -> Samples:
+    for key, generator in _BOTH:
+        for dtype in _BITS:
+            y = array(_unit_numbers(dtype, 6, generator == "philox"), dtype)
+            attrs = {"dtype": DType(dtype), "generator": generator}
+            yield Sample((key, (2, 3)), y.reshape(2, 3), attrs)
+    one = array(_unit_numbers("float32", 1, False)[0], "float32")
+    yield Sample((KEY, ()), one)
+    yield Sample((KEY, (0, 3)), np.zeros((0, 3), "float32"))
+
+
+def _by_erfinv(number: float, low: float, high: float) -> float:
+    wide = max(number * (high - low) + low, low)
+    return inverse(math.erf, -6, 6, wide) * math.sqrt(2)
+
+
+@random_normal.samples
+def _() -> Samples:
+    for dtype, loose in (("float32", 1e-4), ("float64", None), ("float16", 1e-1)):
+        numbers = _unit_numbers(dtype, 6, False)
+        low = float(np.nextafter(array(-1, dtype), array(0, dtype)))
+        y = array([_by_erfinv(n, low, 1.0) for n in numbers], dtype).reshape(3, 2)
+        yield Sample((KEY, (3, 2)), y, {"dtype": DType(dtype)}, tolerance=loose)
+    words = list(islice(philox_stream(LONG_KEY.tolist()), 6))
+    pairs = zip(words[::2], words[1::2], strict=True)
+    numbers = [v for a, b in pairs for v in box_muller(a, b)]
+    attrs = {"generator": "philox"}
+    yield Sample((LONG_KEY, (5,)), array(numbers[:5], "float32"), attrs, tolerance=1e-4)
+    yield Sample((KEY, (0,)), np.zeros(0, "float32"))
+
+
+@random_truncated_normal.samples
+def _() -> Samples:
+    for dtype, loose in (("float32", 1e-4), ("float64", None)):
+        for low, high in ((-2.0, 2.0), (-1.0, 0.5)):
+            numbers = _unit_numbers(dtype, 4, False)
+            ends = [math.erf(e / math.sqrt(2)) for e in (low, high)]
+            y = array([_by_erfinv(n, *ends) for n in numbers], dtype)
+            attrs = {"low": low, "high": high, "dtype": DType(dtype)}
+            yield Sample((KEY, (4,)), y, attrs, tolerance=loose)
+    found: list[float] = []
+    for block in range(12):
+        words = philox_stream(LONG_KEY.tolist(), skip=256 * block)
+        kept: list[float] = []
+        while len(kept) < 4:
+            pair = box_muller(next(words), next(words))
+            kept += [v for v in pair if abs(v) < 2]
+        found += kept[:4]
+    attrs = {"generator": "philox"}
+    y = array(found[:46], "float32").reshape(2, 23)
+    yield Sample((LONG_KEY, (2, 23)), y, attrs, tolerance=1e-4)
+    yield Sample((KEY, (0,)), np.zeros(0, "float32"))
+
+
+@random_bernoulli.samples
+def _() -> Samples:
+    for key, generator in _BOTH:
+        for dtype in ("float32", "float64"):
+            p = array([0.25, 0.5, 0.75, 1.0], dtype)
+            drawn = _unit_numbers(dtype, 8, generator == "philox")
+            y = [u < q for u, q in zip(drawn[:4], p.tolist(), strict=True)]
+            attrs = {"generator": generator}
+            yield Sample((key, p), array(y, "bool"), attrs)
+            y = [u < q for u, q in zip(drawn, [*p.tolist()] * 2, strict=True)]
+            yield Sample((key, p, (2, 4)), array(y, "bool").reshape(2, 4), attrs)
+    yield Sample((KEY, p[:0]), np.zeros(0, "bool"))
+
+
+@random_integers.samples
+def _() -> Samples:
+    first, second = threefry_pairs(KEY.tolist(), 2)
+    for dtype, low, high in (("int32", -5, 20), ("uint8", 3, 9), ("int32", 7, 8)):
+        bits, span = 32, high - low
+        rows = [[(a ^ b) % 2**bits for a, b in threefry_pairs(k, 6)]
+                for k in (first, second)]  # fmt: skip
+        top = 2**bits - 1
+        factor = ((2 ** (bits // 2) % span) ** 2 & top) % span
+        y = [low + (((u % span) * factor & top) + v % span & top) % span
+             for u, v in zip(*rows, strict=True)]  # fmt: skip
+        attrs: dict[str, Any] = {"dtype": DType(dtype)}
+        yield Sample((KEY, (2, 3), low, high), array(y, dtype).reshape(2, 3), attrs)
+    words = list(islice(philox_stream(LONG_KEY.tolist()), 6))
+    attrs = {"generator": "philox"}
+    y = [w % 25 - 5 for w in words]
+    yield Sample((LONG_KEY, (6,), -5, 20), array(y, "int32"), attrs)
+    y = [(a | b << 32) % 25 - 5 for a, b in zip(words[::2], words[1::2], strict=True)]
+    attrs = {"generator": "philox", "dtype": DType("int64")}
+    yield Sample((LONG_KEY, (3,), -5, 20), array(y, "int64"), attrs)
+    yield Sample((KEY, (0,), 0, 3), np.zeros(0, "int32"))
+
+
+def _gumbel(number: float, least: float) -> float:
+    return -math.log(-math.log(max(number * (1 - least) + least, least)))
+
+
+_LEAST: Final = {"float32": 2.0**-126, "float64": 2.0**-1022}
+
+
+@random_gumbel.samples
+def _() -> Samples:
+    for dtype, least in _LEAST.items():
+        numbers = _unit_numbers(dtype, 6, False)
+        y = array([_gumbel(n, least) for n in numbers], dtype).reshape(2, 3)
+        yield Sample((KEY, (2, 3)), y, {"dtype": DType(dtype)}, tolerance=1e-4)
+    yield Sample((KEY, (0,)), np.zeros(0, "float32"))
+
+
+@random_categorical.samples
+def _() -> Samples:
+    for dtype, least in _LEAST.items():
+        logits = array([[0.5, 1.5, -1.0], [2.0, 0.25, 0.75]], dtype)
+        numbers = _unit_numbers(dtype, 24, False)
+        drawn = np.array([_gumbel(n, least) for n in numbers]).reshape(4, 2, 3)
+        y = [[max(range(3), key=lambda j: v[j]) for v in rows]
+             for rows in (drawn + logits).tolist()]  # fmt: skip
+        yield Sample((KEY, logits), array(y[0], "int64"))
+        yield Sample((KEY, logits, (4,)), array(y, "int64"))
+        turned = np.array(numbers[:6]).reshape(3, 2)
+        rows = np.vectorize(lambda n: _gumbel(n, least))(turned) + logits.T  # noqa: B023
+        down = [max(range(3), key=lambda i: rows[i, j]) for j in range(2)]
+        yield Sample((KEY, logits.T), array(down, "int64"), {"axis": 0})
+    yield Sample((KEY, logits[:0]), np.zeros(0, "int64"))
+
+
+@random_permutation.samples
+def _() -> Samples:
+    for count in (7, 1, 0):
+        _, own = threefry_pairs(KEY.tolist(), 2)
+        words = [a ^ b for a, b in threefry_pairs(own, count)]
+        order = sorted(range(count), key=lambda i: words[i])
+        yield Sample((KEY, count), array(order, "int64"))
+    words = list(islice(philox_stream(LONG_KEY.tolist()), 5))
+    order = sorted(range(5), key=lambda i: words[i])
+    attrs = {"generator": "philox"}
+    yield Sample((LONG_KEY, 5), array(order, "int64"), attrs)

@@ -1,0 +1,289 @@
+"""Random bits by counting: a key tells them all, and nothing is remembered.
+
+Two generators. `threefry` (two words of key) draws what jax.random draws for the same
+key; `philox` (two words of key, four of the first counter) draws what TensorFlow's
+stateless ops draw. Keys are words of 32 bits: `random_key` makes them of a seed.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated, Any, TypeAlias
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError, Undecided
+from amanda.types import DType, Shape, TensorType
+from amanda_std import shapes
+from amanda_std.arrays import xp
+from amanda_std.hosts import Open
+from amanda_std.kinds import Cast, Host, Index, Kind
+from amanda_std.operation import composite, primitive
+from amanda_std.ops._late import late
+from amanda_std.ops._oracles.prng import (
+    philox_block,
+    philox_stream,
+    threefry_block,
+    threefry_pairs,
+)
+from amanda_std.samples import Sample, Samples, array
+
+_UINT32, _UINT64 = DType("uint32"), DType("uint64")
+Words: TypeAlias = Annotated[Any, Kind(shared=False, kinds=("uint",), dtype=_UINT32)]
+
+
+def _block_shape(key: TensorType, count: TensorType, width: int) -> Shape:
+    for x, n in ((key, 2), (count, width)):
+        shapes.expect_same(x.shape.dims[-1], n, "the last axis holds the words")
+    batch = shapes.broadcast(Shape(key.shape.dims[:-1]), Shape(count.shape.dims[:-1]))
+    return Shape([*batch.dims, width])
+
+
+@primitive(shape=lambda key, count: _block_shape(key, count, 2))
+def threefry2x32(key: Words, count: Words) -> Words:
+    """Two words of a key and two of a counter, mixed by 20 rounds of Threefry"""
+    turns = ((13, 15, 26, 6), (17, 29, 16, 24))
+    k0, k1 = key[..., :1], key[..., 1:]
+    words = (k0, k1, k0 ^ k1 ^ 0x1BD11BDA)
+    a, b = count[..., :1] + k0, count[..., 1:] + k1
+    for i in range(5):
+        for turn in turns[i % 2]:
+            a = a + b
+            b = ((b << turn) | (b >> (32 - turn))) ^ a
+        a = a + words[(i + 1) % 3]
+        b = b + words[(i + 2) % 3] + (i + 1)
+    return xp(a).concat([a, b], axis=-1)
+
+
+def _product(a: Any, factor: int) -> tuple[Any, Any]:
+    """The high and the low word of a product."""
+    whole = a.astype("uint64") * factor
+    return (whole >> 32).astype("uint32"), whole.astype("uint32")
+
+
+@primitive(shape=lambda key, count: _block_shape(key, count, 4))
+def philox4x32(key: Words, count: Words) -> Words:
+    """Two words of a key and four of a counter, mixed by 10 rounds of Philox"""
+    k0, k1 = key[..., :1], key[..., 1:]
+    a, b, c, d = (count[..., i : i + 1] for i in range(4))
+    for _ in range(10):
+        (high, low), (top, bottom) = _product(a, 0xD2511F53), _product(c, 0xCD9E8D57)
+        a, b, c, d = top ^ b ^ k0, bottom, high ^ d ^ k1, low
+        k0, k1 = k0 + 0x9E3779B9, k1 + 0xBB67AE85
+    return xp(a).concat([a, b, c, d], axis=-1)
+
+
+# -- words ---------------------------------------------------------------------
+
+
+def expect_generator(generator: str) -> None:
+    if generator not in ("threefry", "philox"):
+        raise InvalidTypeError(
+            "no such generator", expected="threefry or philox", got=generator
+        )
+
+
+def size_of(shape: Any) -> Any:
+    """How many elements a shape has, computed where it is."""
+    if isinstance(shape, Open):
+        raise Undecided("how much is drawn is known at run time only")
+    if isinstance(shape, tuple | list):
+        found: Any = 1
+        for n in shape:
+            found = n * found
+        return found
+    return late.prod(shape)
+
+
+def _words(x: Any) -> Any:
+    return late.astype(x, dtype=_UINT32)
+
+
+def _pairs(count: Any) -> Any:
+    """0, 1, 2, ... as high and low words."""
+    number = late.arange(0, count)
+    high = late.bitwise_right_shift(number, 32)
+    return late.stack(_words(high), _words(number), axis=-1)
+
+
+def part(x: Any, i: int) -> Any:
+    """One column of the last axis."""
+    return late.gather(x, np.asarray(i), -1)
+
+
+def joined(low: Any, high: Any) -> Any:
+    """Two words as one of 64 bits."""
+    low, high = (late.astype(w, dtype=_UINT64) for w in (low, high))
+    return late.bitwise_or(low, late.bitwise_left_shift(high, 32))
+
+
+def philox_blocks(key: Any, numbers: Any) -> Any:
+    """The blocks of a stream that have some numbers: rows of four words."""
+    first = late.slice(key, (2,), (6,), (0,))
+    low = joined(part(first, 0), part(first, 1))
+    moved = low + late.astype(numbers, dtype=_UINT64)
+    over = late.astype(late.less(moved, low), dtype=_UINT64)
+    high = joined(part(first, 2), part(first, 3)) + over
+    words = [w for v in (moved, high) for w in (v, late.bitwise_right_shift(v, 32))]
+    counter = late.stack(*map(_words, words), axis=-1)
+    return philox4x32(late.slice(key, (0,), (2,), (0,)), counter)
+
+
+def _stream(key: Any, count: Any) -> Any:
+    """So many words of Philox, in order."""
+    blocks = philox_blocks(key, late.arange(0, (count + 3) // 4))
+    return late.slice(late.reshape(blocks, (-1,)), (0,), (count,), (0,))
+
+
+def paired(key: Any, count: Any) -> Any:
+    return late.reshape(_stream(key, count * 2), (-1, 2))
+
+
+@composite
+def random_bits(
+    key: Words, shape: Host, *, dtype: Any = _UINT32, generator: str = "threefry"
+) -> Cast:
+    """Unsigned integers of which every bit is drawn"""
+    expect_generator(generator)
+    count = size_of(shape)
+    if generator == "philox":
+        if dtype.bits == 64:
+            pair = paired(key, count)
+            bits = joined(part(pair, 0), part(pair, 1))
+        else:
+            bits = late.astype(_stream(key, count), dtype=dtype)
+    else:
+        pair = threefry2x32(key, _pairs(count))
+        if dtype.bits == 64:
+            bits = joined(part(pair, 1), part(pair, 0))
+        else:
+            mixed = late.bitwise_xor(part(pair, 0), part(pair, 1))
+            bits = late.astype(mixed, dtype=dtype)
+    return late.reshape(bits, shape)
+
+
+@composite
+def random_key(seed: Index, *, generator: str = "threefry") -> Words:
+    """The words of a key, made of a seed: one integer, or two for Philox
+
+    As jax.random.key and TensorFlow's stateless ops make them."""
+    expect_generator(generator)
+    seed = late.astype(seed, dtype=DType("int64"))
+    high = late.bitwise_right_shift(seed, 32)
+    halves = late.stack(_words(seed), _words(high), axis=-1)
+    if generator == "threefry":
+        return late.flip(halves)
+    shuffler = np.array([0x3EC8F720, 0x02461E29], "uint32")
+    mixed = philox4x32(shuffler, late.reshape(halves, (4,)))
+    key, rest = late.split(mixed, (2, 2), axis=0)
+    return late.concat(key, np.zeros(2, "uint32"), rest, axis=0)
+
+
+@composite
+def random_split(key: Words, count: Host = 2) -> Words:
+    """Keys of Threefry made of one, a row each, as jax.random.split makes them"""
+    return threefry2x32(key, _pairs(count))
+
+
+@composite
+def random_fold_in(key: Words, data: Index) -> Words:
+    """A key of Threefry and an integer as another key, as jax.random.fold_in"""
+    return threefry2x32(key, random_key(data))
+
+
+_OPS = (threefry2x32, philox4x32, random_bits, random_key, random_split, random_fold_in)
+for _op in _OPS:
+    _op.not_differentiable("its results are drawn")
+
+
+# -- samples -------------------------------------------------------------------
+
+
+def _hex(text: str) -> Any:
+    return array([int(word, 16) for word in text.split()], "uint32")
+
+
+# The known answers that are published with the library Random123: key, counter, words.
+_THREEFRY = [
+    ("00000000 00000000", "00000000 00000000", "6b200159 99ba4efe"),
+    ("ffffffff ffffffff", "ffffffff ffffffff", "1cb996fc bb002be7"),
+    ("13198a2e 03707344", "243f6a88 85a308d3", "c4923a9c 483df7a0"),
+]
+_PHILOX = [
+    ("00000000 00000000", "00000000 00000000 00000000 00000000",
+     "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+    ("ffffffff ffffffff", "ffffffff ffffffff ffffffff ffffffff",
+     "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+    ("a4093822 299f31d0", "243f6a88 85a308d3 13198a2e 03707344",
+     "d16cfe09 94fdcceb 5001e420 24126ea1"),
+]  # fmt: skip
+
+KEY = array([0x13198A2E, 0x03707344], "uint32")
+LONG_KEY = array([7, 0xA4093822, 0xFFFFFFFE, 0xFFFFFFFF, 5, 9], "uint32")
+"""Its counter runs over into the third word after two blocks."""
+
+
+def _blocks(rows: Any, function: Any) -> Any:
+    def make() -> Samples:
+        for key, count, want in rows:
+            yield Sample((_hex(key), _hex(count)), _hex(want))
+        keys, counts = (np.stack([_hex(row[i]) for row in rows]) for i in range(2))
+        yield Sample((keys, counts), np.stack([_hex(row[2]) for row in rows]))
+        words = [function(keys[2].tolist(), count) for count in counts.tolist()]
+        yield Sample((keys[2], counts), array(words, "uint32"))
+        yield Sample((keys[2], counts[:0]), counts[:0])
+
+    return make
+
+
+threefry2x32.samples(_blocks(_THREEFRY, threefry_block))
+philox4x32.samples(_blocks(_PHILOX, philox_block))
+
+
+@random_bits.samples
+def _() -> Samples:
+    mixed = [a ^ b for a, b in threefry_pairs(KEY.tolist(), 6)]
+    for bits in (8, 16, 32):
+        words = array([w % 2**bits for w in mixed], f"uint{bits}")
+        attrs: dict[str, Any] = {"dtype": DType(f"uint{bits}")}
+        yield Sample((KEY, (2, 3)), words.reshape(2, 3), attrs)
+    wide = [a << 32 | b for a, b in threefry_pairs(KEY.tolist(), 3)]
+    attrs = {"dtype": _UINT64}
+    yield Sample((KEY, (3,)), array(wide, "uint64"), attrs)
+    yield Sample((KEY, ()), array(mixed[0], "uint32"))
+    yield Sample((KEY, (0, 2)), np.zeros((0, 2), "uint32"))
+    words = list(islice(philox_stream(LONG_KEY.tolist()), 20))
+    attrs = {"generator": "philox"}
+    yield Sample((LONG_KEY, (3, 5)), array(words[:15], "uint32").reshape(3, 5), attrs)
+    wide = [words[i] | words[i + 1] << 32 for i in range(0, 20, 2)]
+    attrs = {"generator": "philox", "dtype": _UINT64}
+    yield Sample((LONG_KEY, (10,)), array(wide, "uint64"), attrs)
+
+
+@random_key.samples
+def _() -> Samples:
+    for seed in (0, 42, 2**40 + 7, -1):
+        words = [seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF]
+        yield Sample((array(seed, "int64"),), array(words, "uint32"))
+    yield Sample((array(5, "int32"),), array([0, 5], "uint32"))
+    for pair in ((1, 2), (-3, 2**33 + 1)):
+        halves = [w for s in pair for w in (s & 0xFFFFFFFF, s >> 32 & 0xFFFFFFFF)]
+        mixed = philox_block([0x3EC8F720, 0x02461E29], halves)
+        words = [*mixed[:2], 0, 0, *mixed[2:]]
+        attrs = {"generator": "philox"}
+        yield Sample((array(pair, "int64"),), array(words, "uint32"), attrs)
+
+
+@random_split.samples
+def _() -> Samples:
+    for count in (2, 5, 0):
+        rows = threefry_pairs(KEY.tolist(), count)
+        yield Sample((KEY, count), array(rows, "uint32").reshape(count, 2))
+    yield Sample((KEY,), array(threefry_pairs(KEY.tolist(), 2), "uint32"))
+
+
+@random_fold_in.samples
+def _() -> Samples:
+    for data in (0, 7, 2**31 - 1):
+        words = threefry_block(KEY.tolist(), [0, data])
+        yield Sample((KEY, array(data, "int32")), array(words, "uint32"))

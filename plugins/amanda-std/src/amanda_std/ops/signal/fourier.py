@@ -1,0 +1,349 @@
+"""Fourier transforms over any axes, and of pieces of a signal.
+
+`norm` is where the sum is divided by its length: "backward" in the inverse, "forward",
+or "ortho", the square root in both.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda.types import Shape, Sym, TensorType, unknown
+from amanda_std.arrays import xp
+from amanda_std.hosts import Open, indices_of, is_data
+from amanda_std.kinds import Complex, Host, Other, RealFloating
+from amanda_std.operation import composite, primitive
+from amanda_std.ops._late import late
+from amanda_std.ops.math.complex_numbers import complex_of, part_of
+from amanda_std.samples import Sample, Samples, array
+from amanda_std.values import dims
+
+
+def _sized(x: TensorType, sizes: Any, axes: Any) -> list[Any]:
+    """The dims of x with those of the axes as they are told."""
+    found = list(x.shape.dims)
+    if isinstance(axes, Open) or any(isinstance(a, Sym) for a in axes):
+        return [Sym.unknown() for _ in found]
+    at = indices_of(axes, len(found))
+    if sizes is None:
+        return found
+    told = [Sym.unknown()] * len(at) if isinstance(sizes, Open) else list(sizes)
+    for axis, n in zip(at, told, strict=True):
+        found[axis] = Sym.unknown() if is_data(n) else n
+    return found
+
+
+def _last(x: TensorType, axes: Any) -> Any:
+    """The axis that is halved, None where it is not known."""
+    if isinstance(axes, Open) or isinstance(axes[-1], Sym):
+        return None
+    return indices_of(axes, x.shape.rank)[-1]
+
+
+def _same(x: TensorType, sizes: Any, axes: Any) -> Any:
+    return [TensorType(x.dtype, _shape(x, lambda: _sized(x, sizes, axes)))]
+
+
+def _shape(x: TensorType, dims: Any) -> Shape:
+    return Shape(dims() if x.shape.has_rank else None)
+
+
+def _halved(x: TensorType, sizes: Any, axes: Any) -> Any:
+    def found() -> Any:
+        whole, at = _sized(x, sizes, axes), _last(x, axes)
+        return [n // 2 + 1 if i == at else n for i, n in enumerate(whole)]
+
+    return [TensorType(complex_of(x.dtype), _shape(x, found))]
+
+
+def _doubled(x: TensorType, sizes: Any, axes: Any) -> Any:
+    def found() -> Any:
+        whole, at = _sized(x, sizes, axes), _last(x, axes)
+        if sizes is not None:
+            return whole
+        return [(n - 1) * 2 if i == at else n for i, n in enumerate(whole)]
+
+    dtype = x.dtype if x.dtype is unknown else part_of(x.dtype)
+    return [TensorType(dtype, _shape(x, found))]
+
+
+def _transformed(name: str, x: Any, sizes: Any, axes: Any, norm: str) -> Any:
+    np_ = xp(x)
+    if x.dtype.itemsize <= 2:
+        x = x.astype("float32")
+    if x.size:
+        return getattr(np_.fft, name)(x, s=sizes, axes=axes, norm=norm)
+    whole = getattr(np.fft, name)(
+        np.zeros([max(n, 1) for n in x.shape], x.dtype), s=sizes, axes=axes
+    )
+    kept = {a % x.ndim for a in axes}
+    shape = [whole.shape[i] if i in kept else n for i, n in enumerate(x.shape)]
+    return np_.zeros(shape, dtype=whole.dtype)
+
+
+@primitive()
+def fft(
+    x: Complex, sizes: Host = None, axes: Host = (-1,), *, norm: str = "backward"
+) -> Complex:
+    """The Fourier transform; axes are cut or filled with 0 to the sizes first"""
+    return _transformed("fftn", x, sizes, axes, norm)
+
+
+@primitive()
+def ifft(
+    x: Complex, sizes: Host = None, axes: Host = (-1,), *, norm: str = "backward"
+) -> Complex:
+    """The inverse of fft"""
+    return _transformed("ifftn", x, sizes, axes, norm)
+
+
+@primitive()
+def rfft(
+    x: RealFloating, sizes: Host = None, axes: Host = (-1,), *, norm: str = "backward"
+) -> Other:
+    """The Fourier transform of real numbers: the last axis told has its first half"""
+    return _transformed("rfftn", x, sizes, axes, norm)
+
+
+@primitive()
+def irfft(
+    x: Complex, sizes: Host = None, axes: Host = (-1,), *, norm: str = "backward"
+) -> Other:
+    """The inverse of rfft: real numbers, an even count of them where none is told"""
+    return _transformed("irfftn", x, sizes, axes, norm)
+
+
+fft.infer(_same)
+ifft.infer(_same)
+rfft.infer(_halved)
+irfft.infer(_doubled)
+
+
+def _fitted(v: Any, x: Any, axes: Any) -> Any:
+    """Cut or filled to the dims of x along axes: what sizing did, undone."""
+    pads = [(0, x.shape[axis] - v.shape[axis]) for axis in axes]
+    return late.pad(v, pads, None, tuple(axes))
+
+
+def _own_axes(x: Any, axes: Any) -> tuple[int, ...]:
+    return indices_of(axes, len(dims(x)))
+
+
+def _mirrored(op: Any) -> Any:
+    """A transform is a symmetric matrix: its gradient is that of another one."""
+
+    def rule(g: Any, x: Any, sizes: Any, axes: Any, *, norm: str) -> Any:
+        y = op(g, None, axes, norm=norm)
+        if sizes is not None:
+            y = _fitted(y, x, _own_axes(x, axes))
+        return [y, None, None]
+
+    return rule
+
+
+fft.gradient(_mirrored(fft))
+ifft.gradient(_mirrored(ifft))
+
+
+@rfft.gradient
+def _(g: Any, x: Any, sizes: Any, axes: Any, *, norm: str) -> Any:
+    own = _own_axes(x, axes)
+    last = own[-1]
+    length = x.shape[last] if sizes is None else sizes[len(own) - 1]
+    g = late.pad(g, [(0, length - g.shape[last])], None, (last,))
+    y = late.real(fft(g, None, axes, norm=norm))
+    return [y if sizes is None else _fitted(y, x, own), None, None]
+
+
+_TURNED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+@irfft.gradient
+def _(g: Any, x: Any, axes: Any, *, norm: str) -> Any:
+    own = _own_axes(x, axes)
+    y = late.conj(rfft(g, None, (own[-1],), norm=_TURNED[norm]))
+    if len(own) > 1:
+        y = ifft(y, None, own[:-1], norm=norm)
+    y = late.multiply(y, _twice(g, y, own[-1]))
+    return [_fitted(y, x, own), None, None]
+
+
+def _twice(g: Any, y: Any, axis: int) -> Any:
+    """2 for the frequencies that stand for their mirror images too, else 1."""
+    number = late.arange(0, y.shape[axis])
+    length = late.dim(g, axis=axis)
+    alone = late.logical_or(
+        late.equal(number, 0), late.equal(number * 2, length)
+    )  # the others are met twice
+    weight = late.astype(late.where(alone, np.asarray(1), np.asarray(2)), dtype=y.dtype)
+    row = [-1 if i == axis else 1 for i in range(len(dims(y)))]
+    return late.reshape(weight, row)
+
+
+# -- as ONNX and others have it ----------------------------------------------------
+
+
+@composite
+def dft(
+    x: RealFloating, size: Host = None, axis: Host = -2, *, inverse: bool = False,
+    onesided: bool = False,
+) -> RealFloating:  # fmt: skip
+    """A Fourier transform of pairs: the last axis holds real and imaginary parts
+
+    Or real parts alone, where it has one element. `onesided`: the first half only; of
+    the inverse, the operand is that half and the result is real."""
+    rank = len(dims(x))
+    at = indices_of(axis, rank)
+    sizes = None if size is None else (size,)
+    if inverse and onesided:
+        y = late.expand_dims(irfft(late.from_pairs(x), sizes, at), (-1,))
+    elif onesided:
+        y = late.as_pairs(rfft(late.gather(x, np.asarray(0), -1), sizes, at))
+    else:
+        second = late.sum(late.slice(x, (1,), (2,), (-1,)), (-1,))  # 0 if there is none
+        whole = late.complex(late.gather(x, np.asarray(0), -1), second)
+        y = late.as_pairs((ifft if inverse else fft)(whole, sizes, at))
+    return late.astype(y, dtype=x.dtype)  # no complex number has halves
+
+
+# -- samples -----------------------------------------------------------------------
+
+
+def _sum_of_waves(x: Any, axis: int, n: int, inverse: bool, norm: str) -> Any:
+    """One axis by its definition, a sum for every frequency."""
+    source = np.moveaxis(x, axis, -1)
+    out = np.zeros((*source.shape[:-1], n), "complex128")
+    sign = 2j if inverse else -2j
+    scale = {"ortho": math.sqrt(n), "forward": 1 if inverse else n,
+             "backward": n if inverse else 1}[norm]  # fmt: skip
+    for at in np.ndindex(source.shape[:-1]):
+        row = [complex(v) for v in source[at][:n]]
+        for k in range(n):
+            waves = (
+                v * cmath.exp(sign * math.pi * i * k / n) for i, v in enumerate(row)
+            )
+            out[(*at, k)] = sum(waves) / scale
+    return np.moveaxis(out, -1, axis)
+
+
+def _by_definition(
+    x: Any, sizes: Any, axes: Any, norm: str, inverse: bool = False
+) -> Any:
+    y = x
+    for i, axis in enumerate(axes):
+        n = x.shape[axis] if sizes is None else sizes[i]
+        y = _sum_of_waves(y, axis, n, inverse, norm)
+    return y
+
+
+_NORMS = ("backward", "ortho", "forward")
+_FORMS: Any = [(None, (-1,)), (None, (0,)), (None, (0, 1)), ((5,), (-1,)), ((2,), (1,)),
+               ((3, 2), (1, 0))]  # fmt: skip
+
+
+def _numbers(whole: bool) -> Any:
+    x = np.array([[((3 * i * i + j * 5) % 7 - 2.5) / 2 for j in range(4)]
+                  for i in range(3)])  # fmt: skip
+    return x if not whole else x + 1j * np.roll(x, 1)
+
+
+def _complex_samples(inverse: bool) -> Any:
+    def make() -> Samples:
+        for dtype, loose in (("complex128", None), ("complex64", 1e-4)):
+            x = _numbers(True).astype(dtype)
+            for sizes, axes in _FORMS:
+                for norm in _NORMS[: 3 if loose is None else 1]:
+                    y = _by_definition(x, sizes, axes, norm, inverse).astype(dtype)
+                    yield Sample((x, sizes, axes), y, {"norm": norm}, loose)
+        yield Sample((x[0, :1],), x[0, :1])
+        yield Sample((x[:0],), x[:0])
+
+    return make
+
+
+fft.samples(_complex_samples(False))
+ifft.samples(_complex_samples(True))
+
+
+@rfft.samples
+def _() -> Samples:
+    for dtype, loose in (("float64", None), ("float32", 1e-4)):
+        x = _numbers(False).astype(dtype)
+        for sizes, axes in _FORMS:
+            for norm in _NORMS[: 3 if loose is None else 1]:
+                y = _by_definition(x, sizes, axes, norm)
+                y = np.take(y, range(y.shape[axes[-1]] // 2 + 1), axes[-1])
+                whole = "complex64" if dtype == "float32" else "complex128"
+                yield Sample((x, sizes, axes), y.astype(whole), {"norm": norm}, loose)
+    yield Sample((x[:0],), np.zeros((0, 3), "complex64"))
+
+
+def _whole_of(half: Any, axes: Any, n: int) -> Any:
+    """All frequencies of real numbers: the mirror images are conjugates."""
+    axis, count = axes[-1], half.shape[axes[-1]]
+    half = np.take(half, range(min(count, n // 2 + 1)), axis)
+    missing = n // 2 + 1 - half.shape[axis]
+    if missing > 0:
+        pads = [(0, missing if i == axis % half.ndim else 0) for i in range(half.ndim)]
+        half = np.pad(half, pads)
+    source = np.moveaxis(half, axis, -1)
+    out = np.zeros((*source.shape[:-1], n), "complex128")
+    out[..., : source.shape[-1]] = source[..., :n]
+    for k in range(n // 2 + 1, n):
+        out[..., k] = np.conj(out[..., n - k])
+    return np.moveaxis(out, -1, axis)
+
+
+@irfft.samples
+def _() -> Samples:
+    for dtype, loose in (("complex128", None), ("complex64", 1e-4)):
+        x = _numbers(True).astype(dtype)
+        for sizes, axes in _FORMS:
+            n = 2 * (x.shape[axes[-1]] - 1) if sizes is None else sizes[-1]
+            for norm in _NORMS[: 3 if loose is None else 1]:
+                first = None if sizes is None else sizes[:-1]
+                y = _by_definition(x, first, axes[:-1], norm, True)
+                y = _by_definition(_whole_of(y, axes, n), (n,), axes[-1:], norm, True)
+                part = "float32" if dtype == "complex64" else "float64"
+                want = y.real.astype(part)
+                yield Sample((x, sizes, axes), want, {"norm": norm}, loose)
+    yield Sample((x[:0],), np.zeros((0, 6), "float32"))
+
+
+@dft.samples
+def _() -> Samples:
+    x = _numbers(True)
+    pairs = np.stack([x.real, x.imag], -1)
+    for dtype, loose in (("float64", None), ("float32", 1e-4)):
+        for axis in (0, 1, -2):
+            for size in (None, 5, 2):
+                for inverse in (False, True)[: 2 if loose is None else 1]:
+                    sizes = None if size is None else (size,)
+                    at = (axis if axis >= 0 else 1,)
+                    y = _by_definition(x, sizes, at, "backward", inverse)
+                    want = np.stack([y.real, y.imag], -1).astype(dtype)
+                    args = (pairs.astype(dtype), size, axis)
+                    yield Sample(args, want, {"inverse": inverse}, loose)
+        y = _by_definition(x.real, None, (1,), "backward")
+        want = np.stack([y.real, y.imag], -1).astype(dtype)
+        single = pairs[..., :1].astype(dtype)
+        yield Sample((single,), want, tolerance=loose)
+        half = np.ascontiguousarray(want[:, :3])
+        yield Sample((single,), half, {"onesided": True}, loose)
+        attrs = {"onesided": True, "inverse": True}
+        yield Sample((half, 4), single, attrs, loose)
+    yield Sample((pairs[:0],), pairs[:0], smooth=False)
+    for dtype in ("float16", "bfloat16"):  # a sum of few small integers has no rounding
+        two = array([[[1, 2], [3, -1]]], dtype)
+        want = array([[[4, 1], [-2, 3]]], dtype)
+        yield Sample((two,), want, smooth=False)
+        yield Sample((want,), two, {"inverse": True}, smooth=False)
+        one = array([[[4, 0], [-2, 0]]], dtype)
+        yield Sample((two[..., :1],), one, smooth=False)
+        yield Sample((two[..., :1],), one, {"onesided": True}, smooth=False)
+        attrs = {"inverse": True, "onesided": True}
+        yield Sample((one, 2), two[..., :1], attrs, smooth=False)

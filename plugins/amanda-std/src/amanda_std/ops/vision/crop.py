@@ -1,0 +1,150 @@
+"""Parts of images: around the middle, and in boxes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda_std.kinds import Array, Host, Index, Real, RealFloating
+from amanda_std.operation import composite
+from amanda_std.ops._late import late
+from amanda_std.ops.tensor.interpolation import (
+    is_between,
+    own_dtype,
+    parts_of,
+    real,
+    steps_to,
+    whole,
+)
+from amanda_std.ops.vision.grid_sample import between, to_rows
+from amanda_std.samples import Sample, Samples, array, counting, ramp
+
+
+@composite
+def center_crop_pad(
+    x: Array, sizes: Host, *, axes: tuple[int, ...] | None = None
+) -> Array:
+    """x cut or padded with zeros on both sides to sizes of axes; the odd one behind"""
+    at = [a % x.ndim for a in (range(x.ndim) if axes is None else axes)]
+    pairs: list[Any] = []
+    news = parts_of(sizes, len(at))
+    for axis, new in zip(at, news, strict=True):
+        old = x.shape[axis]
+        if isinstance(old, int) and isinstance(new, int):
+            more = new - old
+            low = more // 2 if more > 0 else -(-more // 2)
+            pairs.append((low, more - low))
+            continue
+        more = late.subtract(whole(new), whole(old))
+        half = late.floor_divide(late.abs(more), 2)
+        low = late.multiply(half, late.sign(more))
+        pairs.append((low, late.subtract(more, low)))
+    y = late.pad(x, pairs, None, tuple(at))
+    if all(isinstance(low, int) for low, _ in pairs):
+        return y
+    shape = list(x.shape)
+    for axis, new in zip(at, news, strict=True):
+        shape[axis] = new
+    return late.reshape(y, shape)  # the sizes are what the type is known by
+
+
+@center_crop_pad.samples
+def _() -> Samples:
+    for dtype in ("float64", "int32"):
+        line = counting(5, dtype=dtype, start=1)
+        for size, want in ((5, [1, 2, 3, 4, 5]), (3, [2, 3, 4]), (2, [2, 3]),
+                           (7, [0, 1, 2, 3, 4, 5, 0]), (8, [0, 1, 2, 3, 4, 5, 0, 0]),
+                           (0, [])):  # fmt: skip
+            yield Sample((line, (size,)), array(want, dtype))
+        x = counting(2, 3, dtype=dtype)
+        y = array([[0, 1, 0], [3, 4, 0]], dtype)[:, :2]
+        yield Sample((x, (2, 1)), x[:, 1:2], {"axes": (0, 1)})
+        yield Sample((x, (2,)), y * 0 + x[:, :2], {"axes": (-1,)})
+
+
+@composite
+def crop_and_resize(
+    x: Real, boxes: RealFloating, batch: Index, sizes: Host, *, mode: str = "linear",
+    extrapolation: float = 0.0,
+) -> RealFloating:  # fmt: skip
+    """Boxes (y1, x1, y2, x2), as shares of NCHW images, at one size, by lines
+
+    What lies outside the image becomes `extrapolation`."""
+    data = x if own_dtype(x) == own_dtype(boxes) else late.astype(x, dtype=boxes.dtype)
+    rows, spatial = to_rows(data)
+    first = late.multiply(
+        whole(batch), late.multiply(whole(spatial[0]), whole(spatial[1]))
+    )
+    first = late.expand_dims(first, (1, 2))
+    places, seen = [], None
+    for axis, new in enumerate(parts_of(sizes, 2)):
+        low, high = (late.gather(boxes, np.asarray(i), 1) for i in (axis, axis + 2))
+        p = _spread(low, high, spatial[axis], new)
+        last = late.astype(real(spatial[axis]), dtype=own_dtype(p)) - 1.0
+        inside = is_between(p, p * 0.0, last)
+        if mode == "nearest":
+            p = late.floor(p + 0.5)
+        wide = (1,) if axis else (2,)
+        p, inside = late.expand_dims(p, wide), late.expand_dims(inside, wide)
+        places.append(late.minimum(late.maximum(p, p * 0.0), last))
+        seen = inside if seen is None else late.logical_and(seen, inside)
+    y = between(rows, first, spatial, places, mode=mode, padding="border")
+    fill = np.asarray(extrapolation, own_dtype(y).numpy)
+    y = late.where(late.expand_dims(seen, (-1,)), y, fill)
+    return late.transpose(y, perm=(0, 3, 1, 2))
+
+
+def _spread(low: Any, high: Any, old: Any, new: Any) -> Any:
+    """[boxes, new] places from the low end of each box to its high end."""
+    dtype = own_dtype(low)
+    last = late.astype(real(old), dtype=dtype) - 1.0
+    count = late.astype(real(new), dtype=dtype)
+    low, high = (late.expand_dims(late.multiply(v, last), (1,)) for v in (low, high))
+    steps = late.astype(steps_to(new), dtype=dtype)
+    gaps = late.maximum(count - 1.0, count * 0.0 + 1.0)
+    many = late.add(low, late.multiply(late.divide(high - low, gaps), steps))
+    one = late.add((low + high) * 0.5, steps * 0.0)
+    return late.where(late.greater(count, count * 0.0 + 1.0), many, one)
+
+
+@crop_and_resize.samples
+def _() -> Samples:
+    from math import floor
+
+    boxes = [[0.1, 0.2, 0.8, 0.9], [0.9, -0.3, 0.2, 1.2], [0.27, 0.26, 0.74, 0.73]]
+    for dtype in ("float64", "float32"):
+        x, at = ramp(2, 2, 4, 5, dtype=dtype), array([1, 0, 1], "int32")
+        corners = array(boxes, dtype)
+        for mode, sizes in (
+            ("linear", (3, 2)),
+            ("nearest", (2, 3)),
+            ("linear", (1, 1)),
+        ):
+            y = np.full((3, 2, *sizes), 7.0)
+            for r, c, i, j in np.ndindex(y.shape):
+                places = []
+                for p, n, m, axis in ((i, 4, sizes[0], 0), (j, 5, sizes[1], 1)):
+                    a, b = (float(corners[r, k]) for k in (axis, axis + 2))
+                    step = (b - a) * (n - 1) / (m - 1) if m > 1 else 0
+                    start = a * (n - 1) if m > 1 else (a + b) * (n - 1) / 2
+                    places.append((start + p * step, n))
+                if not all(0 <= p <= n - 1 for p, n in places):
+                    continue
+                total = 0.0
+                for u in (0, 1):
+                    for v in (0, 1):
+                        spots, weight = [], 1.0
+                        for (p, n), k in zip(places, (u, v), strict=True):
+                            q = floor(p + 0.5) if mode == "nearest" else p
+                            low = floor(q)
+                            weight *= (q - low) if k else 1 - (q - low)
+                            spots.append(min(low + k, n - 1))
+                        total += weight * float(x[(at[r], c, *spots)])
+                y[r, c, i, j] = total
+            attrs = {"mode": mode, "extrapolation": 7.0}
+            yield Sample((x, corners, at, sizes), y.astype(dtype), attrs)
+    none = np.zeros((0, 4)), np.zeros(0, "int32")
+    yield Sample(
+        (ramp(1, 2, 3, 3), *none, (2, 2)), np.zeros((0, 2, 2, 2)), smooth=False
+    )

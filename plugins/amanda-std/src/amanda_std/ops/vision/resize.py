@@ -1,0 +1,414 @@
+"""Resizing along any axes, in the coordinate modes of all frameworks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError
+from amanda.types import DType
+from amanda_std.kinds import Host, Other, Real
+from amanda_std.operation import composite
+from amanda_std.ops._late import late
+from amanda_std.ops.tensor.interpolation import (
+    FLOAT,
+    along,
+    cubic_shares,
+    is_between,
+    own_dtype,
+    parts_of,
+    real,
+    steps_to,
+    whole,
+    wide_dtype,
+)
+from amanda_std.samples import Sample, Samples, array, ramp
+
+# -- where elements come from ----------------------------------------------------
+
+
+def _half_pixel(i: Any, s: Any, _old: Any, *_: Any) -> Any:
+    return (i + 0.5) / s - 0.5
+
+
+def _symmetric(i: Any, s: Any, old: Any, new: Any, exact: Any) -> Any:
+    return old / 2.0 * (1.0 - new / exact) + (i + 0.5) / s - 0.5
+
+
+def _corners(i: Any, _scale: Any, old: Any, _new: Any, exact: Any) -> Any:
+    end = late.where(late.greater(exact, 1.0), exact - 1.0, exact / exact)
+    return i * (old - 1.0) / end
+
+
+def _asymmetric(i: Any, s: Any, _old: Any, *_: Any) -> Any:
+    return i / s
+
+
+def _half_pixel_nearest(i: Any, s: Any, _old: Any, *_: Any) -> Any:
+    return (i + 0.5) / s
+
+
+def _half_pixel_or_start(i: Any, s: Any, _old: Any, new: Any, _: Any) -> Any:
+    return late.where(late.greater(new, 1.0), (i + 0.5) / s - 0.5, i)
+
+
+COORDINATES: dict[str, Any] = {
+    # (place in the result, scale, old length, new length, the same before it was
+    # rounded down) -> place in the source
+    "half_pixel": _half_pixel,
+    "half_pixel_symmetric": _symmetric,
+    "pytorch_half_pixel": _half_pixel_or_start,
+    "align_corners": _corners,
+    "asymmetric": _asymmetric,
+    "tf_half_pixel_for_nn": _half_pixel_nearest,
+}
+
+
+def _within(i: Any, start: Any, end: Any, old: Any, new: Any) -> Any:
+    """Places in a part of the source, told by its ends as shares of the whole."""
+    last = old - 1.0
+    many = start * last + i * (end - start) * last / late.maximum(new - 1.0, 1.0)
+    return late.where(late.greater(new, 1.0), many, (start + end) * last / 2.0)
+
+
+ROUNDING: dict[str, Any] = {
+    "round_prefer_floor": lambda p: late.ceil(p - 0.5),
+    "round_prefer_ceil": lambda p: late.floor(p + 0.5),
+    "round_even": lambda p: late.round(p),
+    "floor": lambda p: late.floor(p),
+    "ceil": lambda p: late.ceil(p),
+}
+
+# -- what they are made of ---------------------------------------------------------
+
+
+def _triangle(t: Any, _cubic: float) -> Any:
+    return late.maximum(1.0 - t, 0.0)
+
+
+def _cubic(t: Any, a: float) -> Any:
+    near = (t * (a + 2) - (a + 3)) * t * t + 1.0
+    far = ((t * a - 5 * a) * t + 8 * a) * t - 4 * a
+    outer = late.where(late.less(t, 2.0), far, t * 0.0)
+    return late.where(late.less_equal(t, 1.0), near, outer)
+
+
+def _lanczos(radius: int) -> Any:
+    def kernel(t: Any, _cubic: float) -> Any:
+        angle = late.maximum(t, 1e-20) * math.pi
+        share = late.sin(angle) / angle * late.sin(angle / radius) / (angle / radius)
+        return late.where(late.less(t, float(radius)), share, t * 0.0)
+
+    return kernel
+
+
+KERNELS: dict[str, tuple[int, Any]] = {
+    # how far a kernel reaches, and the share at a distance
+    "linear": (1, _triangle),
+    "cubic": (2, _cubic),
+    "lanczos3": (3, _lanczos(3)),
+    "lanczos5": (5, _lanczos(5)),
+}
+
+
+def _taps(mode: str, places: Any, rounding: str, cubic: float) -> list[Any]:
+    """For each new element: the old ones it is made of, with their shares."""
+    _known({"nearest": 0} | KERNELS, mode, "mode")
+    if mode == "nearest":
+        return [(_known(ROUNDING, rounding, "rounding")(places), None)]
+    low = late.floor(places)
+    part = places - low
+    if mode == "linear":
+        return [(low, 1.0 - part), (low + 1.0, part)]
+    shares = cubic_shares(part, cubic)
+    return [(low + float(i - 1), share) for i, share in enumerate(shares)]
+
+
+def _known(table: dict[str, Any], name: str, what: str) -> Any:
+    if name not in table:
+        raise InvalidTypeError(
+            f"no such {what}", expected=", ".join(table), got=repr(name)
+        )
+    return table[name]
+
+
+def _picked(y: Any, axis: int, taps: list[Any], old: Any, outside: bool) -> Any:
+    """Elements of an axis, blended from few neighbours each."""
+    last = old - 1.0
+    if outside and taps[0][1] is not None:
+        kept = [late.where(is_between(at, 0.0, last), s, s * 0.0) for at, s in taps]
+        total = sum(kept[1:], start=kept[0])
+        taps = [(at, s / total) for (at, _), s in zip(taps, kept, strict=True)]
+    total = None
+    for at, share in taps:
+        seen = late.gather(y, whole(late.minimum(late.maximum(at, 0.0), last)), axis)
+        if share is not None:
+            share = late.astype(share, dtype=own_dtype(y))
+            seen = late.multiply(seen, along(share, axis, y.ndim))
+        total = seen if total is None else late.add(total, seen)
+    return total
+
+
+def _shares(mode: str, places: Any, scale: Any, old: Any, cubic: float,
+            outside: bool, antialias: bool) -> Any:  # fmt: skip
+    """[new, old]: what each old element gives to each new one."""
+    reach, kernel = _known(KERNELS, mode, "mode")
+    squeeze = late.minimum(scale, 1.0) if antialias else np.asarray(1.0)
+    more = np.asarray(0.0) if outside else late.ceil(float(reach) / squeeze) + 1.0
+    columns = steps_to(_host(old + more * 2.0)) - more
+    apart = late.expand_dims(columns, (0,)) - late.expand_dims(places, (1,))
+    share = kernel(late.abs(apart) * squeeze, cubic)
+    share = late.divide(share, late.sum(share, (1,), keepdims=True))
+    if outside:
+        return share
+    edge = late.minimum(late.maximum(columns, 0.0), old - 1.0)
+    own = late.expand_dims(steps_to(_host(old)), (0,))
+    fold = late.astype(late.equal(late.expand_dims(edge, (1,)), own), dtype=FLOAT)
+    return late.matmul(share, fold)
+
+
+def _areas(scale: Any, old: Any, new: Any) -> Any:
+    """[new, old]: the share of each old element in the stretch of a new one."""
+    step = 1.0 / scale
+    low = late.expand_dims(steps_to(_host(new)), (1,)) * step
+    left = late.expand_dims(steps_to(_host(old)), (0,))
+    over = late.minimum(low + step, left + 1.0) - late.maximum(low, left)
+    over = late.maximum(over, 0.0)
+    return late.divide(over, late.sum(over, (1,), keepdims=True))
+
+
+def _host(number: Any) -> Any:
+    """A float64 scalar as an integer that decides a shape."""
+    return int(number) if isinstance(number, np.ndarray | float) else whole(number)
+
+
+def _mixed(y: Any, axis: int, shares: Any) -> Any:
+    """Elements of an axis as sums of all old ones, by shares."""
+    rank = y.ndim
+    order = [*(i for i in range(rank) if i != axis), axis]
+    back = tuple(int(i) for i in np.argsort(order))
+    matrix = late.transpose(late.astype(shares, dtype=own_dtype(y)), perm=(1, 0))
+    turned = late.matmul(late.transpose(y, perm=tuple(order)), matrix)
+    return late.transpose(turned, perm=back)
+
+
+@composite
+def resize(
+    x: Real, sizes: Host, scales: Other = None, region: Other = None, *,
+    axes: tuple[int, ...] | None = None, mode: str = "nearest",
+    coordinates: str = "half_pixel", rounding: str = "round_prefer_floor",
+    cubic: float = -0.75, exclude_outside: bool = False, antialias: bool = False,
+    extrapolation: float = 0.0,
+) -> Real:  # fmt: skip
+    """x at new sizes; each new element is made of the old ones around its place
+
+    A size for each of `axes` (all of them, where none are told). `scales` are what the
+    places are computed by, where they are not new / old. `region`: the starts and the
+    ends, as shares, of the part that is resized; `extrapolation` is beyond x. Modes:
+    nearest, linear, cubic, area, lanczos3, lanczos5."""
+    at = [a % x.ndim for a in (range(x.ndim) if axes is None else axes)]
+    news = parts_of(sizes, len(at))
+    if len(news) != len(at):
+        raise InvalidTypeError("a size for each axis", expected=len(at), got=sizes)
+    y = x if mode == "nearest" else late.astype(x, dtype=wide_dtype(x))
+    for i, (axis, new) in enumerate(zip(at, news, strict=True)):
+        same = isinstance(new, int) and isinstance(x.shape[axis], int)
+        if same and new == x.shape[axis] and scales is None and region is None:
+            continue
+        old, size = real(x.shape[axis]), real(new)
+        scale = size / old if scales is None else real(_item(scales, i))
+        if mode == "area":
+            y = _mixed(y, axis, _areas(scale, old, size))
+            continue
+        if region is None:
+            rule = _known(COORDINATES, coordinates, "coordinates")
+            exact = size if scales is None else old * scale
+            places = rule(steps_to(new), scale, old, size, exact)
+        else:
+            start, end = (real(_item(region, j)) for j in (i, i + len(at)))
+            places = _within(steps_to(new), start, end, old, size)
+        if antialias or mode.startswith("lanczos"):
+            shares = _shares(
+                mode, places, scale, old, cubic, exclude_outside, antialias
+            )
+            y = _mixed(y, axis, shares)
+        else:
+            y = _picked(y, axis, _taps(mode, places, rounding, cubic), old,
+                        exclude_outside)  # fmt: skip
+        if region is not None:
+            y = _beyond(y, axis, places, old, extrapolation)
+    return _as_before(y, own_dtype(x))
+
+
+def _beyond(y: Any, axis: int, places: Any, old: Any, extrapolation: float) -> Any:
+    """A number in place of what was not in the source."""
+    seen = is_between(places, 0.0, old - 1.0)
+    fill = np.asarray(extrapolation, own_dtype(y).numpy)
+    return late.where(along(seen, axis, y.ndim), y, fill)
+
+
+def _item(vector: Any, i: int) -> Any:
+    return late.gather(vector, np.asarray(i))
+
+
+def _as_before(y: Any, dtype: DType) -> Any:
+    """Blended elements in the element type of the source; integers are rounded."""
+    if own_dtype(y) == dtype:
+        return y
+    if dtype.kind in ("int", "uint"):
+        info = np.iinfo(dtype.numpy)
+        y = late.clip(late.round(y), float(info.min), float(info.max))
+    return late.astype(y, dtype=dtype)
+
+
+# -- samples -------------------------------------------------------------------
+
+
+# 1 2 3 4 made twice as long by straight lines, as each mode places the elements
+_TWICE = {
+    "half_pixel": [1, 1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 4],
+    "half_pixel_symmetric": [1, 1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 4],
+    "pytorch_half_pixel": [1, 1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 4],
+    "align_corners": [1 + i * 3 / 7 for i in range(8)],
+    "asymmetric": [1, 1.5, 2, 2.5, 3, 3.5, 4, 4],
+    "tf_half_pixel_for_nn": [1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 4, 4],
+}
+_ROW = [1.0, 2, 3, 4]
+_GRID = [[1.0, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16]]
+
+
+def _by_lines() -> Samples:
+    row = array(_ROW)
+    for name, want in _TWICE.items():
+        attrs = {"mode": "linear", "coordinates": name}
+        yield Sample((row, (8,)), array(want), attrs)
+    for name, only in (("half_pixel", 2.5), ("pytorch_half_pixel", 1.0),
+                       ("align_corners", 1.0), ("asymmetric", 1.0)):  # fmt: skip
+        attrs = {"mode": "linear", "coordinates": name}
+        yield Sample((row, (1,)), array([only]), attrs)
+    # 4 * 2.3 is 9.2, of which 0.2 are cut: half on either side
+    shift = 2 * (1 - 9 / 9.2)
+    places = [shift + (i + 0.5) / 2.3 - 0.5 for i in range(9)]
+    want = [min(max(p, 0), 3) + 1 for p in places]
+    cut = {"mode": "linear", "coordinates": "half_pixel_symmetric"}
+    scale = array([2.3], "float64")
+    yield Sample((row, (9,), scale), array(want), cut, smooth=False)
+    steps = {"mode": "linear", "coordinates": "align_corners"}
+    yield Sample((array([0, 3], "uint8"), (5,)), array([0, 1, 2, 2, 3], "uint8"), steps)
+    wide = {"mode": "linear", "axes": (1,)}
+    pairs = array([[1.0, 3.0], [5.0, 9.0]])
+    yield Sample((pairs, (4,)), array([[1.0, 1.5, 2.5, 3], [5, 6, 8, 9]]), wide)
+    yield Sample((pairs[:0], (4,)), np.zeros((0, 4)), wide, smooth=False)
+    yield Sample(
+        (array([[10]], "uint8"), (2, 1)), array([[10], [10]], "uint8"),
+        {"mode": "linear"},
+    )  # fmt: skip
+
+
+def _by_nearest() -> Samples:
+    x = array([[1.0, 2.0], [3.0, 4.0]])
+    double = array([[1.0, 1, 2, 2], [1, 1, 2, 2], [3, 3, 4, 4], [3, 3, 4, 4]])
+    yield Sample((x, (4, 4)), double)
+    row = array(_ROW)
+    for name, rounding, want in (
+        ("asymmetric", "floor", [1.0, 3]),
+        ("tf_half_pixel_for_nn", "floor", [2.0, 4]),
+        ("half_pixel", "round_prefer_floor", [1.0, 3]),
+        ("half_pixel", "round_prefer_ceil", [2.0, 4]),
+        ("half_pixel", "round_even", [1.0, 3]),
+        ("half_pixel", "ceil", [2.0, 4]),
+    ):
+        attrs = {"coordinates": name, "rounding": rounding}
+        yield Sample((row, (2,)), array(want), attrs)
+
+
+def _by_cubes() -> Samples:
+    """By the standard's own examples for cubic interpolation."""
+    grid, scale = array(_GRID, "float32"), array([0.8, 0.8], "float32")
+    small = array([[1.47119141, 2.78125, 4.08251953],
+                   [6.71142578, 8.02148438, 9.32275391],
+                   [11.91650391, 13.2265625, 14.52783203]], "float32")  # fmt: skip
+    attrs: dict[str, Any] = {"mode": "cubic"}
+    yield Sample((grid, (3, 3), scale), small, attrs, tolerance=1e-5)
+    edge = array([[1.36812675, 2.6695014, 4.0133367], [6.57362535, 7.875, 9.2188353],
+                  [11.94896657, 13.25034122, 14.59417652]], "float32")  # fmt: skip
+    attrs |= {"cubic": -0.5, "exclude_outside": True}
+    yield Sample((grid, (3, 3), scale), edge, attrs, tolerance=1e-5)
+
+
+def _slow_sums(row: list[float], size: int, share: Any, outside: bool) -> list[float]:
+    """Sums over all old elements, and over copies of the ends where they are seen."""
+    n = len(row)
+    made = []
+    for i in range(size):
+        place = (i + 0.5) * n / size - 0.5
+        reach = range(n) if outside else range(-20, n + 20)
+        pairs = [(share(abs(j - place)), row[min(max(j, 0), n - 1)]) for j in reach]
+        made.append(sum(s * v for s, v in pairs) / sum(s for s, _ in pairs))
+    return made
+
+
+def _slow_lanczos(t: float, r: int) -> float:
+    if t == 0:
+        return 1.0
+    angle = math.pi * t
+    return r * math.sin(angle) * math.sin(angle / r) / angle**2 if t < r else 0.0
+
+
+def _slow_cubic(t: float, a: float) -> float:
+    if t < 1:
+        return (a + 2) * t**3 - (a + 3) * t**2 + 1
+    return a * (t**3 - 5 * t**2 + 8 * t - 4) if t < 2 else 0.0
+
+
+def _by_sums() -> Samples:
+    row = ramp(7)
+    numbers = row.tolist()
+    kernels: list[tuple[str, Any]] = [
+        ("linear", lambda t: max(1 - t, 0.0)),
+        ("cubic", lambda t: _slow_cubic(t, -0.5)),
+        ("lanczos3", lambda t: _slow_lanczos(t, 3)),
+        ("lanczos5", lambda t: _slow_lanczos(t, 5)),
+    ]
+    for mode, kernel in kernels:
+        for size in (3, 10):
+            for outside in (False, True):
+                squeeze = min(size / 7, 1)
+                want = _slow_sums(
+                    numbers, size, lambda t, s=squeeze, k=kernel: k(t * s), outside
+                )
+                attrs = {"mode": mode, "antialias": True, "cubic": -0.5,
+                         "exclude_outside": outside}  # fmt: skip
+                yield Sample((row, (size,)), array(want), attrs)
+    third = [sum(numbers[:2]) + numbers[2] / 3, 0.0, 0.0]
+    third[1] = numbers[2] * 2 / 3 + numbers[3] + numbers[4] * 2 / 3
+    third[2] = numbers[4] / 3 + sum(numbers[5:])
+    want = [total * 3 / 7 for total in third]
+    yield Sample((row, (3,)), array(want), {"mode": "area"})
+
+
+def _of_regions() -> Samples:
+    row = array(_ROW)
+    part = array([0.5, 1.5], "float32")
+    attrs: dict[str, Any] = {"mode": "linear", "extrapolation": 9.0}
+    yield Sample((row, (3,), None, part), array([2.5, 4.0, 9.0]), attrs)
+    yield Sample((row, (1,), None, part), array([4.0]), attrs)
+    half = array([0.25, 0.75], "float32")
+    yield Sample((row, (1,), None, half), array([2.5]), attrs)
+    uneven = array([0.0, 8, 24, 40])  # between places, so that slopes by them are told
+    moved, scale = array([0.1, 0.8]), array([0.8])
+    line = {"mode": "linear"}
+    yield Sample((uneven, (3,), None, moved), array([2.4, 13.6, 30.4]), line)
+    yield Sample((uneven, (3,), scale), array([1.0, 14.0, 34.0]), line)
+    whole_ = array([5, 6, 7], "int32")
+    beyond = array([-0.5, 0.5], "float32")
+    ints = {"extrapolation": 3.0}
+    yield Sample((whole_, (2,), None, beyond), array([3, 6], "int32"), ints)
+
+
+@resize.samples
+def _() -> Samples:
+    for rule in (_by_nearest, _by_lines, _by_cubes, _by_sums, _of_regions):
+        yield from rule()

@@ -1,0 +1,247 @@
+"""Blocks of data laid out along other axes, and shapes of grey images."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError
+from amanda_std.kinds import Array, Host, Real
+from amanda_std.operation import composite
+from amanda_std.ops._late import late
+from amanda_std.ops.math.reduction import bound
+from amanda_std.ops.nn.convolution import Pairs, steps
+from amanda_std.ops.nn.window_ops import Cut, places_seen, seen_by
+from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.tensor.interpolation import own_dtype
+from amanda_std.samples import Sample, Samples, counting, ramp
+
+# -- blocks ------------------------------------------------------------------------
+
+
+def _turned(x: Any, layout: str, back: bool = False) -> Any:
+    if layout == "NC*":
+        return x
+    rank = x.ndim
+    last = (0, rank - 1, *range(1, rank - 1))
+    return late.transpose(x, perm=(0, *range(2, rank), 1) if back else last)
+
+
+def _expect_mode(mode: str) -> None:
+    if mode not in ("DCR", "CRD"):
+        raise InvalidTypeError("no such mode", expected="DCR, CRD", got=mode)
+
+
+@composite
+def depth_to_space(
+    x: Array, *, block: int, mode: str = "DCR", layout: str = "NC*"
+) -> Array:
+    """Channels laid out as blocks of the other axes
+
+    DCR: the place in the block counts before the channel that is left, CRD: after."""
+    _expect_mode(mode)
+    x = _turned(x, layout)
+    batch, channels, *spatial = x.shape
+    n = len(spatial)
+    left, blocks = channels // block**n, [block] * n
+    first = 1 if mode == "DCR" else 2
+    parts = [*blocks, left] if mode == "DCR" else [left, *blocks]
+    y = late.reshape(x, [batch, *parts, *spatial])
+    pairs = [a for i in range(n) for a in (n + 2 + i, first + i)]
+    y = late.transpose(y, perm=(0, n + 1 if mode == "DCR" else 1, *pairs))
+    return _turned(late.reshape(y, [batch, left, *(d * block for d in spatial)]),
+                   layout, back=True)  # fmt: skip
+
+
+@composite
+def space_to_depth(
+    x: Array, *, block: int, mode: str = "DCR", layout: str = "NC*"
+) -> Array:
+    """Blocks of the other axes laid out as channels: what depth_to_space undoes"""
+    _expect_mode(mode)
+    x = _turned(x, layout)
+    batch, channels, *spatial = x.shape
+    n = len(spatial)
+    small = [d // block for d in spatial]
+    pairs = [p for d in small for p in (d, block)]
+    y = late.reshape(x, [batch, channels, *pairs])
+    outer, inner = range(2, 2 * n + 2, 2), range(3, 2 * n + 2, 2)
+    depth = (*inner, 1) if mode == "DCR" else (1, *inner)
+    y = late.transpose(y, perm=(0, *depth, *outer))
+    return _turned(late.reshape(y, [batch, channels * block**n, *small]),
+                   layout, back=True)  # fmt: skip
+
+
+@composite
+def space_to_batch(x: Array, pads: Host, *, block: tuple[int, ...]) -> Array:
+    """Blocks of the axes after the first laid out in the batch, after padding them"""
+    n = len(block)
+    x = late.pad(x, pads, None, tuple(range(1, n + 1)))
+    batch, rest = x.shape[0], list(x.shape[n + 1 :])
+    small = [d // b for d, b in zip(x.shape[1 : n + 1], block, strict=True)]
+    pairs = [p for pair in zip(small, block, strict=True) for p in pair]
+    y = late.reshape(x, [batch, *pairs, *rest])
+    outer, inner = range(1, 2 * n + 1, 2), range(2, 2 * n + 1, 2)
+    after = range(2 * n + 1, 2 * n + 1 + len(rest))
+    y = late.transpose(y, perm=(*inner, 0, *outer, *after))
+    return late.reshape(y, [batch * math.prod(block), *small, *rest])
+
+
+@composite
+def batch_to_space(x: Array, crops: Host, *, block: tuple[int, ...]) -> Array:
+    """The batch laid out as blocks of the axes after it, which are then cropped"""
+    n = len(block)
+    many, rest = x.shape[0], list(x.shape[n + 1 :])
+    batch, small = many // math.prod(block), list(x.shape[1 : n + 1])
+    y = late.reshape(x, [*block, batch, *small, *rest])
+    pairs = [a for i in range(n) for a in (n + 1 + i, i)]
+    after = range(2 * n + 1, 2 * n + 1 + len(rest))
+    y = late.transpose(y, perm=(n, *pairs, *after))
+    large = [d * b for d, b in zip(small, block, strict=True)]
+    y = late.reshape(y, [batch, *large, *rest])
+    told = isinstance(crops, tuple | list)
+    back = tuple((-a, -b) for a, b in crops) if told else late.negative(crops)
+    return late.pad(y, back, None, tuple(range(1, n + 1)))
+
+
+# -- shapes of grey images ---------------------------------------------------------
+
+
+@composite
+def dilation(
+    x: Real, kernel: Real, *, window: tuple[int, ...],
+    strides: tuple[int, ...] | None = None, padding: Pairs | str | None = None,
+    dilations: tuple[int, ...] | None = None,
+) -> Real:  # fmt: skip
+    """The largest of data plus kernel [C, *window], over every window of NC* data"""
+    cut = Cut(x.shape[2:], window, strides, padding, dilations)
+    n = len(cut.window)
+    low = bound(own_dtype(x).numpy, True)
+    seen = seen_by(x, cut, number(low if low == -math.inf else low // 2, x))
+    inner = late.reshape(kernel, [kernel.shape[0], *[1] * n, *cut.window])
+    return late.max(late.add(seen, inner), tuple(range(n + 2, 2 * n + 2)))
+
+
+@composite
+def erosion(
+    x: Real, kernel: Real, *, window: tuple[int, ...],
+    strides: tuple[int, ...] | None = None, padding: Pairs | str | None = None,
+    dilations: tuple[int, ...] | None = None,
+) -> Real:  # fmt: skip
+    """The least of data minus the reversed kernel, over every window of NC* data"""
+    turned = late.flip(kernel, tuple(range(1, len(window) + 1)))
+    found = dilation(late.negative(x), turned, window=window, strides=strides,
+                     padding=padding, dilations=dilations)  # fmt: skip
+    return late.negative(found)
+
+
+# -- samples -------------------------------------------------------------------
+
+
+def _depth(c: int, at: Any, block: int, left: int, mode: str) -> int:
+    """The channel that holds an element, by its own channel and place in the block."""
+    place = 0
+    for p in at:
+        place = place * block + p % block
+    blocks = block ** len(at)
+    return place * left + c if mode == "DCR" else c * blocks + place
+
+
+def _blocks(to_depth: bool) -> Any:
+    def make() -> Samples:
+        for dtype in ("float64", "int32"):
+            for data, block in (((2, 2, 4, 6), 2), ((1, 3, 6), 3), ((1, 1, 2, 2), 1)):
+                for mode in ("DCR", "CRD"):
+                    n = len(data) - 2
+                    wide = counting(*data, dtype=dtype)
+                    small = (d // block for d in data[2:])
+                    deep = np.zeros((data[0], data[1] * block**n, *small), dtype)
+                    for i, c, *at in np.ndindex(wide.shape):
+                        channel = _depth(c, at, block, data[1], mode)
+                        deep[(i, channel, *(p // block for p in at))] = wide[
+                            (i, c, *at)
+                        ]
+                    x, y = (wide, deep) if to_depth else (deep, wide)
+                    attrs = {"block": block, "mode": mode}
+                    yield Sample((x,), y, attrs)
+                    x, y = np.moveaxis(x, 1, -1), np.moveaxis(y, 1, -1)
+                    yield Sample((x,), y, attrs | {"layout": "N*C"})
+        x, y = np.zeros((0, 1, 4)), np.zeros((0, 2, 2))
+        args = (x, y) if to_depth else (y, x)
+        yield Sample(args[:1], args[1], {"block": 2}, smooth=False)
+
+    return make
+
+
+space_to_depth.samples(_blocks(True))
+depth_to_space.samples(_blocks(False))
+
+
+def _batches(to_batch: bool) -> Any:
+    def make() -> Samples:
+        forms: list[tuple[Any, ...]] = [
+            ((2, 4, 6, 1), (2, 3), ((0, 0), (0, 0))),
+            ((1, 3, 4, 2), (2, 2), ((1, 0), (2, 2))),
+            ((2, 3), (3,), ((0, 0),)),
+        ]
+        for dtype in ("float64", "int32"):
+            for data, block, pads in forms:
+                x = counting(*data, dtype=dtype, start=1)
+                n = len(block)
+                full = [d + a + b for d, (a, b) in zip(data[1:], pads, strict=False)]
+                small = [d // b for d, b in zip(full, block, strict=True)]
+                y = np.zeros(
+                    (data[0] * math.prod(block), *small, *data[n + 1 :]), dtype
+                )
+                for i, *at in np.ndindex(*data[: n + 1]):
+                    where = [p + a for p, (a, _) in zip(at, pads, strict=True)]
+                    place = 0
+                    for p, b in zip(where, block, strict=True):
+                        place = place * b + p % b
+                    spot = [p // b for p, b in zip(where, block, strict=True)]
+                    y[(place * data[0] + i, *spot)] = x[(i, *at)]
+                args = (x, y) if to_batch else (y, x)
+                yield Sample((args[0], pads), args[1], {"block": block})
+        none = np.zeros((0, 4)), np.zeros((0, 2))
+        args = none if to_batch else none[::-1]
+        yield Sample((args[0], ((0, 0),)), args[1], {"block": (2,)}, smooth=False)
+
+    return make
+
+
+space_to_batch.samples(_batches(True))
+batch_to_space.samples(_batches(False))
+
+
+def _greys(erode: bool) -> Any:
+    def make() -> Samples:
+        forms = [((1, 2, 5, 4), (2, 3), None, ((0, 0), (0, 0)), None, (4, 2)),
+                 ((2, 1, 6, 5), (3, 2), (2, 2), ((1, 1), (0, 1)), None, (3, 3)),
+                 ((1, 2, 6), (2,), None, ((1, 0),), (2,), (5,))]  # fmt: skip
+        for data, window, strides, pads, dilations, size in forms:
+            s, d = steps(strides, len(window)), steps(dilations, len(window))
+            for dtype in ("float64", "float32", "int32"):
+                x = ramp(*data, dtype=dtype)[:, :, ::-1].copy()
+                kernel = ramp(data[1], *window, dtype=dtype)
+                y = np.zeros((*data[:2], *size), dtype)
+                for i, c, *at in np.ndindex(y.shape):
+                    found = []
+                    for tap, w in places_seen(at, window, s, pads, d, data[2:]):
+                        k = tuple(m - 1 - p for m, p in zip(window, tap, strict=True))
+                        inner = kernel[(c, *k)] if erode else kernel[(c, *tap)]
+                        value = x[(i, c, *w)]
+                        found.append(value - inner if erode else value + inner)
+                    y[(i, c, *at)] = min(found) if erode else max(found)
+                attrs = {"window": window, "strides": strides, "padding": pads,
+                         "dilations": dilations}  # fmt: skip
+                yield Sample((x, kernel), y, attrs)
+        none = np.zeros((0, 1, 3)), np.zeros((1, 2))
+        yield Sample(none, np.zeros((0, 1, 2)), {"window": (2,)}, smooth=False)
+
+    return make
+
+
+dilation.samples(_greys(False))
+erosion.samples(_greys(True))
