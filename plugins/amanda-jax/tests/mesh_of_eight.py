@@ -19,8 +19,8 @@ from amanda.errors import BackendError, UsageError
 from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda.types import parse_type
-from amanda_jax import repeating
-from amanda_jax.distributed import join
+from amanda_jax.compile import block_reuse
+from amanda_jax.mesh.distributed import join
 from amanda_std import ops, trace
 
 join(os.environ.get("MESH_OF_EIGHT"))
@@ -127,7 +127,7 @@ class TestResults:
 
     @pytest.mark.parametrize("shardings", [None, "batch, fsdp"])
     def test_blocks_are_compiled_once_for_all(self, shardings, monkeypatch):
-        monkeypatch.setattr(repeating, "FEWEST", 6)  # more would take longer
+        monkeypatch.setattr(block_reuse, "FEWEST", 6)  # more would take longer
         compiled = expect_numpy(transformer(8), tokens(8), shardings=shardings)
         report = compiled.executable.report()
         assert report.pieces >= 8

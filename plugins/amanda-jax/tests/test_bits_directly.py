@@ -9,7 +9,7 @@ import pytest
 
 import amanda
 from amanda.types import DType, TensorType, parse_type
-from amanda_jax.kernels import bits
+from amanda_jax.kernels import bitcast
 from amanda_std import ops, trace
 
 TYPES = ["bool", "uint8", "int8", "int16", "float16", "bfloat16", "int32", "uint32",
@@ -40,7 +40,7 @@ def test_the_bytes_stay(old, new):
         x.shape if old.bits == new.bits else shape[old.bits > new.bits]
     )
     with jax.enable_x64(True):
-        got = np.asarray(bits.bitcast(jnp.asarray(x), dtype=new))
+        got = np.asarray(bitcast.bitcast(jnp.asarray(x), dtype=new))
     assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
     assert got.tobytes() == wanted.tobytes()
 
@@ -59,7 +59,7 @@ def test_the_bytes_stay(old, new):
 def test_of_nothing_and_of_one(shape, old, new, wanted):
     with jax.enable_x64(True):
         x = jnp.zeros(shape, DType(old).numpy)
-        got = bits.bitcast(x, dtype=DType(new))
+        got = bitcast.bitcast(x, dtype=DType(new))
     assert (got.shape, got.dtype) == (wanted, new)
 
 

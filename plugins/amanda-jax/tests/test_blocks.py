@@ -7,7 +7,7 @@ import pytest
 
 import amanda
 from amanda.types import parse_type
-from amanda_jax import repeating
+from amanda_jax.compile import block_reuse
 from amanda_std import ops, trace
 
 WIDTH = 8
@@ -16,7 +16,7 @@ WIDTH = 8
 @pytest.fixture(autouse=True)
 def blocks_of_few_layers(monkeypatch):
     """The fewest layers that are worth it are few here, so that tests are quick."""
-    monkeypatch.setattr(repeating, "FEWEST", 6)
+    monkeypatch.setattr(block_reuse, "FEWEST", 6)
 
 
 def weight(seed: int, *shape: int) -> np.ndarray:

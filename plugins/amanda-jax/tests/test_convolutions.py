@@ -14,11 +14,12 @@ import pytest
 import amanda
 from amanda.graph import Graph
 from amanda.types import parse_type
-from amanda_jax.kernels import convolution, tiles
-from amanda_jax.preparing import prepared
+from amanda_jax.compile.passes import prepared
+from amanda_jax.cpu_tuning import winograd
+from amanda_jax.kernels import convolution
 from amanda_std import ops, trace
 
-FORMS = [tiles.PAIRS, *map(tiles.Form, (2, 3, 4)), tiles.Form(4, apart=True)]
+FORMS = [winograd.PAIRS, *map(winograd.Form, (2, 3, 4)), winograd.Form(4, apart=True)]
 
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
@@ -70,7 +71,9 @@ def test_tiles_give_what_the_sum_gives(size, low, high, batch, form):
             rng.standard_normal((3, 2, *[3] * n)),
         )
         pads = [(low, high)] * n
-        got = jax.jit(lambda x, w: tiles.conv(x, w, pads))(x, tiles.turned(w, form))
+        got = jax.jit(lambda x, w: winograd.conv(x, w, pads))(
+            x, winograd.turned(w, form)
+        )
     padded = np.pad(x, [(0, 0), *[(low, high)] * n, (0, 0)])
     seen = np.lib.stride_tricks.sliding_window_view(
         padded, [3] * n, tuple(range(1, n + 1))
@@ -87,14 +90,14 @@ def test_errors_of_tiles_beside_those_of_plain_sums():
     errors = {}
     with jax.default_matmul_precision("highest"):
         for form in FORMS:
-            got = tiles.conv(x, tiles.turned(w, form), [(0, 0), (0, 0)])
+            got = winograd.conv(x, winograd.turned(w, form), [(0, 0), (0, 0)])
             errors[form] = np.sqrt(np.mean((np.moveaxis(got, 3, 1) - wanted) ** 2))
         laid = jax.lax.ConvDimensionNumbers((0, 3, 1, 2), (0, 1, 2, 3), (0, 3, 1, 2))
         sums = jax.lax.conv_general_dilated(
             x, w, (1, 1), "VALID", dimension_numbers=laid
         )
     plainly = np.sqrt(np.mean((np.moveaxis(sums, 3, 1) - wanted) ** 2))
-    assert max(errors[tiles.PAIRS], errors[tiles.Form(2)]) < 2.5 * plainly
+    assert max(errors[winograd.PAIRS], errors[winograd.Form(2)]) < 2.5 * plainly
     assert max(errors.values()) < 4 * plainly
 
 

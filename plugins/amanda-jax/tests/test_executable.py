@@ -13,7 +13,7 @@ from amanda.errors import BackendError, UsageError
 from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda.types import parse_type
-from amanda_jax.program import Program
+from amanda_jax.compile.jitted_program import Program
 from amanda_std import ops, trace
 
 

@@ -17,10 +17,10 @@ import amanda
 from amanda.errors import BackendError, UsageError
 from amanda.graph import Graph
 from amanda.types import parse_type
-from amanda_jax import kept
-from amanda_jax.kept import Kept
+from amanda_jax.compile import disk_cache
+from amanda_jax.compile.disk_cache import Kept
+from amanda_jax.compile.structure_hash import structure
 from amanda_jax.settings import Settings
-from amanda_jax.structure import structure
 from amanda_std import ops, trace
 from amanda_std.values import Value, tracing
 
@@ -181,7 +181,7 @@ def test_small_constants_count(tmp_path):
 
 def test_another_version(tmp_path, monkeypatch):
     ran(layer(weight()), [X], cache=tmp_path)
-    monkeypatch.setattr(kept, "surroundings", lambda: "jax 99")
+    monkeypatch.setattr(disk_cache, "surroundings", lambda: "jax 99")
     assert ran(layer(weight()), [X], cache=tmp_path) == {"written": 1, "compiled": 1}
 
 
@@ -217,7 +217,9 @@ def test_another_number_of_cores(tmp_path, monkeypatch):
     device = jax.devices("cpu")[0]
     keys = set()
     for count in (2, 2, 8):
-        monkeypatch.setattr("amanda_jax.kept.cores", lambda count=count: count)
+        monkeypatch.setattr(
+            "amanda_jax.compile.disk_cache.cores", lambda count=count: count
+        )
         keys.add(Kept(tmp_path, 1 << 20, device).key("what", Settings(), [], []))
     assert len(keys) == 2
 
@@ -296,7 +298,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypatch):
 
 
 def test_what_an_ended_process_left_goes_in_the_end(tmp_path):
-    old, new = (tmp_path / (name + kept.UNFINISHED) for name in ("old", "new"))
+    old, new = (tmp_path / (name + disk_cache.UNFINISHED) for name in ("old", "new"))
     for path in (old, new):
         path.write_bytes(bytes(100))
     os.utime(old, (1, 1))

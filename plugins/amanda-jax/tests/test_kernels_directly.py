@@ -14,14 +14,15 @@ import numpy as np
 import pytest
 
 from amanda.types import DType
-from amanda_jax.kernels import convolution, images, places, plain, sequences, tiles
-from amanda_jax.notes import running
+from amanda_jax.compile.trace_context import running
+from amanda_jax.cpu_tuning import winograd
+from amanda_jax.kernels import array_ops, convolution, scatter, sequences, slicing
 from amanda_std.arrays import using
 from amanda_std.ops.nn.convolution import to_front
 
 CONVOLUTION = "conv_general_dilated"
 
-FORMS = [tiles.PAIRS, *map(tiles.Form, (2, 3, 4)), tiles.Form(3, apart=True)]
+FORMS = [winograd.PAIRS, *map(winograd.Form, (2, 3, 4)), winograd.Form(3, apart=True)]
 
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
@@ -75,7 +76,7 @@ def check_conv(
                 strides=strides, padding=padding, dilations=dilations, groups=groups,
             )  # fmt: skip
 
-    lies = tiles.turned(w, way) if way in FORMS else laid(w, kernel_layout)
+    lies = winograd.turned(w, way) if way in FORMS else laid(w, kernel_layout)
     with jax.enable_x64(True):
         given = laid(x, layout), lies, b
         program = str(jax.make_jaxpr(function)(*given))
@@ -204,9 +205,9 @@ def test_tiles_with_a_bias(size, pad, bias, form):
 )
 @pytest.mark.parametrize("form", FORMS)
 def test_tiles_of_less_than_a_kernel(size, rest, form):
-    w = tiles.turned(random(4, 3, 3, 3), form)
+    w = winograd.turned(random(4, 3, 3, 3), form)
     with jax.enable_x64(True):
-        made = tiles.conv(jnp.asarray(random(2, *size, 3)), w, [(0, 0), (0, 0)])
+        made = winograd.conv(jnp.asarray(random(2, *size, 3)), w, [(0, 0), (0, 0)])
     assert (made.shape, made.dtype) == ((2, *rest, 4), "float64")
 
 
@@ -227,7 +228,7 @@ def test_padding_told_by_a_word(word, low, layout):
 class TestWhereNumbersAre:
     """A few integers are the host's; more, and all other types, are the device's."""
 
-    LARGE = plain.LARGE
+    LARGE = array_ops.LARGE
 
     @pytest.mark.parametrize(
         ("shape", "dtype", "is_there"),
@@ -244,7 +245,7 @@ class TestWhereNumbersAre:
     )
     def test_full(self, shape, dtype, is_there):
         with jax.enable_x64(True):
-            made = plain.full(shape, np.array(1, dtype))
+            made = array_ops.full(shape, np.array(1, dtype))
         assert isinstance(made, jax.Array) is is_there
         assert made.dtype == dtype
         np.testing.assert_array_equal(made, np.ones(shape, dtype))
@@ -255,14 +256,14 @@ class TestWhereNumbersAre:
     def test_broadcast_to(self, shape, is_there):
         x = np.arange(2).reshape(2, 1)
         with jax.enable_x64(True), using(None):
-            made = plain.broadcast_to(x, shape)
+            made = array_ops.broadcast_to(x, shape)
         assert isinstance(made, jax.Array) is is_there
         np.testing.assert_array_equal(made, np.broadcast_to(x, shape))
 
     def test_a_dim_of_one_keeps_what_is_there(self):
         with jax.enable_x64(True):
-            long = plain.broadcast_to(np.zeros((self.LARGE, 2)), (1, 2))
-            wide = plain.broadcast_to(np.zeros((2, 1)), (1, self.LARGE + 1))
+            long = array_ops.broadcast_to(np.zeros((self.LARGE, 2)), (1, 2))
+            wide = array_ops.broadcast_to(np.zeros((2, 1)), (1, self.LARGE + 1))
         assert long.shape == (self.LARGE, 2)
         assert wide.shape == (2, self.LARGE + 1)
 
@@ -272,14 +273,16 @@ class TestWhereNumbersAre:
     )
     def test_arange(self, stop, step, is_there):
         with jax.enable_x64(True):
-            made = plain.arange(0, stop, step)
+            made = array_ops.arange(0, stop, step)
         assert isinstance(made, jax.Array) is is_there
         np.testing.assert_array_equal(made, np.arange(0, stop, step))
 
 
 class TestWhatXlaWouldEndOtherwise:
     @pytest.mark.parametrize(
-        "function", [plain.softmax, plain.log_softmax], ids=["softmax", "log_softmax"]
+        "function",
+        [array_ops.softmax, array_ops.log_softmax],
+        ids=["softmax", "log_softmax"],
     )
     def test_the_largest_numbers_there_are(self, function):
         """One of them is the whole; nothing ends at infinity on the way."""
@@ -289,7 +292,7 @@ class TestWhatXlaWouldEndOtherwise:
             shares = np.exp(x.astype("float64") - x.max(1, keepdims=True))
         wanted = shares / shares.sum(1, keepdims=True)
         got = np.asarray(jax.jit(function)(x))
-        if function is plain.log_softmax:
+        if function is array_ops.log_softmax:
             assert got[0, 0] == 0
             got = np.exp(got)
         np.testing.assert_allclose(got, wanted, rtol=1e-6)
@@ -298,24 +301,24 @@ class TestWhatXlaWouldEndOtherwise:
     def test_floats_go_round_in_small_integers(self, dtype):
         """As numpy has it on the way over int32: the lower bits stay."""
         x = np.array([-1.5, 300.25, 70000.0, -70000.0], "float32")
-        got = jax.jit(lambda x: plain.astype(x, dtype=DType(dtype)))(x)
+        got = jax.jit(lambda x: array_ops.astype(x, dtype=DType(dtype)))(x)
         assert got.dtype == dtype
         np.testing.assert_array_equal(got, x.astype("int32").astype(dtype))
 
     def test_large_floats_fill_integers_of_32_bits(self):
         x = np.array([3e9, 5.0], "float32")
-        got = jax.jit(lambda x: plain.astype(x, dtype=DType("uint32")))(x)
+        got = jax.jit(lambda x: array_ops.astype(x, dtype=DType("uint32")))(x)
         assert got.tolist() == [3_000_000_000, 5]
 
     def test_large_integers_keep_their_lower_bits(self):
         x = np.array([2**40 + 7, -3])
         with jax.enable_x64(True):
-            got = jax.jit(lambda x: plain.astype(x, dtype=DType("uint8")))(x)
+            got = jax.jit(lambda x: array_ops.astype(x, dtype=DType("uint8")))(x)
         assert got.tolist() == [7, 253]
 
     def test_what_is_padded_with_is_of_the_type(self):
         with jax.enable_x64(True):
-            made = plain.pad(
+            made = array_ops.pad(
                 jnp.ones(2, "float32"), [(1, 0)], np.array(2.5), mode="constant"
             )
         assert (made.dtype, made.tolist()) == ("float32", [2.5, 1, 1])
@@ -337,7 +340,7 @@ class TestPlaces:
         ):
             at = np.arange(np.prod(rows, dtype=int)).reshape(rows) % max(1, size)
             with jax.enable_x64(True):
-                got = images.gather(x, at, axis)
+                got = slicing.gather(x, at, axis)
             assert got.dtype == x.dtype
             np.testing.assert_array_equal(got, np.take(x, at, axis))
 
@@ -351,7 +354,7 @@ class TestPlaces:
         for i, j in np.ndindex(*at.shape):
             wanted[(at[i, j], j) if axis == 0 else (i, at[i, j])] = updates[i, j]
         with jax.enable_x64(True):
-            got = places.scatter_elements(x, at, updates, axis=axis, reduction="none")
+            got = scatter.scatter_elements(x, at, updates, axis=axis, reduction="none")
         np.testing.assert_array_equal(got, wanted)
 
     @pytest.mark.parametrize("keepdims", [True, False])

@@ -9,7 +9,7 @@ import pytest
 from scipy.linalg import solve_triangular
 
 from amanda.types import DType
-from amanda_jax.kernels import JAX, linear
+from amanda_jax.kernels import JAX, linear_algebra
 
 CLOSE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 1e-5, "float64": 1e-12}
 
@@ -43,7 +43,7 @@ class TestTriangularSolve:
         told = {"lower": lower, "trans": transpose, "unit_diagonal": unit}
         wanted = solve_triangular(a.astype("float64"), b.astype("float64"), **told)
         with jax.enable_x64(True):
-            got = linear.triangular_solve(
+            got = linear_algebra.triangular_solve(
                 jnp.asarray(a), jnp.asarray(b), lower=lower, transpose=transpose,
                 unit=unit,
             )  # fmt: skip
@@ -62,7 +62,7 @@ class TestTriangularSolve:
             [solve_triangular(many[i], right[i], lower=True) for i in np.ndindex(batch)]
         )
         with jax.enable_x64(True):
-            got = linear.triangular_solve(
+            got = linear_algebra.triangular_solve(
                 jnp.asarray(a), b, lower=True, transpose=False, unit=False
             )
         expect(got, wanted.reshape(right.shape), "float64")
@@ -79,7 +79,7 @@ class TestTriangularSolve:
     )
     def test_nothing_to_solve(self, a, b, wanted, dtype):
         with jax.enable_x64(True):
-            got = linear.triangular_solve(
+            got = linear_algebra.triangular_solve(
                 jnp.ones(a, dtype), jnp.ones(b, dtype), lower=True, transpose=False,
                 unit=False,
             )  # fmt: skip
@@ -93,7 +93,7 @@ class TestLu:
         """Lower times upper is the whole, and nothing below is larger than 1."""
         x = as_type(random(*shape), dtype)
         with jax.enable_x64(True):
-            packed, order = linear.lu(jnp.asarray(x))
+            packed, order = linear_algebra.lu(jnp.asarray(x))
         assert (packed.dtype, order.dtype) == (x.dtype, "int64")
         rows, columns = shape[-2:]
         packed = np.asarray(packed).astype("float64")
@@ -110,14 +110,14 @@ class TestLu:
 
     def test_the_largest_of_a_column_comes_first(self):
         with jax.enable_x64(True):
-            _, order = linear.lu(jnp.asarray([[1.0, 2], [-8, 1], [4, 4]]))
+            _, order = linear_algebra.lu(jnp.asarray([[1.0, 2], [-8, 1], [4, 4]]))
         assert order.tolist()[0] == 1
 
     @pytest.mark.parametrize("dtype", ["float16", "float64"])
     @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 3), (0, 3, 3)])
     def test_nothing_keeps_its_order(self, shape, dtype):
         with jax.enable_x64(True):
-            packed, order = linear.lu(jnp.ones(shape, dtype))
+            packed, order = linear_algebra.lu(jnp.ones(shape, dtype))
         assert (packed.shape, packed.dtype) == (shape, dtype)
         assert order.dtype == "int64"
         wanted = np.broadcast_to(np.arange(shape[-2]), shape[:-1])
@@ -129,7 +129,7 @@ class TestComplex:
     def test_parts_that_broadcast(self, part, whole):
         real, imag = as_type(random(3, 1), part), as_type(random(4, seed=1), part)
         with jax.enable_x64(True):
-            got = linear.complex_(jnp.asarray(real), imag)
+            got = linear_algebra.complex_(jnp.asarray(real), imag)
         assert got.dtype == f"c{whole}"
         np.testing.assert_array_equal(got, real + 1j * imag)
 
@@ -138,7 +138,7 @@ class TestComplex:
         """There is no complex number of halves: its parts are exact."""
         real, imag = as_type(random(3), part), as_type(random(3, seed=1), part)
         with jax.enable_x64(True):
-            got = linear.complex_(jnp.asarray(real), jnp.asarray(imag))
+            got = linear_algebra.complex_(jnp.asarray(real), jnp.asarray(imag))
         assert got.dtype == "complex64"
         wanted = real.astype("float32") + 1j * imag.astype("float32")
         np.testing.assert_array_equal(got, wanted)

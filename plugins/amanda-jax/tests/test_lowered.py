@@ -22,7 +22,7 @@ from amanda.errors import AmandaError, ConversionError, UsageError
 from amanda.graph import Graph
 from amanda.types import DType, TensorType, parse_type
 from amanda_jax.backend import JaxBackend
-from amanda_jax.jaxprs.mapping import MAPPING
+from amanda_jax.formats.jaxprs.mapping import MAPPING
 from amanda_std import ops, trace
 from amanda_std.operation import Operation
 from amanda_std.ops import OPS

@@ -15,7 +15,7 @@ import pytest
 import amanda
 from amanda.errors import BackendError
 from amanda.types import parse_type
-from amanda_jax.distributed import join, told
+from amanda_jax.mesh.distributed import join, told
 from amanda_std import ops, trace
 
 FOUR = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}

@@ -9,8 +9,8 @@ from amanda.errors import BackendError
 from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda.types import parse_type
-from amanda_jax.dividing import Placed, divided, planned
-from amanda_jax.sharding import Asked, asked, axes_of, misfit
+from amanda_jax.mesh.plan import Placed, divided, planned
+from amanda_jax.mesh.specs import Asked, asked, axes_of, misfit
 from amanda_std import ops, trace
 
 SIZES = {"data": 4, "model": 2}

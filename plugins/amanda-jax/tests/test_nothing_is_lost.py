@@ -15,7 +15,7 @@ import pytest
 
 import amanda
 from amanda.mapping.checks import unread
-from amanda_jax.jaxprs.mapping import MAPPING
+from amanda_jax.formats.jaxprs.mapping import MAPPING
 
 _PLACES = "where arrays lie is for whoever runs it to choose"
 _FAST = "a hint: how fast, or how exact at least; not what"

@@ -20,8 +20,8 @@ import amanda
 from amanda.errors import AmandaError
 from amanda.graph import Graph
 from amanda.types import DType, Sym, TensorType, evaluate
-from amanda_jax.buckets import padded_results
-from amanda_jax.padding_rules import RULES
+from amanda_jax.shapes.bucketing import padded_results
+from amanda_jax.shapes.padding_rules import RULES
 from amanda_std import trace
 from amanda_std.kinds import Param
 from amanda_std.operation import Operation

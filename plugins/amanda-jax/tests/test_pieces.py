@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import amanda
 from amanda.types import parse_type
-from amanda_jax import repeating
+from amanda_jax.compile import block_reuse
 from amanda_std import ops, trace
 
 WEIGHT = np.sin(np.arange(40, dtype="float32")).reshape(5, 8)
@@ -57,7 +57,7 @@ class TestDonatedInputs:
     @pytest.mark.parametrize("again", [True, False])
     def test_in_blocks_that_share_a_program(self, again, monkeypatch):
         """The first one is fed what is donated, the others what is read once more."""
-        monkeypatch.setattr(repeating, "FEWEST", 6)
+        monkeypatch.setattr(block_reuse, "FEWEST", 6)
         weights = [ramp(5, 5) + i / 8 for i in range(12)]
 
         def function(x):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from amanda.types import DType
-from amanda_jax.kernels import places
+from amanda_jax.kernels import scatter
 
 JOINED: dict[str, Any] = {
     "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum
@@ -49,7 +49,7 @@ class TestElements:
         at[axis] = rows
         wanted = put(x, tuple(at), updates, reduction)
         with jax.enable_x64(True):
-            got = places.scatter_elements(
+            got = scatter.scatter_elements(
                 jnp.asarray(x), rows, updates, axis=axis, reduction=reduction
             )
         expect(got, wanted)
@@ -62,7 +62,7 @@ class TestElements:
         at[axis] = rows
         wanted = put(x, tuple(at), updates, "none")
         with jax.enable_x64(True):
-            got = places.scatter_elements(
+            got = scatter.scatter_elements(
                 x, jnp.asarray(rows), updates, axis=axis, reduction="none"
             )
         expect(got, wanted)
@@ -70,7 +70,7 @@ class TestElements:
     def test_nothing_is_put(self):
         x = numbers(3, 2)
         with jax.enable_x64(True):
-            got = places.scatter_elements(
+            got = scatter.scatter_elements(
                 jnp.asarray(x), np.zeros((0, 2), int), np.zeros((0, 2)), axis=0,
                 reduction="add",
             )  # fmt: skip
@@ -92,7 +92,7 @@ class TestParts:
         places_of = tuple(at[..., i] for i in range(depth))
         wanted = put(x, places_of, updates, reduction)
         with jax.enable_x64(True):
-            got = places.scatter_nd(
+            got = scatter.scatter_nd(
                 jnp.asarray(x), jnp.asarray(at), updates, reduction=reduction
             )
         expect(got, wanted)
@@ -101,7 +101,7 @@ class TestParts:
         x, updates = numbers(4, 2), numbers(2, 2, seed=1)
         at = np.array([[3], [0]])
         with jax.enable_x64(True):
-            got = places.scatter_nd(x, jnp.asarray(at), updates, reduction="none")
+            got = scatter.scatter_nd(x, jnp.asarray(at), updates, reduction="none")
         expect(got, put(x, (at[:, 0],), updates, "none"))
 
     @pytest.mark.parametrize(("reduction", "sign"), [("none", 0), ("add", 1)])
@@ -109,5 +109,5 @@ class TestParts:
         x, updates = numbers(4, 2), numbers(4, 2, seed=1)
         with jax.enable_x64(True):
             at = jnp.zeros(0, "int64")
-            got = places.scatter_nd(x, at, updates, reduction=reduction)
+            got = scatter.scatter_nd(x, at, updates, reduction=reduction)
         expect(got, sign * x + updates)

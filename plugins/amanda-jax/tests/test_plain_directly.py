@@ -9,7 +9,7 @@ import pytest
 from scipy.signal import get_window
 
 from amanda.types import DType
-from amanda_jax.kernels import JAX, plain
+from amanda_jax.kernels import JAX, array_ops
 from amanda_std.arrays import chosen_kernels, using
 
 SHARES = {
@@ -23,13 +23,13 @@ SHARES = {
 class TestWindows:
     @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
     @pytest.mark.parametrize("periodic", [True, False])
-    @pytest.mark.parametrize("size", [1, 2, 5, 8, 2 * plain.LARGE])
+    @pytest.mark.parametrize("size", [1, 2, 5, 8, 2 * array_ops.LARGE])
     @pytest.mark.parametrize("name", SHARES)
     def test_as_scipy_on_the_device_whatever_their_size(
         self, name, size, periodic, dtype
     ):
         with jax.enable_x64(True), using(JAX):
-            got = plain.cosine_window(
+            got = array_ops.cosine_window(
                 size, shares=SHARES[name], periodic=periodic, dtype=DType(dtype)
             )
             kernels = chosen_kernels()
@@ -42,7 +42,7 @@ class TestWindows:
 
     def test_without_a_table_numpy_makes_it(self):
         with using(None):
-            got = plain.cosine_window(
+            got = array_ops.cosine_window(
                 5, shares=SHARES["hann"], periodic=True, dtype=DType("float64")
             )
         assert isinstance(got, np.ndarray)
@@ -75,7 +75,7 @@ class TestPad:
         grown = [(max(a, 0), max(b, 0)) for a, b in rows]
         wanted = np.pad(x[cut], grown, mode=mode)
         with jax.enable_x64(True):
-            got = plain.pad(jnp.asarray(x), pads, None, axes, mode=mode)
+            got = array_ops.pad(jnp.asarray(x), pads, None, axes, mode=mode)
         np.testing.assert_array_equal(got, wanted)
 
 
@@ -87,7 +87,7 @@ class TestShares:
         top = np.exp(x - x.max(axes, keepdims=True))
         wanted = top / top.sum(axes, keepdims=True)
         with jax.enable_x64(True):
-            got = plain.softmax(jnp.asarray(x), axes=axes)
-            logs = plain.log_softmax(jnp.asarray(x), axes=axes)
+            got = array_ops.softmax(jnp.asarray(x), axes=axes)
+            logs = array_ops.log_softmax(jnp.asarray(x), axes=axes)
         np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-300)
         np.testing.assert_allclose(np.exp(logs), wanted, rtol=1e-12, atol=1e-300)

@@ -14,7 +14,7 @@ import pytest
 
 from amanda.errors import UsageError
 from amanda.types import DType
-from amanda_jax.kernels.sized import ROWS
+from amanda_jax.kernels.dynamic_shapes import ROWS
 
 TYPES = ["bool", "uint64", "bfloat16", "complex64"]
 

@@ -12,7 +12,7 @@ import pytest
 import amanda
 from amanda.graph import Graph
 from amanda.types import parse_type
-from amanda_jax.structure import alone, structure
+from amanda_jax.compile.structure_hash import alone, structure
 from amanda_std import ops, trace
 from amanda_std.values import Value, tracing
 

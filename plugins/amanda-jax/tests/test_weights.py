@@ -16,10 +16,12 @@ import amanda
 from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda.types import parse_type
-from amanda_jax import lying, memory, preparing
-from amanda_jax.kernels import tiles
-from amanda_jax.memory import ALIGNMENT, aligned, is_in_file, let_go
-from amanda_jax.weights import Weights
+from amanda_jax.compile import passes
+from amanda_jax.cpu_tuning import winograd
+from amanda_jax.weights import layout as lying
+from amanda_jax.weights import memory
+from amanda_jax.weights.device_weights import Weights
+from amanda_jax.weights.memory import ALIGNMENT, aligned, is_in_file, let_go
 from amanda_std import ops, trace
 
 PAGE = mmap.PAGESIZE
@@ -174,7 +176,9 @@ class TestWaiting:
 
     def test_memory_is_given_back_where_something_was_compiled(self, monkeypatch):
         asked = []
-        monkeypatch.setattr("amanda_jax.program.give_back", lambda: asked.append(1))
+        monkeypatch.setattr(
+            "amanda_jax.compile.jitted_program.give_back", lambda: asked.append(1)
+        )
         graph = trace(lambda x: x + 1, [parse_type("float32[n]")])
         compiled = amanda.compile(graph, "jax")
         for _ in range(3):
@@ -244,7 +248,7 @@ class TestTurned:
         array = random(256, 256, 3, 3)
         path = tmp_path / "file"
         tensor = in_file(array, path)
-        turned = lying.turned(tensor, "OI*", tiles.PAIRS)
+        turned = lying.turned(tensor, "OI*", winograd.PAIRS)
         assert resident(path) < 100_000
         [there] = Weights(jax.devices("cpu")[0]).moved([turned])
         assert there.shape == (16, 256, 256)
@@ -279,11 +283,12 @@ class TestTurned:
 
     @pytest.mark.parametrize("layout", ["OI*", "*IO"])
     @pytest.mark.parametrize(
-        "form", [tiles.PAIRS, *map(tiles.Form, (2, 3, 4)), tiles.Form(4, apart=True)]
+        "form",
+        [winograd.PAIRS, *map(winograd.Form, (2, 3, 4)), winograd.Form(4, apart=True)],
     )
     def test_kernels_for_tiles_are_turned_in_parts(self, form, layout, tmp_path):
         kernel = random(lying.PART + 8, 5, 3, 3)
-        whole = tiles.turned(kernel, form)
+        whole = winograd.turned(kernel, form)
         laid = kernel if layout == "OI*" else kernel.transpose(2, 3, 1, 0).copy()
         for tensor in (Tensor.of(laid), in_file(laid, tmp_path / "file")):
             made = lying.turned(tensor, layout, form)
@@ -340,7 +345,7 @@ class TestTurned:
         held = graph.constant(weight).output
         turned = graph.add("transpose", [held], {"perm": (2, 0, 1)}, name="w").output
         graph.result(turned)
-        made = preparing.prepared(graph)
+        made = passes.prepared(graph)
         assert made.results[0] is made["w"].output
         np.testing.assert_array_equal(
             made["w"].attrs["value"].numpy(), weight.numpy().transpose(2, 0, 1)

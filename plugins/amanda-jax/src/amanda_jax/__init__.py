@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from amanda_jax.export.saved_program import restored
     from amanda_jax.function import as_function
-    from amanda_jax.saving import restored
 
 __all__ = ["as_function", "restored"]
 
-_PLACES = {"as_function": "amanda_jax.function", "restored": "amanda_jax.saving"}
+_PLACES = {
+    "as_function": "amanda_jax.function",
+    "restored": "amanda_jax.export.saved_program",
+}
 
 
 def __getattr__(name: str) -> Any:

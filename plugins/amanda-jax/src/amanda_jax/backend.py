@@ -48,7 +48,7 @@ class JaxBackend:
         return states()
 
     def takes(self, op: Op) -> Literal[True] | str:
-        from amanda_jax.outside import KERNELS
+        from amanda_jax.compile.python_ops import KERNELS
         from amanda_std.operation import check_kernels
         from amanda_std.reading import operation_of, why_unreadable
 
@@ -78,11 +78,11 @@ class JaxBackend:
             )
         settings = Settings(**options).checked()
         if settings.is_spread:
-            from amanda_jax.distributed import join
+            from amanda_jax.mesh.distributed import join
 
             join(settings.distributed)  # before anything else is asked of JAX
-            from amanda_jax.mesh import mesh_of
-            from amanda_jax.spread import Spread
+            from amanda_jax.mesh.arrays import mesh_of
+            from amanda_jax.mesh.executable import Spread
 
             return Spread(graph, mesh_of(settings.mesh, device), settings)
         from amanda_jax.devices import chosen

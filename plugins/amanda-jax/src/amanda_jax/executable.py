@@ -15,19 +15,19 @@ from amanda.errors import AmandaError, UsageError
 from amanda.graph import Graph, OutputPort
 from amanda.host import host_in_use
 from amanda.types import OptionalType, SequenceType, TensorType, TupleType
-from amanda_jax.bounded import Bounded
-from amanda_jax.buckets import coded
-from amanda_jax.code import Build, Code
-from amanda_jax.kept import Kept
-from amanda_jax.preparing import prepared
-from amanda_jax.program import MisfitError, Program
+from amanda_jax.compile.code import Build, Code
+from amanda_jax.compile.disk_cache import Kept
+from amanda_jax.compile.jitted_program import MisfitError, Program
+from amanda_jax.compile.passes import prepared
 from amanda_jax.settings import Settings
-from amanda_jax.weights import Weights
+from amanda_jax.shapes.bucketing import coded
+from amanda_jax.shapes.dynamic_shapes import Bounded
+from amanda_jax.weights.device_weights import Weights
 from amanda_std.ordering import effect_of
 from amanda_std.state import State, Surroundings
 
 if TYPE_CHECKING:
-    from amanda_jax.exporting import Written
+    from amanda_jax.export.exporter import Written
 
 __all__ = ["Cost", "Executable", "Report", "fed"]
 
@@ -257,13 +257,13 @@ class Executable:
         Its shapes are those of the types of the inputs, or else of the last call. With
         `symbolic=True` sizes that these types leave open stay open in the program; with
         `symbolic="s <= 512, n <= 64"` those for which this holds."""
-        from amanda_jax.exporting import exported
+        from amanda_jax.export.exporter import exported
 
         return exported(self._graph, self._build, self._used(), symbolic)
 
     def save(self, path: str | os.PathLike[str], *, symbolic: Symbolic = False) -> None:
         """As a file for `amanda_jax.restored`: see `written`."""
-        from amanda_jax.saving import save
+        from amanda_jax.export.saved_program import save
 
         save(path, self.written(symbolic=symbolic), self._slots)
 

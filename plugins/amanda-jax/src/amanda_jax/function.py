@@ -14,10 +14,10 @@ import numpy as np
 from amanda.errors import BackendError, UsageError
 from amanda.graph import Graph, Op
 from amanda.types import TensorType
-from amanda_jax.cutting import why_outside
-from amanda_jax.following import followed
+from amanda_jax.compile.partition import why_outside
+from amanda_jax.compile.passes import plainly
 from amanda_jax.kernels import JAX
-from amanda_jax.preparing import plainly
+from amanda_jax.shapes.static_values import followed
 from amanda_std.arrays import using
 from amanda_std.execute import Program as Steps
 from amanda_std.reading import is_constant, is_std

@@ -12,8 +12,8 @@ import numpy as np
 from jax import lax
 
 from amanda_jax import settings
-from amanda_jax.kernels import tiles
-from amanda_jax.notes import is_on
+from amanda_jax.compile.trace_context import is_on
+from amanda_jax.cpu_tuning import winograd
 from amanda_std.ops.nn.convolution import (
     explicit,
     input_first,
@@ -45,8 +45,8 @@ def conv(
     s, d = steps(strides, n), steps(dilations, n)
     spatial = [x.shape[i] for i in data[2:]]
     if w.ndim < x.ndim:  # turned for tiles on its way to the device
-        pads = explicit(padding, spatial, [tiles.KERNEL] * n, s, d)
-        y = tiles.conv(jnp.asarray(x), w, pads)
+        pads = explicit(padding, spatial, [winograd.KERNEL] * n, s, d)
+        y = winograd.conv(jnp.asarray(x), w, pads)
         return y if b is None else y + b
     window = [w.shape[i] for i in kernel[2:]]
     pads = explicit(padding, spatial, window, s, d)

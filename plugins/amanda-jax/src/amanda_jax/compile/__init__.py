@@ -1,0 +1,1 @@
+"""Compilation of a std graph: passes, partition, jitted programs, disk cache."""

@@ -1,0 +1,1 @@
+"""Optimizations for XLA on the CPU: Winograd convolution, few-row products."""

@@ -1,0 +1,1 @@
+"""Programs of `jax.export`, and files of them."""

@@ -1,0 +1,1 @@
+"""Formats and mappings of JAX: jaxprs and StableHLO."""

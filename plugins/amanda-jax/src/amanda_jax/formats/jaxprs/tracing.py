@@ -1,0 +1,54 @@
+"""The mapping `std-jax`: graphs of the hub set as JAX traces them.
+
+Nothing is mapped op by op: the graph runs as a function of JAX, and the primitives that
+this calls are read, as those of any other function. Weights become constants.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amanda.graph import Graph
+
+__all__ = ["MAPPING"]
+
+
+class _Tracing:
+    """A `Mapper`: what it cannot do is told op by op, and there are no gaps to fill."""
+
+    def apply(
+        self, graph: Graph, to: str, *, keep_foreign: bool, gap_met: Any
+    ) -> Graph:
+        del to, keep_foreign, gap_met
+        import jax
+
+        from amanda.errors import AmandaError, ConversionError
+        from amanda_jax.compile.passes import plainly
+        from amanda_jax.export.exporter import refused, traceable
+        from amanda_jax.formats.jaxprs.format import Format
+        from amanda_jax.formats.stablehlo.lowering import (
+            hold,
+            named_as,
+            open_inputs,
+            plain_build,
+        )
+
+        if open_ := open_inputs(graph):
+            raise ConversionError(
+                "primitives of JAX are for sizes that are known",
+                got=", ".join(open_),
+                hint="give the inputs types that tell them: graph.parameters[0].type",
+            )
+        ready = plainly(graph)
+        function, weights, forms = traceable(ready, plain_build())
+        with jax.enable_x64(True):
+            try:
+                closed = jax.make_jaxpr(function)(*forms)
+            except (AmandaError, NotImplementedError, TypeError, ValueError) as error:
+                raise refused(error, symbolic=False) from error
+            made = Format().read(closed)
+        hold(made, weights)
+        return named_as(made, ready)
+
+
+MAPPING = _Tracing()

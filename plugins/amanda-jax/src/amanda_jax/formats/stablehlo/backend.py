@@ -1,0 +1,89 @@
+"""The backend `stablehlo`: programs of StableHLO as they are, compiled by XLA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from amanda.errors import BackendError
+from amanda.graph import Graph, Op
+
+__all__ = ["StableHloBackend"]
+
+
+class StableHloBackend:
+    """Entry `stablehlo` of `amanda.backends`."""
+
+    name = "stablehlo"
+    namespace = "amanda/stablehlo/*"
+
+    def devices(self) -> Sequence[str]:
+        from amanda_jax.devices import usable
+
+        return list(usable())
+
+    def takes(self, op: Op) -> Literal[True] | str:
+        """XLA says what else it does not take, when it compiles."""
+        own = (op.namespace or "").split("/")[1:2]
+        if own and own[0] not in ("stablehlo", "chlo", "core"):
+            return f"it is of {op.namespace}"
+        return True
+
+    def compile(
+        self, graph: Graph, device: str | None, options: Mapping[str, Any]
+    ) -> Executable:
+        from amanda_jax.devices import chosen
+        from amanda_jax.formats.stablehlo.lowering import open_inputs
+
+        if options:
+            raise BackendError(
+                f"backend {self.name!r} knows no option {next(iter(options))!r}",
+                expected="none",
+            )
+        if open_ := open_inputs(graph):
+            raise BackendError(
+                "backend 'stablehlo' runs programs whose sizes are known",
+                got=", ".join(open_),
+                hint="run the graph that it was made of on backend 'jax'",
+            )
+        return Executable(graph, chosen(device))
+
+
+class Executable:
+    """A program that XLA has compiled. Several threads may call it at once."""
+
+    def __init__(self, graph: Graph, device: Any) -> None:
+        from jax.extend.backend import get_backend
+
+        from amanda_jax.formats.stablehlo.format import program
+
+        self._device = device
+        self._dtypes = [port.type.dtype.numpy for port in graph.parameters]  # type: ignore[union-attr]
+        client, text = get_backend(device.platform), program(graph)
+        try:
+            self._program = client.compile_and_load(text, [device])
+        except Exception as error:  # XLA's own, of many kinds
+            raise BackendError(
+                "XLA does not compile the program", got=str(error).partition("\n")[0]
+            ) from error
+
+    def __call__(
+        self,
+        feeds: Mapping[str | int, Any],
+        out: Mapping[str | int, Any] | None = None,
+    ) -> Sequence[Any]:
+        """Feeds come checked, in order. `out` is an offer not taken."""
+        import jax
+        import numpy as np
+
+        del out
+        rows = zip(feeds.values(), self._dtypes, strict=True)
+        with jax.enable_x64(True):
+            arrays = [np.array(value, dtype) for value, dtype in rows]
+            given = jax.device_put(arrays, self._device)
+            made = self._program.execute_sharded(given)
+            parts = made.disassemble_into_single_device_arrays()
+        return [np.array(part) for [part] in parts]
+
+    def __repr__(self) -> str:
+        return f"<program of StableHLO on {self._device}>"

@@ -1,0 +1,1 @@
+"""Execution over several devices: sharding of inputs, weights and results."""

@@ -1,0 +1,1 @@
+"""Static and dynamic shapes: static values, bucketing, padding."""

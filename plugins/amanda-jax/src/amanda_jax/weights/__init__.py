@@ -1,0 +1,1 @@
+"""Weights on the device: transfer, layout, memory."""
