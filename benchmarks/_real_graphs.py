@@ -83,8 +83,8 @@ def nd4j(data: Path) -> tuple[Any, str] | None:
 
 def forget() -> None:
     """The hub set as it is before the first conversion: no call, no type is known."""
+    from amanda_std.engine.call_cache import Repeats
     from amanda_std.ops import OPS
-    from amanda_std.repeats import Repeats
 
     for operation in OPS.values():
         operation._known.clear()

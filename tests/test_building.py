@@ -37,7 +37,7 @@ def test_every_block_runs_and_prints_what_it_says() -> None:
 
 
 def test_the_page_has_the_table_of_the_code() -> None:
-    from amanda_std.literals import ALONE, BESIDE
+    from amanda_std.engine.literals import ALONE, BESIDE
 
     kinds = {
         "bool": "bools",

@@ -53,10 +53,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amanda_std.arrays import Kernels, using
-from amanda_std.operation import Operation
+from amanda_std.engine.arrays import Kernels, using
+from amanda_std.engine.operation import Operation
+from amanda_std.engine.samples import Sample, difference
 from amanda_std.ops import OPS
-from amanda_std.samples import Sample, difference
 
 LEAST = 0.95
 
@@ -107,7 +107,7 @@ class Table(NamedTuple):
 
 
 TABLES = {
-    "numpy": Table("amanda_std.numpy_kernels", "NUMPY"),
+    "numpy": Table("amanda_std.runtime.numpy_kernels", "NUMPY"),
     "jax": Table(
         "amanda_jax.kernels", "JAX", 30.0, {"float16": 4e-3, "bfloat16": 3e-2,
         "float32": 2e-5, "float64": 1e-6, "complex64": 2e-5, "complex128": 1e-6},

@@ -51,7 +51,7 @@ def onnx(name: str) -> Side:
 @cache
 def mapping() -> RuleMapping:
     from amanda_std import ops
-    from amanda_std.side import SIDE
+    from amanda_std.hub.mapping_side import SIDE
 
     rules = RuleSet("onnx-std", "amanda/onnx", STD)
     rules.table("code", {1: DType("float32"), 7: DType("int64"), 10: DType("float16")})
@@ -125,7 +125,7 @@ def test_in_and_out_of_the_hub(opset: int) -> None:
 
 
 def test_the_numbers_stay_the_same() -> None:
-    from amanda_std.execute import Program
+    from amanda_std.runtime.step_runner import Program
 
     over = mapping().conversion(model(18), STD).graph
     there = mapping().conversion(over, "amanda/onnx/11").graph

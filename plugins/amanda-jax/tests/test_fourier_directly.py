@@ -15,7 +15,7 @@ import pytest
 
 from amanda.types import DType
 from amanda_jax.kernels import JAX, fourier
-from amanda_std.arrays import using
+from amanda_std.engine.arrays import using
 
 CLOSE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-6, "float64": 1e-13}
 

@@ -17,7 +17,7 @@ from amanda.types import DType
 from amanda_jax.compile.trace_context import running
 from amanda_jax.cpu_tuning import winograd
 from amanda_jax.kernels import array_ops, convolution, scatter, sequences, slicing
-from amanda_std.arrays import using
+from amanda_std.engine.arrays import using
 from amanda_std.ops.nn.convolution import to_front
 
 CONVOLUTION = "conv_general_dilated"

@@ -23,10 +23,10 @@ from amanda.types import DType, Sym, TensorType, evaluate
 from amanda_jax.shapes.bucketing import padded_results
 from amanda_jax.shapes.padding_rules import RULES
 from amanda_std import trace
-from amanda_std.kinds import Param
-from amanda_std.operation import Operation
+from amanda_std.engine.annotations import Param
+from amanda_std.engine.operation import Operation
+from amanda_std.engine.samples import Sample
 from amanda_std.ops import OPS
-from amanda_std.samples import Sample
 
 MORE = 3
 _ROLES = ("tensor", "value")

@@ -10,7 +10,7 @@ from scipy.signal import get_window
 
 from amanda.types import DType
 from amanda_jax.kernels import JAX, array_ops
-from amanda_std.arrays import chosen_kernels, using
+from amanda_std.engine.arrays import chosen_kernels, using
 
 SHARES = {
     "hann": (0.5, 0.5),

@@ -21,10 +21,10 @@ from amanda.graph import Graph
 from amanda.types import DType, SequenceType, Sym, TensorType, TupleType, Type
 from amanda_jax.backend import DECLINED, JaxBackend
 from amanda_std import trace
-from amanda_std.nested import joined
-from amanda_std.operation import Operation
+from amanda_std.engine.operation import Operation
+from amanda_std.engine.samples import Sample
 from amanda_std.ops import OPS
-from amanda_std.samples import Sample
+from amanda_std.runtime.containers import joined
 
 LOOSE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-6,
          "complex64": 2e-5, "complex128": 1e-6}  # fmt: skip

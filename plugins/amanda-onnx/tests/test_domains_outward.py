@@ -28,9 +28,9 @@ from amanda_onnx.format import Format
 from amanda_onnx.mapping import MAPPING, write_contrib, write_ml
 from amanda_onnx.mapping.sides import DOMAINS
 from amanda_std import ops, trace
-from amanda_std.arrays import array_type
+from amanda_std.engine.arrays import array_type
+from amanda_std.engine.samples import Sample, difference
 from amanda_std.ops import OPS
-from amanda_std.samples import Sample, difference
 
 runtime = pytest.importorskip("onnxruntime")
 

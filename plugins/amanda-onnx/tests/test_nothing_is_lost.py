@@ -29,7 +29,7 @@ from amanda_onnx.mapping import MAPPING
 from amanda_onnx.mapping.forms import FLAGS, words_of
 from amanda_onnx.scoreboard import cases, data
 from amanda_onnx.tensors import DTYPES
-from amanda_std.samples import difference
+from amanda_std.engine.samples import difference
 
 STD = "amanda/std/1"
 FEW = 4

@@ -27,10 +27,10 @@ from amanda.types import TensorType
 from amanda_onnx.mapping import MAPPING, write_contrib, write_ml
 from amanda_onnx.mapping.sides import DOMAINS
 from amanda_std import trace
-from amanda_std.arrays import array_type
-from amanda_std.kinds import REQUIRED
+from amanda_std.engine.annotations import REQUIRED
+from amanda_std.engine.arrays import array_type
+from amanda_std.engine.samples import Sample, difference
 from amanda_std.ops import OPS
-from amanda_std.samples import Sample, difference
 
 NEWEST, OLD = 26, (17, 12, 7)
 BEFORE = 22

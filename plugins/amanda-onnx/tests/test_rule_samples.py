@@ -23,9 +23,9 @@ from amanda.types import TensorType
 from amanda_onnx.format import Format
 from amanda_onnx.mapping import MAPPING
 from amanda_std import ops, trace
-from amanda_std.arrays import array_type
+from amanda_std.engine.arrays import array_type
+from amanda_std.engine.samples import Sample, difference
 from amanda_std.ops import OPS
-from amanda_std.samples import Sample, difference
 
 STD = "amanda/std/1"
 OPSETS = (26, 17, 12, 7)

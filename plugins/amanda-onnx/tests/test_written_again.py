@@ -14,7 +14,7 @@ from amanda.types import Sym, TensorType
 from amanda_onnx.format import Format
 from amanda_onnx.scoreboard import _model, cases, data
 from amanda_std import ops, trace
-from amanda_std.arrays import array_type
+from amanda_std.engine.arrays import array_type
 
 RNG = np.random.default_rng(11)
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from amanda.graph import Graph
-from amanda_std.arrays import using
-from amanda_std.execute import Program
-from amanda_std.numpy_kernels import NUMPY
+from amanda_std.engine.arrays import using
+from amanda_std.runtime.numpy_kernels import NUMPY
+from amanda_std.runtime.step_runner import Program
 
 
 @pytest.fixture

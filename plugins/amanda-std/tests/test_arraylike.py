@@ -9,8 +9,8 @@ from amanda.errors import InvalidTypeError, Undecided, UsageError
 from amanda.graph import Graph
 from amanda.types import DType, TensorType, parse_type
 from amanda_std import Value, ops, trace, tracing
-from amanda_std.literals import ALONE, BESIDE
-from amanda_std.values import Typed
+from amanda_std.engine.literals import ALONE, BESIDE
+from amanda_std.engine.values import Typed
 
 X = np.arange(24, dtype="float64").reshape(2, 3, 4) - 11.5
 I = np.arange(12, dtype="int64").reshape(3, 4) - 5  # noqa: E741 - integers

@@ -6,9 +6,9 @@ import numpy as np
 
 from amanda.types import parse_type
 from amanda_std import ops, trace
-from amanda_std.arrays import Kernels
-from amanda_std.choices import Chosen, chosen, when
-from amanda_std.execute import Program
+from amanda_std.engine.arrays import Kernels
+from amanda_std.engine.kernel_dispatch import Chosen, chosen, when
+from amanda_std.runtime.step_runner import Program
 
 
 def told(name, log):

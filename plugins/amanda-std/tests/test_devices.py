@@ -9,7 +9,7 @@ import amanda
 from amanda.errors import InvalidTypeError
 from amanda.types import parse_type
 from amanda_std import grad, ops, trace
-from amanda_std.values import constant_of
+from amanda_std.engine.values import constant_of
 
 X = parse_type("float32[2, 3]")
 

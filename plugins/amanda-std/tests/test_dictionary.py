@@ -13,8 +13,8 @@ from amanda.dictionary import Dictionary, parse_signature
 from amanda.graph import Graph
 from amanda.types import DType, Sym, TensorType
 from amanda_std import trace
+from amanda_std.engine.samples import Sample
 from amanda_std.ops import OPS
-from amanda_std.samples import Sample
 
 
 @pytest.fixture(scope="module")

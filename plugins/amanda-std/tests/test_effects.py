@@ -13,7 +13,7 @@ from amanda.types import parse_type
 from amanda_std import ops, trace
 from amanda_std.ops import OPS
 from amanda_std.passes import drop, fold, infer, share
-from amanda_std.state import State
+from amanda_std.runtime.state import State
 
 X = parse_type("float32[2]")
 ONES = np.ones(2, "float32")

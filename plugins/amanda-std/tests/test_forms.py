@@ -16,11 +16,11 @@ from amanda.errors import (
 from amanda.graph import Graph
 from amanda.types import Sym, TensorType, parse_type
 from amanda_std import Value, lower, ops, trace, tracing
-from amanda_std.arrays import Kernels, using
-from amanda_std.kinds import Array, Host
-from amanda_std.lowering import primitives
-from amanda_std.operation import composite
-from amanda_std.values import Typed
+from amanda_std.engine.annotations import Array, Host
+from amanda_std.engine.arrays import Kernels, using
+from amanda_std.engine.operation import composite
+from amanda_std.engine.values import Typed
+from amanda_std.hub.lowering import primitives
 
 N = Sym.named("n")
 

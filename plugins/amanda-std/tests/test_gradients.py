@@ -8,7 +8,7 @@ import pytest
 from amanda.errors import InvalidTypeError
 from amanda.types import parse_type
 from amanda_std import grad, ops, trace
-from amanda_std.values import Value, tracing
+from amanda_std.engine.values import Value, tracing
 
 
 def slopes(run, function, *arrays):

@@ -8,8 +8,8 @@ import pytest
 from amanda.errors import UsageError
 from amanda.types import parse_type
 from amanda_std import grad, ops, trace
+from amanda_std.engine.values import Value, tracing
 from amanda_std.passes import infer
-from amanda_std.values import Value, tracing
 
 X = parse_type("float64[n]")
 SCALAR = parse_type("float64[]")

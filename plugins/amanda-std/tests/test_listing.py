@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from amanda_std.listing import table
+from amanda_std.hub.op_table import table
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "std.md"
-MARK = "<!-- made by amanda_std.listing -->\n"
+MARK = "<!-- made by amanda_std.hub.op_table -->\n"
 
 
 @pytest.mark.skipif(not PAGE.is_file(), reason="only the repository has the page")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from amanda_std.engine.samples import Sample, array, difference
 from amanda_std.ops import OPS
-from amanda_std.samples import Sample, array, difference
 
 TOOL = Path(__file__).parents[3] / "tools" / "mutate.py"
 SLICE = 17  # one mutant in so many

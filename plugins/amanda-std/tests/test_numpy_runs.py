@@ -13,8 +13,8 @@ from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda.types import parse_type
 from amanda_std import ops, trace
-from amanda_std.execute import Program
-from amanda_std.numpy_kernels import NUMPY
+from amanda_std.runtime.numpy_kernels import NUMPY
+from amanda_std.runtime.step_runner import Program
 
 X = parse_type("float32[n, 4]")
 WIDE = parse_type("float32[64, 64]")

@@ -7,13 +7,14 @@ import pytest
 
 from amanda.graph import Graph
 from amanda.types import Sym, TensorType, accepts
-from amanda_std import Operation, grad, kinds, lower, ops, trace
-from amanda_std.arrays import array_type
-from amanda_std.listing import missing
-from amanda_std.lowering import primitives
+from amanda_std import Operation, grad, lower, ops, trace
+from amanda_std.engine import annotations as kinds
+from amanda_std.engine.arrays import array_type
+from amanda_std.engine.samples import difference
+from amanda_std.hub.lowering import primitives
+from amanda_std.hub.op_table import missing
 from amanda_std.ops import OPS as EVERY
 from amanda_std.passes import drop, fold, infer, share
-from amanda_std.samples import difference
 
 LARGEST = 64  # symbols stand for dims up to this
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from amanda.types import Sym, TensorType, accepts
 from amanda_std import lower, ops, trace
-from amanda_std.arrays import array_type
-from amanda_std.lowering import primitives
+from amanda_std.engine.arrays import array_type
+from amanda_std.hub.lowering import primitives
 from amanda_std.passes import (
     branches,
     canonical,

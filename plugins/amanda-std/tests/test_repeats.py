@@ -12,10 +12,10 @@ from amanda.graph import Graph, Provenance
 from amanda.tensors import Tensor
 from amanda.types import Sym, TensorType, parse_type
 from amanda_std import Value, ops, trace, tracing
-from amanda_std.arrays import array_type
+from amanda_std.engine.arrays import array_type
+from amanda_std.engine.call_cache import Repeats
+from amanda_std.hub.mapping_side import SIDE
 from amanda_std.ops import OPS
-from amanda_std.repeats import Repeats
-from amanda_std.side import SIDE
 
 X = parse_type("float32[n, 4]")
 

@@ -14,6 +14,8 @@ from amanda.mapping.terms import Const, Term, Var
 from amanda.passes import Rewriting, apply, inline
 from amanda.types import TensorType, parse_type
 from amanda_std import grad, ops, trace, tracing
+from amanda_std.engine.values import Value
+from amanda_std.hub.mapping_side import SIDE
 from amanda_std.passes import (
     branches,
     canonical,
@@ -29,8 +31,6 @@ from amanda_std.passes import (
     stable,
 )
 from amanda_std.passes.simplify import rules_of
-from amanda_std.side import SIDE
-from amanda_std.values import Value
 
 X = parse_type("float32[n, 4]")
 ODD = [0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 0.5, 3e38, 1e-45, np.inf, -np.inf, np.nan]

@@ -10,8 +10,8 @@ from amanda.graph import Graph
 from amanda.mapping.side import REQUIRED, Decline, Side, TracingSide, question
 from amanda.types import parse_type
 from amanda_std import ops, trace
+from amanda_std.hub.mapping_side import SIDE
 from amanda_std.ops import OPS
-from amanda_std.side import SIDE
 
 
 def test_it_has_the_protocols():

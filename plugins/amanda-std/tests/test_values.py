@@ -8,14 +8,14 @@ import pytest
 from amanda.errors import InvalidTypeError, UsageError
 from amanda.types import OptionalType, TensorType, parse_type
 from amanda_std import ops, trace
-from amanda_std.nested import joined, of_texts, type_of
-from amanda_std.operation import Operation
+from amanda_std.engine.operation import Operation
 from amanda_std.ops import OPS
 from amanda_std.ops.containers import optionals, sequences, tuples
 from amanda_std.ops.control import state
 from amanda_std.ops.text import strings
 from amanda_std.passes import drop, fold, infer, share
-from amanda_std.state import Cell
+from amanda_std.runtime.containers import joined, of_texts, type_of
+from amanda_std.runtime.state import Cell
 
 THEMES = (optionals, sequences, state, strings, tuples)
 HERE = sorted(

@@ -9,9 +9,9 @@ import amanda
 from amanda.dictionary import parse_signature
 from amanda.dictionary.binary import decoded, encoded
 from amanda_std import trace
-from amanda_std.arrays import array_type
+from amanda_std.engine.arrays import array_type
+from amanda_std.hub.dictionary import VOCABULARY, entry
 from amanda_std.ops import OPS
-from amanda_std.vocabulary import VOCABULARY, entry
 
 STD = VOCABULARY.at("1")
 

@@ -15,7 +15,7 @@ from amanda.errors import AmandaError, InvalidTypeError, Undecided, UsageError
 from amanda.graph import Graph
 from amanda.types import TensorType, parse_type
 from amanda_std import grad, ops, trace, tracing
-from amanda_std.arrays import array_type
+from amanda_std.engine.arrays import array_type
 from amanda_std.ops import OPS
 
 DTYPES = ("string", "complex64", "bool", "float32", "int32", "uint8", "float64")

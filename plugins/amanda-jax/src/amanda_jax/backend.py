@@ -49,8 +49,8 @@ class JaxBackend:
 
     def takes(self, op: Op) -> Literal[True] | str:
         from amanda_jax.compile.python_ops import KERNELS
-        from amanda_std.operation import check_kernels
-        from amanda_std.reading import operation_of, why_unreadable
+        from amanda_std.engine.operation import check_kernels
+        from amanda_std.hub.op_access import operation_of, why_unreadable
 
         reason = why_unreadable(op)
         if reason is not None or isinstance(op, Graph):

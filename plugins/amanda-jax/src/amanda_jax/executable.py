@@ -23,8 +23,8 @@ from amanda_jax.settings import Settings
 from amanda_jax.shapes.bucketing import coded
 from amanda_jax.shapes.dynamic_shapes import Bounded
 from amanda_jax.weights.device_weights import Weights
-from amanda_std.ordering import effect_of
-from amanda_std.state import State, Surroundings
+from amanda_std.hub.effect_order import effect_of
+from amanda_std.runtime.state import State, Surroundings
 
 if TYPE_CHECKING:
     from amanda_jax.export.exporter import Written

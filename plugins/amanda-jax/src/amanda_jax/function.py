@@ -18,9 +18,9 @@ from amanda_jax.compile.partition import why_outside
 from amanda_jax.compile.passes import plainly
 from amanda_jax.kernels import JAX
 from amanda_jax.shapes.static_values import followed
-from amanda_std.arrays import using
-from amanda_std.execute import Program as Steps
-from amanda_std.reading import is_constant, is_std
+from amanda_std.engine.arrays import using
+from amanda_std.hub.op_access import is_constant, is_std
+from amanda_std.runtime.step_runner import Program as Steps
 
 __all__ = ["as_function"]
 

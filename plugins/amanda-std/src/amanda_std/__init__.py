@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from amanda_std import ops
-    from amanda_std.gradients import grad
-    from amanda_std.lowering import expand, lower
-    from amanda_std.operation import Operation
-    from amanda_std.values import Value, trace, tracing
+    from amanda_std.autodiff.gradients import grad
+    from amanda_std.engine.operation import Operation
+    from amanda_std.engine.values import Value, trace, tracing
+    from amanda_std.frontend import named_axes as named
+    from amanda_std.hub.lowering import expand, lower
 
 __all__ = [
     "Operation",
@@ -26,6 +27,7 @@ __all__ = [
     "expand",
     "grad",
     "lower",
+    "named",
     "ops",
     "trace",
     "tracing",
@@ -34,20 +36,22 @@ __all__ = [
 NAMESPACE = "amanda/std/1"
 
 _HOMES = {
-    "Operation": "operation",
-    "Value": "values",
-    "expand": "lowering",
-    "grad": "gradients",
-    "lower": "lowering",
-    "trace": "values",
-    "tracing": "values",
+    "Operation": "engine.operation",
+    "Value": "engine.values",
+    "expand": "hub.lowering",
+    "grad": "autodiff.gradients",
+    "lower": "hub.lowering",
+    "trace": "engine.values",
+    "tracing": "engine.values",
 }
+
+_MODULES = {"named": "amanda_std.frontend.named_axes", "ops": "amanda_std.ops"}
 
 
 def __getattr__(name: str) -> Any:
     """Importing the package loads neither ops nor numpy."""
     if name in _HOMES:
         return getattr(import_module(f"amanda_std.{_HOMES[name]}"), name)
-    if name == "ops":
-        return import_module("amanda_std.ops")
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     raise AttributeError(f"module 'amanda_std' has no attribute {name!r}")

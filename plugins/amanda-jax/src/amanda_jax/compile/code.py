@@ -10,7 +10,7 @@ from jax.tree import leaves
 from amanda_jax.compile.disk_cache import Kept
 from amanda_jax.settings import Settings
 from amanda_jax.weights.device_weights import Weights
-from amanda_std.state import Surroundings
+from amanda_std.runtime.state import Surroundings
 
 __all__ = ["Build", "Code", "Told", "copied"]
 

@@ -23,9 +23,9 @@ from amanda_jax.compile.x64 import has_wide, is_wide
 from amanda_jax.kernels import JAX
 from amanda_jax.weights.device_weights import Held
 from amanda_jax.weights.memory import give_back
-from amanda_std.arrays import using
-from amanda_std.execute import Program as Steps
-from amanda_std.reading import is_constant
+from amanda_std.engine.arrays import using
+from amanda_std.hub.op_access import is_constant
+from amanda_std.runtime.step_runner import Program as Steps
 
 __all__ = ["FullError", "MisfitError", "Program", "UntraceableError", "is_array"]
 

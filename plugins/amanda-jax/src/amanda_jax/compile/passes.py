@@ -13,11 +13,11 @@ from amanda_jax.cpu_tuning import few_row_products
 from amanda_jax.weights.device_weights import is_weight
 from amanda_jax.weights.layout import in_order, layout_in_tiles, lies_in_file
 from amanda_std import passes
-from amanda_std.lowering import lower
+from amanda_std.hub.lowering import lower
+from amanda_std.hub.op_access import arguments, is_constant, is_std
 from amanda_std.passes.fold import SMALL
 from amanda_std.passes.infer import infer
 from amanda_std.passes.movements import order_of
-from amanda_std.reading import arguments, is_constant, is_std
 
 LONG: Final = 4096
 VECTOR: Final = 16

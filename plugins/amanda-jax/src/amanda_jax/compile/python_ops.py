@@ -23,11 +23,11 @@ from amanda_jax.compile.trace_context import running
 from amanda_jax.kernels import JAX, dynamic_shapes
 from amanda_jax.kernels.dynamic_shapes import by_numpy
 from amanda_jax.weights.device_weights import Held
-from amanda_std.arrays import using
-from amanda_std.execute import Program as Steps
+from amanda_std.engine.arrays import using
+from amanda_std.hub.op_access import is_constant
 from amanda_std.ops import OPS
-from amanda_std.reading import is_constant
-from amanda_std.state import around
+from amanda_std.runtime.state import around
+from amanda_std.runtime.step_runner import Program as Steps
 
 __all__ = ["DECIDED_BY_DATA", "Outside"]
 

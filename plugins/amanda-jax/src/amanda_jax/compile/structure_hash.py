@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable, Iterator
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import value_digest
 from amanda_jax.weights.device_weights import is_weight
-from amanda_std.kinds import BODY
-from amanda_std.reading import function_of, is_constant, is_std, operation_of
+from amanda_std.engine.annotations import BODY
+from amanda_std.hub.op_access import function_of, is_constant, is_std, operation_of
 
 __all__ = ["alone", "structure"]
 

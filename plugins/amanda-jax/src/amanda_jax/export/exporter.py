@@ -29,13 +29,13 @@ from amanda_jax.kernels.symbolic_shapes import ROWS, Size
 from amanda_jax.shapes.dynamic_shapes import Bounded
 from amanda_jax.shapes.static_values import followed, holds
 from amanda_jax.weights.device_weights import Held
-from amanda_std.arrays import using
-from amanda_std.execute import Program as Steps
-from amanda_std.kinds import BODY, HOST
-from amanda_std.lowering import lower
+from amanda_std.engine.annotations import BODY, HOST
+from amanda_std.engine.arrays import using
+from amanda_std.hub.lowering import lower
+from amanda_std.hub.op_access import arguments, operation_of
 from amanda_std.passes import drop
 from amanda_std.passes.infer import infer
-from amanda_std.reading import arguments, operation_of
+from amanda_std.runtime.step_runner import Program as Steps
 
 __all__ = ["Traceable", "Written", "exported", "refused", "traceable"]
 

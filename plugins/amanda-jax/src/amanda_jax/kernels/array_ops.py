@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from amanda_std.arrays import chosen_kernels, using
+from amanda_std.engine.arrays import chosen_kernels, using
 from amanda_std.ops import OPS
 
 LARGE: Final = 1 << 12

@@ -16,9 +16,9 @@ import numpy as np
 from jax import lax
 
 from amanda.errors import UsageError
-from amanda_std.arrays import using
-from amanda_std.numpy_kernels import NUMPY
+from amanda_std.engine.arrays import using
 from amanda_std.ops import OPS
+from amanda_std.runtime.numpy_kernels import NUMPY
 
 __all__ = ["MOST", "ROWS", "by_numpy"]
 

@@ -23,7 +23,7 @@ from amanda_jax.compile.specialize import called
 from amanda_jax.settings import Sizes
 from amanda_jax.shapes.padding import CLEAN, Padding, listed
 from amanda_jax.shapes.padding_rules import RULES
-from amanda_std.lowering import lower, primitives
+from amanda_std.hub.lowering import lower, primitives
 from amanda_std.passes.infer import infer
 
 __all__ = ["Buckets", "coded", "cut_back", "followed_through", "padded_results"]

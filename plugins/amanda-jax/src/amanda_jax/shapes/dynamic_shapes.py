@@ -33,11 +33,11 @@ from amanda_jax.shapes.padding import Padding
 from amanda_jax.shapes.padding_rules import RULES
 from amanda_jax.shapes.static_values import followed
 from amanda_jax.weights.device_weights import Held
-from amanda_std.arrays import using
-from amanda_std.execute import Program as Steps
-from amanda_std.lowering import lower, primitives
+from amanda_std.engine.arrays import using
+from amanda_std.hub.lowering import lower, primitives
+from amanda_std.hub.op_access import is_std, operation_of
 from amanda_std.passes.infer import infer
-from amanda_std.reading import is_std, operation_of
+from amanda_std.runtime.step_runner import Program as Steps
 
 __all__ = ["Bounded"]
 

@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple
 from amanda.errors import AmandaError, Undecided
 from amanda.graph import Graph, Op, OutputPort
 from amanda.types import Dim, Sym, TensorType, same
-from amanda_std import shapes
-from amanda_std.kinds import HOST
-from amanda_std.reading import arguments, is_constant, is_std, operation_of, reads
+from amanda_std.engine.annotations import HOST
+from amanda_std.hub.op_access import arguments, is_constant, is_std, operation_of, reads
+from amanda_std.inference import shapes
 
 __all__ = [
     "CLEAN",

@@ -7,7 +7,7 @@ from typing import Any, Final
 from amanda.graph import Op, OutputPort, Parameter
 from amanda.types import Sym, TensorType
 from amanda_jax.shapes.padding import At, MixesError, Padded, alike, expect_whole
-from amanda_std.reading import arguments, is_constant
+from amanda_std.hub.op_access import arguments, is_constant
 
 __all__ = ["gather", "gather_elements", "gather_nd"]
 

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import OptionalType, SequenceType, TupleType
-from amanda_std.kinds import HOST
-from amanda_std.reading import arguments, is_constant, is_std, operation_of
+from amanda_std.engine.annotations import HOST
+from amanda_std.hub.op_access import arguments, is_constant, is_std, operation_of
 
 __all__ = ["Followed", "behind", "followed", "holds"]
 

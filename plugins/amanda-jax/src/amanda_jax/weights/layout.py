@@ -17,8 +17,8 @@ from amanda.tensors import Tensor
 from amanda.types import DType, TensorType
 from amanda_jax.cpu_tuning import winograd
 from amanda_jax.weights.memory import aligned, is_in_file, let_go, room_for
+from amanda_std.hub.op_access import arguments, is_std
 from amanda_std.ops.nn.convolution import ordered, to_front
-from amanda_std.reading import arguments, is_std
 
 __all__ = [
     "form_along_rows",

@@ -128,7 +128,7 @@ def rule_set() -> RuleSet:
 
 
 def _std(_name: str) -> Any:
-    from amanda_std.side import SIDE
+    from amanda_std.hub.mapping_side import SIDE
 
     return SIDE
 
@@ -211,9 +211,9 @@ class OnnxStd(RuleMapping):
 
     def _lowered(self, graph: Graph, start: str, goal: str, refused: set[str]) -> Graph:
         """A copy with types, in which what no rule takes is decomposed."""
-        from amanda_std.lowering import lower
+        from amanda_std.hub.lowering import lower
+        from amanda_std.hub.op_access import operation_of
         from amanda_std.passes import infer
-        from amanda_std.reading import operation_of
 
         program = self.program(start, goal)
 

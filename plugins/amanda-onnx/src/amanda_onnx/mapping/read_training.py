@@ -77,7 +77,7 @@ def gradient(o: Any, *inputs: Any, xs: Any, y: str, zs: Any = ()) -> Any:
 
     The op may also ask for those at other values than the ones that were computed with;
     that would take the graph a second time."""
-    from amanda_std.gradients import pulled_back
+    from amanda_std.autodiff.gradients import pulled_back
 
     names = [value.name for value in o.source.inputs]
     expect(names == [*xs, *(zs or ())], "a Gradient at other values than its graph's")

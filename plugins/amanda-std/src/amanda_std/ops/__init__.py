@@ -14,7 +14,7 @@ from pkgutil import iter_modules
 from types import MappingProxyType, ModuleType
 
 from amanda.errors import NamespaceError
-from amanda_std.operation import Operation
+from amanda_std.engine.operation import Operation
 
 
 def _modules(package: str, paths: list[str]) -> Iterator[ModuleType]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from amanda.graph import Graph, Op
+from amanda_std.engine.values import constant_of
+from amanda_std.hub.op_access import is_std
 from amanda_std.passes.infer import infer
-from amanda_std.reading import is_std
-from amanda_std.values import constant_of
 
 
 def branches(graph: Graph) -> int:

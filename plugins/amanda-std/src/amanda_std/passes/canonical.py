@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from amanda.graph import Graph, Op
 from amanda.tensors import same_value
-from amanda_std.kinds import REQUIRED
+from amanda_std.engine.annotations import REQUIRED
+from amanda_std.engine.values import port_type
+from amanda_std.hub.op_access import is_constant, is_std, operation_of
 from amanda_std.passes.movements import order_of
-from amanda_std.reading import is_constant, is_std, operation_of
-from amanda_std.values import port_type
 
 
 def canonical(graph: Graph) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amanda.graph import KEEP, Graph, Op, OutputPort
-from amanda_std.ordering import has_effects
+from amanda_std.hub.effect_order import has_effects
 
 
 def drop(graph: Graph) -> int:

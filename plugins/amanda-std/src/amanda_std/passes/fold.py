@@ -9,9 +9,9 @@ import numpy as np
 from amanda.graph import Graph, Op, OutputPort, Provenance
 from amanda.tensors import Tensor
 from amanda.types import Sym, TensorType
-from amanda_std.ordering import effect_of
-from amanda_std.reading import arguments, is_constant, is_std, operation_of
-from amanda_std.values import constant_of
+from amanda_std.engine.values import constant_of
+from amanda_std.hub.effect_order import effect_of
+from amanda_std.hub.op_access import arguments, is_constant, is_std, operation_of
 
 SMALL = 1 << 16
 """Bytes that a folded result may always have."""

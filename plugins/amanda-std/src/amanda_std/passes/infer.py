@@ -12,10 +12,10 @@ from typing import Any
 from amanda.errors import AmandaError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.types import TensorType, Type
-from amanda_std.inference import makes_dims
-from amanda_std.operation import Operation
-from amanda_std.reading import arguments, is_constant, is_std, operation_of
-from amanda_std.values import constant_of, value_type
+from amanda_std.engine.operation import Operation
+from amanda_std.engine.values import constant_of, value_type
+from amanda_std.hub.op_access import arguments, is_constant, is_std, operation_of
+from amanda_std.inference.type_inference import makes_dims
 
 
 def infer(graph: Graph, changed: Iterable[OutputPort] | None = None) -> int:

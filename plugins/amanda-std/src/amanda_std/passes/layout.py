@@ -15,14 +15,14 @@ from amanda.graph import Graph, Op, Parameter, Provenance
 from amanda.mapping import Decline, RuleSet
 from amanda.passes import Rewriting
 from amanda_std import ops
+from amanda_std.engine.values import Tracing, Value, port_type, tracing
+from amanda_std.hub.mapping_side import SIDE
+from amanda_std.hub.op_access import arguments, is_constant, is_std, operation_of
 from amanda_std.ops import OPS
 from amanda_std.ops.nn.convolution import to_front
 from amanda_std.passes import movements
 from amanda_std.passes.movements import TRANSPOSE, inner, inverse, order_of
 from amanda_std.passes.pointwise import is_pointwise
-from amanda_std.reading import arguments, is_constant, is_std, operation_of
-from amanda_std.side import SIDE
-from amanda_std.values import Tracing, Value, port_type, tracing
 
 __all__ = ["channels_first", "channels_last", "sink"]
 

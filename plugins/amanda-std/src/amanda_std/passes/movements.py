@@ -9,9 +9,9 @@ from amanda.graph import Op
 from amanda.mapping import Decline, RuleSet
 from amanda.types import Shape, same
 from amanda_std import ops
-from amanda_std.hosts import hosted
-from amanda_std.reading import is_std
-from amanda_std.values import Value
+from amanda_std.engine.values import Value
+from amanda_std.hub.op_access import is_std
+from amanda_std.inference.shape_arguments import hosted
 
 __all__ = [
     "TRANSPOSE",

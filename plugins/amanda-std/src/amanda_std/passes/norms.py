@@ -10,10 +10,10 @@ from amanda.graph import KEEP, Graph, Op, Parameter
 from amanda.mapping import Decline, RuleSet
 from amanda.passes import Rewriting
 from amanda_std import ops
+from amanda_std.engine.values import Value
+from amanda_std.hub.mapping_side import SIDE
+from amanda_std.hub.op_access import arguments, is_constant, is_std
 from amanda_std.ops.nn.convolution import to_front
-from amanda_std.reading import arguments, is_constant, is_std
-from amanda_std.side import SIDE
-from amanda_std.values import Value
 
 __all__ = ["fold_norms"]
 

@@ -9,12 +9,12 @@ from typing import Any
 from amanda.errors import AmandaError
 from amanda.graph import Op
 from amanda.types import DType, Sym, TensorType
-from amanda_std import shapes
-from amanda_std.kinds import TENSOR
-from amanda_std.mistakes import BARE
-from amanda_std.operation import Operation
-from amanda_std.reading import is_constant, is_std, operation_of
-from amanda_std.values import port_type, trace
+from amanda_std.engine.annotations import TENSOR
+from amanda_std.engine.diagnostics import BARE
+from amanda_std.engine.operation import Operation
+from amanda_std.engine.values import port_type, trace
+from amanda_std.hub.op_access import is_constant, is_std, operation_of
+from amanda_std.inference import shapes
 
 __all__ = ["is_pointwise"]
 

@@ -7,8 +7,8 @@ from typing import Any
 from amanda.graph import KEEP, Graph, Op
 from amanda.tensors import Tensor, value_digest
 from amanda.types import Sym
-from amanda_std.ordering import is_pure
-from amanda_std.reading import is_constant, is_std, operation_of
+from amanda_std.hub.effect_order import is_pure
+from amanda_std.hub.op_access import is_constant, is_std, operation_of
 
 SMALL = 1 << 12
 """Bytes of a constant that is compared by content; a larger one only by identity."""

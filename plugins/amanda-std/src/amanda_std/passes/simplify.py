@@ -8,8 +8,8 @@ from importlib.resources import files
 from amanda.graph import Graph
 from amanda.mapping import RuleSet
 from amanda.passes import Rewriting
+from amanda_std.hub.mapping_side import SIDE
 from amanda_std.passes import movements
-from amanda_std.side import SIDE
 
 __all__ = ["rules_of", "simplify", "stable"]
 

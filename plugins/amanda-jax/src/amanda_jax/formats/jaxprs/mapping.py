@@ -37,7 +37,7 @@ def _jax(name: str) -> PlainSide:
 
 
 def _std(_name: str) -> Any:
-    from amanda_std.side import SIDE
+    from amanda_std.hub.mapping_side import SIDE
 
     return SIDE
 

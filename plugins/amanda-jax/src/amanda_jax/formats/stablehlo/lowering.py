@@ -54,7 +54,7 @@ def plain_build() -> Any:
     from amanda_jax.devices import chosen
     from amanda_jax.settings import ON_CPU, Settings
     from amanda_jax.weights.device_weights import Weights
-    from amanda_std.state import Surroundings
+    from amanda_std.runtime.state import Surroundings
 
     around = Surroundings(None, None, {}, host_in_use())
     settings = Settings(without=ON_CPU)  # the same, whoever makes it for whom

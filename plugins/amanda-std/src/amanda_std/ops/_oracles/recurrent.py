@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from amanda_std.samples import Sample, Samples
+from amanda_std.engine.samples import Sample, Samples
 
 _FUNCTIONS: dict[str, Callable[[float, Any, Any], float]] = {
     "sigmoid": lambda x, _a, _b: 1 / (1 + math.exp(-x)),

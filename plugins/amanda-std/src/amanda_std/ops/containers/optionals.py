@@ -8,11 +8,11 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError, UsageError
 from amanda.types import OptionalType, TensorType, parse_type
-from amanda_std.kinds import Anything, Logical, Maybe
-from amanda_std.nested import expect_kind, plain_type
-from amanda_std.operation import primitive
-from amanda_std.samples import Sample, Samples, array
-from amanda_std.values import UNKNOWN
+from amanda_std.engine.annotations import Anything, Logical, Maybe
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.engine.values import UNKNOWN
+from amanda_std.runtime.containers import expect_kind, plain_type
 
 _NO_SLOPE = "gradients do not go through optionals"
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError, UsageError
 from amanda.types import SequenceType, Shape, Sym, TensorType
-from amanda_std.hosts import index_of
-from amanda_std.kinds import Anything, Array, Body, Host, Index, Sequence
-from amanda_std.nested import expect_kind, joined
-from amanda_std.operation import primitive
+from amanda_std.engine.annotations import Anything, Array, Body, Host, Index, Sequence
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Sample, Samples, array, counting
+from amanda_std.inference.shape_arguments import index_of
 from amanda_std.ops.control.bodies import many, result_types
-from amanda_std.samples import Sample, Samples, array, counting
+from amanda_std.runtime.containers import expect_kind, joined
 
 _NO_SLOPE = "gradients do not go through sequences"
 _SCALAR = TensorType("int64", [])

@@ -8,10 +8,10 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError, UsageError
 from amanda.types import MapType, SequenceType, Shape, Sym, TensorType, TupleType
-from amanda_std.kinds import Anything, Array, Map, Other, Sequence, Tuple
-from amanda_std.nested import expect_kind, of_texts, plain_type, text
-from amanda_std.operation import primitive
-from amanda_std.samples import Sample, Samples, array
+from amanda_std.engine.annotations import Anything, Array, Map, Other, Sequence, Tuple
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.runtime.containers import expect_kind, of_texts, plain_type, text
 
 _NO_SLOPE = "gradients do not go through tuples and maps"
 

@@ -11,9 +11,7 @@ from typing import Any
 from amanda.errors import InvalidTypeError, UsageError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.types import Shape, Sym, TensorType, Type, join
-from amanda_std.nested import joined, plain_type, type_of
-from amanda_std.ops._late import late
-from amanda_std.values import (
+from amanda_std.engine.values import (
     UNKNOWN,
     Operators,
     Typed,
@@ -24,6 +22,8 @@ from amanda_std.values import (
     trace,
     value_type,
 )
+from amanda_std.ops._late import late
+from amanda_std.runtime.containers import joined, plain_type, type_of
 
 _open: list[Graph] = []
 """The functions that are being pasted, each in the one before."""
@@ -222,7 +222,7 @@ def pulled(
 
     `seeds`: the gradients of what the body returns, None for some. The body is run
     anew: what it computed before is not kept."""
-    from amanda_std.gradients import pulled_back
+    from amanda_std.autodiff.gradients import pulled_back
 
     results = pasted(body, xs)
     given: dict[OutputPort, Any] = {}

@@ -10,9 +10,11 @@ import numpy as np
 from amanda.errors import InvalidTypeError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.types import Sym, TensorType, Type, same
-from amanda_std.hosts import Open, index_of, is_data
-from amanda_std.kinds import Anything, Bodies, Body, Host, Index, Logical
-from amanda_std.operation import Operation, composite, primitive
+from amanda_std.engine.annotations import Anything, Bodies, Body, Host, Index, Logical
+from amanda_std.engine.operation import Operation, composite, primitive
+from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.engine.values import Operators, Value
+from amanda_std.inference.shape_arguments import Open, index_of, is_data
 from amanda_std.ops._late import late
 from amanda_std.ops.control.bodies import (
     agreed,
@@ -26,8 +28,6 @@ from amanda_std.ops.control.bodies import (
     stacked_type,
 )
 from amanda_std.ops.control.loop_gradient import Rounds
-from amanda_std.samples import Sample, Samples, array, ramp
-from amanda_std.values import Operators, Value
 
 _SCALAR_INT = TensorType("int64", [])
 _SCALAR_BOOL = TensorType("bool", [])

@@ -12,11 +12,11 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError
 from amanda.types import DType, Shape, Sym, TensorType
-from amanda_std.hosts import Open, is_data
-from amanda_std.kinds import Array, Cast, Host
-from amanda_std.operation import composite, primitive
+from amanda_std.engine.annotations import Array, Cast, Host
+from amanda_std.engine.operation import composite, primitive
+from amanda_std.engine.samples import Sample, Samples, array, counting
+from amanda_std.inference.shape_arguments import Open, is_data
 from amanda_std.ops._late import late
-from amanda_std.samples import Sample, Samples, array, counting
 
 
 def _moved(x: TensorType, to: str) -> Shape:

@@ -9,11 +9,11 @@ import numpy as np
 
 from amanda.errors import BackendError, InvalidTypeError, UsageError
 from amanda.types import TensorType, accepts, parse_type
-from amanda_std.arrays import array_type
-from amanda_std.kinds import Anything, Array, Logical, Other
-from amanda_std.operation import primitive
-from amanda_std.samples import Sample, Samples, array, counting
-from amanda_std.state import CALLBACKS, surroundings
+from amanda_std.engine.annotations import Anything, Array, Logical, Other
+from amanda_std.engine.arrays import array_type
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Sample, Samples, array, counting
+from amanda_std.runtime.state import CALLBACKS, surroundings
 
 
 @primitive(name="print", numpy_only=True, effect="shows")

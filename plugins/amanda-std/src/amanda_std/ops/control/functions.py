@@ -7,12 +7,12 @@ from typing import Any
 
 from amanda.errors import UsageError
 from amanda.graph import Graph, Op, OutputPort
-from amanda_std.kinds import Anything, Body
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import Anything, Body
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.engine.values import Value, tracing
 from amanda_std.ops._late import late
 from amanda_std.ops.control.bodies import discard, filled, pasted, plain, result_types
-from amanda_std.samples import Sample, Samples, array
-from amanda_std.values import Value, tracing
 
 GRADIENT = "gradient"
 """The attribute of a function of a graph that names the one of its gradients."""
@@ -70,7 +70,7 @@ def custom_gradient(
 def gradient_name(op: Op) -> str | None:
     """The function that tells the gradients of what an op calls; None for the op's own
     meaning."""
-    from amanda_std.reading import arguments
+    from amanda_std.hub.op_access import arguments
 
     if op.type != "call":
         return None
@@ -81,7 +81,7 @@ def gradient_name(op: Op) -> str | None:
 
 def by_its_gradient(function: Any, *xs: Any) -> tuple[Any, ...]:
     """What `call` means where the function has gradients of its own."""
-    from amanda_std.reading import function_of
+    from amanda_std.hub.op_access import function_of
 
     backward = function_of(function, function.attrs[GRADIENT])
     made: tuple[Any, ...] = custom_gradient(

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from amanda.graph import Graph, Op, OutputPort
+from amanda_std.engine.values import Value, value_type
 from amanda_std.ops._late import late
 from amanda_std.ops.control.bodies import filled, pulled
-from amanda_std.values import Value, value_type
 
 Way = tuple[int, bool]
 """The axis that rows lie along, and whether the last one comes first."""
@@ -115,7 +115,7 @@ class _Trip:
 
     def _moving(self, wanted: set[OutputPort]) -> list[int]:
         """The carried values that depend on what is wanted, in any round."""
-        from amanda_std.gradients import has_slope, reached
+        from amanda_std.autodiff.gradients import has_slope, reached
 
         rounds, body = self.rounds, self.rounds.body
         first, parameters = rounds.first, body.parameters

@@ -8,11 +8,11 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError
 from amanda.types import RefType, TensorType, accepts, parse_type
-from amanda_std.kinds import Anything, Array, Ref
-from amanda_std.nested import expect_kind, plain_type
-from amanda_std.operation import primitive
-from amanda_std.samples import Sample, Samples, array
-from amanda_std.state import Cell, surroundings
+from amanda_std.engine.annotations import Anything, Array, Ref
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.runtime.containers import expect_kind, plain_type
+from amanda_std.runtime.state import Cell, surroundings
 
 _NO_SLOPE = "gradients are taken of values, not of variables: read it before, once"
 

@@ -14,12 +14,12 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError
 from amanda.types import Shape, TensorType
-from amanda_std import shapes
-from amanda_std.arrays import xp
-from amanda_std.kinds import Number
-from amanda_std.operation import composite, primitive
+from amanda_std.engine.annotations import Number
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import composite, primitive
+from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.inference import shapes
 from amanda_std.ops._late import late
-from amanda_std.samples import Sample, Samples, array, ramp
 
 
 @primitive(shape=shapes.matmul)

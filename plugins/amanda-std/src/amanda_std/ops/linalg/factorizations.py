@@ -13,9 +13,11 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError
 from amanda.types import Shape, TensorType, minimum
-from amanda_std.arrays import xp
-from amanda_std.kinds import Index, RealFloating
-from amanda_std.operation import primitive
+from amanda_std.engine.annotations import Index, RealFloating
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.engine.values import dims
 from amanda_std.ops._late import late
 from amanda_std.ops._oracles.matrices import (
     householder,
@@ -26,8 +28,6 @@ from amanda_std.ops._oracles.matrices import (
     with_signs,
 )
 from amanda_std.ops.linalg.matrices import in_single_at_least, matrix_dims, square_dims
-from amanda_std.samples import Sample, Samples, array
-from amanda_std.values import dims
 
 
 def _t(x: Any) -> Any:

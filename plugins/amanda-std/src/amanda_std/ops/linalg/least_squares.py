@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType
-from amanda_std.kinds import Index, RealFloating
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import Index, RealFloating
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.ops._late import late
 from amanda_std.ops._oracles.matrices import (
     householder,
@@ -18,7 +19,6 @@ from amanda_std.ops._oracles.matrices import (
     solved,
     spread_out,
 )
-from amanda_std.samples import Sample, Samples, array
 
 
 def _counting(x: Any, s: Any, tolerance: float | None) -> Any:

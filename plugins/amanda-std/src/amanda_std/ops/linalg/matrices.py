@@ -9,10 +9,11 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError
 from amanda.types import Dim, Shape, TensorType, minimum
-from amanda_std import shapes
-from amanda_std.arrays import xp
-from amanda_std.kinds import Array, Floating, RealFloating
-from amanda_std.operation import composite, primitive
+from amanda_std.engine.annotations import Array, Floating, RealFloating
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import composite, primitive
+from amanda_std.engine.samples import Sample, Samples, array, counting
+from amanda_std.inference import shapes
 from amanda_std.ops._late import late
 from amanda_std.ops._oracles.matrices import (
     matrices,
@@ -21,7 +22,6 @@ from amanda_std.ops._oracles.matrices import (
     solved,
     spread_out,
 )
-from amanda_std.samples import Sample, Samples, array, counting
 
 
 def square_dims(x: TensorType) -> tuple[Dim, ...]:

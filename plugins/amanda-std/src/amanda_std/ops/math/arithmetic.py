@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from amanda.errors import Undecided
-from amanda_std import shapes
-from amanda_std.arrays import xp
-from amanda_std.inference import objects
-from amanda_std.kinds import Array, Logical, Number, Real, Signed
-from amanda_std.operation import primitive
+from amanda_std.engine.annotations import Array, Logical, Number, Real, Signed
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Sample, Samples, array, binary, each, unary
+from amanda_std.inference import shapes
+from amanda_std.inference.type_inference import objects
 from amanda_std.ops._late import late
-from amanda_std.samples import Sample, Samples, array, binary, each, unary
 
 _LEFT, _RIGHT = (1.5, -2.0, 3.0, 0.25), (2.0, 3.0, -1.5, -4.0)
 _INTS = {"dtypes": ("float32", "float64", "int32", "int64")}

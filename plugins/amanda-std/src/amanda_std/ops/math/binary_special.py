@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType
-from amanda_std import shapes
-from amanda_std.arrays import xp
-from amanda_std.kinds import Logical, RealFloating
-from amanda_std.operation import Operation, composite, primitive
+from amanda_std.engine.annotations import Logical, RealFloating
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import Operation, composite, primitive
+from amanda_std.engine.samples import Sample, Samples, array, binary, unary
+from amanda_std.inference import shapes
 from amanda_std.ops._late import late
-from amanda_std.samples import Sample, Samples, array, binary, unary
 
 _FLOATS = ("float32", "float64", "bfloat16")
 _INF = math.inf

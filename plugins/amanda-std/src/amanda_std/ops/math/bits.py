@@ -10,11 +10,11 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError
 from amanda.types import DType, Shape, TensorType
-from amanda_std import shapes
-from amanda_std.kinds import Cast, Integer, Other
-from amanda_std.operation import composite, primitive
+from amanda_std.engine.annotations import Cast, Integer, Other
+from amanda_std.engine.operation import composite, primitive
+from amanda_std.engine.samples import Sample, Samples, array, each
+from amanda_std.inference import shapes
 from amanda_std.ops._late import late
-from amanda_std.samples import Sample, Samples, array, each
 
 _NO_SLOPE = "bits have no slope"
 

@@ -7,11 +7,11 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from amanda_std import shapes
-from amanda_std.arrays import xp
-from amanda_std.kinds import Array, Logical, Real, RealFloating
-from amanda_std.operation import Operation, primitive
-from amanda_std.samples import Sample, Samples, array, binary, each
+from amanda_std.engine.annotations import Array, Logical, Real, RealFloating
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import Operation, primitive
+from amanda_std.engine.samples import Sample, Samples, array, binary, each
+from amanda_std.inference import shapes
 
 _LEFT, _RIGHT = (1.0, -2.0, 3.0, 0.0), (1.0, 3.0, -1.0, 0.0)
 _NO_SLOPE = "its results are true or false"

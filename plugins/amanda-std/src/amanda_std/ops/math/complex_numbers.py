@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType, TensorType, unknown
-from amanda_std import shapes
-from amanda_std.arrays import xp
-from amanda_std.kinds import Complex, Other, RealFloating
-from amanda_std.operation import composite, primitive
+from amanda_std.engine.annotations import Complex, Other, RealFloating
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import composite, primitive
+from amanda_std.engine.samples import Sample, Samples, array, each
+from amanda_std.inference import shapes
 from amanda_std.ops._late import late
-from amanda_std.samples import Sample, Samples, array, each
 
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 _WHOLE = {"float32": "complex64", "float64": "complex128"}

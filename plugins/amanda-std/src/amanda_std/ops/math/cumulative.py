@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from amanda_std import shapes
-from amanda_std.arrays import xp
-from amanda_std.hosts import index_of
-from amanda_std.kinds import Floating, Host, Number, Real, RealFloating
-from amanda_std.operation import composite, primitive
+from amanda_std.engine.annotations import Floating, Host, Number, Real, RealFloating
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import composite, primitive
+from amanda_std.engine.samples import Sample, Samples, array, folded, ramp, reductions
+from amanda_std.inference import shapes
+from amanda_std.inference.shape_arguments import index_of
 from amanda_std.ops._late import late
-from amanda_std.samples import Sample, Samples, array, folded, ramp, reductions
 
 
 def _turned(np_: Any, x: Any, axis: int, reverse: bool) -> Any:

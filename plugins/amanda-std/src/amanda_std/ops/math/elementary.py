@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from amanda_std import shapes
-from amanda_std.arrays import xp
-from amanda_std.kinds import Floating, Real, RealFloating
-from amanda_std.operation import Operation, primitive
+from amanda_std.engine.annotations import Floating, Real, RealFloating
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import Operation, primitive
+from amanda_std.engine.samples import binary, unary
+from amanda_std.inference import shapes
 from amanda_std.ops._late import late
-from amanda_std.samples import binary, unary
 
 _ANY = (-1.75, -0.5, 0.3, 1.0, 2.25)
 _POSITIVE = (0.25, 0.5, 1.0, 2.25, 9.0)

@@ -6,11 +6,11 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from amanda_std import shapes
-from amanda_std.arrays import xp
-from amanda_std.kinds import Bits, Integer, Logical
-from amanda_std.operation import Operation, primitive
-from amanda_std.samples import Sample, Samples, array, each
+from amanda_std.engine.annotations import Bits, Integer, Logical
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import Operation, primitive
+from amanda_std.engine.samples import Sample, Samples, array, each
+from amanda_std.inference import shapes
 
 _NO_SLOPE = "bits have no slope"
 _ROW, _COLUMN = array([True, False, True], "bool"), array([[True], [False]], "bool")

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType, Shape
-from amanda_std import shapes
-from amanda_std.arrays import xp
-from amanda_std.hosts import indices_of
-from amanda_std.kinds import Floating, Host, Index, Logical, Number, Real
-from amanda_std.operation import composite, primitive
+from amanda_std.engine.annotations import Floating, Host, Index, Logical, Number, Real
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import composite, primitive
+from amanda_std.engine.samples import Sample, Samples, array, folded, ramp, reductions
+from amanda_std.engine.values import dims
+from amanda_std.inference import shapes
+from amanda_std.inference.shape_arguments import indices_of
 from amanda_std.ops._late import late
-from amanda_std.samples import Sample, Samples, array, folded, ramp, reductions
-from amanda_std.values import dims
 
 
 def _wide(x: Any) -> Any:
@@ -33,7 +33,7 @@ def _content(function: Any) -> Any:
     """The content of a reduced tensor, by the kernel of numpy on objects."""
 
     def rule(x: Any, axes: Any = None, *, keepdims: bool) -> Any:
-        from amanda_std.inference import objects
+        from amanda_std.inference.type_inference import objects
 
         if x.value is None:
             return None

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from amanda.types import Shape, Sym, TensorType
-from amanda_std import shapes
-from amanda_std.arrays import xp
-from amanda_std.hosts import Open, index_of, is_data
-from amanda_std.kinds import Host, Index, Real
-from amanda_std.operation import primitive
+from amanda_std.engine.annotations import Host, Index, Real
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.inference import shapes
+from amanda_std.inference.shape_arguments import Open, index_of, is_data
 from amanda_std.ops._late import late
-from amanda_std.samples import Sample, Samples, array
 
 
 def _order(x: Any, axis: int, descending: bool) -> Any:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from amanda_std import shapes
-from amanda_std.calling import NoSlope
-from amanda_std.kinds import Other, RealFloating
-from amanda_std.operation import Operation, primitive
+from amanda_std.engine.annotations import Other, RealFloating
+from amanda_std.engine.operation import Operation, primitive
+from amanda_std.engine.rule_binding import NoSlope
+from amanda_std.engine.samples import Sample, Samples, array, each, unary
+from amanda_std.inference import shapes
 from amanda_std.ops._late import late
 from amanda_std.ops._oracles.special_functions import (
     bessel_i,
@@ -29,7 +30,6 @@ from amanda_std.ops._oracles.special_functions import (
     zeta_of,
 )
 from amanda_std.ops.math.elementary import in_special
-from amanda_std.samples import Sample, Samples, array, each, unary
 
 _INF = math.inf
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError
 from amanda.types import DType, MapType, Shape, Sym, TensorType
-from amanda_std.kinds import (
+from amanda_std.engine.annotations import (
     Anything,
     Array,
     Cast,
@@ -19,12 +19,12 @@ from amanda_std.kinds import (
     Map,
     RealFloating,
 )
-from amanda_std.nested import expect_kind
-from amanda_std.operation import composite, primitive
+from amanda_std.engine.operation import composite, primitive
+from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.ops._late import late
 from amanda_std.ops.tensor.creation import number
 from amanda_std.ops.tensor.interpolation import own_dtype
-from amanda_std.samples import Sample, Samples, array, ramp
+from amanda_std.runtime.containers import expect_kind
 
 _FLOAT32, _INT64 = DType("float32"), DType("int64")
 _STEPS = "its results are steps"

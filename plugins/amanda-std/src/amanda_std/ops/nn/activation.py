@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from amanda_std.kinds import Floating, Real, RealFloating
-from amanda_std.operation import Operation, composite
+from amanda_std.engine.annotations import Floating, Real, RealFloating
+from amanda_std.engine.operation import Operation, composite
+from amanda_std.engine.samples import Sample, Samples, array, ramp, unary
 from amanda_std.ops._late import late
 from amanda_std.ops.math.arithmetic import clip, maximum, minimum, where
 from amanda_std.ops.math.comparison import greater, less
 from amanda_std.ops.math.elementary import erf, exp, expm1, log, log1p, sigmoid, tanh
 from amanda_std.ops.math.reduction import max_, sum_
-from amanda_std.samples import Sample, Samples, array, ramp, unary
 
 _POINTS = (-3.5, -1.25, -0.4, -0.05, 0.05, 0.3, 0.9, 4.0)
 _SMALL = ("float32", "float64", "bfloat16")

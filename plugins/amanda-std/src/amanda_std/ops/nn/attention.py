@@ -9,13 +9,13 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError, UsageError
 from amanda.types import same
-from amanda_std.kinds import Index, Other, RealFloating
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import Index, Other, RealFloating
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.engine.values import dims
 from amanda_std.ops._late import late
 from amanda_std.ops.tensor.creation import number
 from amanda_std.ops.tensor.interpolation import own_dtype, whole, wide_dtype
-from amanda_std.samples import Sample, Samples, array, ramp
-from amanda_std.values import dims
 
 SCORES = ("raw", "capped", "biased", "weights")
 """The stages of the scores that attention can show."""

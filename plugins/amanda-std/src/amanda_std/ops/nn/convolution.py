@@ -10,12 +10,12 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError
 from amanda.types import Dim, Shape, Sym, TensorType
-from amanda_std import shapes
-from amanda_std.kinds import Floating
-from amanda_std.operation import primitive
+from amanda_std.engine.annotations import Floating
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Sample, Samples, ramp
+from amanda_std.engine.values import dims as dims_of
+from amanda_std.inference import shapes
 from amanda_std.ops._late import late
-from amanda_std.samples import Sample, Samples, ramp
-from amanda_std.values import dims as dims_of
 
 Pairs = tuple[tuple[int, int], ...]
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType
-from amanda_std.kinds import Index, RealFloating
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import Index, RealFloating
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.ops._late import late
 from amanda_std.ops.nn.losses import reduced
-from amanda_std.samples import Sample, Samples, array, ramp
 
 _NEVER = -1e30
 """The logarithm of a chance that is none; finite, so that slopes stay numbers."""

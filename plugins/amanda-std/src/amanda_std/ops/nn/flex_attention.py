@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from amanda.types import Shape, TensorType
-from amanda_std.kinds import Body, RealFloating
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import Body, RealFloating
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.ops._late import late
 from amanda_std.ops.control.bodies import pasted
 from amanda_std.ops.tensor.interpolation import along, own_dtype, real, steps_to, whole
-from amanda_std.samples import Sample, Samples, ramp
 
 _INT = "int64"
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from amanda_std.kinds import Real, RealFloating
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import Real, RealFloating
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array, folded, ramp
 from amanda_std.ops._late import late
 from amanda_std.ops.tensor.creation import number
-from amanda_std.samples import Sample, Samples, array, folded, ramp
 
 
 @composite

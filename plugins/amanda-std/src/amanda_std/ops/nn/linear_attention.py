@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from amanda_std.kinds import RealFloating
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import RealFloating
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, ramp
+from amanda_std.engine.values import dims
 from amanda_std.ops._late import late
 from amanda_std.ops.nn.attention import check_shared
 from amanda_std.ops.tensor.creation import number
 from amanda_std.ops.tensor.interpolation import own_dtype, whole, wide_dtype
-from amanda_std.samples import Sample, Samples, ramp
-from amanda_std.values import dims
 
 
 @composite

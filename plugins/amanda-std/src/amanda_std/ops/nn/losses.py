@@ -13,13 +13,13 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError
 from amanda.types import DType
-from amanda_std.hosts import index_of
-from amanda_std.kinds import Index, RealFloating
-from amanda_std.operation import Operation, composite
+from amanda_std.engine.annotations import Index, RealFloating
+from amanda_std.engine.operation import Operation, composite
+from amanda_std.engine.samples import Sample, Samples, array, each, ramp
+from amanda_std.engine.values import dims
+from amanda_std.inference.shape_arguments import index_of
 from amanda_std.ops._late import late
 from amanda_std.ops.nn.activation import log_softmax
-from amanda_std.samples import Sample, Samples, array, each, ramp
-from amanda_std.values import dims
 
 
 def reduced(loss: Any, reduction: str, weight: Any = None) -> Any:

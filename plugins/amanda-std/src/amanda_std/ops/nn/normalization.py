@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from amanda_std.hosts import index_of
-from amanda_std.kinds import Floating
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import Floating
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.inference.shape_arguments import index_of
 from amanda_std.ops._late import late
 from amanda_std.ops.math.elementary import sqrt
 from amanda_std.ops.math.reduction import mean
 from amanda_std.ops.tensor.shape import reshape
-from amanda_std.samples import Sample, Samples, array, ramp
 
 
 def _trailing(x: Any, axis: int) -> tuple[int, ...]:

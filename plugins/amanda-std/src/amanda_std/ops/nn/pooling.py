@@ -9,8 +9,10 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError
 from amanda.types import Shape, TensorType, minimum
-from amanda_std.kinds import Floating, Real
-from amanda_std.operation import composite, primitive
+from amanda_std.engine.annotations import Floating, Real
+from amanda_std.engine.operation import composite, primitive
+from amanda_std.engine.samples import Sample, Samples, ramp
+from amanda_std.engine.values import dims as dims_of
 from amanda_std.ops._late import late
 from amanda_std.ops.math.reduction import bound
 from amanda_std.ops.nn.convolution import (
@@ -24,8 +26,6 @@ from amanda_std.ops.nn.convolution import (
     windows,
 )
 from amanda_std.ops.tensor.manipulation import placed
-from amanda_std.samples import Sample, Samples, ramp
-from amanda_std.values import dims as dims_of
 
 
 def places_of(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from amanda.errors import InvalidTypeError
-from amanda_std.kinds import Index, RealFloating
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import Index, RealFloating
+from amanda_std.engine.operation import composite
 from amanda_std.ops._late import late
 from amanda_std.ops._oracles.recurrent import gru_samples, lstm_samples, rnn_samples
 

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 from amanda.types import minimum
-from amanda_std.kinds import Array, Floating, Host, Index, Number, Real
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import Array, Floating, Host, Index, Number, Real
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.engine.values import Operators
+from amanda_std.engine.values import dims as dims_of
 from amanda_std.ops._late import late
 from amanda_std.ops.math.reduction import bound
 from amanda_std.ops.nn.convolution import Pairs, explicit, steps
 from amanda_std.ops.nn.convolution import windows as places_without_ceil
 from amanda_std.ops.tensor.creation import number
 from amanda_std.ops.tensor.interpolation import is_between, own_dtype, parts_of, whole
-from amanda_std.samples import Sample, Samples, array, ramp
-from amanda_std.values import Operators
-from amanda_std.values import dims as dims_of
 
 
 class Cut:

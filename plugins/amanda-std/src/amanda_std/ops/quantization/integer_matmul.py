@@ -8,13 +8,13 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 
 from amanda.types import DType, same
-from amanda_std.kinds import Array, Cast, Kind, Other, RealFloating
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import Array, Cast, Kind, Other, RealFloating
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
+from amanda_std.engine.values import dims
 from amanda_std.ops._late import late
 from amanda_std.ops.quantization.quantize import quantize
 from amanda_std.ops.tensor.interpolation import own_dtype
-from amanda_std.samples import Sample, Samples, array, counting, ramp
-from amanda_std.values import dims
 
 _INT32, _DOUBLE, _SINGLE = DType("int32"), DType("float64"), DType("float32")
 Scale: TypeAlias = Annotated[Any, Kind(shared=False, kinds=("float",))]

@@ -14,13 +14,13 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError
 from amanda.types import DType, TensorType, unknown
-from amanda_std.hosts import index_of
-from amanda_std.kinds import Cast, Other, RealFloating
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import Cast, Other, RealFloating
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.engine.values import dims
+from amanda_std.inference.shape_arguments import index_of
 from amanda_std.ops._late import late
 from amanda_std.ops.quantization.saturating_cast import limits, saturating_cast
-from amanda_std.samples import Sample, Samples, array, ramp
-from amanda_std.values import dims
 
 _UINT8: Final = DType("uint8")
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType
-from amanda_std.kinds import Cast, Other
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import Cast, Other
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.ops._late import late
-from amanda_std.samples import Sample, Samples, array
 
 
 def limits(dtype: Any) -> tuple[Any, Any]:

@@ -14,8 +14,10 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError, Undecided
 from amanda.types import DType
-from amanda_std.kinds import Cast, Host, Index, Logical, RealFloating
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import Cast, Host, Index, Logical, RealFloating
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.engine.values import dims
 from amanda_std.ops._late import late
 from amanda_std.ops._oracles.prng import (
     box_muller,
@@ -36,8 +38,6 @@ from amanda_std.ops.random.prng import (
     random_split,
     size_of,
 )
-from amanda_std.samples import Sample, Samples, array
-from amanda_std.values import dims
 
 _FLOAT32, _INT32 = DType("float32"), DType("int32")
 _BITS: Final = {"float16": (16, 10), "bfloat16": (16, 7), "float32": (32, 23),

@@ -14,11 +14,12 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError, Undecided
 from amanda.types import DType, Shape, TensorType
-from amanda_std import shapes
-from amanda_std.arrays import xp
-from amanda_std.hosts import Open
-from amanda_std.kinds import Cast, Host, Index, Kind
-from amanda_std.operation import composite, primitive
+from amanda_std.engine.annotations import Cast, Host, Index, Kind
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import composite, primitive
+from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.inference import shapes
+from amanda_std.inference.shape_arguments import Open
 from amanda_std.ops._late import late
 from amanda_std.ops._oracles.prng import (
     philox_block,
@@ -26,7 +27,6 @@ from amanda_std.ops._oracles.prng import (
     threefry_block,
     threefry_pairs,
 )
-from amanda_std.samples import Sample, Samples, array
 
 _UINT32, _UINT64 = DType("uint32"), DType("uint64")
 Words: TypeAlias = Annotated[Any, Kind(shared=False, kinds=("uint",), dtype=_UINT32)]

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from amanda.types import Shape, Sym, TensorType, unknown
-from amanda_std.arrays import xp
-from amanda_std.hosts import Open, indices_of, is_data
-from amanda_std.kinds import Complex, Host, Other, RealFloating
-from amanda_std.operation import composite, primitive
+from amanda_std.engine.annotations import Complex, Host, Other, RealFloating
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import composite, primitive
+from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.engine.values import dims
+from amanda_std.inference.shape_arguments import Open, indices_of, is_data
 from amanda_std.ops._late import late
 from amanda_std.ops.math.complex_numbers import complex_of, part_of
-from amanda_std.samples import Sample, Samples, array
-from amanda_std.values import dims
 
 
 def _sized(x: TensorType, sizes: Any, axes: Any) -> list[Any]:

@@ -9,12 +9,20 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType
-from amanda_std.kinds import Array, Cast, Complex, Host, Other, Real, RealFloating
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import (
+    Array,
+    Cast,
+    Complex,
+    Host,
+    Other,
+    Real,
+    RealFloating,
+)
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.engine.values import dims
 from amanda_std.ops._late import late
 from amanda_std.ops.signal.fourier import irfft, rfft
-from amanda_std.samples import Sample, Samples, array, ramp
-from amanda_std.values import dims
 
 _FLOAT32 = DType("float32")
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType, Shape, Sym, TensorType, maximum
-from amanda_std import shapes
-from amanda_std.arrays import xp
-from amanda_std.hosts import Open, is_data
-from amanda_std.kinds import Array, Cast, Host, Index, Other, Real
-from amanda_std.literals import as_tensor
-from amanda_std.operation import composite, primitive
+from amanda_std.engine.annotations import Array, Cast, Host, Index, Other, Real
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.literals import as_tensor
+from amanda_std.engine.operation import composite, primitive
+from amanda_std.engine.samples import Sample, Samples, array, counting
+from amanda_std.engine.values import dims
+from amanda_std.inference import shapes
+from amanda_std.inference.shape_arguments import Open, is_data
 from amanda_std.ops._late import late
-from amanda_std.samples import Sample, Samples, array, counting
-from amanda_std.values import dims
 
 _CONSTANT = "it is made of integers"
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from amanda.errors import InvalidTypeError
-from amanda_std.kinds import Array, Host, Index
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import Array, Host, Index
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
 from amanda_std.ops._late import late
 from amanda_std.ops.tensor.creation import number
 from amanda_std.ops.tensor.interpolation import along, is_between, parts_of, whole
-from amanda_std.samples import Sample, Samples, array, counting, ramp
 
 
 def _begin(starts: Any, i: int, size: Any, length: Any) -> Any:

@@ -9,13 +9,13 @@ import numpy as np
 
 from amanda.errors import Undecided
 from amanda.types import Shape, Sym, TensorType
-from amanda_std import shapes
-from amanda_std.arrays import xp
-from amanda_std.hosts import index_of
-from amanda_std.kinds import Array, Host, Index, Other
-from amanda_std.operation import primitive
+from amanda_std.engine.annotations import Array, Host, Index, Other
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
+from amanda_std.inference import shapes
+from amanda_std.inference.shape_arguments import index_of
 from amanda_std.ops._late import late
-from amanda_std.samples import Sample, Samples, array, counting, ramp
 
 
 @primitive(shape=shapes.gather, content=True)

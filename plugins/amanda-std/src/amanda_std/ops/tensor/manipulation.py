@@ -9,13 +9,13 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError, Undecided
 from amanda.types import Dim, Shape, Sym, TensorType, maximum, minimum
-from amanda_std import shapes
-from amanda_std.arrays import xp
-from amanda_std.hosts import Open, index_of, indices_of, is_data
-from amanda_std.kinds import Array, Host
-from amanda_std.operation import primitive
+from amanda_std.engine.annotations import Array, Host
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Sample, Samples, array, counting
+from amanda_std.inference import shapes
+from amanda_std.inference.shape_arguments import Open, index_of, indices_of, is_data
 from amanda_std.ops._late import late
-from amanda_std.samples import Sample, Samples, array, counting
 
 
 def _joined(*xs: TensorType, axis: int = 0) -> Shape:

@@ -9,14 +9,14 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError, Undecided
 from amanda.types import Dim, Shape, Sym, TensorType, same
-from amanda_std import shapes
-from amanda_std.arrays import xp
-from amanda_std.hosts import Open, index_of, indices_of, is_data
-from amanda_std.kinds import Array, Cast, Host, Index, Number, Other
-from amanda_std.operation import composite, primitive
+from amanda_std.engine.annotations import Array, Cast, Host, Index, Number, Other
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import composite, primitive
+from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
+from amanda_std.engine.values import dims
+from amanda_std.inference import shapes
+from amanda_std.inference.shape_arguments import Open, index_of, indices_of, is_data
 from amanda_std.ops._late import late
-from amanda_std.samples import Sample, Samples, array, counting, ramp
-from amanda_std.values import dims
 
 _A_SHAPE = "it depends on the shape only"
 

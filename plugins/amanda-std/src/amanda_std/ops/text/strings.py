@@ -11,11 +11,11 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError, UsageError
 from amanda.types import DType, Shape, Sym, TensorType, string
-from amanda_std import shapes
-from amanda_std.kinds import Cast, Index, Logical, Other, Text
-from amanda_std.nested import of_texts, text
-from amanda_std.operation import primitive
-from amanda_std.samples import Sample, Samples, array
+from amanda_std.engine.annotations import Cast, Index, Logical, Other, Text
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.inference import shapes
+from amanda_std.runtime.containers import of_texts, text
 
 _NO_SLOPE = "texts have no slope"
 _NOT_IN_RE2 = re.compile(r"\\[1-9]|\(\?(?:=|!|<=|<!|>|\(|P=)|[*+?}]\+")

@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from amanda_std.kinds import Index, RealFloating
-from amanda_std.operation import Operation, composite
+from amanda_std.engine.annotations import Index, RealFloating
+from amanda_std.engine.operation import Operation, composite
+from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.ops._late import late
-from amanda_std.samples import Sample, Samples, array
 
 Two = tuple[RealFloating, RealFloating]
 Three = tuple[RealFloating, RealFloating, RealFloating]

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from amanda_std.kinds import Array, Host, Index, Real, RealFloating
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import Array, Host, Index, Real, RealFloating
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
 from amanda_std.ops._late import late
 from amanda_std.ops.tensor.interpolation import (
     is_between,
@@ -18,7 +19,6 @@ from amanda_std.ops.tensor.interpolation import (
     whole,
 )
 from amanda_std.ops.vision.grid_sample import between, to_rows
-from amanda_std.samples import Sample, Samples, array, counting, ramp
 
 
 @composite

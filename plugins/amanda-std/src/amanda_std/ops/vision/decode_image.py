@@ -9,9 +9,9 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError, UsageError
 from amanda.types import Sym, TensorType, uint8
-from amanda_std.kinds import Anything, Other
-from amanda_std.operation import primitive
-from amanda_std.samples import Sample, Samples
+from amanda_std.engine.annotations import Anything, Other
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Sample, Samples
 
 _MODES = {"RGB": ("RGB", 3), "BGR": ("RGB", 3), "grey": ("L", 1)}
 """What Pillow calls each order of colours, and how many there are."""

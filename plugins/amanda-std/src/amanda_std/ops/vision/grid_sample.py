@@ -9,8 +9,17 @@ from typing import Any
 import numpy as np
 
 from amanda.errors import InvalidTypeError
-from amanda_std.kinds import Floating, Host, Index, Other, Real, RealFloating
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import (
+    Floating,
+    Host,
+    Index,
+    Other,
+    Real,
+    RealFloating,
+)
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.engine.values import dims as dims_of
 from amanda_std.ops._late import late
 from amanda_std.ops.math.reduction import bound
 from amanda_std.ops.nn.convolution import Pairs, explicit, steps
@@ -23,8 +32,6 @@ from amanda_std.ops.tensor.interpolation import (
     steps_to,
     whole,
 )
-from amanda_std.samples import Sample, Samples, array, ramp
-from amanda_std.values import dims as dims_of
 
 # -- the common part -------------------------------------------------------------
 

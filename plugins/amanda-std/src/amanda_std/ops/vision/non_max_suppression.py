@@ -10,9 +10,7 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError
 from amanda.types import Shape, Sym, TensorType
-from amanda_std.arrays import xp
-from amanda_std.hosts import Open, index_of, is_data
-from amanda_std.kinds import (
+from amanda_std.engine.annotations import (
     Array,
     Host,
     Index,
@@ -21,12 +19,14 @@ from amanda_std.kinds import (
     Real,
     RealFloating,
 )
-from amanda_std.operation import composite, primitive
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import composite, primitive
+from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
+from amanda_std.inference.shape_arguments import Open, index_of, is_data
 from amanda_std.ops._late import late
 from amanda_std.ops.math.reduction import bound
 from amanda_std.ops.tensor.creation import number
 from amanda_std.ops.tensor.interpolation import is_between, own_dtype, parts_of, whole
-from amanda_std.samples import Sample, Samples, array, counting, ramp
 
 _PLACES = "its results are places"
 

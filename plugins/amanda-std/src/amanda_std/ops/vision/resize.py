@@ -9,8 +9,9 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError
 from amanda.types import DType
-from amanda_std.kinds import Host, Other, Real
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import Host, Other, Real
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.ops._late import late
 from amanda_std.ops.tensor.interpolation import (
     FLOAT,
@@ -24,7 +25,6 @@ from amanda_std.ops.tensor.interpolation import (
     whole,
     wide_dtype,
 )
-from amanda_std.samples import Sample, Samples, array, ramp
 
 # -- where elements come from ----------------------------------------------------
 

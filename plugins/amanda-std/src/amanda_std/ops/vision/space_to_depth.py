@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from amanda.errors import InvalidTypeError
-from amanda_std.kinds import Array, Host, Real
-from amanda_std.operation import composite
+from amanda_std.engine.annotations import Array, Host, Real
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, counting, ramp
 from amanda_std.ops._late import late
 from amanda_std.ops.math.reduction import bound
 from amanda_std.ops.nn.convolution import Pairs, steps
 from amanda_std.ops.nn.window_ops import Cut, places_seen, seen_by
 from amanda_std.ops.tensor.creation import number
 from amanda_std.ops.tensor.interpolation import own_dtype
-from amanda_std.samples import Sample, Samples, counting, ramp
 
 # -- blocks ------------------------------------------------------------------------
 

@@ -15,16 +15,16 @@ from amanda.errors import AmandaError, BackendError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import TensorType, Type, unknown
-from amanda_std import inference
-from amanda_std.arrays import Kernels
-from amanda_std.choices import Chosen
-from amanda_std.hosts import plain
-from amanda_std.kinds import BODY, HOST, TENSOR, Param
-from amanda_std.memory import Held, Lives, Plan, PlannedStep, lives
-from amanda_std.nested import has_texts, of_texts, text
-from amanda_std.operation import Operation
-from amanda_std.ordering import effect_of as _effect
-from amanda_std.reading import arguments, is_constant, operation_of
+from amanda_std.engine.annotations import BODY, HOST, TENSOR, Param
+from amanda_std.engine.arrays import Kernels
+from amanda_std.engine.kernel_dispatch import Chosen
+from amanda_std.engine.operation import Operation
+from amanda_std.hub.effect_order import effect_of as _effect
+from amanda_std.hub.op_access import arguments, is_constant, operation_of
+from amanda_std.inference import type_inference
+from amanda_std.inference.shape_arguments import plain
+from amanda_std.runtime.containers import has_texts, of_texts, text
+from amanda_std.runtime.memory_plan import Held, Lives, Plan, PlannedStep, lives
 
 
 class Step(NamedTuple):
@@ -341,7 +341,7 @@ def _checked(
     operation: Operation, params: Sequence[Param], call: Callable[..., Any], *args: Any
 ) -> Any:
     """For arguments whose element types were not known when the program was made."""
-    inference.array_dtype(operation, params, args)
+    type_inference.array_dtype(operation, params, args)
     return call(*args)
 
 

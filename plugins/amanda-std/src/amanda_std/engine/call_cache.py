@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from amanda.errors import AmandaError
 from amanda.graph import CONSTANT, Op, OutputPort, Parameter
 from amanda.types import DType, TensorType, Type
-from amanda_std.inference import makes_dims
-from amanda_std.values import Tracing, Value, value_type
+from amanda_std.engine.values import Tracing, Value, value_type
+from amanda_std.inference.type_inference import makes_dims
 
 if TYPE_CHECKING:
-    from amanda_std.operation import Operation
+    from amanda_std.engine.operation import Operation
 
 __all__ = ["Repeats", "key_of"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType, TensorType
-from amanda_std.literals import BESIDE, as_tensor
+from amanda_std.engine.literals import BESIDE, as_tensor
 
 _NUMPY = (np.ndarray, np.generic, int, float, bool, complex, list, type(None))
 
@@ -116,7 +116,7 @@ def as_number(value: Any, dtype: DType | None, beside: Any) -> Any:
 
 def array_type(array: Any) -> TensorType:
     """The type of an array, with its content where that is small and integer."""
-    from amanda_std.hosts import MOST
+    from amanda_std.inference.shape_arguments import MOST
 
     dtype = DType.of(array)
     shape = np.shape(array)

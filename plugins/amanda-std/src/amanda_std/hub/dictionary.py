@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from amanda.dictionary import Attr, Dictionary, OpDef, Port
     from amanda.graph import Graph, OutputPort
     from amanda.types import Type
-    from amanda_std.kinds import Kind, Param
-    from amanda_std.operation import Operation
-    from amanda_std.side import StdSide
+    from amanda_std.engine.annotations import Kind, Param
+    from amanda_std.engine.operation import Operation
+    from amanda_std.hub.mapping_side import StdSide
 
 VERSION = "1"
 
@@ -59,20 +59,20 @@ class Std:
 
     def signature(self, op_type: str) -> Any:
         """What the mapping engine asks; None where there is no such op."""
-        from amanda_std.side import SIDE
+        from amanda_std.hub.mapping_side import SIDE
 
         return SIDE.signature(op_type)
 
     def missing(self) -> dict[str, list[str]]:
         """What the definitions of ops lack, by op: nothing, if nothing."""
-        from amanda_std.listing import missing
+        from amanda_std.hub.op_table import missing
 
         return missing()
 
     @property
     def side(self) -> StdSide:
         """What rules build in."""
-        from amanda_std.side import SIDE
+        from amanda_std.hub.mapping_side import SIDE
 
         return SIDE
 
@@ -86,7 +86,7 @@ class Std:
         names: Sequence[str | None] = (),
     ) -> Graph:
         """A root graph of a Python function over ops."""
-        from amanda_std.functions import whole
+        from amanda_std.frontend.functions import whole
 
         return whole(function, types, name, names)
 
@@ -94,13 +94,13 @@ class Std:
         self, function: Function, args: Sequence[Any], settings: Mapping[str, Any]
     ) -> Any:
         """What a function makes of arrays, types or values: of these, an op `call`."""
-        from amanda_std.functions import call
+        from amanda_std.frontend.functions import call
 
         return call(function, args, settings)
 
     def grad(self, graph: Graph, of: Any, wrt: Sequence[Any]) -> list[Any]:
         """Gradients as ops at the end of a graph: ports of ports, values of values."""
-        from amanda_std.functions import gradients
+        from amanda_std.frontend.functions import gradients
 
         return gradients(graph, of, wrt)
 
@@ -116,7 +116,7 @@ class Std:
 
         The function is known in this process, under its name.
         """
-        from amanda_std.state import CALLBACKS
+        from amanda_std.runtime.state import CALLBACKS
 
         CALLBACKS[name] = function
         attrs = {"function": name, "types": tuple(map(str, types))}
@@ -153,7 +153,7 @@ VOCABULARY = StdVocabulary()
 def entry(operation: Operation) -> OpDef:
     """The dictionary entry that the form of an op amounts to."""
     from amanda.dictionary import Attr, OpDef
-    from amanda_std.kinds import BODY, HOST, TENSOR, Kind
+    from amanda_std.engine.annotations import BODY, HOST, TENSOR, Kind
 
     form = operation.form
     tensors = [p for p in form.params if p.role == TENSOR]
@@ -194,7 +194,7 @@ def _own(name: str) -> str:
 
 def _port(param: Param, known: set[str]) -> Port:
     from amanda.dictionary import Port
-    from amanda_std.kinds import HOST
+    from amanda_std.engine.annotations import HOST
 
     if param.role == HOST:
         return Port(param.name, _own(param.name), "optional")
@@ -207,7 +207,7 @@ def _port(param: Param, known: set[str]) -> Port:
 def _type(kind: Kind, own: str, known: set[str]) -> Any:
     """What an entry says of a value: a variable, any tensor, or any value at all."""
     from amanda.types import unknown
-    from amanda_std.kinds import TENSOR
+    from amanda_std.engine.annotations import TENSOR
 
     if kind.role != TENSOR:
         return "any"
@@ -247,7 +247,7 @@ def _variable(name: str, kind: Kind) -> Attr:
 def _attrs(operation: Operation) -> Iterator[Attr]:
     """The attributes, of the kinds that the function is annotated with."""
     from amanda.dictionary import Attr
-    from amanda_std.kinds import REQUIRED
+    from amanda_std.engine.annotations import REQUIRED
 
     parameters = signature(operation.function, eval_str=True).parameters
     for name, default in operation.form.attributes.items():

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from amanda.errors import AmandaError, Undecided
 from amanda.graph import Graph, Op, OutputPort, Provenance
-from amanda_std.reading import arguments, is_std, operation_of
-from amanda_std.values import Value, lift, tracing
+from amanda_std.engine.values import Value, lift, tracing
+from amanda_std.hub.op_access import arguments, is_std, operation_of
 
 Rules = Mapping[str, Callable[..., Any]]
 

@@ -22,19 +22,26 @@ from amanda.types import (
     TensorType,
     Type,
 )
-from amanda_std import inference, mistakes
-from amanda_std.arrays import (
+from amanda_std.engine import diagnostics
+from amanda_std.engine.annotations import (
+    BODY,
+    HOST,
+    REQUIRED,
+    TENSOR,
+    VALUE,
+    Form,
+    form_of,
+)
+from amanda_std.engine.arrays import (
     Kernels,
     are_numpy,
     as_number,
     chosen_kernels,
     in_single,
 )
-from amanda_std.calling import Rule
-from amanda_std.hosts import hosted, is_plain, plain
-from amanda_std.kinds import BODY, HOST, REQUIRED, TENSOR, VALUE, Form, form_of
-from amanda_std.literals import as_tensor, is_literal, is_number
-from amanda_std.operands import (
+from amanda_std.engine.call_cache import Ports, Repeats, key_of
+from amanda_std.engine.literals import as_tensor, is_literal, is_number
+from amanda_std.engine.operands import (
     computed,
     dtype_beside,
     flat,
@@ -45,8 +52,8 @@ from amanda_std.operands import (
     ties,
     with_late_numbers,
 )
-from amanda_std.repeats import Ports, Repeats, key_of
-from amanda_std.values import (
+from amanda_std.engine.rule_binding import Rule
+from amanda_std.engine.values import (
     Tracing,
     Typed,
     Value,
@@ -59,9 +66,11 @@ from amanda_std.values import (
     types_only,
     value_type,
 )
+from amanda_std.inference import type_inference
+from amanda_std.inference.shape_arguments import hosted, is_plain, plain
 
 if TYPE_CHECKING:
-    from amanda_std.samples import Sample
+    from amanda_std.engine.samples import Sample
 
 Function = Callable[..., Any]
 Effect = Literal["holds", "reads", "writes", "shows"]
@@ -110,7 +119,7 @@ class Operation:
         self.sloped_by: str | None = None
         """The attribute that gives it a gradient after all."""
         self.samples_rule: Callable[[], Iterable[Sample]] | None = None
-        self._known = inference.Memo()
+        self._known = type_inference.Memo()
         self.repeats = Repeats(self)
         self._many = self.form.many
 
@@ -222,7 +231,7 @@ class Operation:
         given = {}
         for key, default in self.form.attributes.items():
             if key in rest:
-                given[key] = mistakes.kept(self, key, attribute, rest.pop(key))
+                given[key] = diagnostics.kept(self, key, attribute, rest.pop(key))
             elif default is REQUIRED:
                 raise UsageError(f"{self.name} needs {key}=", expected=str(self))
             else:
@@ -235,7 +244,7 @@ class Operation:
     def run(self, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """What the kernel makes of arrays."""
         params = self.form.each(len(args))
-        dtype = inference.array_dtype(self, params, args)
+        dtype = type_inference.array_dtype(self, params, args)
         try:
             ready = [
                 plain(a)
@@ -249,9 +258,9 @@ class Operation:
             ]
             return self.implementation(chosen_kernels())(*ready, **attrs)
         except AmandaError as error:
-            mistakes.tell(error, self, args)
+            diagnostics.tell(error, self, args)
             raise
-        except mistakes.BARE as error:
+        except diagnostics.BARE as error:
             found = self._mistake(args, attrs, error)
             if found is error:
                 raise
@@ -265,17 +274,17 @@ class Operation:
         What other libraries than numpy say of their arrays is theirs."""
         if not are_numpy(args):
             return error
-        found = mistakes.misfit(self, args, attrs)
+        found = diagnostics.misfit(self, args, attrs)
         if found is not None:
             return found
         try:
             self.types(self.normal(args), attrs)
         except AmandaError as told:
-            mistakes.tell(told, self, args)
+            diagnostics.tell(told, self, args)
             return told
-        except mistakes.BARE as other:
+        except diagnostics.BARE as other:
             error = other
-        return mistakes.explained(self, args, attrs, error)
+        return diagnostics.explained(self, args, attrs, error)
 
     def implementation(self, kernels: Kernels | None) -> Function:
         """What computes this op: the row of a table, else the function itself."""
@@ -288,7 +297,7 @@ class Operation:
 
     def types(self, args: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
         """Types of the results. `args` are `normal`: types, dims and bodies."""
-        return inference.result_types(self, args, attrs, self._known)
+        return type_inference.result_types(self, args, attrs, self._known)
 
     def normal(self, args: Sequence[Any]) -> list[Any]:
         """Arguments as inference wants them."""
@@ -314,12 +323,12 @@ class Operation:
         try:
             return self._traced(into, args, attrs, name)
         except AmandaError as error:
-            mistakes.tell(error, self, args)
+            diagnostics.tell(error, self, args)
             into.take_back(before)
             raise
-        except mistakes.BARE as error:
+        except diagnostics.BARE as error:
             into.take_back(before)
-            raise mistakes.explained(self, args, attrs, error) from error
+            raise diagnostics.explained(self, args, attrs, error) from error
 
     def _traced(
         self,
@@ -360,7 +369,7 @@ class Operation:
         while inputs and inputs[-1] is None:
             inputs.pop()
         told = {k: v for k, v in attrs.items() if v != self.form.attributes[k]}
-        mistakes.check_attributes(self, told)
+        diagnostics.check_attributes(self, told)
         stored |= told
         types = self.types(seen, attrs)
         op = into.graph.add(
@@ -373,7 +382,7 @@ class Operation:
         for port, found in zip(op.outputs, types, strict=True):
             port.type = found
         if self.effect in ("reads", "writes") or _may_hold_state(op):
-            from amanda_std.ordering import order
+            from amanda_std.hub.effect_order import order
 
             order(op)
         return tuple(map(Value, op.outputs))
@@ -408,7 +417,7 @@ class Operation:
 
     def _told(self, args: Sequence[Any], into: Tracing) -> list[Any]:
         """Arguments as inference wants them, functions told by name looked up."""
-        from amanda_std.reading import function_of
+        from amanda_std.hub.op_access import function_of
 
         known = [
             function_of(into.graph, a) if isinstance(a, FunctionRef) else a
@@ -461,7 +470,7 @@ def _held(
 ) -> Any:
     """The body of a parameter as inference sees it."""
     if param.name in named:
-        from amanda_std.reading import function_of
+        from amanda_std.hub.op_access import function_of
 
         return function_of(into.graph, named[param.name])
     if param.kind.many:

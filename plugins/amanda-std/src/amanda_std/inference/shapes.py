@@ -7,7 +7,7 @@ from typing import Any
 
 from amanda.errors import InvalidTypeError, Undecided
 from amanda.types import Dim, Shape, Sym, TensorType, minimum, same
-from amanda_std.hosts import Open, indices_of
+from amanda_std.inference.shape_arguments import Open, indices_of
 
 Dims = tuple[Dim, ...]
 
@@ -163,7 +163,7 @@ def matmul(a: TensorType, b: TensorType) -> Shape:
 
 
 def gather(x: TensorType, indices: TensorType, axis: Any = 0) -> Shape:
-    from amanda_std.hosts import index_of
+    from amanda_std.inference.shape_arguments import index_of
 
     at = index_of(axis, x.shape.rank)
     dims = x.shape.dims

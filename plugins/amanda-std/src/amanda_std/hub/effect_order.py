@@ -67,7 +67,7 @@ def _named(op: Op) -> Iterator[Graph]:
     """The functions of the root that an op names and that are there."""
     if op.graph is None or not op.has_attrs:
         return
-    from amanda_std.reading import root_of
+    from amanda_std.hub.op_access import root_of
 
     for ref in op.attrs.values():
         if not isinstance(ref, FunctionRef):

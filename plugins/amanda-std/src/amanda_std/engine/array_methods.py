@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from amanda.errors import InvalidTypeError, Undecided, UsageError
 from amanda.graph import OutputPort
 from amanda.types import Sym
-from amanda_std.literals import is_literal, is_number
+from amanda_std.engine.literals import is_literal, is_number
 
 if TYPE_CHECKING:
     from amanda.types import Dim, ElementType
@@ -164,7 +164,7 @@ class ArrayLike:
     # -- parts -------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
-        from amanda_std.subscripts import subscript
+        from amanda_std.engine.subscripts import subscript
 
         return subscript(self, key)
 
@@ -254,7 +254,7 @@ class ArrayLike:
 
     def grad(self, wrt: Any) -> Any:
         """The gradients of its sum, by one value or by each of a list, as ops."""
-        from amanda_std.functions import slopes
+        from amanda_std.frontend.functions import slopes
 
         return slopes(self, wrt)
 

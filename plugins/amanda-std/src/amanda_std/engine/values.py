@@ -16,11 +16,11 @@ from amanda.errors import InvalidTypeError, Undecided
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort, Parameter, Provenance
 from amanda.tensors import Tensor
 from amanda.types import Dim, DType, ElementType, Sym, TensorType, Type, unknown
-from amanda_std.arraylike import ArrayLike
-from amanda_std.literals import as_tensor, is_literal
+from amanda_std.engine.array_methods import ArrayLike
+from amanda_std.engine.literals import as_tensor, is_literal
 
 if TYPE_CHECKING:
-    from amanda_std.operation import Operation
+    from amanda_std.engine.operation import Operation
 
 UNKNOWN = TensorType()
 
@@ -194,8 +194,8 @@ class Tracing:
 
     def _first(self, op: Op, seen: dict[Any, tuple[Op, object]]) -> Op:
         """What computes the same; names of their own and effects keep ops apart."""
+        from amanda_std.hub.op_access import is_std, operation_of
         from amanda_std.passes.share import key_of
-        from amanda_std.reading import is_std, operation_of
 
         key = None if op.name is not None else key_of(op)
         if key is None or (is_std(op) and operation_of(op).effect is not None):

@@ -8,8 +8,8 @@ from typing import Any
 from amanda.errors import InvalidTypeError, NamespaceError
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda_std import NAMESPACE
-from amanda_std.kinds import BODY, REQUIRED, Param
-from amanda_std.operation import Operation, attribute
+from amanda_std.engine.annotations import BODY, REQUIRED, Param
+from amanda_std.engine.operation import Operation, attribute
 from amanda_std.ops import OPS, find
 
 

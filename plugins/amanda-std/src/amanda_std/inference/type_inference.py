@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from amanda.errors import AmandaError, InvalidTypeError, Undecided
 from amanda.graph import Graph
 from amanda.types import DType, Sym, TensorType, Type, unknown
-from amanda_std import mistakes
-from amanda_std.hosts import MOST, Open, anything, is_data, is_plain
-from amanda_std.kinds import BODY, HOST, TENSOR, Kind, Param
-from amanda_std.values import Operators, Typed
+from amanda_std.engine import diagnostics
+from amanda_std.engine.annotations import BODY, HOST, TENSOR, Kind, Param
+from amanda_std.engine.values import Operators, Typed
+from amanda_std.inference.shape_arguments import MOST, Open, anything, is_data, is_plain
 
 if TYPE_CHECKING:
-    from amanda_std.operation import Operation
+    from amanda_std.engine.operation import Operation
 
 _KEPT = 1024
 
@@ -53,10 +53,10 @@ def result_types(
         dtype = shared_dtype(operation, params, args)
         found = _infer(operation, params, args, attrs, dtype)
     except AmandaError as error:
-        mistakes.tell(error, operation, args)
+        diagnostics.tell(error, operation, args)
         raise
-    except mistakes.BARE as error:
-        raise mistakes.explained(operation, args, attrs, error) from error
+    except diagnostics.BARE as error:
+        raise diagnostics.explained(operation, args, attrs, error) from error
     if key is not None and not makes_dims(found, args):
         memo.keep(key, found)
     return found
@@ -106,7 +106,7 @@ def _through(
         elif isinstance(value, Type):
             found.append(value)
         else:
-            from amanda_std.arrays import array_type
+            from amanda_std.engine.arrays import array_type
 
             found.append(array_type(value))
     return tuple(found)

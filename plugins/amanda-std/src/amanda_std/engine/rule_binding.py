@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from amanda_std.kinds import Form
+from amanda_std.engine.annotations import Form
 
 
 class NoSlope:

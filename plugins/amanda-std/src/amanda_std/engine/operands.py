@@ -17,11 +17,11 @@ from amanda.types import (
     TupleType,
     Type,
 )
-from amanda_std import inference
-from amanda_std.arrays import array_type
-from amanda_std.kinds import TENSOR
-from amanda_std.literals import as_tensor, is_literal, is_number
-from amanda_std.values import Tracing, Typed, Value, lift, port_type, value_type
+from amanda_std.engine.annotations import TENSOR
+from amanda_std.engine.arrays import array_type
+from amanda_std.engine.literals import as_tensor, is_literal, is_number
+from amanda_std.engine.values import Tracing, Typed, Value, lift, port_type, value_type
+from amanda_std.inference import type_inference
 
 __all__ = [
     "computed",
@@ -102,7 +102,7 @@ def dtype_beside(params: Sequence[Any], args: Sequence[Any]) -> Any:
             if found.kind != "unknown":
                 return found
     if numbers:
-        raise inference.unknown_dtype()
+        raise type_inference.unknown_dtype()
     return None
 
 
@@ -113,7 +113,7 @@ def with_late_numbers(params: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     rows = list(zip(params, args, strict=True))
     beside = next((a for p, a in rows if ties(p) and port_of(a) is not None), None)
     if beside is None:
-        raise inference.unknown_dtype()
+        raise type_inference.unknown_dtype()
     like = ops.OPS["number_like"]
     return [like(beside, value=a) if ties(p) and is_number(a) else a for p, a in rows]
 

@@ -12,12 +12,19 @@ from typing import Any
 from amanda.errors import AmandaError, InvalidTypeError, Undecided, UsageError
 from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import TensorType, Type
-from amanda_std.calling import NoSlope
-from amanda_std.lowering import expand, expand_graph
-from amanda_std.operation import Operation
+from amanda_std.engine.operation import Operation
+from amanda_std.engine.rule_binding import NoSlope
+from amanda_std.engine.values import (
+    Tracing,
+    Value,
+    lift,
+    port_type,
+    tracing,
+    value_type,
+)
+from amanda_std.hub.lowering import expand, expand_graph
+from amanda_std.hub.op_access import arguments, is_constant, is_std, operation_of, reads
 from amanda_std.ops.control.functions import by_its_gradient, gradient_name
-from amanda_std.reading import arguments, is_constant, is_std, operation_of, reads
-from amanda_std.values import Tracing, Value, lift, port_type, tracing, value_type
 
 _SLOPED = ("float", "complex", "unknown")
 

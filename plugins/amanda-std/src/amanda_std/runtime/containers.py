@@ -30,8 +30,8 @@ from amanda.types import (
     join,
     unknown,
 )
-from amanda_std.state import Cell
-from amanda_std.values import UNKNOWN
+from amanda_std.engine.values import UNKNOWN
+from amanda_std.runtime.state import Cell
 
 __all__ = [
     "expect_kind",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from amanda_std.kinds import REQUIRED
-from amanda_std.operation import Operation
+from amanda_std.engine.annotations import REQUIRED
+from amanda_std.engine.operation import Operation
 from amanda_std.ops import OPS, THEMES
 
 

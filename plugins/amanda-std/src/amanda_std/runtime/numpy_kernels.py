@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from amanda_std.arrays import Kernels, is_small
+from amanda_std.engine.arrays import Kernels, is_small
 from amanda_std.ops.control.control_flow import chosen
 from amanda_std.ops.math.elementary import in_special
 

@@ -16,9 +16,8 @@ from amanda.graph import Graph, OutputPort
 from amanda.tensors import FunctionRef
 from amanda.types import Sym, TensorType, Type, accepts, meet, same
 from amanda_std import NAMESPACE
-from amanda_std.literals import as_tensor, is_literal
-from amanda_std.ops.control.functions import GRADIENT
-from amanda_std.values import (
+from amanda_std.engine.literals import as_tensor, is_literal
+from amanda_std.engine.values import (
     UNKNOWN,
     Operators,
     Tracing,
@@ -32,6 +31,7 @@ from amanda_std.values import (
     tracing,
     value_type,
 )
+from amanda_std.ops.control.functions import GRADIENT
 
 if TYPE_CHECKING:
     from amanda.building import Function
@@ -70,7 +70,7 @@ def _as_typed(value: Any) -> Any:
 
 def gradients(graph: Graph, of: Any, wrt: Sequence[Any]) -> list[Any]:
     """The gradients of the sum of `of`: ports by ports, values by values."""
-    from amanda_std.gradients import grad
+    from amanda_std.autodiff.gradients import grad
 
     found = grad(graph, _expect_port(of), [_expect_port(each) for each in wrt])
     return [
@@ -120,8 +120,8 @@ def _added(
     settings: Mapping[str, Any],
     into: Tracing,
 ) -> Any:
+    from amanda_std.hub.op_access import root_of
     from amanda_std.ops import OPS
-    from amanda_std.reading import root_of
 
     names = function.names(len(args))
     told = function.annotated(names)
@@ -325,7 +325,7 @@ def _key(types: Sequence[Type]) -> Any:
 
 
 def _frozen(function: Function, settings: Mapping[str, Any]) -> Any:
-    from amanda_std.operation import attribute
+    from amanda_std.engine.operation import attribute
 
     key = tuple(sorted((k, attribute(k, v)) for k, v in settings.items()))
     try:

@@ -13,12 +13,12 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from amanda.types import TensorType, Type, unknown
-from amanda_std.reading import is_std
+from amanda_std.hub.op_access import is_std
 
 if TYPE_CHECKING:
     from amanda.graph import OutputPort
-    from amanda_std.arrays import Kernels
-    from amanda_std.execute import Row
+    from amanda_std.engine.arrays import Kernels
+    from amanda_std.runtime.step_runner import Row
 
 __all__ = ["Held", "Lives", "Plan", "PlannedStep", "lives"]
 

@@ -23,14 +23,15 @@ from typing import Any, Final, NoReturn
 
 from amanda.errors import InvalidTypeError, NamespaceError, Undecided, UsageError
 from amanda.types import Dim, DType, ElementType, TensorType, Type, same
-from amanda_std import ops, shapes
-from amanda_std.arraylike import ArrayLike
-from amanda_std.kinds import TENSOR
-from amanda_std.literals import is_number
-from amanda_std.operation import Operation
+from amanda_std import ops
+from amanda_std.engine.annotations import TENSOR
+from amanda_std.engine.array_methods import ArrayLike
+from amanda_std.engine.literals import is_number
+from amanda_std.engine.operation import Operation
+from amanda_std.engine.values import Operators, Typed, Value
+from amanda_std.inference import shapes
 from amanda_std.ops.math import binary_special, bits, cumulative, reduction, sorting
 from amanda_std.ops.nn import activation, fused_layers
-from amanda_std.values import Operators, Typed, Value
 
 __all__ = [
     "RECURRENT",

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 from amanda.errors import AmandaError, InvalidTypeError, Undecided, UsageError
 from amanda.graph import Graph, OutputPort
 from amanda.types import DType, Sym, TensorType, Type
-from amanda_std.arrays import array_type
-from amanda_std.kinds import HOST, TENSOR, Param
-from amanda_std.literals import is_literal
-from amanda_std.values import Typed, value_type
+from amanda_std.engine.annotations import HOST, TENSOR, Param
+from amanda_std.engine.arrays import array_type
+from amanda_std.engine.literals import is_literal
+from amanda_std.engine.values import Typed, value_type
 
 if TYPE_CHECKING:
-    from amanda_std.operation import Operation
+    from amanda_std.engine.operation import Operation
 
 __all__ = ["BARE", "check_attributes", "explained", "inside", "kept", "misfit", "tell"]
 

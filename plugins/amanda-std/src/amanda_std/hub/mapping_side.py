@@ -10,11 +10,11 @@ from typing import Any
 from amanda.graph import Graph, Op, OutputPort
 from amanda.mapping.side import Decline, Signature
 from amanda_std import NAMESPACE
-from amanda_std.kinds import BODY
-from amanda_std.operation import Operation
+from amanda_std.engine.annotations import BODY
+from amanda_std.engine.call_cache import Ports, key_of
+from amanda_std.engine.operation import Operation
+from amanda_std.engine.values import Tracing, Value, lift, tracing
 from amanda_std.ops import OPS
-from amanda_std.repeats import Ports, key_of
-from amanda_std.values import Tracing, Value, lift, tracing
 
 __all__ = ["SIDE", "StdSide"]
 

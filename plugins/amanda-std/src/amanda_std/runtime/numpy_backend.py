@@ -12,9 +12,9 @@ from amanda_std import NAMESPACE
 
 if TYPE_CHECKING:
     from amanda.types import Type
-    from amanda_std.execute import Program
-    from amanda_std.memory import Plan
-    from amanda_std.state import State, Surroundings
+    from amanda_std.runtime.memory_plan import Plan
+    from amanda_std.runtime.state import State, Surroundings
+    from amanda_std.runtime.step_runner import Program
 
 _OWN = ("float32", "float64")
 _OPTIONS = ("callbacks", "observe", "state")
@@ -36,17 +36,17 @@ class NumpyBackend:
         return ["cpu"]
 
     def takes(self, op: Op) -> Literal[True] | str:
-        from amanda_std.reading import why_unreadable
+        from amanda_std.hub.op_access import why_unreadable
 
         return why_unreadable(op) or True
 
     def compile(
         self, graph: Graph, device: str | None, options: Mapping[str, Any]
     ) -> NumpyExecutable:
-        from amanda_std.execute import Program
-        from amanda_std.lowering import lower, primitives
-        from amanda_std.numpy_kernels import NUMPY
+        from amanda_std.hub.lowering import lower, primitives
         from amanda_std.passes import drop, fold, infer, share
+        from amanda_std.runtime.numpy_kernels import NUMPY
+        from amanda_std.runtime.step_runner import Program
 
         if device not in (None, *self.devices()):
             raise BackendError(
@@ -64,7 +64,7 @@ class NumpyBackend:
 
 
 def _check(options: Mapping[str, Any]) -> None:
-    from amanda_std.state import State
+    from amanda_std.runtime.state import State
 
     for name in sorted(options):
         if name not in _OPTIONS:
@@ -76,7 +76,7 @@ def _check(options: Mapping[str, Any]) -> None:
     if state is not None and not isinstance(state, State):
         raise BackendError(
             "option 'state' is that of an executable, or a new one",
-            expected="amanda_std.state.State",
+            expected="amanda_std.runtime.state.State",
             got=type(state).__name__,
         )
 
@@ -114,7 +114,7 @@ class NumpyExecutable:
 
     def _surround(self, options: Mapping[str, Any]) -> None:
         from amanda.host import host_in_use
-        from amanda_std.state import State, Surroundings
+        from amanda_std.runtime.state import State, Surroundings
 
         if self.program.effects & _STATE:
             given = options.get("state")
@@ -136,7 +136,7 @@ class NumpyExecutable:
         """Feeds come in the order of the inputs. `out` is an offer not taken."""
         import numpy as np
 
-        from amanda_std.arrays import using
+        from amanda_std.engine.arrays import using
 
         del out
         values = zip(self._takers, feeds.values(), strict=True)
@@ -144,7 +144,7 @@ class NumpyExecutable:
         with using(self.program.kernels), np.errstate(all="ignore"):
             if self._around is None:
                 return [_own(value) for value in self.program.run(args)]
-            from amanda_std.state import around
+            from amanda_std.runtime.state import around
 
             with around(self._around), self.state.lock if self.state else nullcontext():
                 return [_own(value) for value in self.program.run(args)]
@@ -199,7 +199,7 @@ def _nested(feed: Any) -> Any:
 
 
 def _texts(array: Any) -> Any:
-    from amanda_std.nested import has_texts, of_texts, text
+    from amanda_std.runtime.containers import has_texts, of_texts, text
 
     if not has_texts(array):
         return array

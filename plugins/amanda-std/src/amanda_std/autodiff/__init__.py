@@ -1,0 +1,1 @@
+"""Gradients: reverse-mode differentiation from graph to graph."""

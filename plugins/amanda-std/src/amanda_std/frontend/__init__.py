@@ -1,0 +1,1 @@
+"""Ways to write graphs in Python: traced functions and named axes."""

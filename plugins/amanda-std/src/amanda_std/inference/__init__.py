@@ -1,0 +1,1 @@
+"""Types of results: dtypes, shapes and known content."""

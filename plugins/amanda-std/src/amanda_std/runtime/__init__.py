@@ -1,0 +1,1 @@
+"""The numpy backend: kernels, memory plan, state and the step runner."""
