@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import amanda
-from amanda.cli.info import counted
+from amanda.cli.verbs.info import counted
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Call

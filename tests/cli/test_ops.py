@@ -265,7 +265,7 @@ def test_overloads_and_tags(call: Call, host: amanda.Host) -> None:
 def test_completion(words: tuple[str, ...], begun: str, expected: set[str]) -> None:
     from click.shell_completion import ShellComplete
 
-    from amanda.cli.frame import cli
+    from amanda.cli.group import cli
 
     found = ShellComplete(cli, {}, "amanda", "X").get_completions(
         ["ops", *words], begun

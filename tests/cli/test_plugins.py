@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import amanda
-from amanda.cli.calls import COMPLETE
-from amanda.cli.doctor import SETTINGS
-from amanda.cli.offers import Offer, offered
+from amanda.cli.exit_codes import COMPLETE
+from amanda.cli.plugin_verbs import Offer, offered
+from amanda.cli.verbs.doctor import SETTINGS
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Call

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import amanda
-from amanda.cli.compare import difference
+from amanda.cli.verbs.compare import difference
 from amanda.errors import BackendError
 from amanda.graph import Graph, Op
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import amanda
-from amanda.cli.show import FEW
+from amanda.cli.verbs.show import FEW
 from amanda.text import readable
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import amanda
-from amanda.custom import CustomOp, custom_op
 from amanda.errors import (
     ConversionError,
     FormatError,
@@ -20,6 +19,7 @@ from amanda.errors import (
     NumericMismatchError,
     UsageError,
 )
+from amanda.frontend.custom_ops import CustomOp, custom_op
 
 ROOT = Path(__file__).parents[2]
 SIGNATURE = "Swish(x: T, *, beta: float = 1.0) -> (y: T)  T in {f32, f64}"

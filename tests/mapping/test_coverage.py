@@ -11,9 +11,10 @@ PAGES = Path(__file__).resolve().parents[2] / "docs" / "coverage"
 
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda p: p.stem)
 def test_pages_are_up_to_date(page: Path) -> None:
-    from amanda.cli import coverage, ruling
+    from amanda.cli import rule_mappings
+    from amanda.cli.verbs import coverage
 
-    found = {there.entry.name: there for there in ruling.installed()}
+    found = {there.entry.name: there for there in rule_mappings.installed()}
     if page.stem not in found:
         pytest.skip(f"the mapping {page.stem} is not installed")
     there = found[page.stem]

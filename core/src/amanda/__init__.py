@@ -27,9 +27,12 @@ __version__ = "0.1.0"
 # The public face: which module each name comes from. The block below tells type
 # checkers the same, and a test holds the two together.
 _FACE = {
-    "amanda.api": ("convert", "load", "namespace", "plan", "plugins", "save"),
-    "amanda.building": ("function", "grad"),
-    "amanda.custom": ("custom_op",),
+    "amanda.api.compilation": ("backends", "compile", "run"),
+    "amanda.api.conversion": ("convert", "plan"),
+    "amanda.api.files": ("load", "save"),
+    "amanda.api.improvement": ("improve",),
+    "amanda.api.namespaces": ("namespace", "plugins"),
+    "amanda.frontend": ("custom_op", "function", "grad"),
     "amanda.errors": ("AmandaError",),
     "amanda.graph": (
         "Edge",
@@ -43,8 +46,6 @@ _FACE = {
         "snap",
     ),
     "amanda.host": ("Host", "default_host"),
-    "amanda.improving": ("improve",),
-    "amanda.running": ("backends", "compile", "run"),
     "amanda.session": ("Session",),
     "amanda.tensors": ("FunctionRef", "Tensor"),
     "amanda.types": (
@@ -75,10 +76,13 @@ _HOME |= {name: f"amanda.{name}" for name in _MODULES}
 
 if TYPE_CHECKING:
     from amanda import errors, types
-    from amanda.api import convert, load, namespace, plan, plugins, save
-    from amanda.building import function, grad
-    from amanda.custom import custom_op
+    from amanda.api.compilation import backends, compile, run
+    from amanda.api.conversion import convert, plan
+    from amanda.api.files import load, save
+    from amanda.api.improvement import improve
+    from amanda.api.namespaces import namespace, plugins
     from amanda.errors import AmandaError
+    from amanda.frontend import custom_op, function, grad
     from amanda.graph import (
         Edge,
         Entry,
@@ -91,8 +95,6 @@ if TYPE_CHECKING:
         snap,
     )
     from amanda.host import Host, default_host
-    from amanda.improving import improve
-    from amanda.running import backends, compile, run
     from amanda.session import Session
     from amanda.tensors import FunctionRef, Tensor
     from amanda.types import (
@@ -178,7 +180,7 @@ def __getattr__(name: str) -> object:
 
 
 def _definition(op: object) -> object:
-    found: object = import_module("amanda.definitions").definition(op)
+    found: object = import_module("amanda.api.namespaces").definition(op)
     return found
 
 

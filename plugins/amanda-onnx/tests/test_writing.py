@@ -371,7 +371,7 @@ def test_onnxruntime_takes_the_opset_that_is_asked_for():
 def test_who_names_no_opset_is_told_which_it_is(tmp_path):
     from click.testing import CliRunner
 
-    from amanda.cli.convert import command
+    from amanda.cli.verbs.convert import command
 
     amanda.save(_small(), tmp_path / "small.json")
     source, target = str(tmp_path / "small.json"), str(tmp_path / "small.onnx")

@@ -9,11 +9,10 @@ went in, or of another result.
 from __future__ import annotations
 
 from amanda.backend._compiled import Compiled
+from amanda.backend._executable_cache import Kept, kept_key
 from amanda.backend._fallback import Party, Placement, Split, split, untaken
 from amanda.backend._feeds import misfits
-from amanda.backend._handles import Handles
-from amanda.backend._kept import Kept, kept_key
-from amanda.backend._pieces import Piece, extracted, pieces
+from amanda.backend._partition import Piece, extracted, pieces
 from amanda.backend._protocols import (
     Backend,
     Executable,
@@ -23,6 +22,7 @@ from amanda.backend._protocols import (
     refusals,
 )
 from amanda.backend._targets import target_of
+from amanda.backend._value_lookup import Handles
 
 __all__ = [
     "Backend",

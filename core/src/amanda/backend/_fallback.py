@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amanda.backend._compiled import Compiled
-from amanda.backend._pieces import Piece, pieces
+from amanda.backend._partition import Piece, pieces
 from amanda.backend._protocols import Backend, Key, consumes, refusals
 from amanda.errors import BackendError, UsageError
 

@@ -20,13 +20,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from amanda.cli.answer import Answer, Table
-    from amanda.cli.frame import verb
-    from amanda.cli.terminal import working
+    from amanda.cli.group import verb
+    from amanda.cli.output.answer import Answer, Table
+    from amanda.cli.output.terminal import working
 
 __all__ = ["Answer", "Table", "call", "main", "verb", "working"]
 
-_HOME = {"Answer": "answer", "Table": "answer", "verb": "frame", "working": "terminal"}
+_HOME = {
+    "Answer": "output.answer",
+    "Table": "output.answer",
+    "verb": "group",
+    "working": "output.terminal",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -42,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def call(arguments: Sequence[str]) -> int:
     """Run the command line; its exit code, whatever happens."""
     try:
-        from amanda.cli.calls import answered
+        from amanda.cli.exit_codes import answered
 
         return answered(list(arguments))
     except KeyboardInterrupt:  # while modules were still being imported

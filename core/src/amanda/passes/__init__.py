@@ -8,7 +8,7 @@ turn until none finds anything more. `Rewriting` is a pass made of rules.
 
 from __future__ import annotations
 
-from amanda.passes.applying import Applied, Pass, apply
+from amanda.passes.fixed_point import Applied, Pass, apply
 from amanda.passes.inlining import inline
 from amanda.passes.rewriting import Rewriting
 

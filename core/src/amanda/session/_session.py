@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from amanda.api.compilation import brought, compile
+from amanda.api.namespaces import definition
 from amanda.backend import Key, Slot, misfits, target_of
-from amanda.definitions import definition
 from amanda.errors import UsageError
 from amanda.graph import Graph, Parameter
 from amanda.host import default_host
-from amanda.running import brought, compile
 from amanda.session._feeds import Fed, copied
 from amanda.session._parts import Part, Shelf, is_constant, reads
 from amanda.types import RefType, ResourceType

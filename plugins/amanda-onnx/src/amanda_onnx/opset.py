@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
 
-from amanda.api import namespace
+from amanda import namespace
 from amanda.dictionary import Dictionary, OpDef, parse_name
 from amanda.dictionary.checking import checker_of
 from amanda.errors import ConversionError

@@ -19,9 +19,9 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from amanda.cli.answer import Answer, Table
-from amanda.cli.frame import verb
-from amanda.cli.telling import called, option, options_of
+from amanda.cli.group import verb
+from amanda.cli.inputs.backend_options import called, option, options_of
+from amanda.cli.output.answer import Answer, Table
 from amanda.errors import UsageError
 from amanda_onnx.second import EXCLUDED, Second, second
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from amanda.api import namespace
+from amanda import namespace
 from amanda.dictionary import Attr
 from amanda.dictionary.attributes import fault_of
 from amanda.graph import Op

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from amanda.api import namespace
+from amanda import namespace
 from amanda.dictionary import parse_name
 from amanda.dictionary.binding import Slot, spread, type_faults
 from amanda.dictionary.building import constant

@@ -34,7 +34,7 @@ from amanda_std.engine.values import (
 from amanda_std.ops.control.functions import GRADIENT
 
 if TYPE_CHECKING:
-    from amanda.building import Function
+    from amanda.frontend.functions import Function
 
 __all__ = ["call", "gradients", "slopes", "whole"]
 

@@ -12,8 +12,8 @@ from amanda.errors import NamespaceError
 from amanda_std import NAMESPACE
 
 if TYPE_CHECKING:
-    from amanda.building import Function
     from amanda.dictionary import Attr, Dictionary, OpDef, Port
+    from amanda.frontend.functions import Function
     from amanda.graph import Graph, OutputPort
     from amanda.types import Type
     from amanda_std.engine.annotations import Kind, Param

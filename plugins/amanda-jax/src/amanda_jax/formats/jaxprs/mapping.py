@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from amanda.api import namespace
+from amanda import namespace
 from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature
 from amanda_jax.formats.jaxprs import elementwise, neural_network, shapes
 

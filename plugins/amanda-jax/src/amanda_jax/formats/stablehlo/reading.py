@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Final
 
-from amanda.api import namespace
+from amanda import namespace
 from amanda.dictionary import OpDef
 from amanda.errors import FormatError, LimitError
 from amanda.graph import Graph, OutputPort

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from amanda.api import namespace
+from amanda import namespace
 from amanda.errors import FormatError
 from amanda.graph import Graph, Op, OutputPort
 from amanda_jax.formats.stablehlo.mlir_types import (

@@ -1,0 +1,275 @@
+"""Graphs on backends: `amanda.compile(graph, backend="jax")`, `amanda.run(...)`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from amanda.api.conversion import converted, route_to
+from amanda.api.expect import expect_a_graph
+from amanda.dictionary import parse_span
+from amanda.errors import (
+    BackendError,
+    NamespaceError,
+    PluginBrokenError,
+    PluginMissingError,
+    UsageError,
+)
+from amanda.host import called, default_host, using
+
+if TYPE_CHECKING:
+    from amanda.backend import Backend, Compiled
+    from amanda.graph import Graph, Op, OutputPort
+    from amanda.host import Entry, Host
+
+__all__ = ["backends", "brought", "compile", "run"]
+
+BACKEND_VARIABLE = "AMANDA_BACKEND"
+"""Where the name of the default backend stands, as `name` or `name:device`."""
+
+
+def backends(*, host: Host | None = None) -> list[Entry]:
+    """Every backend that can be chosen, with its state. Imports none of them."""
+    return (host or default_host()).entries("backends")
+
+
+def compile(
+    graph: Graph,
+    backend: str | None = None,
+    device: str | None = None,
+    fallback: str | Sequence[str] | None = None,
+    *,
+    host: Host | None = None,
+    **options: Any,
+) -> Compiled:
+    """The graph on a backend, ready to be called.
+
+    `backend` is `name` or `name:device`; without one, AMANDA_BACKEND says it, or there
+    is only one. The graph is converted to the namespace that the backend consumes.
+    `options` are the backend's own. What it does not take is run by `fallback`, one or
+    several others, in few pieces; `compiled.executable.report()` tells which and why.
+    """
+    host = host or default_host()
+    expect_a_graph(graph, "compile")
+    return _compile(graph, backend, device, fallback, host, options, None)
+
+
+def run(
+    graph: Graph,
+    feeds: Mapping[Any, Any] | Sequence[Any],
+    targets: Iterable[str | Op | OutputPort] | None = None,
+    backend: str | None = None,
+    fallback: str | Sequence[str] | None = None,
+    *,
+    device: str | None = None,
+    host: Host | None = None,
+    **options: Any,
+) -> dict[Any, Any]:
+    """What the graph makes of `feeds`: a dict in the order of its results.
+
+    `targets` are names of results or ops, ops, or values, anywhere in the graph; then
+    only what they need is run and fed, and the dict has them as keys.
+    """
+    host = host or default_host()
+    expect_a_graph(graph, "run")
+    keys = None
+    if targets is not None:
+        from amanda.backend import target_of
+
+        keys = list(targets)
+        values = [target_of(graph, target) for target in keys]
+        graph = graph.clone(values)
+    compiled = _compile(graph, backend, device, fallback, host, options, keys)
+    return compiled(feeds)
+
+
+def _compile(
+    graph: Graph,
+    backend: str | None,
+    device: str | None,
+    fallback: str | Sequence[str] | None,
+    host: Host,
+    options: Mapping[str, Any],
+    keys: list[Any] | None,
+) -> Compiled:
+    """A graph on a backend: made, or kept since an equal graph was compiled."""
+    from amanda.backend import Handles, Kept, kept_key
+
+    entry, device = _chosen(host, backend, device)
+    made: Backend = host.load(entry)
+    key = alive = None
+    if not _is_heard(host):
+        place = (entry.name, entry.source_text, id(made), device, repr(fallback))
+        key, alive = kept_key(graph, options, *place)
+    kept: Kept = host.kept.setdefault("executables", Kept())
+    compiled: Compiled | None = None if key is None else kept.get(key)
+    if compiled is None:
+        compiled = _made(graph, made, entry, device, fallback, host, options)
+        if key is not None and getattr(compiled.executable, "state", None) is None:
+            kept.put(key, compiled, (made, alive))
+    find = Handles(
+        (graph.digest() if key is None else key[0], compiled.digest),
+        lambda other: _brought(other, made, entry, host),
+        lambda part: _made(part, made, entry, device, fallback, host, options),
+    )
+    return compiled.again(keys, find)
+
+
+def _is_heard(host: Host) -> bool:
+    """Whether somebody wants to hear of every graph that is compiled, or mapped."""
+    from amanda.host._entry import hook_of
+
+    wanted = {"before_compile", "after_compile", "gap_met"}
+    return any(hook_of(entry) in wanted for entry in host.entries("hooks"))
+
+
+def _made(
+    graph: Graph,
+    made: Backend,
+    entry: Entry,
+    device: str | None,
+    fallback: str | Sequence[str] | None,
+    host: Host,
+    options: Mapping[str, Any],
+) -> Compiled:
+    """What a backend compiles a graph to, which is brought to where it takes it."""
+    from amanda.backend import Compiled, refusals, untaken
+
+    graph = _brought(graph, made, entry, host)
+    with called(entry, "asked what it takes", PluginBrokenError):
+        problems = refusals(graph, made.takes)
+    if problems and not fallback:
+        raise untaken(entry.what, problems)
+    host.fire("before_compile", graph=graph, backend=entry.name, device=device)
+    executable: Any
+    if problems:
+        executable = _split(graph, made, entry, device, fallback, host, options)
+    else:
+        with using(host), called(entry, "compiling", BackendError):
+            executable = made.compile(graph, device, dict(options))
+    if not callable(executable):
+        raise PluginBrokenError(
+            f"{entry.what} did not return an executable",
+            got=type(executable).__name__,
+        )
+    compiled = Compiled(
+        graph,
+        executable,
+        backend=entry.name,
+        device=device,
+        fire=host.fire,
+        is_heard=host.listens,
+    )
+    host.fire(
+        "after_compile",
+        graph=graph,
+        backend=entry.name,
+        device=device,
+        executable=compiled,
+    )
+    return compiled
+
+
+def _chosen(
+    host: Host, backend: str | None, device: str | None
+) -> tuple[Entry, str | None]:
+    """The backend that is meant, and the device that its name or the caller says."""
+    text = backend or os.environ.get(BACKEND_VARIABLE) or _only_one(host)
+    parts = text.split(":")
+    for i in range(1, len(parts) + 1):
+        name, place = ":".join(parts[:i]), ":".join(parts[i:])
+        if not host.has("backends", name):
+            continue
+        if place and device and place != device:
+            raise UsageError(
+                f"two devices are named: {place!r} and {device!r}",
+                where=f"backend={text!r}",
+            )
+        return host.find("backends", name), device or place or None
+    try:
+        return host.find("backends", parts[0]), None
+    except PluginMissingError as error:
+        error.problems = tuple(_states(host))
+        raise
+
+
+def _only_one(host: Host) -> str:
+    names = host.names("backends")
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise PluginMissingError(
+            "no backend is installed, so nothing can run a graph",
+            hint="install a plug-in that has one: pip install amanda-NAME",
+        )
+    raise UsageError(
+        "several backends are installed, and none is chosen",
+        hint=f"name one, or set {BACKEND_VARIABLE}",
+        problems=_states(host),
+    )
+
+
+def _states(host: Host) -> list[str]:
+    """Each backend with its state, a line each."""
+    return [
+        f"{entry.name} ({entry.source_text}): {entry.state}"
+        + (f", {entry.fault}" if entry.fault else "")
+        for entry in host.entries("backends")
+    ]
+
+
+def _brought(graph: Graph, made: Backend, entry: Entry, host: Host) -> Graph:
+    """The graph in the namespace of the backend; the same one where it is there."""
+    from amanda.backend import consumes
+
+    if graph.namespace is not None and consumes(graph.namespace, made.namespace):
+        return graph
+    try:
+        goal = parse_span(made.namespace)
+    except NamespaceError as error:
+        raise PluginBrokenError(
+            f"{entry.what} consumes no proper namespace", got=error.message
+        ) from error
+    return converted(graph, route_to(graph, goal, host), False, host)
+
+
+def brought(
+    graph: Graph, backend: str | None, host: Host
+) -> tuple[Graph, Mapping[Any, OutputPort]]:
+    """A copy of a graph in the namespace of a backend, and what became of its values.
+
+    Where it had to be converted, results and values of named ops are known."""
+    entry, _ = _chosen(host, backend, None)
+    there = _brought(graph, host.load(entry), entry, host)
+    twins: dict[Any, Any] = {}
+    if there is graph:
+        return graph.clone(memo=twins), twins
+    for op in graph:
+        if op.name is not None and op.name in there:
+            twins.update(zip(op.outputs, there[op.name].outputs, strict=False))
+    twins.update(zip(graph.parameters, there.parameters, strict=False))
+    twins.update(zip(graph.results, there.results, strict=True))
+    return there, twins
+
+
+def _split(
+    graph: Graph,
+    made: Backend,
+    entry: Entry,
+    device: str | None,
+    fallback: str | Sequence[str] | None,
+    host: Host,
+    options: Mapping[str, Any],
+) -> Any:
+    """The graph on several backends: each op on the first one that takes it."""
+    from amanda.backend import Party, split
+
+    names = [fallback] if isinstance(fallback, str) else list(fallback or ())
+    parties = {entry.name: Party(made, device, options, entry.what)}
+    for other in (host.find("backends", name) for name in names):
+        parties.setdefault(other.name, Party(host.load(other), None, {}, other.what))
+    find, doing = host.find, "compiling"
+    return split(
+        graph, parties, lambda name: called(find("backends", name), doing, BackendError)
+    )

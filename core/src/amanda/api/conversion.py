@@ -1,0 +1,178 @@
+"""Conversion of graphs between namespaces, along routes of installed mappings."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from amanda.api.expect import expect_a_graph, expect_graph_from
+from amanda.api.namespaces import known_versions
+from amanda.dictionary import Name, Span, parse_name, parse_span, resolve
+from amanda.errors import ConversionError, NamespaceError, PluginBrokenError
+from amanda.host import called, default_host
+
+if TYPE_CHECKING:
+    from amanda.backend import Backend
+    from amanda.graph import Graph
+    from amanda.host import Host
+    from amanda.mapping import Conversion, Link, Plan, Report, Route, Step
+
+__all__ = ["convert", "converted", "plan", "route_to"]
+
+
+def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
+    """How `convert` would go: the route, found without importing a mapping.
+
+    Its `gaps` and `reports` try the route out when they are asked for. `to` may also be
+    a backend: then it is the way there, and `refusals` is what it does not take.
+    """
+    from amanda.backend import consumes, refusals
+    from amanda.mapping import Plan, Route
+
+    expect_a_graph(graph, "plan")
+    host = host or default_host()
+    step = partial(_stepped, host=host)
+    if not _is_backend(to, host):
+        return Plan(route_to(graph, _goal(to, host), host), graph, step)
+    backend: Backend = host.get("backends", to.partition(":")[0])
+    space = graph.namespace
+    if space is not None and consumes(space, backend.namespace):
+        route = Route(space, space)
+    else:
+        route = route_to(graph, parse_span(backend.namespace), host)
+    return Plan(route, graph, step, lambda made: refusals(made, backend.takes))
+
+
+def _is_backend(name: str, host: Host) -> bool:
+    """Is it the name of a backend, and not that of a namespace too?"""
+    if not host.has("backends", name.partition(":")[0]):
+        return False
+    try:
+        return parse_name(name).path not in known_versions(host)
+    except NamespaceError:  # with a device or a path, which no namespace has
+        return True
+
+
+def convert(
+    graph: Graph,
+    to: str,
+    *,
+    keep_foreign: bool = False,
+    reports: list[Report] | None = None,
+    host: Host | None = None,
+) -> Graph:
+    """A new graph of the namespace `to` that means the same.
+
+    Ops that no rule maps are an error that lists them all; `keep_foreign` keeps them as
+    they are. The graph itself is left as it is. `reports` gets what each step of the
+    route tells: which rules took how many ops, what was kept, what was lost.
+    """
+    host = host or default_host()
+    route = plan(graph, to, host=host).route
+    return converted(graph, route, keep_foreign, host, reports)
+
+
+def route_to(graph: Graph, goal: Span, host: Host) -> Route:
+    """The way of a graph to one of some namespaces, over what the host has."""
+    from amanda.mapping import Route, find_route
+
+    if graph.namespace is None:
+        raise ConversionError(
+            "the graph has no namespace, so it is not known what its ops mean",
+            hint="make it with one: Graph('amanda/std/1')",
+        )
+    start = parse_name(graph.namespace)
+    if start in goal or graph.namespace == str(goal):
+        return Route(graph.namespace, graph.namespace, _pick_ups(graph, start, host))
+    return find_route(start, goal, _links(host), known_versions(host))
+
+
+def _pick_ups(graph: Graph, here: Name, host: Host) -> tuple[Step, ...]:
+    """Steps that map what an earlier conversion kept as it was, where one can now."""
+    from amanda.mapping import Step
+
+    kept = {op.own_namespace for part in graph.graphs() for op in part} - {None}
+    spaces = [parse_name(space) for space in kept if space is not None]
+    keys = {
+        link.key
+        for link in (_links(host) if spaces else ())
+        if here in link.target and any(space in link.source for space in spaces)
+    }
+    return tuple(Step(key, str(here), str(here)) for key in sorted(keys))
+
+
+def converted(
+    graph: Graph,
+    route: Route,
+    keep_foreign: bool,
+    host: Host,
+    reports: list[Report] | None = None,
+) -> Graph:
+    """What the steps of a route make of a graph; a copy where there are none."""
+    from amanda.mapping import expect_whole
+
+    if not route.steps:
+        return graph.clone()
+    host.fire("before_convert", graph=graph, route=route)
+
+    result = graph
+    for step in route.steps:
+        # where it is already, what a step finds was kept on purpose
+        keeps = keep_foreign or step.source == step.target
+        done = _stepped(result, step, keeps, host=host)
+        if reports is not None:
+            reports.append(done.report)
+        result = expect_whole(done, keep_foreign=keeps)
+    host.fire("after_convert", graph=graph, route=route, result=result)
+    return result
+
+
+def _stepped(graph: Graph, step: Step, keep_foreign: bool, *, host: Host) -> Conversion:
+    """One step of a route, with its report; gaps are in there, not raised."""
+    from amanda.mapping import conversion
+
+    def gap_met(**event: Any) -> Any:
+        return host.fire("gap_met", **event)
+
+    entry = host.find("mappings", step.mapping)
+    mapper = host.load(entry)
+    with called(entry, f"mapping to {step.target}", PluginBrokenError):
+        done = conversion(
+            mapper, graph, step.target, keep_foreign=keep_foreign, gap_met=gap_met
+        )
+    expect_graph_from(done.graph, entry, "mapping")
+    if done.graph.namespace != step.target:
+        raise PluginBrokenError(
+            f"{entry.what} returned a graph of another namespace",
+            expected=step.target,
+            got=done.graph.namespace,
+        )
+    return done
+
+
+def _goal(to: str, host: Host) -> Span:
+    """The namespace that a name means; a route chooses the version where it is open."""
+    span = parse_span(to)
+    versions = known_versions(host).get(span.path)
+    if versions and span.exact is not None:
+        return Span.of(resolve(to, {span.path: versions}))
+    return span
+
+
+def _links(host: Host) -> list[Link]:
+    """Every installed mapping, in each direction that it maps."""
+    from amanda.mapping import Link
+
+    links = []
+    entries = host.entries("mappings")
+    names = [entry.name for entry in entries]
+    for entry in entries:
+        if {"from", "to"} <= entry.manifest.keys() and not entry.fault:
+            clash = names.count(entry.name) > 1
+            key = f"{entry.dist}:{entry.name}" if clash else entry.name
+            ends = [parse_span(entry.manifest[end]) for end in ("from", "to")]
+            transit = bool(entry.manifest.get("transit", True))
+            links.append(Link(key, ends[0], ends[1], transit))
+            if entry.manifest.get("both"):
+                links.append(Link(key, ends[1], ends[0]))
+    return links

@@ -1,0 +1,33 @@
+"""Checks that a caller or a plug-in passed a graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amanda.errors import PluginBrokenError, UsageError
+
+if TYPE_CHECKING:
+    from amanda.host import Entry
+
+__all__ = ["expect_a_graph", "expect_graph_from"]
+
+
+def expect_a_graph(graph: object, verb: str) -> None:
+    """What a caller gave to `verb` must be a graph."""
+    from amanda.graph import Graph
+
+    if not isinstance(graph, Graph):
+        raise UsageError(
+            f"only a graph can be given to {verb}",
+            got=type(graph).__name__,
+            hint="amanda.load makes a graph of a file or of a live object",
+        )
+
+
+def expect_graph_from(graph: object, entry: Entry, doing: str) -> None:
+    from amanda.graph import Graph
+
+    if not isinstance(graph, Graph):
+        raise PluginBrokenError(
+            f"{entry.what} returned no graph from {doing}", got=type(graph).__name__
+        )

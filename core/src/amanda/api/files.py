@@ -1,0 +1,100 @@
+"""Loading and saving models, in whatever format is installed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from amanda.api.expect import expect_a_graph, expect_graph_from
+from amanda.errors import FormatError, PluginBrokenError
+from amanda.host import called, default_host
+
+if TYPE_CHECKING:
+    from amanda.graph import Graph
+    from amanda.host import Entry, Host
+
+__all__ = ["load", "save"]
+
+
+def load(
+    source: object,
+    format: str | None = None,
+    *,
+    host: Host | None = None,
+    **options: Any,
+) -> Graph:
+    """The graph in a file, a folder or a live object of a framework.
+
+    Without `format` a live object goes by its type, a file by its first bytes, then by
+    its suffix. `options` are the format's own.
+    """
+    from amanda.host._detect import reader
+
+    host = host or default_host()
+    entry = reader(host, source, format)
+    is_path = isinstance(source, str | os.PathLike)
+    what = str(source) if is_path else f"an object of type {type(source).__qualname__}"
+    codec = host.load(entry)
+    if not callable(getattr(codec, "read", None)):
+        raise FormatError(f"{entry.what} only writes, so it cannot read {what}")
+    host.fire("before_load", source=source, format=entry.name)
+    with _using(entry, f"reading {what}"):
+        graph = codec.read(Path(source) if is_path else source, **options)  # type: ignore[arg-type]
+    expect_graph_from(graph, entry, "reading")
+    host.fire("after_load", source=source, format=entry.name, graph=graph)
+    return graph  # type: ignore[no-any-return]
+
+
+def save(
+    graph: Graph,
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    host: Host | None = None,
+    **options: Any,
+) -> None:
+    """Writes a graph to a file, in the format that its suffix tells or `format` names.
+
+    The file appears whole or not at all; one that was there stays until then.
+    """
+    from amanda.host._detect import writer
+
+    host = host or default_host()
+    expect_a_graph(graph, "save")
+    target = Path(path)
+    entry = writer(host, target, format)
+    codec = host.load(entry)
+    if not callable(getattr(codec, "write", None)):
+        raise FormatError(f"{entry.what} only reads, so it cannot write {target}")
+    if (span := entry.manifest.get("namespace")) is not None:
+        _expect_namespace(graph, span, entry)
+    host.fire("before_save", graph=graph, path=str(target), format=entry.name)
+    with _using(entry, f"writing {target}"):
+        codec.write(graph, target, **options)
+    host.fire("after_save", graph=graph, path=str(target), format=entry.name)
+
+
+@contextmanager
+def _using(entry: Entry, doing: str) -> Iterator[None]:
+    """A format at work: what the system refuses is a matter of the file."""
+    try:
+        with called(entry, doing, PluginBrokenError, passing=(OSError,)):
+            yield
+    except OSError as error:
+        cause = error.strerror or str(error)
+        raise FormatError(f"failed while {doing}", got=cause.lower()) from error
+
+
+def _expect_namespace(graph: Graph, span: str, entry: Entry) -> None:
+    from amanda.backend import consumes
+
+    if graph.namespace is None or not consumes(graph.namespace, span):
+        raise FormatError(
+            f"{entry.what} does not write graphs of this namespace",
+            expected=span,
+            got=graph.namespace or "no namespace",
+            hint=f"amanda.convert(graph, {span!r}) first",
+        )

@@ -1,0 +1,65 @@
+"""Passes by name, applied to a graph: `amanda.improve(graph, "fold", "share")`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from amanda.backend import consumes
+from amanda.errors import PluginBrokenError, UsageError
+from amanda.host import called, default_host
+from amanda.passes.fixed_point import ROUNDS, Applied, Pass, apply
+
+if TYPE_CHECKING:
+    from amanda.graph import Graph
+    from amanda.host import Entry, Host
+
+__all__ = ["improve"]
+
+
+def improve(
+    graph: Graph,
+    *passes: str | Callable[[Graph], int],
+    rounds: int = ROUNDS,
+    host: Host | None = None,
+) -> Applied:
+    """Applies passes to a graph, in place and in turn, until none changes anything.
+
+    Passes are names of plug-ins (`amanda plugins` lists them) or functions that change
+    a graph and return how many places they changed.
+    """
+    host = host or default_host()
+    if not passes:
+        known = ", ".join(host.names("passes")) or "none is installed"
+        raise UsageError("improve needs the passes to apply", expected=known)
+    return apply(
+        graph, dict(_named(graph, each, host) for each in passes), rounds=rounds
+    )
+
+
+def _named(
+    graph: Graph, each: str | Callable[[Graph], int], host: Host
+) -> tuple[str, Pass]:
+    if not isinstance(each, str):
+        return getattr(each, "__name__", repr(each)), each
+    entry = host.find("passes", each)
+    _expect_fit(graph, entry)
+    run = host.load(entry)
+
+    def guarded(graph: Graph, /) -> int:
+        with called(entry, "improving a graph", PluginBrokenError):
+            return run(graph)  # type: ignore[no-any-return]
+
+    return each, guarded
+
+
+def _expect_fit(graph: Graph, entry: Entry) -> None:
+    span = entry.manifest.get("namespace")
+    if not span or (graph.namespace is not None and consumes(graph.namespace, span)):
+        return
+    raise UsageError(
+        f"{entry.what} does not improve graphs of this namespace",
+        expected=span,
+        got=graph.namespace or "no namespace",
+        hint=f"amanda.convert(graph, {span!r}) first",
+    )

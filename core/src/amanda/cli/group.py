@@ -1,0 +1,178 @@
+"""The group of verbs: known by name, imported when one is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amanda.cli.output.answer import Answer, show
+from amanda.cli.plugin_verbs import loaded, offered
+from amanda.cli.verb_table import PLANNED, VERBS
+from amanda.errors import AmandaError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+__all__ = ["Call", "Verb", "VerbGroup", "VerbMissingError", "Verbs", "cli", "verb"]
+
+_HELP = {"help_option_names": ["-h", "--help"]}
+
+
+class VerbMissingError(AmandaError):
+    """A verb that a later version will have."""
+
+    exit_code = 4
+
+
+@dataclass
+class Call:
+    """One call of the command line, for whoever has to tell how it ended."""
+
+    verb: str = ""
+
+
+class Verb(click.Command):
+    """One verb; made by `verb`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        _enter(ctx)
+        return super().parse_args(ctx, args)
+
+
+def _enter(ctx: click.Context) -> None:
+    call = ctx.find_object(Call)
+    if call is not None:
+        call.verb = " ".join(ctx.command_path.split()[1:])
+
+
+def verb(name: str, help: str) -> Callable[[Callable[..., Answer]], Verb]:
+    """Make a verb of a function that takes its parameters and returns an `Answer`.
+
+    Put it above `click.argument` and `click.option`. `--json` is added.
+    """
+
+    def made(function: Callable[..., Answer]) -> Verb:
+        def callback(*, json: bool, **arguments: Any) -> int:
+            answer = function(**arguments)
+            spoken = " ".join(click.get_current_context().command_path.split()[1:])
+            show(spoken, answer, json=json)
+            return answer.exit_code
+
+        command = click.command(
+            name,
+            cls=Verb,
+            help=function.__doc__,
+            short_help=help,
+            context_settings=_HELP,
+        )
+        parameters = getattr(function, "__click_params__", [])
+        callback.__click_params__ = parameters  # type: ignore[attr-defined]
+        as_json = click.option("--json", is_flag=True, help="Answer as JSON.")
+        return command(as_json(callback))
+
+    return made
+
+
+class VerbGroup(click.Group):
+    """Verbs under a common word, such as `plugin new`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        _enter(ctx)
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        command = self.get_command(ctx, name)
+        if command is None:
+            ctx.fail(f"no verb {name!r}{self._suggestion(ctx, name)}")
+        return name, command, args[1:]
+
+    def _suggestion(self, ctx: click.Context, name: str) -> str:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, self.list_commands(ctx), n=3)
+        return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+class Verbs(VerbGroup):
+    """The verbs of `VERBS` and those of plug-ins; listing them imports none."""
+
+    def summaries(self) -> dict[str, str]:
+        """A line about each verb: ours by what it does, others by where it is from."""
+        ours = dict(sorted(VERBS.items()))
+        theirs: dict[str, list[str]] = {}
+        for offer in offered():
+            theirs.setdefault(offer.name, []).append(offer.source)
+        lines = {name: f"from {' and '.join(dists)}" for name, dists in theirs.items()}
+        return ours | {name: line for name, line in lines.items() if name not in ours}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(self.summaries())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in VERBS:
+            module = import_module(f"amanda.cli.verbs.{cmd_name}")
+            command: click.Command = module.command
+            return command
+        if any(offer.name == cmd_name for offer in offered()) or ":" in cmd_name:
+            return loaded(cmd_name)
+        if cmd_name in PLANNED:
+            raise VerbMissingError(
+                f"{cmd_name!r} is not in this version",
+                expected=f"one of {', '.join(self.list_commands(ctx))}",
+                hint=f"wait for a version that has it: it will {PLANNED[cmd_name]}",
+            )
+        return None
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        formatter: click.HelpFormatter,
+    ) -> None:
+        rows = self.summaries().items()
+        for title, ours in (("Verbs", True), ("Verbs of plug-ins", False)):
+            if part := [row for row in rows if (row[0] in VERBS) is ours]:
+                with formatter.section(title):
+                    formatter.write_dl(part)
+
+    def shell_complete(
+        self, ctx: click.Context, incomplete: str
+    ) -> list[CompletionItem]:
+        """Verbs by name, none of them imported, then the group's own options."""
+        from click.shell_completion import CompletionItem
+
+        rows = self.summaries().items()
+        found = [CompletionItem(n, help=h) for n, h in rows if n.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+@click.group(
+    cls=Verbs,
+    invoke_without_command=True,
+    context_settings=_HELP,
+    subcommand_metavar="VERB ...",
+)
+@click.option("--version", is_flag=True, is_eager=True, help="Show the version.")
+@click.pass_context
+def cli(ctx: click.Context, *, version: bool) -> int:
+    """Look into, change, convert and run models of any framework.
+
+    `amanda VERB --help` tells what a verb takes. Every verb answers as JSON with
+    --json. Exit codes: 0 yes, 1 no, 2 usage, 3 plug-in missing, 4 unsupported,
+    5 numeric mismatch, 70 a bug of ours.
+    """
+    if version:
+        from amanda import __version__
+
+        click.echo(f"amanda {__version__}")
+        ctx.exit()
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(2)
+    return 0

@@ -1,0 +1,1 @@
+"""What verbs read: models, feeds and options of backends."""

@@ -1,0 +1,23 @@
+"""Opening what a verb is pointed at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amanda.cli.output.terminal import working
+
+if TYPE_CHECKING:
+    from amanda.graph import Graph
+
+__all__ = ["opened"]
+
+
+def opened(file: str, form: str | None) -> tuple[Graph, str]:
+    """The graph in a file, and the name of its format, found where it is not given."""
+    from amanda.api.files import load
+    from amanda.host import default_host
+    from amanda.host._detect import reader
+
+    form = reader(default_host(), file, form).name
+    with working(f"reading {file}"):
+        return load(file, format=form), form

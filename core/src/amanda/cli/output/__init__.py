@@ -1,0 +1,1 @@
+"""What verbs print: answers as text or JSON, tables, ops of dictionaries."""

@@ -1,0 +1,97 @@
+"""What a verb answers, and how it is printed."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["SCHEMA", "Answer", "Table", "as_json", "lines", "show"]
+
+SCHEMA = 1
+"""Version of the JSON answers: keys are added under one number, never changed."""
+
+# What could move the cursor, or hide text, in the terminal of who looks at a model.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under headings: coloured on a terminal, aligned columns elsewhere.
+
+    >>> print(*Table(("op", "count"), [("Relu", 2), ("Conv", 12)]).plain(), sep="\\n")
+    op    count
+    Relu      2
+    Conv     12
+    """
+
+    headings: tuple[str, ...]
+    rows: Sequence[Sequence[object]]
+
+    @property
+    def texts(self) -> list[list[str]]:
+        return [[str(cell) for cell in row] for row in self.rows]
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Which columns hold numbers only, and are aligned to the right."""
+        columns = zip(*self.rows, strict=True) if self.rows else ()
+        found = [all(isinstance(cell, int | float) for cell in c) for c in columns]
+        return found or [False] * len(self.headings)
+
+    def plain(self) -> Iterator[str]:
+        texts = [list(self.headings), *self.texts]
+        widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+        for row in texts:
+            cells = zip(row, widths, self.numeric, strict=True)
+            padded = (c.rjust(w) if right else c.ljust(w) for c, w, right in cells)
+            yield "  ".join(padded).rstrip()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`data` for programs, `text` for people, and yes (0), no (1) or another code."""
+
+    data: Mapping[str, object] = field(default_factory=dict)
+    text: Iterable[str | Table] = ()
+    exit_code: int = 0
+
+
+def as_json(verb: str, exit_code: int, data: Mapping[str, object]) -> str:
+    """The one form of every `--json` answer.
+
+    >>> print(as_json("info", 0, {"ops": 3}))
+    {
+      "schema": 1,
+      "verb": "info",
+      "exit_code": 0,
+      "ops": 3
+    }
+    """
+    import json
+
+    head = {"schema": SCHEMA, "verb": verb, "exit_code": exit_code}
+    return json.dumps({**head, **data}, indent=2, ensure_ascii=False, default=str)
+
+
+def lines(text: Iterable[str | Table]) -> Iterator[str]:
+    """Text without colour, and without anything a terminal would act on."""
+    for block in text:
+        parts = block.plain() if isinstance(block, Table) else block.split("\n")
+        for line in parts:
+            yield _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
+
+
+def show(verb: str, answer: Answer, *, json: bool) -> None:
+    """Print an answer on standard output."""
+    if json:
+        print(as_json(verb, answer.exit_code, answer.data))  # noqa: T201
+    elif sys.stdout.isatty() and not isinstance(answer.text, str):
+        from amanda.cli.output.terminal import show_coloured
+
+        show_coloured(answer.text)
+    else:
+        for line in lines(answer.text):
+            print(line)  # noqa: T201
+    sys.stdout.flush()  # a broken pipe is met here, not while the process ends

@@ -1,0 +1,158 @@
+"""One op and everything around it: what `amanda show --op` tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from amanda.cli.output.answer import Table
+
+if TYPE_CHECKING:
+    from amanda.graph import Graph, InputPort, Op, OutputPort
+
+__all__ = ["data_of", "named", "text_of"]
+
+_LONG = 200  # characters of an attribute; what is longer is cut
+_USERS = 10  # places that one line names
+
+
+def named(root: Graph, name: str) -> list[Op]:
+    """Every op of this name, in the graph and in all that it holds."""
+    return [op for op in root.walk() if op.name == name]
+
+
+def data_of(op: Op, *, full: bool = False) -> dict[str, object]:
+    """Everything about one op, as data."""
+    made = op.provenance
+    return {
+        "name": op.name,
+        "type": op.type,
+        "namespace": op.namespace,
+        "path": path_of(op),
+        "inputs": [
+            {"name": port.name, "from": _source(port), "type": _type(port.source)}
+            for port in op.input_ports
+        ],
+        "outputs": [
+            {
+                "name": port.name,
+                "type": _type(port),
+                "to": [_user(user) for user in port.users],
+                "marks": sorted(port.marks),
+            }
+            for port in op.outputs
+        ],
+        "attributes": {k: shown(v, full=full) for k, v in sorted(op.attrs.items())},
+        "bodies": {key: len(body) for key, body in op.bodies.items()},
+        "after": [before.short for before in op.control_inputs],
+        "before": [after.short for after in op.control_outputs],
+        "made_by": made.by if made else None,
+        "made_from": list(made.sources) if made else [],
+    }
+
+
+def text_of(op: Op, *, full: bool = False) -> Iterator[str | Table]:
+    """The same, to read."""
+    data: dict[str, Any] = data_of(op, full=full)
+    bodies = (f"{key} ({count} ops)" for key, count in data["bodies"].items())
+    facts = {
+        "op": op.label,
+        "in": " / ".join(data["path"]),
+        "namespace": data["namespace"],
+        "made by": data["made_by"],
+        "made from": ", ".join(data["made_from"]),
+        "after": ", ".join(data["after"]),
+        "before": ", ".join(data["before"]),
+        "bodies": ", ".join(bodies),
+    }
+    yield from (f"{name:10} {fact}" for name, fact in facts.items() if fact)
+    yield from _table(
+        ("input", "from", "type"),
+        [
+            (_name(i, p), p["from"] or "-", p["type"] or "?")
+            for i, p in _rows(data, "in")
+        ],
+    )
+    yield from _table(
+        ("output", "type", "to"),
+        [
+            (_name(i, p), p["type"] or "?", _few(p["to"], full=full))
+            for i, p in _rows(data, "out")
+        ],
+    )
+    yield from _table(("attribute", "value"), list(data["attributes"].items()))
+
+
+def path_of(op: Op) -> list[str]:
+    """The graphs around an op, outermost first: names, or the body's name."""
+    path: list[str] = []
+    graph = op.graph
+    while graph is not None:
+        holder = graph.holder
+        around = holder if holder is not None else graph
+        part = graph.name or graph.type or "graph"
+        if holder is not None:
+            part = f"{holder.short}.{graph.body_name}"
+        path.append(part)
+        graph = around.graph
+    return path[::-1]
+
+
+def shown(value: object, *, full: bool = False) -> str:
+    """An attribute's value on one line, cut where it is long.
+
+    >>> shown([1, 2]), shown("a"), shown(b"xy")
+    ('[1, 2]', "'a'", "b'xy'")
+    """
+    from amanda.tensors import Tensor
+
+    if isinstance(value, Tensor):
+        return f"tensor {value.type}, {value.nbytes} bytes"
+    text = repr(value) if isinstance(value, str | bytes) else str(value)
+    if full or len(text) <= _LONG:
+        return text
+    return f"{text[:_LONG]}... ({len(text)} characters)"
+
+
+def _source(port: InputPort) -> str | None:
+    return None if port.source is None else _value(port.source)
+
+
+def _value(port: OutputPort) -> str:
+    """An output as people write it: the op, and the index where it is not the only."""
+    from amanda.graph import Parameter
+
+    if isinstance(port, Parameter):
+        return port.name or f"parameter #{port.index}"
+    own = port.op.name or port.op.label
+    return own if len(port.op.outputs) == 1 else f"{own}:{port.index}"
+
+
+def _user(port: InputPort) -> str:
+    if port.inner:
+        return f"result {port.name or f'#{port.index}'}"
+    return f"{port.op.name or port.op.label} (input {port.name or port.index})"
+
+
+def _type(port: OutputPort | None) -> str | None:
+    return None if port is None or port.type is None else str(port.type)
+
+
+def _rows(data: dict[str, Any], side: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    return enumerate(data[f"{side}puts"])
+
+
+def _name(index: int, port: dict[str, Any]) -> str:
+    return port["name"] or f"#{index}"
+
+
+def _few(names: list[str], *, full: bool) -> str:
+    shown = names if full else names[:_USERS]
+    more = len(names) - len(shown)
+    return ", ".join([*shown, *([f"and {more} more"] if more else [])]) or "nothing"
+
+
+def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[Any]:
+    if rows:
+        yield ""
+        yield Table(headings, rows)

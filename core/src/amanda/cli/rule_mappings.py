@@ -1,0 +1,118 @@
+"""Installed mappings that go by rules, and rules of one's own beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from amanda.errors import AmandaError, FormatError, UsageError
+
+if TYPE_CHECKING:
+    from amanda.host import Entry
+    from amanda.mapping import RuleMapping
+
+__all__ = ["Installed", "installed", "newest_of", "own_rules", "ruled"]
+
+
+class Installed(NamedTuple):
+    """A mapping, and what its manifest says."""
+
+    entry: Entry
+    mapping: RuleMapping
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        return self.mapping.rules.left, self.mapping.rules.right
+
+
+def installed() -> list[Installed]:
+    """Every installed mapping that goes by rules; those that fail are left out."""
+    from amanda.host import default_host
+    from amanda.mapping import RuleMapping
+
+    host, found = default_host(), []
+    for entry in host.entries("mappings"):
+        try:
+            mapping = host.load(entry)
+            if isinstance(mapping, RuleMapping) and mapping.rules is not None:
+                found.append(Installed(entry, mapping))
+        except AmandaError:
+            continue  # `amanda plugins` tells why; some read files of yours first
+    return found
+
+
+def ruled(name: str) -> Installed:
+    """The mapping of this name."""
+    from amanda.host import default_host
+    from amanda.mapping import RuleMapping
+
+    host = default_host()
+    entry = host.find("mappings", name)
+    mapping = host.load(entry)
+    if not isinstance(mapping, RuleMapping):
+        raise UsageError(f"the mapping {name} does not go by rules")
+    return Installed(entry, mapping)
+
+
+def newest_of(path: str) -> str:
+    """The newest version of a framework that a dictionary is installed for."""
+    from amanda.api.namespaces import namespace
+
+    return namespace(path).name
+
+
+@contextmanager
+def own_rules(files: Sequence[str]) -> Iterator[None]:
+    """While it is open, conversions try the rules of these files before all others.
+
+    A file says by its header between which frameworks its rules are. Where there is a
+    mapping between them, it is taken with the rules of the file in front.
+    """
+    from amanda.host import default_host
+
+    host = default_host()
+    names: list[str] = []
+    try:
+        for file in files:
+            name, mapping, manifest = _with_file(Path(file))
+            host.register_mapping(name, mapping, manifest=manifest)
+            names.append(name)
+        yield
+    finally:
+        for name in names:
+            host.unregister("mappings", name)
+
+
+def _with_file(path: Path) -> tuple[str, Any, dict[str, Any]]:
+    from amanda.dictionary import parse_span
+    from amanda.mapping import RuleMapping, RuleSet
+    from amanda.mapping.rulefile import ends
+
+    told = ends(path)
+    if told is None:
+        raise FormatError(
+            "plain text does not say between which frameworks its rules are",
+            where=path,
+            hint="write it as YAML, with source, target and rules: |",
+        )
+    source, target = (parse_span(end) for end in told)
+    name = f"({path.name})"  # which comes before those that are installed
+    for there in installed():
+        if there.ends == (source.path, target.path):
+            manifest = dict(there.entry.manifest)
+            return name, there.mapping.with_rules(path), manifest
+    rules = RuleSet(path.name, source.path, target.path)
+    rules.load(path)
+    manifest = {"from": told[0], "to": told[1], "both": True}
+    return name, RuleMapping(_side, _side, rules), manifest
+
+
+def _side(name: str) -> Any:
+    """One end of a mapping of which nothing but the dictionary is known."""
+    from amanda.api.namespaces import namespace
+    from amanda.mapping import PlainSide
+
+    dictionary: Any = namespace(name, assume=True)
+    return PlainSide(name, dictionary.signature)

@@ -1,0 +1,126 @@
+"""A plug-in to begin with: `amanda plugin new NAME`.
+
+It is a copy of the plug-in in plugins/_template of the repository, which wheels of the
+core carry along, with another name. It is whole: installed, it passes its own tests.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from amanda import __version__
+from amanda.errors import AmandaError, UsageError
+
+__all__ = ["new_plugin", "plugin_name"]
+
+_STEM: Final = "template"
+_NOT_COPIED: Final = {
+    "__pycache__",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
+    "dist",
+}
+_TAKEN: Final = {"core", "namespaces"}
+
+
+def new_plugin(name: str, directory: str | os.PathLike[str] = ".") -> Path:
+    """Makes the folder `amanda-NAME` in `directory`, and returns it.
+
+    `name` may be written with or without `amanda-`. A folder that is there is refused,
+    and what cannot be finished is taken away again.
+    """
+    dist = plugin_name(name)
+    around = Path(directory)
+    folder = around / dist
+    if folder.exists():
+        raise UsageError(
+            f"{folder} is there already", hint="choose another name or folder"
+        )
+    source = _template()
+    try:
+        around.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=around, prefix=f".{dist}-") as temporary:
+            copy = Path(temporary, dist)
+            for file in _files(source):
+                _copied(file, source, copy, dist)
+            copy.rename(folder)
+    except OSError as error:
+        raise UsageError(
+            f"{folder} cannot be made", got=(error.strerror or str(error)).lower()
+        ) from error
+    return folder
+
+
+def plugin_name(name: str) -> str:
+    """The name of the distribution.
+
+    >>> plugin_name("Fast_Math"), plugin_name("amanda-fast")
+    ('amanda-fast-math', 'amanda-fast')
+    """
+    stem = re.sub(r"[-_.]+", "-", name).lower().removeprefix("amanda-")
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", stem):
+        raise UsageError(
+            f"{name!r} cannot be the name of a plug-in",
+            expected="letters, digits and single dashes, such as fast-math",
+        )
+    if stem in _TAKEN:
+        raise UsageError(
+            f"amanda-{stem} is a part of Amanda", hint="choose another name"
+        )
+    return f"amanda-{stem}"
+
+
+def core_range(version: str = __version__) -> str:
+    """The requirement on this core and those that promise the same interfaces.
+
+    >>> core_range("0.3.1"), core_range("1.4.0")
+    ('amanda-core>=0.3,<0.4', 'amanda-core>=1.4,<2')
+    """
+    major, minor = map(int, re.findall(r"\d+", version)[:2])
+    end = f"{major + 1}" if major else f"0.{minor + 1}"
+    return f"amanda-core>={major}.{minor},<{end}"
+
+
+def _template() -> Path:
+    here = Path(__file__).parents[1]
+    for place in (here / "_template", here.parents[2] / "plugins" / "_template"):
+        if (place / "pyproject.toml").is_file():
+            return place
+    raise AmandaError(
+        "the plug-in to begin with is not part of this installation",
+        hint="pip install --force-reinstall amanda-core",
+    )
+
+
+def _files(source: Path) -> Iterator[Path]:
+    for file in sorted(source.rglob("*")):
+        if file.is_file() and not _NOT_COPIED.intersection(
+            file.relative_to(source).parts
+        ):
+            yield file
+
+
+def _copied(file: Path, source: Path, copy: Path, dist: str) -> None:
+    place = copy / _renamed(str(file.relative_to(source)), dist)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    text = _renamed(file.read_text(encoding="utf-8"), dist)
+    if file.name == "pyproject.toml":
+        text = re.sub(r"amanda-core[^\"]*", core_range(), text)
+    place.write_text(text, encoding="utf-8")
+
+
+def _renamed(text: str, dist: str) -> str:
+    """The distribution, its package, and the name that its entries are chosen by.
+
+    >>> _renamed("amanda_template, amanda-template: template", "amanda-my-own")
+    'amanda_my_own, amanda-my-own: my-own'
+    """
+    package = dist.replace("-", "_")
+    text = text.replace(f"amanda_{_STEM}", package).replace(f"amanda-{_STEM}", dist)
+    return re.sub(rf"\b{_STEM}\b", dist.removeprefix("amanda-"), text)

@@ -1,0 +1,76 @@
+"""`amanda backends`: where a model can run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amanda.cli.group import verb
+from amanda.cli.output.answer import Answer, Table
+from amanda.errors import AmandaError
+
+if TYPE_CHECKING:
+    from amanda.host import Entry, Host
+
+__all__ = ["command"]
+
+
+@verb("backends", "where a model can run: backends, devices, state")
+@click.option(
+    "--load",
+    is_flag=True,
+    help="Import each one and ask for its devices; else what its manifest says.",
+)
+def command(*, load: bool) -> Answer:
+    """List the backends that are installed. Nothing is imported unless asked for.
+
+    Exit code 1 says that at least one has a fault.
+    """
+    from amanda.host import default_host
+
+    host = default_host()
+    found = [_row(host, entry, load=load) for entry in host.entries("backends")]
+    rows = [(r["name"], r["state"], r["consumes"], ", ".join(r["devices"]), r["dist"])
+            for r in found]  # fmt: skip
+    text: list[str | Table] = [
+        Table(("backend", "state", "consumes", "devices", "from"), rows)
+        if rows
+        else "no backend is installed; a plug-in brings one"
+    ]
+    text += [f"{r['name']}:{told}" for r in found for told in map(_told, r["states"])]
+    text += [f"\n{r['name']}: {r['fault']}" for r in found if r["fault"]]
+    faulty = any(r["fault"] for r in found)
+    return Answer({"backends": found}, text, exit_code=int(faulty))
+
+
+def _row(host: Host, entry: Entry, *, load: bool) -> dict[str, Any]:
+    devices = [str(device) for device in entry.manifest.get("devices", ())]
+    fault = entry.fault
+    states: list[dict[str, str]] = []
+    if load and not fault:
+        try:
+            backend = host.load(entry)
+            devices = [str(device) for device in backend.devices()]
+            states = [_state(row) for row in getattr(backend, "states", tuple)()]
+        except AmandaError as error:
+            fault = str(error)
+    return {
+        "name": entry.name,
+        "dist": entry.dist,
+        "state": entry.state,
+        "consumes": str(entry.manifest.get("namespace", "?")),
+        "devices": devices,
+        "states": states,
+        "fault": fault or None,
+    }
+
+
+def _state(row: Any) -> dict[str, str]:
+    """A device, or a kind of device that is not here, as a backend tells it."""
+    return {key: str(getattr(row, key)) for key in ("name", "state", "reason")}
+
+
+def _told(state: dict[str, str]) -> str:
+    reason = state["reason"] and f", {state['reason']}"
+    return f"{state['name']}: {state['state']}{reason}"

@@ -1,0 +1,124 @@
+"""`amanda check`: whether a model can go to a framework or backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from amanda.cli.group import verb
+from amanda.cli.inputs.model import opened
+from amanda.cli.output.answer import Answer, Table
+from amanda.cli.output.terminal import working
+from amanda.cli.rule_mappings import own_rules
+
+if TYPE_CHECKING:
+    from amanda.mapping import Gap, Plan, Report, Step
+
+__all__ = ["command", "gap_data", "losses", "report_data", "route_data", "told"]
+
+
+@verb("check", "whether a model can go to a framework or backend")
+@click.argument("file", type=click.Path())
+@click.option(
+    "--for",
+    "goal",
+    required=True,
+    metavar="NAMESPACE|BACKEND",
+    help="A framework's version, such as onnx@18, or a backend.",
+)
+@click.option("--format", "form", help="The file's format, where it does not show.")
+@click.option("--rules", "files", multiple=True, help="A file of rules, tried first.")
+@click.option("--full", is_flag=True, help="Also a rule to begin with for each gap.")
+def command(
+    file: str, *, goal: str, form: str | None, files: tuple[str, ...], full: bool
+) -> Answer:
+    """Tell whether the model in FILE can be brought to a framework or backend.
+
+    Every op that cannot is told at once, wherever it stands, with the reason. Nothing
+    is written. Exit code 1 says that there are such ops.
+    """
+    from amanda.api.conversion import plan
+
+    graph, form = opened(file, form)
+    with working(f"checking {file}"), own_rules(files):
+        found = plan(graph, goal)
+        is_clear = found.is_clear  # which tries the route, with these rules
+    data = {
+        "file": file,
+        "format": form,
+        "for": goal,
+        "route": route_data(found.steps),
+        "steps": [report_data(report) for report in found.reports],
+        "gaps": [gap_data(gap) for gap in found.gaps],
+        "refused": list(found.refusals),
+    }
+    text = _text(file, goal, found, full=full)
+    return Answer(data, text, exit_code=int(not is_clear))
+
+
+def _text(file: str, goal: str, found: Plan, *, full: bool) -> Iterator[str | Table]:
+    yield f"route: {found}"
+    yield from map(str, found.reports)
+    yield from told(found.gaps, full=full)
+    if found.refusals:
+        yield f"\n{goal} does not take:"
+        yield from (f"  {why}" for why in found.refusals)
+    yield from losses(found.reports)
+    if found.is_clear:
+        yield f"{file} can go to {goal}"
+
+
+def told(gaps: tuple[Gap, ...], *, full: bool) -> Iterator[str | Table]:
+    """Gaps to read: one line each, the reasons below it."""
+    if gaps:
+        yield (
+            f"\n{len(gaps)} ops have no mapping:"
+            if len(gaps) > 1
+            else ("\n1 op has no mapping:")
+        )
+    for gap in gaps:
+        yield f"  {gap.op}, {gap.where}"
+        yield from (f"    {why}" for why in gap.why or ("no rule maps it",))
+        if gap.nearest and not gap.why:
+            yield f"    nearest: {gap.nearest}"
+        if full and gap.stub:
+            yield f"    to begin with: {gap.stub}"
+
+
+def losses(reports: tuple[Report, ...]) -> Iterator[str]:
+    """What rules declare to be lost."""
+    lost = [loss for report in reports for loss in report.losses]
+    if lost:
+        yield "\nlost on the way:"
+        yield from (f"  {loss}" for loss in lost)
+
+
+def route_data(steps: Iterable[Step]) -> list[dict[str, str]]:
+    """A route for programs."""
+    return [{"by": s.mapping, "from": s.source, "to": s.target} for s in steps]
+
+
+def report_data(report: Report) -> dict[str, object]:
+    """A step's report for programs."""
+    return {
+        "source": report.source,
+        "target": report.target,
+        "mapped": report.mapped,
+        "carried": report.carried,
+        "kept": report.kept,
+        "filled": report.filled,
+        "rules": dict(report.rules.most_common()),
+        "losses": list(report.losses),
+    }
+
+
+def gap_data(gap: Gap) -> dict[str, object]:
+    return {
+        "op": gap.op,
+        "where": gap.where,
+        "why": list(gap.why),
+        "nearest": gap.nearest,
+        "stub": gap.stub,
+    }

@@ -1,0 +1,179 @@
+"""`amanda compare`: a model on several backends, result by result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from amanda.cli.group import verb
+from amanda.cli.inputs.backend_options import called, options_of_each
+from amanda.cli.inputs.feeds import feeds_of, options
+from amanda.cli.inputs.model import opened
+from amanda.cli.output.answer import Answer, Table
+from amanda.cli.output.terminal import working
+from amanda.errors import AmandaError, NumericMismatchError, UsageError
+
+if TYPE_CHECKING:
+    from amanda.graph import Graph
+
+__all__ = ["Difference", "command", "difference"]
+
+
+class Side(NamedTuple):
+    """A backend that is compared, and what it is told."""
+
+    backend: str
+    options: dict[str, Any]
+
+    def __str__(self) -> str:
+        return called(self.backend, self.options)
+
+
+class Difference(NamedTuple):
+    """How far one result is from the one it should equal."""
+
+    equal: bool
+    largest: float | None  # absolute; None where they cannot be compared
+    why: str = ""
+
+
+@verb("compare", "run a model on several backends and compare")
+@click.argument("file", type=click.Path())
+@click.option(
+    "--backend",
+    "backends",
+    multiple=True,
+    metavar="NAME[:DEVICE]",
+    help="Give two or more; all are compared with the first.",
+)
+@click.option(
+    "--option",
+    "options_told",
+    multiple=True,
+    metavar="[BACKEND.]NAME=VALUE",
+    help="An option of all these backends, or of one: jax.results=jax, or by its place "
+    "as in 2.results=jax. Their documentation lists them.",
+)
+@click.option("--format", "form", help="The format of FILE, where it does not show.")
+@click.option("--rtol", type=float, default=1e-4, show_default=True)
+@click.option("--atol", type=float, default=1e-5, show_default=True)
+@options
+def command(
+    file: str,
+    *,
+    backends: tuple[str, ...],
+    options_told: tuple[str, ...],
+    form: str | None,
+    rtol: float,
+    atol: float,
+    **given: Any,
+) -> Answer:
+    """Feed FILE the same values on each backend, and compare what comes out.
+
+    Types and shapes must be equal, integers too; floats may differ by ATOL plus RTOL
+    times the size of the number. Exit code 5 says that something differs. A backend may
+    be named twice, to be told other options each time.
+    """
+    if len(backends) < 2:
+        raise UsageError(
+            "there is nothing to compare with",
+            expected="--backend twice or more",
+            got=", ".join(backends) or "none",
+            hint="`amanda backends` lists those that are installed",
+        )
+    told = options_of_each(options_told, backends)
+    sides = [Side(*each) for each in zip(backends, told, strict=True)]
+    graph, form = opened(file, form)
+    feeds = feeds_of(graph, **given)
+    reference, *others = _results(file, graph, feeds, sides)
+    found = [
+        (side, key, difference(results[key], wanted, rtol, atol))
+        for side, results in zip(sides[1:], others, strict=True)
+        for key, wanted in reference.items()
+    ]
+    return _answer(file, form, sides, found)
+
+
+def _results(
+    file: str, graph: Graph, feeds: Mapping[Any, Any], sides: Sequence[Side]
+) -> list[dict[Any, Any]]:
+    """What each gives; all are compiled first, so that nobody waits for results before
+    an option is refused."""
+    from amanda.api.compilation import compile
+
+    compiled = []
+    for side in sides:
+        with working(f"compiling {file} for {side}"), _by(side):
+            compiled.append(compile(graph, side.backend, **side.options))
+    found = []
+    for side, each in zip(sides, compiled, strict=True):
+        with working(f"running {file} on {side}"), _by(side):
+            found.append(each(feeds))
+    return found
+
+
+@contextmanager
+def _by(side: Side) -> Iterator[None]:
+    """Around what one of several backends does: an error tells which, and as what."""
+    try:
+        yield
+    except AmandaError as error:
+        error.who = error.who or f"backend {side}"
+        raise
+
+
+def difference(got: Any, wanted: Any, rtol: float, atol: float) -> Difference:
+    """
+    >>> import numpy as np
+    >>> difference(np.float32([1.0, 2.5]), np.float32([1.0, 2.0]), 1e-4, 1e-5)
+    Difference(equal=False, largest=0.5, why='')
+    """
+    import numpy as np
+
+    a, b = np.asarray(got), np.asarray(wanted)
+    if a.dtype != b.dtype or a.shape != b.shape:
+        why = f"{a.dtype}{list(a.shape)} against {b.dtype}{list(b.shape)}"
+        return Difference(False, None, why)
+    if a.dtype.kind not in "fcV":
+        return Difference(bool(np.array_equal(a, b)), None)
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    a, b = a.astype(wide), b.astype(wide)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        far = np.where(same, 0.0, np.abs(a - b))
+        near = same | (np.isfinite(b) & (far <= atol + rtol * np.abs(b)))
+    return Difference(bool(np.all(near)), float(np.max(far, initial=0.0)))
+
+
+def _answer(
+    file: str,
+    form: str,
+    sides: Sequence[Side],
+    told: Sequence[tuple[Side, Any, Difference]],
+) -> Answer:
+    rows = [
+        (str(side), str(key), "equal" if d.equal else "differs", d.why or _far(d))
+        for side, key, d in told
+    ]
+    data: Mapping[str, object] = {
+        "file": file,
+        "format": form,
+        "reference": sides[0].backend,
+        "reference_options": sides[0].options,
+        "results": [
+            {**side._asdict(), "result": str(key), **d._asdict()}
+            for side, key, d in told
+        ],
+    }
+    equal = all(d.equal for _, _, d in told)
+    text: list[str | Table] = [f"compared with {sides[0]}"]
+    text.append(Table(("backend", "result", "verdict", "largest difference"), rows))
+    code = 0 if equal else NumericMismatchError.exit_code
+    return Answer(data, text, exit_code=code)
+
+
+def _far(found: Difference) -> str:
+    return "" if found.largest is None else f"{found.largest:.3g}"

@@ -1,0 +1,37 @@
+"""`amanda completion`: the script by which a shell completes verbs and files."""
+
+from __future__ import annotations
+
+import click
+
+from amanda.cli.group import verb
+from amanda.cli.output.answer import Answer
+
+__all__ = ["command"]
+
+SHELLS = {
+    "bash": "amanda completion bash >> ~/.bashrc",
+    "fish": "amanda completion fish > ~/.config/fish/completions/amanda.fish",
+    "zsh": "amanda completion zsh >> ~/.zshrc",
+}
+
+
+@verb("completion", "print the completion script of a shell")
+@click.argument("shell", type=click.Choice(sorted(SHELLS)))
+def command(shell: str) -> Answer:
+    """Print the script that lets SHELL complete verbs, options and files.
+
+    Verbs of plug-ins complete too. For bash: amanda completion bash >> ~/.bashrc
+    """
+    from click.shell_completion import get_completion_class
+
+    from amanda.cli.exit_codes import COMPLETE
+    from amanda.cli.group import cli
+
+    kind = get_completion_class(shell)
+    assert kind is not None, shell  # click has had these three since 8.0
+    # not .source(): it asks the shell for its version, which may not be installed here
+    script = kind.source_template % kind(cli, {}, "amanda", COMPLETE).source_vars()
+    return Answer(
+        {"shell": shell, "script": script, "install": SHELLS[shell]}, [script]
+    )

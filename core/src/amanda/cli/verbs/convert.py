@@ -1,0 +1,179 @@
+"""`amanda convert`: a model in another framework, or in another format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from amanda.cli.group import verb
+from amanda.cli.inputs.model import opened
+from amanda.cli.output.answer import Answer, Table
+from amanda.cli.output.terminal import working
+from amanda.cli.rule_mappings import own_rules
+from amanda.cli.verbs.check import gap_data, losses, report_data, route_data, told
+
+if TYPE_CHECKING:
+    from amanda.graph import Graph
+    from amanda.mapping import Plan, Report
+
+__all__ = ["command"]
+
+
+@verb("convert", "convert a model to another framework or format")
+@click.argument("source", type=click.Path())
+@click.argument("target", type=click.Path())
+@click.option(
+    "--to",
+    "goal",
+    metavar="NAMESPACE",
+    help="A framework's version, such as onnx@18; else what the format asks for.",
+)
+@click.option("--format", "form", help="The format of SOURCE, where it does not show.")
+@click.option("--target-format", "target_form", help="The format of TARGET.")
+@click.option("--rules", "files", multiple=True, help="A file of rules, tried first.")
+@click.option("--trace", is_flag=True, help="Tell which rule took each op.")
+@click.option(
+    "--keep-foreign",
+    is_flag=True,
+    help="Keep ops that no rule maps as they are; else they are an error.",
+)
+def command(
+    source: str,
+    target: str,
+    *,
+    goal: str | None,
+    form: str | None,
+    target_form: str | None,
+    files: tuple[str, ...],
+    trace: bool,
+    keep_foreign: bool,
+) -> Answer:
+    """Read SOURCE, bring it to another framework, and write TARGET.
+
+    TARGET appears whole, or not at all. Every op that no rule maps is told at once;
+    then nothing is written, and the exit code is 1.
+    """
+    from amanda.api.conversion import plan
+    from amanda.api.files import save
+    from amanda.host import default_host
+    from amanda.host._detect import writer
+    from amanda.mapping.report import tracing
+
+    graph, form = opened(source, form)
+    written = writer(default_host(), Path(target), target_form)
+    goal = goal or _asked(graph, written.manifest.get("namespace"))
+    data: dict[str, object] = {
+        "source": source, "target": target,
+        "format": form, "target_format": written.name, "to": goal,
+    }  # fmt: skip
+    reports: list[Report] = []
+    if goal is not None:
+        with own_rules(files), tracing() if trace else nullcontext():
+            found = plan(graph, goal)
+            data["route"] = route_data(found.steps)
+            if not keep_foreign and found.gaps:
+                return _refused(source, found, data)
+            graph = _converted(graph, goal, found, reports, keep_foreign=keep_foreign)
+            places = _places(found) if trace else {}
+    with working(f"writing {target}"):
+        save(graph, target, format=written.name)
+    data["steps"] = [report_data(report) for report in reports]
+    data["namespace"] = graph.namespace
+    chosen = None if goal is None else _chosen(goal, graph.namespace)
+    if not trace or goal is None:
+        return Answer(data, _text(source, target, tuple(reports), chosen))
+    data["trace"] = [[_traced(*one, places) for one in r.trace or ()] for r in reports]
+    return Answer(data, _with_trace(source, target, tuple(reports), places, chosen))
+
+
+def _places(found: Plan) -> dict[str, str]:
+    """File and line of the rules that are functions, by what reports call them."""
+    from amanda.host import default_host
+    from amanda.mapping import RuleMapping
+
+    host = default_host()
+    mappers = [host.get("mappings", step.mapping) for step in found.steps]
+    sets = [mapper.rules for mapper in mappers if isinstance(mapper, RuleMapping)]
+    return {f.id: f.place for rules in sets for f in rules.functions}
+
+
+def _traced(
+    op: str, name: str | None, rule: str, places: dict[str, str]
+) -> dict[str, str | None]:
+    return {"op": op, "name": name, "rule": rule, "place": places.get(rule, rule)}
+
+
+def _chosen(goal: str, namespace: str | None) -> str | None:
+    """Which version was chosen, where nobody said one: not every runtime has it."""
+    from amanda.dictionary import parse_name, parse_span
+    from amanda.host import default_host
+
+    if namespace is None or parse_span(goal).exact is not None:
+        return None
+    path = parse_name(namespace).path
+    entries = default_host().entries("namespaces")
+    own = [e for e in entries if not e.fault and parse_name(e.name).path == path]
+    if not any(len(e.manifest.get("versions", ())) > 1 for e in own):
+        return None
+    short = path.removeprefix("amanda/")
+    return f"it is of {namespace}, the newest one; --to {short}@VERSION for another"
+
+
+def _with_trace(
+    source: str,
+    target: str,
+    reports: tuple[Report, ...],
+    places: dict[str, str],
+    chosen: str | None,
+) -> Iterator[str | Table]:
+    for report in reports:
+        rows = [_traced(*one, places).values() for one in report.trace or ()]
+        headings = ("op", "name", "rule", "file and line")
+        yield Table(headings, [[cell or "" for cell in row] for row in rows])
+        yield ""
+    yield from _text(source, target, reports, chosen)
+
+
+def _asked(graph: Graph, span: str | None) -> str | None:
+    """The namespace that a format writes, where the graph is of another one."""
+    from amanda.backend import consumes
+
+    if span is None or graph.namespace is None or consumes(graph.namespace, span):
+        return None
+    return span
+
+
+def _converted(
+    graph: Graph, goal: str, found: Plan, reports: list[Report], *, keep_foreign: bool
+) -> Graph:
+    from amanda.api.conversion import convert
+
+    if keep_foreign:
+        return convert(graph, goal, keep_foreign=True, reports=reports)
+    reports += found.reports
+    return found.result
+
+
+def _refused(source: str, found: Plan, data: dict[str, object]) -> Answer:
+    data["gaps"] = [gap_data(gap) for gap in found.gaps]
+
+    def text() -> Iterator[str | Table]:
+        yield f"{source} is not converted; nothing is written"
+        yield from told(found.gaps, full=False)
+        yield "\nkeep these ops as they are with --keep-foreign, or map them by rules"
+
+    return Answer(data, text(), exit_code=1)
+
+
+def _text(
+    source: str, target: str, reports: tuple[Report, ...], chosen: str | None
+) -> Iterator[str | Table]:
+    yield from map(str, reports)
+    yield from losses(reports)
+    yield f"{source} is written as {target}"
+    if chosen is not None:
+        yield chosen

@@ -1,0 +1,133 @@
+"""`amanda coverage`: which ops of a framework go to another, and by what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amanda.cli.group import verb
+from amanda.cli.output.answer import Answer, Table
+from amanda.cli.rule_mappings import Installed, installed, newest_of
+from amanda.errors import ConversionError, UsageError
+
+if TYPE_CHECKING:
+    from amanda.mapping.coverage import Coverage
+
+__all__ = ["command"]
+
+
+@verb("coverage", "which ops of a framework go to another, and by what")
+@click.argument("source", required=False, metavar="[FROM")
+@click.argument("target", required=False, metavar="TO]")
+@click.option("--gaps", is_flag=True, help="Only ops that nothing takes.")
+@click.option(
+    "--write", "folder", type=click.Path(), help="Write a page for each pair."
+)
+def command(
+    source: str | None, target: str | None, *, gaps: bool, folder: str | None
+) -> Answer:
+    """Ops by what takes them: a row, a pattern, a function, their parts; or a gap.
+
+    FROM and TO are frameworks or versions of them, such as onnx@18 std; without them,
+    every installed mapping is told in both directions, in short. --write makes the
+    pages of docs/coverage.
+    """
+    if (source is None) is not (target is None):
+        raise UsageError("coverage is between two frameworks", expected="FROM and TO")
+    if source is not None and target is not None:
+        return _one(_between(source, target), gaps=gaps)
+    pairs = [(there, _both(there)) for there in installed()]
+    if folder is not None:
+        return _written(pairs, Path(folder))
+    found = [one for _, both in pairs for one in both]
+    data = {"coverage": [_data(one) for one in found]}
+    return Answer(data, [str(one) for one in found] or ["no mapping goes by rules"])
+
+
+def _both(there: Installed) -> list[Coverage]:
+    """Each direction in which it maps."""
+    ends = [newest_of(end) for end in there.ends]
+    ways = [ends, ends[::-1]] if there.entry.manifest.get("both") else [ends]
+    return [covered(there, *way) for way in ways]
+
+
+def covered(there: Installed, source: str, target: str) -> Coverage:
+    """One direction of a mapping, over the dictionary of its source."""
+    from amanda.api.namespaces import namespace
+    from amanda.mapping.coverage import coverage
+
+    dictionary: Any = namespace(source)
+    told = getattr(there.mapping, "composites", None)
+    whole: Iterable[str] = told() if told is not None else ()
+    composites = whole if source == newest_of(there.ends[1]) else ()
+    return coverage(there.mapping, source, target, dictionary, composites)
+
+
+def _between(source: str, target: str) -> Coverage:
+    from amanda.api.namespaces import namespace
+    from amanda.dictionary import parse_name
+
+    names = [namespace(name).name for name in (source, target)]
+    paths = tuple(parse_name(name).path for name in names)
+    for there in installed():
+        if paths in (there.ends, there.ends[::-1]):
+            return covered(there, *names)
+    raise ConversionError(f"no installed mapping is between {paths[0]} and {paths[1]}")
+
+
+def _one(found: Coverage, *, gaps: bool) -> Answer:
+    ops = [op for op in found.ops if not gaps or op.kind == "gap"]
+
+    def text() -> Iterator[str | Table]:
+        yield Table(("op", "by"), [(op.op, op.words) for op in ops])
+        yield f"\n{found}"
+
+    return Answer({**_data(found), "ops": [op._asdict() for op in ops]}, text())
+
+
+def _data(found: Coverage) -> dict[str, object]:
+    return {
+        "source": found.source,
+        "target": found.target,
+        "counts": dict(found.counts),
+    }
+
+
+# -- pages --------------------------------------------------------------------------
+
+
+def _written(pairs: list[tuple[Installed, list[Coverage]]], folder: Path) -> Answer:
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for there, both in pairs:
+        file = folder / f"{there.entry.name}.md"
+        file.write_text(page(there.entry.name, both), encoding="utf-8")
+        files.append(str(file))
+    return Answer({"files": files}, [f"{file} is written" for file in files])
+
+
+def page(name: str, both: list[Coverage]) -> str:
+    """The page of a mapping."""
+    from amanda.mapping.coverage import KINDS
+
+    lines = [
+        f"# Coverage of {name}",
+        "",
+        "Made by `amanda coverage --write docs/coverage`. What an op is taken by: a",
+        "row (an equation of one op), a pattern (of several), a function, its parts",
+        "(composite: it is taken apart into ops that are taken), or nothing (gap).",
+        "",
+        f"| from | to | ops | {' | '.join(KINDS)} |",
+        f"|---|---|{'--:|' * (1 + len(KINDS))}",
+    ]
+    for found in both:
+        counts = [str(found.counts[kind]) for kind in KINDS]
+        ends = f"| {found.source} | {found.target} | {len(found.ops)} "
+        lines.append(f"{ends}| {' | '.join(counts)} |")
+    for found in both:
+        lines += ["", f"## {found.source} to {found.target}", "", "| op | by |"]
+        lines += ["|---|---|", *(f"| `{op.op}` | {op.words} |" for op in found.ops)]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,162 @@
+"""`amanda doctor`: what a person who helps would ask first."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from amanda.cli.group import verb
+from amanda.cli.output.answer import Answer, Table
+
+__all__ = ["Check", "checks", "command"]
+
+# Every setting that is read from the environment, and what it may be.
+SETTINGS = {
+    "AMANDA_BACKEND": "the backend to use where none is named",
+    "AMANDA_DEBUG": "0 or 1",
+    "AMANDA_FUZZ_ROUNDS": "a number, for Amanda's own tests",
+    "AMANDA_PLUGINS": "names of plug-ins, separated by commas, or none",
+    "AMANDA_SLOW_SECONDS": "how long a plug-in may take to import, before it is told",
+    "AMANDA_TEST_DATA": "a folder, for Amanda's own tests",
+}
+MODEST_MEMORY = 1 << 30  # below this, loading anything real is in doubt
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at: what it is, and what to do where it is not well."""
+
+    name: str
+    found: str
+    to_do: str = ""
+
+    @property
+    def well(self) -> bool:
+        return not self.to_do
+
+
+@verb("doctor", "check this installation, and say what to do")
+def command() -> Answer:
+    """Check this installation, and say what to do about what is wrong.
+
+    Nothing is changed, no plug-in is run. Exit code 1 says that something is wrong.
+    """
+    made = list(checks())
+    ill = [check for check in made if not check.well]
+    rows = [(check.name, "ok" if check.well else "!", check.found) for check in made]
+    text: list[str | Table] = [Table(("what", "", "found"), rows), ""]
+    text += [f"to do, {check.name}: {check.to_do}" for check in ill]
+    text += [] if ill else ["all is well"]
+    data = {"checks": [{**asdict(check), "well": check.well} for check in made]}
+    return Answer(data, text, exit_code=int(bool(ill)))
+
+
+def checks() -> Iterator[Check]:
+    """Everything that is looked at, in the order of what depends on what."""
+    yield _python()
+    yield from _packages()
+    yield from _plugins()
+    yield from _settings()
+    yield _temporary_folder()
+    yield _memory()
+
+
+def _python() -> Check:
+    found = f"{platform.python_version()}, {platform.platform()}, {sys.executable}"
+    return Check("python", found)  # too old a one cannot read this file
+
+
+def _packages() -> Iterator[Check]:
+    """The core, and each library that it requires, against what it asks for."""
+    from importlib import metadata
+
+    from packaging.requirements import Requirement
+
+    from amanda import __version__
+
+    yield Check("amanda-core", f"{__version__}, {Path(__file__).parent.parent}")
+    try:
+        lines = metadata.requires("amanda-core") or []
+    except metadata.PackageNotFoundError:
+        to_do = "install it: pip install amanda-core"
+        yield Check("amanda-core", "used from its sources, not installed", to_do)
+        return
+    for requirement in sorted(map(Requirement, lines), key=lambda each: each.name):
+        if requirement.marker is not None and not requirement.marker.evaluate():
+            continue
+        repair = f"pip install '{requirement}'"
+        try:
+            version = metadata.version(requirement.name)
+        except metadata.PackageNotFoundError:
+            yield Check(requirement.name, "not installed", repair)
+            continue
+        fits = requirement.specifier.contains(version, prereleases=True)
+        yield Check(requirement.name, version, "" if fits else repair)
+
+
+def _plugins() -> Iterator[Check]:
+    from amanda.cli.verbs.plugins import is_well
+    from amanda.host import default_host
+
+    host = default_host()
+    for plugin in host.plugins():
+        found = f"{plugin.version}, {plugin.state}"
+        if is_well(plugin):
+            yield Check(f"plug-in {plugin.dist}", found)
+            continue
+        repair = f"pip install --upgrade {plugin.dist} amanda-core, or uninstall it"
+        yield Check(f"plug-in {plugin.dist}", f"{found}: {plugin.why}", repair)
+    for notice in host.notices():
+        yield Check("plug-ins", notice, "correct the setting")
+
+
+def _settings() -> Iterator[Check]:
+    """Variables that are set; one that nothing reads is probably a slip."""
+    from difflib import get_close_matches
+
+    for name in sorted(filter(lambda name: name.startswith("AMANDA_"), os.environ)):
+        found = repr(os.environ[name])
+        if name in SETTINGS:
+            yield Check(name, found)
+            continue
+        near = get_close_matches(name, SETTINGS, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        yield Check(name, found, f"nothing reads this variable{meant}")
+
+
+def _temporary_folder() -> Check:
+    """Where plug-ins are probed and archives built; a full disk shows here too."""
+    import shutil
+    import tempfile
+
+    try:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b"amanda")
+            folder = Path(file.name).parent
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        return Check("temporary files", str(error), "set TMPDIR to a writable folder")
+    return Check("temporary files", f"{folder}, {free / 1e9:.1f} GB free")
+
+
+def _memory() -> Check:
+    free = _free_memory()
+    if free is None:
+        return Check("memory", "unknown on this system")
+    found = f"{free / 1e9:.1f} GB free"
+    enough = free >= MODEST_MEMORY
+    return Check("memory", found, "" if enough else "end other programs, or add memory")
+
+
+def _free_memory() -> int | None:
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:
+        return None
+    found = re.search(r"MemAvailable: +(\d+) kB", text)
+    return int(found[1]) * 1024 if found else None

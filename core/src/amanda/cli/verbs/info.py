@@ -1,0 +1,176 @@
+"""`amanda info`: what a model file holds, in short."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amanda.cli.group import verb
+from amanda.cli.inputs.model import opened
+from amanda.cli.output.answer import Answer, Table
+
+if TYPE_CHECKING:
+    from amanda.graph import Graph, InputPort, Op, OutputPort
+
+__all__ = ["command"]
+
+_MANY = 20  # rows of a table that a person reads without being asked whether to
+
+
+@verb("info", "what a model file holds, in short")
+@click.argument("file", type=click.Path())
+@click.option("--format", "form", help="The file's format, where it does not show.")
+@click.option("--full", is_flag=True, help="All op types, not only the most frequent.")
+def command(file: str, *, form: str | None, full: bool) -> Answer:
+    """Tell what FILE holds: inputs, outputs, ops by type, weights, nesting."""
+    graph, form = opened(file, form)
+    counts = counted(graph)
+    data = {"file": file, "format": form, **_data(graph, counts)}
+    return Answer(data, _text(file, form, graph, counts, full=full))
+
+
+@dataclass
+class Counts:
+    """What one walk through a graph and everything in it finds."""
+
+    ops: Counter[str] = field(default_factory=Counter)
+    graphs: int = 0
+    depth: int = 0
+    weights: int = 0
+    weight_bytes: int = 0
+
+
+def counted(root: Graph) -> Counts:
+    """Count everything in a graph, nested as deep as it likes.
+
+    Weights that ops share count once in their bytes.
+    """
+    from amanda.graph import CONSTANT
+
+    counts = Counts()
+    seen: set[int] = set()
+    waiting = [(root, 0)]
+    while waiting:
+        graph, depth = waiting.pop()
+        counts.graphs += 1
+        counts.depth = max(counts.depth, depth)
+        waiting += [(function, depth) for function in graph.functions.values()]
+        for op in graph:
+            counts.ops[op.type or "(no type)"] += 1
+            waiting += [(inner, depth + 1) for inner in _held(op)]
+            tensor = op.attrs.get("value") if op.type == CONSTANT else None
+            if tensor is not None:
+                counts.weights += 1
+                new = id(tensor) not in seen
+                counts.weight_bytes += tensor.nbytes if new else 0
+                seen.add(id(tensor))
+    return counts
+
+
+def _held(op: Op) -> Iterator[Graph]:
+    """The graphs that an op is or has as bodies."""
+    from amanda.graph import Graph
+
+    if isinstance(op, Graph):
+        yield op
+    yield from op.bodies.values()
+
+
+def _data(graph: Graph, counts: Counts) -> dict[str, object]:
+    return {
+        "namespace": graph.namespace,
+        "name": graph.name,
+        "imports": dict(graph.imports),
+        "inputs": _ports(graph.parameters),
+        "outputs": _ports(graph.result_ports),
+        "entries": {
+            name: {"inputs": _named(entry.inputs), "outputs": _named(entry.outputs)}
+            for name, entry in graph.entries.items()
+        },
+        "functions": list(graph.functions),
+        "graphs": counts.graphs,
+        "depth": counts.depth,
+        "ops": {"total": counts.ops.total(), "by_type": dict(_ranked(counts.ops))},
+        "weights": {"count": counts.weights, "bytes": counts.weight_bytes},
+    }
+
+
+def _ports(ports: Iterable[OutputPort | InputPort]) -> list[dict[str, object]]:
+    return [{"name": port.name, "type": _type(port)} for port in ports]
+
+
+def _named(ports: Mapping[str, OutputPort]) -> list[dict[str, object]]:
+    return [{"name": name, "type": _type(port)} for name, port in ports.items()]
+
+
+def _type(port: OutputPort | InputPort) -> str | None:
+    return None if port.type is None else str(port.type)
+
+
+def _ranked(ops: Counter[str]) -> list[tuple[str, int]]:
+    """Most frequent first, then by name, so that the same file reads the same."""
+    return sorted(ops.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _text(
+    file: str, form: str, graph: Graph, counts: Counts, *, full: bool
+) -> Iterator[str | Table]:
+    data = _data(graph, counts)
+    imports = ", ".join(f"{name} {version}" for name, version in graph.imports.items())
+    facts = {
+        "file": f"{file} ({form})",
+        "name": graph.name,
+        "namespace": graph.namespace,
+        "imports": imports,
+        "ops": _size(counts),
+        "weights": f"{counts.weights}, {_bytes(counts.weight_bytes)}",
+        "functions": ", ".join(graph.functions),
+    }
+    yield from (f"{name:10} {fact}" for name, fact in facts.items() if fact)
+    yield from _signature("", data)
+    for name, entry in graph.entries.items():
+        part = {"inputs": _named(entry.inputs), "outputs": _named(entry.outputs)}
+        yield from _signature(f" of entry {name!r}", part)
+    ranked = _ranked(counts.ops)
+    shown = ranked if full else ranked[:_MANY]
+    if shown:
+        yield ""
+        yield Table(("op", "count"), shown)
+    if len(shown) < len(ranked):
+        yield f"... and {len(ranked) - len(shown)} more types; --full shows them"
+
+
+def _size(counts: Counts) -> str:
+    total = counts.ops.total()
+    if counts.graphs == 1:
+        return str(total)
+    return f"{total} in {counts.graphs} graphs, nested {counts.depth} deep"
+
+
+def _signature(of: str, data: Mapping[str, Any]) -> Iterator[str | Table]:
+    for side in ("inputs", "outputs"):
+        ports = data[side]
+        rows = [
+            (port["name"] or f"#{i}", port["type"] or "?")
+            for i, port in enumerate(ports)
+        ]
+        if rows:
+            yield ""
+            yield Table((f"{side}{of}", "type"), rows)
+
+
+def _bytes(count: int) -> str:
+    """
+    >>> _bytes(0), _bytes(1536), _bytes(4_000_000_000)
+    ('0 bytes', '1.5 KB', '4.0 GB')
+    """
+    if count < 1000:
+        return f"{count} bytes"
+    for power, unit in ((4, "TB"), (3, "GB"), (2, "MB")):
+        if count >= 1000**power:
+            return f"{count / 1000**power:.1f} {unit}"
+    return f"{count / 1000:.1f} KB"

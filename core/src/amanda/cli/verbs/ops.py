@@ -1,0 +1,294 @@
+"""`amanda ops`: what a version of a framework calls its ops, and what they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from amanda.cli.group import verb
+from amanda.cli.output.answer import Answer, Table
+from amanda.cli.output.op_entries import data_of, difference, listed, short
+from amanda.errors import NamespaceError, UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from amanda.dictionary import Dictionary, OpDef
+
+__all__ = ["command", "dictionary_of"]
+
+
+def _names(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Namespaces that begin so; with `@`, those with a version."""
+    from click.shell_completion import CompletionItem
+
+    path, mark, version = begun.partition("@")
+    found = []
+    for known, versions in _versions().items():
+        name = known.removeprefix("amanda/")
+        if mark and name == path:
+            found += [f"{name}@{v}" for v in versions if v.startswith(version)]
+        elif not mark and name.startswith(begun):
+            found.append(name)
+    return [CompletionItem(name) for name in found]
+
+
+def _op_names(
+    ctx: click.Context, _: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Ops of the namespace that was named, as far as they begin so."""
+    from click.shell_completion import CompletionItem
+
+    named = ctx.params.get("namespace")
+    if named is None:
+        return []
+    try:
+        names = list(dictionary_of(named))
+    except NamespaceError:
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(begun)]
+
+
+@verb("ops", "the ops of a framework's version: list, search, show, compare")
+@click.argument("namespace", required=False, shell_complete=_names)
+@click.argument("op", required=False, shell_complete=_op_names)
+@click.option("--search", metavar="TEXT", help="Only ops that are about TEXT.")
+@click.option("--tag", metavar="TAG", help="Only ops with this tag, such as core.")
+@click.option("--since", metavar="VERSION", help="Only what is so since VERSION on.")
+@click.option(
+    "--diff",
+    "other",
+    metavar="OTHER",
+    shell_complete=_names,
+    help="What is not so in OTHER, another version.",
+)
+@click.option("--assume", is_flag=True, help="Take the version below an unknown one.")
+@click.option(
+    "--missing", is_flag=True, help="What the definitions of its ops lack, if they say."
+)
+def command(
+    namespace: str | None,
+    op: str | None,
+    *,
+    search: str | None,
+    tag: str | None,
+    since: str | None,
+    other: str | None,
+    assume: bool,
+    missing: bool,
+) -> Answer:
+    """Tell which ops NAMESPACE has, such as `onnx@18` or `tensorflow@1.13.1`.
+
+    With OP, everything about that op. Without a version the newest is meant; without
+    NAMESPACE, the dictionaries that there are, or with --search all of them.
+
+    `amanda ops torch --diff 2.5 2.13` compares two versions, `amanda ops onnx@18 Conv
+    --diff 22` one op in two. `amanda ops std --missing` tells which ops lack samples,
+    inference, or a gradient or the reason for none.
+    """
+    about = [search, tag, since]
+    if missing:
+        if namespace is None or any(x is not None for x in (op, other, *about)):
+            raise UsageError(
+                "--missing is about all ops of one namespace",
+                hint="amanda ops std --missing",
+            )
+        return _lacking(namespace, assume=assume)
+    if namespace is None:
+        if any(one is not None for one in (tag, since, other)):
+            raise UsageError(
+                "say of which namespace", hint="amanda ops onnx --since 18"
+            )
+        return _installed() if search is None else _everywhere(search)
+    if other is not None:
+        if any(one is not None for one in about):
+            raise UsageError("--diff compares: it does not go with --search or others")
+        return _compared(namespace, op, other, assume=assume)
+    dictionary = dictionary_of(namespace, assume=assume)
+    if op is not None:
+        if any(one is not None for one in about):
+            raise UsageError("either OP or an option says which ops are meant")
+        several = [] if op in dictionary else dictionary.overloads(op)
+        if several:
+            return _list(dictionary, several, f"called {op!r}")
+        return _one(dictionary, dictionary[op])
+    return _chosen(dictionary, search, tag, since)
+
+
+def _chosen(
+    dictionary: Dictionary, search: str | None, tag: str | None, since: str | None
+) -> Answer:
+    """The ops that are as every option says."""
+    from amanda.dictionary import version_key
+
+    found = list(dictionary.values()) if search is None else dictionary.search(search)
+    told = [] if search is None else [f"about {search!r}"]
+    if tag is not None:
+        found = [entry for entry in found if entry.tag(tag) is not None]
+        told.append(f"tagged {tag!r}")
+    if since is not None:
+        begin = version_key(since)
+        found = [entry for entry in found if version_key(entry.since) >= begin]
+        told.append(f"that are so since {since} or later")
+    return _list(dictionary, found, " ".join(told))
+
+
+def _everywhere(text: str) -> Answer:
+    """The ops of all dictionaries, in their newest versions, that are about a text."""
+    rows: list[tuple[Dictionary, OpDef]] = []
+    count = 0
+    for path in _versions():
+        try:
+            dictionary = dictionary_of(path)
+        except NamespaceError:  # one that tells names only
+            continue
+        count += 1
+        rows += [(dictionary, entry) for entry in dictionary.search(text)]
+    ops = [{"namespace": d.name, **listed(entry)} for d, entry in rows]
+    lines: list[str | Table] = []
+    if rows:
+        table = [(d.path, entry.name, short(entry)) for d, entry in rows]
+        lines = [Table(("namespace", "op", "what"), table), ""]
+    lines.append(f"{len(rows)} ops of {count} dictionaries about {text!r}")
+    return Answer({"count": len(ops), "ops": ops}, lines, exit_code=int(not ops))
+
+
+def _compared(namespace: str, op: str | None, other: str, *, assume: bool) -> Answer:
+    """Two versions: `torch --diff 2.5 2.13`, `onnx@18 --diff onnx@19`, or of one op."""
+    from amanda.dictionary import parse_name
+
+    path = parse_name(namespace).path
+    if op is not None and op[0].isdigit():
+        namespace, other, op = f"{path}/{other}", op, None
+    if other[0].isdigit():
+        other = f"{path}/{other}"
+    old = dictionary_of(namespace, assume=assume)
+    new = dictionary_of(other, assume=assume)
+    if op is None:
+        return difference(old.diff(new))
+    if op not in old and op not in new:
+        raise NamespaceError(
+            f"neither {old.name} nor {new.name} has an op {op!r}",
+            hint=new.instead(op),
+        )
+    return difference(old.diff(new, only=op))
+
+
+def _lacking(name: str, *, assume: bool) -> Answer:
+    """What the ops of a namespace lack, by its own account; no, if anything."""
+    from amanda.api.namespaces import namespace
+
+    found = namespace(name, assume=assume)
+    tell = getattr(found, "missing", None)
+    if tell is None:
+        raise NamespaceError(
+            f"{found.name} does not tell what its ops lack",
+            expected="a namespace that defines its ops, with a method `missing`",
+            hint="amanda ops std --missing",
+        )
+    lacking: dict[str, list[str]] = {k: list(v) for k, v in tell().items()}
+    count = sum(1 for _ in found)
+    data = {"namespace": found.name, "count": count, "missing": lacking}
+    lines: list[str | Table] = [f"none of {count} ops of {found.name} lacks any"]
+    if lacking:
+        rows = [(op, ", ".join(parts)) for op, parts in lacking.items()]
+        told = f"{len(lacking)} of {count} ops of {found.name} lack something"
+        lines = [Table(("op", "what it lacks"), rows), "", told]
+    return Answer(data, lines, exit_code=int(bool(lacking)))
+
+
+def dictionary_of(name: str, *, assume: bool = False) -> Dictionary:
+    """The dictionary of this name, if it tells more than names."""
+    from amanda.api.namespaces import namespace
+    from amanda.dictionary import Dictionary
+
+    found = namespace(name, assume=assume)
+    dictionary = Dictionary.of(found)
+    if dictionary is None:
+        raise NamespaceError(
+            f"the dictionary of {name} tells no more than which ops there are",
+            got=", ".join(sorted(found)[:20]),
+        )
+    return dictionary
+
+
+def _versions() -> dict[str, list[str]]:
+    """The versions of each dictionary that there is, by what manifests say."""
+    from amanda.dictionary import parse_name
+    from amanda.host import default_host
+
+    entries = [e for e in default_host().entries("namespaces") if not e.fault]
+    return {
+        parse_name(entry.name).path: list(entry.manifest.get("versions", ()))
+        for entry in entries
+    }
+
+
+def _installed() -> Answer:
+    """The dictionaries that there are."""
+    from amanda.dictionary import newest
+
+    found = _versions()
+    rows = [
+        (path, len(versions), versions[0] if versions else "?", newest(versions) or "?")
+        for path, versions in found.items()
+    ]
+    data = [{"namespace": path, "versions": found[path]} for path in found]
+    text: list[str | Table] = ["no dictionary is installed"]
+    if rows:
+        text = [Table(("namespace", "versions", "first", "newest"), rows)]
+    return Answer({"namespaces": data}, text)
+
+
+# -- one op ------------------------------------------------------------------------
+
+
+def _one(dictionary: Dictionary, entry: OpDef) -> Answer:
+    data = {**_head(dictionary), "op": data_of(entry)}
+    return Answer(data, _told(dictionary, entry))
+
+
+def _head(dictionary: Dictionary) -> dict[str, object]:
+    return {"namespace": dictionary.name, "assumed": dictionary.assumed}
+
+
+def _told(dictionary: Dictionary, entry: OpDef) -> Iterator[str | Table]:
+    yield from _assumption(dictionary)
+    yield entry.signature
+    if entry.doc:
+        yield f"\n{entry.doc}"
+    until = f", until {entry.until}" if entry.until else ""
+    yield f"\n{dictionary.path}: so since {entry.since}{until}"
+    if entry.deprecated is not None:
+        why = f": {entry.deprecated.why}" if entry.deprecated.why else ""
+        use = f"; use {entry.deprecated.use}" if entry.deprecated.use else ""
+        yield f"deprecated since {entry.deprecated.version}{why}{use}"
+
+
+def _assumption(dictionary: Dictionary) -> Iterator[str]:
+    if dictionary.assumed is not None:
+        known = f"{dictionary.path}/{dictionary.assumed}"
+        yield f"{dictionary.name} is not known; {known} is taken for it\n"
+
+
+# -- many ops ----------------------------------------------------------------------
+
+
+def _list(dictionary: Dictionary, found: list[OpDef], told: str) -> Answer:
+    ops = [listed(entry) for entry in found]
+    data = {**_head(dictionary), "count": len(ops), "ops": ops}
+    return Answer(data, _listed(dictionary, found, told), exit_code=int(not ops))
+
+
+def _listed(
+    dictionary: Dictionary, found: list[OpDef], told: str
+) -> Iterator[str | Table]:
+    yield from _assumption(dictionary)
+    if found:
+        rows = [(entry.name, entry.since, short(entry)) for entry in found]
+        yield Table(("op", "since", "what"), rows)
+        yield ""
+    total = f"{len(found)} of {len(dictionary)} ops of {dictionary.name}"
+    yield f"{total} {told}".rstrip()

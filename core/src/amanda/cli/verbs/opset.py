@@ -1,0 +1,114 @@
+"""`amanda opset`: a model at another version of its own framework."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from amanda.cli.group import verb
+from amanda.cli.inputs.model import opened
+from amanda.cli.output.answer import Answer, Table
+from amanda.cli.output.terminal import working
+from amanda.cli.verbs.check import gap_data, losses, report_data, told
+from amanda.errors import UsageError
+
+if TYPE_CHECKING:
+    from amanda.graph import Graph
+    from amanda.mapping import Plan
+
+__all__ = ["command"]
+
+
+@verb("opset", "bring a model to another version of its framework")
+@click.argument("file", type=click.Path())
+@click.argument("version", required=False)
+@click.option("-o", "--output", type=click.Path(), help="Where to write the model.")
+@click.option("--format", "form", help="The format of FILE, where it does not show.")
+def command(
+    file: str, version: str | None, *, output: str | None, form: str | None
+) -> Answer:
+    """Bring the model in FILE to another VERSION of its framework.
+
+    What means the same in both versions stays as it is. Without --output nothing is
+    written. Without VERSION every version is tried, and told whether it can hold the
+    model. Exit code 1 says that some op cannot be brought there.
+    """
+    from amanda.dictionary import parse_name
+
+    if version is None and output is not None:
+        raise UsageError("to write a model, say of which version: amanda opset FILE 18")
+    graph, form = opened(file, form)
+    if graph.namespace is None:
+        raise UsageError(f"{file} does not say of which framework it is")
+    path = parse_name(graph.namespace).path
+    if version is None:
+        return _every(file, graph, path)
+    return _one(file, graph, f"{path}/{version}", output, form)
+
+
+def _one(file: str, graph: Graph, goal: str, output: str | None, form: str) -> Answer:
+    from amanda.api.conversion import plan
+    from amanda.api.files import save
+
+    with working(f"bringing {file} to {goal}"):
+        found = plan(graph, goal)
+        gaps = found.gaps
+    data: dict[str, object] = {
+        "file": file, "format": form, "from": graph.namespace, "to": goal,
+        "steps": [report_data(report) for report in found.reports],
+        "gaps": [gap_data(gap) for gap in gaps],
+        "output": None if gaps else output,
+    }  # fmt: skip
+    if output is not None and not gaps:
+        with working(f"writing {output}"):
+            save(found.result if found.steps else graph, output, format=form)
+    return Answer(data, _text(file, goal, found, output), exit_code=int(bool(gaps)))
+
+
+def _text(
+    file: str, goal: str, found: Plan, output: str | None
+) -> Iterator[str | Table]:
+    yield from map(str, found.reports)
+    yield from told(found.gaps, full=False)
+    yield from losses(found.reports)
+    if found.gaps:
+        yield f"{file} cannot be of {goal}; nothing is written"
+    elif output is None:
+        yield f"{file} can be of {goal}"
+    else:
+        yield f"{file} is written as {output}, of {goal}"
+
+
+def _every(file: str, graph: Graph, path: str) -> Answer:
+    from amanda.api.conversion import plan
+    from amanda.dictionary import parse_name
+
+    rows: list[tuple[object, ...]] = []
+    for version in _versions(path):
+        goal = f"{path}/{version}"
+        with working(f"bringing {file} to {goal}"):
+            found = plan(graph, goal)
+            kinds = dict.fromkeys(gap.op for gap in found.gaps)
+        changed = sum(report.mapped for report in found.reports)
+        rows.append((version, "no" if kinds else "yes", changed, ", ".join(kinds)))
+    own = parse_name(graph.namespace or "").version
+    names = ("version", "holds", "changed", "cannot")
+    data = {
+        "file": file, "from": graph.namespace,
+        "versions": [dict(zip(names, row, strict=True)) for row in rows],
+    }  # fmt: skip
+    table = Table(("version", "holds it", "ops changed", "ops that cannot go"), rows)
+    return Answer(data, [table, f"{file} is of {path}, version {own}"])
+
+
+def _versions(path: str) -> list[str]:
+    """The versions of a framework that are known here, the oldest first."""
+    from amanda.api.namespaces import namespace
+    from amanda.dictionary import Dictionary, version_key
+
+    found = namespace(path)
+    if not isinstance(found, Dictionary):
+        raise UsageError(f"nothing is known of the versions of {path}")
+    return sorted(map(str, found.history.order), key=version_key)

@@ -1,0 +1,313 @@
+"""`amanda rules`: the rules of mappings: list, search, show, export, test."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from amanda.cli.group import verb
+from amanda.cli.output.answer import Answer, Table
+from amanda.cli.rule_mappings import Installed, installed, newest_of, ruled
+from amanda.errors import UsageError
+
+if TYPE_CHECKING:
+    from amanda.mapping import RuleSet
+    from amanda.mapping.rules import Rule
+    from amanda.mapping.samples import Sample
+
+__all__ = ["command"]
+
+FORMS = ("yaml", "proto", "text")
+
+
+class Asked(NamedTuple):
+    """Which rules are meant."""
+
+    op: str | None
+    tag: str | None
+    text: str | None
+
+    @property
+    def is_all(self) -> bool:
+        return not any(self)
+
+
+@verb("rules", "the rules between two frameworks: list, show, export, test")
+@click.argument("mapping", required=False)
+@click.option("--op", help="Those that an op is part of, on either side.")
+@click.option("--tag", help="Those with a tag.")
+@click.option("--search", "text", metavar="TEXT", help="Those that hold a text.")
+@click.option("--show", "rule", metavar="RULE", help="One rule, by its file:line.")
+@click.option("--rules", "files", multiple=True, help="A file of rules, in front.")
+@click.option("--to", "form", type=click.Choice(FORMS), help="Write them as a file.")
+@click.option("--output", type=click.Path(), help="Where to; else standard output.")
+@click.option("--test", is_flag=True, help="Try lens laws, and a sample of each rule.")
+def command(
+    mapping: str | None,
+    *,
+    op: str | None,
+    tag: str | None,
+    text: str | None,
+    rule: str | None,
+    files: tuple[str, ...],
+    form: str | None,
+    output: str | None,
+    test: bool,
+) -> Answer:
+    """The rules of a MAPPING; without one, the mappings that there are.
+
+    --test draws values for every lens and holds it to its laws, makes a sample for each
+    rule and takes it there and, where the rule runs both ways, back. Exit code 1 says
+    that something was wrong, or that nothing was found.
+    """
+    if mapping is None:
+        return _all()
+    there = ruled(mapping)
+    if files:
+        there = Installed(there.entry, there.mapping.with_rules(*files))
+    if form is not None:
+        return _exported(there.mapping.rules, form, output)
+    if rule is not None:
+        return _shown(there, rule)
+    asked = Asked(op, tag, text)
+    found = [r for r in _rules(there.mapping.rules) if _is_meant(r, asked)]
+    return _tested(there, found) if test else _listed(there, found, asked)
+
+
+def _rules(rules: RuleSet) -> list[Rule]:
+    return [*rules.rows, *rules.functions]
+
+
+def _is_meant(rule: Rule, asked: Asked) -> bool:
+    from amanda.mapping.ordering import tags_of
+    from amanda.mapping.terms import Row, Term, inside
+
+    terms = (rule.left, rule.right) if isinstance(rule, Row) else (rule.term,)
+    if asked.op is not None:
+        ops = {p.type for t in terms for p in inside(t) if isinstance(p, Term)}
+        if asked.op not in ops:
+            return False
+    if asked.tag is not None:
+        tags = tags_of(rule) if isinstance(rule, Row) else ()
+        if asked.tag not in tags:
+            return False
+    said = rule.whole if isinstance(rule, Row) else f"{rule.term} {rule.id}"
+    return asked.text is None or asked.text.lower() in said.lower()
+
+
+# -- lists --------------------------------------------------------------------------
+
+
+def _all() -> Answer:
+    rows, data = [], []
+    for there in installed():
+        rules = there.mapping.rules
+        single = sum(row.left.size == row.right.size == 1 for row in rules.rows)
+        counts = (single, len(rules.rows) - single, len(rules.functions))
+        rows.append((there.entry.name, *there.ends, *counts))
+        data.append(
+            {
+                "mapping": there.entry.name, "left": rules.left, "right": rules.right,
+                "rows": counts[0], "patterns": counts[1], "functions": counts[2],
+            }
+        )  # fmt: skip
+    headings = ("mapping", "left", "right", "rows", "patterns", "functions")
+    text: list[str | Table] = [Table(headings, rows)] if rows else []
+    return Answer({"mappings": data}, text or ["no mapping goes by rules"])
+
+
+def _listed(there: Installed, found: list[Rule], asked: Asked) -> Answer:
+    total = len(_rules(there.mapping.rules))
+
+    def text() -> Iterator[str | Table]:
+        if found:
+            yield Table(("rule", "what"), [(r.id, _said(r)) for r in found])
+            yield ""
+        yield f"{len(found)} of {total} rules of {there.entry.name}"
+
+    data = {
+        "mapping": there.entry.name,
+        "count": len(found),
+        "rules": [_data(rule) for rule in found],
+    }
+    return Answer(data, text(), exit_code=int(not found and not asked.is_all))
+
+
+def _said(rule: Rule) -> str:
+    from amanda.mapping.terms import Row
+
+    if isinstance(rule, Row):
+        return rule.whole
+    arrow = "=>" if rule.forward else "<="
+    return f"{rule.term.type}{rule.term.versions}  {arrow}  {rule.name}(), a function"
+
+
+def _data(rule: Rule) -> dict[str, object]:
+    from amanda.mapping.terms import Row
+
+    if not isinstance(rule, Row):
+        return {"id": rule.id, "text": _said(rule), "function": rule.name,
+                "place": rule.place}  # fmt: skip
+    return {
+        "id": rule.id,
+        "text": rule.whole,
+        "left": str(rule.left),
+        "right": str(rule.right),
+        "arrow": rule.arrow,
+        "guard": None if rule.guard is None else str(rule.guard),
+        "loss": rule.loss,
+        "tags": list(rule.tags),
+        "after": list(rule.after),
+        "place": rule.id,
+    }
+
+
+# -- one rule -----------------------------------------------------------------------
+
+
+def _shown(there: Installed, id: str) -> Answer:
+    from difflib import get_close_matches
+
+    from amanda.mapping.terms import Row
+
+    rules = there.mapping.rules
+    rule = rules.rule(id)
+    if rule is None:
+        near = get_close_matches(id, [r.id for r in _rules(rules)], n=1)
+        raise UsageError(
+            f"{there.entry.name} has no rule {id!r}",
+            hint=f"did you mean {near[0]!r}?" if near else "list them: no --show",
+        )
+    data = _data(rule)
+    if not isinstance(rule, Row):
+        return Answer(data, [_said(rule), f"where: {rule.place}"])
+    samples = [
+        (forward, _sample(there, rule, forward=forward))
+        for forward in (True, False)
+        if rule.runs(forward)
+    ]
+    data["samples"] = [
+        {"forward": forward, "from": _ops(s.graph), "to": _ops(s.made), "why": s.why}
+        for forward, s in samples
+    ]
+    return Answer(data, _told(there, rule, samples))
+
+
+def _told(
+    there: Installed, rule: Rule, samples: list[tuple[bool, Sample]]
+) -> Iterator[str | Table]:
+    data, (left, right) = _data(rule), there.ends
+    yield f"{left}:  {data['left']}"
+    yield f"{right}:  {data['right']}"
+    words = {"<=>": "both ways", "=>": f"to {right} only", "<=": f"to {left} only"}
+    yield f"runs: {words[str(data['arrow'])]}"
+    for key in ("guard", "loss"):
+        if data[key] is not None:
+            yield f"{key}: {data[key]}"
+    for key in ("tags", "after"):
+        if data[key]:
+            yield f"{key}: {', '.join(data[key])}"  # type: ignore[arg-type]
+    yield f"where: {data['place']}"
+    for forward, found in samples:
+        yield f"\na sample to {right if forward else left}:"
+        if found.graph is None:
+            yield f"  none: {found.why}"
+            continue
+        yield from (f"  {line}" for line in _ops(found.graph))
+        yield "  becomes"
+        yield from (f"  {line}" for line in _ops(found.made))
+
+
+def _ops(graph: object) -> list[str]:
+    """The ops of a small graph, a line each."""
+    from amanda.graph import Graph
+
+    if not isinstance(graph, Graph):
+        return []
+    return [f"{op!r} {op.attrs}" if op.has_attrs else f"{op!r}" for op in graph]
+
+
+def _sample(there: Installed, rule: Rule, *, forward: bool) -> Sample:
+    from amanda.mapping.samples import sample
+    from amanda.mapping.terms import Row
+
+    assert isinstance(rule, Row)
+    ends = [newest_of(end) for end in there.ends]
+    source, target = ends if forward else ends[::-1]
+    return sample(there.mapping, rule, source, target, forward=forward)
+
+
+# -- files and tests ----------------------------------------------------------------
+
+
+def _exported(rules: RuleSet, form: str, output: str | None) -> Answer:
+    from amanda.files import replacing
+    from amanda.mapping import binary, rulefile
+
+    made = (
+        binary.dumps(rules)
+        if form == "proto"
+        else rulefile.dumps(rules, form=form).encode()
+    )
+    data = {"form": form, "rules": len(_rules(rules)), "output": output}
+    if output is not None:
+        with replacing(Path(output)) as file:
+            file.write(made)
+        return Answer(data, [f"{len(_rules(rules))} rules are written as {output}"])
+    if form == "proto":
+        if sys.stdout.isatty():
+            raise UsageError("protobuf is nothing to read", hint="name an --output")
+        sys.stdout.flush()
+        sys.stdout.buffer.write(made)
+        return Answer(data)
+    return Answer({**data, "text": made.decode()}, [made.decode().rstrip("\n")])
+
+
+def _tested(there: Installed, found: list[Rule]) -> Answer:
+    from amanda.mapping.terms import Row
+
+    broken = list(_broken_lenses(there.mapping.rules))
+    none, bad, good = [], [], 0
+    for rule in found:
+        for forward in (True, False):
+            if not isinstance(rule, Row) or not rule.runs(forward):
+                continue
+            made = _sample(there, rule, forward=forward)
+            if made.made is None:
+                none.append((rule.id, made.why))
+            elif made.why:
+                bad.append((rule.id, made.why))
+            else:
+                good += 1
+
+    def text() -> Iterator[str | Table]:
+        count = len(there.mapping.rules.lenses)
+        yield f"{count} lenses: {len(broken)} break their laws"
+        yield from (f"  {name}: {why}" for name, why in broken)
+        yield f"{good} samples went there, and back where the rule runs both ways"
+        if bad:
+            yield f"{len(bad)} did not come back:"
+            yield from (f"  {id}: {why}" for id, why in bad)
+        if none:
+            yield f"{len(none)} without a sample, which other tests have to cover:"
+            yield from (f"  {id}: {why}" for id, why in none)
+
+    data = {"broken_lenses": dict(broken), "samples": good, "not_back": bad,
+            "without": none}  # fmt: skip
+    return Answer(data, text(), exit_code=int(bool(broken or bad)))
+
+
+def _broken_lenses(rules: RuleSet) -> Iterator[tuple[str, str]]:
+    from amanda.mapping.lens import broken_law
+
+    for name, lens in rules.lenses.items():
+        for seed in range(50):
+            why = broken_law(lens, Random(seed))
+            if why:
+                yield name, why
+                break

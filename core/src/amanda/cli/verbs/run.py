@@ -1,0 +1,87 @@
+"""`amanda run`: a model on a backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from amanda.cli.group import verb
+from amanda.cli.inputs.backend_options import option, options_of
+from amanda.cli.inputs.feeds import feeds_of, options, summary
+from amanda.cli.inputs.model import opened
+from amanda.cli.output.answer import Answer, Table
+from amanda.cli.output.terminal import working
+
+__all__ = ["command"]
+
+
+@verb("run", "run a model on a backend")
+@click.argument("file", type=click.Path())
+@click.option("--backend", metavar="NAME[:DEVICE]", help="See `amanda backends`.")
+@click.option("--format", "form", help="The format of FILE, where it does not show.")
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="NAME",
+    help="A result or an op to run to; only what it needs is run.",
+)
+@option
+@click.option(
+    "--distributed",
+    is_flag=True,
+    help="Run as one of several processes, as the environment tells the backend; the "
+    "same as --option distributed=true.",
+)
+@click.option("--save", metavar="FILE.npz", help="Write the results to this file.")
+@options
+def command(
+    file: str,
+    *,
+    backend: str | None,
+    form: str | None,
+    targets: tuple[str, ...],
+    options_told: tuple[str, ...],
+    distributed: bool,
+    save: str | None,
+    **given: Any,
+) -> Answer:
+    """Run FILE, and tell what comes out.
+
+    The backend is the one named, else AMANDA_BACKEND, else the only one installed.
+    """
+    from amanda.api.compilation import run
+
+    graph, form = opened(file, form)
+    if targets:
+        graph = graph.clone(list(targets))
+    feeds = feeds_of(graph, **given)
+    told = options_of(options_told)
+    if distributed:
+        told.setdefault("distributed", True)
+    with working(f"running {file}"):
+        results = run(graph, feeds, backend=backend, **told)
+    if save is not None:
+        _saved(save, results)
+    shown = {str(name): summary(value) for name, value in results.items()}
+    data = {
+        "file": file,
+        "format": form,
+        "backend": backend,
+        "results": {n: {"type": t, "values": v} for n, (t, v) in shown.items()},
+        "saved": save,
+    }
+    rows = [(name, *texts) for name, texts in shown.items()]
+    return Answer(data, [Table(("result", "type", "values"), rows)])
+
+
+def _saved(path: str, results: dict[Any, Any]) -> None:
+    import numpy as np
+
+    from amanda.files import replacing
+
+    arrays = {str(name): np.asarray(value) for name, value in results.items()}
+    with replacing(Path(path)) as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]

@@ -1,0 +1,97 @@
+"""`amanda show`: a model in readable form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from amanda.cli.group import verb
+from amanda.cli.inputs.model import opened
+from amanda.cli.output.answer import Answer, Table
+from amanda.errors import UsageError
+
+if TYPE_CHECKING:
+    from amanda.graph import Graph
+
+__all__ = ["command"]
+
+LARGE = 100  # ops, in all graphs together, that a person still reads from end to end
+FEW = (
+    40  # of each graph, half at its beginning and half at its end, when there are more
+)
+SHALLOW = 1  # how deep a large graph is shown unless told
+
+
+@verb("show", "a model in readable form, folded when it is large")
+@click.argument("file", type=click.Path())
+@click.option("--format", "form", help="The file's format, where it does not show.")
+@click.option("--full", is_flag=True, help="Fold nothing and cut nothing.")
+@click.option(
+    "--depth", type=click.IntRange(0), help="Fold what stands deeper than this."
+)
+@click.option(
+    "--op", "name", help="Show the ops of this name, and what is around them."
+)
+def command(
+    file: str, *, form: str | None, full: bool, depth: int | None, name: str | None
+) -> Answer:
+    """Show the graph in FILE in readable form.
+
+    Long values are cut. A large graph is folded: of each graph the first and the last
+    ops are shown, and how many there are between. With --full nothing is left out, and
+    what is shown can be saved as .amtxt and loaded again.
+    """
+    if full and depth is not None:
+        raise UsageError("--full folds nothing, so it does not go with --depth")
+    graph, form = opened(file, form)
+    data: dict[str, object] = {"file": file, "format": form}
+    if name is not None:
+        return _ops(graph, name, data, full=full)
+    text = _text(graph, full=full, depth=depth)
+    return Answer({**data, "text": text}, [text])
+
+
+def _text(graph: Graph, *, full: bool, depth: int | None) -> str:
+    from itertools import islice
+
+    from amanda.text import readable
+
+    if full:
+        return readable.dumps(graph).rstrip("\n")
+    large = len(list(islice(graph.walk(), LARGE + 1))) > LARGE
+    text = readable.dumps(
+        graph,
+        abbreviate=True,
+        max_ops=FEW if large else None,
+        depth=SHALLOW if large and depth is None else depth,
+    )
+    return text.rstrip("\n")
+
+
+def _ops(graph: Graph, name: str, data: dict[str, object], *, full: bool) -> Answer:
+    from amanda.cli.output.op_page import data_of, named, text_of
+
+    found = named(graph, name)
+    if not found:
+        raise UsageError(
+            f"no op is named {name!r}",
+            who=data["file"],
+            hint=_near(graph, name) or "`amanda show FILE --full` has every name",
+        )
+
+    def text() -> Iterator[str | Table]:
+        for i, op in enumerate(found):
+            yield from [""] if i else []
+            yield from text_of(op, full=full)
+
+    return Answer({**data, "ops": [data_of(op, full=full) for op in found]}, text())
+
+
+def _near(graph: Graph, name: str) -> str | None:
+    from difflib import get_close_matches
+
+    names = {op.name for op in graph.walk() if op.name}
+    near = get_close_matches(name, names, n=1) if len(names) < 10_000 else []
+    return f"did you mean {near[0]!r}?" if near else None

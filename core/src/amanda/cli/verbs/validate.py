@@ -1,0 +1,85 @@
+"""`amanda validate`: a model against the dictionaries of its namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from amanda.cli.group import verb
+from amanda.cli.inputs.model import opened
+from amanda.cli.output.answer import Answer
+from amanda.cli.output.terminal import working
+from amanda.cli.verbs.ops import dictionary_of
+from amanda.errors import NamespaceError, UsageError
+
+if TYPE_CHECKING:
+    from amanda.dictionary import Dictionary, Verdict
+
+__all__ = ["command"]
+
+
+@verb("validate", "check a model against its dictionary")
+@click.argument("file", type=click.Path())
+@click.option("--format", "form", help="The file's format, where it does not show.")
+@click.option("--against", metavar="NAMESPACE", help="Instead of the model's own.")
+def command(file: str, *, form: str | None, against: str | None) -> Answer:
+    """Check every op of FILE against the dictionary of its namespace.
+
+    All faults are told, each with its place. Exit code 1 says that there are some.
+    """
+    from amanda.dictionary.validation import verdict
+
+    graph, form = opened(file, form)
+    name = against or graph.namespace
+    if name is None:
+        raise UsageError(
+            "the graph does not say which namespace its ops are of",
+            who=file,
+            hint="name one: --against onnx@18",
+        )
+    dictionary = dictionary_of(name)
+    with working("checking every op"):
+        found = verdict(graph, _beside, dictionary)
+    data = {
+        "file": file,
+        "format": form,
+        "namespace": dictionary.name,
+        "ops": found.ops,
+        "problems": [
+            {
+                "kind": problem.kind,
+                "op": problem.op,
+                "place": problem.place or None,
+                "message": problem.message,
+                "hint": problem.hint,
+            }
+            for problem in found.problems
+        ],
+        "unchecked": found.unchecked,
+    }
+    return Answer(data, _text(dictionary, found), exit_code=int(bool(found.problems)))
+
+
+def _beside(name: str) -> Dictionary | None:
+    """The dictionary of a namespace that some ops have of their own."""
+    try:
+        return dictionary_of(name)
+    except NamespaceError:
+        return None
+
+
+def _text(dictionary: Dictionary, found: Verdict) -> Iterator[str]:
+    yield from map(str, found.problems)
+    if found.problems:
+        yield ""
+    for name, count in found.unchecked.items():
+        yield f"{_ops(count)} not checked: no dictionary of {name} is installed"
+    number = len(found.problems)
+    faults = "1 fault" if number == 1 else f"{number or 'no'} faults"
+    yield f"{faults} in {_ops(found.ops)}, by {dictionary.name}"
+
+
+def _ops(count: int) -> str:
+    return "1 op" if count == 1 else f"{count:,} ops"

@@ -1,0 +1,325 @@
+"""Ops of your own, told once, for everything that asks: checks, conversions, backends.
+
+    @amanda.custom_op(
+        "onnx/com.acme@1",
+        "Swish(x: T, *, beta: float = 1.0) -> (y: T)  T in {f32, f64}",
+    )
+    def swish(x, *, beta):
+        \"\"\"x times the logistic function of beta x.\"\"\"
+        return x / (1 + np.exp(-beta * x))
+
+    @swish.to("amanda/std/1")
+    def _(o, x, *, beta):
+        return o.multiply(x, o.sigmoid(o.multiply(x, beta)))
+
+The signature is an entry of a dictionary, so validation, builders and `amanda ops` know
+the op. The function is its meaning on arrays: tests compare with it, and backends that
+can call Python run it where nothing else is told. `to` and `rule` say it in the ops of
+another namespace, and so every backend and format of that namespace has it.
+
+Names of domains of ONNX are `onnx/com.acme@1`: models that use the domain find the op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from amanda.dictionary import History, OpDef, parse_name, parse_signature, version_key
+from amanda.dictionary.datafile import Block, Header, packed
+from amanda.dictionary.signature import terms
+from amanda.errors import NumericMismatchError, UsageError
+from amanda.graph import Graph, Op, OutputPort
+from amanda.host import default_host
+from amanda.types import DType, Shape, TensorType, unknown
+
+if TYPE_CHECKING:
+    from amanda.host import Host
+    from amanda.mapping import RuleSet, Side
+
+__all__ = ["CustomOp", "CustomVocabulary", "custom_op"]
+
+_Call = TypeVar("_Call", bound=Callable[..., Any])
+_HOOK = "gap_met"
+
+
+def custom_op(
+    namespace: str, signature: str, *, like: str | None = None, host: Host | None = None
+) -> Callable[[Callable[..., Any]], CustomOp]:
+    """Declares an op; what it decorates is its meaning on arrays of numpy.
+
+    The function takes the inputs in order and the attributes by name, and returns one
+    array, or as many as there are outputs. `like` names an input whose shape the
+    outputs have, where that is so.
+    """
+    name = parse_name(namespace)
+    if name.version is None:
+        raise UsageError(
+            f"{namespace!r} does not say the version of the op",
+            hint=f"write {name.short}@1",
+        )
+    entry = parse_signature(signature)
+    if like is not None and like not in [port.name for port in entry.inputs]:
+        raise UsageError(
+            f"{entry.name} has no input {like!r}", expected=entry.signature
+        )
+
+    def declare(function: Callable[..., Any]) -> CustomOp:
+        made = CustomOp(str(name), entry, function, like, host or default_host())
+        made.vocabulary.add(made)
+        return made
+
+    return declare
+
+
+class CustomOp:
+    """An op of yours. Called on arrays, it does what it means.
+
+    - `namespace`: the full name, `onnx/com.acme/1`
+    - `entry`: its entry in the dictionary
+    - `vocabulary`: all that was declared in this namespace: what an entry point of
+      `amanda.namespaces` names, for other processes to find the op
+    """
+
+    def __init__(
+        self,
+        namespace: str,
+        entry: OpDef,
+        reference: Callable[..., Any],
+        like: str | None,
+        host: Host,
+    ) -> None:
+        self.namespace = namespace
+        self.entry = entry
+        self.reference = reference
+        self.like = like
+        self.host = host
+        self.vocabulary = _vocabulary(parse_name(namespace).path, host)
+        self.__doc__ = reference.__doc__
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    def __call__(self, *args: Any, **attrs: Any) -> Any:
+        return self.reference(*args, **{**self.defaults, **attrs})
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        return {a.name: a.default for a in self.entry.attrs if not a.required}
+
+    def add(self, graph: Graph, *args: Any, **more: Any) -> Any:
+        """A checked op of this kind in a graph, whichever namespace that is of."""
+        before = graph.ops[-1] if len(graph) else None
+        dictionary = self.vocabulary.at(parse_name(self.namespace).version or "")
+        made = dictionary.build(graph)[self.name](*args, **more)
+        at = graph.ops[-1]
+        while at is not before and at.type != self.name:
+            at = at.previous or at
+        if graph.namespace != self.namespace:
+            at.namespace = self.namespace
+        return made
+
+    # -- in the words of other namespaces ----------------------------------------
+
+    def to(self, namespace: str) -> Callable[[_Call], _Call]:
+        """Declares what it is there: a function of a builder, inputs, attributes.
+
+        The builder is called `o`, `o.add(x, y)`; where the namespace has functions of
+        its own, they may be called instead.
+        """
+        return self.vocabulary.rules(namespace).read(self.name)
+
+    def rule(self, namespace: str, text: str) -> None:
+        """The same as an equation, in one direction or both."""
+        self.vocabulary.rules(namespace).equations(text, f"rules of {self.name}")
+
+    # -- tests -------------------------------------------------------------------
+
+    def check(
+        self, *args: Any, backend: str = "numpy", tolerance: float = 1e-5, **attrs: Any
+    ) -> None:
+        """Runs the op on a backend and compares with its meaning on these arrays."""
+        import numpy as np
+
+        from amanda.api.compilation import run
+
+        graph = Graph(self.namespace, name=self.name)
+        types = [TensorType(DType.of(arg), np.shape(arg)) for arg in args]
+        made = self.add(graph, *map(graph.parameter, types), **attrs)
+        for value in made if isinstance(made, tuple) else (made,):
+            graph.result(value)
+        found = run(graph, list(args), backend=backend, host=self.host)
+        due = _several(self(*args, **attrs))
+        for i, (got, expected) in enumerate(zip(found.values(), due, strict=True)):
+            if not np.allclose(got, expected, rtol=tolerance, atol=tolerance):
+                raise NumericMismatchError(
+                    f"{self.name} on {backend} is not what its function says",
+                    where=f"output {i}",
+                    expected=np.asarray(expected),
+                    got=np.asarray(got),
+                )
+
+    def types(self, inputs: Sequence[OutputPort | None]) -> list[TensorType]:
+        """The types of the results, as far as the signature tells them."""
+        found: dict[str, TensorType] = {}
+        for port, value in zip(self.entry.inputs, inputs, strict=False):
+            if value is not None and isinstance(value.type, TensorType):
+                found[port.name] = value.type
+                if isinstance(port.type, str):
+                    found.setdefault(port.type, value.type)
+        shape = Shape(None) if self.like not in found else found[self.like].shape
+        return [
+            TensorType(
+                found[port.type].dtype
+                if isinstance(port.type, str) and port.type in found
+                else port.type
+                if isinstance(port.type, DType)
+                else unknown,
+                shape,
+            )
+            for port in self.entry.outputs
+        ]
+
+    def __repr__(self) -> str:
+        return f"<the custom op {self.entry.signature} of {self.namespace}>"
+
+
+class CustomVocabulary(History):
+    """The ops that were declared in one namespace, in all its versions."""
+
+    def __init__(self, path: str, host: Host) -> None:
+        super().__init__(path, self._written)
+        self.host = host
+        self.ops: dict[tuple[str, str], CustomOp] = {}
+        self._rules: dict[str, RuleSet] = {}
+
+    def _written(self) -> bytes:
+        versions = sorted({version for _, version in self.ops}, key=version_key)
+        steps: dict[str, list[tuple[str, str]]] = {}
+        docs: dict[str, str] = {}
+        for (name, version), op in sorted(
+            self.ops.items(), key=lambda row: version_key(row[0][1])
+        ):
+            steps.setdefault(name, []).append((version, terms(op.entry)))
+            docs[name] = " ".join((op.__doc__ or "").split())
+        blocks = [Block(n, docs[n], tuple(found)) for n, found in steps.items()]
+        return packed(Header(self.path, tuple(versions)), blocks)
+
+    def add(self, op: CustomOp) -> None:
+        """One more op; one that was declared before is replaced."""
+        version = parse_name(op.namespace).version or ""
+        self.ops[op.name, version] = op
+        self._forget()
+        self.host.register_namespace(
+            self.path, self, manifest={"versions": list(self.versions())}, replace=True
+        )
+
+    def of(self, op: Op) -> CustomOp | None:
+        """The declaration of an op of a graph."""
+        path, version = parse_name(op.namespace or "none/none")
+        if path != self.path or op.type is None or version is None:
+            return None
+        known = [v for name, v in self.ops if name == op.type]
+        key = version_key(version)
+        fitting = [v for v in known if version_key(v) <= key]
+        return self.ops[op.type, max(fitting, key=version_key)] if fitting else None
+
+    # -- conversions ---------------------------------------------------------------
+
+    def rules(self, namespace: str) -> RuleSet:
+        """The rules to another namespace; the first call makes the mapping known."""
+        from amanda.mapping import RuleMapping, RuleSet
+
+        path = parse_name(namespace).path
+        if path not in self._rules:
+            made = RuleSet(f"{self.path} to {path}", self.path, path)
+            right = partial(_side, host=self.host)
+            mapping = RuleMapping(self._left, right, made)
+            manifest = {"from": f"{self.path}/*", "to": f"{path}/*"}
+            self.host.register_mapping(made.name, mapping, manifest=manifest)
+            self._rules[path] = made
+        return self._rules[path]
+
+    def _left(self, name: str) -> Side:
+        from amanda.mapping import PlainSide
+
+        side: Side = PlainSide.of(self.at(parse_name(name).version or ""))
+        return side
+
+    def fill(
+        self, op: Op, build: Graph, inputs: Sequence[OutputPort | None]
+    ) -> Sequence[OutputPort | None] | None:
+        """What an op of this namespace is in a graph of another; None where unknown."""
+        custom = self.of(op)
+        if custom is None or build.namespace is None:
+            return None
+        is_guest = op.graph is not None and op.graph.namespace != op.namespace
+        if is_guest and parse_name(build.namespace).path in self._rules:
+            return self._mapped(op, build, inputs)
+        space = _space(build.namespace, self.host)
+        calling = getattr(type(space), "calling", None)
+        if calling is None:
+            return None
+        attrs = {**custom.defaults, **op.attrs}
+        told = ", ".join(f"{key}={attrs[key]!r}" for key in sorted(attrs))
+        name = f"{custom.namespace}:{custom.name}({told})"
+        call = partial(custom.reference, **attrs)
+        found: Sequence[OutputPort] = calling(
+            space, build, inputs, call, name, custom.types(inputs)
+        )
+        return found
+
+    def _mapped(
+        self, op: Op, build: Graph, inputs: Sequence[OutputPort | None]
+    ) -> list[OutputPort | None]:
+        """The op alone, converted by the rules, and put where it is wanted."""
+        from amanda.api.conversion import convert
+
+        alone = Graph(op.namespace)
+        parameters = [None if v is None else alone.parameter(v.type) for v in inputs]
+        assert op.type is not None
+        made = alone.add(op.type, parameters, op.attrs, outputs=len(op.outputs))
+        for new, old in zip(made.outputs, op.outputs, strict=True):
+            new.type = old.type
+            alone.result(new)
+        assert build.namespace is not None
+        done = convert(alone, build.namespace, host=self.host)
+        return build.paste(done, [value for value in inputs if value is not None])
+
+
+def _vocabulary(path: str, host: Host) -> CustomVocabulary:
+    """What was declared in this namespace before, or the first of it."""
+    for entry in host.entries("namespaces"):
+        if not entry.fault and parse_name(entry.name).path == path:
+            found = host.load(entry)
+            if isinstance(found, CustomVocabulary):
+                return found
+            raise UsageError(
+                f"the namespace {path} is that of {entry.source_text}",
+                hint="declare your ops in a namespace of your own",
+            )
+    made = CustomVocabulary(path, host)
+    host.register_hook(_HOOK, made.fill)
+    return made
+
+
+def _space(name: str, host: Host) -> Any:
+    from amanda.api.namespaces import namespace
+
+    return namespace(name, host=host)
+
+
+def _side(name: str, host: Host) -> Side:
+    """What rules build in: what the namespace brings for that, or its dictionary."""
+    from amanda.mapping import PlainSide
+
+    space = _space(name, host)
+    own = getattr(type(space), "side", None)
+    side: Side = PlainSide.of(space) if own is None else space.side
+    return side
+
+
+def _several(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, tuple | list) else (value,)

@@ -1,0 +1,378 @@
+"""Graphs of Python functions, and the gradients of graphs.
+
+    @amanda.function
+    def dense(x, w, b):
+        return ops.relu(x @ w + b)
+
+    graph = dense.graph("float32[batch, 4]", "float32[4, 8]", "float32[8]")
+    graph = dense.graph(*arrays)      the types are those of the arrays
+    y = dense(x, w, b)                on values of another graph: an op of it
+    y = dense(*arrays)                on arrays: computed, as Python is
+
+The core knows no ops: how a function is traced, what a call of it is and how gradients
+are made the namespace tells, of the version that the function is for.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import update_wrapper
+from typing import (
+    Annotated,
+    Any,
+    ForwardRef,
+    Protocol,
+    get_args,
+    get_origin,
+    overload,
+)
+from weakref import WeakKeyDictionary
+
+from amanda.api.namespaces import namespace
+from amanda.backend import target_of
+from amanda.errors import AmandaError, InvalidTypeError, UsageError
+from amanda.graph import Graph, Op, OutputPort
+from amanda.host import Host, default_host
+from amanda.types import DType, TensorType, Type, accepts, parse_type
+
+__all__ = ["Builds", "Function", "function", "grad"]
+
+HUB = "amanda/std/1"
+_LEFT_OUT = object()
+
+
+class Builds(Protocol):
+    """What a namespace offers that can be built in by hand; each is asked for alone."""
+
+    def trace(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[Type | None],
+        name: str | None = None,
+        names: Sequence[str | None] = (),
+    ) -> Graph:
+        """A root graph of a Python function over values of these types."""
+
+    def call(
+        self, function: Function, args: Sequence[Any], settings: Mapping[str, Any]
+    ) -> Any:
+        """What a function makes of arrays, types or values: of these, an op."""
+
+    def grad(
+        self, graph: Graph, of: OutputPort, wrt: Sequence[OutputPort]
+    ) -> Sequence[OutputPort]:
+        """The gradients of the sum of `of`, as ops at the end of the graph."""
+
+
+class Function:
+    """A Python function over values, as graphs and as an op. Made by `function`.
+
+    - `name`: that of its graphs
+    - `namespace`: the one whose ops it is written in
+    - `python`: the function itself
+    """
+
+    def __init__(
+        self, python: Callable[..., Any], namespace: str, name: str | None, host: Host
+    ) -> None:
+        self.python = python
+        self.namespace = namespace
+        self.name = name or python.__name__.strip("<>")
+        self.held: WeakKeyDictionary[Graph, dict[Any, Any]] = WeakKeyDictionary()
+        """For the namespace to remember in which graphs this is held, and how."""
+        self.backward: Callable[..., Any] | None = None
+        """What tells its gradients, where it has some of its own."""
+        self._host = host
+        self._signature = inspect.signature(python)
+        for p in self._signature.parameters.values():
+            if p.kind is p.VAR_KEYWORD:
+                raise UsageError(
+                    f"the function {self.name!r} takes any keyword",
+                    got=f"**{p.name}",
+                    hint="name its parameters: those behind * are settings, the others "
+                    "are values",
+                )
+        update_wrapper(self, python)
+
+    def gradient(self, python: Callable[..., Any]) -> Callable[..., Any]:
+        """Gradients of its own: a function of the arguments, the results, and the
+        gradients of the results, that gives one for each argument.
+
+        To be told before the function is called; settings come by name."""
+        if self.held:
+            raise UsageError(
+                f"the function {self.name!r} was called before it had a gradient",
+                hint="declare the gradient right after the function",
+            )
+        self.backward = python
+        return python
+
+    def graph(self, *types: Any, **named: Any) -> Graph:
+        """A new graph of the function.
+
+        A type may be told by a Type, its text, an array or a value; those that are not
+        told are those of the annotations, or open: set them later, on
+        `graph.parameters[i].type`, and infer. Settings go by name."""
+        told, settings = self._bound(types, named, complete=False)
+        names = self.names(len(told))
+        known = self.annotated(names)
+        found: list[Type | None] = []
+        inputs = []
+        for i, (name, each) in enumerate(zip(names, told, strict=True)):
+            if each is not _LEFT_OUT or known[name] is not None:
+                type = None if each is _LEFT_OUT else _type_of(repr(name), each)
+                found.append(known[name] if type is None else type)
+                inputs.append(i)
+        build = offered(self.namespace, "trace", "traces no functions", self._host)
+        call = self.calling(len(told), inputs, settings)
+        made: Graph = build(call, found, self.name, [names[i] for i in inputs])
+        self.expect_results([None if v is None else v.type for v in made.results])
+        return made
+
+    def calling(
+        self, count: int, inputs: Sequence[int], settings: Mapping[str, Any]
+    ) -> Callable[..., Any]:
+        """The function of some of its `count` arguments; the others are left out."""
+        defaults = [p.default for p in self._positional]
+
+        def call(*values: Any) -> Any:
+            args: list[Any] = (defaults + [None] * count)[:count]
+            for i, value in zip(inputs, values, strict=True):
+                args[i] = value
+            return self.python(*args, **settings)
+
+        return call
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Computes, infers or adds an op, by what the arguments are.
+
+        Calls with arguments of the same types share one function of the graph."""
+        given, settings = self._bound(args, named)
+        given = [None if each is _LEFT_OUT else each for each in given]
+        call = offered(self.namespace, "call", "calls no functions", self._host)
+        return call(self, given, settings)
+
+    # -- arguments ---------------------------------------------------------------------
+
+    def _bound(
+        self, args: Sequence[Any], named: Mapping[str, Any], *, complete: bool = True
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments by position, and settings: what is keyword-only."""
+        signature = self._signature
+        try:
+            bind = signature.bind if complete else signature.bind_partial
+            bound = bind(*args, **named)
+        except TypeError as error:
+            raise UsageError(
+                f"the function {self.name!r} cannot be called so",
+                expected=f"{self.name}{_plain(signature)}",
+                got=str(error),
+            ) from None
+        given: list[Any] = []
+        settings: dict[str, Any] = {}
+        for p in signature.parameters.values():
+            if p.kind is p.KEYWORD_ONLY:
+                if p.name in bound.arguments:
+                    settings[p.name] = bound.arguments[p.name]
+            elif p.kind is p.VAR_POSITIONAL:
+                given += bound.arguments.get(p.name, ())
+            else:
+                is_open = p.default is p.empty
+                given.append(
+                    bound.arguments.get(p.name, None if is_open else _LEFT_OUT)
+                )
+        return given, settings
+
+    @property
+    def _positional(self) -> list[inspect.Parameter]:
+        kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL)
+        parameters = self._signature.parameters.values()
+        return [p for p in parameters if p.kind not in kinds]
+
+    def names(self, count: int) -> list[str]:
+        """The names of so many arguments; those of `*xs` are `xs_0`, `xs_1` ..."""
+        found: list[str] = []
+        for p in self._signature.parameters.values():
+            if p.kind is p.VAR_POSITIONAL:
+                found += [f"{p.name}_{i}" for i in range(count - len(found))]
+            elif p.kind is not p.KEYWORD_ONLY:
+                found.append(p.name)
+        return found
+
+    def annotated(self, names: Sequence[str]) -> dict[str, Type | None]:
+        """The types that annotations tell parameters, None where they tell none."""
+        found: dict[str, Type | None] = dict.fromkeys(names)
+        for p in self._signature.parameters.values():
+            if p.kind is p.KEYWORD_ONLY:
+                continue
+            type = _annotated(self.python, p.name, p.annotation)
+            several = [n for n in names if n.startswith(f"{p.name}_")]
+            for name in several if p.kind is p.VAR_POSITIONAL else [p.name]:
+                found[name] = type
+        return found
+
+    def expect_results(self, found: Sequence[Type | None]) -> None:
+        """The types of results are those that the annotation tells, where it does."""
+        raw = self._signature.return_annotation
+        told = _annotated(self.python, "return", raw)
+        wanted = told if isinstance(told, list) else [told]
+        if told is None or (isinstance(told, list) and not any(told)):
+            return
+        if len(wanted) != len(found):
+            raise InvalidTypeError(
+                f"the function {self.name!r} does not return as many as it says",
+                expected=f"{len(wanted)} results",
+                got=f"{len(found)} results",
+            )
+        for i, (due, got) in enumerate(zip(wanted, found, strict=True)):
+            if not isinstance(due, TensorType) or not isinstance(got, TensorType):
+                continue
+            if accepts(due, got) is False:
+                raise InvalidTypeError(
+                    f"the function {self.name!r} does not return what it is annotated "
+                    "with",
+                    where=f"result {i}",
+                    expected=due,
+                    got=got,
+                    hint="change what it computes, or the annotation",
+                )
+
+    def __repr__(self) -> str:
+        return f"<function {self.name}{_plain(self._signature)} of {self.namespace}>"
+
+
+@overload
+def function(python: Callable[..., Any], /) -> Function: ...
+@overload
+def function(
+    *, namespace: str = ..., name: str | None = ..., host: Host | None = ...
+) -> Callable[[Callable[..., Any]], Function]: ...
+def function(
+    python: Callable[..., Any] | None = None,
+    /,
+    *,
+    namespace: str = HUB,
+    name: str | None = None,
+    host: Host | None = None,
+) -> Function | Callable[[Callable[..., Any]], Function]:
+    """A Python function over values, as a `Function`: graphs of it, and an op.
+
+    Positional parameters are values, with types where they are annotated:
+    `x: "float32[batch, 4]"`. What is keyword-only is a setting: constant, and decides
+    the structure. What the function returns are the results, named by a dict.
+    """
+    host = host or default_host()
+    if python is None:
+        return lambda python: Function(python, namespace, name, host)
+    return Function(python, namespace, name, host)
+
+
+def grad(graph: Graph, of: Any, wrt: Any, *, host: Host | None = None) -> Any:
+    """The gradients of the sum of `of`, by `wrt`: values at the graph's end.
+
+    Both are values, ops or names (of results, ops, inputs). `wrt` may be a list: then
+    so is what is returned. The graph has the gradients as ops like any others, for as
+    many times as they are wanted; add them to the results where they are to come out.
+    """
+    if graph.namespace is None:
+        raise UsageError(
+            "the graph has no namespace, so it is not known what its ops mean",
+            hint="make it with one: Graph('amanda/std/1')",
+        )
+    host = host or default_host()
+    make = offered(graph.namespace, "grad", "has no gradients", host)
+    many = isinstance(wrt, list | tuple)
+    targets = [_value(graph, each) for each in (wrt if many else [wrt])]
+    found = list(make(graph, _value(graph, of), targets))
+    return found if many else found[0]
+
+
+def offered(space: str, what: str, lacks: str, host: Host) -> Any:
+    """What a namespace brings for building by hand, or an error that says so."""
+    found = namespace(space, host=host)
+    if getattr(type(found), what, None) is None:
+        raise UsageError(
+            f"the namespace {space} {lacks}",
+            expected=f"a namespace whose plug-in brings {what!r}, as {HUB} does",
+            hint=f"amanda.convert(graph, {HUB!r}) first",
+        )
+    return getattr(found, what)
+
+
+def _value(graph: Graph, target: Any) -> Any:
+    """The value that is meant; a name may be that of an input, too."""
+    if isinstance(target, str):
+        for port in graph.parameters:
+            if port.name == target:
+                return port
+    if isinstance(target, str | Op):
+        return target_of(graph, target)
+    return target
+
+
+# -- types -----------------------------------------------------------------------------
+
+
+def _type_of(name: str, told: Any) -> Type | None:
+    """The type that is told by a type, a text, an array or a value."""
+    if told is None or isinstance(told, Type):
+        return told
+    if isinstance(told, str):
+        try:
+            return parse_type(told)
+        except AmandaError as error:
+            error.who = f"parameter {name}"
+            raise
+    if isinstance(told, OutputPort) or isinstance(getattr(told, "type", None), Type):
+        found: Type | None = told.type
+        return found
+    if hasattr(told, "dtype") and hasattr(told, "shape"):
+        return TensorType(DType.of(told), told.shape)
+    raise UsageError(
+        "this tells no type",
+        who=f"parameter {name}",
+        expected="a type, its text, an array or a value",
+        got=type(told).__name__,
+    )
+
+
+def _annotated(python: Callable[..., Any], name: str, raw: Any) -> Any:
+    """What an annotation says, texts of types read: a Type, several, or None."""
+    if raw is inspect.Parameter.empty:
+        return None
+    who = f"{name!r} of {python.__qualname__}"
+    if isinstance(raw, str):
+        text = raw.strip("'\"")
+        try:
+            return parse_type(text)
+        except AmandaError as error:
+            fault = error
+        try:
+            raw = inspect.get_annotations(python, eval_str=True).get(name, raw)
+        except (AttributeError, NameError, SyntaxError, TypeError):
+            if "[" not in text:
+                return None
+            fault.who = f"parameter {who}"
+            raise fault from None
+    if get_origin(raw) is tuple:
+        return [_written(word, who) for word in get_args(raw)]
+    return _written(raw, who)
+
+
+def _written(raw: Any, who: str) -> Type | None:
+    """The type that stands as itself, as its text, or as one of them in `Annotated`."""
+    words = get_args(raw)[1:] if get_origin(raw) is Annotated else (raw,)
+    for word in words:
+        if isinstance(word, Type):
+            return word
+        if isinstance(word, str | ForwardRef):
+            return _type_of(who, getattr(word, "__forward_arg__", word))
+    return None
+
+
+def _plain(signature: inspect.Signature) -> str:
+    """The names of the parameters, with neither types nor what comes back."""
+    empty = inspect.Parameter.empty
+    bare = [p.replace(annotation=empty) for p in signature.parameters.values()]
+    return str(inspect.Signature(bare))
