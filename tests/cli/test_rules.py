@@ -9,7 +9,8 @@ import pytest
 from mapping.toys import A, B, chain, toys
 
 import amanda
-from amanda.mapping import RuleSet, binary
+from amanda.mapping import RuleSet
+from amanda.mapping.rules import protobuf
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Call
@@ -139,7 +140,8 @@ def test_exports(call: Call, tmp_path: Path) -> None:
         rules.callables = dict(toys().rules.callables)
         rules.load(file)
         assert [r.whole for r in rules.rows] == [r.whole for r in toys().rules.rows]
-    assert binary.read((tmp_path / "made.pb").read_bytes()).functions[0].name == "gemm"
+    written = protobuf.read((tmp_path / "made.pb").read_bytes())
+    assert written.functions[0].name == "gemm"
     said = call("rules", "toys", "--to", "yaml").out
     assert said == (tmp_path / "made.yaml").read_text()
 

@@ -13,8 +13,9 @@ from mapping.files import COMMITTED, EVERYTHING, TABLES, committed, empty
 from mapping.toys import TO, A, B, chain, lines
 
 from amanda.errors import FormatError, LimitError
-from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature, binary, rulefile
-from amanda.mapping.parse import parse
+from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature
+from amanda.mapping.rules import protobuf, rule_file
+from amanda.mapping.rules.parser import parse
 from amanda.proto import ruleset, schema
 from amanda.proto.definition import MAPPING, definition, descriptor, message_classes
 
@@ -41,7 +42,7 @@ def alike(rules):
 
 def everything():
     rules = empty()
-    rulefile.loads(rules, EVERYTHING, "all.yaml")
+    rule_file.loads(rules, EVERYTHING, "all.yaml")
     return rules
 
 
@@ -54,18 +55,18 @@ SETS = {"everything": everything} | {
 def test_forms_are_the_same_rules(name):
     rules = SETS[name]()
     assert rules.rows
-    coded = binary.dumps(rules)
+    coded = protobuf.dumps(rules)
     read = alike(rules)
-    binary.loads(read, coded, "rules.pb")
+    protobuf.loads(read, coded, "rules.pb")
     assert said(read) == said(rules)
     assert [row.id for row in read.rows] == [row.id for row in rules.rows]
-    assert binary.dumps(read) == coded
-    text = rulefile.dumps(rules)
+    assert protobuf.dumps(read) == coded
+    text = rule_file.dumps(rules)
     again = alike(rules)
-    rulefile.loads(again, text, "rules.yaml")
+    rule_file.loads(again, text, "rules.yaml")
     assert said(again) == said(rules)
-    assert rulefile.dumps(again) == text
-    plain = rulefile.dumps(rules, form="text")
+    assert rule_file.dumps(again) == text
+    plain = rule_file.dumps(rules, form="text")
     assert [r.whole for r in parse(plain, rules.lenses)] == said(rules)["rows"]
 
 
@@ -81,8 +82,8 @@ def test_a_file_behaves_the_same_without_what_wrote_it(tmp_path):
     rules = RuleSet("mine", "toy/a", "toy/b")
     rules.table("mode", {1: "NOTSET", 2: "SAME"})
     rules.equations(text)
-    (tmp_path / "r.pb").write_bytes(binary.dumps(rules))
-    (tmp_path / "r.yaml").write_text(rulefile.dumps(rules))
+    (tmp_path / "r.pb").write_bytes(protobuf.dumps(rules))
+    (tmp_path / "r.yaml").write_text(rule_file.dumps(rules))
     left = {key: kept[-1] for key, kept in A.items()}
     graph = chain(("Softmax", {"axis": 0}), ("Conv", {"auto": "SAME"}))
     made = []
@@ -106,7 +107,7 @@ def test_a_file_behaves_the_same_without_what_wrote_it(tmp_path):
 
 def test_tables_of_ancestors():
     rules = empty()
-    rulefile.loads(rules, TABLES, "old.yaml")
+    rule_file.loads(rules, TABLES, "old.yaml")
     assert [(row.whole, row.spot.line) for row in rules.rows[1:]] == [
         ("Relu(x)  <=>  relu(x)  @old", 5),
         (
@@ -154,7 +155,7 @@ def test_faulty_tables(old, new, told):
     rules = empty()
     before = said(rules)
     with pytest.raises(FormatError) as caught:
-        rulefile.loads(rules, TABLES.replace(old, new, 1), "old.yaml")
+        rule_file.loads(rules, TABLES.replace(old, new, 1), "old.yaml")
     assert caught.value.message.startswith(told)
     assert str(caught.value.where).startswith("old.yaml")
     assert said(rules) == before
@@ -170,7 +171,7 @@ def test_every_class_has_the_fields_of_its_message():
 
 
 def test_the_protobuf_library_reads_and_writes_the_same():
-    data = binary.dumps(everything())
+    data = protobuf.dumps(everything())
     theirs = message_classes(MAPPING)["RuleFile"].FromString(data)
     assert theirs.magic == "amanda rules"
     assert [rule.arrow for rule in theirs.rules[:3]] == ["<=>", "<=>", "<=>"]
@@ -194,7 +195,7 @@ def test_protoc_takes_it(tmp_path):
 
 def changed(change):
     """A file in protobuf form with something changed."""
-    read = binary.read(binary.dumps(everything()))
+    read = protobuf.read(protobuf.dumps(everything()))
     change(read)
     return schema.write(read)
 
@@ -254,7 +255,7 @@ def test_broken_files(case):
     change, told = BROKEN[case]
     rules = alike(everything())
     with pytest.raises((FormatError, LimitError)) as caught:
-        binary.loads(rules, changed(change), "f.pb")
+        protobuf.loads(rules, changed(change), "f.pb")
     assert caught.value.message.startswith(told)
     assert caught.value.where is not None
     assert not rules.rows
@@ -275,7 +276,7 @@ def test_functions_of_one_name_keep_apart():
     rules.read("B", "C")(other)
     assert [f.name for f in rules.functions] == ["drop", "drop_", "drop_"]
     read = alike(rules)
-    binary.loads(read, binary.dumps(rules))
+    protobuf.loads(read, protobuf.dumps(rules))
     assert [f.call for f in read.functions] == [one, other, other]
 
 

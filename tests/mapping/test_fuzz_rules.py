@@ -13,9 +13,10 @@ from mapping.toys import TO, A, B, chain
 from text.mutations import mutated
 
 from amanda.errors import AmandaError, InternalError
-from amanda.mapping import PlainSide, RuleMapping, binary, rulefile
-from amanda.mapping.lenses import LENSES
-from amanda.mapping.parse import parse
+from amanda.mapping import PlainSide, RuleMapping
+from amanda.mapping.lenses.builtin import LENSES
+from amanda.mapping.rules import protobuf, rule_file
+from amanda.mapping.rules.parser import parse
 from amanda.proto import ruleset, schema
 
 pytestmark = pytest.mark.fuzz
@@ -61,13 +62,13 @@ def used(rules):
 
 def yaml_in(data):
     rules = empty()
-    rulefile.loads(rules, data.decode("utf-8", "replace"), "fuzz.yaml")
+    rule_file.loads(rules, data.decode("utf-8", "replace"), "fuzz.yaml")
     used(rules)
 
 
 def binary_in(data):
     rules = empty()
-    binary.loads(rules, data, "fuzz.pb")
+    protobuf.loads(rules, data, "fuzz.pb")
     used(rules)
 
 
@@ -92,8 +93,8 @@ def test_texts(read, good):
 
 def coded():
     rules = empty()
-    rulefile.loads(rules, EVERYTHING, "all.yaml")
-    return binary.dumps(rules)
+    rule_file.loads(rules, EVERYTHING, "all.yaml")
+    return protobuf.dumps(rules)
 
 
 def test_bytes():
@@ -138,7 +139,7 @@ def changed(message, dice):
 def test_messages():
     dice, good = random.Random(9), coded()
     for i in range(ROUNDS):
-        file = binary.read(good)
+        file = protobuf.read(good)
         for _ in range(dice.choice([1, 1, 2, 4])):
             changed(file if dice.random() < 0.1 else dice.choice(file.rules), dice)
         data = schema.write(file)

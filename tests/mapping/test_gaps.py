@@ -10,7 +10,7 @@ from amanda.errors import ConversionError, PluginBrokenError
 from amanda.graph import Graph
 from amanda.host import Host
 from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature
-from amanda.mapping.checks import unread
+from amanda.mapping.rules.checks import unread
 from amanda.types import parse_type
 
 # Gaps

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from amanda.mapping import Decline, make_table
-from amanda.mapping.lens import same
-from amanda.mapping.lenses import LENSES
+from amanda.mapping.lenses.builtin import LENSES
+from amanda.mapping.lenses.lens import same
 
 TABLES = {
     "words": make_table("words", {"a": 1, "b": 2, "c": True}),

@@ -10,7 +10,7 @@ from mapping.toys import TEXT, TO, a_side, b_side, chain, lines, there, toys
 from amanda.errors import ConversionError, UsageError
 from amanda.graph import Graph
 from amanda.mapping import Process, RuleMapping, RuleSet, adapter
-from amanda.mapping.adapters import adapted, forget
+from amanda.mapping.engine.adapters import adapted, forget
 from amanda.tensors import Tensor
 
 HERE = "toy/a/13"

@@ -12,9 +12,9 @@ from mapping.toys import A, B, a_side, chain, lines, toys
 
 from amanda.errors import AmandaError, FormatError, LimitError, UsageError
 from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature
-from amanda.mapping.lenses import LENSES
-from amanda.mapping.parse import MAX_DEPTH, parse
-from amanda.mapping.tokens import MAX_TEXT
+from amanda.mapping.lenses.builtin import LENSES
+from amanda.mapping.rules.parser import MAX_DEPTH, parse
+from amanda.mapping.rules.tokenizer import MAX_TEXT
 
 SAID = [
     "Relu(x)  <=>  relu(x)",
@@ -378,7 +378,7 @@ FAULTY = {
 
 @pytest.mark.parametrize("change", FAULTY, ids=range(len(FAULTY)))
 def test_faulty_files(change):
-    from amanda.mapping.rulefile import loads
+    from amanda.mapping.rules.rule_file import loads
 
     rules = filed()
     with pytest.raises(FormatError) as caught:

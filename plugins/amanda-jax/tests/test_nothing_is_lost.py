@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import amanda
-from amanda.mapping.checks import unread
+from amanda.mapping.rules.checks import unread
 from amanda_jax.formats.jaxprs.mapping import MAPPING
 
 _PLACES = "where arrays lie is for whoever runs it to choose"

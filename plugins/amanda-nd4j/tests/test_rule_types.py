@@ -15,7 +15,7 @@ import amanda
 from amanda.errors import AmandaError, FormatError, NamespaceError
 from amanda.graph import Graph
 from amanda.mapping import Decline, RuleSet, constant_of
-from amanda.mapping.lens import Lens, same
+from amanda.mapping.lenses.lens import Lens, same
 from amanda.tensors import Tensor
 from amanda.testing import MappingSample, MappingSuite
 from amanda.types import DType, parse_type

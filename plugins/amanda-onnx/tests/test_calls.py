@@ -11,8 +11,8 @@ from onnx.reference import ReferenceEvaluator
 
 import amanda
 from amanda.errors import AmandaError, LimitError
-from amanda_onnx.calls import inlined
 from amanda_onnx.format import Format
+from amanda_onnx.mapping.inlining import inlined
 
 CODEC = Format()
 IMPORTS = [helper.make_opsetid("", 17), helper.make_opsetid("acme", 1)]

@@ -26,7 +26,7 @@ from amanda.mapping import Decline
 from amanda.types import TensorType, VoidType
 from amanda_onnx.format import Format
 from amanda_onnx.mapping import MAPPING, write_contrib, write_ml
-from amanda_onnx.mapping.sides import DOMAINS
+from amanda_onnx.mapping.side import DOMAINS
 from amanda_std import ops, trace
 from amanda_std.engine.arrays import array_type
 from amanda_std.engine.samples import Sample, difference

@@ -12,12 +12,12 @@ import amanda
 from amanda.dictionary.attributes import fault_of
 from amanda.errors import ConversionError
 from amanda.graph import Graph
-from amanda.mapping.checks import unread
+from amanda.mapping.rules.checks import unread
 from amanda.tensors import Tensor
 from amanda.types import TensorType
 from amanda_onnx.mapping import MAPPING
-from amanda_onnx.mapping.forms import FLAGS, SPATIAL, WORDS, fault, words_of
-from amanda_onnx.mapping.sides import onnx_side
+from amanda_onnx.mapping.attribute_checks import FLAGS, SPATIAL, WORDS, fault, words_of
+from amanda_onnx.mapping.side import onnx_side
 from amanda_std import ops, trace
 
 STD = "amanda/std/1"

@@ -25,7 +25,7 @@ from amanda.graph import CORE, Graph
 from amanda.tensors.values import same_value
 from amanda.types import TensorType
 from amanda_onnx.mapping import MAPPING, write_contrib, write_ml
-from amanda_onnx.mapping.sides import DOMAINS
+from amanda_onnx.mapping.side import DOMAINS
 from amanda_std import trace
 from amanda_std.engine.annotations import REQUIRED
 from amanda_std.engine.arrays import array_type

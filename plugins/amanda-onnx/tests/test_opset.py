@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 import amanda
 from amanda.cli import call
 from amanda_onnx.format import Format
-from amanda_onnx.opset import MAPPING_OF_OPSETS, cuts_of
+from amanda_onnx.mapping.opset_conversion import MAPPING_OF_OPSETS, cuts_of
 from amanda_onnx.scoreboard import _array, _difference, _draws
 
 CODEC = Format()

@@ -10,7 +10,7 @@ import pytest
 from amanda.errors import AmandaError, UsageError
 from amanda.graph import Graph
 from amanda.mapping import RuleSet, question
-from amanda.mapping.terms import Const, Term, Var
+from amanda.mapping.rules.terms import Const, Term, Var
 from amanda.passes import Rewriting, apply, inline
 from amanda.types import TensorType, parse_type
 from amanda_std import grad, ops, trace, tracing

@@ -22,7 +22,7 @@ from routes.nd4j.interpreter import Absent, arguments
 import amanda
 from amanda.dictionary import Dictionary
 from amanda.graph import Graph, Op
-from amanda.mapping.lens import same
+from amanda.mapping.lenses.lens import same
 from amanda.tensors import Tensor
 from amanda.types import parse_type
 from amanda_nd4j.mapping import ONNX, TENSORFLOW, Nd4jMapping

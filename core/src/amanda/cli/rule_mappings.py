@@ -88,7 +88,7 @@ def own_rules(files: Sequence[str]) -> Iterator[None]:
 def _with_file(path: Path) -> tuple[str, Any, dict[str, Any]]:
     from amanda.dictionary import parse_span
     from amanda.mapping import RuleMapping, RuleSet
-    from amanda.mapping.rulefile import ends
+    from amanda.mapping.rules.rule_file import ends
 
     told = ends(path)
     if told is None:

@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-from amanda.mapping.adapters import adapter
-from amanda.mapping.engine import RuleMapping
-from amanda.mapping.functions import Builder
-from amanda.mapping.lens import Lens, make_table
-from amanda.mapping.plan import Plan, conversion, expect_whole
-from amanda.mapping.process import Process
-from amanda.mapping.report import Conversion, Report
-from amanda.mapping.route import (
+from amanda.mapping.engine.adapters import adapter
+from amanda.mapping.lenses.lens import Lens, make_table
+from amanda.mapping.routes.plan import Plan, conversion, expect_whole
+from amanda.mapping.routes.process import Process
+from amanda.mapping.routes.report import Conversion, Report
+from amanda.mapping.routes.route import (
     Gap,
     GapMet,
     Link,
@@ -22,7 +20,9 @@ from amanda.mapping.route import (
     find_route,
     unmapped,
 )
-from amanda.mapping.rules import RuleSet
+from amanda.mapping.rule_mapping import RuleMapping
+from amanda.mapping.rules.functions import Builder
+from amanda.mapping.rules.rule_set import RuleSet
 from amanda.mapping.side import (
     QUESTIONS,
     REQUIRED,

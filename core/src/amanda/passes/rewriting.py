@@ -18,9 +18,9 @@ from typing import Any
 from amanda.errors import FormatError, Undecided, UsageError
 from amanda.graph import CORE, KEEP, Graph, Op, OutputPort, Provenance
 from amanda.mapping import RuleSet
-from amanda.mapping.checks import feeds_itself
-from amanda.mapping.compiled import Way
-from amanda.mapping.program import Program
+from amanda.mapping.engine.compiled_rule import Way
+from amanda.mapping.engine.program import Program
+from amanda.mapping.rules.checks import feeds_itself
 from amanda.mapping.side import (
     Decline,
     Side,

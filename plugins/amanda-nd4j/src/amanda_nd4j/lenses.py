@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from amanda.mapping import Decline, RuleSet
-from amanda.mapping.lens import same
+from amanda.mapping.lenses.lens import same
 from amanda.tensors import Tensor
 from amanda.types import DType
 

@@ -25,7 +25,7 @@ from amanda.mapping import (
     Signature,
     constant_of,
 )
-from amanda.mapping.report import place
+from amanda.mapping.routes.report import place
 from amanda_nd4j.namespace import PATH, VARIABLE, Descriptor, descriptors, named_files
 from amanda_nd4j.rulesets import installed
 from amanda_nd4j.translation import Translation, translated

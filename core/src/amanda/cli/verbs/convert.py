@@ -61,7 +61,7 @@ def command(
     from amanda.api.files import save
     from amanda.host import default_host
     from amanda.host._detect import writer
-    from amanda.mapping.report import tracing
+    from amanda.mapping.routes.report import tracing
 
     graph, form = opened(source, form)
     written = writer(default_host(), Path(target), target_form)

@@ -14,7 +14,7 @@ from amanda.cli.rule_mappings import Installed, installed, newest_of
 from amanda.errors import ConversionError, UsageError
 
 if TYPE_CHECKING:
-    from amanda.mapping.coverage import Coverage
+    from amanda.mapping.routes.coverage import Coverage
 
 __all__ = ["command"]
 
@@ -57,7 +57,7 @@ def _both(there: Installed) -> list[Coverage]:
 def covered(there: Installed, source: str, target: str) -> Coverage:
     """One direction of a mapping, over the dictionary of its source."""
     from amanda.api.namespaces import namespace
-    from amanda.mapping.coverage import coverage
+    from amanda.mapping.routes.coverage import coverage
 
     dictionary: Any = namespace(source)
     told = getattr(there.mapping, "composites", None)
@@ -111,7 +111,7 @@ def _written(pairs: list[tuple[Installed, list[Coverage]]], folder: Path) -> Ans
 
 def page(name: str, both: list[Coverage]) -> str:
     """The page of a mapping."""
-    from amanda.mapping.coverage import KINDS
+    from amanda.mapping.routes.coverage import KINDS
 
     lines = [
         f"# Coverage of {name}",

@@ -17,8 +17,8 @@ from amanda.errors import UsageError
 
 if TYPE_CHECKING:
     from amanda.mapping import RuleSet
-    from amanda.mapping.rules import Rule
-    from amanda.mapping.samples import Sample
+    from amanda.mapping.rules.rule_set import Rule
+    from amanda.mapping.rules.samples import Sample
 
 __all__ = ["command"]
 
@@ -84,8 +84,8 @@ def _rules(rules: RuleSet) -> list[Rule]:
 
 
 def _is_meant(rule: Rule, asked: Asked) -> bool:
-    from amanda.mapping.ordering import tags_of
-    from amanda.mapping.terms import Row, Term, inside
+    from amanda.mapping.rules.rule_order import tags_of
+    from amanda.mapping.rules.terms import Row, Term, inside
 
     terms = (rule.left, rule.right) if isinstance(rule, Row) else (rule.term,)
     if asked.op is not None:
@@ -139,7 +139,7 @@ def _listed(there: Installed, found: list[Rule], asked: Asked) -> Answer:
 
 
 def _said(rule: Rule) -> str:
-    from amanda.mapping.terms import Row
+    from amanda.mapping.rules.terms import Row
 
     if isinstance(rule, Row):
         return rule.whole
@@ -148,7 +148,7 @@ def _said(rule: Rule) -> str:
 
 
 def _data(rule: Rule) -> dict[str, object]:
-    from amanda.mapping.terms import Row
+    from amanda.mapping.rules.terms import Row
 
     if not isinstance(rule, Row):
         return {"id": rule.id, "text": _said(rule), "function": rule.name,
@@ -173,7 +173,7 @@ def _data(rule: Rule) -> dict[str, object]:
 def _shown(there: Installed, id: str) -> Answer:
     from difflib import get_close_matches
 
-    from amanda.mapping.terms import Row
+    from amanda.mapping.rules.terms import Row
 
     rules = there.mapping.rules
     rule = rules.rule(id)
@@ -233,8 +233,8 @@ def _ops(graph: object) -> list[str]:
 
 
 def _sample(there: Installed, rule: Rule, *, forward: bool) -> Sample:
-    from amanda.mapping.samples import sample
-    from amanda.mapping.terms import Row
+    from amanda.mapping.rules.samples import sample
+    from amanda.mapping.rules.terms import Row
 
     assert isinstance(rule, Row)
     ends = [newest_of(end) for end in there.ends]
@@ -247,12 +247,12 @@ def _sample(there: Installed, rule: Rule, *, forward: bool) -> Sample:
 
 def _exported(rules: RuleSet, form: str, output: str | None) -> Answer:
     from amanda.files import replacing
-    from amanda.mapping import binary, rulefile
+    from amanda.mapping.rules import protobuf, rule_file
 
     made = (
-        binary.dumps(rules)
+        protobuf.dumps(rules)
         if form == "proto"
-        else rulefile.dumps(rules, form=form).encode()
+        else rule_file.dumps(rules, form=form).encode()
     )
     data = {"form": form, "rules": len(_rules(rules)), "output": output}
     if output is not None:
@@ -269,7 +269,7 @@ def _exported(rules: RuleSet, form: str, output: str | None) -> Answer:
 
 
 def _tested(there: Installed, found: list[Rule]) -> Answer:
-    from amanda.mapping.terms import Row
+    from amanda.mapping.rules.terms import Row
 
     broken = list(_broken_lenses(there.mapping.rules))
     none, bad, good = [], [], 0
@@ -303,7 +303,7 @@ def _tested(there: Installed, found: list[Rule]) -> Answer:
 
 
 def _broken_lenses(rules: RuleSet) -> Iterator[tuple[str, str]]:
-    from amanda.mapping.lens import broken_law
+    from amanda.mapping.lenses.lens import broken_law
 
     for name, lens in rules.lenses.items():
         for seed in range(50):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amanda.types import same
-from amanda_onnx.mapping.known import dtype_of, expect, rank_of
+from amanda_onnx.mapping.static_values import dtype_of, expect, rank_of
 from amanda_std import ops
 
 __all__ = ["READ", "STAGES"]

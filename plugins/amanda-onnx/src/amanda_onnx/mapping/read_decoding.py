@@ -14,8 +14,8 @@ import numpy as np
 
 from amanda.graph import Op
 from amanda.types import Sym, TensorType, same
-from amanda_onnx.mapping.known import expect, rank_of
 from amanda_onnx.mapping.read_contrib import integer_to_float
+from amanda_onnx.mapping.static_values import expect, rank_of
 from amanda_std import ops
 
 __all__ = ["READ"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from amanda.graph import Graph
 from amanda.types import DType, same
-from amanda_onnx.mapping.known import dtype_of, expect, rank_of
+from amanda_onnx.mapping.static_values import dtype_of, expect, rank_of
 from amanda_std import ops
 from amanda_std.ops.control.bodies import pasted
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from amanda_onnx.mapping.known import flat, ints, rank_of
 from amanda_onnx.mapping.read_layers import padding_of
+from amanda_onnx.mapping.static_values import flat, ints, rank_of
 from amanda_std import ops
 
 __all__ = ["READ"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amanda_onnx.mapping.known import dims, expect, pairs_of, rank_of
+from amanda_onnx.mapping.static_values import dims, expect, pairs_of, rank_of
 from amanda_std import ops
 
 __all__ = ["READ"]

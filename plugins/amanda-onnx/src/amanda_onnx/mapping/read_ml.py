@@ -10,8 +10,8 @@ import numpy as np
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import DType
-from amanda_onnx.mapping.known import expect, rank_of
 from amanda_onnx.mapping.read_shapes import cast
+from amanda_onnx.mapping.static_values import expect, rank_of
 from amanda_onnx.tensors import CODES
 from amanda_std import ops
 

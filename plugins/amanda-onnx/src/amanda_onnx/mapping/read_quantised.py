@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType
-from amanda_onnx.mapping.known import dims, dtype_of, expect, rank_of
 from amanda_onnx.mapping.read_layers import padding_of
+from amanda_onnx.mapping.static_values import dims, dtype_of, expect, rank_of
 from amanda_std import ops
 
 __all__ = ["READ"]

@@ -12,7 +12,7 @@ from zlib import crc32
 
 import numpy as np
 
-from amanda_onnx.mapping.known import content, dims, dtype_of, expect
+from amanda_onnx.mapping.static_values import content, dims, dtype_of, expect
 from amanda_std import ops
 
 __all__ = ["READ", "key_of", "seed_of"]

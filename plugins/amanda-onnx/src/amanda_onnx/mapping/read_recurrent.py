@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from amanda.graph import Graph
-from amanda_onnx.mapping.known import expect
+from amanda_onnx.mapping.static_values import expect
 from amanda_std import ops
 from amanda_std.ops.control.bodies import pasted
 

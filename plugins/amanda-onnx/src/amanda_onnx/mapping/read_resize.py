@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from amanda_onnx.mapping.known import content, expect, ints, rank_of
+from amanda_onnx.mapping.static_values import content, expect, ints, rank_of
 from amanda_std import ops
 
 __all__ = ["READ"]

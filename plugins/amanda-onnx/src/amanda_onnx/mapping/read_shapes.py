@@ -8,7 +8,9 @@ import numpy as np
 
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
-from amanda_onnx.mapping.known import (
+from amanda_onnx.mapping.read_casts import scale_cast
+from amanda_onnx.mapping.read_values import text_cast
+from amanda_onnx.mapping.static_values import (
     content,
     dtype_of,
     expect,
@@ -16,8 +18,6 @@ from amanda_onnx.mapping.known import (
     ints,
     pairs_of,
 )
-from amanda_onnx.mapping.read_casts import scale_cast
-from amanda_onnx.mapping.read_values import text_cast
 from amanda_std import ops
 
 __all__ = ["READ"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType
-from amanda_onnx.mapping.known import content, dtype_of, expect, ints, rank_of
+from amanda_onnx.mapping.static_values import content, dtype_of, expect, ints, rank_of
 from amanda_std import ops
 
 __all__ = ["READ"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from amanda_onnx.mapping.known import expect
 from amanda_onnx.mapping.read_ml import floats, labelled, scored, single
+from amanda_onnx.mapping.static_values import expect
 from amanda_std import ops
 
 __all__ = ["READ"]

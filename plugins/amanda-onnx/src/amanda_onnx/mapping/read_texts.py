@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from amanda.tensors import Tensor
-from amanda_onnx.mapping.known import expect, rank_of
+from amanda_onnx.mapping.static_values import expect, rank_of
 from amanda_std import ops
 
 __all__ = ["READ"]

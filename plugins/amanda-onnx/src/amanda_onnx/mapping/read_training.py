@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amanda.mapping import Decline
-from amanda_onnx.mapping.known import expect
+from amanda_onnx.mapping.static_values import expect
 from amanda_std import ops
 
 __all__ = ["READ"]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from amanda.mapping import Decline
-from amanda_onnx.mapping.known import expect
 from amanda_onnx.mapping.read_ml import floats, labelled, scored, single
+from amanda_onnx.mapping.static_values import expect
 from amanda_std import ops
 from amanda_std.ops.ml.trees import COMPARISONS
 

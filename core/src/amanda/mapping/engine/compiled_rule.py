@@ -1,0 +1,247 @@
+"""Rules as the engine runs them: one direction, two known sides, closures.
+
+A `Way` takes an op apart (`take`), decides what structure alone does not (`steps`:
+lenses, guards, constants) and makes the ops of the other side (`make`). What it holds
+meanwhile are its slots, one for each variable and each computed value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from amanda.errors import Undecided
+from amanda.graph import Graph, Op, OutputPort
+from amanda.mapping.lenses.lens import same
+from amanda.mapping.rules.terms import (
+    ANYTHING,
+    Ask,
+    Both,
+    Compared,
+    Const,
+    Either,
+    Guard,
+    Not,
+    Var,
+)
+from amanda.mapping.side import Decline, Side, question
+
+if TYPE_CHECKING:
+    from amanda.mapping.engine.neighbors import Need
+
+__all__ = [
+    "Answers",
+    "Bind",
+    "Fetch",
+    "Inactive",
+    "Making",
+    "Slots",
+    "Step",
+    "Take",
+    "Way",
+    "describe",
+    "fetcher",
+    "guard_step",
+]
+
+Slots: TypeAlias = "list[Any]"
+Take: TypeAlias = "Callable[[Op, Slots, list[Op]], str | None]"
+"""Fills the slots from an op; what speaks against it, or None."""
+Bind: TypeAlias = "Callable[[Any, Slots, list[Op]], str | None]"
+Answers: TypeAlias = "Callable[[OutputPort, str], Any]"
+"""Answers a question about a value of the source graph, or raises Undecided."""
+Step: TypeAlias = "Callable[[Slots, Answers], None]"
+"""Raises Decline for no, Undecided for not yet."""
+Fetch: TypeAlias = "Callable[[Slots, Answers], Any]"
+
+
+class Inactive(Exception):
+    """This rule does not run between these two versions; the text says why."""
+
+
+class Making(Protocol):
+    """What `make` asks of the run: values of the target graph, and where to build."""
+
+    target: Side
+    made: dict[OutputPort, OutputPort]
+
+    def value(self, value: Any) -> Any:
+        """What became of a value of the source, or of a body; anything else as is."""
+
+
+@dataclass(slots=True, eq=False)
+class Way:
+    """A compiled rule. `make` gets the run, the graph to build in, the slots, the
+    number of outputs of the op that was matched, and its name."""
+
+    id: str
+    text: str
+    size: int
+    width: int
+    take: Take
+    steps: tuple[Step, ...]
+    make: Callable[[Making, Graph, Slots, Op, str | None], Sequence[OutputPort | None]]
+    needs: tuple[Need, ...] = ()
+    """The ops that a pattern wants around its root."""
+    is_line: bool = True
+    """Is each of them the only one that its op has?"""
+    loss: str | None = None
+    is_function: bool = False
+    edges: int = 0
+    """The control edges inside a pattern."""
+
+
+def describe(value: Any) -> str:
+    """A value as messages show it."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+# -- what steps read ----------------------------------------------------------------
+
+
+def fetcher(part: Ask | Var | Const, slots: dict[str, int]) -> Fetch:
+    """Reads a constant, the plain value of a variable, or the answer to a question."""
+    if isinstance(part, Const):
+        value = part.value
+        return lambda _slots, _ask: value
+    if isinstance(part, Var):
+        at = slots[part.name]
+        return lambda slots, ask: plain(slots[at], ask)
+    at, what, name = slots[part.var.name], part.what, part.var.name
+    if what == "given":
+        return lambda slots, _ask: slots[at] is not None
+    if what == "length":
+        return lambda slots, ask: _length(slots[at], ask)
+    return lambda slots, ask: _answer(slots[at], what, name, ask)
+
+
+def plain(value: Any, ask: Answers) -> Any:
+    """A value of the graph as its content; Undecided where it is not constant."""
+    return ask(value, "content") if isinstance(value, OutputPort) else value
+
+
+def _length(value: Any, ask: Answers) -> int:
+    value = plain(value, ask)
+    return len(value) if isinstance(value, list | tuple | str) else 0
+
+
+def _answer(value: Any, what: str, name: str, ask: Answers) -> Any:
+    if isinstance(value, OutputPort):
+        return ask(value, what)
+    if value is None:
+        raise Decline(f"{name} is left out")
+    if what == "content":
+        return value
+    if what == "is_constant":
+        return True
+    if what == "rank" and isinstance(value, int | float | list | tuple):
+        return _depth(value)
+    raise Undecided(f"{name} is no value of the graph")
+
+
+def _depth(value: Any) -> int:
+    depth = 0
+    while isinstance(value, list | tuple):
+        depth += 1
+        value = value[0] if value else None
+    return depth
+
+
+# -- guards -------------------------------------------------------------------------
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": lambda a, b: _same(a, b),
+    "!=": lambda a, b: not _same(a, b),
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "in": lambda a, b: any(_same(a, item) for item in b),
+    "not in": lambda a, b: not any(_same(a, item) for item in b),
+}
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, int | float | str | list | tuple | None):
+        return same(a, b) if isinstance(b, int | float | str | None) else bool(a == b)
+    return bool(a == b)  # dims: true, false, or Undecided
+
+
+def guard_step(guard: Guard, slots: dict[str, int]) -> Step:
+    """Declines what the guard does not hold for."""
+    holds = _condition(guard, slots)
+    why = f"not {guard}"
+
+    def step(slots: Slots, ask: Answers) -> None:
+        if not holds(slots, ask):
+            raise Decline(why)
+
+    return step
+
+
+def _condition(guard: Guard, slots: dict[str, int]) -> Callable[[Slots, Answers], bool]:
+    match guard:
+        case Compared():
+            return _comparison(guard, slots)
+        case Not(inner=inner):
+            holds = _condition(inner, slots)
+            return lambda slots, ask: not holds(slots, ask)
+        case Both(parts=parts):
+            return _joined([_condition(p, slots) for p in parts], until=False)
+        case Either(parts=parts):
+            return _joined([_condition(p, slots) for p in parts], until=True)
+        case Ask() | Var() | Const():
+            fetch = fetcher(guard, slots)
+            return lambda slots, ask: bool(fetch(slots, ask))
+
+
+def _comparison(
+    guard: Compared, slots: dict[str, int]
+) -> Callable[[Slots, Answers], bool]:
+    left, right = fetcher(guard.left, slots), fetcher(guard.right, slots)
+    compare, text = _COMPARE[guard.sign], str(guard)
+
+    def holds(slots: Slots, ask: Answers) -> bool:
+        a, b = left(slots, ask), right(slots, ask)
+        try:
+            return bool(compare(a, b))
+        except TypeError:
+            raise Decline(
+                f"{text}: {describe(a)} and {describe(b)} do not compare"
+            ) from None
+
+    return holds
+
+
+def _joined(
+    parts: list[Callable[[Slots, Answers], bool]], *, until: bool
+) -> Callable[[Slots, Answers], bool]:
+    """`and` (until a false one) or `or`; one that decides outweighs open ones."""
+
+    def holds(slots: Slots, ask: Answers) -> bool:
+        still_open: Undecided | None = None
+        for part in parts:
+            try:
+                if part(slots, ask) is until:
+                    return until
+            except Undecided as error:
+                still_open = error
+        if still_open is not None:
+            raise still_open
+        return not until
+
+    return holds
+
+
+def is_variable(part: object) -> bool:
+    """Is it a variable with a value, rather than `_`?"""
+    return isinstance(part, Var) and part.name != ANYTHING
+
+
+def source_question(value: OutputPort, what: str) -> Any:
+    """What the source graph itself says of a value."""
+    return question(value, what)

@@ -1,0 +1,556 @@
+"""One conversion: cover each graph, then make what was chosen, in order.
+
+Bodies are mapped before the op that holds them, each as a frame on a stack, so neither
+depth nor length of a model meets the limits of Python's own stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from amanda.errors import AmandaError, InternalError, PluginBrokenError, Undecided
+from amanda.graph import CORE, Graph, Op, OutputPort, Parameter, Provenance
+from amanda.mapping.engine.carry import (
+    carry_control,
+    carry_port,
+    copied_body,
+    copied_op,
+    copied_root,
+    shell,
+)
+from amanda.mapping.engine.cover import MAP, WHOLE, Cover, Entry, Match, decide
+from amanda.mapping.engine.program import Program
+from amanda.mapping.routes.report import (
+    TRACING,
+    Conversion,
+    Covered,
+    Open,
+    Report,
+    gaps_of,
+    place,
+)
+from amanda.mapping.routes.route import GapMet
+from amanda.mapping.side import Decline, constant_of, question
+from amanda.types import TensorType
+
+__all__ = ["Run"]
+
+_PORTS = (OutputPort, Parameter)
+_BY_HOOK = "gap_met"
+
+
+class _Unmapped(Exception):
+    """An input is behind a gap, which is told there."""
+
+
+class _Frame:
+    """A graph on its way: what is covered, and how far it is made."""
+
+    __slots__ = ("at", "bodies", "cover", "source", "target")
+
+    def __init__(self, source: Graph, target: Graph, cover: Cover) -> None:
+        self.source = source
+        self.target = target
+        self.cover = cover
+        self.at = 0
+        self.bodies: list[Graph] = []  # that ops of the source hold
+
+
+class Run:
+    """A conversion of one graph. `convert` may be called once."""
+
+    def __init__(
+        self, program: Program, *, keep_foreign: bool, gap_met: GapMet, trace: bool
+    ) -> None:
+        self.program = program
+        self.target = program.target
+        self.keep_foreign = keep_foreign
+        self.gap_met = gap_met
+        self.report = Report(program.source.name, program.target.name)
+        if trace or TRACING.get():
+            self.report.trace = []
+        self.made: dict[OutputPort, OutputPort] = {}
+        self._bodies: dict[Graph, Graph] = {}
+        self._graphs: dict[Graph, Graph] = {}
+        self._deferred: dict[Op, Entry] = {}
+        self._failed: set[Op] = set()
+        self._holed: set[Op] = set()  # graphs of which a result is behind a gap
+        self._open: list[Open] = []
+        self._carried: list[Op] = []  # constants that came along while an op was made
+        self._loose: list[Op] = []  # of them, those that may not be needed after all
+        self._stands: dict[Op, list[Op]] = {}  # where there are control edges
+        self._rounds: dict[OutputPort, OutputPort] = {}  # stand for feedback
+        self._losses: dict[str, None] = {}
+        self._pinned: frozenset[OutputPort] = frozenset()
+
+    # -- graphs ----------------------------------------------------------------
+
+    def convert(self, source: Graph) -> Conversion:
+        sides = (side for entry in source.entries.values() for side in entry)
+        self._pinned = frozenset(value for side in sides for value in side.values())
+        root = shell(source, self.made, self.target.name, None)
+        for name, function in source.functions.items():
+            root.add_function(name, self._all(function, None))
+        self._all(source, root)
+        copied_root(source, root, self.made)
+        root.imports.update(source.imports)
+        root.imports.update(getattr(self.target, "imports", None) or {})
+        for op in self._loose:
+            if not op.outputs[0].user_ops and op.graph is not None:
+                op.graph.remove(op)
+        self._tell()
+        return Conversion(root, self.report)
+
+    def _tell(self) -> None:
+        program = self.program
+        self.report.gaps = gaps_of(
+            self._open, program.rules, program.source, forward=program.forward
+        )
+        self.report.losses = tuple(self._losses)
+
+    def _all(self, source: Graph, target: Graph | None) -> Graph:
+        """Map a graph and everything in it; a new target where there is none yet."""
+        first = self._framed(source, target, None)
+        stack = [first]
+        while stack:
+            frame = stack[-1]
+            inner = self._on(frame)
+            if inner:
+                frame.bodies += inner
+                stack += [self._framed(body, None, frame.target) for body in inner]
+            else:
+                self._finish(frame)
+                stack.pop()
+        return first.target
+
+    def _on(self, frame: _Frame) -> list[Graph]:
+        """Make op after op, up to one with graphs in it that have to be mapped before:
+        those."""
+        entries, deferred = frame.cover.entries, self._deferred
+        while frame.at < len(entries):
+            entry = entries[frame.at]
+            if not entry.is_flat and (inner := self._inner(entry)):
+                return inner
+            frame.at += 1
+            if deferred:
+                if entry.op not in deferred:
+                    self._emit(frame, entry)
+            elif not self._attempt(frame, entry):
+                self._emit(frame, entry)
+        return []
+
+    def _framed(
+        self, source: Graph, target: Graph | None, outer: Graph | None
+    ) -> _Frame:
+        if target is None:
+            target = shell(source, self.made, None, outer)
+            self._bodies[source] = target
+            self._typed(source, target)
+        self._graphs[source] = target
+        cover = Cover(self.program, source, self._pinned)
+        self._deferred.update(cover.deferred)
+        return _Frame(source, target, cover)
+
+    def _typed(self, source: Graph, target: Graph) -> None:
+        """Parameters of a body without types get what the op around it tells."""
+        tell = getattr(self.program.source, "parameter_types", None)
+        op = source.holder
+        if tell is None or op is None:
+            return
+        inputs = [v if v is None else self.made.get(v, v).type for v in op.inputs]
+        told = tell(op, inputs)
+        for parameter, type in zip(target.parameters, told, strict=False):
+            known = parameter.type
+            if known is None or (
+                isinstance(known, TensorType) and known.dtype.kind == "unknown"
+            ):
+                parameter.type = type
+
+    def _inner(self, entry: Entry) -> list[Graph]:
+        """The graphs that have to be mapped before this op."""
+        op = entry.op
+        found: list[Graph] = []
+        if op._more is not None:
+            is_foreign = entry.todo == MAP and entry.type is None
+            is_kept = self.keep_foreign and not entry.matches and entry.todo == MAP
+            if not (is_foreign or is_kept or entry.todo == WHOLE):
+                found += op.bodies.values()
+        for match in entry.matches:
+            if len(match.ops) > 1:
+                found += [g for o in match.ops[1:] for g in o.bodies.values()]
+        if isinstance(op, Graph):
+            found.append(op)
+        if not found:
+            return found
+        return [graph for graph in dict.fromkeys(found) if graph not in self._bodies]
+
+    def _finish(self, frame: _Frame) -> None:
+        source, target = frame.source, frame.target
+        for op in frame.cover.constants:
+            if _is_wanted(op, self._pinned):
+                self.value(op.outputs[0])
+        for port, value in zip(source.outputs, source.results, strict=True):
+            target.result(self._result(source, value), port.name)
+            carry_port(port, target.outputs[port.index])
+        for value, stand in self._rounds.items():
+            if value.graph is source and value in self.made:
+                target.replace_uses(stand, self.made[value])
+                target.remove(stand.op)
+        if (
+            frame.cover.bound
+            or source.inner_control_sources
+            or source.inner_control_sinks
+        ):
+            carry_control(source, target, self._stands, self.made)
+        for body in frame.bodies:
+            self._drop_unheld(body)
+
+    def _drop_unheld(self, body: Graph) -> None:
+        """A body that the op's rule had no use for reads values no longer."""
+        made = self._bodies[body]
+        if made.holder is None and made.graph is None:
+            for i in range(len(made.results) - 1, -1, -1):
+                made.remove_result(i)
+            for op in reversed(made):
+                made.remove(op)
+
+    def _result(self, source: Graph, value: OutputPort | None) -> OutputPort | None:
+        try:
+            return self.value(value)  # type: ignore[no-any-return]
+        except _Unmapped:
+            self._holed.add(source)
+            return None
+
+    def _has_holes(self, op: Op) -> bool:
+        """Is some result of it, or of its bodies, behind a gap that is told there?"""
+        return bool(self._holed) and not self._holed.isdisjoint(
+            (op, *op.bodies.values())
+        )
+
+    def _lose(self, op: Op) -> None:
+        """What reads it is behind those gaps too, and no gap itself."""
+        self._failed.add(op)
+        for port in op.outputs:
+            self.made.pop(port, None)
+
+    # -- values ----------------------------------------------------------------
+
+    def value(self, value: Any) -> Any:
+        """What became of a value of the source, or of a body; anything else as is."""
+        if value.__class__ in _PORTS:
+            return self.made.get(value) or self._late(value)
+        if isinstance(value, Graph):
+            return self._bodies[value]
+        return value
+
+    def _late(self, value: OutputPort) -> OutputPort:
+        """A constant comes along when it is needed; the next round is stood for."""
+        op = value.op
+        tensor = constant_of(value)
+        home = self._graphs.get(op.graph) if op.graph is not None else None
+        if tensor is not None and home is not None:
+            self._carried.append(self._copied(op, home, (), CORE))
+            self.report.carried += 1
+            return self.made[value]
+        if op.feedback and home is not None and op not in self._failed:
+            if value not in self._rounds:
+                stand = home.add("feedback", namespace=CORE, feedback=True)
+                self._carried.append(stand)  # it is no op of the rule's own
+                self._rounds[value] = stand.output
+            return self._rounds[value]
+        raise _Unmapped
+
+    def _copied(
+        self,
+        op: Op,
+        target: Graph,
+        inputs: Sequence[OutputPort | None],
+        namespace: str | None,
+        bodies: dict[str, Graph] | None = None,
+    ) -> Op:
+        name = _free(target, op.name)
+        made = copied_op(op, target, inputs, name=name, namespace=namespace,
+                         bodies=bodies, provenance=op.provenance)  # fmt: skip
+        self.made.update(zip(op.outputs, made.outputs, strict=True))
+        if _is_bound(op):
+            self._stands[op] = [made]
+        return made
+
+    def _ask(self, value: OutputPort, what: str) -> Any:
+        """What is known where the value lives now, else where it comes from."""
+        made = self.made.get(value)
+        if made is None:
+            return question(value, what)
+        try:
+            return question(made, what)
+        except Undecided as why:
+            try:
+                return question(value, what)
+            except Undecided:
+                raise why from None
+
+    # -- ops -------------------------------------------------------------------
+
+    def _emit(self, frame: _Frame, entry: Entry) -> None:
+        """Make an op, and first what it turns out to need of a pattern not taken."""
+        stack = [entry]
+        while stack:
+            entry = stack[-1]
+            if entry.done:
+                stack.pop()
+                continue
+            if self._deferred:
+                needs = self._needs(entry)
+                if needs:
+                    stack += needs
+                    continue
+            entry.done = self._attempt(frame, entry)
+
+    def _needs(self, entry: Entry) -> list[Entry]:
+        match = entry.match
+        values: Iterable[Any] = entry.op.inputs
+        if match is not None and not match.way.is_function:
+            values = match.slots
+        found: dict[Op, Entry] = {}
+        for value in values:
+            for one in value if isinstance(value, tuple | list) else (value,):
+                if one.__class__ is OutputPort and one not in self.made:
+                    late = self._deferred.get(one.op)
+                    if late is not None and not late.done and late is not entry:
+                        found[one.op] = late
+        return list(found.values())
+
+    def _attempt(self, frame: _Frame, entry: Entry) -> bool:
+        """Try the candidate whose turn it is; False where the next one has to."""
+        target = frame.target
+        if entry.todo != MAP:
+            self._carry(target, entry)
+            return True
+        match = entry.match
+        if match is None:
+            self._gap(target, entry)
+            return True
+        before = target._last
+        try:
+            if match.step < len(match.way.steps):
+                self._decided(match)
+            self._make(target, entry, match, before)
+            if self._holed and self._has_holes(entry.op):
+                self._lose(entry.op)
+        except _Unmapped:
+            self._back(target, before)
+            self._failed.add(entry.op)
+        except InternalError:
+            raise
+        except AmandaError as why:
+            self._back(target, before)
+            if self._has_holes(entry.op):  # nothing can be decided about them
+                self._lose(entry.op)
+                return True
+            entry.decline(match.way, why.message)
+            entry.at += 1
+            if entry.match is None:
+                frame.cover.extend(entry, match)
+                self._deferred.update(frame.cover.deferred)
+            return False
+        except Exception as error:
+            error.add_note(f"while {match.way.id} mapped {place(entry.op)}")
+            raise
+        return True
+
+    def _decided(self, match: Match) -> None:
+        for value in match.slots:
+            if value.__class__ in _PORTS and constant_of(value) is None:
+                self.value(value)  # types can be asked only in front of a gap
+        if not decide(match, self._ask):
+            raise Decline(match.why)
+
+    def _make(
+        self, target: Graph, entry: Entry, match: Match, before: Op | None
+    ) -> None:
+        op, way = entry.op, match.way
+        found = way.make(self, target, match.slots, op, _free(target, op.name))
+        outputs = op.outputs
+        for i, port in enumerate(outputs):
+            value = found[i] if i < len(found) else None
+            if value is not None:
+                self.made[port] = value
+            elif port._users is not None or port in self._pinned:
+                for done in outputs[:i]:
+                    self.made.pop(done, None)
+                raise Decline(f"it does not give output {i}")
+        self._sign(target, op, match, before)
+        self.report.rules[way.id] += 1
+        if self.report.trace is not None:
+            self.report.trace.append(Covered(op.type or "", op.name, way.id))
+        if way.loss is not None:
+            self._losses[f"{op.type}, {place(op)}: {way.loss}"] = None
+
+    def _sign(self, target: Graph, op: Op, match: Match, before: Op | None) -> None:
+        """Names, types and origin for what a rule made."""
+        origin = Provenance(_names(match.ops), match.way.id)
+        new: list[Op] = []
+        at = target._last
+        while at is not before and at is not None:
+            if not self._carried or at not in self._carried:
+                at._side.provenance = origin
+                new.append(at)
+            at = at._prev
+        self._carried.clear()
+        rare = op._more is not None  # the side record, which most ops do without
+        if rare and _is_bound(op):
+            if not new and not set(op.control_inputs) <= set(match.ops):
+                raise Decline("nothing is made that could wait for its control inputs")
+            self._stands[op] = new
+        for port in op.outputs:
+            value = self.made.get(port)
+            if value is None or value.op.provenance is not origin:
+                continue
+            if rare:
+                carry_port(port, value)
+            elif value.type is None:
+                value.type = port.type
+            if value.name is None:
+                value.name = port.name
+            is_first = port.index == 0 and value.op.name is None
+            if is_first and op.name is not None and op.name not in target:
+                target.rename(value.op, op.name)
+
+    def _back(self, target: Graph, before: Op | None) -> None:
+        """Take away what a rule made before it declined; constants may be used yet."""
+        at = target._last
+        while at is not before and at is not None:
+            previous = at._prev
+            if at in self._carried:
+                self._loose.append(at)
+            else:
+                target.remove(at)
+            at = previous
+        self._carried.clear()
+
+    # -- what no rule takes ----------------------------------------------------
+
+    def _carry(self, target: Graph, entry: Entry) -> None:
+        op = entry.op
+        try:
+            inputs = [self.value(value) for value in op.inputs]
+        except _Unmapped:
+            self._failed.add(op)
+            return
+        self.report.carried += 1
+        if isinstance(op, Graph):
+            self._carry_graph(target, op, inputs)
+        elif entry.todo == WHOLE:
+            self._whole(target, op, inputs, self._space(op))
+        else:
+            bodies = {key: self._bodies[body] for key, body in op.bodies.items()}
+            self._copied(op, target, inputs, self._space(op), bodies or None)
+        if self._has_holes(op):
+            self._lose(op)
+        self._carried.clear()
+
+    def _space(self, op: Op) -> str | None:
+        """The own namespace of an op that comes along."""
+        own = op.own_namespace
+        return own if own == CORE or self.program.picks_up else None
+
+    def _carry_graph(
+        self, target: Graph, op: Graph, inputs: list[OutputPort | None]
+    ) -> None:
+        held = self._bodies[op]
+        held.name = _free(target, held.name)
+        target.add_graph(held, inputs)
+        self.made.update(zip(op.outputs, held.outputs, strict=True))
+        for key, body in op.bodies.items():
+            held.set_body(key, self._bodies[body])
+        self._stands[op] = [held]
+
+    def _whole(
+        self,
+        target: Graph,
+        op: Op,
+        inputs: list[OutputPort | None],
+        namespace: str | None,
+    ) -> None:
+        """The op as it is, with everything in it."""
+        bodies = {
+            key: copied_body(body, target, self.value)
+            for key, body in op.bodies.items()
+        }
+        self._copied(op, target, inputs, namespace, bodies or None)
+
+    def _gap(self, target: Graph, entry: Entry) -> None:
+        op = entry.op
+        try:
+            inputs = [self.value(value) for value in op.inputs]
+        except _Unmapped:
+            inputs = None
+        if inputs is None or not self._filled(target, entry, inputs):
+            self._open.append(Open(op, entry.type, entry.declined))
+            if inputs is None or not self._kept(target, op, inputs):
+                self._failed.add(op)
+        self._carried.clear()
+
+    def _filled(
+        self, target: Graph, entry: Entry, inputs: list[OutputPort | None]
+    ) -> bool:
+        op = entry.op
+        before = target._last
+        why = tuple(f"{id}: {why}" for id, _, why, _ in entry.declined)
+        values = self.gap_met(op=op, why=why, build=target, inputs=inputs)
+        if values is None:
+            return False
+        if len(values) != len(op.outputs):
+            raise PluginBrokenError(
+                f"a listener of {_BY_HOOK} filled {place(op)} with other values",
+                expected=f"{len(op.outputs)}, one for each output",
+                got=len(values),
+            )
+        self.made.update(zip(op.outputs, values, strict=True))
+        at = target._last
+        while at is not before and at is not None:
+            at.provenance = Provenance(_names([op]), _BY_HOOK)
+            at = at._prev
+        self.report.filled += 1
+        return True
+
+    def _kept(self, target: Graph, op: Op, inputs: list[OutputPort | None]) -> bool:
+        """The op in its own namespace, if foreign ones are to be kept."""
+        if self.keep_foreign:
+            self._whole(target, op, inputs, op.namespace)
+            self.report.kept += 1
+        return self.keep_foreign
+
+
+def _free(target: Graph, name: str | None) -> str | None:
+    if name is None or name not in target:
+        return name
+    return target.fresh_name(name)
+
+
+def _names(ops: list[Op]) -> tuple[str, ...]:
+    """What the ops are called where they come from."""
+    if len(ops) == 1 and ops[0].name is not None:
+        return (ops[0].name,)
+    found: dict[str, None] = {}
+    for op in ops:
+        made = op.provenance
+        if op.name is None and made is not None:
+            found.update(dict.fromkeys(made.sources))
+        else:
+            found[op.name or op.type or ""] = None
+    return tuple(found)
+
+
+def _is_bound(op: Op) -> bool:
+    """Does it take part in a control edge?"""
+    return op._more is not None and bool(op.control_inputs or op.control_outputs)
+
+
+def _is_wanted(op: Op, pinned: frozenset[OutputPort]) -> bool:
+    """Must a constant come along, though nothing that was made asked for it?"""
+    value = op.outputs[0]
+    if value._users is None or value in pinned:
+        return True
+    return op._more is not None and ("keep" in value.marks or _is_bound(op))

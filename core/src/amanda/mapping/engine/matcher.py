@@ -1,0 +1,536 @@
+"""The side of a rule that is matched, compiled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from amanda.errors import Undecided
+from amanda.graph import Op, OutputPort, Parameter
+from amanda.mapping.engine.commutative import Fits, in_any_order, two_inputs
+from amanda.mapping.engine.compiled_rule import (
+    Answers,
+    Bind,
+    Inactive,
+    Slots,
+    Step,
+    Take,
+    describe,
+    fetcher,
+    plain,
+    source_question,
+)
+from amanda.mapping.lenses.lens import Lens, same
+from amanda.mapping.rules.terms import (
+    ANYTHING,
+    Const,
+    Lensed,
+    ListOf,
+    Part,
+    Term,
+    Var,
+    asked,
+    variables,
+)
+from amanda.mapping.side import (
+    REQUIRED,
+    Decline,
+    Side,
+    Signature,
+    constant_of,
+    type_of,
+)
+
+__all__ = ["COUNT", "Taker", "hinted", "is_count", "is_hint", "known", "uncovered"]
+
+COUNT = "outputs"
+
+
+class Taker:
+    """Compiles one term; `slots` says where each variable is kept."""
+
+    def __init__(
+        self, side: Side, lenses: Mapping[str, Lens], hints: frozenset[str]
+    ) -> None:
+        self.side = side
+        self.lenses = lenses
+        self.hints = hints
+        self.slots: dict[str, int] = {}
+        self.width = 0
+        self.steps: list[Step] = []
+        self.absent: set[str] = set()
+        """Variables of inputs that may be left out."""
+        self.origins: dict[str, tuple[int, Any]] = {}
+        """For variables of attributes, the slot of the attribute, and its default."""
+        self._late: list[tuple[int, Lensed]] = []
+        self._counts: Counter[str] = Counter()
+        self._orders: int | None = None
+
+    def compile(self, term: Term) -> Take:
+        self._counts = Counter(var.name for var in variables(term))
+        take = self._op(term)
+        self._lenses()
+        return take if self._orders is None else in_any_order(take, self._orders)
+
+    def fresh(self) -> int:
+        self.width += 1
+        return self.width - 1
+
+    # -- ops -------------------------------------------------------------------
+
+    def _op(self, term: Term) -> Take:
+        signature = hinted(known(self.side, term), self.hints)
+        base = self.width
+        if self._is_plain(term):
+            for arg in term.args:
+                assert isinstance(arg, Var)
+                self.slots[arg.name] = self.fresh()
+            inputs = _all_fresh(base, len(term.args), signature.inputs)
+        else:
+            inputs = self._inputs(term, signature)
+        least = self._least(term, signature)
+        if least:
+            inputs = _enough(inputs, least, term.type)
+        attrs = self._attrs(term, signature)
+        rest = any(map(_is_rest, term.args))
+        take = _op_taker(inputs, attrs, None if rest else len(term.args), signature)
+        if not term.waits:
+            return take
+        return _after(take, [(w.type, self._op(w)) for w in term.waits], self.side)
+
+    def _least(self, term: Term, signature: Signature) -> int:
+        """How many inputs must be there; notes the variables of those that may not."""
+        least = 0
+        for i, arg in enumerate(term.args):
+            if not isinstance(arg, Var) or arg.rest:
+                continue
+            repeats = signature.variadic is not None and i >= len(signature.inputs)
+            named = signature.inputs[i : i + 1]
+            if arg.optional or (named and named[0] in signature.optional):
+                self.absent.add(arg.name)
+            elif repeats and arg.name != ANYTHING:
+                least = len(term.args) - any(map(_is_rest, term.args))
+        return least
+
+    def _is_plain(self, term: Term) -> bool:
+        """Are its inputs variables that nothing else has bound?"""
+        names = [a.name for a in term.args if isinstance(a, Var) and not a.rest]
+        fresh = {n for n in names if n not in self.slots and n != ANYTHING}
+        if len(fresh) != len(term.args):
+            return False
+        signature = known(self.side, term)
+        return not signature.commutative or all(self._counts[n] == 1 for n in fresh)
+
+    def _inputs(self, term: Term, signature: Signature) -> Take:
+        is_pair = len(term.args) == 2 and not any(map(_is_rest, term.args))
+        if signature.commutative and is_pair:
+            fits = tuple(self._fits(arg) for arg in term.args)
+            if self._orders is None:
+                self._orders = self.fresh()
+            one, other = (self._bind(arg) for arg in term.args)
+            return two_inputs((one, other), (fits[0], fits[1]), self._orders)
+        binds: list[tuple[int, str | None, Bind]] = []
+        rest: tuple[int, int, Bind] | None = None
+        for i, arg in enumerate(term.args):
+            at = i if rest is None else i - len(term.args)  # behind it from the end
+            named = at >= 0 and i < len(signature.inputs)
+            name = signature.inputs[i] if named else None
+            if isinstance(arg, Var) and arg.rest:
+                rest = (i, len(term.args) - i - 1, self._bind(arg))
+            elif not isinstance(arg, Var) or arg.name != ANYTHING:
+                binds.append((at, name, self._bind(arg)))
+        return _inputs_taker(tuple(binds), rest, len(term.args) - 1)
+
+    def _fits(self, part: Part) -> Fits:
+        """A look at a value that needs nothing but what is bound before."""
+        match part:
+            case Term(type=type):
+                return lambda value, _slots: _is_made_by(value, type, self.side)
+            case Const(value=value):
+                bind = _constant(value)
+                return lambda have, slots: bind(have, slots, []) is None
+            case Var(name=name) if name in self.slots:
+                at = self.slots[name]
+                return lambda have, slots: slots[at] is have or same(slots[at], have)
+        return None
+
+    def _attrs(self, term: Term, signature: Signature) -> Take | None:
+        """Attributes that are named; inputs that are named so are read as such."""
+        at = {name: i for i, name in enumerate(signature.inputs)}
+        named = []
+        for key, part in term.attrs.items():
+            default = signature.attrs.get(key)
+            slot = self.width
+            named.append((key, default, at.get(key), self._bind(part)))
+            if self.width > slot and isinstance(part, Var | Lensed):
+                for var in variables(part):
+                    self.origins.setdefault(var.name, (slot, default))
+        return _attrs_taker(tuple(named)) if named else None
+
+    # -- parts -----------------------------------------------------------------
+
+    def _bind(self, part: Part) -> Bind:
+        match part:
+            case Var(name=name):
+                return self._variable(name)
+            case Const(value=value):
+                return _constant(value)
+            case ListOf(items=items):
+                return self._list(items)
+            case Lensed():
+                at = self.fresh()
+                self._late.append((at, part))
+                return _keep(at)
+            case Term():
+                return self._producer(part)
+
+    def _variable(self, name: str) -> Bind:
+        if name == ANYTHING:
+            return lambda _have, _slots, _ops: None
+        at = self.slots.get(name)
+        if at is None:
+            at = self.slots[name] = self.fresh()
+            return _keep(at)
+        return _again(at, name)
+
+    def _list(self, items: tuple[Part, ...]) -> Bind:
+        rest = next((i for i, item in enumerate(items) if _is_rest(item)), None)
+        binds = [self._bind(item) for item in items]
+        return _items(binds, rest)
+
+    def _producer(self, term: Term) -> Bind:
+        take = self._op(term)
+        side, type, output = self.side, term.type, term.output
+
+        def bind(have: Any, slots: Slots, ops: list[Op]) -> str | None:
+            if not isinstance(have, OutputPort) or have.__class__ is Parameter:
+                return f"{describe(have)} is not made by {type}"
+            op = have.op
+            if op.type != type and type_of(side, op) != type:
+                return f"{have} is made by {op.type}, not by {type}"
+            if type_of(side, op) != type:
+                return f"{have} is made by an op of {op.namespace}"
+            if have.index != output:
+                return f"{have} is output {have.index} of {type}, not {output}"
+            if op.graph is not ops[0].graph:
+                return f"{have} is made in another graph"
+            return take(op, slots, ops)
+
+        return bind
+
+    # -- lenses ----------------------------------------------------------------
+
+    def _lenses(self) -> None:
+        """A step for each lens, those first whose context is there."""
+        while self._late:
+            ready = [
+                pair
+                for pair in self._late
+                if all(v.name in self.slots for v in asked(pair[1]))
+            ]
+            if not ready:
+                _, stuck = self._late[0]
+                raise Inactive(f"the context of {stuck} is never known")
+            at, part = ready[0]
+            self._late.remove(ready[0])
+            self.steps.append(self._undo(at, part))
+
+    def _undo(self, at: int, part: Lensed) -> Step:
+        lens = self.lenses[part.lens]
+        context = tuple(fetcher(c, self.slots) for c in part.context)
+        inner = part.inner
+        names = [v.name for v in variables(inner)]
+        if isinstance(inner, Lensed):
+            then_at = self.fresh()
+            self._late.insert(0, (then_at, inner))
+            bind: Bind = _keep(then_at)
+        else:
+            bind = self._bind(inner)
+        told = ", ".join(names)
+
+        def undo(slots: Slots, ask: Answers) -> None:
+            value = lens.back(plain(slots[at], ask), [c(slots, ask) for c in context])
+            why = bind(value, slots, [])
+            if why is not None:
+                raise Decline(f"{told}: {why}")
+
+        return undo
+
+
+def known(side: Side, term: Term) -> Signature:
+    """The signature of a term's op, where this version of the side has it so."""
+    signature = side.signature(term.type)
+    if signature is None:
+        raise Inactive(f"{side.name} has no op {term.type}")
+    if signature.since and not term.serves(signature.since):
+        raise Inactive(
+            f"{side.name} has {term.type} as of version {signature.since}, "
+            f"the rule is for {term.type}{term.versions}"
+        )
+    return signature
+
+
+def hinted(signature: Signature, hints: frozenset[str]) -> Signature:
+    """With more attributes that need no rule."""
+    if not hints:
+        return signature
+    return signature._replace(hints=signature.hints | hints)
+
+
+def _is_rest(part: object) -> bool:
+    return isinstance(part, Var) and part.rest
+
+
+# -- closures -----------------------------------------------------------------------
+
+
+def _keep(at: int) -> Bind:
+    def bind(have: Any, slots: Slots, _ops: list[Op]) -> str | None:
+        slots[at] = have
+        return None
+
+    return bind
+
+
+def _again(at: int, name: str) -> Bind:
+    def bind(have: Any, slots: Slots, _ops: list[Op]) -> str | None:
+        if have is slots[at] or same(have, slots[at]) or _says(slots[at], have):
+            return None
+        return f"{name} is both {describe(slots[at])} and {describe(have)}"
+
+    return bind
+
+
+def _is_made_by(value: Any, type: str, side: Side) -> bool:
+    if not isinstance(value, OutputPort) or value.__class__ is Parameter:
+        return False
+    return type_of(side, value.op) == type
+
+
+def _says(value: Any, content: Any) -> bool:
+    """Is it a value of the graph whose content is that plain value?"""
+    if not isinstance(value, OutputPort) or isinstance(content, OutputPort):
+        return False
+    try:
+        return same(source_question(value, "content"), content)
+    except Undecided:
+        return False
+
+
+def _constant(value: Any) -> Bind:
+    many = isinstance(value, list)
+
+    def bind(have: Any, _slots: Slots, _ops: list[Op]) -> str | None:
+        if isinstance(have, OutputPort):
+            tensor = constant_of(have)
+            if tensor is not None and bool(tensor.shape) is not many:
+                return f"{have} is a constant of another rank than {value!r}"
+            try:
+                have = source_question(have, "content")
+            except Undecided as why:
+                return why.message
+        return None if same(have, value) else f"{describe(have)} is not {value!r}"
+
+    return bind
+
+
+def _items(binds: list[Bind], rest: int | None) -> Bind:
+    least = len(binds) - (rest is not None)
+
+    def bind(have: Any, slots: Slots, ops: list[Op]) -> str | None:
+        if isinstance(have, OutputPort):
+            try:
+                have = source_question(have, "content")
+            except Undecided as still_open:
+                return still_open.message
+        if not isinstance(have, list | tuple):
+            return f"{describe(have)} is no list"
+        n = len(have)
+        if n < least or (rest is None and n != least):
+            return f"{describe(have)} does not have {least} items"
+        items = list(have)
+        if rest is not None:
+            end = n - (least - rest)
+            items[rest:end] = [list(have[rest:end])]
+        for inner, item in zip(binds, items, strict=True):
+            if (why := inner(item, slots, ops)) is not None:
+                return why
+        return None
+
+    return bind
+
+
+def _all_fresh(base: int, count: int, names: tuple[str, ...]) -> Take:
+    """Inputs that are nothing but variables go to their slots in one stroke."""
+    end = base + count
+
+    def take(op: Op, slots: Slots, _ops: list[Op]) -> str | None:
+        inputs = op.inputs
+        if len(inputs) >= count:
+            slots[base:end] = inputs[:count]
+        else:
+            slots[base:end] = (*inputs, *([None] * (count - len(inputs))))
+        if op._attrs or op._more is not None:
+            for i in range(min(count, len(names))):
+                if slots[base + i] is None:
+                    slots[base + i] = _held(op, names[i])
+        return None
+
+    return take
+
+
+def _inputs_taker(
+    binds: tuple[tuple[int, str | None, Bind], ...],
+    rest: tuple[int, int, Bind] | None,
+    fixed: int,
+) -> Take:
+    """`rest` is where it begins, how many inputs follow it, and what takes it."""
+
+    def take(op: Op, slots: Slots, ops: list[Op]) -> str | None:
+        inputs = op.inputs
+        n = len(inputs)
+        if rest is not None and rest[1] and n < fixed:
+            return f"{op.type} has {n} inputs, not {fixed} or more"
+        for i, name, bind in binds:
+            value: Any = inputs[i] if i < n else None
+            if value is None and name is not None:
+                value = _held(op, name)
+            if (why := bind(value, slots, ops)) is not None:
+                return why
+        if rest is None:
+            return None
+        start, behind, bind_rest = rest
+        return bind_rest(inputs[start : max(n - behind, start)], slots, ops)
+
+    return take
+
+
+def _enough(inputs: Take, least: int, type: str) -> Take:
+    """Inputs that repeat: each variable of a rule stands for one that is there."""
+
+    def take(op: Op, slots: Slots, ops: list[Op]) -> str | None:
+        there = op.inputs[:least]
+        if len(there) < least or None in there:
+            return f"{type} has fewer inputs than the {least} of the rule"
+        return inputs(op, slots, ops)
+
+    return take
+
+
+def _after(take: Take, waits: list[tuple[str, Take]], side: Side) -> Take:
+    """An op that waits for others, by control edges that the pattern takes in."""
+
+    def taken(op: Op, slots: Slots, ops: list[Op]) -> str | None:
+        if (why := take(op, slots, ops)) is not None:
+            return why
+        for type, other in waits:
+            why = f"it waits for no {type}"
+            for one in op.control_inputs:
+                if (
+                    one in ops
+                    or type_of(side, one) != type
+                    or one.graph is not op.graph
+                ):
+                    continue
+                before = len(ops)
+                why = other(one, slots, ops)
+                if why is None:
+                    break
+                del ops[before:]
+            if why is not None:
+                return why
+        return None
+
+    return taken
+
+
+def _held(op: Op, name: str) -> Any:
+    """What an op keeps as an attribute or a body in place of an input."""
+    if op.has_attrs and name in op.attrs:
+        return op.attrs[name]
+    return op.bodies.get(name)
+
+
+def _attrs_taker(
+    named: tuple[tuple[str, Any, int | None, Bind], ...],
+) -> Take:
+    def take(op: Op, slots: Slots, ops: list[Op]) -> str | None:
+        held = op.attrs if op.has_attrs else _NOTHING
+        for key, default, at, bind in named:
+            have: Any = None
+            if at is not None:
+                have = op.inputs[at] if at < len(op.inputs) else None
+            if have is None:
+                have = held[key] if key in held else op.bodies.get(key, default)
+            if have is REQUIRED or (have is None and default is REQUIRED):
+                return f"the attribute {key} is missing"
+            why = bind(have, slots, ops)
+            if why is not None:
+                return f"{key}: {why}"
+        return None
+
+    take.keys = frozenset(key for key, *_ in named)  # type: ignore[attr-defined]
+    return take
+
+
+_NOTHING: dict[str, Any] = {}
+
+
+def _op_taker(
+    inputs: Take, attrs: Take | None, count: int | None, signature: Signature
+) -> Take:
+    """An op's inputs and attributes, and that nothing else of it is lost."""
+    keys: frozenset[str] = getattr(attrs, "keys", frozenset())
+    at = {name: i for i, name in enumerate(signature.inputs)}
+    by_name = frozenset(at[key] for key in keys if key in at)
+    covered = keys | frozenset(signature.inputs[:count])
+    if is_count(signature, COUNT):
+        covered |= {COUNT}
+
+    def take(op: Op, slots: Slots, ops: list[Op]) -> str | None:
+        ops.append(op)
+        if (why := inputs(op, slots, ops)) is not None:
+            return why
+        if attrs is not None and (why := attrs(op, slots, ops)) is not None:
+            return why
+        if count is not None and len(op.inputs) > count:
+            for i, value in enumerate(op.inputs[count:], count):
+                if value is not None and i not in by_name:
+                    return f"input {_input_name(signature, i)} is not covered"
+        if op._attrs:
+            for key, value in op._attrs.items():
+                if key not in covered and uncovered(signature, key, value):
+                    return f"the attribute {key}={describe(value)} is not covered"
+        if op._more is not None:
+            for key in op.bodies:
+                if key not in covered:
+                    return f"the body {key} is not covered"
+        return None
+
+    return take
+
+
+def _input_name(signature: Signature, i: int) -> str:
+    return signature.inputs[i] if i < len(signature.inputs) else str(i)
+
+
+def uncovered(signature: Signature, key: str, value: Any) -> bool:
+    """Would it be a loss to drop this attribute?"""
+    if key in signature.attrs:
+        default = signature.attrs[key]
+        if default is not REQUIRED and same(value, default):
+            return False
+    return not is_hint(signature, key)
+
+
+def is_hint(signature: Signature, key: str) -> bool:
+    return key in signature.hints or any(
+        hint[-1:] == "*" and key.startswith(hint[:-1]) for hint in signature.hints
+    )
+
+
+def is_count(signature: Signature, key: str) -> bool:
+    """Is it the number of outputs, held as an attribute? It is structure, so no rule
+    has to name it."""
+    return key == COUNT and signature.outputs is None and key in signature.attrs

@@ -1,0 +1,142 @@
+"""Which rules may take an op, found by what stands around it.
+
+A pattern names the ops behind its inputs, and those behind theirs. The rules for one
+type are sorted by these, so that a pattern for other surroundings costs a look into a
+table, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Final, TypeAlias
+
+from amanda.graph import Op
+from amanda.mapping.engine.compiled_rule import Way
+from amanda.mapping.engine.neighbors import ANYWHERE, BEFORE, Need
+from amanda.mapping.side import Side, type_of
+
+__all__ = ["Choice"]
+
+_EITHER: Final = 2
+"""The inputs of a commutative op that stand for each other are its first two."""
+_Ranked: TypeAlias = "tuple[int, Way]"
+"""A way, and how many are to be tried before it."""
+
+
+class Choice:
+    """The ways for ops of one type, the first to be tried first."""
+
+    __slots__ = ("_nobody", "_plain", "_side", "_table", "inactive", "ways")
+
+    def __init__(
+        self, side: Side, ways: Sequence[Way], inactive: Sequence[tuple[str, str, str]]
+    ) -> None:
+        self.ways = tuple(ways)
+        self.inactive = tuple(inactive)
+        """Rules that are not for these versions: id, text, why."""
+        self._side = side
+        rows = [(pair, pair[1].needs) for pair in enumerate(ways) if pair[1].needs]
+        self._table = _Table(rows, side) if rows else None
+        self._nobody = tuple(pair for pair in enumerate(ways) if not pair[1].needs)
+        self._plain = tuple(way for _, way in self._nobody)
+
+    def for_op(self, op: Op) -> Sequence[Way]:
+        """All that may take it by the ops around it, and no others where that shows."""
+        if self._table is None:
+            return self.ways
+        found: list[_Ranked] = []
+        self._table.find(op, found)
+        if not found:
+            return self._plain
+        some = {
+            pair
+            for pair in found
+            if pair[1].is_line or _stand(op, pair[1].needs, self._side)
+        }
+        return [way for _, way in sorted([*some, *self._nobody], key=_rank)]
+
+    def near(self, op: Op) -> Sequence[Way]:
+        """Those too that would take other ops behind the ones behind its inputs."""
+        return [
+            way
+            for way in self.ways
+            if _stand(op, [need._replace(needs=()) for need in way.needs], self._side)
+        ]
+
+
+class _Table:
+    """Ways by one need each: the one that they share with the fewest others."""
+
+    __slots__ = ("_before", "_behind", "_places", "_side", "_some")
+
+    def __init__(
+        self, rows: Sequence[tuple[_Ranked, tuple[Need, ...]]], side: Side
+    ) -> None:
+        self._side = side
+        self._some = [pair for pair, needs in rows if not needs]
+        counts = Counter(need[:2] for _, needs in rows for need in needs)
+        groups: dict[tuple[int, str], list[tuple[_Ranked, tuple[Need, ...]]]] = {}
+        for pair, needs in rows:
+            if needs:
+                rarest = min(needs, key=lambda n: (counts[n[:2]], -len(n.needs)))
+                groups.setdefault(rarest[:2], []).append((pair, rarest.needs))
+        self._behind: dict[str, list[tuple[int, _Table]]] = {}
+        self._before: dict[str, _Table] = {}
+        farthest = max(
+            (_EITHER - 1 if at == ANYWHERE else at for at, _ in groups), default=-1
+        )
+        self._places = range(farthest + 1)  # an op may have thousands of inputs
+        for (at, type), group in groups.items():
+            table = _Table(group, side)
+            if at == BEFORE:
+                self._before[type] = table
+            else:
+                self._behind.setdefault(type, []).append((at, table))
+
+    def find(self, op: Op, found: list[_Ranked]) -> None:
+        """Adds those whose need is met, some maybe twice."""
+        if self._some:
+            found += self._some
+        behind = self._behind
+        if behind:
+            for i, value in zip(self._places, op._inputs, strict=False):
+                if value is None:
+                    continue
+                maker = value.op
+                type = maker.type if maker._more is None else type_of(self._side, maker)
+                if type in behind:
+                    for at, table in behind[type]:
+                        if at == i or (at == ANYWHERE and i < _EITHER):
+                            table.find(maker, found)
+        if self._before and op._more is not None:
+            for one in op.control_inputs:
+                before = self._before.get(type_of(self._side, one) or "")
+                if before is not None:
+                    before.find(one, found)
+
+
+def _stand(op: Op, needs: Iterable[Need], side: Side) -> bool:
+    """Are all these ops where a pattern wants them?"""
+    return all(_stands(op, need, side) for need in needs)
+
+
+def _stands(op: Op, need: Need, side: Side) -> bool:
+    around: Sequence[Op | None]
+    if need.at == BEFORE:
+        around = op.control_inputs
+    else:
+        first, last = (0, _EITHER) if need.at == ANYWHERE else (need.at, need.at + 1)
+        some = islice(op._inputs, first, last)
+        around = [None if value is None else value.op for value in some]
+    return any(
+        other is not None
+        and type_of(side, other) == need.type
+        and _stand(other, need.needs, side)
+        for other in around
+    )
+
+
+def _rank(pair: _Ranked) -> int:
+    return pair[0]

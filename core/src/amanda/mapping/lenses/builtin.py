@@ -1,0 +1,392 @@
+"""The lenses of the core: what recurs between frameworks, whichever they are.
+
+Each is a row: the two ways, what it is for, what it declines, and how a test draws
+values for it. Names are not those of ops, so that `f(x)` is never in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any, Final
+
+from amanda.mapping.lenses.lens import Lens, same
+from amanda.mapping.side import Decline
+from amanda.tensors import FunctionRef, Tensor
+
+__all__ = ["LENSES"]
+
+MAX_ITEMS: Final = 4096
+"""What a lens makes of a number at most: a rule text must not claim memory."""
+
+
+# -- drawing -----------------------------------------------------------------------
+
+
+def _number(random: Random) -> tuple[Any, ...]:
+    return (random.choice([0, 1, -3, 7, 2**40]),)
+
+
+def _numbers(random: Random, least: int = 0, most: int = 5) -> list[int]:
+    return [random.randint(0, 6) for _ in range(random.randint(least, most))]
+
+
+def _axis(random: Random) -> tuple[Any, ...]:
+    rank = random.randint(1, 6)
+    return random.randint(-rank, rank - 1), rank
+
+
+def _axes(random: Random) -> tuple[Any, ...]:
+    rank = random.randint(1, 6)
+    some = random.sample(range(rank), random.randint(0, rank))
+    return random.choice([None, [a - rank * random.randint(0, 1) for a in some]]), rank
+
+
+def _even(random: Random) -> tuple[Any, ...]:
+    return (_numbers(random, 0, 3) * 2,)
+
+
+# -- scalars -----------------------------------------------------------------------
+
+
+def _flag(value: Any) -> bool:
+    if value not in (0, 1):
+        raise Decline(f"{value!r} is neither 0 nor 1")
+    return bool(value)
+
+
+def _scaled(value: Any, by: Any) -> Any:
+    if not isinstance(value, int | float) or not isinstance(by, int | float):
+        raise Decline(f"{value!r} times {by!r} is no number")
+    return value * by
+
+
+def _scaled_back(value: Any, by: Any) -> Any:
+    if isinstance(value, int) and isinstance(by, int):
+        if by == 0 or value % by:
+            raise Decline(f"{value} is no multiple of {by}")
+        return value // by
+    if by == 0:
+        raise Decline("nothing is undone of a product with 0")
+    return value / by
+
+
+def _reciprocal(value: Any) -> Any:
+    if value == 0:
+        raise Decline("0 has no reciprocal")
+    return 1 / value
+
+
+def _equals(value: Any, yes: Any, no: Any = None) -> bool:
+    if not same(value, yes) and no is not None and not same(value, no):
+        raise Decline(f"{value!r} is neither {yes!r} nor {no!r}")
+    return same(value, yes)
+
+
+def _equal_to(value: Any, yes: Any, no: Any = None) -> Any:
+    if not value and no is None:
+        raise Decline(f"it does not say what it is, if not {yes!r}")
+    return yes if value else no
+
+
+def _index(value: Any, items: Sequence[Any]) -> int:
+    for i, item in enumerate(items):
+        if same(value, item):
+            return i
+    raise Decline(f"{value!r} is not one of {items}")
+
+
+def _indexed(value: int, items: Sequence[Any]) -> Any:
+    if not 0 <= value < len(items):
+        raise Decline(f"there is no {value} in {items}")
+    return items[value]
+
+
+def _looked_up(value: Any, pairs: Sequence[Sequence[Any]]) -> Any:
+    return pairs[_index(value, [left for left, _ in pairs])][1]
+
+
+def _looked_back(value: Any, pairs: Sequence[Sequence[Any]]) -> Any:
+    return pairs[_index(value, [right for _, right in pairs])][0]
+
+
+def _default_back(value: Any, default: Any) -> Any:
+    return None if same(value, default) else value
+
+
+def _when(value: Any, other: Any, wanted: Any) -> Any:
+    return value if same(other, wanted) else None
+
+
+def _decode(value: bytes) -> str:
+    return value.decode()
+
+
+# -- lists -------------------------------------------------------------------------
+
+
+def _one(value: Sequence[Any]) -> Any:
+    if len(value) != 1:
+        raise Decline(f"{list(value)} is not one")
+    return value[0]
+
+
+def _repeated_back(value: Sequence[Any], times: int) -> Any:
+    if len(value) != times or any(not same(v, value[0]) for v in value):
+        raise Decline(f"{list(value)} is not one value {times} times")
+    return value[0]
+
+
+def _repeated(value: Any, times: int) -> list[Any]:
+    if not 0 < times <= MAX_ITEMS:
+        raise Decline(f"a value is repeated 1 to {MAX_ITEMS} times, not {times}")
+    return [value] * times
+
+
+def _picked(value: Sequence[Any], start: int, step: int, fill: Any = None) -> list[Any]:
+    if start < 0 or step < 1:
+        raise Decline(f"there is no place {start}, {start + step} ...")
+    wanted = set(range(start, len(value), step))
+    for i, item in enumerate(value):
+        if i not in wanted and not same(item, fill):
+            raise Decline(f"item {i} of {list(value)} is not {fill!r}")
+    return list(value[start::step])
+
+
+def _placed(value: Sequence[Any], start: int, step: int, fill: Any = None) -> list[Any]:
+    if not 0 <= start <= MAX_ITEMS or not 0 < step <= MAX_ITEMS:
+        raise Decline(f"there is no place {start}, {start + step} ...")
+    made = [fill] * (start + step * len(value))
+    made[start::step] = value
+    return made
+
+
+def _joined(value: Sequence[Sequence[Any]], parts: int) -> list[Any]:
+    if len(value) != parts or len({len(part) for part in value}) > 1:
+        raise Decline(f"not {parts} lists of one length")
+    return [item for part in value for item in part]
+
+
+def _parted(value: Sequence[Any], parts: int) -> list[list[Any]]:
+    if len(value) % parts:
+        raise Decline(f"{len(value)} items do not make {parts} parts")
+    n = len(value) // parts
+    return [list(value[i * n : i * n + n]) for i in range(parts)]
+
+
+def _flattened(value: Sequence[Sequence[Any]], width: int = 2) -> list[Any]:
+    if any(len(row) != width for row in value):
+        raise Decline(f"the rows do not have {width} items each")
+    return [item for row in value for item in row]
+
+
+def _rows(value: Sequence[Any], width: int = 2) -> list[list[Any]]:
+    if len(value) % width:
+        raise Decline(f"{len(value)} items are not in rows of {width}")
+    return [list(value[i : i + width]) for i in range(0, len(value), width)]
+
+
+def _permuted(value: Sequence[Any], order: Sequence[int]) -> list[Any]:
+    if sorted(order) != list(range(len(value))):
+        raise Decline(f"{list(order)} does not order {len(value)} items")
+    return [value[i] for i in order]
+
+
+def _permuted_back(value: Sequence[Any], order: Sequence[int]) -> list[Any]:
+    inverse = sorted(range(len(order)), key=lambda i: order[i])
+    return _permuted(value, inverse)
+
+
+def _pairs(value: Any) -> list[list[Any]]:
+    _explicit(value)
+    begins, ends = _parted(value, 2)
+    return [[b, e] for b, e in zip(begins, ends, strict=True)]
+
+
+def _unpaired(value: Any) -> list[Any]:
+    _explicit(value)
+    return [*(b for b, _ in value), *(e for _, e in value)]
+
+
+def _explicit(value: Any) -> Any:
+    if isinstance(value, str):
+        raise Decline(f"padding {value!r} is not explicit")
+    return value
+
+
+def _symmetric(value: Sequence[Any]) -> list[list[Any]]:
+    return [[item, item] for item in value]
+
+
+def _symmetric_back(value: Any) -> list[Any]:
+    for begin, end in _explicit(value):
+        if not same(begin, end):
+            raise Decline(f"{begin} before and {end} after are not symmetric")
+    return [begin for begin, _ in value]
+
+
+def _sequence(value: Any, rank: int = 0, less: int = 0, fill: Any = 1) -> Any:
+    if value is None:
+        return [fill] * min(rank - less, MAX_ITEMS) if rank > less else None
+    return list(value)
+
+
+def _sequence_back(value: Any, *_: Any) -> Any:
+    return None if value is None else list(value)
+
+
+def _nonzero(value: Any) -> Any:
+    if 0 in value:
+        raise Decline(f"{list(value)} has a zero")
+    return list(value)
+
+
+# -- axes --------------------------------------------------------------------------
+
+
+def _from_front(value: int, rank: int) -> int:
+    if not -rank <= value < rank:
+        raise Decline(f"there is no axis {value} of {rank}")
+    return value % rank
+
+
+def _from_end(value: int, rank: int) -> int:
+    return _from_front(value, rank) - rank
+
+
+def _all_axes(value: Any, rank: int) -> list[int]:
+    if value is None:
+        return list(range(rank))
+    return [_from_front(axis, rank) for axis in value]
+
+
+def _trailing(value: int, rank: int) -> list[int]:
+    if value == rank:
+        return []
+    return list(range(_from_front(value, rank), rank))
+
+
+def _untrailing(value: Sequence[int], rank: int) -> int:
+    axes = sorted(_from_front(axis, rank) for axis in value)
+    if axes != list(range(rank - len(axes), rank)):
+        raise Decline(f"the axes {list(value)} are not the last ones")
+    return rank - len(axes)
+
+
+# -- tensors and names -------------------------------------------------------------
+
+
+def _as_tensor(value: Any, dtype: str) -> Tensor:
+    return Tensor.of(value, dtype)
+
+
+def _as_list(value: Tensor, dtype: str | None = None) -> Any:
+    if dtype is not None and str(value.dtype) != dtype:
+        raise Decline(f"a tensor of {value.dtype}, not of {dtype}")
+    return value.tolist()
+
+
+def _tensor(random: Random) -> tuple[Any, ...]:
+    return _numbers(random, 1), "int32"
+
+
+_LIBRARY = (
+    Lens("flag", _flag, int, lambda r: (r.randint(0, 1),),
+         "0 or 1 to false or true", "other numbers"),
+    Lens("numeral", int, _flag, lambda r: (r.random() < 0.5,),
+         "false or true to 0 or 1", "other numbers"),
+    Lens("real", float, int, lambda r: (r.randint(-9, 9),),
+         "a whole number to the float", exact=False),
+    Lens("decoded", _decode, str.encode, lambda r: (r.choice([b"", b"ab"]),),
+         "bytes to text", "what is not UTF-8"),
+    Lens("scaled", _scaled, _scaled_back,
+         lambda r: (r.randint(-9, 9), r.choice([1, 2, -5])),
+         "times a factor", "whole numbers that the factor does not divide"),
+    Lens("negated", lambda v: -v, lambda v: -v, _number, "the negative number"),
+    Lens("inverted", lambda v: not _flag(v), lambda v: not _flag(v),
+         lambda r: (r.random() < 0.5,), "not", "numbers but 0 and 1"),
+    Lens("one_over", _reciprocal, _reciprocal,
+         lambda r: (r.choice([0.5, -4.0, 8.0]),), "one over it", "0", exact=False),
+    Lens("complement", lambda v: 1 - v, lambda v: 1 - v,
+         lambda r: (r.choice([0.0, 0.25, 1.0]),), "one minus it", exact=False),
+    Lens("equals", _equals, _equal_to, lambda r: (r.choice("ab"), "a", "b"),
+         "is it this one: equals(v, yes) or equals(v, yes, no)",
+         "undo: what is not yes, where no is not told"),
+    Lens("contains", lambda v, part: part in v, _equal_to, lambda _: ("ab", "ab"),
+         "does a text contain this one", "undo: what does not", exact=False),
+    Lens("index_in", _index, _indexed, lambda r: (r.choice("abc"), ["a", "b", "c"]),
+         "the place in a list", "what is not in the list"),
+    Lens("lookup", _looked_up, _looked_back,
+         lambda r: (r.choice("ab"), [["a", 1], ["b", 2]]),
+         "a table in place: lookup(v, [[left, right], ...])",
+         "what is not in the table", takes_none=True),
+    Lens("default", lambda v, d: d if v is None else v, _default_back,
+         lambda r: (r.choice([None, 3, 5]), 5),
+         "what absence stands for", exact=False, takes_none=True),
+    Lens("when", _when, _when, lambda _: (4, "a", "a"),
+         "only where another attribute has this value: when(v, other, value)",
+         exact=False),
+    Lens("only", lambda v: [v], _one, _number, "a list of one", "longer lists"),
+    Lens("repeated", _repeated, _repeated_back,
+         lambda r: (r.randint(0, 9), r.randint(1, 4)),
+         "a list of one value n times: repeated(v, n)", "lists of several values"),
+    Lens("picked", _picked, _placed,
+         lambda r: (_placed(_numbers(r), 1, 2, 0), 1, 2, 0),
+         "every so manyth item: picked(v, start, step, others)",
+         "lists in which the others differ from what is told", exact=False),
+    Lens("placed", _placed, _picked, lambda r: (_numbers(r), 1, 2, 0),
+         "the items at every so manyth place: placed(v, start, step, others)",
+         "lists in which the others differ from what is told"),
+    Lens("joined", _joined, _parted,
+         lambda r: ([[1, 2], [r.randint(0, 9), 4]], 2),
+         "lists of one length, one after the other: joined(v, n)",
+         "lists of several lengths"),
+    Lens("parted", _parted, _joined, lambda r: (_numbers(r) * 3, 3),
+         "n lists of one length: parted(v, n)", "what n does not divide"),
+    Lens("flattened", _flattened, _rows,
+         lambda r: ([[1, r.randint(0, 9)]] * r.randint(0, 3),),
+         "rows to one list: flattened(v, width)", "rows of another width"),
+    Lens("permuted", _permuted, _permuted_back,
+         lambda r: ([4, 5, r.randint(0, 9)], r.sample(range(3), 3)),
+         "the items in this order: permuted(v, order)", "another number of items"),
+    Lens("reversed", lambda v: list(v)[::-1], lambda v: list(v)[::-1],
+         lambda r: (_numbers(r),), "the items from the last to the first"),
+    Lens("pairs", _pairs, _unpaired, _even,
+         "begins, then ends, to a pair for each axis",
+         "paddings that are words, lists of odd length"),
+    Lens("unpaired", _unpaired, _pairs, lambda r: ([[1, r.randint(0, 9)]] * 2,),
+         "a pair for each axis to begins, then ends",
+         "paddings that are words, lists of odd length"),
+    Lens("symmetric", _symmetric, _symmetric_back, lambda r: (_numbers(r),),
+         "the same before and after each axis", "what differs before and after"),
+    Lens("explicit", _explicit, _explicit, _even,
+         "a padding that is numbers", "paddings that are words"),
+    Lens("seq", _sequence, _sequence_back,
+         lambda r: (r.choice([None, [2, 2]]), 4, 2),
+         "a list; where it is left out, ones: seq(v) or seq(v, rank, less, fill)",
+         exact=False, takes_none=True),
+    Lens("nonzero", _nonzero, _nonzero, lambda r: ([1, r.randint(1, 9)],),
+         "a list without zeros", "lists with a zero"),
+    Lens("axis", _from_front, _from_front, _axis,
+         "an axis counted from the front: axis(v, rank)", "axes that are not",
+         exact=False),
+    Lens("axis_from_end", _from_end, _from_end, _axis,
+         "an axis counted from the end: axis_from_end(v, rank)", "axes that are not",
+         exact=False),
+    Lens("axes", _all_axes, _all_axes, _axes,
+         "axes counted from the front, all where none are told: axes(v, rank)",
+         "axes that are not", exact=False, takes_none=True),
+    Lens("trailing", _trailing, _untrailing,
+         lambda r: (r.randint(0, 4), 4),
+         "an axis to all from it on: trailing(v, rank)", "axes that are not the last",
+         exact=False),
+    Lens("tensor", _as_tensor, _as_list, _tensor,
+         "a list to a tensor: tensor(v, dtype)", "tensors of another element type"),
+    Lens("array", _as_list, lambda v, d=None: Tensor.of(v, d),
+         lambda r: (_as_tensor(*_tensor(r)), "int32"),
+         "a tensor to a list: array(v, dtype)", "tensors of another element type"),
+    Lens("function", FunctionRef, lambda v: v.name, lambda r: (r.choice(["f", "g"]),),
+         "a text to the name of a function"),
+)  # fmt: skip
+
+LENSES: Final = {lens.name: lens for lens in _LIBRARY}

@@ -1,0 +1,157 @@
+"""The mapping of one op as an object: to save, to load, to reverse, to run alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from amanda.errors import AmandaError, ConversionError
+from amanda.graph import Graph, Op, OutputPort
+from amanda.mapping.engine.program import Program
+from amanda.mapping.rule_mapping import RuleMapping
+from amanda.mapping.rules import protobuf
+from amanda.mapping.rules.functions import Function
+from amanda.mapping.rules.rule_set import RuleSet
+from amanda.mapping.rules.terms import Row
+from amanda.mapping.side import constant_of, question
+
+__all__ = ["Process"]
+
+
+class Process:
+    """What a mapping does with ops of one type, between two versions.
+
+    >>> from amanda.mapping import PlainSide, Signature
+    >>> rules = RuleSet("toys", "acme/a", "acme/b")
+    >>> rules.equations("Relu(x) <=> relu(x)")
+    >>> sides = [PlainSide(n, {t: Signature(("x",))}.get) for n, t in
+    ...          (("acme/a/1", "Relu"), ("acme/b/1", "relu"))]
+    >>> there = Process.of(RuleMapping(*sides, rules), "Relu", "acme/a/1", "acme/b/1")
+    >>> print(there, "|", there.reverse())
+    Relu: acme/a/1 -> acme/b/1 | relu: acme/b/1 -> acme/a/1
+    """
+
+    def __init__(
+        self, type: str, mapping: RuleMapping, source: str, target: str
+    ) -> None:
+        self.type = type
+        self.mapping = mapping
+        self.source = source
+        self.target = target
+
+    @classmethod
+    def of(cls, mapping: RuleMapping, type: str, source: str, target: str) -> Self:
+        """The rules for ops of a type, and nothing else of a mapping."""
+        program = mapping.program(source, target)
+        found = mapping.rules.of_type(type, forward=program.forward)
+        if not found:
+            raise ConversionError(f"{mapping.rules.name} has no rule for {type}")
+        return cls(type, _only(mapping, found), source, target)
+
+    @property
+    def rules(self) -> RuleSet:
+        return self.mapping.rules
+
+    @property
+    def program(self) -> Program:
+        return self.mapping.program(self.source, self.target)
+
+    def reverse(self) -> Process:
+        """The way back, where some of its rules run both ways."""
+        back = not self.program.forward
+        types = [row.sides(back)[0].type for row in self.rules.rows if row.runs(back)]
+        if not types:
+            raise ConversionError(
+                f"no rule for {self.type} leads back",
+                expected="an equation with <=>",
+                got=", ".join(_said(rule) for rule in self._rules),
+            )
+        return Process(types[0], self.mapping, self.target, self.source)
+
+    @property
+    def _rules(self) -> list[Row | Function]:
+        return [*self.rules.rows, *self.rules.functions]
+
+    def dumps(self) -> bytes:
+        """Its rules in protobuf form."""
+        return protobuf.dumps(self.rules)
+
+    @classmethod
+    def loads(
+        cls, data: bytes, mapping: RuleMapping, type: str, source: str, target: str
+    ) -> Self:
+        """What `dumps` wrote, with the sides, lenses and functions of a mapping."""
+        rules = _bare(mapping.rules)
+        protobuf.loads(rules, data)
+        return cls(type, _with(mapping, rules), source, target)
+
+    def __call__(
+        self, op: Op, graph: Graph, values: Mapping[OutputPort, OutputPort]
+    ) -> tuple[OutputPort | None, ...]:
+        """What stands for the outputs of an op, made at the end of a graph.
+
+        `values` are those of the graph that stand for what the op, or its pattern,
+        reads. ConversionError with the reasons where no rule takes it.
+        """
+        making = _Making(self.program, graph, dict(values))
+        reasons = []
+        for way in self.program.choice(self.type).near(op):
+            slots: list[Any] = [None] * way.width
+            why = way.take(op, slots, [])
+            if why is None:
+                try:
+                    for step in way.steps:
+                        step(slots, making.ask)
+                    return tuple(way.make(making, graph, slots, op, None))
+                except AmandaError as error:
+                    why = error.message
+            reasons.append(f"{way.id}: {why}")
+        raise ConversionError(f"no rule takes {op}", problems=reasons)
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.source} -> {self.target}"
+
+
+def _said(rule: Row | Function) -> str:
+    return rule.whole if isinstance(rule, Row) else rule.id
+
+
+def _bare(rules: RuleSet) -> RuleSet:
+    made = rules.copy()
+    made.rows, made.functions = [], []
+    made.lenses = {n: lens for n, lens in made.lenses.items() if lens.rows is None}
+    return made
+
+
+def _only(mapping: RuleMapping, found: list[Row | Function]) -> RuleMapping:
+    rules = mapping.rules.copy()
+    rules.rows = [row for row in rules.rows if row in found]
+    rules.functions = [function for function in rules.functions if function in found]
+    return _with(mapping, rules)
+
+
+def _with(mapping: RuleMapping, rules: RuleSet) -> RuleMapping:
+    return RuleMapping(mapping.left, mapping.right, rules)
+
+
+class _Making:
+    """What rules ask of a run, for one op."""
+
+    def __init__(
+        self, program: Program, graph: Graph, made: dict[OutputPort, OutputPort]
+    ) -> None:
+        self.target = program.target
+        self.graph = graph
+        self.made = made
+
+    def value(self, value: Any) -> Any:
+        if not isinstance(value, OutputPort) or value in self.made:
+            return self.made.get(value, value)
+        tensor = constant_of(value)
+        if tensor is None:
+            raise ConversionError(f"nothing stands for {value}")
+        self.made[value] = self.graph.constant(tensor).output
+        return self.made[value]
+
+    def ask(self, value: OutputPort, what: str) -> Any:
+        return question(self.made.get(value, value), what)

@@ -1,0 +1,183 @@
+"""What a conversion tells: which rule took which op, what was lost, what is open."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple
+
+from amanda.mapping.routes.route import Gap
+from amanda.mapping.side import Side
+
+if TYPE_CHECKING:
+    from amanda.graph import Graph, Op
+    from amanda.mapping.rules.rule_set import RuleSet
+
+__all__ = ["Conversion", "Covered", "Open", "Report", "gaps_of", "place", "tracing"]
+
+TRACING: ContextVar[bool] = ContextVar("tracing", default=False)
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """While it is open, every conversion reports the rule of each op (`trace`)."""
+    token = TRACING.set(True)
+    try:
+        yield
+    finally:
+        TRACING.reset(token)
+
+
+CARRIED = "carried"
+KEPT = "kept"
+HOOK = "gap_met"
+
+
+class Covered(NamedTuple):
+    """An op and the rule that took it, in the order of the graph."""
+
+    op: str
+    name: str | None
+    rule: str
+
+
+@dataclass
+class Report:
+    """What became of the ops of a graph.
+
+    `rules` counts ops by rule; `carried` ops mean the same on both sides; `kept` ones
+    are left in their own namespace; `losses` are those that rules declare.
+    """
+
+    source: str
+    target: str
+    rules: Counter[str] = field(default_factory=Counter)
+    carried: int = 0
+    kept: int = 0
+    filled: int = 0
+    """Gaps that a listener of the hook `gap_met` filled."""
+    gaps: tuple[Gap, ...] = ()
+    losses: tuple[str, ...] = ()
+    trace: list[Covered] | None = None
+    """Every op with its rule, where that was asked for."""
+
+    @property
+    def mapped(self) -> int:
+        return self.rules.total()
+
+    def __str__(self) -> str:
+        parts = {
+            "mapped": self.mapped, "carried": self.carried, "kept": self.kept,
+            "filled": self.filled, "without a mapping": len(self.gaps),
+        }  # fmt: skip
+        told = [f"{number} {what}" for what, number in parts.items() if number]
+        return f"{self.source} -> {self.target}: {', '.join(told) or 'no ops'}"
+
+
+class Conversion(NamedTuple):
+    """A converted graph and what there is to tell. With gaps, the graph has holes."""
+
+    graph: Graph
+    report: Report
+
+
+class Open(NamedTuple):
+    """An op that nothing took: each rule that declined it, and why."""
+
+    op: Op
+    type: str | None
+    declined: Sequence[tuple[str, str, str, int]]
+    """Id and text of the rule, the reason, and how far it came."""
+
+
+def place(op: Op, position: int | None = None) -> str:
+    """Where an op stands, in words: `op 'a' in the body 'then' of 'if'`."""
+    told = f"op {op.name!r}" if op.name is not None else f"op #{position}"
+    graph = op.graph
+    while graph is not None:
+        if graph.holder is not None:
+            holder = graph.holder
+            told += f" in the body {graph.body_name!r} of {holder.short!r}"
+            graph = holder.graph
+        elif graph.root is not None:
+            names = [n for n, f in graph.root.functions.items() if f is graph]
+            told += f" in the function {names[0]!r}"
+            graph = None
+        else:
+            told += f" in the graph {graph.short!r}" if graph.graph else ""
+            graph = graph.graph
+    return told
+
+
+def gaps_of(
+    found: Sequence[Open], rules: RuleSet, source: Side, *, forward: bool
+) -> tuple[Gap, ...]:
+    """The gaps in words; each graph is counted through once, not once for each."""
+    nameless = {gap.op for gap in found if gap.op.name is None}
+    graphs = {op.graph: None for op in nameless}
+    positions = {
+        op: i
+        for graph in graphs
+        if graph is not None
+        for i, op in enumerate(graph)
+        if op in nameless
+    }
+    stubs: dict[str, str] = {}
+    alike: dict[str, str | None] = {}
+    return tuple(
+        Gap(
+            gap.op.type or "graph",
+            place(gap.op, positions.get(gap.op)),
+            tuple(f"{id}: {why}" for id, _, why, _ in gap.declined) or _odd(gap),
+            _nearest(gap, rules, forward, alike),
+            _stub(gap, source, forward, stubs),
+            foreign=gap.type is None,
+        )
+        for gap in found
+    )
+
+
+def _odd(gap: Open) -> tuple[str, ...]:
+    return () if gap.type is not None else (f"it is of {gap.op.namespace}",)
+
+
+def _nearest(
+    gap: Open, rules: RuleSet, forward: bool, alike: dict[str, str | None]
+) -> str | None:
+    """The rule that came furthest; else one for a type that is called alike."""
+    if gap.declined:
+        return max(gap.declined, key=lambda declined: declined[3])[1]
+    if gap.type is None:
+        return None
+    if gap.type not in alike:
+        types = rules.types(forward=forward)
+        near = get_close_matches(gap.type, types, n=1, cutoff=0.8)
+        rule = rules.of_type(near[0], forward=forward)[0] if near else None
+        alike[gap.type] = getattr(rule, "text", None)
+    return alike[gap.type]
+
+
+def _stub(gap: Open, source: Side, forward: bool, known: dict[str, str]) -> str | None:
+    """A rule to begin with, made of what is known of the op."""
+    if gap.type is None:
+        return None
+    if gap.type not in known:
+        signature = source.signature(gap.type)
+        if signature is None:
+            inputs = [f"x{i}" for i in range(len(gap.op.inputs))]
+            attrs = [*gap.op.attrs, *gap.op.bodies]
+        else:
+            inputs = list(signature.inputs)
+            if inputs and signature.variadic == inputs[-1]:
+                inputs[-1] = f"*{inputs[-1]}"
+            attrs = list(signature.attrs)
+        parts = ", ".join([*inputs, *(f"{key}={key}" for key in attrs)])
+        here, there = f"{gap.type}({parts})", f"...({parts})"
+        known[gap.type] = (
+            f"{here}  <=>  {there}" if forward else f"{there}  <=>  {here}"
+        )
+    return known[gap.type]

@@ -1,0 +1,166 @@
+"""What a plug-in registers: a rule set between two sides, which maps both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+from amanda.dictionary import Name, parse_name, version_key
+from amanda.errors import ConversionError, UsageError
+from amanda.graph import Graph, Op, bulk
+from amanda.mapping.engine.conversion_run import Run
+from amanda.mapping.engine.program import Program
+from amanda.mapping.engine.version_steps import between, merged
+from amanda.mapping.routes.report import Conversion, Report
+from amanda.mapping.routes.route import GapMet, unmapped
+from amanda.mapping.rules.rule_set import RuleSet
+from amanda.mapping.side import Side
+
+__all__ = ["RuleMapping"]
+
+_End: TypeAlias = Side | Callable[[str], Side]
+
+
+class RuleMapping:
+    """Maps graphs by rules, in either direction from the same text.
+
+    `left` and `right` are sides, or functions that give the side of a namespace by its
+    full name (`amanda/onnx/18`), where there are several versions. Where both ends are
+    one framework, the direction follows from the versions: left is the older.
+
+    An entry of `amanda.mappings`:
+
+        mapping = RuleMapping(onnx_side, std_side, rules)
+    """
+
+    def __init__(self, left: _End, right: _End, rules: RuleSet) -> None:
+        self.left = left
+        self.right = right
+        self.rules = rules
+        self._programs: dict[tuple[str, str, bool], Program] = {}
+
+    def apply(
+        self, graph: Graph, to: str, *, keep_foreign: bool, gap_met: GapMet
+    ) -> Graph:
+        """The graph in the namespace `to`; ConversionError with every gap."""
+        done = self.conversion(graph, to, keep_foreign=keep_foreign, gap_met=gap_met)
+        if done.report.gaps and not keep_foreign:
+            raise unmapped(done.report.gaps, done.report.source, done.report.target)
+        return done.graph
+
+    def conversion(
+        self,
+        graph: Graph,
+        to: str,
+        *,
+        keep_foreign: bool = False,
+        gap_met: GapMet | None = None,
+        trace: bool = False,
+    ) -> Conversion:
+        """The same with its report; gaps are in there, and not raised."""
+        is_there = parse_name(graph.namespace or to).path == parse_name(to).path
+        if is_there and self.rules.left != self.rules.right:
+            return self._picked_up(graph, to, keep_foreign, gap_met, trace)
+        start, goal = self._ends(graph, to)
+        done: list[Conversion] = []
+        with bulk():
+            for source, target in between(self.rules, start, goal):
+                run = Run(
+                    self.program(source, target),
+                    keep_foreign=keep_foreign,
+                    gap_met=gap_met or _nobody,
+                    trace=trace,
+                )
+                done.append(run.convert(graph))
+                graph = done[-1].graph
+        return merged(done)
+
+    def _picked_up(
+        self,
+        graph: Graph,
+        to: str,
+        keep_foreign: bool,
+        gap_met: GapMet | None,
+        trace: bool,
+    ) -> Conversion:
+        """Maps ops of the other end, which an earlier conversion kept whole."""
+        goal = parse_name(to)
+        ends = (self.rules.left, self.rules.right)
+        if goal.path not in ends or graph.namespace != str(goal):
+            self._ends(graph, to)  # which tells what it maps
+        other = ends[ends[0] == goal.path]
+        spaces = dict.fromkeys(
+            op.own_namespace for part in graph.graphs() for op in part
+        )
+        done = [Conversion(graph.clone(), Report(str(goal), str(goal)))]
+        for space in spaces:
+            if space is None or parse_name(space).path != other:
+                continue
+            program = self.program(space, str(goal), picks_up=True)
+            with bulk():
+                run = Run(
+                    program,
+                    keep_foreign=keep_foreign,
+                    gap_met=gap_met or _nobody,
+                    trace=trace,
+                )
+                done.append(run.convert(done[-1].graph))
+        return merged(done)
+
+    def takes(self, op: Op, to: str) -> bool | str:
+        """Does some rule take this op where it stands? The reasons, if none does."""
+        if op.graph is None:
+            raise UsageError("the op stands in no graph", got=repr(op))
+        start, goal = self._ends(op.graph, to)
+        return self.program(*next(between(self.rules, start, goal))).takes(op)
+
+    def with_rules(self, *paths: str | Path) -> Self:
+        """The same mapping with the rules of files, which are tried before its own."""
+        made = copy(self)
+        made.rules = self.rules.copy()
+        made._programs = {}
+        for path in map(Path, paths):
+            made.rules.load(path)
+            made.rules.preferred |= {path.name}
+        return made
+
+    def program(self, source: str, target: str, *, picks_up: bool = False) -> Program:
+        """The rules from one version to another, compiled as far as they are used."""
+        key = (source, target, picks_up)
+        if key not in self._programs:
+            forward = self._forward(parse_name(source), parse_name(target))
+            ends = (self.left, self.right) if forward else (self.right, self.left)
+            names = (source, target)
+            sides = [_side(end, name) for end, name in zip(ends, names, strict=True)]
+            program = Program(self.rules, *sides, forward=forward)
+            program.picks_up = picks_up
+            self._programs[key] = program
+        return self._programs[key]
+
+    def _ends(self, graph: Graph, to: str) -> tuple[str, str]:
+        start, goal = graph.namespace or "", parse_name(to)
+        paths = (self.rules.left, self.rules.right)
+        ends = (parse_name(start).path if start else "", goal.path)
+        if ends not in (paths, paths[::-1]):
+            raise ConversionError(
+                f"{self.rules.name} does not map from {start or 'nothing'} to {to}",
+                expected=f"a graph of {paths[0]} or {paths[1]}, to the other",
+            )
+        return start, str(goal)
+
+    def _forward(self, source: Name, target: Name) -> bool:
+        rules = self.rules
+        if rules.left != rules.right:
+            return source.path == rules.left
+        ends = (source.version or "", target.version or "")
+        return version_key(ends[0]) <= version_key(ends[1])
+
+
+def _side(end: _End, name: str) -> Side:
+    return end if isinstance(end, Side) else end(name)
+
+
+def _nobody(**_event: Any) -> None:
+    """Nobody fills gaps."""

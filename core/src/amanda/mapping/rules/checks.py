@@ -1,0 +1,187 @@
+"""What a rule must keep to, whatever the namespaces: nothing lost, nothing invented."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from amanda.errors import FormatError, LimitError
+from amanda.mapping.rules.terms import (
+    ANYTHING,
+    Const,
+    Lensed,
+    ListOf,
+    Part,
+    Row,
+    Term,
+    Var,
+    asked,
+    inside,
+    variables,
+)
+
+if TYPE_CHECKING:
+    from amanda.mapping.rules.functions import Function
+    from amanda.mapping.side import Signature
+
+__all__ = ["check", "feeds_itself", "unread"]
+
+MAX_OPS: Final = 64
+
+
+def check(row: Row) -> None:
+    """Nothing may be lost, and nothing comes from nowhere."""
+    for term in (row.left, row.right):
+        _check_term(term)
+    sides = [{v.name: v for v in variables(t)} for t in (row.left, row.right)]
+    read = {v.name: v for part in (row.left, row.right, row.guard) for v in asked(part)}
+    if isinstance(row.guard, Var):
+        read[row.guard.name] = row.guard
+    for i, (here, there) in enumerate((sides, sides[::-1])):
+        source_only = row.arrow == ("=>", "<=")[i]
+        for name, var in here.items():
+            if name not in there and not (source_only and name in read):
+                raise _one_sided(row, var)
+    _check_read(row, sides, read)
+    for forward in (True, False):
+        if row.runs(forward):
+            _check_made(row, *row.sides(forward))
+
+
+def _check_term(term: Term) -> None:
+    if term.size > MAX_OPS:
+        raise LimitError(
+            "a pattern has too many ops",
+            where=term.spot,
+            expected=f"at most {MAX_OPS}",
+            got=term.size,
+        )
+    waiting = [w for t in inside(term) if isinstance(t, Term) for w in t.waits]
+    for one in (term, *waiting):
+        if one.output:
+            raise FormatError(
+                "a whole side of a rule stands for all outputs of its op"
+                if one is term
+                else "a control edge comes from an op, not from one of its outputs",
+                where=one.spot,
+                got=str(one),
+            )
+
+
+def _check_made(row: Row, here: Term, there: Term) -> None:
+    """What is made is known, and many values stay many."""
+    for part in inside(there):
+        if isinstance(part, ListOf | Lensed) and any(
+            isinstance(p, Var) and p.name == ANYTHING for p in inside(part)
+        ):
+            raise FormatError(
+                f"{ANYTHING} says nothing about what is made",
+                where=part.spot,
+                got=str(part),
+            )
+    many = {a.name for a in _inputs(here) if a.rest}
+    for arg in _inputs(there):
+        if arg.name != ANYTHING and arg.rest != (arg.name in many):
+            raise FormatError(
+                f"{arg.name!r} stands for one value here and for many there",
+                where=arg.spot,
+                got=row.text,
+            )
+
+
+def _inputs(term: Term) -> Iterator[Var]:
+    for part in inside(term):
+        if isinstance(part, Term):
+            yield from (arg for arg in part.args if isinstance(arg, Var))
+
+
+def _one_sided(row: Row, var: Var) -> FormatError:
+    return FormatError(
+        f"the variable {var.name!r} stands on one side only",
+        where=var.spot,
+        got=row.text,
+        hint=f"write {ANYTHING} for what may be anything",
+    )
+
+
+def _check_read(row: Row, sides: list[dict[str, Var]], read: Mapping[str, Var]) -> None:
+    matched = {"<=>": sides, "=>": sides[:1], "<=": sides[1:]}[row.arrow]
+    for name, var in read.items():
+        if any(name not in side for side in matched):
+            raise FormatError(
+                f"{name!r} is read, and no op of the rule has it",
+                where=var.spot,
+                got=row.text,
+            )
+    if row.loss is not None and row.arrow == "<=>":
+        raise FormatError(
+            "a rule that loses something runs one way",
+            where=row.spot,
+            expected="=> or <=",
+            got=row.arrow,
+        )
+
+
+# -- rules within one namespace -----------------------------------------------------
+
+
+def feeds_itself(row: Row, *, forward: bool = True) -> bool:
+    """Would a rule surely take again what it makes, were it run until none fits?
+
+    >>> from amanda.mapping.rules.parser import parse
+    >>> [feeds_itself(row) for row in parse("f(x) => f(f(x))\\nf(f(x)) => f(x)", ())]
+    [True, False]
+    """
+    here, there = row.sides(forward)
+    if row.guard is not None:
+        return False
+    terms = [part for part in inside(there) if isinstance(part, Term)]
+    return any(_takes(here, term, {}) for term in terms)
+
+
+def _takes(want: Part, have: Part, bound: dict[str, str]) -> bool:
+    """Does what is wanted fit, whatever the variables of `have` stand for?"""
+    if isinstance(want, Var):
+        if want.name == ANYTHING:
+            return True
+        return bound.setdefault(want.name, str(have)) == str(have)
+    if isinstance(want, Const):
+        return isinstance(have, Const) and want.value == have.value
+    if not isinstance(want, Term) or not isinstance(have, Term):
+        return False
+    if (want.type, want.output) != (have.type, have.output) or want.waits:
+        return False
+    if (want.low, want.high) != (have.low, have.high):
+        return False
+    if len(want.args) != len(have.args) or want.attrs.keys() != have.attrs.keys():
+        return False
+    pairs = [*zip(want.args, have.args, strict=True)]
+    pairs += [(part, have.attrs[key]) for key, part in want.attrs.items()]
+    return all(_takes(a, b, bound) for a, b in pairs)
+
+
+# -- functions ----------------------------------------------------------------------
+
+
+def unread(function: Function, signature: Signature) -> frozenset[str]:
+    """Attributes that a function takes and never looks at: what it drops of an op.
+
+    By its compiled code. Where it takes all that there are (`**told`) and does not look
+    at them, these are all that it does not name.
+    """
+    call: Any = inspect.unwrap(function.call)
+    code = call.__code__
+    read = set(code.co_cellvars)
+    for step in dis.get_instructions(code):
+        if step.opname.startswith("LOAD_"):
+            found = step.argval
+            read.update(found if isinstance(found, tuple) else (found,))
+    parameters = inspect.signature(call).parameters.values()
+    named = {p.name for p in parameters}
+    dropped = {p.name for p in parameters if p.name not in read}
+    rest = [p.name for p in parameters if p.kind is p.VAR_KEYWORD]
+    if dropped.intersection(rest):
+        dropped |= set(signature.attrs) - named
+    return frozenset(dropped & {*signature.attrs})

@@ -1,0 +1,314 @@
+"""Rules that are functions, for where data decides what is made.
+
+A function that reads (left to right) or writes (right to left) gets the inputs of an op
+by position, its attributes and bodies by name, and gives back what the outputs are:
+
+    @rules.read("Gemm[7:]")
+    def gemm(o, a, b, c=None, *, alpha, beta, transA, transB):
+        y = o.matmul(o.transpose(a) if transA else a, ...)
+
+A first parameter `o` is the builder of the target side; where that side's ops are
+functions themselves (a `TracingSide`), they may be called directly and `o` left out.
+A parameter `outputs` gets the number of outputs of the op, and `context` what is known
+around it: the graph, constants, types, the version, as the builder tells them. An
+attribute that the function does not name must have its default.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from amanda.dictionary import parse_name
+from amanda.errors import Undecided, UsageError
+from amanda.graph import Graph, Op, OutputPort
+from amanda.mapping.engine.adapters import adapted
+from amanda.mapping.engine.compiled_rule import (
+    Inactive,
+    Making,
+    Slots,
+    Take,
+    Way,
+    describe,
+)
+from amanda.mapping.engine.matcher import COUNT, hinted, is_count, known, uncovered
+from amanda.mapping.lenses.lens import same
+from amanda.mapping.rules.terms import Term
+from amanda.mapping.side import (
+    REQUIRED,
+    Decline,
+    Side,
+    Signature,
+    TracingSide,
+    question,
+)
+from amanda.types import Type
+
+__all__ = ["Builder", "Function", "compile_function"]
+
+BUILDER = "o"
+CONTEXT = "context"
+
+
+class Builder:
+    """Makes ops of the target side: `o.Shape(x, start=1)`.
+
+    An op with one output gives that value, others a tuple. `outputs` says how many
+    there are, where the op type does not.
+    """
+
+    __slots__ = ("graph", "side", "source")
+
+    def __init__(self, side: Side, graph: Graph, source: Op) -> None:
+        self.side = side
+        self.graph = graph
+        self.source = source
+        """The op that is being mapped, to be read only."""
+
+    @property
+    def version(self) -> str:
+        """The version of the target; empty where it has none."""
+        return parse_name(self.side.name).version or ""
+
+    @property
+    def source_graph(self) -> Graph | None:
+        """The graph that the op stands in, to be read only."""
+        return self.source.graph
+
+    def content(self, value: Any) -> Any:
+        """What is in a value that is constant, as numbers and lists; else None."""
+        try:
+            return question(value, "content") if _is_port(value) else value
+        except Undecided:
+            return None
+
+    def type(self, value: OutputPort) -> Type | None:
+        """The type of a value of the target, as far as it is inferred."""
+        return value.type
+
+    def op(self, type: str, /, *args: Any, **attrs: Any) -> Any:
+        """For types that are no Python names."""
+        signature = self.side.signature(type)
+        if signature is None:
+            raise Decline(f"{self.side.name} has no op {type}")
+        count = signature.outputs
+        if COUNT not in signature.attrs:
+            told = attrs.pop(COUNT, 1)
+            if count is not None and told > count:
+                raise Decline(f"{type} of {self.side.name} has {count} outputs")
+            count = told if count is None else count
+        bodies = {k: v for k, v in attrs.items() if isinstance(v, Graph)}
+        given = {
+            key: adapted(value)
+            for key, value in attrs.items()
+            if key not in bodies and not _said(value, signature, key)
+        }
+        args = tuple(map(adapted, args))
+        made = self.side.build(
+            self.graph, type, args, given, outputs=count or 1, bodies=bodies or None
+        )
+        return made[0] if len(made) == 1 else made
+
+    def __getattr__(self, type: str) -> Callable[..., Any]:
+        if type.startswith("__"):
+            raise AttributeError(type)
+
+        def make(*args: Any, **attrs: Any) -> Any:
+            return self.op(type, *args, **attrs)
+
+        return make
+
+
+def _is_port(value: Any) -> bool:
+    return isinstance(value, OutputPort)
+
+
+def _said(value: Any, signature: Signature, key: str) -> bool:
+    """Does leaving the attribute out say the same?"""
+    return value is None or same(value, signature.attrs.get(key))
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function for ops of one type, in one direction."""
+
+    call: Callable[..., Any]
+    term: Term
+    """The type and the versions it is for; nothing else."""
+    forward: bool
+    file: str
+    name: str = ""
+    """What rule files call it."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.file}:{self.call.__name__}"
+
+    @property
+    def place(self) -> str:
+        """Its file and line, where it tells them."""
+        code = getattr(inspect.unwrap(self.call), "__code__", None)
+        if code is None:
+            return self.file
+        return f"{PurePath(code.co_filename).name}:{code.co_firstlineno}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What a function's parameters say."""
+
+    builder: bool
+    outputs: bool
+    context: bool
+    positional: int
+    needed: int
+    takes_rest: bool
+    keywords: frozenset[str]
+    optional: frozenset[str]
+    takes_all: bool
+
+
+def _form(call: Callable[..., Any]) -> _Form:
+    parameters = list(inspect.signature(call).parameters.values())
+    builder = bool(parameters) and parameters[0].name == BUILDER
+    inputs = [
+        p
+        for p in parameters[builder:]
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    keywords = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    optional = {p.name for p in parameters if p.default is not p.empty}
+    kinds = {p.kind for p in parameters}
+    return _Form(
+        builder,
+        COUNT in keywords,
+        CONTEXT in keywords,
+        len(inputs),
+        sum(p.default is p.empty for p in inputs),
+        inspect.Parameter.VAR_POSITIONAL in kinds,
+        frozenset(keywords),
+        frozenset(keywords & optional),
+        inspect.Parameter.VAR_KEYWORD in kinds,
+    )
+
+
+def compile_function(
+    function: Function,
+    source: Side,
+    target: Side,
+    hints: frozenset[str] = frozenset(),
+) -> Way:
+    """The function between two versions; Inactive if it is not for them."""
+    signature = hinted(known(source, function.term), hints)
+    form = _form(function.call)
+    if not form.builder and not isinstance(target, TracingSide):
+        raise Inactive(
+            f"{function.call.__name__} has no first parameter {BUILDER!r}, and the "
+            f"ops of {target.name} are not called directly"
+        )
+    take = _taker(form, signature)
+    make = _maker(function.call, form, signature, target)
+    text = f"{function.term.type}{function.term.versions} by {function.call.__name__}"
+    return Way(function.id, text, 1, 0, take, (), make, is_function=True)
+
+
+def _taker(form: _Form, signature: Signature) -> Take:
+    count = None if form.takes_rest else form.positional
+    covered = form.keywords | frozenset(signature.inputs[:count])
+    if is_count(signature, COUNT):
+        covered |= {COUNT}
+
+    def take(op: Op, _slots: Slots, ops: list[Op]) -> str | None:
+        ops.append(op)
+        if count is not None:
+            for i, value in enumerate(op.inputs[count:], count):
+                if value is not None:
+                    return f"input {i} is not covered"
+        if form.takes_all:
+            return None
+        if op.has_attrs:
+            for key, value in op.attrs.items():
+                if key not in covered and uncovered(signature, key, value):
+                    return f"the attribute {key}={describe(value)} is not covered"
+        for key in op.bodies:
+            if key not in covered:
+                return f"the body {key} is not covered"
+        return None
+
+    return take
+
+
+def _maker(
+    call: Callable[..., Any], form: _Form, signature: Signature, target: Side
+) -> Callable[[Making, Graph, Slots, Op, str | None], Sequence[OutputPort | None]]:
+    tracing = target if isinstance(target, TracingSide) else None
+    seen: Any = getattr(tracing, "value", None)
+
+    def make(
+        run: Making, graph: Graph, _slots: Slots, op: Op, _name: str | None
+    ) -> Sequence[OutputPort | None]:
+        args, named = _arguments(run, op, form, signature)
+        if form.builder:
+            args.insert(0, Builder(target, graph, op))
+        elif tracing is not None:
+            args = [seen(v) if isinstance(v, OutputPort) else v for v in args]
+        if form.outputs:
+            named[COUNT] = len(op.outputs)
+        if form.context and CONTEXT not in signature.attrs:
+            named[CONTEXT] = Builder(target, graph, op)
+        with nullcontext() if tracing is None else tracing.tracing(graph):
+            found = call(*args, **named)
+            if not isinstance(found, tuple | list):
+                return [_port(found, tracing, graph)]
+            return [_port(value, tracing, graph) for value in found]
+
+    return make
+
+
+def _arguments(
+    run: Making, op: Op, form: _Form, signature: Signature
+) -> tuple[list[Any], dict[str, Any]]:
+    args = [run.value(value) for value in op.inputs]
+    held: dict[str, Any] = dict(op.attrs) if op.has_attrs else {}
+    if op.bodies:
+        held.update((key, run.value(body)) for key, body in op.bodies.items())
+    if held:
+        for i, name in enumerate(signature.inputs):
+            if name in held:
+                args += [None] * (i + 1 - len(args))
+                if args[i] is None:
+                    args[i] = held.pop(name)
+    while len(args) > form.needed and args[-1] is None:
+        args.pop()
+    if len(args) < form.needed:
+        args += [None] * (form.needed - len(args))
+    named: dict[str, Any] = {}
+    if form.takes_all:
+        keys: Iterable[str] = {**signature.attrs, **held} if held else signature.attrs
+    else:
+        keys = form.keywords
+    for key in keys:
+        if key in (COUNT, CONTEXT) and key not in signature.attrs:
+            continue
+        value = held.get(key, signature.attrs.get(key))
+        if value is REQUIRED:
+            raise Decline(f"the attribute {key} is missing")
+        if value is not None or key not in form.optional:
+            named[key] = value
+    return args, named
+
+
+def _port(value: Any, side: TracingSide | None, graph: Graph) -> OutputPort | None:
+    if value is None or isinstance(value, OutputPort):
+        return value
+    if side is None:
+        raise UsageError(
+            "a mapping function gives back values of the graph",
+            got=describe(value),
+            hint="make it a constant: o.graph.constant(Tensor.of(...)).output",
+        )
+    return side.port(value, graph)

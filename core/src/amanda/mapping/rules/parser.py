@@ -1,0 +1,439 @@
+"""The parser of rules: recursive descent over tokens, with a limit on its depth.
+
+    row     term ("<=>" | "=>" | "<=") term ["if" guard] ["losing" text]
+            ["after" tag {"," tag}] {"@" tag}
+    term    type ["[" [from] ":" [to] "]"] "(" [part {"," part}] ")" ["[" output "]"]
+    part    [name "="] value | "*" name | "^" term
+    value   "_" | name ["?"] | constant | "[" items "]" | term
+            | lens "(" value {"," context} ")"
+    context question "(" name ")" | name | constant
+    guard   comparisons of contexts, joined by and, or, not and parentheses
+
+Nothing is evaluated: a rule file is data, whoever wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from typing import Any, Final, TypeVar
+
+from amanda.errors import FormatError, LimitError
+from amanda.mapping.rules.checks import check
+from amanda.mapping.rules.terms import (
+    Ask,
+    Both,
+    Compared,
+    Const,
+    Either,
+    Guard,
+    Lensed,
+    ListOf,
+    Not,
+    Part,
+    Row,
+    Term,
+    Var,
+)
+from amanda.mapping.rules.tokenizer import NAME, Token, rows
+from amanda.mapping.side import QUESTIONS
+
+__all__ = ["is_name", "parse", "parse_guard", "parse_head", "parse_part"]
+
+_Any = TypeVar("_Any")
+MAX_DEPTH: Final = 32
+MAX_TAGS: Final = 64
+_ARROWS: Final = ("<=>", "=>", "<=")
+_SIGNS: Final = ("==", "!=", "<=", ">=", "<", ">")
+_WORDS: Final[Mapping[str, Any]] = {
+    "True": True, "true": True, "False": False, "false": False,
+    "None": None, "none": None, "inf": float("inf"), "nan": float("nan"),
+}  # fmt: skip
+_KEPT: Final = frozenset({"if", "and", "or", "not", "in", "losing", "after"})
+
+
+def parse(
+    text: str, lenses: Collection[str], file: str = "<rules>", line: int = 1
+) -> list[Row]:
+    """The rules of a text; FormatError with the place of every one that is faulty.
+
+    >>> [row] = parse("Softmax[13:](x, axis=a) <=> softmax(x, axes=only(a))", ["only"])
+    >>> row.left.type, str(row.right), row.arrow
+    ('Softmax', 'softmax(x, axes=only(a))', '<=>')
+    """
+    found: list[Row] = []
+    faults: list[FormatError] = []
+    for tokens in rows(text, file, line):
+        try:
+            if isinstance(tokens, FormatError):
+                raise tokens
+            found.append(_Parser(tokens, lenses).row())
+        except FormatError as error:
+            faults.append(error)
+    if len(faults) == 1:
+        raise faults[0]
+    if faults:
+        raise FormatError(
+            f"{len(faults)} rules of {file} are faulty",
+            where=faults[0].where,
+            problems=[_line(fault) for fault in faults],
+        )
+    return found
+
+
+def parse_part(text: str, lenses: Collection[str], file: str, line: int) -> Part:
+    """One value of a rule: what may stand for an input or an attribute."""
+    parser = _alone(text, lenses, file, line)
+    part = parser.starred() if parser.next.text == "*" else parser.value()
+    return parser.ended(part)
+
+
+def parse_guard(text: str, lenses: Collection[str], file: str, line: int) -> Guard:
+    """What may stand behind `if`."""
+    parser = _alone(text, lenses, file, line)
+    return parser.ended(parser.guard())
+
+
+def parse_head(text: str, file: str, line: int = 1) -> Term:
+    """A type and its versions, without parentheses: `Gemm[7:]`."""
+    parser = _alone(text, (), file, line)
+    token = parser.take()
+    if token.kind != "name":
+        raise parser.fault(token, "an op")
+    low, high = parser.versions()
+    return parser.ended(Term(token.text, low, high, (), {}, token.spot))
+
+
+def is_name(text: object) -> bool:
+    """May an op, an attribute or a tag be called so in rules?"""
+    return isinstance(text, str) and NAME.fullmatch(text) is not None
+
+
+def _alone(text: str, lenses: Collection[str], file: str, line: int) -> _Parser:
+    found = next(rows(text, file, line), None)
+    if found is None:
+        raise FormatError("an empty text where a rule says something", where=file)
+    if isinstance(found, FormatError):
+        raise found
+    return _Parser(found, lenses)
+
+
+def _line(fault: FormatError) -> str:
+    told = [f"expected {fault.expected}"] if fault.expected else []
+    told += [f"got {fault.got}"] if fault.got else []
+    return "; ".join([f"{fault.where}: {fault.message}", *told])
+
+
+class _Parser:
+    def __init__(self, tokens: list[Token], lenses: Collection[str]) -> None:
+        self.tokens = tokens
+        self.lenses = lenses
+        self.at = 0
+        self.depth = 0
+
+    # -- tokens ----------------------------------------------------------------
+
+    @property
+    def next(self) -> Token:
+        return self.tokens[self.at]
+
+    def take(self) -> Token:
+        token = self.tokens[self.at]
+        self.at += token.kind != "end"
+        return token
+
+    def took(self, *texts: str) -> bool:
+        """Take the next token if it is one of these signs or words."""
+        token = self.next
+        if token.kind in ("sign", "name") and token.text in texts:
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, *texts: str) -> Token:
+        token = self.next
+        if not self.took(*texts):
+            raise self.fault(token, " or ".join(texts))
+        return token
+
+    def fault(self, token: Token, expected: str, **parts: Any) -> FormatError:
+        return FormatError(
+            "a rule that cannot be read",
+            where=token.spot,
+            expected=expected,
+            got=str(token),
+            **parts,
+        )
+
+    def ended(self, what: _Any) -> _Any:
+        if self.next.kind != "end":
+            raise self.fault(self.next, "nothing more")
+        return what
+
+    def deeper(self, token: Token) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise LimitError(
+                "a rule is nested too deep",
+                where=token.spot,
+                expected=f"at most {MAX_DEPTH} levels",
+            )
+
+    def plain_name(self, token: Token, what: str) -> str:
+        if token.kind != "name" or "." in token.text or "::" in token.text:
+            raise self.fault(token, what)
+        if token.text in _KEPT or token.text in _WORDS:
+            raise self.fault(token, f"{what}, which {token.text!r} cannot be")
+        return token.text
+
+    # -- rows ------------------------------------------------------------------
+
+    def row(self) -> Row:
+        first = self.next
+        left = self.term()
+        arrow = self.expect(*_ARROWS).text
+        right = self.term()
+        guard = self.guard() if self.took("if") else None
+        loss = None
+        if self.took("losing"):
+            token = self.take()
+            if token.kind != "text":
+                raise self.fault(token, "a text that says what is lost")
+            loss = token.value
+        after = self.after()
+        tags = self.tags()
+        if self.next.kind != "end":
+            raise self.fault(self.next, "if, losing, after, @ or the end of the rule")
+        text = f"{left}  {arrow}  {right}" + ("" if guard is None else f"  if {guard}")
+        row = Row(left, right, arrow, guard, loss, text, first.spot, tags, after)
+        check(row)
+        return row
+
+    def after(self) -> tuple[str, ...]:
+        """The tags behind `after`."""
+        if not self.took("after"):
+            return ()
+        found = [self.tag()]
+        while self.took(","):
+            found.append(self.tag())
+        return tuple(dict.fromkeys(found))
+
+    def tags(self) -> tuple[str, ...]:
+        found = []
+        while self.took("@"):
+            found.append(self.tag())
+        return tuple(dict.fromkeys(found))
+
+    def tag(self) -> str:
+        token = self.take()
+        return self.plain_name(token, "a tag")
+
+    def term(self) -> Term:
+        token = self.take()
+        if token.kind != "name" or (
+            token.text in _KEPT and self.next.text not in ("(", "[")
+        ):  # an op may be called `if`
+            raise self.fault(token, "an op")
+        self.deeper(token)
+        low, high = self.versions()
+        self.expect("(")
+        args: list[Part] = []
+        attrs: dict[str, Part] = {}
+        waits: list[Term] = []
+        while not self.took(")"):
+            if args or attrs or waits:
+                self.expect(",")
+                if self.took(")"):
+                    break
+            if self.took("^"):
+                waits.append(self.term())
+            else:
+                self.part(args, attrs)
+        self.depth -= 1
+        output = self.output()
+        return Term(
+            token.text, low, high, tuple(args), attrs, token.spot, output, tuple(waits)
+        )
+
+    def versions(self) -> tuple[int | None, int | None]:
+        if not self.took("["):
+            return None, None
+        first = self.next
+        low = None if self.next.text == ":" else self.whole("a version")
+        high = low
+        if self.took(":"):
+            high = None if self.next.text == "]" else self.whole("a version")
+        self.expect("]")
+        if low is not None and high is not None and low > high:
+            raise self.fault(first, "versions in order", hint="write [from:to]")
+        return low, high
+
+    def output(self) -> int:
+        if not self.took("["):
+            return 0
+        index = self.whole("the number of an output")
+        self.expect("]")
+        return index
+
+    def whole(self, what: str) -> int:
+        token = self.take()
+        if type(token.value) is not int or not 0 <= token.value < 1 << 31:
+            raise self.fault(token, what)
+        return token.value
+
+    def part(self, args: list[Part], attrs: dict[str, Part]) -> None:
+        token = self.next
+        follows = self.tokens[min(self.at + 1, len(self.tokens) - 1)]
+        if token.kind == "name" and follows.text == "=" and follows.kind == "sign":
+            name = self.take().text
+            if "::" in name or name in attrs:
+                what = "another name" if name in attrs else "the name of an attribute"
+                raise self.fault(token, what)
+            self.take()
+            attrs[name] = self.value(named=True)
+            return
+        if attrs:
+            raise self.fault(token, "an attribute: inputs come before attributes")
+        if self.next.text == "*":
+            rest = next((a for a in args if isinstance(a, Var) and a.rest), None)
+            if rest is not None:
+                raise self.fault(token, f"one with *, and {rest} takes the rest")
+            args.append(self.starred())
+        else:
+            args.append(self.value())
+
+    def starred(self) -> Var:
+        star = self.expect("*")
+        return Var(self.plain_name(self.take(), "a variable"), star.spot, rest=True)
+
+    # -- values ----------------------------------------------------------------
+
+    def value(self, *, named: bool = False) -> Part:
+        token = self.next
+        if token.kind == "name" and token.text not in _WORDS:
+            follows = self.tokens[min(self.at + 1, len(self.tokens) - 1)].text
+            if token.text in self.lenses and follows == "(":
+                return self.lensed()
+            if follows in ("(", "["):
+                if named:
+                    raise self.no_lens(token)
+                return self.term()
+            self.take()
+            name = self.plain_name(token, "a variable or a value")
+            optional = not named and self.took("?")
+            return Var(name, token.spot, optional=optional)
+        if token.text == "[" and token.kind == "sign":
+            return self.items()
+        return self.constant()
+
+    def no_lens(self, token: Token) -> FormatError:
+        near = get_close_matches(token.text, self.lenses, n=1)
+        return FormatError(
+            f"no lens is called {token.text!r}",
+            where=token.spot,
+            hint=f"did you mean {near[0]!r}?" if near else "register it first",
+        )
+
+    def lensed(self) -> Lensed:
+        token = self.take()
+        self.deeper(token)
+        self.expect("(")
+        inner = self.value(named=True)
+        context: list[Ask | Var | Const] = []
+        while self.took(","):
+            context.append(self.operand())
+        self.expect(")")
+        self.depth -= 1
+        return Lensed(token.text, inner, tuple(context), token.spot)
+
+    def items(self) -> Part:
+        """A list: a constant where nothing in it varies."""
+        token = self.expect("[")
+        self.deeper(token)
+        items: list[Part] = []
+        while not self.took("]"):
+            if items:
+                self.expect(",")
+            starred = self.next.text == "*"
+            items.append(self.starred() if starred else self.value(named=True))
+        self.depth -= 1
+        if all(isinstance(item, Const) for item in items):
+            return Const([i.value for i in items if isinstance(i, Const)], token.spot)
+        if sum(isinstance(item, Var) and item.rest for item in items) > 1:
+            raise self.fault(token, "at most one variable with * in a list")
+        return ListOf(tuple(items), token.spot)
+
+    def constant(self) -> Const:
+        token = self.take()
+        if token.kind in ("number", "text"):
+            return Const(token.value, token.spot)
+        if token.kind == "name" and token.text in _WORDS:
+            return Const(_WORDS[token.text], token.spot)
+        raise self.fault(token, "a variable or a value")
+
+    def operand(self) -> Ask | Var | Const:
+        """What may be compared, and what lenses take as context."""
+        token = self.next
+        if token.kind == "name" and token.text not in _WORDS:
+            self.take()
+            if self.next.text != "(":
+                return Var(self.plain_name(token, "a variable"), token.spot)
+            return self.question(token)
+        if token.text == "[" and token.kind == "sign":
+            items = self.items()
+            if not isinstance(items, Const):
+                raise self.fault(token, "a list of constants")
+            return items
+        return self.constant()
+
+    def question(self, token: Token) -> Ask:
+        if token.text not in QUESTIONS and token.text not in _OF_VARIABLES:
+            known = [*QUESTIONS, *_OF_VARIABLES]
+            raise self.fault(token, f"a question: one of {', '.join(known)}")
+        self.expect("(")
+        var = Var(self.plain_name(self.next, "a variable"), self.take().spot)
+        self.expect(")")
+        return Ask(token.text, var)
+
+    # -- guards ----------------------------------------------------------------
+
+    def guard(self) -> Guard:
+        self.deeper(self.next)
+        parts = [self.conjunction()]
+        while self.took("or"):
+            parts.append(self.conjunction())
+        self.depth -= 1
+        return parts[0] if len(parts) == 1 else Either(tuple(parts))
+
+    def conjunction(self) -> Guard:
+        parts = [self.condition()]
+        while self.took("and"):
+            parts.append(self.condition())
+        return parts[0] if len(parts) == 1 else Both(tuple(parts))
+
+    def condition(self) -> Guard:
+        negations = 0
+        while self.took("not"):
+            negations += 1
+        if self.took("("):
+            guard = self.guard()
+            self.expect(")")
+        else:
+            guard = self.compared()
+        return Not(guard) if negations % 2 else guard
+
+    def compared(self) -> Guard:
+        left = self.operand()
+        sign = self.next.text
+        if self.took(*_SIGNS):
+            return Compared(sign, left, self.operand())
+        if self.took("not"):
+            self.expect("in")
+            return Compared("not in", left, self.operand())
+        if self.took("in"):
+            return Compared("in", left, self.operand())
+        return left
+
+
+_OF_VARIABLES: Final = ("given", "length")
+"""Questions about what a variable holds, be it a value of the graph or not."""

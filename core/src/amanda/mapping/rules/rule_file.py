@@ -1,0 +1,281 @@
+"""Files of rules: plain text, YAML with a header, or protobuf (protobuf.py).
+
+    source: amanda/onnx          the left side
+    target: amanda/std           the right side
+    tags: [activations]          of all rules of the file
+    apply_after: [elementwise]   tags of rules that are tried before those of this file
+    hints: {source: [cudnn_*]}   attributes that need no rule
+    tables:
+      mode: {constant: fill, edge: copy}
+    read: {Gemm: gemm}           functions that the rule set registered, by name
+    write: {dim: dim}
+    rules: |
+      Relu(x)  <=>  relu(x)
+      Pad(x, mode=m)  <=>  pad(x, mode=mode(m))
+
+A file runs no code: it names lenses and functions that somebody registered. One with
+`src_namespace` is of the older form, see table_form.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from amanda.dictionary import parse_name
+from amanda.errors import FormatError, LimitError, NamespaceError, UsageError
+from amanda.mapping.rules.parser import MAX_DEPTH, is_name, parse, parse_head
+from amanda.mapping.rules.terms import Row, Term
+from amanda.mapping.rules.tokenizer import MAX_TEXT
+
+if TYPE_CHECKING:
+    from amanda.mapping.rules.rule_set import RuleSet
+
+__all__ = ["dumps", "ends", "fault", "header", "load", "loads", "path_of"]
+
+_KINDS: Final[Mapping[str, type]] = {
+    "source": str, "target": str, "tags": list, "apply_after": list, "hints": dict,
+    "tables": dict, "read": dict, "write": dict, "rules": str,
+}  # fmt: skip
+_KEYS: Final = tuple(_KINDS)
+BINARY: Final = (".pb", ".rpb")
+
+
+def load(rules: RuleSet, path: Path) -> None:
+    """Add the rules of a file to a set; all of them, or none where one is faulty."""
+    from amanda.text.plain import decoded
+
+    if path.stat().st_size > MAX_TEXT:
+        raise LimitError("the file of rules is absurdly long", where=path)
+    data = path.read_bytes()
+    if path.suffix in BINARY:
+        from amanda.mapping.rules import protobuf
+
+        protobuf.loads(rules, data, path.name)
+        return
+    text = decoded(data, str(path))
+    if path.suffix in (".yaml", ".yml"):
+        loads(rules, text, path.name)
+    else:
+        rules.equations(text, path.name)
+
+
+def ends(path: Path) -> tuple[str, str] | None:
+    """The two sides that a file says its rules are between; plain text says none."""
+    from amanda.text.plain import decoded
+
+    data = path.read_bytes()
+    if path.suffix in BINARY:
+        from amanda.mapping.rules import protobuf
+
+        told = protobuf.read(data, path.name)
+        return told.source, told.target
+    if path.suffix not in (".yaml", ".yml"):
+        return None
+    found = header(decoded(data, str(path)), path.name)
+    return found["source"], found["target"]
+
+
+def header(text: str, file: str) -> dict[str, Any]:
+    """What a YAML file of rules says, its keys checked and the ends there."""
+    from amanda.mapping.rules import table_form
+    from amanda.text.yaml_parse import parse as parse_yaml
+
+    data = parse_yaml(text, file)
+    if not isinstance(data, dict):
+        raise FormatError(
+            "a file of rules is a map", where=file, expected=f"keys {', '.join(_KEYS)}"
+        )
+    if table_form.KEY in data:
+        return table_form.header(data, text, file)
+    for key, value in data.items():
+        if key not in _KEYS:
+            near = get_close_matches(str(key), _KEYS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else None
+            raise fault(text, file, f"no file of rules has a {key!r}", key, hint=hint)
+        expect(value, _KINDS[key], text, file, key)
+    for key in ("source", "target"):
+        if key not in data:
+            raise FormatError(f"a file of rules has a {key!r}", where=file)
+    return data
+
+
+def expect(value: object, kind: type, text: str, file: str, key: str) -> None:
+    """FormatError where a key has a value of another kind."""
+    words: dict[type, str] = {list: "a list", dict: "a map", str: "a text"}
+    if not isinstance(value, kind):
+        raise fault(
+            text, file, f"{key!r} is of another kind", key, expected=words[kind]
+        )
+    if key in ("tags", "apply_after"):
+        assert isinstance(value, list)
+        if not all(map(is_name, value)):
+            raise fault(text, file, f"{key!r} is of another kind", key,
+                        expected="a list of words")  # fmt: skip
+
+
+def loads(rules: RuleSet, text: str, file: str = "<rules>") -> None:
+    """Add the rules of a YAML text to a set."""
+    data = header(text, file)
+    for key, end in (("source", rules.left), ("target", rules.right)):
+        if path_of(data[key]) != end:
+            raise fault(text, file, f"rules of another {key}",
+                        data.get("keys", {}).get(key, key),
+                        expected=end, got=data[key])  # fmt: skip
+    with rules.all_or_nothing():
+        for name, rows in data.get("tables", {}).items():
+            _table(rules, text, file, name, rows)
+        for way, forward in (("read", True), ("write", False)):
+            for head, names in data.get(way, {}).items():
+                for name in names if isinstance(names, list) else [names]:
+                    call, term = _function(rules, text, file, way, head, name)
+                    rules.attach(call, term, forward=forward)
+        hints = data.get("hints", {})
+        rules.hint(
+            left=_hints(hints, "source", text, file),
+            right=_hints(hints, "target", text, file),
+        )
+        tags, after = data.get("tags", ()), data.get("apply_after", ())
+        rules.add(_rows(rules, data, text, file), tags=tags, after=after)
+
+
+def _rows(rules: RuleSet, data: dict[str, Any], text: str, file: str) -> list[Row]:
+    told = data.get("rules", "")
+    if isinstance(told, str):
+        block, line = _block(text, told)
+        return parse(block, rules.lenses, file, line)
+    from amanda.mapping.rules import table_form
+
+    found = table_form.texts(told, text, file, rules.lenses)
+    return [row for rule, n in found for row in parse(rule, rules.lenses, file, n)]
+
+
+def path_of(name: str) -> str:
+    """The framework of a namespace; empty for what is no name of one."""
+    try:
+        return parse_name(name).path
+    except NamespaceError:
+        return ""
+
+
+def _hints(hints: dict[str, Any], end: str, text: str, file: str) -> list[str]:
+    found = hints.get(end, [])
+    is_names = isinstance(found, list) and all(isinstance(n, str) for n in found)
+    if not is_names or not {"source", "target"}.issuperset(hints):
+        raise fault(text, file, "'hints' is of another kind", "hints",
+                    expected="source and target, a list of names each")  # fmt: skip
+    return list(found)
+
+
+def _table(rules: RuleSet, text: str, file: str, name: str, rows: Any) -> None:
+    pairs = rows.items() if isinstance(rows, dict) else rows
+    try:
+        made = [(_plain(left), _plain(right)) for left, right in pairs]
+    except (TypeError, ValueError):
+        raise fault(
+            text, file, f"the table {name!r} is of another kind", "tables",
+            expected="a map, or a list of pairs, of numbers and texts",
+        ) from None  # fmt: skip
+    try:
+        rules.table(str(name), made)
+    except UsageError as error:
+        raise fault(text, file, error.message, "tables") from error
+
+
+def _plain(value: Any, deep: int = 0) -> Any:
+    if isinstance(value, list) and deep < MAX_DEPTH:
+        return [_plain(item, deep + 1) for item in value]
+    if not isinstance(value, str | int | float | None):
+        raise TypeError
+    return value
+
+
+def _function(
+    rules: RuleSet, text: str, file: str, way: str, head: object, name: object
+) -> tuple[Callable[..., Any], Term]:
+    known: Mapping[str, Callable[..., Any]] = rules.callables
+    if not isinstance(name, str) or name not in known:
+        near = get_close_matches(str(name), known, n=1)
+        raise fault(
+            text, file, f"no function {name!r} is registered", way,
+            hint=f"did you mean {near[0]!r}?" if near else None,
+        )  # fmt: skip
+    return known[name], parse_head(str(head), file)
+
+
+def _block(text: str, rules: str) -> tuple[str, int]:
+    """The text of the rules as it stands in the file, and its first line there."""
+    lines = text.split("\n")
+    wanted = [line.strip() for line in rules.split("\n") if line.strip()]
+    if not wanted:
+        return "", 1
+    for start, line in enumerate(lines):
+        if line.strip() == wanted[0]:
+            there = [other.strip() for other in lines[start:] if other.strip()]
+            if there[: len(wanted)] == wanted:
+                indent = len(line) - len(line.lstrip())
+                kept = rules.strip("\n").split("\n")
+                return "\n".join(" " * indent + each for each in kept), start + 1
+    return rules, 1
+
+
+def fault(
+    text: str, file: str, message: str, key: str, *more: str | int, **parts: Any
+) -> FormatError:
+    """An error at the place of a key, or of what `more` leads to inside it."""
+    from amanda.text.plain import Path as Inside
+    from amanda.text.plain import deeper, place
+    from amanda.text.yaml_parse import locate
+
+    at = deeper(Inside(None, key), *more)
+    return FormatError(message, where=place(file, locate(text, at)), **parts)
+
+
+# -- writing ------------------------------------------------------------------------
+
+
+def dumps(rules: RuleSet, *, form: str = "yaml") -> str:
+    """The rules of a set as YAML; as plain text, without what only a header can say."""
+    rows = [row.whole for row in rules.rows]
+    if form == "text":
+        return "".join(f"{row}\n" for row in rows)
+    return "\n".join([*_head(rules), "rules: |", *(f"  {row}" for row in rows), ""])
+
+
+def _head(rules: RuleSet) -> Iterator[str]:
+    yield f"source: {rules.left}"
+    yield f"target: {rules.right}"
+    hints = {"source": rules.hints[True], "target": rules.hints[False]}
+    if any(hints.values()):
+        told = [f"{end}: {_yaml(sorted(names))}" for end, names in hints.items()]
+        yield f"hints: {{{', '.join(told)}}}"
+    tables = {n: lens for n, lens in rules.lenses.items() if lens.rows is not None}
+    if tables:
+        yield "tables:"
+        for name, lens in tables.items():
+            yield f"  {name}: {_yaml(lens.rows)}"
+    for way, forward in (("read", True), ("write", False)):
+        named: dict[str, list[str]] = {}
+        for function in rules.functions:
+            if function.forward is forward:
+                head = f"{function.term.type}{function.term.versions}"
+                named.setdefault(head, []).append(function.name)
+        if named:
+            yield f"{way}:"
+            for head, names in named.items():
+                yield f"  {_yaml(head)}: {_yaml(names if names[1:] else names[0])}"
+
+
+def _yaml(value: Any) -> str:
+    """A value as YAML writes it on one line."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_yaml, value))}]"
+    if isinstance(value, float) and value - value != 0:
+        return ".nan" if value != value else ".inf" if value > 0 else "-.inf"
+    if isinstance(value, str):
+        quoted = json.dumps(value, ensure_ascii=False)
+        return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
+    return json.dumps(value)

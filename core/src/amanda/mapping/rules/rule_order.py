@@ -1,0 +1,118 @@
+"""Which rule is tried before which: by weight, and by what rules say themselves.
+
+A rule may say that others are tried before it, by a tag of theirs: `after base`. Tags
+are those behind the rule (`@base`), those in the header of its file, and the name of
+its file without the ending.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from heapq import heappop, heappush
+from pathlib import PurePath
+
+from amanda.errors import FormatError
+from amanda.mapping.rules.terms import Row, variables
+
+__all__ = ["check_order", "ordered", "tags_of"]
+
+
+def tags_of(row: Row) -> tuple[str, ...]:
+    """All tags of a rule, that of its file last."""
+    return (*row.tags, PurePath(row.spot.file).stem)
+
+
+def weight(row: Row, *, forward: bool) -> tuple[int, ...]:
+    """What sorts: bigger patterns first, then what demands more, losses last."""
+    here = row.sides(forward)[0]
+    names = [var.name for var in variables(here)]
+    repeated = len(names) - len(set(names))
+    demands = here.constants + repeated + (row.guard is not None)
+    return (row.loss is not None, -here.size, -demands)
+
+
+def ordered(rows: Iterable[Row], *, forward: bool) -> list[Row]:
+    """The rules for one op type, the one to be tried first in front."""
+    waiting = sorted(rows, key=lambda row: weight(row, forward=forward))
+    if not any(row.after for row in waiting):
+        return waiting
+    left = Counter(tag for row in waiting for tag in tags_of(row))
+    parked: dict[str, list[int]] = {}
+    ready = list(range(len(waiting)))  # a heap: ascending as it is
+    done: list[Row] = []
+    while ready:
+        at = heappop(ready)
+        row = waiting[at]
+        first = next((tag for tag in row.after if left[tag]), None)
+        if first is not None:
+            parked.setdefault(first, []).append(at)
+            continue
+        done.append(row)
+        for tag in tags_of(row):
+            left[tag] -= 1
+            if not left[tag]:
+                for other in parked.pop(tag, ()):
+                    heappush(ready, other)
+    return done
+
+
+def check_order(rows: Sequence[Row]) -> None:
+    """FormatError where a rule waits for a tag that there is not, or for itself."""
+    bound = [row for row in rows if row.after]
+    if not bound:
+        return
+    members: dict[str, list[Row]] = {}
+    for row in rows:
+        for tag in tags_of(row):
+            members.setdefault(tag, []).append(row)
+    for row in bound:
+        for tag in row.after:
+            if tag not in members:
+                raise _unknown(row, tag, members)
+    _check_rounds(bound, members)
+
+
+def _unknown(row: Row, tag: str, known: Iterable[str]) -> FormatError:
+    near = get_close_matches(tag, known, n=1)
+    return FormatError(
+        f"a rule waits for {tag!r}, and no rule has this tag",
+        where=row.spot,
+        hint=f"did you mean {near[0]!r}?" if near else "load those rules first",
+    )
+
+
+def _check_rounds(bound: Sequence[Row], members: dict[str, list[Row]]) -> None:
+    """Depth first over tags: a tag leads to those that its rules wait for."""
+    onward = {
+        tag: {first: row for row in rows for first in row.after}
+        for tag, rows in members.items()
+    }
+    done: set[str] = set()
+    for start in bound:
+        for tag in start.after:
+            path: dict[str, Iterator[tuple[str, Row]]] = {}
+            if tag not in done:
+                path[tag] = iter(onward[tag].items())
+            while path:
+                at = next(reversed(path))
+                step = next(path[at], None)
+                if step is None:
+                    done.add(at)
+                    del path[at]
+                    continue
+                following, row = step
+                if following in path:
+                    raise _round(row, following, [*path])
+                if following not in done:
+                    path[following] = iter(onward[following].items())
+
+
+def _round(row: Row, tag: str, path: list[str]) -> FormatError:
+    tags = [*path[path.index(tag) :], tag]
+    return FormatError(
+        "rules wait for each other, so none of them is first",
+        where=row.spot,
+        got=" after ".join(tags),
+    )

@@ -1,0 +1,237 @@
+"""A set of rules between two frameworks, before it meets any version of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from amanda.dictionary import parse_name
+from amanda.errors import UsageError
+from amanda.mapping.lenses.builtin import LENSES
+from amanda.mapping.lenses.lens import Draw, Lens, make_table, same
+from amanda.mapping.rules.functions import Function
+from amanda.mapping.rules.parser import parse, parse_head
+from amanda.mapping.rules.rule_order import check_order, ordered
+from amanda.mapping.rules.terms import Row, Term
+from amanda.mapping.side import QUESTIONS
+
+__all__ = ["Rule", "RuleSet"]
+
+Rule: TypeAlias = Row | Function
+_Call = TypeVar("_Call", bound=Callable[..., Any])
+
+
+_PARTS = ("rows", "functions", "lenses", "callables", "hints")
+
+
+class RuleSet:
+    """Equations, functions and lenses between a left and a right framework.
+
+    >>> rules = RuleSet("toys", "acme/a", "acme/b")
+    >>> rules.equations("Relu(x) <=> relu(x)")
+    >>> [row.text for row in rules.rows]
+    ['Relu(x)  <=>  relu(x)']
+    """
+
+    def __init__(self, name: str, left: str, right: str) -> None:
+        self.name = name
+        self.left = parse_name(left).path
+        self.right = parse_name(right).path
+        self.rows: list[Row] = []
+        self.functions: list[Function] = []
+        self.lenses: dict[str, Lens] = dict(LENSES)
+        self.callables: dict[str, Callable[..., Any]] = {}
+        """Functions that rule files may name."""
+        self.hints: dict[bool, frozenset[str]] = {True: frozenset(), False: frozenset()}
+        """Attributes that need no rule: of the left side, and (False) of the right."""
+        self.preferred: frozenset[str] = frozenset()
+        """Files whose rules are tried before all others."""
+        self._index: dict[bool, dict[str, list[Rule]]] = {}
+
+    def copy(self) -> RuleSet:
+        """A set of its own with the same rules."""
+        made = copy(self)
+        for name in _PARTS:
+            setattr(made, name, copy(getattr(self, name)))
+        made._index = {}
+        return made
+
+    # -- rules -----------------------------------------------------------------
+
+    def equations(
+        self,
+        text: str,
+        file: str | None = None,
+        line: int = 1,
+        *,
+        tags: Iterable[str] = (),
+        after: Iterable[str] = (),
+    ) -> None:
+        """Add the rules of a text; none of them where one is faulty.
+
+        `tags` are those of all of them; so are those that they wait for, `after`.
+        """
+        rows = parse(text, self.lenses, file or self.name, line)
+        self.add(rows, tags=tags, after=after)
+
+    def add(
+        self,
+        rows: Iterable[Row],
+        *,
+        tags: Iterable[str] = (),
+        after: Iterable[str] = (),
+    ) -> None:
+        """Add rules that are parsed; none where one waits for what there is not."""
+        more, firsts = tuple(tags), tuple(after)
+        if more or firsts:
+            rows = [
+                replace(
+                    row,
+                    tags=tuple(dict.fromkeys((*row.tags, *more))),
+                    after=tuple(dict.fromkeys((*row.after, *firsts))),
+                )
+                for row in rows
+            ]
+        found = [*self.rows, *rows]
+        check_order(found)
+        self.rows = found
+        self._index.clear()
+
+    def hint(self, *, left: Iterable[str] = (), right: Iterable[str] = ()) -> None:
+        """Attributes that mean nothing to results; `cudnn_*` is all that begin so."""
+        self.hints[True] |= frozenset(left)
+        self.hints[False] |= frozenset(right)
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """What is added meanwhile is taken away again where an error ends it."""
+        before = {name: copy(getattr(self, name)) for name in _PARTS}
+        try:
+            yield
+        except BaseException:
+            for name, value in before.items():
+                setattr(self, name, value)
+            raise
+        finally:
+            self._index.clear()
+
+    def read(self, *heads: str) -> Callable[[_Call], _Call]:
+        """Declares a function from left to right, for `Type` or `Type[from:to]`."""
+        return self._declared(heads, forward=True)
+
+    def write(self, *heads: str) -> Callable[[_Call], _Call]:
+        """Declares a function from right to left, for `type` or `type[from:to]`."""
+        return self._declared(heads, forward=False)
+
+    def _declared(
+        self, heads: Iterable[str], *, forward: bool
+    ) -> Callable[[_Call], _Call]:
+        terms = [self._head(head) for head in heads]
+
+        def declare(call: _Call) -> _Call:
+            for term in terms:
+                self.attach(call, term, forward=forward)
+            return call
+
+        return declare
+
+    def _head(self, head: str) -> Term:
+        return parse_head(head, self.name)
+
+    def attach(self, call: Callable[..., Any], term: Term, *, forward: bool) -> None:
+        """A function for the ops that a term without arguments names."""
+        name = call.__name__
+        while self.callables.setdefault(name, call) is not call:
+            name += "_"
+        self.functions.append(Function(call, term, forward, self.name, name))
+        self._index.clear()
+
+    def function(self, call: _Call) -> _Call:
+        """Declares a function that rule files may name; for no op yet."""
+        self._new(call.__name__, self.callables, "function")
+        self.callables[call.__name__] = call
+        return call
+
+    # -- lenses ----------------------------------------------------------------
+
+    def lens(
+        self,
+        name: str,
+        do: Callable[..., Any],
+        undo: Callable[..., Any],
+        draw: Draw,
+        doc: str,
+        **more: Any,
+    ) -> Lens:
+        """A lens of this set's own; it may take the place of one of the core's."""
+        made = Lens(name, do, undo, draw, doc, **more)
+        return self._lens(made)
+
+    def table(
+        self,
+        name: str,
+        rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]],
+        doc: str = "",
+    ) -> Lens:
+        """A lens that is a table: left what variables hold, right what is written."""
+        made = make_table(name, rows, doc)
+        there = self.lenses.get(name)
+        if there is not None and there.rows is not None and same(there.rows, made.rows):
+            return there
+        return self._lens(made)
+
+    def _lens(self, lens: Lens) -> Lens:
+        if not lens.name.isidentifier() or lens.name in QUESTIONS:
+            raise UsageError(f"a lens cannot be called {lens.name!r}", who=self.name)
+        if self.lenses.get(lens.name) is not LENSES.get(lens.name):
+            self._new(lens.name, self.lenses, "lens")
+        self.lenses[lens.name] = lens
+        return lens
+
+    def _new(self, name: str, known: Mapping[str, object], what: str) -> None:
+        if name in known:
+            raise UsageError(f"there is a {what} {name!r} already", who=self.name)
+
+    # -- files and lookups -----------------------------------------------------
+
+    def load(self, path: str | Path) -> None:
+        """Add the rules of a file: plain text, YAML with a header, or protobuf."""
+        from amanda.mapping.rules.rule_file import load
+
+        load(self, Path(path))
+
+    def rule(self, id: str) -> Rule | None:
+        """The rule that reports call so."""
+        every: Iterable[Rule] = (*self.rows, *self.functions)
+        return next((rule for rule in every if rule.id == id), None)
+
+    def of_type(self, type: str, *, forward: bool) -> list[Rule]:
+        """The rules for ops of a type, the most specific first."""
+        if forward not in self._index:
+            self._index[forward] = self._indexed(forward)
+        return self._index[forward].get(type, [])
+
+    def types(self, *, forward: bool) -> Iterable[str]:
+        """The op types that some rule is for."""
+        self.of_type("", forward=forward)
+        return self._index[forward]
+
+    def _indexed(self, forward: bool) -> dict[str, list[Rule]]:
+        index: dict[str, list[Rule]] = {}
+        rows_of: dict[str, list[Row]] = {}
+        for row in self.rows:
+            if row.runs(forward):
+                rows_of.setdefault(row.sides(forward)[0].type, []).append(row)
+        for type, rows in rows_of.items():
+            found = ordered(rows, forward=forward)
+            if self.preferred:
+                found.sort(key=lambda row: row.spot.file not in self.preferred)
+            index[type] = list(found)
+        for function in self.functions:
+            if function.forward is forward:
+                index.setdefault(function.term.type, []).append(function)
+        return index

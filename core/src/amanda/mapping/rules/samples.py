@@ -1,0 +1,207 @@
+"""A sample of a rule: a graph that its matched side takes, made from the rule alone.
+
+Variables of lenses get what the lenses draw in tests; others what the dictionary has as
+a default, else something small. Inputs are tensors of floats whose rank is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import Any, NamedTuple
+
+from amanda.errors import AmandaError, Undecided
+from amanda.graph import Graph, OutputPort
+from amanda.mapping.engine.compiled_rule import Inactive
+from amanda.mapping.engine.matcher import known
+from amanda.mapping.engine.program import Program
+from amanda.mapping.lenses.lens import Lens
+from amanda.mapping.rule_mapping import RuleMapping
+from amanda.mapping.rules.terms import (
+    ANYTHING,
+    Const,
+    Lensed,
+    ListOf,
+    Part,
+    Row,
+    Term,
+    Var,
+    inside,
+    variables,
+)
+from amanda.mapping.side import REQUIRED, Decline, Side
+from amanda.types import TensorType
+
+__all__ = ["Sample", "sample"]
+
+_TYPES = tuple(
+    (dtype, rank) for rank in (2, 4, 3, 1, 0, 5) for dtype in ("float32", "int64")
+)
+
+
+class Sample(NamedTuple):
+    """A graph for a rule, what became of it, and of that; or why there is none."""
+
+    graph: Graph | None = None
+    made: Graph | None = None
+    back: Graph | None = None
+    why: str = ""
+
+
+def sample(
+    mapping: RuleMapping, row: Row, source: str, target: str, *, forward: bool
+) -> Sample:
+    """A sample that the rule takes, from `source` to `target`."""
+    program = mapping.program(source, target)
+    here, there = row.sides(forward)
+    try:
+        known(program.source, here)
+        known(program.target, there)
+    except Inactive as inactive:
+        return Sample(why=str(inactive))
+    why = "no sample was found that it takes"
+    for graph in _graphs(program, row, source, forward=forward):
+        try:
+            done = mapping.conversion(graph, target)
+        except Exception as error:  # noqa: BLE001 - values that make no sense to the op
+            why = f"{type(error).__name__}: {error}"
+            continue
+        if row.id not in done.report.rules:
+            gaps = [told for gap in done.report.gaps for told in gap.why]
+            why = next((told for told in gaps if told.startswith(row.id)), why)
+            continue
+        back = None
+        if row.arrow == "<=>":
+            again = mapping.conversion(done.graph, source)
+            if again.report.gaps:
+                return Sample(graph, done.graph, None, str(again.report.gaps[0]))
+            back = again.graph
+        return Sample(graph, done.graph, back)
+    return Sample(why=why)
+
+
+def _graphs(
+    program: Program, row: Row, source: str, *, forward: bool
+) -> Iterator[Graph]:
+    lenses = program.rules.lenses
+    for seed, (dtype, rank) in enumerate(_TYPES):
+        values = _drawn(row, lenses, Random(seed), rank)
+        graph = Graph(source, name="sample")
+        type = TensorType(dtype, tuple(range(2, 2 + rank)))
+        maker = _Maker(graph, program.source, lenses, values, type)
+        try:
+            outputs = maker.op(row.sides(forward)[0])
+        except AmandaError:  # these values make no op: others may
+            continue
+        for port in outputs:
+            graph.result(port)
+        yield graph
+
+
+def _drawn(
+    row: Row, lenses: Mapping[str, Lens], random: Random, rank: int
+) -> dict[str, Any]:
+    """Values of variables that some lens takes."""
+    values: dict[str, Any] = {}
+    for term in (row.left, row.right):
+        for part in inside(term):
+            if isinstance(part, Lensed) and isinstance(part.inner, Var):
+                drawn = lenses[part.lens].draw(random)
+                context = drawn[1:]
+                if context and isinstance(context[0], int) and context[0] != rank:
+                    drawn = next(
+                        (
+                            tried
+                            for tried in (
+                                lenses[part.lens].draw(random) for _ in range(40)
+                            )
+                            if tried[1:2] == (rank,)
+                        ),
+                        drawn,
+                    )
+                value = drawn[0]
+                if type(value) is int and not -rank <= value < rank:
+                    value %= max(rank, 1)  # more often than not it is an axis
+                values.setdefault(part.inner.name, value)
+    return values
+
+
+class _Maker:
+    """Makes the ops of a term."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        side: Side,
+        lenses: Mapping[str, Lens],
+        values: dict[str, Any],
+        type: TensorType,
+    ) -> None:
+        self.graph = graph
+        self.side = side
+        self.lenses = lenses
+        self.values = values
+        self.type = type
+        self.ports: dict[str, OutputPort] = {}
+
+    def op(self, term: Term) -> tuple[OutputPort, ...]:
+        signature = known(self.side, term)
+        args: list[Any] = []
+        for arg in term.args:
+            if isinstance(arg, Var) and arg.rest:
+                args += [self.port(f"{arg.name}{i}") for i in range(2)]
+            else:
+                args.append(self.input(arg))
+        attrs: dict[str, Any] = {}
+        bodies: dict[str, Graph] = {}
+        for key, part in term.attrs.items():
+            if key in signature.inputs:
+                at = signature.inputs.index(key)
+                args += [None] * (at + 1 - len(args))
+                args[at] = self.input(part)
+                continue
+            value = self.attr(part, signature.attrs.get(key))
+            if value is not None and value is not REQUIRED:
+                attrs[key] = value
+        made = self.side.build(
+            self.graph, term.type, args, attrs,
+            outputs=signature.outputs or 1, bodies=bodies or None,
+        )  # fmt: skip
+        for other in term.waits:
+            self.op(other)
+        return tuple(made)
+
+    def input(self, part: Part) -> Any:
+        match part:
+            case Term():
+                return self.op(part)[part.output]
+            case Var(name=name):
+                return None if name == ANYTHING else self.port(name)
+            case Const(value=value):
+                return value
+        raise Undecided(f"{part} is no value of a graph")
+
+    def port(self, name: str) -> Any:
+        if name in self.values:
+            return self.values[name]
+        if name not in self.ports:
+            self.ports[name] = self.graph.parameter(self.type, name=name)
+        return self.ports[name]
+
+    def attr(self, part: Part, default: Any) -> Any:
+        match part:
+            case Const(value=value):
+                return value
+            case Var(name=name):
+                if name in self.values:
+                    return self.values[name]
+                return None if default is REQUIRED or name == ANYTHING else default
+            case Lensed(lens=lens, inner=inner, context=context):
+                if list(variables(inner)) and not context:
+                    return self.lenses[lens].forth(self.attr(inner, None))
+                if isinstance(inner, Var) and inner.name in self.values:
+                    told = [self.type.shape.rank for _ in context[:1]]
+                    return self.lenses[lens].forth(self.values[inner.name], told)
+            case ListOf(items=items):
+                return [self.attr(item, 1) for item in items]
+        raise Decline(f"{part} is not drawn")

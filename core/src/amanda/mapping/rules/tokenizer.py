@@ -1,0 +1,139 @@
+"""Rule text to tokens, one pass, each with its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from amanda.errors import FormatError, LimitError
+from amanda.mapping.rules.terms import Spot
+
+__all__ = ["MAX_TEXT", "NAME", "Token", "rows"]
+
+MAX_TEXT: Final = 8 << 20
+_MAX_DIGITS: Final = 80
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]* (?: (?:::|\.) [A-Za-z0-9_]+ )*"
+NAME = re.compile(_NAME, re.VERBOSE)
+_TOKEN = re.compile(
+    rf"""
+    (?P<name>   {_NAME} )
+  | (?P<number> -? (?: [0-9]+ (?:\.[0-9]*)? | \.[0-9]+ ) (?:[eE][+-]?[0-9]+)? | -inf )
+  | (?P<text>   "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' )
+  | (?P<sign>   <=> | => | <= | >= | == | != | [()\[\],:=*<>?^@] )
+  | (?P<space>  [ \t\r]+ | \#[^\n]* )
+    """,
+    re.VERBOSE,
+)
+_ESCAPE = re.compile(
+    r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL
+)
+_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"', "'": "'"}
+
+
+class Token(NamedTuple):
+    """`kind` is name, number, text, sign or end; `value` what it means."""
+
+    kind: str
+    text: str
+    value: Any
+    spot: Spot
+
+    def __str__(self) -> str:
+        return "the end of the rule" if self.kind == "end" else repr(self.text)
+
+
+def rows(text: str, file: str, line: int = 1) -> Iterator[list[Token] | FormatError]:
+    """The tokens of each rule, an end token last; the error of a rule without any.
+
+    A rule begins at the left margin; lines that are indented more continue it.
+    `line` is the number of the text's first line in the file.
+    """
+    if len(text) > MAX_TEXT:
+        raise LimitError(
+            "the rules are absurdly long",
+            where=file,
+            expected=f"at most {MAX_TEXT} characters",
+            got=len(text),
+        )
+    for block in _blocks(text.split("\n"), line):
+        try:
+            yield _tokens(block, file)
+        except FormatError as error:
+            yield error
+
+
+def _blocks(lines: list[str], first: int) -> Iterator[list[tuple[int, str]]]:
+    """The numbered lines of each rule."""
+    held = [
+        (number, line)
+        for number, line in enumerate(lines, first)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+    margin = min((_indent(line) for _, line in held), default=0)
+    block: list[tuple[int, str]] = []
+    for number, line in held:
+        if block and _indent(line) == margin:
+            yield block
+            block = []
+        block.append((number, line))
+    if block:
+        yield block
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _tokens(block: list[tuple[int, str]], file: str) -> list[Token]:
+    found: list[Token] = []
+    for number, line in block:
+        at = 0
+        while at < len(line):
+            spot = Spot(file, number, at + 1)
+            match = _TOKEN.match(line, at)
+            if match is None:
+                raise FormatError(
+                    "a character that no rule has", where=spot, got=_shown(line[at:])
+                )
+            at = match.end()
+            if match.lastgroup != "space":
+                found.append(_token(match, spot))
+    number, line = block[-1]
+    found.append(Token("end", "", None, Spot(file, number, len(line.rstrip()) + 1)))
+    return found
+
+
+def _token(match: re.Match[str], spot: Spot) -> Token:
+    kind, text = str(match.lastgroup), match[0]
+    value: Any = text
+    if kind == "number":
+        if len(text) > _MAX_DIGITS:
+            raise LimitError("a number is absurdly long", where=spot)
+        value = float(text) if re.search(r"[.eEi]", text) else int(text)
+    elif kind == "text":
+        value = _ESCAPE.sub(lambda e: _unescaped(e[1], spot), text[1:-1])
+    return Token(kind, text, value, spot)
+
+
+def _unescaped(letter: str, spot: Spot) -> str:
+    if len(letter) > 1:
+        code = int(letter[1:], 16)
+        if code > 0x10FFFF or 0xD800 <= code < 0xE000:
+            raise FormatError("an escape for no character", where=spot, got=letter)
+        return chr(code)
+    if letter not in _ESCAPES:
+        raise FormatError(
+            "an escape that texts do not have",
+            where=spot,
+            expected=r"one of \n \t \\ \" \' \x41 \u0041 \U00000041",
+            got=repr(f"\\{letter}")[1:-1].replace("\\\\", "\\"),
+        )
+    return _ESCAPES[letter]
+
+
+def _shown(text: str) -> str:
+    if text[0] in "\"'":
+        return f"{text[:20]}: a text that does not end on its line"
+    return repr(text[0])
