@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-# fmt: off  (types and blank lines are left out, to be short)
+# fmt: off
+# Types and double blank lines are left out, to be short.
 """A readable twin of Amanda: the whole system in one small file that works.
 
     text --format--> Graph[tiny] --rules--> Graph[std] --lowering--> backend --> arrays
