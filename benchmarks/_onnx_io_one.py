@@ -65,8 +65,7 @@ def many(path: Path, count: int) -> None:
 
 
 def of_amanda() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    from amanda_onnx import reader, writer  # noqa: F401  (what is imported late)
-    from amanda_onnx.format import Format
+    from amanda_onnx.format import Format, reader, writer  # noqa: F401  (late imports)
 
     codec = Format()
     return codec.read, codec.write

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from amanda.files.binary import archive, codec
 from amanda.graph import Graph, OutputPort, bulk
-from amanda.proto import archive, codec
 
 WIDE, LEVELS = 64, 100
 

@@ -29,7 +29,7 @@ import json, sys, time
 from pathlib import Path
 import numpy as np
 from amanda.graph import Graph
-from amanda.proto import archive
+from amanda.files.binary import archive
 from amanda.tensors import Tensor
 
 path, megabytes, tensors = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
@@ -57,7 +57,7 @@ seconds = time.perf_counter() - start
 
 OPEN = """
 import json, sys, time
-from amanda.proto import archive
+from amanda.files.binary import archive
 
 start = time.perf_counter()
 graph = archive.load(sys.argv[1])

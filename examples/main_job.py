@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import amanda
-import amanda.text.readable as readable
+import amanda.files.text.readable as readable
 from amanda.dictionary import Dictionary
 
 DIGITS = Path(__file__).resolve().parent / "digits"

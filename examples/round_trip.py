@@ -55,7 +55,7 @@ def round_trip(graph: amanda.Graph, folder: Path) -> None:
 
 
 def main(folder: str | None = None) -> None:
-    import amanda.text.readable as readable
+    import amanda.files.text.readable as readable
 
     graph = model()
     print(readable.dumps(graph))

@@ -26,10 +26,11 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = [
     ("amanda.__version__",),
     ("amanda.errors", "amanda.links"),
-    ("amanda.types", "amanda.files"),
+    ("amanda.types", "amanda.files.atomic"),
     ("amanda.tensors",),
     ("amanda.graph",),
-    ("amanda.text", "amanda.proto"),
+    ("amanda.formatkit",),
+    ("amanda.files",),
     ("amanda.dictionary",),
     ("amanda.mapping",),
     ("amanda.passes",),

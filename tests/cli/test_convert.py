@@ -21,7 +21,7 @@ MANIFEST = {"from": "toy/a/1..20", "to": "toy/b/1", "both": True}
 @pytest.fixture
 def toy_host(host: amanda.Host) -> amanda.Host:
     """A host with the core's formats and the toys."""
-    from amanda.text.formats import YamlFormat
+    from amanda.files.text.formats import YamlFormat
 
     host.register_format("yaml", YamlFormat(), manifest={"suffixes": [".yaml"]})
     host.register_mapping("toys", toys(), manifest=MANIFEST)
@@ -148,7 +148,7 @@ def test_nothing_is_written_while_there_are_gaps(
 def test_a_format_may_ask_for_a_namespace(
     call: Call, toy_host: amanda.Host, tmp_path: Path
 ) -> None:
-    from amanda.text.formats import YamlFormat
+    from amanda.files.text.formats import YamlFormat
 
     manifest = {"suffixes": [".bee"], "namespace": "toy/b/1..3"}
     toy_host.register_format("bee", YamlFormat(), manifest=manifest)

@@ -55,7 +55,7 @@ class Names:
 
 @pytest.fixture(autouse=True)
 def _toys(host: amanda.Host) -> None:
-    from amanda.text.formats import YamlFormat
+    from amanda.files.text.formats import YamlFormat
 
     host.register_format("yaml", YamlFormat(), manifest={"suffixes": [".yaml"]})
     host.register_mapping("toys", toys(), manifest=MANIFEST)

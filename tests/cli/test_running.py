@@ -50,7 +50,7 @@ class Summing:
 
 @pytest.fixture
 def toys(host: amanda.Host) -> amanda.Host:
-    from amanda.text.formats import YamlFormat
+    from amanda.files.text.formats import YamlFormat
 
     host.register_format("yaml", YamlFormat(), manifest={"suffixes": [".yaml"]})
     manifest = {"namespace": NAMESPACE, "devices": ["cpu"]}

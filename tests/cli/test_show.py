@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import amanda
 from amanda.cli.verbs.show import FEW
-from amanda.text import readable
+from amanda.files.text import readable
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Call

@@ -19,7 +19,7 @@ PUBLISHED = ROOT / "tests" / "dictionary" / "published"
 
 @pytest.fixture(autouse=True)
 def _ready(host: amanda.Host) -> None:
-    from amanda.text.formats import YamlFormat
+    from amanda.files.text.formats import YamlFormat
 
     shelf = Shelf(ROOT / "namespaces" / "src" / "amanda_namespaces")
     for path in ("amanda/onnx", "amanda/tensorflow"):

@@ -8,8 +8,8 @@ import pytest
 
 from amanda.dictionary import Dictionary
 from amanda.dictionary.validation import cast_attributes
+from amanda.files.text import yaml_form
 from amanda.graph import Graph
-from amanda.text import yaml_form
 from amanda.types import DType, Shape
 
 HERE = Path(__file__).parent / "published"

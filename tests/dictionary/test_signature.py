@@ -12,7 +12,7 @@ from amanda.dictionary.attributes import acceptor, fault_of
 from amanda.dictionary.binary import decoded, encoded
 from amanda.dictionary.literals import float32_of
 from amanda.errors import FormatError
-from amanda.proto.definition import message_classes
+from amanda.files.binary.definition import message_classes
 from amanda.types import DType, SequenceType, Sym, TensorType
 
 LINES = [

@@ -13,11 +13,16 @@ from mapping.files import COMMITTED, EVERYTHING, TABLES, committed, empty
 from mapping.toys import TO, A, B, chain, lines
 
 from amanda.errors import FormatError, LimitError
+from amanda.files.binary import mapping_messages, messages
+from amanda.files.binary.definition import (
+    MAPPING,
+    definition,
+    descriptor,
+    message_classes,
+)
 from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature
 from amanda.mapping.rules import protobuf, rule_file
 from amanda.mapping.rules.parser import parse
-from amanda.proto import ruleset, schema
-from amanda.proto.definition import MAPPING, definition, descriptor, message_classes
 
 
 def said(rules):
@@ -165,8 +170,8 @@ def test_faulty_tables(old, new, told):
 
 
 def test_every_class_has_the_fields_of_its_message():
-    assert set(ruleset.CLASSES) == set(definition(MAPPING))
-    for name, kind in ruleset.CLASSES.items():
+    assert set(mapping_messages.CLASSES) == set(definition(MAPPING))
+    for name, kind in mapping_messages.CLASSES.items():
         assert [item.name for item in fields(kind)] == list(definition(MAPPING)[name])
 
 
@@ -197,17 +202,19 @@ def changed(change):
     """A file in protobuf form with something changed."""
     read = protobuf.read(protobuf.dumps(everything()))
     change(read)
-    return schema.write(read)
+    return messages.write(read)
 
 
 def nested(file):
     part = file.rules[1].parts[0]
-    file.rules[1].parts = [ruleset.RulePart("op", "Relu", 1) for _ in range(5000)]
+    file.rules[1].parts = [
+        mapping_messages.RulePart("op", "Relu", 1) for _ in range(5000)
+    ]
     file.rules[1].parts.append(part)
 
 
 def values(file):
-    file.tables[0].left = [ruleset.RuleValue(list=1) for _ in range(5000)]
+    file.tables[0].left = [mapping_messages.RuleValue(list=1) for _ in range(5000)]
 
 
 BROKEN = {

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from amanda.errors import AmandaError
+from amanda.files.binary import codec
+from amanda.files.binary.definition import definition, message_classes
 from amanda.graph import Graph, Provenance
-from amanda.proto import codec
-from amanda.proto.definition import definition, message_classes
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Shape, Sym, TensorType
 

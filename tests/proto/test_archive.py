@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from strategies import graphs
 
 from amanda.errors import AmandaError, FormatError
+from amanda.files.binary import archive, stored_zip
+from amanda.files.binary.stored_zip import members
 from amanda.graph import Graph
-from amanda.proto import archive, stored_zip
-from amanda.proto.stored_zip import members
 from amanda.tensors import Tensor
 
 
@@ -159,7 +159,7 @@ def test_opening_reads_no_weights(tmp_path: Path, alone: Callable[..., str]) -> 
         archive.save(graph, path)
         code = """
 import sys
-from amanda.proto import archive
+from amanda.files.binary import archive
 archive.load(sys.argv[1])
 def resident():
     lines = open("/proc/self/status").read().splitlines()
@@ -185,7 +185,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from amanda.graph import Graph
-from amanda.proto import archive
+from amanda.files.binary import archive
 from amanda.tensors import Tensor
 
 def peak():
@@ -293,7 +293,7 @@ def test_weights_that_are_not_what_the_graph_says(tmp_path: Path) -> None:
 SAVERS = """
 import numpy as np
 from amanda.graph import Graph
-from amanda.proto import archive
+from amanda.files.binary import archive
 from amanda.tensors import Tensor
 
 def version(number):

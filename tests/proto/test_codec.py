@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from strategies import graphs
 
 from amanda.errors import FormatError, InvalidTypeError, LimitError
+from amanda.files.binary import codec, encoder, graph_decoder
+from amanda.files.binary.definition import message_classes
 from amanda.graph import Graph, Provenance
-from amanda.proto import bodies, codec, encoder
-from amanda.proto.definition import message_classes
 from amanda.tensors import Tensor
 from amanda.types import Shape, Sym, TensorType
 
@@ -49,7 +49,7 @@ def test_every_op_reads_the_same_through_the_message_classes(graph: Graph) -> No
     data = codec.dumps(graph)
     slow = pytest.MonkeyPatch()
     with slow.context() as patch:
-        patch.setattr(bodies.Body, "_op", bodies.Body._rare)
+        patch.setattr(graph_decoder.Body, "_op", graph_decoder.Body._rare)
         loaded = codec.loads(data)
     assert loaded.difference(codec.loads(data)) is None
     assert codec.dumps(loaded) == data
@@ -61,7 +61,7 @@ def test_blocks_of_any_size(graph: Graph) -> None:
     data = codec.dumps(graph)
     for size in (11, 40, 200):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(bodies, "_BLOCK", size)
+            patch.setattr(graph_decoder, "_BLOCK", size)
             assert codec.dumps(codec.loads(data)) == data
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from amanda import files
 from amanda.errors import FormatError
-from amanda.files import LEFT_OVER, mapped, replacing
+from amanda.files import atomic
+from amanda.files.atomic import LEFT_OVER, mapped, replacing
 
 
 def names(folder: Path) -> list[str]:
@@ -163,7 +163,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(number: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(atomic.os, "fsync", full)
     refused(
         path,
         f"cannot write: the disk is full\n  who:      {path}\n"
@@ -215,7 +215,7 @@ def test_what_cannot_be_mapped(tmp_path: Path) -> None:
 
 SAVERS = """
 import os
-from amanda.files import replacing
+from amanda.files.atomic import replacing
 
 def save(path):
     versions = [(97, 30_000), (98, 50_000)]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from amanda.errors import FormatError, UsageError
+from amanda.files.binary.formats import ArchiveFormat, PbFormat
 from amanda.graph import Graph
-from amanda.proto.formats import ArchiveFormat, PbFormat
 
 
 def small() -> Graph:
@@ -41,7 +41,7 @@ def test_verify_is_an_option_of_the_archive(tmp_path: Path) -> None:
 
 
 def test_graph_proto_is_part_of_the_package() -> None:
-    from amanda.proto import definition
+    from amanda.files.binary import definition
 
     text = definition.PROTO.read_text(encoding="utf-8")
     assert "package amanda.v1;" in text

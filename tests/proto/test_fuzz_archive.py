@@ -19,8 +19,8 @@ from proto_mutations import (
 )
 
 from amanda.errors import AmandaError
-from amanda.proto import archive, stored_zip
-from amanda.proto.stored_zip import Writer
+from amanda.files.binary import archive, stored_zip
+from amanda.files.binary.stored_zip import Writer
 
 pytestmark = pytest.mark.fuzz
 

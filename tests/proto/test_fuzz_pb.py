@@ -14,7 +14,7 @@ from proto_mutations import (
     rich,
 )
 
-from amanda.proto import codec
+from amanda.files.binary import codec
 
 pytestmark = pytest.mark.fuzz
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from amanda.errors import AmandaError, FormatError
-from amanda.proto import codec
-from amanda.proto.definition import message_classes
+from amanda.files.binary import codec
+from amanda.files.binary.definition import message_classes
 
 HUGE = 10**13
 MANY = 20_000
@@ -233,7 +233,7 @@ def test_very_many_graphs_are_fine(case: str) -> None:
 LIMITED = """
 import resource, sys
 from amanda.errors import AmandaError
-from amanda.proto import archive, codec
+from amanda.files.binary import archive, codec
 codec.loads(codec.dumps(codec.Graph()))
 limit = 600 << 20
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from amanda.errors import FormatError
-from amanda.proto import attributes, bodies, decoder, encoder, schema
-from amanda.proto.definition import (
+from amanda.files.binary import attributes, decoder, encoder, graph_decoder, messages
+from amanda.files.binary.definition import (
     PROTO,
     Field,
     definition,
@@ -29,8 +29,8 @@ def number(message: str, field: str) -> int:
 
 def test_every_class_has_the_fields_of_its_message() -> None:
     written_elsewhere = {"Model", "Attr", "Tensor"}
-    assert set(schema.CLASSES) == set(definition()) - written_elsewhere
-    for name, kind in schema.CLASSES.items():
+    assert set(messages.CLASSES) == set(definition()) - written_elsewhere
+    for name, kind in messages.CLASSES.items():
         assert [item.name for item in fields(kind)] == list(definition()[name])
         for item in fields(kind):
             spec = definition()[name][item.name]
@@ -45,7 +45,7 @@ def typed(spec: Field) -> str:
     kind = plain.get(spec.kind, spec.kind)
     if spec.repeated:
         return f"list[{kind}]"
-    return f"{kind} | None" if spec.optional or kind in schema.CLASSES else kind
+    return f"{kind} | None" if spec.optional or kind in messages.CLASSES else kind
 
 
 def test_numbers_of_attributes() -> None:
@@ -60,9 +60,9 @@ def test_numbers_in_line() -> None:
         field = "attrs" if name == "attr" else name
         kind = 0 if name in ("type", "namespace") else 2
         tag = number("Op", field) << 3 | kind
-        assert getattr(bodies, f"_{name.upper()}") == tag
+        assert getattr(graph_decoder, f"_{name.upper()}") == tag
         assert getattr(encoder, f"_{name.upper()}") == bytes([tag])
-    assert number("Graph", "ops") == bodies.OPS
+    assert number("Graph", "ops") == graph_decoder.OPS
     assert bytes([number("Graph", "ops") << 3 | 2]) == encoder._OP
     assert number("Graph", "ops") == max(
         f.number for f in definition()["Graph"].values()
@@ -91,12 +91,12 @@ def test_protoc_reads_it_as_we_do(tmp_path: Path) -> None:
 
 def random_message(name: str, choose: random.Random) -> tuple[Any, Any]:
     """The same message as ours and as the protobuf library's."""
-    ours, theirs = schema.CLASSES[name](), message_classes()[name]()
+    ours, theirs = messages.CLASSES[name](), message_classes()[name]()
     for field, (_, kind, many, *_) in definition()[name].items():
         if kind == "Attr" or choose.random() < 0.4:
             continue
         for _ in range(choose.randint(1, 3) if many else 1):
-            if kind in schema.CLASSES:
+            if kind in messages.CLASSES:
                 mine, other = random_message(kind, choose)
             else:
                 mine = other = random_scalar(kind, choose)
@@ -104,7 +104,7 @@ def random_message(name: str, choose: random.Random) -> tuple[Any, Any]:
                 getattr(ours, field).append(mine)
             else:
                 setattr(ours, field, mine)
-            if not many and kind in schema.CLASSES:
+            if not many and kind in messages.CLASSES:
                 getattr(theirs, field).CopyFrom(other)
             elif many:
                 getattr(theirs, field).append(other)
@@ -124,29 +124,31 @@ def random_scalar(kind: str, choose: random.Random) -> Any:
     return choose.choice([0, 1, 127, 128, 2**40, low, 2**63 - 1])
 
 
-@pytest.mark.parametrize("name", schema.CLASSES)
+@pytest.mark.parametrize("name", messages.CLASSES)
 def test_messages_are_those_of_the_protobuf_library(name: str) -> None:
     choose = random.Random(name)
     for _ in range(60):
         ours, theirs = random_message(name, choose)
         raw = theirs.SerializeToString(deterministic=True)
-        assert schema.write(ours) == raw
-        assert schema.read(schema.CLASSES[name], b"??" + raw, 2, len(raw) + 2) == ours
+        assert messages.write(ours) == raw
+        assert (
+            messages.read(messages.CLASSES[name], b"??" + raw, 2, len(raw) + 2) == ours
+        )
 
 
 def test_numbers_need_not_be_packed() -> None:
     raw = b"\x22\x02\x01\x02\x20\x03"  # marks of a Parameter: two packed, one not
-    assert schema.read(schema.Parameter, raw, 0, len(raw)).marks == [1, 2, 3]
+    assert messages.read(messages.Parameter, raw, 0, len(raw)).marks == [1, 2, 3]
 
 
 def test_unknown_fields_are_ignored() -> None:
     raw = b"\x08\x05" + b"\xfa\x7f\x03abc" + b"\x10\x06"
-    assert schema.read(schema.Capture, raw, 0, len(raw)) == schema.Capture(5, 6)
+    assert messages.read(messages.Capture, raw, 0, len(raw)) == messages.Capture(5, 6)
 
 
 def test_a_field_of_another_kind() -> None:
     with pytest.raises(FormatError) as caught:
-        schema.read(schema.Capture, b"\x0a\x01x", 0, 3, base=40)
+        messages.read(messages.Capture, b"\x0a\x01x", 0, 3, base=40)
     assert str(caught.value) == (
         "the field graph of a Capture is of another kind\n  where:    byte 42"
     )
@@ -154,6 +156,6 @@ def test_a_field_of_another_kind() -> None:
 
 def test_a_text_that_is_none() -> None:
     with pytest.raises(FormatError, match="a text is not UTF-8"):
-        schema.read(schema.Import, b"\x0a\x01\xff", 0, 3)
+        messages.read(messages.Import, b"\x0a\x01\xff", 0, 3)
     with pytest.raises(FormatError, match="half of a surrogate pair"):
-        schema.utf8("\ud800")
+        messages.utf8("\ud800")

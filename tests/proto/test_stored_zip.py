@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from amanda.errors import FormatError, LimitError
-from amanda.proto import stored_zip
-from amanda.proto.stored_zip import ALIGNMENT, Writer, members
+from amanda.files.binary import stored_zip
+from amanda.files.binary.stored_zip import ALIGNMENT, Writer, members
 
 CONTENT = {"a.json": b"{}", "b/c.bin": bytes(range(256)) * 40, "ünï": b"", "d": b"x"}
 

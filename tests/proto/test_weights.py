@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amanda.errors import FormatError, LimitError
-from amanda.proto import weights
-from amanda.proto.weights import Weight, header, parse_header, stored_as
+from amanda.files.binary import safetensors as weights
+from amanda.files.binary.safetensors import Weight, header, parse_header, stored_as
 
 safetensors = pytest.importorskip("safetensors", reason="safetensors is not there")
 shapes = st.lists(st.integers(0, 9), max_size=3)

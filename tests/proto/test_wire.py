@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amanda.errors import FormatError
-from amanda.proto import wire
-from amanda.proto.wire import BYTES, FIXED32, FIXED64, VARINT
+from amanda.formatkit import wire
+from amanda.formatkit.wire import BYTES, FIXED32, FIXED64, VARINT
 
 unsigned = st.integers(0, 2**64 - 1) | st.integers(0, 300)
 signed = st.integers(-(2**63), 2**63 - 1) | st.integers(-300, 300)

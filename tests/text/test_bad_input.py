@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from amanda.errors import AmandaError, FormatError, LimitError
-from amanda.text import json_form, readable, yaml_form, yaml_parse
+from amanda.files.text import json_form, readable, yaml_form
+from amanda.files.text.syntax import yaml_parser
 
 
 def refusal(form: ModuleType, text: str | bytes) -> FormatError:
@@ -171,7 +172,7 @@ def test_a_shortened_text_says_why_it_cannot_be_loaded() -> None:
 
 @pytest.mark.parametrize("loader", ["CSafeLoader", "SafeLoader"])
 def test_half_surrogate_pairs(loader: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_parse, "_LOADER", getattr(yaml, loader))
+    monkeypatch.setattr(yaml_parser, "_LOADER", getattr(yaml, loader))
     for form in (json_form, yaml_form):
         for text in ('{"graph": {"name": "\\ud83d"}}', '{"graph": {"\\uD83D": 1}}'):
             error = refusal(form, text)

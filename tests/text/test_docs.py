@@ -8,11 +8,11 @@ from types import ModuleType
 
 import pytest
 
-from amanda.text import readable, yaml_form
-from amanda.text.plain import MAX_NESTING
-from amanda.text.reading import _FIELDS, _GRAPH_ONLY, MAX_COUNT
-from amanda.text.values import _DECODERS
-from amanda.text.writing import _INLINE
+from amanda.files.text import readable, yaml_form
+from amanda.files.text.document.attribute_values import _DECODERS
+from amanda.files.text.document.reader import _FIELDS, _GRAPH_ONLY, MAX_COUNT
+from amanda.files.text.document.writer import _INLINE
+from amanda.files.text.syntax.plain_data import MAX_NESTING
 
 PAGE = (Path(__file__).parents[2] / "docs" / "text-forms.md").read_text("utf-8")
 

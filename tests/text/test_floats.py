@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from amanda.files.text import json_form, readable, yaml_form
 from amanda.graph import Graph
 from amanda.tensors import Tensor
-from amanda.text import json_form, readable, yaml_form
 
 ODD = [float("inf"), float("-inf"), float("nan"), -0.0]
 

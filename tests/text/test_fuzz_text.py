@@ -13,9 +13,9 @@ from text.mutations import mutated
 from text.published import DOCUMENTS
 
 from amanda.errors import AmandaError, InternalError
+from amanda.files.text import json_form, readable, yaml_form
+from amanda.files.text.document.schema import EdgeDocument
 from amanda.graph import Graph
-from amanda.text import json_form, readable, yaml_form
-from amanda.text.document import EdgeDocument
 
 ROUNDS = int(os.environ.get("AMANDA_FUZZ_ROUNDS", "500"))
 SLOW = 5.0  # seconds that no text of this size may take

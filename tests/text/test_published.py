@@ -6,10 +6,10 @@ import pytest
 from text.published import DOCUMENTS
 
 from amanda.errors import FormatError
+from amanda.files.text import json_form, yaml_form
+from amanda.files.text.construct.parsed_graph import Address
+from amanda.files.text.document.schema import EdgeDocument
 from amanda.graph import Graph
-from amanda.text import json_form, yaml_form
-from amanda.text.document import EdgeDocument
-from amanda.text.plan import Address
 from amanda.types import OpaqueType
 
 

@@ -6,9 +6,9 @@ import pytest
 from text.graphs import everything
 
 from amanda.errors import FormatError
+from amanda.files.text import readable
 from amanda.graph import Graph
 from amanda.tensors import Tensor
-from amanda.text import readable
 from amanda.types import DType, Shape, parse_type
 
 LOOKS = """\

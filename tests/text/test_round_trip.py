@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from strategies import graphs
 from text.graphs import everything
 
+from amanda.files.text import json_form, readable, yaml_form
 from amanda.graph import Graph
-from amanda.text import json_form, readable, yaml_form
 from amanda.types import Sym, TensorType
 
 FORMS = [yaml_form, json_form, readable]

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amanda.errors import AmandaError, FormatError, LimitError
+from amanda.files.text import json_form, yaml_form
+from amanda.files.text.syntax import json_parser, yaml_parser
+from amanda.files.text.syntax.layout import Json, Yaml, laid_out
+from amanda.files.text.syntax.plain_data import Block, Rows, Tagged
 from amanda.tensors import same_value
-from amanda.text import json_form, json_parse, yaml_form, yaml_parse
-from amanda.text.layout import Json, Yaml, laid_out
-from amanda.text.plain import Block, Rows, Tagged
 
 
 @pytest.mark.parametrize(
@@ -64,13 +65,13 @@ from amanda.text.plain import Block, Rows, Tagged
     ],
 )
 def test_yaml_reads(text: str, value: Any) -> None:
-    made = yaml_parse.parse(f"a: {text}", "x")["a"]
+    made = yaml_parser.parse(f"a: {text}", "x")["a"]
     assert type(made) is type(value)
     assert made == value or (made != made and value != value)
 
 
 def test_keys_are_text() -> None:
-    assert list(yaml_parse.parse("{1: a, true: b, 1.5: c, no: d}", "x")) == [
+    assert list(yaml_parser.parse("{1: a, true: b, 1.5: c, no: d}", "x")) == [
         "1", "true", "1.5", "no",
     ]  # fmt: skip
 
@@ -129,15 +130,15 @@ def same(a: Any, b: Any) -> bool:
 @given(plain)
 def test_yaml_is_read_as_it_was_written(data: Any) -> None:
     text = laid_out(Yaml(), data)
-    assert same(yaml_parse.parse(text, "x"), data)
+    assert same(yaml_parser.parse(text, "x"), data)
 
 
 @given(plain)
 def test_pure_python_reads_it_too(data: Any) -> None:
     text = laid_out(Yaml(), data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(yaml_parse, "_LOADER", yaml.SafeLoader)
-        assert same(yaml_parse.parse(text, "x"), data)
+        patch.setattr(yaml_parser, "_LOADER", yaml.SafeLoader)
+        assert same(yaml_parser.parse(text, "x"), data)
 
 
 untagged = st.recursive(
@@ -158,24 +159,24 @@ def test_readers_of_yaml_1_1_read_the_same(data: Any) -> None:
 @given(plain)
 def test_json_is_read_as_it_was_written(data: Any) -> None:
     text = laid_out(Json(), data)
-    assert same(json_parse.parse(text, "x"), data)
-    assert same(json_parse._compose(text, "x"), data)
+    assert same(json_parser.parse(text, "x"), data)
+    assert same(json_parser._compose(text, "x"), data)
 
 
 @given(st.text('[]{}:,"\\ae1.-0$tn u\n', max_size=20))
 def test_both_ways_of_reading_json_agree(text: str) -> None:
     try:
-        made = json_parse.parse(text, "x")
+        made = json_parser.parse(text, "x")
     except FormatError:
         with pytest.raises(FormatError):
-            json_parse._compose(text, "x")
+            json_parser._compose(text, "x")
     else:
-        assert same(json_parse._compose(text, "x"), made)
+        assert same(json_parser._compose(text, "x"), made)
 
 
 @pytest.mark.parametrize("depth", [300, 512])
 def test_json_nested_too_deeply_for_the_fast_way(depth: int) -> None:
-    made = json_parse.parse("[" * depth + "]" * depth, "x")
+    made = json_parser.parse("[" * depth + "]" * depth, "x")
     for _ in range(depth - 1):
         (made,) = made
     assert made == []

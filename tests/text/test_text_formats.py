@@ -8,8 +8,8 @@ import pytest
 from text.graphs import everything
 
 from amanda.errors import FormatError, LimitError, UsageError
-from amanda.text import plain
-from amanda.text.formats import JsonFormat, TextFormat, YamlFormat
+from amanda.files.text.formats import JsonFormat, TextFormat, YamlFormat
+from amanda.files.text.syntax import plain_data
 
 FORMATS = [YamlFormat(), JsonFormat(), TextFormat()]
 formats = pytest.mark.parametrize("form", FORMATS, ids=lambda f: type(f).__name__)
@@ -78,7 +78,7 @@ def test_absurdly_large_files(
 ) -> None:
     path = tmp_path / "net"
     form.write(everything(), path)
-    monkeypatch.setattr(plain, "MAX_BYTES", 100)
+    monkeypatch.setattr(plain_data, "MAX_BYTES", 100)
     with pytest.raises(LimitError, match="too large for a text form"):
         form.read(path)
 

@@ -166,7 +166,7 @@ def test_types_in_types_without_end():
 
 
 def _field(number, payload):
-    from amanda.proto.wire import delimited
+    from amanda.formatkit.wire import delimited
 
     return delimited(number, payload)
 

@@ -8,7 +8,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from amanda_onnx.format import Format
-from amanda_onnx.tensors import DTYPES, FIELDS
+from amanda_onnx.format.element_types import DTYPES, FIELDS
 
 CODEC = Format()
 NUMERIC = [code for code, dtype in DTYPES.items() if dtype.name != "string"]

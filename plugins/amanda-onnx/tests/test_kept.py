@@ -13,7 +13,7 @@ from amanda.tensors import Tensor
 from amanda.types import OpaqueType, VoidType
 from amanda_onnx.domains import called
 from amanda_onnx.format import Format
-from amanda_onnx.notes import MODEL, NOTES
+from amanda_onnx.format.model_metadata import MODEL, NOTES
 
 CODEC = Format()
 info = helper.make_tensor_value_info

@@ -25,10 +25,10 @@ from amanda.errors import AmandaError
 from amanda.graph import CORE, Graph, Op
 from amanda.tensors.values import same_value
 from amanda.types import DType
+from amanda_onnx.format.element_types import DTYPES
 from amanda_onnx.mapping import MAPPING
 from amanda_onnx.mapping.attribute_checks import FLAGS, words_of
 from amanda_onnx.scoreboard import cases, data
-from amanda_onnx.tensors import DTYPES
 from amanda_std.engine.samples import difference
 
 STD = "amanda/std/1"

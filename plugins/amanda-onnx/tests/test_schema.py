@@ -5,11 +5,11 @@ from __future__ import annotations
 import onnx
 from onnx import helper
 
-from amanda_onnx import nodes, reader
-from amanda_onnx.attributes import KINDS
 from amanda_onnx.domains import IR_OF_OPSET
-from amanda_onnx.schema import MESSAGES
-from amanda_onnx.tensors import DTYPES
+from amanda_onnx.format import node_reader, reader
+from amanda_onnx.format.attribute_reader import KINDS
+from amanda_onnx.format.element_types import DTYPES
+from amanda_onnx.format.messages import MESSAGES
 
 LATER = {  # kept as bytes, so their fields are nobody's business here
     "TrainingInfoProto",
@@ -72,12 +72,12 @@ def test_ir_versions_are_those_of_the_releases():
 def test_the_fields_read_in_line_are_those_of_the_table():
     node = {field.name: number for number, field in MESSAGES["NodeProto"].items()}
     inline = {
-        "input": nodes._INPUT,
-        "output": nodes._OUTPUT,
-        "name": nodes._NAME,
-        "op_type": nodes._TYPE,
-        "attribute": nodes._ATTRIBUTE,
-        "domain": nodes._DOMAIN,
+        "input": node_reader._INPUT,
+        "output": node_reader._OUTPUT,
+        "name": node_reader._NAME,
+        "op_type": node_reader._TYPE,
+        "attribute": node_reader._ATTRIBUTE,
+        "domain": node_reader._DOMAIN,
     }
     assert {name: node[name] << 3 | 2 for name in inline} == inline
     assert MESSAGES["GraphProto"][reader._NODES_OF_GRAPH].name == "node"

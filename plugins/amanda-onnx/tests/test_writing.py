@@ -12,9 +12,8 @@ from amanda.errors import FormatError, LimitError
 from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda.types import Quantized, TensorType, parse_type
-from amanda_onnx import writer
-from amanda_onnx.format import Format
-from amanda_onnx.notes import NOTES
+from amanda_onnx.format import Format, writer
+from amanda_onnx.format.model_metadata import NOTES
 
 CODEC = Format()
 ROWS = parse_type("float32[n, 2]")

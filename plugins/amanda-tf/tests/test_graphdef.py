@@ -14,9 +14,9 @@ import pytest
 import amanda
 from amanda.dictionary import Dictionary
 from amanda.errors import AmandaError, FormatError
+from amanda.formatkit.wire import delimited, key, varint
 from amanda.graph import CORE, Graph
 from amanda.mapping import constant_of
-from amanda.proto.wire import delimited, key, varint
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Shape
 from amanda_tf.graphdef import read_graph

@@ -14,8 +14,8 @@ from amanda.dictionary.model import Attr, Body, Deprecation, Member, OpDef, Port
 from amanda.dictionary.patterns import Words, written_pattern
 from amanda.dictionary.signature import KIND, type_names, typed_port
 from amanda.errors import FormatError
-from amanda.proto import entries as messages
-from amanda.proto.schema import read, write
+from amanda.files.binary import dictionary_messages as messages
+from amanda.files.binary.messages import read, write
 
 __all__ = ["decoded", "encoded"]
 

@@ -34,7 +34,7 @@ from amanda.dictionary.patterns import Pattern
 from amanda.dictionary.shelf import INDEX
 from amanda.dictionary.signature import parse_signature, terms
 from amanda.errors import AmandaError, NamespaceError, PluginMissingError
-from amanda.files import replacing
+from amanda.files.atomic import replacing
 from amanda.types import DType
 from amanda.types.dtypes import all_names
 

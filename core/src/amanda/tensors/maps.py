@@ -7,7 +7,7 @@ import stat
 from weakref import WeakValueDictionary
 
 from amanda.errors import FormatError
-from amanda.files import mapped
+from amanda.files.atomic import mapped
 
 __all__ = ["FileMap"]
 

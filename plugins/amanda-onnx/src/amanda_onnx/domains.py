@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from amanda.graph import Graph, Op
-from amanda_onnx.notes import notes_of
+from amanda_onnx.format.model_metadata import notes_of
 
 __all__ = [
     "DEFAULT",

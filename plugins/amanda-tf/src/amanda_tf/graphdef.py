@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.errors import FormatError
+from amanda.formatkit.wire import fields
 from amanda.graph import Graph, Op, OutputPort, bulk
-from amanda.proto.wire import fields
 from amanda.tensors import Tensor
 from amanda.types import DType, RefType, TensorType, Type
 from amanda_tf.messages import Node, nodes

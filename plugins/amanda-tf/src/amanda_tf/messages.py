@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amanda.errors import AmandaError, FormatError
-from amanda.proto.wire import BYTES, FIXED32, VARINT, fields, unpacked, varint_at
+from amanda.formatkit.wire import BYTES, FIXED32, VARINT, fields, unpacked, varint_at
 from amanda.tensors import FunctionRef, Tensor
 from amanda.tensors.packing import checked_shape, packed_size
 from amanda.types import DType, Shape, Sym

@@ -246,7 +246,7 @@ def _sample(there: Installed, rule: Rule, *, forward: bool) -> Sample:
 
 
 def _exported(rules: RuleSet, form: str, output: str | None) -> Answer:
-    from amanda.files import replacing
+    from amanda.files.atomic import replacing
     from amanda.mapping.rules import protobuf, rule_file
 
     made = (

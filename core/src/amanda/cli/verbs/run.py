@@ -80,7 +80,7 @@ def command(
 def _saved(path: str, results: dict[Any, Any]) -> None:
     import numpy as np
 
-    from amanda.files import replacing
+    from amanda.files.atomic import replacing
 
     arrays = {str(name): np.asarray(value) for name, value in results.items()}
     with replacing(Path(path)) as file:

@@ -56,7 +56,7 @@ def command(
 def _text(graph: Graph, *, full: bool, depth: int | None) -> str:
     from itertools import islice
 
-    from amanda.text import readable
+    from amanda.files.text import readable
 
     if full:
         return readable.dumps(graph).rstrip("\n")

@@ -12,6 +12,15 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.errors import AmandaError, FormatError, LimitError, UsageError
+from amanda.files.binary import messages
+from amanda.files.binary.mapping_messages import (
+    Rule,
+    RuleFile,
+    RuleFunction,
+    RulePart,
+    RuleTable,
+    RuleValue,
+)
 from amanda.mapping.rules.parser import (
     MAX_DEPTH,
     is_name,
@@ -38,15 +47,6 @@ from amanda.mapping.rules.terms import (
     written,
 )
 from amanda.mapping.rules.tokenizer import MAX_TEXT
-from amanda.proto import schema
-from amanda.proto.ruleset import (
-    Rule,
-    RuleFile,
-    RuleFunction,
-    RulePart,
-    RuleTable,
-    RuleValue,
-)
 
 if TYPE_CHECKING:
     from amanda.mapping.rules.rule_set import RuleSet
@@ -79,7 +79,7 @@ def dumps(rules: RuleSet) -> bytes:
         )
         file.functions.append(made)
     file.rules = [_rule(row) for row in rules.rows]
-    return schema.write(file)
+    return messages.write(file)
 
 
 def _rule(row: Row) -> Rule:
@@ -162,7 +162,7 @@ def read(data: bytes, file: str = "<bytes>") -> RuleFile:
     if len(data) > MAX_TEXT:
         raise LimitError("the file of rules is absurdly long", where=file)
     try:
-        made = schema.read(RuleFile, memoryview(data), 0, len(data))
+        made = messages.read(RuleFile, memoryview(data), 0, len(data))
     except AmandaError as error:
         error.who = error.who or file
         raise

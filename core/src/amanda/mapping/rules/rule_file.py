@@ -46,7 +46,7 @@ BINARY: Final = (".pb", ".rpb")
 
 def load(rules: RuleSet, path: Path) -> None:
     """Add the rules of a file to a set; all of them, or none where one is faulty."""
-    from amanda.text.plain import decoded
+    from amanda.files.text.syntax.plain_data import decoded
 
     if path.stat().st_size > MAX_TEXT:
         raise LimitError("the file of rules is absurdly long", where=path)
@@ -65,7 +65,7 @@ def load(rules: RuleSet, path: Path) -> None:
 
 def ends(path: Path) -> tuple[str, str] | None:
     """The two sides that a file says its rules are between; plain text says none."""
-    from amanda.text.plain import decoded
+    from amanda.files.text.syntax.plain_data import decoded
 
     data = path.read_bytes()
     if path.suffix in BINARY:
@@ -81,8 +81,8 @@ def ends(path: Path) -> tuple[str, str] | None:
 
 def header(text: str, file: str) -> dict[str, Any]:
     """What a YAML file of rules says, its keys checked and the ends there."""
+    from amanda.files.text.syntax.yaml_parser import parse as parse_yaml
     from amanda.mapping.rules import table_form
-    from amanda.text.yaml_parse import parse as parse_yaml
 
     data = parse_yaml(text, file)
     if not isinstance(data, dict):
@@ -226,9 +226,9 @@ def fault(
     text: str, file: str, message: str, key: str, *more: str | int, **parts: Any
 ) -> FormatError:
     """An error at the place of a key, or of what `more` leads to inside it."""
-    from amanda.text.plain import Path as Inside
-    from amanda.text.plain import deeper, place
-    from amanda.text.yaml_parse import locate
+    from amanda.files.text.syntax.plain_data import Path as Inside
+    from amanda.files.text.syntax.plain_data import deeper, place
+    from amanda.files.text.syntax.yaml_parser import locate
 
     at = deeper(Inside(None, key), *more)
     return FormatError(message, where=place(file, locate(text, at)), **parts)

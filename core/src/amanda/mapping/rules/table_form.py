@@ -63,8 +63,8 @@ def texts(
     found: list[Any], text: str, file: str, lenses: Collection[str]
 ) -> Iterator[tuple[str, int]]:
     """Each rule in the notation, with its line."""
-    from amanda.text.plain import Path
-    from amanda.text.yaml_parse import locate
+    from amanda.files.text.syntax.plain_data import Path
+    from amanda.files.text.syntax.yaml_parser import locate
 
     for i, rule in enumerate(found):
         line = locate(text, Path(Path(None, "rules"), i)).line

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from amanda.errors import FormatError, LimitError
 from amanda.graph import Graph, Op, OutputPort
-from amanda_onnx.attributes import REFERENCE
 from amanda_onnx.domains import called, domain_of
-from amanda_onnx.notes import NOTES
+from amanda_onnx.format.attribute_reader import REFERENCE
+from amanda_onnx.format.model_metadata import NOTES
 
 __all__ = ["inlined"]
 

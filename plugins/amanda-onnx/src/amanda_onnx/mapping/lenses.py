@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amanda.mapping import Decline, RuleSet
-from amanda_onnx.tensors import CODES, DTYPES
+from amanda_onnx.format.element_types import CODES, DTYPES
 
 __all__ = ["declare"]
 

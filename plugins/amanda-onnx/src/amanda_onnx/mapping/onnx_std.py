@@ -15,6 +15,7 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.mapping import Conversion, GapMet, RuleMapping, RuleSet, question
 from amanda.mapping.engine.cover import Match, decide
 from amanda.mapping.engine.program import Program
+from amanda_onnx.format.model_metadata import MODEL
 from amanda_onnx.mapping import (
     lenses,
     read_attention,
@@ -56,7 +57,6 @@ from amanda_onnx.mapping.side import DOMAINS, OnnxSide, onnx_side
 from amanda_onnx.mapping.trim import leave_out, trim
 from amanda_onnx.mapping.write_recurrent import bare_if
 from amanda_onnx.mapping.write_signals import tell_halves
-from amanda_onnx.notes import MODEL
 
 __all__ = ["OnnxStd", "rule_set"]
 

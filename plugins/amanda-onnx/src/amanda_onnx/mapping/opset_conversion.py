@@ -25,8 +25,8 @@ from amanda.mapping.engine.conversion_run import Run
 from amanda.mapping.routes.report import place
 from amanda.types import TensorType, Type
 from amanda_onnx.domains import DEFAULT, domain_of
+from amanda_onnx.format.model_metadata import MODEL, NOTES, notes_of
 from amanda_onnx.mapping import MAPPING, rule_set
-from amanda_onnx.notes import MODEL, NOTES, notes_of
 
 __all__ = ["MAPPING_OF_OPSETS", "OnnxOpset", "cuts_of"]
 

@@ -16,10 +16,10 @@ import numpy as np
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda.types import DType
+from amanda_onnx.format.element_types import DTYPES
 from amanda_onnx.mapping.read_layers import gemm, padding_of
 from amanda_onnx.mapping.read_quantised import dequantize, quantize
 from amanda_onnx.mapping.static_values import content, expect, rank_of
-from amanda_onnx.tensors import DTYPES
 from amanda_std import ops
 
 __all__ = ["READ"]

@@ -10,9 +10,9 @@ import numpy as np
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import DType
+from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.read_shapes import cast
 from amanda_onnx.mapping.static_values import expect, rank_of
-from amanda_onnx.tensors import CODES
 from amanda_std import ops
 
 __all__ = ["READ", "floats", "labelled", "scored", "single", "texts"]

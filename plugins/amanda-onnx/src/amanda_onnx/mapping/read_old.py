@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from amanda.types import DType
+from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.read_elements import maximum, mean, minimum, old_clip, total
 from amanda_onnx.mapping.read_layers import gemm
 from amanda_onnx.mapping.read_resize import upsample_7
 from amanda_onnx.mapping.read_shapes import cast
 from amanda_onnx.mapping.static_values import expect, pairs_of, rank_of
-from amanda_onnx.tensors import CODES
 from amanda_std import ops
 
 __all__ = ["READ"]

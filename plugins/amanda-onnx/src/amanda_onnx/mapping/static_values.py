@@ -8,7 +8,7 @@ import numpy as np
 
 from amanda.mapping import Decline, constant_of
 from amanda.types import DType, Sym
-from amanda_onnx.tensors import DTYPES
+from amanda_onnx.format.element_types import DTYPES
 from amanda_std import ops
 
 __all__ = [

@@ -12,8 +12,8 @@ from amanda.graph import OutputPort
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda.types import TensorType, bool_, int32
+from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.write_shapes import content, opset, whole
-from amanda_onnx.tensors import CODES
 
 __all__ = ["WRITE"]
 

@@ -10,8 +10,8 @@ from amanda.graph import OutputPort
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda.types import DType, TensorType
+from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.write_shapes import opset, rank, unsqueezed, whole
-from amanda_onnx.tensors import CODES
 
 __all__ = ["WRITE"]
 

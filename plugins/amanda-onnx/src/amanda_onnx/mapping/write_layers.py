@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from amanda.mapping import Decline
+from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.read_attention import STAGES
 from amanda_onnx.mapping.write_shapes import opset, rank
-from amanda_onnx.tensors import CODES
 
 __all__ = ["WRITE"]
 

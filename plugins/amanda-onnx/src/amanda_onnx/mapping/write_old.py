@@ -10,9 +10,9 @@ from amanda.errors import Undecided
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import TensorType, int32
+from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.write_elements import number
 from amanda_onnx.mapping.write_shapes import opset
-from amanda_onnx.tensors import CODES
 from amanda_std.ops.quantization.saturating_cast import limits
 
 __all__ = ["WRITE"]

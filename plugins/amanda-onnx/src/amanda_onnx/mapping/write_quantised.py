@@ -9,8 +9,8 @@ import numpy as np
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import DType
+from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.write_shapes import opset, rank
-from amanda_onnx.tensors import CODES
 
 __all__ = ["WRITE"]
 

@@ -10,7 +10,7 @@ from amanda.graph import OutputPort
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda.types import TensorType
-from amanda_onnx.tensors import CODES
+from amanda_onnx.format.element_types import CODES
 
 __all__ = ["WRITE", "content", "opset", "rank"]
 

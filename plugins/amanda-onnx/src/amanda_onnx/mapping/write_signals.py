@@ -9,8 +9,8 @@ import numpy as np
 from amanda.graph import Graph
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
+from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.write_shapes import content, opset
-from amanda_onnx.tensors import CODES
 
 __all__ = ["WRITE", "tell_halves"]
 

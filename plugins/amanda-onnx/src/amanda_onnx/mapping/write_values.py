@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amanda.types import DType
-from amanda_onnx.tensors import CODES
+from amanda_onnx.format.element_types import CODES
 
 __all__ = ["WRITE"]
 

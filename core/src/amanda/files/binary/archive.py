@@ -1,0 +1,185 @@
+"""`.amanda`: a graph and its weights in one file that is mapped, not read.
+
+A zip archive whose members are stored as they are: `amanda.json`, which says what it
+is, `graph.pb`, the graph in protobuf form, and `weights.safetensors`. Opening it costs
+the graph; the weights are slices of the mapped file, aligned so that runtimes can use
+them in place. Saving streams them, those of equal content once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import chain
+from typing import Final
+
+from amanda.errors import AmandaError, FormatError
+from amanda.files.atomic import Path, mapped, replacing
+from amanda.files.binary import safetensors, stored_zip
+from amanda.files.binary.decoder import decode
+from amanda.files.binary.encoder import Encoded, Piece, encode, is_splat
+from amanda.graph import Graph
+
+__all__ = ["load", "loads", "save"]
+
+ABOUT: Final = "amanda.json"
+GRAPH: Final = "graph.pb"
+WEIGHTS: Final = "weights.safetensors"
+
+MAJOR, MINOR = 1, 0
+_MOST_ABOUT = 1 << 16
+
+
+def save(graph: Graph, path: Path) -> None:
+    """Write the graph and its weights; an old file is whole until the new one is."""
+    encoded = encode(graph)
+    keys = _keys(encoded)
+    tensors = {
+        key: (str(tensor.dtype), tensor.shape, tensor.nbytes)
+        for key, tensor in ((key, encoded.tensors[i]) for i, key in keys.items())
+    }
+    head, order = safetensors.header(tensors)
+    places = {key: place for place, key in keys.items()}
+    data = (encoded.tensors[places[key]].chunks() for key in order)
+    size = len(head) + sum(item[2] for item in tensors.values())
+    with replacing(path) as file, stored_zip.Writer(file) as archive:
+        _add(archive, ABOUT, [_about()])
+        _add(archive, GRAPH, list(encoded.with_keys(keys)))
+        archive.add(WEIGHTS, size, chain([head], chain.from_iterable(data)))
+
+
+def load(path: Path, *, verify: bool = False) -> Graph:
+    """The graph in a file; its weights are read when they are asked for.
+
+    `verify` compares all checksums first, for which everything is read once.
+    """
+    return loads(mapped(path), verify=verify, who=str(path))
+
+
+def loads(
+    data: bytes | bytearray | memoryview, *, verify: bool = False, who: str = "<bytes>"
+) -> Graph:
+    """The graph in the bytes of an archive; its weights share them."""
+    view = memoryview(data).cast("B").toreadonly()
+    try:
+        return _Archive(view, verify).read()
+    except AmandaError as error:
+        error.who = error.who or who
+        raise
+
+
+# -- writing -----------------------------------------------------------------------
+
+
+def _about() -> bytes:
+    about = {"format": "amanda", "version": [MAJOR, MINOR]}
+    return json.dumps(about, separators=(",", ":")).encode() + b"\n"
+
+
+def _add(archive: stored_zip.Writer, name: str, pieces: Sequence[Piece]) -> None:
+    archive.add(name, sum(map(len, pieces)), pieces)
+
+
+def _keys(encoded: Encoded) -> dict[int, str]:
+    """A name for each tensor, by place: that of what holds it, where it has one."""
+    keys: dict[int, str] = {}
+    used: set[str] = {"__metadata__"}  # which the layout keeps for itself
+    serial: dict[str, int] = {}
+    for place, (tensor, wish) in enumerate(
+        zip(encoded.tensors, encoded.wishes, strict=True)
+    ):
+        if is_splat(tensor):
+            continue
+        name = stem = wish or "tensor"
+        while name in used:
+            serial[stem] = serial.get(stem, 0) + 1
+            name = f"{stem}_{serial[stem]}"
+        used.add(name)
+        keys[place] = name
+    return keys
+
+
+# -- reading -----------------------------------------------------------------------
+
+
+class _Archive:
+    """The members of an archive, checked."""
+
+    def __init__(self, data: memoryview, verify: bool) -> None:
+        self._data = data
+        self._members = stored_zip.members(data)
+        if verify:
+            for member in self._members.values():
+                stored_zip.verify(data, member)
+        self._check_about()
+        self._weights: dict[str, safetensors.Weight] = {}
+        self._start = 0
+        if WEIGHTS in self._members:
+            start = self._members[WEIGHTS].start
+            with _inside(WEIGHTS):
+                found = safetensors.parse_header(self._member(WEIGHTS))
+            self._weights, self._start = found[0], start + found[1]
+
+    def read(self) -> Graph:
+        with _inside(GRAPH):
+            return decode(self._member(GRAPH), self._stored)
+
+    def _member(self, name: str) -> memoryview:
+        member = self._members.get(name)
+        if member is None:
+            raise FormatError(
+                f"the archive has no {name}",
+                expected=f"{ABOUT}, {GRAPH} and {WEIGHTS}",
+                got=", ".join(list(self._members)[:10]) or "nothing",
+            )
+        return self._data[member.start : member.stop]
+
+    def _check_about(self) -> None:
+        raw = bytes(self._member(ABOUT)[:_MOST_ABOUT])
+        try:
+            about = json.loads(raw)
+            known = about["format"] == "amanda"
+            major, minor = about["version"]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            known = False
+        if not known:
+            raise FormatError("not an archive of Amanda", where=ABOUT)
+        if major != MAJOR:
+            raise FormatError(
+                "an archive of another version of the format",
+                where=ABOUT,
+                expected=f"version {MAJOR}",
+                got=f"version {major}.{minor}",
+                hint="a newer Amanda may read it",
+            )
+
+    def _stored(self, key: str, dtype: str, shape: list[int]) -> memoryview:
+        """The data of a weight, if it is what the graph says."""
+        weight = self._weights.get(key)
+        if weight is None:
+            raise FormatError(f"{WEIGHTS} has no weight {key!r}")
+        size = weight.stop - weight.start
+        expected = safetensors.stored_as(dtype, shape, size)
+        if (weight.dtype, list(weight.shape)) != expected:
+            raise FormatError(
+                f"the weight {key!r} is not what the graph says",
+                expected=f"{expected[0]}{expected[1]}",
+                got=f"{weight.dtype}{list(weight.shape)}",
+            )
+        start = self._start + weight.start
+        return self._data[start : start + size]
+
+
+class _inside:  # noqa: N801  (used as a statement)
+    """Errors in the block tell the member that they are about."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _: object) -> None:
+        if isinstance(error, AmandaError):
+            where = error.where
+            error.where = self._name if where is None else f"{self._name}, {where}"

@@ -1,0 +1,356 @@
+"""Attribute values as messages, and back.
+
+In the file the attributes of an op are one flat sequence: a list or a map tells how
+many items it has, and these come next. So values may nest as deep as they like, and
+neither side recurses.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+from amanda.errors import AmandaError, FormatError, LimitError
+from amanda.files.binary.messages import Span, utf8
+from amanda.files.binary.shared_tables import ReadTables, WriteTables
+from amanda.formatkit.wire import (
+    BYTES,
+    VARINT,
+    Buffer,
+    delimited,
+    fields,
+    located,
+    packed,
+    unpacked,
+    unzigzag,
+    varint,
+    varint_at,
+    zigzag,
+)
+from amanda.tensors import FunctionRef, Tensor, check_attr
+from amanda.tensors.values import MAX_DEPTH
+from amanda.types import (
+    DType,
+    Quantized,
+    Shape,
+    Sym,
+    Type,
+    parse_dim,
+    parse_element,
+    parse_shape,
+)
+
+__all__ = ["AttrReader", "AttrWriter"]
+
+# What stands before each field of an Attr, as one number: field number and kind. A
+# test compares them with graph.proto.
+NAME: Final = 1 << 3
+NONE: Final = 2 << 3
+BOOLEAN: Final = 3 << 3
+INTEGER: Final = 4 << 3
+REAL: Final = 5 << 3 | 1
+TEXT: Final = 6 << 3 | 2
+DATA: Final = 7 << 3 | 2
+INTEGERS: Final = 8 << 3 | 2
+REALS: Final = 9 << 3 | 2
+DTYPE: Final = 10 << 3 | 2
+TYPE: Final = 11 << 3
+SHAPE: Final = 12 << 3 | 2
+DIM: Final = 13 << 3 | 2
+TENSOR: Final = 14 << 3
+LIST: Final = 15 << 3
+MAP: Final = 16 << 3
+FUNCTION: Final = 17 << 3 | 2
+LARGE: Final = 18 << 3 | 2
+
+_REMEMBERED: Final = 4096  # attributes of less than
+_SHORT: Final = 64  # bytes
+
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+
+
+# -- writing -----------------------------------------------------------------------
+
+
+class AttrWriter:
+    """Attributes as messages, over the tables of one file."""
+
+    def __init__(self, tables: WriteTables) -> None:
+        self.tables = tables
+        self._names: dict[str, bytes] = {}
+        self._owner: str | None = None  # of the attribute that is written now
+        self.key = ""
+
+    def payloads(
+        self, attrs: Mapping[str, Any], owner: str | None = None
+    ) -> list[bytes]:
+        """The messages of some attributes, each without what frames it."""
+        self._owner = owner
+        out: list[bytes] = []
+        for key, value in attrs.items():
+            name = self._names.get(key) or self._name(key)
+            kind = type(value)
+            self.key = key
+            if kind in _WRITERS:
+                out.append(name + _WRITERS[kind](self, value))
+            elif kind is list and (whole := _whole_list(value)) is not None:
+                out.append(name + whole)
+            else:
+                self._write(name, value, out)
+        return out
+
+    def _name(self, key: str) -> bytes:
+        if not isinstance(key, str):
+            raise FormatError(
+                "the name of an attribute is not a text",
+                who=self._owner,
+                got=repr(key),
+            )
+        made = self._names[key] = varint(NAME) + varint(self.tables.word(key))
+        return made
+
+    def _write(self, name: bytes, value: Any, out: list[bytes]) -> None:
+        """A value that holds others, or one of a class that the table does not list."""
+        check_attr(value, f"attribute {self.key!r}")  # refuses one that holds itself
+        waiting: list[Iterator[tuple[bytes, Any]]] = [iter([(name, value)])]
+        while waiting:
+            for label, item in waiting[-1]:
+                if isinstance(item, Mapping):
+                    out.append(label + varint(MAP) + varint(len(item)))
+                    waiting.append(self._named(item))
+                    break
+                if not isinstance(item, list | tuple):
+                    out.append(label + self._scalar(item))
+                    continue
+                whole = _whole_list(item)
+                if whole is not None:
+                    out.append(label + whole)
+                else:
+                    out.append(label + varint(LIST) + varint(len(item)))
+                    waiting.append(zip((b"",) * len(item), item, strict=True))
+                    break
+            else:
+                waiting.pop()
+
+    def _named(self, items: Mapping[str, Any]) -> Iterator[tuple[bytes, Any]]:
+        for key, value in items.items():
+            yield self._names.get(key) or self._name(key), value
+
+    def _scalar(self, value: Any) -> bytes:
+        write = _WRITERS.get(type(value), _WRITERS[Type])  # which has many classes
+        return write(self, value)
+
+    def tensor(self, value: Tensor) -> int:
+        """The number of a tensor, which would like to be called after its owner."""
+        owner, key = self._owner, self.key
+        wish = owner if owner is None or key == "value" else f"{owner}.{key}"
+        return self.tables.tensor(value, wish)
+
+
+def _integer(value: int, key: str) -> bytes:
+    if _LEAST <= value <= _MOST:
+        return varint(INTEGER) + varint(zigzag(value))
+    check_attr(value, f"attribute {key!r}")
+    size = value.bit_length() // 8 + 1
+    return delimited(_LARGE, value.to_bytes(size, "little", signed=True))
+
+
+def _whole_list(items: Sequence[Any]) -> bytes | None:
+    """A list of integers or of reals as one message; None for any other list."""
+    kinds = set(map(type, items))
+    if kinds == _INT:
+        if min(items) >= _LEAST and max(items) <= _MOST:
+            numbers = [i << 1 if i >= 0 else ~(i << 1) for i in items]
+            return delimited(_INTEGERS, packed(numbers))
+    elif kinds == _FLOAT:
+        return delimited(_REALS, struct.pack(f"<{len(items)}d", *items))
+    return None
+
+
+_INT, _FLOAT = {int}, {float}
+_FALSE, _TRUE = varint(BOOLEAN) + b"\0", varint(BOOLEAN) + b"\1"
+_REAL, _TYPE, _TENSOR = varint(REAL), varint(TYPE), varint(TENSOR)
+_TEXT, _DATA, _INTEGERS, _REALS = TEXT >> 3, DATA >> 3, INTEGERS >> 3, REALS >> 3
+_DTYPE, _SHAPE, _DIM, _FUNCTION = DTYPE >> 3, SHAPE >> 3, DIM >> 3, FUNCTION >> 3
+_LARGE = LARGE >> 3
+
+_WRITERS: dict[type[Any], Callable[[AttrWriter, Any], bytes]] = {
+    type(None): lambda _, _none: varint(NONE) + b"\1",
+    bool: lambda _, value: _TRUE if value else _FALSE,
+    int: lambda to, value: _integer(value, to.key),
+    float: lambda _, value: _REAL + struct.pack("<d", value),
+    str: lambda _, value: delimited(_TEXT, utf8(value)),
+    bytes: lambda _, value: delimited(_DATA, value),
+    DType: lambda _, value: delimited(_DTYPE, str(value).encode()),
+    Quantized: lambda _, value: delimited(_DTYPE, str(value).encode()),
+    Shape: lambda to, value: delimited(_SHAPE, utf8(value.text(to.tables.symbols))),
+    Sym: lambda to, value: delimited(_DIM, utf8(value.text(to.tables.symbols))),
+    FunctionRef: lambda _, value: delimited(_FUNCTION, utf8(value.name)),
+    Tensor: lambda to, value: _TENSOR + varint(to.tensor(value)),
+    Type: lambda to, value: _TYPE + varint(to.tables.type(value)),
+}
+
+
+# -- reading -----------------------------------------------------------------------
+
+
+class AttrReader:
+    """Values from messages, over the tables of one file."""
+
+    def __init__(self, tables: ReadTables) -> None:
+        self._tables = tables
+        self._seen: dict[bytes, tuple[str, Any]] = {}
+
+    def values(self, data: Buffer, spans: Sequence[Span], base: int) -> dict[str, Any]:
+        """The attributes whose messages lie at `spans`; `base` is where data lies."""
+        top: dict[str, Any] = {}
+        into: Any = top
+        left = len(spans)
+        outer: list[tuple[Any, int]] = []
+        for pos, stop in spans:
+            raw = bytes(data[pos:stop])
+            if not outer and (known := self._seen.get(raw)) and known[0] not in top:
+                value = known[1]  # a list is the graph's own, to be changed
+                top[known[0]] = value.copy() if type(value) is list else value
+                continue
+            place = base + pos
+            number, value, tag = self._item(raw, place)
+            size = -1
+            if tag in _HOLDERS:
+                size, value = value, [] if tag == LIST else {}
+            if type(into) is dict:
+                name = self._new_name(number, into, place)
+                into[name] = value
+                if size < 0:
+                    self._remember(raw, name, value)
+            elif number:
+                _bad("an item of a list has a name", place)
+            else:
+                into.append(value)
+            left -= 1
+            if size >= 0:
+                outer.append((into, left))
+                _check_depth(len(outer), place)
+                into, left = value, size
+            while outer and not left:
+                into, left = outer.pop()
+        if outer:
+            _bad("a list or map lacks items", base + spans[-1][0])
+        return top
+
+    def _remember(self, raw: bytes, name: str, value: Any) -> None:
+        """Models repeat themselves, so what was read lately need not be read again."""
+        if len(raw) < _SHORT and len(self._seen) < _REMEMBERED:
+            self._seen[raw] = name, value.copy() if type(value) is list else value
+
+    def _new_name(self, number: int, into: dict[str, Any], place: int) -> str:
+        words = self._tables.words
+        name = words[number] if number < len(words) else None
+        if name is None:
+            _bad(f"no name has the number {number}", place)
+        if name in into:
+            _bad(f"two values of the name {name!r}", place)
+        return name
+
+    def _item(self, raw: bytes, place: int) -> tuple[int, Any, int]:
+        """Number of the name, value, and the tag of the field that held the value.
+
+        Of a list or map the value is the number of its items. Nearly always name and
+        value are one byte of tag and one of number or length each; any other message,
+        and any fault, is left to those who look more closely.
+        """
+        try:
+            tag, size = raw[2], raw[3]
+            if raw[0] == NAME and raw[1] | tag | size < 128:
+                if tag & 7 == BYTES and len(raw) == size + 4:
+                    return raw[1], _READERS[tag](self._tables, raw[4:]), tag
+                if tag & 7 == VARINT and len(raw) == 4:
+                    return raw[1], _READERS[tag](self._tables, size), tag
+        except (LookupError, UnicodeDecodeError, AmandaError):
+            pass
+        return self._any_item(raw, place)
+
+    def _any_item(self, raw: bytes, place: int) -> tuple[int, Any, int]:
+        number = found = 0
+        value: Any = None
+        for field, kind, start, end in fields(raw, base=place):
+            tag = field << 3 | kind
+            given: Any = raw[start:end]
+            if kind == VARINT:
+                given, _ = varint_at(raw, start, end, place)
+            if tag == NAME:
+                number = given
+            elif tag in _READERS:
+                if found:
+                    _bad("an attribute has two values", place)
+                value, found = self._value(tag, given, place), tag
+        if not found:
+            _bad("an attribute has no value that this version knows", place)
+        return number, value, found
+
+    def _value(self, tag: int, given: Any, place: int) -> Any:
+        try:
+            return _READERS[tag](self._tables, given)
+        except IndexError:
+            _bad(f"no entry of the file has the number {given}", place)
+        except (AmandaError, UnicodeDecodeError) as error:
+            raise located(error, f"byte {place}") from error
+
+
+def _check_depth(depth: int, place: int) -> None:
+    if depth > MAX_DEPTH:
+        raise LimitError(
+            "an attribute is nested absurdly deep",
+            where=f"byte {place}",
+            expected=f"at most {MAX_DEPTH} levels",
+        )
+
+
+def _numbers(raw: bytes) -> list[int]:
+    numbers = raw if raw.isascii() else unpacked(raw, 0, len(raw))
+    return [number >> 1 ^ -(number & 1) for number in numbers]
+
+
+def _reals(raw: bytes) -> list[float]:
+    if len(raw) % 8:
+        raise FormatError("a list of reals is not a multiple of 8 bytes")
+    return list(struct.unpack(f"<{len(raw) // 8}d", raw))
+
+
+def _large(raw: bytes) -> int:
+    value = int.from_bytes(raw, "little", signed=True)
+    check_attr(value, "a large integer")
+    return value
+
+
+def _entry(table: Sequence[Any], number: int) -> Any:
+    if not number:
+        raise IndexError
+    return table[number]
+
+
+_HOLDERS = (LIST, MAP)
+_READERS: dict[int, Callable[[ReadTables, Any], Any]] = {
+    NONE: lambda _, _number: None,
+    BOOLEAN: lambda _, number: bool(number),
+    INTEGER: lambda _, number: unzigzag(number),
+    REAL: lambda _, raw: struct.unpack("<d", raw)[0],
+    TEXT: lambda _, raw: raw.decode(),
+    DATA: lambda _, raw: raw,
+    INTEGERS: lambda _, raw: _numbers(raw),
+    REALS: lambda _, raw: _reals(raw),
+    DTYPE: lambda _, raw: parse_element(raw.decode()),
+    TYPE: lambda tables, number: _entry(tables.types, number),
+    SHAPE: lambda tables, raw: parse_shape(raw.decode(), tables.symbols),
+    DIM: lambda tables, raw: parse_dim(raw.decode(), tables.symbols),
+    TENSOR: lambda tables, number: _entry(tables.tensors, number),
+    LIST: lambda _, number: number,
+    MAP: lambda _, number: number,
+    FUNCTION: lambda _, raw: FunctionRef(raw.decode()),
+    LARGE: lambda _, raw: _large(raw),
+}
+
+
+def _bad(message: str, place: int) -> NoReturn:
+    raise FormatError(message, where=f"byte {place}")

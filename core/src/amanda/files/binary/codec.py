@@ -1,0 +1,67 @@
+"""Graphs in protobuf form: whole files, with the data of their tensors inside.
+
+>>> from amanda.graph import Graph
+>>> graph = Graph("amanda/std/1")
+>>> x = graph.parameter(name="x")
+>>> graph.result(graph.add("relu", [x]).output, "y").name
+'y'
+>>> loads(dumps(graph)).same_as(graph)
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+from amanda.errors import AmandaError, LimitError
+from amanda.files.atomic import Path, mapped, replacing
+from amanda.files.binary.decoder import decode
+from amanda.files.binary.encoder import Encoded, encode
+from amanda.graph import Graph
+
+__all__ = ["dump", "dumps", "load", "loads", "save"]
+
+_MOST: Final = (1 << 31) - 1  # what protobuf libraries read
+
+
+def dumps(graph: Graph) -> bytes:
+    """The graph as bytes."""
+    return b"".join(_inline(encode(graph)))
+
+
+def dump(graph: Graph, file: BinaryIO) -> None:
+    """Write the graph to an open file, the data of its tensors in pieces."""
+    file.writelines(_inline(encode(graph)))
+
+
+def save(graph: Graph, path: Path) -> None:
+    """Write the graph to a path; an old file there is whole until the new one is."""
+    with replacing(path) as file:
+        dump(graph, file)
+
+
+def loads(data: bytes | bytearray | memoryview, who: str = "<bytes>") -> Graph:
+    """The graph in some bytes; its tensors share them. `who` names them in errors."""
+    try:
+        return decode(memoryview(data).cast("B").toreadonly())
+    except AmandaError as error:
+        error.who = error.who or who
+        raise
+
+
+def load(path: Path) -> Graph:
+    """The graph in a file; its tensors are read from it when they are asked for."""
+    return loads(mapped(path), str(path))
+
+
+def _inline(encoded: Encoded) -> Iterator[bytes | bytearray | memoryview]:
+    size = encoded.size()
+    if size > _MOST:
+        raise LimitError(
+            "a graph too large for protobuf",
+            expected=f"at most {_MOST} bytes",
+            got=f"{size} bytes",
+            hint="save it as .amanda, which keeps the weights in a file of their own",
+        )
+    return encoded.inline()

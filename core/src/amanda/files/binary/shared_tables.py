@@ -1,0 +1,108 @@
+"""What a file holds once and refers to by number: words, types, tensors.
+
+Number 0 is always "none", so the first entry is number 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from amanda.errors import AmandaError
+from amanda.formatkit.wire import located
+from amanda.types import Symbols, Type, parse_type
+
+if TYPE_CHECKING:
+    from amanda.tensors import Tensor
+
+__all__ = ["ReadTables", "WriteTables"]
+
+_HEAD = 256  # bytes that tell most tensors apart
+
+
+class WriteTables:
+    """Numbers for what the graph holds, in order of appearance."""
+
+    def __init__(self) -> None:
+        self.symbols = Symbols()
+        self.words: dict[str, int] = {}
+        self.types: dict[str, int] = {}
+        self.tensors: list[Tensor] = []
+        self.wishes: list[str | None] = []
+        """For each tensor, how it would like to be called."""
+        self._type_numbers: dict[int, int] = {}
+        self._tensor_numbers: dict[int, int] = {}
+        self._alone: dict[object, int] = {}
+        self._alike: dict[object, list[int]] = {}
+
+    def word(self, word: str | None) -> int:
+        if word is None:
+            return 0
+        number = self.words.get(word)
+        if number is None:
+            number = self.words[word] = len(self.words) + 1
+        return number
+
+    def type(self, type: Type | None) -> int:
+        if type is None:
+            return 0
+        # The graph keeps the object alive meanwhile, so its id stays its own.
+        number = self._type_numbers.get(id(type))
+        if number is None:
+            text = type.text(self.symbols)
+            number = self.types.setdefault(text, len(self.types) + 1)
+            self._type_numbers[id(type)] = number
+        return number
+
+    def tensor(self, tensor: Tensor, wish: str | None = None) -> int:
+        """The number of a tensor with this content."""
+        number = self._tensor_numbers.get(id(tensor))
+        if number is None:
+            number = self._same_content(tensor)
+            if number is None:
+                self.tensors.append(tensor)
+                self.wishes.append(wish)
+                number = len(self.tensors)
+            self._tensor_numbers[id(tensor)] = number
+        return number
+
+    def _same_content(self, tensor: Tensor) -> int | None:
+        """The tensor with the same content among those that there are.
+
+        Only what agrees in dtype, shape and first bytes is hashed: of most tensors
+        the data is not looked at before it is written.
+        """
+        number = len(self.tensors) + 1
+        kind = (tensor.dtype, tensor.shape)
+        first = self._alone.setdefault(kind, number)
+        if first == number:
+            return None
+        if first:
+            self._alone[kind] = 0
+            self._alike[kind, _head(self.tensors[first - 1])] = [first]
+        alike = self._alike.setdefault((kind, _head(tensor)), [])
+        for other in alike:
+            small = tensor.nbytes <= _HEAD
+            if small or self.tensors[other - 1].digest() == tensor.digest():
+                return other
+        alike.append(number)
+        return None
+
+
+def _head(tensor: Tensor) -> bytes:
+    return bytes(next(iter(tensor.chunks(_HEAD)), b""))
+
+
+class ReadTables:
+    """The entries by number; entry 0 is None."""
+
+    def __init__(self, words: Sequence[str], types: Sequence[str]) -> None:
+        self.symbols = Symbols()
+        self.words: list[str | None] = [None, *words]
+        self.types: list[Type | None] = [None]
+        self.tensors: list[Tensor | None] = [None]
+        for number, text in enumerate(types, 1):
+            try:
+                self.types.append(parse_type(text, self.symbols))
+            except AmandaError as error:
+                raise located(error, f"type {number} of the file") from error

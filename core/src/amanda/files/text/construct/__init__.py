@@ -1,0 +1,1 @@
+"""From parsed text to graphs: what was parsed, names resolved, graphs built."""

@@ -1,0 +1,1 @@
+"""The schema of YAML and JSON documents: graphs to plain data and back."""

@@ -1,0 +1,233 @@
+"""Tensors in text: few elements as numbers, one repeated element once, the rest packed.
+
+{dtype: int64, shape: [2], values: [1, 784]}
+{dtype: float32, shape: [784, 10], splat: 0.0}
+{dtype: string, shape: [2], strings: [yes, "no"]}
+{dtype: float32, shape: [3, 3], data: AACAPwAAgD8...}       (base64, little-endian)
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+from amanda.errors import FormatError, LimitError
+from amanda.files.text.syntax.plain_data import Plain, Tagged, short
+from amanda.tensors import Tensor
+from amanda.types import DType, ElementType, Quantized, parse_element
+
+__all__ = ["base64_bytes", "plain_tensor", "tensor_of"]
+
+_FEW = 16
+_MOST = 1 << 30  # bytes that a text may hold; more belongs into a binary form
+_NUMBERS = frozenset({"bool", "int", "uint", "float"})  # kinds written as numbers
+_KEYS = frozenset({"dtype", "shape", "values", "splat", "strings", "data"})
+
+
+def plain_tensor(tensor: Tensor) -> dict[str, Plain]:
+    """A tensor as plain data.
+
+    >>> plain_tensor(Tensor.of([0.5, 1], "float32"))
+    {'dtype': 'float32', 'shape': [2], 'values': [0.5, 1.0]}
+    """
+    dtype = tensor.dtype
+    fields: dict[str, Plain] = {"dtype": str(dtype), "shape": list(tensor.shape)}
+    if dtype.kind in ("string", "bytes"):
+        items = tensor.numpy().reshape(-1).tolist()
+        return {**fields, "strings": [_plain_text(item) for item in items]}
+    if tensor.is_splat and tensor.size > 1:
+        one = _first(tensor)
+        numbers = _numbers(Tensor.from_buffer(one, dtype, ()))
+        return {**fields, "splat": _tagged(one) if numbers is None else numbers[0]}
+    if tensor.size <= _FEW:
+        numbers = _numbers(tensor)
+        if numbers is not None:
+            return {**fields, "values": numbers}
+    if tensor.nbytes > _MOST:
+        raise LimitError(
+            "a tensor is too large for a text form",
+            got=f"{tensor.nbytes:,} bytes",
+            expected=f"at most {_MOST:,}",
+            hint="save the graph as .amanda",
+        )
+    return {**fields, "data": base64.b64encode(b"".join(tensor.chunks())).decode()}
+
+
+def _tagged(data: bytes) -> Tagged:
+    return Tagged("bytes", base64.b64encode(data).decode())
+
+
+def _plain_text(item: bytes) -> Plain:
+    try:
+        return item.decode()
+    except UnicodeDecodeError:
+        return _tagged(item)
+
+
+def _first(tensor: Tensor) -> bytes:
+    """The packed bytes of one element."""
+    block = bytes(next(tensor.chunks(1)))
+    bits = tensor.dtype.bits
+    if bits >= 8:
+        return block[: bits // 8]
+    return bytes([block[0] & ((1 << bits) - 1)])
+
+
+def _numbers(tensor: Tensor) -> list[Plain] | None:
+    """The elements as numbers, short ones first tried, if these say every bit."""
+    dtype = tensor.dtype
+    if not isinstance(dtype, DType) or dtype.kind not in _NUMBERS:
+        return None
+    array = tensor.numpy().reshape(-1)
+    packed = b"".join(tensor.chunks())
+    if dtype.kind != "float":
+        return [bool(x) if dtype.kind == "bool" else int(x) for x in array]
+    # a text does not say the sign of a NaN, so each number goes through its text here
+    for numbers in (
+        [float(str(x)) for x in array],
+        [float(repr(float(x))) for x in array],
+    ):
+        try:
+            again = _of_numbers(numbers, dtype)
+        except FormatError:
+            continue
+        if b"".join(again.chunks()) == packed:
+            return list(numbers)
+    return None
+
+
+def _of_numbers(numbers: list[Any], dtype: ElementType) -> Tensor:
+    """The flat tensor of Python numbers that `dtype` can hold."""
+    import numpy as np
+
+    numbers = [_untagged(number) for number in numbers]
+    for number in numbers:
+        if type(number) not in _PYTHON[dtype.kind]:
+            raise FormatError(f"not an element of {dtype}", got=short(number))
+    first = np.dtype(_WIDEST[dtype.kind])
+    try:
+        with np.errstate(all="ignore"):
+            wide = np.array(numbers, first)
+            array = wide.astype(dtype.numpy)
+            back = array.astype(first)
+    except OverflowError as error:
+        raise FormatError(f"an element is out of the range of {dtype}") from error
+    kept = back == wide
+    if dtype.kind == "float":  # which rounds, but does not turn into nan or infinity
+        kept = (np.isinf(back) == np.isinf(wide)) & (np.isnan(back) == np.isnan(wide))
+    if not kept.all():
+        raise FormatError(f"an element is out of the range of {dtype}")
+    return Tensor.of(array, dtype)
+
+
+def tagged_float(data: Plain) -> float:
+    """A number that JSON has no word for."""
+    if data not in ("nan", "inf", "-inf"):
+        raise FormatError("not a float", expected="nan, inf or -inf")
+    return float(data)
+
+
+def _untagged(number: Any) -> Any:
+    is_float = isinstance(number, Tagged) and number.tag == "float"
+    return tagged_float(number.value) if is_float else number
+
+
+_PYTHON: dict[str, tuple[type, ...]] = {
+    "bool": (bool,),
+    "int": (int,),
+    "uint": (int,),
+    "float": (int, float),
+}
+_WIDEST = {"bool": "bool", "int": "int64", "uint": "uint64", "float": "float64"}
+
+
+def tensor_of(fields: dict[str, Plain]) -> Tensor:
+    """The tensor of plain data; an AmandaError without place for what is none."""
+    how = [key for key in ("values", "splat", "strings", "data") if key in fields]
+    if len(how) != 1 or not _KEYS.issuperset(fields):
+        raise FormatError(
+            "a tensor is a `dtype`, a `shape` and its elements",
+            expected="one of values, splat, strings, data",
+            got=", ".join(map(short, list(fields)[:10])),
+        )
+    dtype, shape = _element(fields.get("dtype")), fields.get("shape")
+    if type(shape) is not list or not all(type(dim) is int for dim in shape):
+        raise FormatError("the shape of a tensor is a list of ints", got=short(shape))
+    return _MAKERS[how[0]](fields[how[0]], dtype, shape)
+
+
+def _element(text: Plain) -> ElementType:
+    if isinstance(text, Tagged) and text.tag == "dtype":
+        text = text.value
+    if type(text) is not str:
+        raise FormatError("the dtype of a tensor is text", got=short(text))
+    return parse_element(text)
+
+
+def _from_values(data: Plain, dtype: ElementType, shape: list[int]) -> Tensor:
+    if type(data) is not list:
+        raise FormatError("`values` is a list of numbers", got=short(data))
+    _need_numbers(dtype)
+    flat = _of_numbers(data, dtype)
+    return _packed(b"".join(flat.chunks()), dtype, shape)
+
+
+def _need_numbers(dtype: ElementType) -> None:
+    if isinstance(dtype, Quantized) or dtype.kind not in _NUMBERS:
+        raise FormatError(f"elements of {dtype} are not written as numbers")
+
+
+def _packed(data: bytes, dtype: ElementType, shape: list[int]) -> Tensor:
+    tensor = Tensor.from_buffer(data, dtype, shape)
+    if tensor.nbytes != len(data):
+        raise FormatError(
+            "a tensor has more elements than its shape says",
+            expected=f"{tensor.nbytes:,} bytes",
+            got=f"{len(data):,} bytes",
+        )
+    return tensor
+
+
+def _from_splat(data: Plain, dtype: ElementType, shape: list[int]) -> Tensor:
+    if isinstance(data, Tagged) and data.tag != "float":
+        one = _packed(_bytes(data), dtype, [])
+    else:
+        _need_numbers(dtype)
+        one = _of_numbers([data], dtype)
+    return Tensor.splat(dtype, shape, one.numpy().reshape(()))
+
+
+def _from_strings(data: Plain, dtype: ElementType, shape: list[int]) -> Tensor:
+    if type(data) is not list:
+        raise FormatError("`strings` is a list of texts", got=short(data))
+    items = [_bytes(item) if isinstance(item, Tagged) else item for item in data]
+    return Tensor.strings(items, shape, dtype)
+
+
+def _from_data(data: Plain, dtype: ElementType, shape: list[int]) -> Tensor:
+    return _packed(base64_bytes(data), dtype, shape)
+
+
+def _bytes(data: Tagged) -> bytes:
+    if data.tag != "bytes":
+        raise FormatError(f"a value tagged {short(data.tag)} is no element of a tensor")
+    return base64_bytes(data.value)
+
+
+def base64_bytes(data: Plain) -> bytes:
+    """The bytes that a text in base64 means; blanks and line breaks do not count."""
+    if type(data) is not str:
+        raise FormatError("bytes are written as text in base64", got=short(data))
+    try:
+        return base64.b64decode("".join(data.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise FormatError(f"the bytes are not base64: {error}") from error
+
+
+_MAKERS = {
+    "values": _from_values,
+    "splat": _from_splat,
+    "strings": _from_strings,
+    "data": _from_data,
+}

@@ -1,0 +1,82 @@
+"""The text forms as formats, for the host to choose."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from amanda.errors import FormatError, UsageError
+from amanda.graph import Graph
+
+__all__ = ["JsonFormat", "TextFormat", "YamlFormat"]
+
+Loads: TypeAlias = Callable[[str | bytes, str], Any]
+Dumps: TypeAlias = Callable[[Graph], str]
+
+
+class _TextFormat:
+    """Reads and writes whole files of one text form."""
+
+    def read(self, source: Path, **options: Any) -> Graph:
+        """The graph in a file; a lone op comes as a graph that holds it."""
+        from amanda.files.atomic import mapped
+        from amanda.files.text.document.schema import graph_of
+        from amanda.files.text.syntax.plain_data import check_size
+
+        _refuse(options, "read")
+        if not isinstance(source, str | os.PathLike):
+            raise FormatError("this format reads files", got=type(source).__name__)
+        name = os.fspath(source)
+        data = mapped(source)
+        check_size(len(data), name)
+        loads, _ = self._codec()
+        return graph_of(loads(bytes(data), name), name)
+
+    def write(self, graph: Graph, path: Path, **options: Any) -> None:
+        """Write a graph to a file; an old file is whole until the new one is."""
+        from amanda.files.atomic import replacing
+
+        _refuse(options, "write")
+        _, dumps = self._codec()
+        data = dumps(graph).encode()
+        with replacing(path) as file:
+            file.write(data)
+
+    def _codec(self) -> tuple[Loads, Dumps]:
+        """The module of the form, loaded when it is used."""
+        raise NotImplementedError
+
+
+class YamlFormat(_TextFormat):
+    """`.yaml`: the published schema, as YAML."""
+
+    def _codec(self) -> tuple[Loads, Dumps]:
+        from amanda.files.text import yaml_form
+
+        return yaml_form.loads, yaml_form.dumps
+
+
+class JsonFormat(_TextFormat):
+    """`.json`: the same schema, as JSON."""
+
+    def _codec(self) -> tuple[Loads, Dumps]:
+        from amanda.files.text import json_form
+
+        return json_form.loads, json_form.dumps
+
+
+class TextFormat(_TextFormat):
+    """`.amtxt`: short, for people."""
+
+    def _codec(self) -> tuple[Loads, Dumps]:
+        from amanda.files.text import readable
+
+        return readable.loads, readable.dumps
+
+
+def _refuse(options: dict[str, Any], verb: str) -> None:
+    if options:
+        names = ", ".join(sorted(options))
+        raise UsageError(f"no such option to {verb} this format: {names}")

@@ -1,0 +1,1 @@
+"""YAML and JSON documents, without the meaning: parsers, printers, plain data."""

@@ -1,0 +1,1 @@
+"""Shared parts of formats that are protobuf messages."""

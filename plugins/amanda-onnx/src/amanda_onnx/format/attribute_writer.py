@@ -1,0 +1,137 @@
+"""Attribute values as messages: of the kind that the value tells, or that was noted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from amanda.errors import FormatError
+from amanda.tensors import Tensor
+from amanda.types import Type
+from amanda_onnx.format.attribute_reader import CODES, FIELDS, REFERENCE
+from amanda_onnx.format.message_chunks import Outside, Pieces
+from amanda_onnx.format.messages import Writer, tag
+from amanda_onnx.format.tensor_writer import sparse_pieces, tensor_pieces
+from amanda_onnx.format.value_types import same_type, type_bytes
+
+__all__ = ["attribute_pieces", "kind_of", "type_of"]
+
+_MESSAGE: Final = "AttributeProto"
+_UNDEFINED: Final = "UNDEFINED"
+_LIST_KINDS: Final = ("FLOATS", "STRINGS", "TENSORS", "SPARSE_TENSORS", "TYPE_PROTOS")
+
+
+def attribute_pieces(
+    name: str, value: Any, notes: Mapping[str, Any], outside: Outside | None
+) -> Pieces:
+    """An attribute with a value; `notes` are those of its op."""
+    noted = _fact(notes, "kinds", name)
+    reference = isinstance(value, Mapping) and REFERENCE in value
+    kind = value.get("kind") if reference else kind_of(value)
+    if not value and noted in _LIST_KINDS and kind == "INTS":
+        kind = noted
+    if kind not in CODES:
+        raise FormatError(
+            f"attribute {name!r} holds what no attribute of ONNX can",
+            got=f"{type(value).__name__} {value!r:.60}",
+        )
+    out = Pieces(Writer(_MESSAGE).put("name", name).done())
+    if not reference:
+        beside = _fact(notes, "values", name) or {}
+        _put(out, str(kind), value, beside, outside)
+    tail = Writer(_MESSAGE).some("doc_string", _fact(notes, "docs", name))
+    if noted != _UNDEFINED:
+        tail.put("type", CODES[str(kind)])
+    if reference:
+        tail.put("ref_attr_name", value[REFERENCE])
+    out.add(tail.raw(_fact(notes, "rests", name) or b"").done())
+    return out
+
+
+def _fact(notes: Mapping[str, Any], key: str, name: str) -> Any:
+    found = notes.get(key)
+    return found.get(name) if isinstance(found, Mapping) else None
+
+
+def _put(
+    out: Pieces, kind: str, value: Any, beside: Any, outside: Outside | None
+) -> None:
+    field = FIELDS[kind]
+    try:
+        if kind in ("INT", "FLOAT", "STRING"):
+            plain = int(value) if kind == "INT" else value
+            out.add(Writer(_MESSAGE).put(field, _in_range(plain)).done())
+            return
+        if kind in ("INTS", "FLOATS", "STRINGS"):
+            for item in value:
+                _in_range(item)
+            out.add(Writer(_MESSAGE).many(field, value).done())
+            return
+    except OverflowError:
+        raise FormatError("a number that no 32-bit float holds", got=value) from None
+    many = kind.endswith("S")
+    values = value if many else [value]
+    facts = beside if many and isinstance(beside, list) else [beside]
+    facts = [*facts, *[{}] * (len(values) - len(facts))]
+    for item, fact in zip(values, facts, strict=False):
+        told = fact if isinstance(fact, Mapping) else {}
+        out.take(tag(_MESSAGE, field), _one(item, told, outside))
+
+
+def _in_range(value: Any) -> Any:
+    if type(value) is int and not -(1 << 63) <= value < 1 << 63:
+        raise FormatError("a number of more than 64 bits", got=value)
+    return value
+
+
+def _one(item: Any, facts: Mapping[str, Any], outside: Outside | None) -> Pieces:
+    name = facts.get("name", "")
+    if isinstance(item, Tensor):
+        return tensor_pieces(name, item, facts, outside)
+    if isinstance(item, Type):
+        return Pieces(type_of(item, facts))
+    return sparse_pieces(name, item, facts, outside)
+
+
+def type_of(
+    type_: Type | None, notes: Mapping[str, Any], *, loose: bool = False
+) -> bytes:
+    """A type; in the bytes that it was read from, if it still is that type.
+
+    `loose`: if it may be that type. What a weight is called elsewhere may say less.
+    """
+    raw = notes.get("type")
+    if isinstance(raw, bytes) and same_type(raw, type_, loose=loose):
+        return raw
+    return type_bytes(type_, notes.get("denotation"))
+
+
+def kind_of(value: object) -> str | None:
+    """The kind of attribute that a value is; None where ONNX has none for it.
+
+    >>> kind_of(1), kind_of([1.0, 2]), kind_of("a"), kind_of(None)
+    ('INT', 'FLOATS', 'STRING', None)
+    """
+    if not isinstance(value, list | tuple):
+        return _kind_of_one(value)
+    kinds = {_kind_of_one(item) for item in value}
+    if kinds == {"INT", "FLOAT"}:
+        return "FLOATS"
+    kind = kinds.pop() if len(kinds) == 1 else None
+    return f"{kind}S" if kind else (None if value else "INTS")
+
+
+def _kind_of_one(value: object) -> str | None:
+    if isinstance(value, int):
+        return "INT"
+    if isinstance(value, float):
+        return "FLOAT"
+    if isinstance(value, str | bytes):
+        return "STRING"
+    if isinstance(value, Tensor):
+        return "TENSOR"
+    if isinstance(value, Type):
+        return "TYPE_PROTO"
+    if isinstance(value, Mapping) and set(value) == {"values", "indices", "dims"}:
+        return "SPARSE_TENSOR"
+    return None

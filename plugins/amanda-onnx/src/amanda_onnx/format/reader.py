@@ -1,0 +1,361 @@
+"""A graph from the bytes of a model.
+
+The outer fields are walked where they lie; nodes are parsed, weights located. Every
+length is checked before it is used, so a hostile file costs time and memory in
+proportion to its size.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final
+
+from amanda.errors import FormatError
+from amanda.graph import Graph, Op, OutputPort, bulk
+from amanda.types import uint8
+from amanda_onnx.domains import DEFAULT, function_key, namespace_of, opset_of
+from amanda_onnx.format.attribute_reader import AttributeReader
+from amanda_onnx.format.messages import MESSAGES, REST, Span, bad, joined, read
+from amanda_onnx.format.model_file import Source
+from amanda_onnx.format.model_metadata import MODEL, NOTES, note
+from amanda_onnx.format.node_reader import Scope, runs
+from amanda_onnx.format.tensor_reader import read_sparse, read_tensor
+from amanda_onnx.format.value_types import TypeReader, same_text
+
+__all__ = ["Model", "read_model"]
+
+_NODES_OF_GRAPH, _NODES_OF_FUNCTION = 1, 7  # their fields; a test compares them
+_INFO_NAME, _INFO_TYPE = 0x0A, 0x12  # fields of a ValueInfoProto, with their kinds
+_PLAIN: Final = (
+    "ir_version", "producer_name", "producer_version", "domain", "model_version",
+    "doc_string",
+)  # fmt: skip
+
+
+def read_model(source: Source) -> Graph:
+    """The graph of a model; its weights stay where they are."""
+    with bulk():
+        return Model(source).read()
+
+
+class Model:
+    """What the graphs of one file share."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.types = TypeReader(source)
+        self.attributes = AttributeReader(source, self.types)
+        self.imports: dict[str, int] = {}
+        self.waiting: deque[tuple[Scope, Span]] = deque()  # bodies to be read
+
+    def read(self) -> Graph:
+        told = self.source.read("ModelProto", (0, len(self.source.data)))
+        if "graph" not in told:
+            raise FormatError(
+                "no graph in it, so this is no model of ONNX",
+                where=f"byte {len(self.source.data)}",
+            )
+        self.imports = self._imports(told.get("opset_import", []))
+        root = Graph(namespace_of("", opset_of(self.imports)))
+        root.imports.update(self.imports)
+        self._note_model(root, told)
+        functions = [self._shell(root, span) for span in told.get("functions", [])]
+        self.waiting.append((Scope(self, root, None, 0), told["graph"]))
+        self._bodies()
+        for graph, span in functions:
+            self.imports = graph.imports or root.imports
+            self._function(Scope(self, graph, None, span[0]), span)
+            self._bodies()
+        return root
+
+    def namespace(self, domain: str) -> str | None:
+        """The namespace of an op in this domain; None where it is the graph's own."""
+        if domain in DEFAULT:
+            return None
+        return namespace_of(domain, self.imports.get(domain, 0))
+
+    def _imports(self, spans: list[Span]) -> dict[str, int]:
+        imports: dict[str, int] = {}
+        for span in spans:
+            told = self.source.read("OperatorSetIdProto", span)
+            domain, version = told.get("domain", ""), told.get("version", 0)
+            if not 0 < version < 1 << 31:
+                bad(f"no version of {domain or 'ONNX'!r}", span[0], got=version)
+            if imports.setdefault(domain, version) != version:
+                bad(f"two versions of the domain {domain!r}", span[0])
+        return imports
+
+    def _note_model(self, root: Graph, told: Mapping[str, Any]) -> None:
+        source = self.source
+        facts: dict[str, Any] = {}
+        facts["metadata_props"] = source.pairs(told.get("metadata_props", []))
+        facts["configuration"] = [
+            bytes(source.data[start:end])
+            for start, end in told.get("configuration", [])
+        ]
+        # Kept as bytes. Nothing runs them, and no graph of ours is one: they assign to
+        # the initializers of the model by name, and read them across its edge.
+        facts["training_info"] = [
+            source.tensor(span, uint8, (span[1] - span[0],))
+            for span in told.get("training_info", [])
+        ]
+        facts["rest"] = told.get(REST)
+        plain = {key: told[key] for key in _PLAIN if key in told}
+        told_more = {key: value for key, value in facts.items() if value}
+        root.attrs[MODEL] = {**plain, **told_more}
+
+    def _bodies(self) -> None:
+        """Read graphs until none is left that another one holds."""
+        while self.waiting:
+            self._graph(*self.waiting.popleft())
+
+    # -- graphs --------------------------------------------------------------------
+
+    def _graph(self, scope: Scope, span: Span) -> None:
+        stretches, others = runs(self.source, span, _NODES_OF_GRAPH)
+        told = self._told("GraphProto", others)
+        graph = scope.graph
+        graph.name = told.get("name") or None
+        weights = self._weights(scope, told)
+        self._inputs(scope, told.get("input", []), weights)
+        scope.nodes(stretches)
+        results = [
+            (span, self.source.read("ValueInfoProto", span))
+            for span in told.get("output", [])
+        ]
+        names = {each.get("name", "") for _, each in results}
+        dangling = self._value_infos(scope, told.get("value_info", []), names)
+        self._results(scope, results)
+        strange = self._annotations(scope, told.get("quantization_annotation", []))
+        _name_weights(graph, weights)
+        note(
+            graph,
+            doc_string=told.get("doc_string"),
+            metadata_props=self.source.pairs(told.get("metadata_props", [])),
+            value_info=dangling,
+            quantization=strange,
+            rest=told.get(REST),
+        )
+
+    def _told(
+        self, message: str, others: list[tuple[int, int, int, int]]
+    ) -> dict[str, Any]:
+        """The fields beside the nodes, which were found already."""
+        rows = MESSAGES[message]
+        found: dict[str, Any] = {}
+        small: list[Span] = []
+        for number, place, start, end in others:
+            field = rows.get(number)
+            if field is not None and field.kind in MESSAGES:
+                found.setdefault(field.name, []).append((start, end))
+            else:
+                small.append((place, end))
+        if small:
+            raw = joined(self.source.data, small)
+            found.update(read(message, raw, 0, len(raw), small[0][0]))
+        return found
+
+    def _weights(self, scope: Scope, told: Mapping[str, Any]) -> dict[str, Op]:
+        weights: dict[str, Op] = {}
+        for span in told.get("initializer", []):
+            self.source.passed(span[1])
+            name, tensor, facts = read_tensor(self.source, span)
+            op = scope.graph.constant(tensor)
+            if facts:
+                note(op, values={"value": facts})
+            self._define(scope, weights, name, op, span[0])
+        for span in told.get("sparse_initializer", []):
+            name, value, facts = read_sparse(self.source, span)
+            op = scope.graph.add("Constant", attrs={"sparse_value": value})
+            note(
+                op, initializer=True, values={"sparse_value": facts} if facts else None
+            )
+            self._define(scope, weights, name, op, span[0])
+        return weights
+
+    @staticmethod
+    def _define(
+        scope: Scope, weights: dict[str, Op], name: str, op: Op, place: int
+    ) -> None:
+        if not name:
+            bad("an initializer without a name", place)
+        scope.define(name, op.output, place)
+        weights[name] = op
+
+    def _inputs(self, scope: Scope, spans: list[Span], weights: dict[str, Op]) -> None:
+        seen: set[str] = set()
+        for i, span in enumerate(spans):
+            told = self.source.read("ValueInfoProto", span)
+            name = told.get("name", "")
+            if not name:
+                bad("an input of a graph without a name", span[0])
+            if name in seen:
+                bad("two inputs of one name", span[0], got=repr(name))
+            seen.add(name)
+            held = weights.get(name)
+            if held is not None:
+                note(held, input=i + 1)
+                self._typed(held.output, told)
+                continue
+            port = scope.graph.parameter()
+            scope.define(name, port, span[0])
+            self._typed(port, told)
+
+    def _results(
+        self, scope: Scope, results: list[tuple[Span, dict[str, Any]]]
+    ) -> None:
+        graph = scope.graph
+        for span, told in results:
+            name = told.get("name", "")
+            found = scope.find(name)
+            if found is None:
+                bad("an output of a graph that nothing makes", span[0], got=repr(name))
+            graph.result(found, name)
+        rows = zip(graph.outputs, graph.results, results, strict=True)
+        for port, value, (_, told) in rows:
+            self._typed(port, told)
+            # The type is the value's, unless it says of itself something else.
+            if value is not None and value.type is None and value.graph is graph:
+                value.type = port.type
+            if value is not None and same_text(value.type, port.type):
+                port.type = None
+
+    def _typed(self, port: OutputPort, told: Mapping[str, Any], **more: Any) -> None:
+        """What a ValueInfoProto says of a value."""
+        notes: dict[str, Any] = {}
+        if "type" in told:
+            type_, notes = self.types.read(told["type"])
+            if type_ is None and not notes:
+                notes = {"untyped": True}
+            if port.type is None or type_ is None:
+                port.type = type_
+            elif type_ != port.type:
+                start, end = told["type"]
+                notes = {**notes, "type": bytes(self.source.data[start:end])}
+        note(
+            port,
+            **notes,
+            doc_string=told.get("doc_string"),
+            metadata_props=self.source.pairs(told.get("metadata_props", [])),
+            rest=told.get(REST),
+            **more,
+        )
+
+    def _value_infos(
+        self, scope: Scope, spans: list[Span], results: set[str]
+    ) -> list[bytes]:
+        """Types of values inside; those of values that do not exist come back."""
+        dangling = []
+        seen: set[str] = set()
+        for span in spans:
+            raw = bytes(self.source.data[span[0] : span[1]])
+            name, type_raw = _name_and_type(raw)
+            port = scope.values.get(name)
+            inside = type(port) is OutputPort and name not in results
+            if inside and port is not None and port.type is None and name not in seen:
+                type_, notes = self.types.of(type_raw, span[0])
+                if type_ is not None and not notes:  # nearly all are like this
+                    port.type = type_
+                    seen.add(name)
+                    continue
+            if not self._value_info(scope, span, results, seen):
+                dangling.append(raw)
+        return dangling
+
+    def _value_info(
+        self, scope: Scope, span: Span, results: set[str], seen: set[str]
+    ) -> bool:
+        """Tell a value of its type and what is noted beside, if there is the value."""
+        told = self.source.read("ValueInfoProto", span)
+        name = told.get("name", "")
+        port = scope.values.get(name)
+        start, end = told.get("type", (0, 0))
+        if port is None or name in seen or start == end:
+            return False
+        seen.add(name)
+        inside = type(port) is OutputPort and name not in results
+        self._typed(port, told, value_info=not (inside and port.type is None))
+        return True
+
+    def _annotations(self, scope: Scope, spans: list[Span]) -> list[bytes]:
+        """Names of scales and zero points, noted at the values that they are of."""
+        strange = []
+        for span in spans:
+            told = self.source.read("TensorAnnotation", span)
+            port = scope.values.get(told.get("tensor_name", ""))
+            pairs = self.source.pairs(told.get("quant_parameter_tensor_names", []))
+            twice = port is not None and "quantization" in port.attrs.get(NOTES, {})
+            if port is None or not pairs or twice or REST in told:
+                strange.append(bytes(self.source.data[span[0] : span[1]]))
+            else:
+                note(port, quantization=pairs)
+        return strange
+
+    # -- functions -------------------------------------------------------------------
+
+    def _shell(self, root: Graph, span: Span) -> tuple[Graph, Span]:
+        """A function that is yet empty, so that all calls can be told from ops."""
+        _, others = runs(self.source, span, _NODES_OF_FUNCTION)
+        told = self._told("FunctionProto", others)
+        name, domain = told.get("name", ""), told.get("domain", "")
+        if not name:
+            bad("a local function without a name", span[0])
+        imports = self._imports(told.get("opset_import", []))
+        opset = opset_of(imports or self.imports)
+        graph = Graph(namespace_of("", opset), name)
+        graph.imports.update(imports)
+        key = function_key(domain, name, told.get("overload", ""))
+        if key in root.functions:
+            bad("two local functions of one name", span[0], got=key)
+        return root.add_function(key, graph), span
+
+    def _function(self, scope: Scope, span: Span) -> None:
+        stretches, others = runs(self.source, span, _NODES_OF_FUNCTION)
+        told = self._told("FunctionProto", others)
+        graph = scope.graph
+        for name in told.get("input", []):
+            scope.define(name, graph.parameter(), span[0])
+        scope.nodes(stretches)
+        for name in told.get("output", []):
+            value = scope.find(name)
+            if value is None:
+                bad("an output of a function that nothing makes", span[0], got=name)
+            graph.result(value, name)
+        notes: dict[str, Any] = {}
+        for start, end in told.get("attribute_proto", []):
+            each = self.attributes.read(self.source.data, start, end, 0)
+            if each.value is None or each.name in graph.attrs:
+                bad("a default of a function that cannot be one", start, got=each.name)
+            graph.attrs[each.name] = each.value
+            scope.note(each, notes)
+        dangling = self._value_infos(scope, told.get("value_info", []), set())
+        note(
+            graph,
+            **notes,
+            domain=told.get("domain"),
+            overload=told.get("overload"),
+            attributes=told.get("attribute"),
+            doc_string=told.get("doc_string"),
+            metadata_props=self.source.pairs(told.get("metadata_props", [])),
+            value_info=dangling,
+            rest=told.get(REST),
+        )
+
+
+def _name_and_type(raw: bytes) -> tuple[str, bytes]:
+    """Name and type of a short ValueInfoProto that has just these; else no name."""
+    if len(raw) > 4 and raw[0] == _INFO_NAME and raw[1] < 127:
+        end = 2 + raw[1]
+        start = end + 2
+        plain = start < len(raw) < start + 128 and raw[end] == _INFO_TYPE
+        if plain and raw[end + 1] == len(raw) - start and raw.isascii():
+            return raw[2:end].decode(), raw[start:]
+    return "", b""
+
+
+def _name_weights(graph: Graph, weights: Mapping[str, Op]) -> None:
+    """A weight goes by the name of its value, where no node has that."""
+    for name, op in weights.items():
+        if name not in graph:
+            graph.rename(op, name)

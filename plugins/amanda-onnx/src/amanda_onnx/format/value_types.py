@@ -1,0 +1,281 @@
+"""Types of ONNX as types of Amanda, both ways.
+
+    tensor_type         TensorType; the denotations of dims are the names of its axes
+    dim_param           a named dim; where it is an expression (`past + 1`), that
+    no dim, no shape    a dim without a name; a shape of unknown rank
+    sequence, optional  SequenceType, OptionalType
+    map                 MapType
+    sparse, opaque      OpaqueType("onnx.sparse_tensor float32[3, n]"), "onnx.opaque a"
+
+Where that does not hold the type whole, its bytes are noted beside, and written again
+as long as the type has not changed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from amanda.errors import AmandaError, FormatError, LimitError
+from amanda.types import (
+    Dim,
+    DType,
+    MapType,
+    OpaqueType,
+    OptionalType,
+    SequenceType,
+    Shape,
+    Sym,
+    Symbols,
+    TensorType,
+    Type,
+    accepts,
+    parse_dim,
+    parse_type,
+    unknown,
+)
+from amanda_onnx.format.element_types import CODES, DTYPES
+from amanda_onnx.format.messages import Span, Writer, bad, read
+from amanda_onnx.format.model_file import Source
+
+__all__ = ["TypeReader", "same_text", "same_type", "type_bytes"]
+
+_DEEPEST: Final = 60
+_OPERATORS: Final = re.compile(r"[+*]|//| - ")  # a hyphen may belong to a name
+_LONGEST: Final = 200  # of a dim that may be an expression
+_REMEMBERED: Final = 4096
+_NOBODY: Final = frozenset({"?", "*", "-1", "None"})
+"""What some exporters call each dim that they do not know: no names."""
+
+_SPARSE: Final = "onnx.sparse_tensor "
+_OPAQUE: Final = "onnx.opaque "
+
+
+class TypeReader:
+    """Types of one file. Equal bytes give one type, if all its dims have names."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._known: dict[bytes, tuple[Type | None, dict[str, Any], bool]] = {}
+        self._dims: dict[str, Dim] = {}
+
+    def read(self, span: Span) -> tuple[Type | None, dict[str, Any]]:
+        """The type at a place, and what is to be noted of it."""
+        start, stop = span
+        return self.of(bytes(self._source.data[start:stop]), start)
+
+    def of(self, raw: bytes, place: int) -> tuple[Type | None, dict[str, Any]]:
+        """The same for bytes that were taken from there."""
+        found = self._known.get(raw)
+        if found is not None:
+            type_, notes, is_closed = found
+            return type_ if is_closed else _renewed(type_), notes
+        told = read("TypeProto", raw, 0, len(raw), place)
+        type_ = self._type(raw, told, place, 0)
+        notes = {}
+        if told.get("denotation"):
+            notes["denotation"] = told["denotation"]
+        if type_bytes(type_, told.get("denotation")) != raw:
+            notes["type"] = raw
+        is_closed = _is_closed(type_)
+        if len(self._known) < _REMEMBERED and (is_closed or type(type_) is TensorType):
+            self._known[raw] = (type_, notes, is_closed)
+        return type_, notes
+
+    def _type(
+        self, raw: bytes, told: dict[str, Any], base: int, depth: int
+    ) -> Type | None:
+        if depth > _DEEPEST:
+            raise LimitError(
+                "types in types, absurdly deep",
+                where=f"byte {base}",
+                expected=f"at most {_DEEPEST} levels",
+            )
+        kinds = [kind for kind in _READERS if kind in told]
+        if not kinds:
+            return None
+        if len(kinds) > 1:
+            bad(f"a type that is both {kinds[0]} and {kinds[1]}", base)
+        kind = kinds[0]
+        message = _READERS[kind]
+        part = _part(message, raw, told[kind], base)
+        if kind == "tensor_type":
+            return self._tensor(raw, part, base)
+        if kind == "sparse_tensor_type":
+            return OpaqueType(f"{_SPARSE}{self._tensor(raw, part, base)}")
+        if kind == "opaque_type":
+            return OpaqueType(
+                f"{_OPAQUE}{part.get('domain', '')} {part.get('name', '')}"
+            )
+        inner = part.get("value_type" if kind == "map_type" else "elem_type")
+        element: Type | None = None
+        if inner is not None:
+            fields = _part("TypeProto", raw, inner, base)
+            element = self._type(raw, fields, base, depth + 1)
+        element = TensorType() if element is None else element
+        if kind == "map_type":
+            return MapType(_element(part.get("key_type", 0), base), element)
+        if kind == "sequence_type":
+            return SequenceType(element)
+        return OptionalType(element)
+
+    def _tensor(self, raw: bytes, part: dict[str, Any], base: int) -> TensorType:
+        dtype = _element(part.get("elem_type", 0), base)
+        if "shape" not in part:
+            return TensorType(dtype)
+        spans = _part("TensorShapeProto", raw, part["shape"], base).get("dim", [])
+        rows = [_part("Dimension", raw, span, base) for span in spans]
+        shape = Shape([self._dim(row) for row in rows])
+        axes = [row.get("denotation") or None for row in rows]
+        return TensorType(dtype, shape, axes if any(axes) else None)
+
+    def _dim(self, row: dict[str, Any]) -> Dim:
+        value = row.get("dim_value")
+        if value is not None and value >= 0:
+            return value  # type: ignore[no-any-return]
+        name = row.get("dim_param")
+        if not name or name in _NOBODY:
+            return Sym.unknown()
+        found = self._dims.get(name)
+        if found is None:
+            found = self._dims[name] = _named(name)
+        return found
+
+
+_READERS: Final = {
+    "tensor_type": "Tensor",
+    "sequence_type": "Sequence",
+    "map_type": "Map",
+    "optional_type": "Optional",
+    "sparse_tensor_type": "SparseTensor",
+    "opaque_type": "Opaque",
+}
+
+
+def _part(message: str, raw: bytes, span: Span, base: int) -> dict[str, Any]:
+    return read(message, raw, span[0], span[1], base)
+
+
+def _named(name: str) -> Dim:
+    """A dim that is written as `name`: an expression, or a symbol of that name.
+
+    >>> _named("past + 1"), _named("batch-size").name
+    (past+1, 'batch-size')
+    """
+    if len(name) <= _LONGEST and _OPERATORS.search(name):
+        try:
+            found = parse_dim(name)
+        except AmandaError:
+            return Sym.named(name)
+        if isinstance(found, Sym):
+            return found
+    return Sym.named(name)
+
+
+def _element(code: int, place: int) -> DType:
+    if code == 0:
+        return unknown
+    dtype = DTYPES.get(code)
+    if dtype is None:
+        bad("an element type that ONNX does not have", place, got=f"number {code}")
+    return dtype
+
+
+def _renewed(type_: Type | None) -> Type | None:
+    """The type of another value: its dims without a name are others."""
+    assert isinstance(type_, TensorType)
+    shape = type_.shape.map(lambda dim: Sym.unknown() if dim.is_anonymous else dim)
+    return TensorType(type_.dtype, shape, type_.axes)
+
+
+def _is_closed(type_: Type | None) -> bool:
+    """Whether it has no dim without a name, so that it may stand in two places."""
+    return type_ is None or "?" not in str(type_)
+
+
+# -- writing -----------------------------------------------------------------------
+
+
+def same_type(raw: bytes, type_: Type | None, *, loose: bool = False) -> bool:
+    """Whether bytes that were noted still say this type, or (`loose`) allow it."""
+    source = Source(memoryview(raw))
+    try:
+        told, _ = TypeReader(source).read((0, len(raw)))
+    except AmandaError:
+        return False
+    if loose and isinstance(told, TensorType) and isinstance(type_, TensorType):
+        return accepts(told, type_) is not False
+    return same_text(told, type_)
+
+
+def same_text(one: Type | None, other: Type | None) -> bool:
+    """Whether two types are written the same, dims without a name being numbered."""
+    if one is None or other is None or one is other:
+        return one is other
+    return one.text(Symbols()) == other.text(Symbols())
+
+
+def type_bytes(type_: Type | None, denotation: str | None = None) -> bytes:
+    """A TypeProto; InvalidTypeError or FormatError for what ONNX has no type for."""
+    return Writer("TypeProto").raw(_value(type_)).some("denotation", denotation).done()
+
+
+def _value(type_: Type | None) -> bytes:
+    out = Writer("TypeProto")
+    match type_:
+        case None:
+            return b""
+        case TensorType():
+            return out.put("tensor_type", _tensor_bytes("Tensor", type_)).done()
+        case SequenceType():
+            part = Writer("Sequence").put("elem_type", _value(type_.element))
+            return out.put("sequence_type", part.done()).done()
+        case OptionalType():
+            part = Writer("Optional").put("elem_type", _value(type_.element))
+            return out.put("optional_type", part.done()).done()
+        case MapType() if isinstance(type_.key, DType):
+            part = Writer("Map").put("key_type", _code(type_.key))
+            part.put("value_type", _value(type_.value))
+            return out.put("map_type", part.done()).done()
+        case OpaqueType():
+            return _opaque_bytes(type_)
+    raise FormatError("ONNX has no such type", got=type_)
+
+
+def _opaque_bytes(type_: OpaqueType) -> bytes:
+    out = Writer("TypeProto")
+    if type_.content.startswith(_OPAQUE):
+        domain, _, name = type_.content.removeprefix(_OPAQUE).partition(" ")
+        part = Writer("Opaque").some("domain", domain).some("name", name)
+        return out.put("opaque_type", part.done()).done()
+    if type_.content.startswith(_SPARSE):
+        dense = parse_type(type_.content.removeprefix(_SPARSE))
+        if isinstance(dense, TensorType):
+            raw = _tensor_bytes("SparseTensor", dense)
+            return out.put("sparse_tensor_type", raw).done()
+    raise FormatError("ONNX has no such type", got=type_)
+
+
+def _tensor_bytes(message: str, type_: TensorType) -> bytes:
+    out = Writer(message)
+    if type_.dtype is not unknown:
+        out.put("elem_type", _code(type_.dtype))
+    if type_.shape.has_rank:
+        shape = Writer("TensorShapeProto")
+        names = type_.axes or [None] * type_.shape.rank
+        for dim, name in zip(type_.shape, names, strict=True):
+            row = Writer("Dimension")
+            if isinstance(dim, int):
+                row.put("dim_value", dim)
+            elif not dim.is_anonymous:
+                row.put("dim_param", dim.name or str(dim))
+            shape.put("dim", row.some("denotation", name).done())
+        out.put("shape", shape.done())
+    return out.done()
+
+
+def _code(dtype: Any) -> int:
+    code = CODES.get(dtype)
+    if code is None:
+        raise FormatError("ONNX has no such element type", got=dtype)
+    return code

@@ -1,0 +1,417 @@
+"""A model from a graph: first as pieces whose sizes are known, then as a file.
+
+Weights are not held meanwhile: they are copied from where they are, a block at a time.
+A model that is larger than a message of protobuf can be gets its weights in a file
+beside it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from amanda.errors import AmandaError, FormatError, LimitError
+from amanda.files import replacing
+from amanda.formatkit.wire import varint
+from amanda.graph import CONSTANT, Graph, OutputPort, bulk
+from amanda.tensors import Tensor
+from amanda.types import Type
+from amanda_onnx.domains import DEFAULT, IR_OF_OPSET, domain_of
+from amanda_onnx.format.attribute_writer import attribute_pieces, type_of
+from amanda_onnx.format.message_chunks import Outside, Pieces, Placing
+from amanda_onnx.format.messages import Writer, tag
+from amanda_onnx.format.model_metadata import MODEL, NOTES, model_notes, notes_of
+from amanda_onnx.format.node_reader import DEEPEST
+from amanda_onnx.format.node_writer import Nodes
+from amanda_onnx.format.tensor_writer import entries, sparse_pieces, tensor_pieces
+from amanda_onnx.format.value_names import Names, Space
+
+__all__ = ["LARGEST", "Job", "model_pieces", "write_model"]
+
+LARGEST: Final = (1 << 31) - 1
+"""The most bytes that a message of protobuf may have."""
+
+_ALL_INPUTS: Final = 3  # up to this IR version initializers have to be inputs, too
+_WITH_FUNCTIONS: Final = 8
+_OWN: Final = 4
+_REMEMBERED: Final = 4096
+_INPUT: Final = tag("GraphProto", "input")
+_OUTPUT: Final = tag("GraphProto", "output")
+_INFO: Final = tag("GraphProto", "value_info")
+_INFO_OF_FUNCTION: Final = tag("FunctionProto", "value_info")
+_NEEDLESS: Final = (_INFO, _INFO_OF_FUNCTION)  # types that nobody has to know
+_INFO_NAME: Final = tag("ValueInfoProto", "name")
+_INFO_TYPE: Final = tag("ValueInfoProto", "type")
+
+
+def write_model(
+    graph: Graph,
+    path: Path,
+    external: bool | None,
+    how: Placing,
+    ir_version: int | None = None,
+) -> None:
+    """Write a model, and where it has such, the files with its weights first."""
+    outside = Outside(how, noted=external is None)
+    pieces = model_pieces(graph, None if external is False else outside, ir_version)
+    if pieces.size > LARGEST and external is None:
+        outside = Outside(how, noted=False)
+        pieces = model_pieces(graph, outside, ir_version)
+    check_size(pieces)
+    with ExitStack() as files:
+        for location in outside.files:
+            beside = files.enter_context(replacing(os.path.join(path.parent, location)))
+            outside.write(location, beside)
+        with replacing(path) as file:
+            pieces.write(file)
+
+
+def check_size(pieces: Pieces) -> None:
+    if pieces.size > LARGEST:
+        raise LimitError(
+            "a model larger than a message of protobuf can be",
+            expected=f"at most {LARGEST} bytes",
+            got=f"{pieces.size} bytes",
+            hint="write it to a file, with external=True or a lower threshold",
+        )
+
+
+def model_pieces(
+    graph: Graph, outside: Outside | None = None, ir_version: int | None = None
+) -> Pieces:
+    """A ModelProto; everything that it cannot hold is told at once."""
+    with bulk():
+        return Job(graph, outside).model(ir_version)
+
+
+class Job:
+    """One model that is being written."""
+
+    def __init__(self, root: Graph, outside: Outside | None) -> None:
+        self.root = root
+        self.outside = outside
+        self.names = Names(root)
+        self.problems: list[str] = []
+        self.plain: dict[tuple[str, type, Any], str] = {}  # attributes, as they are
+        self._types: dict[Type | None, bytes] = {}
+        self._ir = 0
+        self._imports: dict[str, int] = {}
+        self._default: tuple[str, int] | None = None
+        self._depth = 0
+
+    def model(self, ir_version: int | None) -> Pieces:
+        root, notes = self.root, model_notes(self.root)
+        found = domain_of(root.namespace or "")
+        if found is None or found[0]:
+            raise FormatError(
+                "only a graph of amanda/onnx can be a model of ONNX",
+                got=root.namespace or "no namespace",
+                hint="amanda.convert(graph, 'onnx') first",
+            )
+        self._imports = _with_default(root.imports, found[1])
+        self._ir = ir_version or notes.get("ir_version") or self._fitting(found[1])
+        if root.entries:
+            self.problems.append("ONNX has no entries: there is one way to call it")
+        self._refuse_attrs(root)
+        graph = self.graph(root, None)
+        functions = [
+            self._function(key, function) for key, function in root.functions.items()
+        ]
+        if self.problems:
+            raise FormatError("ONNX cannot hold this graph", problems=self.problems)
+        return self._model(notes, graph, functions)
+
+    def need(self, domain: str, version: int) -> None:
+        """An op of this domain at this version is there."""
+        known = self._imports.get(domain)
+        if domain in DEFAULT:
+            known = next(
+                (self._imports[d] for d in DEFAULT if d in self._imports), None
+            )
+        if known is None and version:
+            self._imports[domain] = version
+        elif known is not None and known != version:
+            raise FormatError(
+                f"ops of two versions of {domain or 'ONNX'!r} in one model",
+                got=f"{version} and {known}",
+            )
+
+    def _fitting(self, opset: int) -> int:
+        """The IR version for a model that does not say which it is of."""
+        older = [ir for version, ir in IR_OF_OPSET.items() if version <= opset]
+        with_functions = _WITH_FUNCTIONS if self.root.functions else 0
+        return max(*older, with_functions, _OWN)
+
+    def _refuse_attrs(self, graph: Graph) -> None:
+        known = (NOTES, MODEL)
+        strange = (
+            [key for key in graph.attrs if key not in known] if graph.has_attrs else []
+        )
+        if strange:
+            self.problems.append(f"ONNX has no attributes of graphs: {strange[0]!r}")
+
+    def _model(
+        self, notes: Mapping[str, Any], graph: Pieces, functions: list[Pieces]
+    ) -> Pieces:
+        head = Writer("ModelProto").put("ir_version", self._ir)
+        for key in ("producer_name", "producer_version", "domain", "model_version"):
+            head.put(key, notes.get(key))
+        out = Pieces(head.put("doc_string", notes.get("doc_string")).done())
+        out.take(tag("ModelProto", "graph"), graph)
+        out.add(_imports("ModelProto", self._imports))
+        tail = Writer("ModelProto")
+        out.add(
+            tail.many("metadata_props", entries(notes.get("metadata_props"))).done()
+        )
+        for info in notes.get("training_info", ()):
+            if isinstance(info, Tensor):
+                out.data(tag("ModelProto", "training_info"), info)
+        for function in functions:
+            out.take(tag("ModelProto", "functions"), function)
+        last = Writer("ModelProto").many(
+            "configuration", notes.get("configuration", ())
+        )
+        out.add(last.raw(notes.get("rest", b"")).done())
+        return out
+
+    # -- graphs ----------------------------------------------------------------------
+
+    def graph(self, graph: Graph, around: Space | None) -> Pieces:
+        """A GraphProto, with the graphs inside."""
+        if self._depth > DEEPEST:
+            raise LimitError(
+                "graphs in graphs, deeper than any reader follows",
+                expected=f"at most {DEEPEST} levels",
+            )
+        self._depth += 1
+        space = Space(self.names, graph, around)
+        space.reserve()
+        inputs = [
+            (port, space.give(port, lambda: "input")) for port in graph.parameters
+        ]
+        nodes = Nodes(self, space, tag("GraphProto", "node"), False)
+        nodes.weights()
+        out = nodes.write()
+        results = self._results(graph, space, out, tag("GraphProto", "node"))
+        notes = notes_of(graph)
+        out.add(Writer("GraphProto").put("name", self._name(graph)).done())
+        self._initializers(out, nodes, "initializer")
+        out.add(Writer("GraphProto").some("doc_string", notes.get("doc_string")).done())
+        for port, word in self._inputs(inputs, nodes):
+            out.add(self._info(_INPUT, port, word, port))
+        for outside, value, word in results:
+            out.add(self._info(_OUTPUT, value, word, outside))
+        self._rest(out, graph, nodes, notes)
+        self._depth -= 1
+        return out
+
+    def _name(self, graph: Graph) -> str | None:
+        """A graph of ONNX needs a name."""
+        if graph.name is not None or notes_of(graph):
+            return graph.name
+        return "main" if graph is self.root else (graph.body_name or "body")
+
+    def _rest(
+        self, out: Pieces, graph: Graph, nodes: Nodes, notes: Mapping[str, Any]
+    ) -> None:
+        listed = set(graph.results)
+        infos = [
+            self._info(_INFO, port, word, port)
+            for port, word in self._listed(graph, nodes)
+            if port not in listed or notes_of(port).get("value_info")
+        ]
+        tail = Writer("GraphProto").raw(b"".join(infos))
+        tail.many("value_info", notes.get("value_info", ()))
+        tail.many("quantization_annotation", self._annotations(graph, nodes))
+        tail.many("quantization_annotation", notes.get("quantization", ()))
+        out.add(tail.done())
+        self._initializers(out, nodes, "sparse_initializer")
+        last = Writer("GraphProto")
+        last.many("metadata_props", entries(notes.get("metadata_props")))
+        out.add(last.raw(notes.get("rest", b"")).done())
+
+    def _listed(self, graph: Graph, nodes: Nodes) -> list[tuple[OutputPort, str]]:
+        """Values whose types are listed: of nodes, and of others where noted."""
+        asked: list[OutputPort] = [
+            *graph.parameters,
+            *(op.outputs[0] for op, _ in nodes.initializers),
+        ]
+        noted = [port for port in asked if notes_of(port).get("value_info")]
+        return [*((port, self.names.of(port)) for port in noted), *nodes.infos]
+
+    def _initializers(self, out: Pieces, nodes: Nodes, field: str) -> None:
+        for op, word in nodes.initializers:
+            notes = notes_of(op)
+            values = notes.get("values", {})
+            try:
+                if op.type != "Constant" and field == "initializer":
+                    facts = values.get("value") or {}
+                    tensor = op.attrs["value"]
+                    pieces = tensor_pieces(word, tensor, facts, self.outside)
+                elif op.type == "Constant" and field == "sparse_initializer":
+                    facts = values.get("sparse_value") or {}
+                    sparse = op.attrs["sparse_value"]
+                    pieces = sparse_pieces(word, sparse, facts, self.outside)
+                else:
+                    continue
+            except AmandaError as error:
+                got = f" ({error.got})" if error.got else ""
+                self.problems.append(f"{op.label}: {error.message}{got}")
+                continue
+            out.take(tag("GraphProto", field), pieces)
+
+    def _inputs(self, inputs: list[Any], nodes: Nodes) -> list[tuple[OutputPort, str]]:
+        """Inputs in their order, with the initializers that are inputs, too."""
+        found: list[tuple[OutputPort, str]] = list(inputs)
+        everything = self._ir <= _ALL_INPUTS
+        late: list[Any] = []
+        for op, word in nodes.initializers:
+            place = notes_of(op).get("input")
+            if place:
+                late.append((place - 1, (op.outputs[0], word)))
+            elif everything and nodes.space.around is None:
+                late.append((1 << 62, (op.outputs[0], word)))
+        for at, row in sorted(late, key=lambda item: item[0]):
+            found.insert(at, row)
+        return found
+
+    def _results(
+        self, graph: Graph, space: Space, out: Pieces, field: bytes
+    ) -> list[tuple[OutputPort, OutputPort, str]]:
+        """The results by name; a value of another name is passed on under this."""
+        found: list[tuple[OutputPort, OutputPort, str]] = []
+        given: set[str] = set()
+        for outside, value in zip(graph.outputs, graph.results, strict=True):
+            if value is None:
+                self.problems.append(
+                    f"result {outside.index} of {graph.label} is empty"
+                )
+                continue
+            name, word = outside.name, self.names.of(value)
+            same = name in (word, value.name) if name else word not in given
+            if not same or (not name and value.graph is not graph):
+                wanted = name if name and name not in space.taken else None
+                word, source = wanted or self.names.fresh(name or word), word
+                space.taken.add(word)
+                node = Writer("NodeProto").put("input", source).put("output", word)
+                out.take(field, Pieces(node.put("op_type", "Identity").done()))
+            given.add(word)
+            found.append((outside, value, word))
+        return found
+
+    def _info(
+        self, field: bytes, value: OutputPort, word: str, told: OutputPort
+    ) -> bytes:
+        """A ValueInfoProto: the type of `value`, and what is noted at `told`."""
+        notes = notes_of(told) if told.has_attrs else {}
+        type_ = told.type if told.type is not None else value.type
+        try:
+            raw = self._types.get(type_) if not notes else None
+            if raw is None:
+                raw = type_of(type_, notes, loose=value.op.type == CONSTANT)
+                if not notes and len(self._types) < _REMEMBERED:
+                    self._types[type_] = raw
+        except AmandaError as error:
+            if field in _NEEDLESS:
+                return b""
+            self.problems.append(f"{word!r}: {error.message} ({error.got})")
+            return b""
+        info = _INFO_NAME + _sized(word.encode())
+        if raw or notes.get("untyped"):
+            info += _INFO_TYPE + _sized(raw)
+        if notes:
+            tail = Writer("ValueInfoProto").some("doc_string", notes.get("doc_string"))
+            tail.many("metadata_props", entries(notes.get("metadata_props")))
+            info += tail.raw(notes.get("rest", b"")).done()
+        return field + _sized(info)
+
+    def _annotations(self, graph: Graph, nodes: Nodes) -> list[bytes]:
+        ports: list[OutputPort] = list(graph.parameters)
+        ports += nodes.noted
+        found = []
+        for port in ports:
+            pairs = notes_of(port).get("quantization")
+            if pairs:
+                out = Writer("TensorAnnotation").put("tensor_name", self.names.of(port))
+                out.many("quant_parameter_tensor_names", entries(pairs))
+                found.append(out.done())
+        return found
+
+    # -- functions ---------------------------------------------------------------------
+
+    def _function(self, key: str, graph: Graph) -> Pieces:
+        notes = notes_of(graph)
+        domain, name, overload = _parts(key, graph, notes)
+        field = tag("FunctionProto", "node")
+        space = Space(self.names, graph, None)
+        space.reserve()
+        inputs = [space.give(port, lambda: "input") for port in graph.parameters]
+        outer, self._imports = self._imports, _function_imports(graph, self._imports)
+        nodes = Nodes(self, space, field, True)
+        body = nodes.write()
+        results = self._results(graph, space, body, field)
+        head = Writer("FunctionProto").put("name", name).many("input", inputs)
+        head.many("output", [word for _, _, word in results])
+        out = Pieces(head.many("attribute", notes.get("attributes", ())).done())
+        out.parts += body.parts
+        out.size += body.size
+        out.add(
+            Writer("FunctionProto").some("doc_string", notes.get("doc_string")).done()
+        )
+        out.add(_imports("FunctionProto", self._imports))
+        out.add(Writer("FunctionProto").put("domain", domain).done())
+        self._defaults(out, graph, notes)
+        listed = [(port, self.names.of(port)) for port in graph.parameters if port.type]
+        for port, word in [*listed, *nodes.infos]:
+            out.add(self._info(_INFO_OF_FUNCTION, port, word, port))
+        tail = Writer("FunctionProto").many("value_info", notes.get("value_info", ()))
+        tail.some("overload", overload)
+        tail.many("metadata_props", entries(notes.get("metadata_props")))
+        out.add(tail.raw(notes.get("rest", b"")).done())
+        self._imports = outer
+        return out
+
+    def _defaults(self, out: Pieces, graph: Graph, notes: Mapping[str, Any]) -> None:
+        field = tag("FunctionProto", "attribute_proto")
+        for key, value in graph.attrs.items() if graph.has_attrs else ():
+            if key != NOTES:
+                out.take(field, attribute_pieces(key, value, notes, self.outside))
+
+
+def _parts(key: str, graph: Graph, notes: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Domain, name and overload of a function."""
+    if graph.name and (notes.get("domain") or key.startswith("::")):
+        return str(notes.get("domain", "")), graph.name, str(notes.get("overload", ""))
+    domain, _, rest = key.partition("::")
+    name, _, overload = rest.partition("::")
+    return domain, name or key, overload
+
+
+def _with_default(imports: Mapping[str, int], opset: int) -> dict[str, int]:
+    """The imports, with the version of ONNX itself that the namespace says."""
+    if not imports:
+        return {"": opset}
+    return {d: opset if d in DEFAULT else version for d, version in imports.items()}
+
+
+def _function_imports(graph: Graph, around: Mapping[str, int]) -> dict[str, int]:
+    if not graph.imports:
+        return dict(around)
+    found = domain_of(graph.namespace or "")
+    opset = found[1] if found and not found[0] else 1
+    return _with_default(graph.imports, opset)
+
+
+def _sized(raw: bytes) -> bytes:
+    return varint(len(raw)) + raw
+
+
+def _imports(message: str, imports: Mapping[str, int]) -> bytes:
+    out = Writer(message)
+    for domain, version in imports.items():
+        entry = Writer("OperatorSetIdProto").put("domain", domain)
+        out.put("opset_import", entry.put("version", version).done())
+    return out.done()
