@@ -25,7 +25,9 @@ from amanda.graph import CORE, Graph
 from amanda.mapping import Decline
 from amanda.types import TensorType, VoidType
 from amanda_onnx.format import Format
-from amanda_onnx.mapping import MAPPING, write_contrib, write_ml
+from amanda_onnx.mapping import MAPPING
+from amanda_onnx.mapping.classical_ml import write_trees
+from amanda_onnx.mapping.contrib import write_contrib
 from amanda_onnx.mapping.side import DOMAINS
 from amanda_std import ops, trace
 from amanda_std.engine.arrays import array_type
@@ -61,7 +63,7 @@ NO_KERNEL = "NOT_IMPLEMENTED"
 
 def taken_elsewhere() -> list[str]:
     """Ops of the hub set of which a rule makes an op of another domain."""
-    found = {*write_contrib.WRITE, *write_ml.WRITE}
+    found = {*write_contrib.WRITE, *write_trees.WRITE}
     for row in MAPPING.rules.rows:
         if "." in row.left.type and row.runs(False):
             found.add(row.right.type)

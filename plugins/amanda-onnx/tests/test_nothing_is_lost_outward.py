@@ -24,7 +24,9 @@ from amanda.errors import AmandaError
 from amanda.graph import CORE, Graph
 from amanda.tensors.values import same_value
 from amanda.types import TensorType
-from amanda_onnx.mapping import MAPPING, write_contrib, write_ml
+from amanda_onnx.mapping import MAPPING
+from amanda_onnx.mapping.classical_ml import write_trees
+from amanda_onnx.mapping.contrib import write_contrib
 from amanda_onnx.mapping.side import DOMAINS
 from amanda_std import trace
 from amanda_std.engine.annotations import REQUIRED
@@ -37,7 +39,7 @@ BEFORE = 22
 """The newest opset that lacks ops which com.microsoft has."""
 EXACTLY = 1e-300
 
-WRITTEN = {"com.microsoft": write_contrib.WRITE, "ai.onnx.ml": write_ml.WRITE}
+WRITTEN = {"com.microsoft": write_contrib.WRITE, "ai.onnx.ml": write_trees.WRITE}
 """Domains, and what functions make for them of the hub set; the rest rows do."""
 
 ALL = slice(None)

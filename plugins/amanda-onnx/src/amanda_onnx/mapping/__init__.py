@@ -1,11 +1,12 @@
 """The mapping between ONNX and the hub set, both ways.
 
-rules/*.rules        rows: what is one op on either side, and patterns
 side.py              ONNX as an end of mappings
 onnx_std.py          the rule set; decomposing what an opset does not have
-read_*.py            functions from ONNX, for where data decides what is made
-write_*.py           functions to ONNX
 static_values.py     what functions ask of values
+
+Each package is one theme: its rules (`*.rules`) are ops that correspond one to one, and
+patterns; `read_*.py` and `write_*.py` are functions from and to ONNX, for ops whose
+arguments decide what is built.
 """
 
 from __future__ import annotations

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from functools import cache
-from importlib.resources import files
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
 from typing import Any, Self
 
 from amanda.dictionary import parse_name
@@ -16,115 +19,46 @@ from amanda.mapping import Conversion, GapMet, RuleMapping, RuleSet, question
 from amanda.mapping.engine.cover import Match, decide
 from amanda.mapping.engine.program import Program
 from amanda_onnx.format.model_metadata import MODEL
-from amanda_onnx.mapping import (
-    lenses,
-    read_attention,
-    read_contrib,
-    read_decoding,
-    read_elements,
-    read_flex,
-    read_images,
-    read_layers,
-    read_ml,
-    read_old,
-    read_quantised,
-    read_random,
-    read_recurrent,
-    read_reductions,
-    read_resize,
-    read_shapes,
-    read_signals,
-    read_svm,
-    read_texts,
-    read_training,
-    read_trees,
-    read_values,
-    write_contrib,
-    write_elements,
-    write_images,
-    write_layers,
-    write_ml,
-    write_old,
-    write_older,
-    write_quantised,
-    write_recurrent,
-    write_shapes,
-    write_signals,
-    write_values,
-)
+from amanda_onnx.mapping import lenses
 from amanda_onnx.mapping.inlining import inlined
+from amanda_onnx.mapping.recurrent.write_recurrent import bare_if
 from amanda_onnx.mapping.side import DOMAINS, OnnxSide, onnx_side
+from amanda_onnx.mapping.signal.write_signal import tell_halves
 from amanda_onnx.mapping.trim import leave_out, trim
-from amanda_onnx.mapping.write_recurrent import bare_if
-from amanda_onnx.mapping.write_signals import tell_halves
 
 __all__ = ["OnnxStd", "rule_set"]
-
-_FILES = (
-    "elementwise",
-    "shapes",
-    "networks",
-    "images",
-    "control",
-    "values",
-    "signals",
-    "contrib",
-    "training",
-)
-_READ = (
-    read_attention,
-    read_contrib,
-    read_decoding,
-    read_elements,
-    read_flex,
-    read_images,
-    read_layers,
-    read_ml,
-    read_old,
-    read_quantised,
-    read_random,
-    read_recurrent,
-    read_reductions,
-    read_resize,
-    read_shapes,
-    read_signals,
-    read_svm,
-    read_texts,
-    read_training,
-    read_trees,
-    read_values,
-)
-_WRITE = (
-    write_elements,
-    write_images,
-    write_shapes,
-    write_signals,
-    write_layers,
-    write_ml,
-    write_old,
-    write_older,
-    write_quantised,
-    write_recurrent,
-    write_values,
-    write_contrib,  # behind what the opset itself has
-)
 
 
 @cache
 def rule_set() -> RuleSet:
-    """The rows of the files beside this one, and the functions."""
+    """The rule files and functions of the packages beside this module.
+
+    A package is one theme: its `*.rules` files, and the tables `READ` and `WRITE` of
+    its modules. Those of higher `PRIORITY` are tried first, then by name.
+    """
     rules = RuleSet("onnx-std", "amanda/onnx", "amanda/std")
     lenses.declare(rules)
-    for name in _FILES:
-        text = files(__package__).joinpath("rules", f"{name}.rules").read_text("utf-8")
-        rules.equations(text, f"{name}.rules")
-    for module in _READ:
-        for head, function in module.READ.items():
-            rules.read(head)(function)
-    for writing in _WRITE:
-        for head, function in writing.WRITE.items():
-            rules.write(head)(function)
+    for theme in sorted(_themes(), key=_theme_order):
+        folder = Path(theme.__path__[0])
+        for file in sorted(folder.glob("*.rules")):
+            rules.equations(file.read_text("utf-8"), file.name)
+        for found in sorted(iter_modules(theme.__path__), key=attrgetter("name")):
+            module = import_module(f"{theme.__name__}.{found.name}")
+            for head, function in getattr(module, "READ", {}).items():
+                rules.read(head)(function)
+            for head, function in getattr(module, "WRITE", {}).items():
+                rules.write(head)(function)
     return rules
+
+
+def _themes() -> list[ModuleType]:
+    here = Path(__file__).parent
+    names = [info.name for info in iter_modules([str(here)]) if info.ispkg]
+    return [import_module(f"{__package__}.{name}") for name in names]
+
+
+def _theme_order(theme: ModuleType) -> tuple[int, str]:
+    return -getattr(theme, "PRIORITY", 0), theme.__name__
 
 
 def _std(_name: str) -> Any:

@@ -1,0 +1,1 @@
+"""Attention, FlexAttention, linear attention and rotary position embedding."""

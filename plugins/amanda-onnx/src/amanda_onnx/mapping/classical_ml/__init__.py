@@ -1,0 +1,1 @@
+"""The domain ai.onnx.ml: linear models, encoders, scalers, SVMs and tree ensembles."""

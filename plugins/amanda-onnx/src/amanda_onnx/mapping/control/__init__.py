@@ -1,0 +1,1 @@
+"""Control flow: If and Loop."""

@@ -1,0 +1,1 @@
+"""Detection: RoiAlign, NonMaxSuppression; pooling with indices, Col2Im, Unique."""

@@ -1,0 +1,1 @@
+"""Elementwise (pointwise) ops: arithmetic, comparisons, logic, activations."""

@@ -1,0 +1,1 @@
+"""Neural network layers: Gemm, convolution, pooling, normalization, losses."""

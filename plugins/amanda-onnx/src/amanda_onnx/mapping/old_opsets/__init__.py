@@ -1,0 +1,1 @@
+"""Ops of early opsets, and what early opsets lack."""

@@ -1,0 +1,1 @@
+"""Quantization: QuantizeLinear, DequantizeLinear and the integer products."""

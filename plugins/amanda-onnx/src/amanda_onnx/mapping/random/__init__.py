@@ -1,0 +1,1 @@
+"""Random number generation and dropout."""

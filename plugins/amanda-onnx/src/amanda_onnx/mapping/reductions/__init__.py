@@ -1,0 +1,1 @@
+"""Reductions: ReduceSum, ReduceMean and the rest."""

@@ -1,0 +1,1 @@
+"""Sequences, optionals and strings."""

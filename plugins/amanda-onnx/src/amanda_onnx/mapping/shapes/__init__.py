@@ -1,0 +1,1 @@
+"""Shape manipulation, indexing, casts and generated tensors."""

@@ -1,0 +1,1 @@
+"""The domain ai.onnx.preview.training: gradients and optimizer steps."""
