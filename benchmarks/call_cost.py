@@ -64,9 +64,7 @@ def main() -> int:
     graph.result(graph.parameters[0], "y")
     host = amanda.default_host()
     made = Nothing()
-    compiled = Compiled(
-        graph, made, backend="none", device=None, fire=host.fire, is_heard=host.listens
-    )
+    compiled = Compiled(graph, made, backend="none", device=None, host=host)
     arrays = [np.full(4, i, "float32") for i in range(count)]
     feeds: dict[Any, Any] = {f"x{i}": array for i, array in enumerate(arrays)}
     bare = microseconds(partial(made, feeds))

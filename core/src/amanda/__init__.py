@@ -20,7 +20,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from amanda import links
+from amanda import current_host
 
 __version__ = "0.1.0"
 
@@ -179,12 +179,11 @@ def __getattr__(name: str) -> object:
     return value
 
 
-def _definition(op: object) -> object:
-    found: object = import_module("amanda.api.namespaces").definition(op)
-    return found
+def _default_host() -> object:
+    return import_module("amanda.host").default_host()
 
 
-links.definition = _definition
+current_host.default = _default_host
 
 
 def __dir__() -> list[str]:

@@ -16,7 +16,7 @@ from amanda.errors import (
     PluginMissingError,
     UsageError,
 )
-from amanda.host import called, default_host, using
+from amanda.host import host_in_use
 
 if TYPE_CHECKING:
     from amanda.backend import Backend, Compiled
@@ -31,7 +31,7 @@ BACKEND_VARIABLE = "AMANDA_BACKEND"
 
 def backends(*, host: Host | None = None) -> list[Entry]:
     """Every backend that can be chosen, with its state. Imports none of them."""
-    return (host or default_host()).entries("backends")
+    return (host or host_in_use()).entries("backends")
 
 
 def compile(
@@ -50,7 +50,7 @@ def compile(
     `options` are the backend's own. What it does not take is run by `fallback`, one or
     several others, in few pieces; `compiled.executable.report()` tells which and why.
     """
-    host = host or default_host()
+    host = host or host_in_use()
     expect_a_graph(graph, "compile")
     return _compile(graph, backend, device, fallback, host, options, None)
 
@@ -71,7 +71,7 @@ def run(
     `targets` are names of results or ops, ops, or values, anywhere in the graph; then
     only what they need is run and fed, and the dict has them as keys.
     """
-    host = host or default_host()
+    host = host or host_in_use()
     expect_a_graph(graph, "run")
     keys = None
     if targets is not None:
@@ -102,7 +102,7 @@ def _compile(
     if not _is_heard(host):
         place = (entry.name, entry.source_text, id(made), device, repr(fallback))
         key, alive = kept_key(graph, options, *place)
-    kept: Kept = host.kept.setdefault("executables", Kept())
+    kept: Kept = host.caches.setdefault("executables", Kept())
     compiled: Compiled | None = None if key is None else kept.get(key)
     if compiled is None:
         compiled = _made(graph, made, entry, device, fallback, host, options)
@@ -137,7 +137,7 @@ def _made(
     from amanda.backend import Compiled, refusals, untaken
 
     graph = _brought(graph, made, entry, host)
-    with called(entry, "asked what it takes", PluginBrokenError):
+    with host.calling(entry, "asked what it takes", PluginBrokenError):
         problems = refusals(graph, made.takes)
     if problems and not fallback:
         raise untaken(entry.what, problems)
@@ -146,7 +146,7 @@ def _made(
     if problems:
         executable = _split(graph, made, entry, device, fallback, host, options)
     else:
-        with using(host), called(entry, "compiling", BackendError):
+        with host.calling(entry, "compiling", BackendError):
             executable = made.compile(graph, device, dict(options))
     if not callable(executable):
         raise PluginBrokenError(
@@ -158,8 +158,7 @@ def _made(
         executable,
         backend=entry.name,
         device=device,
-        fire=host.fire,
-        is_heard=host.listens,
+        host=host,
     )
     host.fire(
         "after_compile",
@@ -271,5 +270,7 @@ def _split(
         parties.setdefault(other.name, Party(host.load(other), None, {}, other.what))
     find, doing = host.find, "compiling"
     return split(
-        graph, parties, lambda name: called(find("backends", name), doing, BackendError)
+        graph,
+        parties,
+        lambda name: host.calling(find("backends", name), doing, BackendError),
     )

@@ -6,10 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from amanda.api.expect import expect_a_graph, expect_graph_from
-from amanda.api.namespaces import known_versions
 from amanda.dictionary import Name, Span, parse_name, parse_span, resolve
 from amanda.errors import ConversionError, NamespaceError, PluginBrokenError
-from amanda.host import called, default_host
+from amanda.host import host_in_use, use_host
 
 if TYPE_CHECKING:
     from amanda.backend import Backend
@@ -30,7 +29,7 @@ def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
     from amanda.mapping import Plan, Route
 
     expect_a_graph(graph, "plan")
-    host = host or default_host()
+    host = host or host_in_use()
     step = partial(_stepped, host=host)
     if not _is_backend(to, host):
         return Plan(route_to(graph, _goal(to, host), host), graph, step)
@@ -40,7 +39,12 @@ def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
         route = Route(space, space)
     else:
         route = route_to(graph, parse_span(backend.namespace), host)
-    return Plan(route, graph, step, lambda made: refusals(made, backend.takes))
+
+    def refused(made: Graph) -> Any:
+        with use_host(host):
+            return refusals(made, backend.takes)
+
+    return Plan(route, graph, step, refused)
 
 
 def _is_backend(name: str, host: Host) -> bool:
@@ -48,7 +52,7 @@ def _is_backend(name: str, host: Host) -> bool:
     if not host.has("backends", name.partition(":")[0]):
         return False
     try:
-        return parse_name(name).path not in known_versions(host)
+        return parse_name(name).path not in host.namespace_versions()
     except NamespaceError:  # with a device or a path, which no namespace has
         return True
 
@@ -67,7 +71,7 @@ def convert(
     they are. The graph itself is left as it is. `reports` gets what each step of the
     route tells: which rules took how many ops, what was kept, what was lost.
     """
-    host = host or default_host()
+    host = host or host_in_use()
     route = plan(graph, to, host=host).route
     return converted(graph, route, keep_foreign, host, reports)
 
@@ -84,7 +88,7 @@ def route_to(graph: Graph, goal: Span, host: Host) -> Route:
     start = parse_name(graph.namespace)
     if start in goal or graph.namespace == str(goal):
         return Route(graph.namespace, graph.namespace, _pick_ups(graph, start, host))
-    return find_route(start, goal, _links(host), known_versions(host))
+    return find_route(start, goal, _links(host), host.namespace_versions())
 
 
 def _pick_ups(graph: Graph, here: Name, host: Host) -> tuple[Step, ...]:
@@ -136,7 +140,7 @@ def _stepped(graph: Graph, step: Step, keep_foreign: bool, *, host: Host) -> Con
 
     entry = host.find("mappings", step.mapping)
     mapper = host.load(entry)
-    with called(entry, f"mapping to {step.target}", PluginBrokenError):
+    with host.calling(entry, f"mapping to {step.target}", PluginBrokenError):
         done = conversion(
             mapper, graph, step.target, keep_foreign=keep_foreign, gap_met=gap_met
         )
@@ -153,7 +157,7 @@ def _stepped(graph: Graph, step: Step, keep_foreign: bool, *, host: Host) -> Con
 def _goal(to: str, host: Host) -> Span:
     """The namespace that a name means; a route chooses the version where it is open."""
     span = parse_span(to)
-    versions = known_versions(host).get(span.path)
+    versions = host.namespace_versions().get(span.path)
     if versions and span.exact is not None:
         return Span.of(resolve(to, {span.path: versions}))
     return span

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from amanda.api.expect import expect_a_graph, expect_graph_from
 from amanda.errors import FormatError, PluginBrokenError
-from amanda.host import called, default_host
+from amanda.host import host_in_use
 
 if TYPE_CHECKING:
     from amanda.graph import Graph
@@ -33,7 +33,7 @@ def load(
     """
     from amanda.host._detect import reader
 
-    host = host or default_host()
+    host = host or host_in_use()
     entry = reader(host, source, format)
     is_path = isinstance(source, str | os.PathLike)
     what = str(source) if is_path else f"an object of type {type(source).__qualname__}"
@@ -41,7 +41,7 @@ def load(
     if not callable(getattr(codec, "read", None)):
         raise FormatError(f"{entry.what} only writes, so it cannot read {what}")
     host.fire("before_load", source=source, format=entry.name)
-    with _using(entry, f"reading {what}"):
+    with _calling(host, entry, f"reading {what}"):
         graph = codec.read(Path(source) if is_path else source, **options)  # type: ignore[arg-type]
     expect_graph_from(graph, entry, "reading")
     host.fire("after_load", source=source, format=entry.name, graph=graph)
@@ -62,7 +62,7 @@ def save(
     """
     from amanda.host._detect import writer
 
-    host = host or default_host()
+    host = host or host_in_use()
     expect_a_graph(graph, "save")
     target = Path(path)
     entry = writer(host, target, format)
@@ -72,16 +72,16 @@ def save(
     if (span := entry.manifest.get("namespace")) is not None:
         _expect_namespace(graph, span, entry)
     host.fire("before_save", graph=graph, path=str(target), format=entry.name)
-    with _using(entry, f"writing {target}"):
+    with _calling(host, entry, f"writing {target}"):
         codec.write(graph, target, **options)
     host.fire("after_save", graph=graph, path=str(target), format=entry.name)
 
 
 @contextmanager
-def _using(entry: Entry, doing: str) -> Iterator[None]:
+def _calling(host: Host, entry: Entry, doing: str) -> Iterator[None]:
     """A format at work: what the system refuses is a matter of the file."""
     try:
-        with called(entry, doing, PluginBrokenError, passing=(OSError,)):
+        with host.calling(entry, doing, PluginBrokenError, passing=(OSError,)):
             yield
     except OSError as error:
         cause = error.strerror or str(error)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from amanda.backend import consumes
 from amanda.errors import PluginBrokenError, UsageError
-from amanda.host import called, default_host
+from amanda.host import host_in_use, use_host
 from amanda.passes.fixed_point import ROUNDS, Applied, Pass, apply
 
 if TYPE_CHECKING:
@@ -28,13 +28,14 @@ def improve(
     Passes are names of plug-ins (`amanda plugins` lists them) or functions that change
     a graph and return how many places they changed.
     """
-    host = host or default_host()
+    host = host or host_in_use()
     if not passes:
         known = ", ".join(host.names("passes")) or "none is installed"
         raise UsageError("improve needs the passes to apply", expected=known)
-    return apply(
-        graph, dict(_named(graph, each, host) for each in passes), rounds=rounds
-    )
+    with use_host(host):
+        return apply(
+            graph, dict(_named(graph, each, host) for each in passes), rounds=rounds
+        )
 
 
 def _named(
@@ -47,7 +48,7 @@ def _named(
     run = host.load(entry)
 
     def guarded(graph: Graph, /) -> int:
-        with called(entry, "improving a graph", PluginBrokenError):
+        with host.calling(entry, "improving a graph", PluginBrokenError):
             return run(graph)  # type: ignore[no-any-return]
 
     return each, guarded

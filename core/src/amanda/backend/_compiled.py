@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from amanda.backend._feeds import Feeds
 from amanda.backend._protocols import Executable, Key, Slot
 from amanda.backend._results import apart, delivered, expect_out
+from amanda.current_host import use_host
 from amanda.errors import AmandaError, BackendError, PluginBrokenError, UsageError
 
 if TYPE_CHECKING:
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
     from amanda.types import Type
 
 __all__ = ["Compiled"]
+
+
+class Host(Protocol):
+    """What a compiled graph needs of the host: its listeners."""
+
+    def fire(self, hook: str, **event: Any) -> Any: ...
+
+    def listens(self) -> bool: ...
+
 
 Finding = Callable[["OutputPort", Mapping[Key, Any]], Any]
 
@@ -37,8 +47,7 @@ class Compiled:
         backend: str,
         device: str | None,
         keys: Sequence[Any] | None = None,
-        fire: Callable[..., object] | None = None,
-        is_heard: Callable[[], bool] = lambda: True,
+        host: Host | None = None,
         find: Finding | None = None,
     ) -> None:
         self.backend = backend
@@ -55,8 +64,7 @@ class Compiled:
         self._feeds = Feeds(self.inputs)
         self._slots = [slot.key for slot in self.outputs]
         self._keys = self._slots if keys is None else list(keys)
-        self._fire = fire
-        self._is_heard = is_heard if fire is not None else lambda: False
+        self._host = host
         self._find = find
         self._last: Mapping[Key, Any] | None = None
 
@@ -72,11 +80,13 @@ class Compiled:
         bound = self._feeds.bind(feeds)
         if out:
             expect_out(out, self._keys)
-        fire = self._fire if self._is_heard() else None
+        host = self._host
+        fire = host.fire if host is not None and host.listens() else None
         if fire is not None:
             fire("before_run", executable=self, feeds=bound)
         try:
-            answer = self.executable(bound, out)
+            with use_host(host):
+                answer = self.executable(bound, out)
         except (AmandaError, KeyboardInterrupt, MemoryError):
             raise
         except Exception as cause:

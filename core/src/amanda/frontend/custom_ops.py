@@ -31,7 +31,7 @@ from amanda.dictionary.datafile import Block, Header, packed
 from amanda.dictionary.signature import terms
 from amanda.errors import NumericMismatchError, UsageError
 from amanda.graph import Graph, Op, OutputPort
-from amanda.host import default_host
+from amanda.host import host_in_use
 from amanda.types import DType, Shape, TensorType, unknown
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def custom_op(
         )
 
     def declare(function: Callable[..., Any]) -> CustomOp:
-        made = CustomOp(str(name), entry, function, like, host or default_host())
+        made = CustomOp(str(name), entry, function, like, host or host_in_use())
         made.vocabulary.add(made)
         return made
 
@@ -258,7 +258,7 @@ class CustomVocabulary(History):
         is_guest = op.graph is not None and op.graph.namespace != op.namespace
         if is_guest and parse_name(build.namespace).path in self._rules:
             return self._mapped(op, build, inputs)
-        space = _space(build.namespace, self.host)
+        space = self.host.namespace(build.namespace)
         calling = getattr(type(space), "calling", None)
         if calling is None:
             return None
@@ -305,17 +305,11 @@ def _vocabulary(path: str, host: Host) -> CustomVocabulary:
     return made
 
 
-def _space(name: str, host: Host) -> Any:
-    from amanda.api.namespaces import namespace
-
-    return namespace(name, host=host)
-
-
 def _side(name: str, host: Host) -> Side:
     """What rules build in: what the namespace brings for that, or its dictionary."""
     from amanda.mapping import PlainSide
 
-    space = _space(name, host)
+    space: Any = host.namespace(name)
     own = getattr(type(space), "side", None)
     side: Side = PlainSide.of(space) if own is None else space.side
     return side

@@ -29,11 +29,10 @@ from typing import (
 )
 from weakref import WeakKeyDictionary
 
-from amanda.api.namespaces import namespace
 from amanda.backend import target_of
 from amanda.errors import AmandaError, InvalidTypeError, UsageError
 from amanda.graph import Graph, Op, OutputPort
-from amanda.host import Host, default_host
+from amanda.host import Host, host_in_use, use_host
 from amanda.types import DType, TensorType, Type, accepts, parse_type
 
 __all__ = ["Builds", "Function", "function", "grad"]
@@ -124,9 +123,10 @@ class Function:
                 type = None if each is _LEFT_OUT else _type_of(repr(name), each)
                 found.append(known[name] if type is None else type)
                 inputs.append(i)
-        build = offered(self.namespace, "trace", "traces no functions", self._host)
         call = self.calling(len(told), inputs, settings)
-        made: Graph = build(call, found, self.name, [names[i] for i in inputs])
+        with use_host(self._host):
+            build = _capability(self.namespace, "trace", "traces no functions")
+            made: Graph = build(call, found, self.name, [names[i] for i in inputs])
         self.expect_results([None if v is None else v.type for v in made.results])
         return made
 
@@ -150,8 +150,9 @@ class Function:
         Calls with arguments of the same types share one function of the graph."""
         given, settings = self._bound(args, named)
         given = [None if each is _LEFT_OUT else each for each in given]
-        call = offered(self.namespace, "call", "calls no functions", self._host)
-        return call(self, given, settings)
+        with use_host(self._host):
+            call = _capability(self.namespace, "call", "calls no functions")
+            return call(self, given, settings)
 
     # -- arguments ---------------------------------------------------------------------
 
@@ -262,7 +263,7 @@ def function(
     `x: "float32[batch, 4]"`. What is keyword-only is a setting: constant, and decides
     the structure. What the function returns are the results, named by a dict.
     """
-    host = host or default_host()
+    host = host or host_in_use()
     if python is None:
         return lambda python: Function(python, namespace, name, host)
     return Function(python, namespace, name, host)
@@ -280,17 +281,17 @@ def grad(graph: Graph, of: Any, wrt: Any, *, host: Host | None = None) -> Any:
             "the graph has no namespace, so it is not known what its ops mean",
             hint="make it with one: Graph('amanda/std/1')",
         )
-    host = host or default_host()
-    make = offered(graph.namespace, "grad", "has no gradients", host)
     many = isinstance(wrt, list | tuple)
     targets = [_value(graph, each) for each in (wrt if many else [wrt])]
-    found = list(make(graph, _value(graph, of), targets))
+    with use_host(host):
+        add_gradients = _capability(graph.namespace, "grad", "has no gradients")
+        found = list(add_gradients(graph, _value(graph, of), targets))
     return found if many else found[0]
 
 
-def offered(space: str, what: str, lacks: str, host: Host) -> Any:
-    """What a namespace brings for building by hand, or an error that says so."""
-    found = namespace(space, host=host)
+def _capability(space: str, what: str, lacks: str) -> Any:
+    """A method that a namespace offers for building by hand, such as `trace`."""
+    found = host_in_use().namespace(space)
     if getattr(type(found), what, None) is None:
         raise UsageError(
             f"the namespace {space} {lacks}",

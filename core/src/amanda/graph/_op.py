@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
-from amanda import links
+from amanda.current_host import host_in_use
 from amanda.errors import GraphError
 from amanda.graph._port import (
     CONTROL,
@@ -247,8 +247,8 @@ class Op:
 
     @property
     def definition(self) -> Any:
-        """Its entry in the dictionary of its namespace; None where there is none."""
-        return links.definition(self)
+        """Its definition in the dictionary of its namespace, or None."""
+        return host_in_use().definition(self)
 
     @property
     def _around(self) -> Graph | None:

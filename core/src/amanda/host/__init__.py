@@ -12,11 +12,10 @@ read; `_listeners` calls the hooks; `_plugins` and `_probe` tell how they all ar
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 
-from amanda.host._entry import Entry, called
+from amanda import current_host
+from amanda.current_host import use_host
+from amanda.host._entry import Entry
 from amanda.host._host import PROGRAM, Host
 from amanda.host._kinds import KINDS, Kind
 from amanda.host._plugins import PluginInfo
@@ -28,37 +27,26 @@ __all__ = [
     "Host",
     "Kind",
     "PluginInfo",
-    "called",
     "default_host",
     "host_in_use",
-    "using",
+    "use_host",
 ]
 
 _default: Host | None = None
-_making = threading.Lock()
-_in_use: ContextVar[Host | None] = ContextVar("amanda_host_in_use", default=None)
+_lock = threading.Lock()
 
 
 def default_host() -> Host:
-    """The host that module-level functions use where they are given none."""
+    """The host of everything installed; used where no other host is in use."""
     global _default
     if _default is None:
-        with _making:
+        with _lock:
             if _default is None:
                 _default = Host()
     return _default
 
 
-@contextmanager
-def using(host: Host) -> Iterator[None]:
-    """What is called in here, and is handed no host, looks names up in this one."""
-    token = _in_use.set(host)
-    try:
-        yield
-    finally:
-        _in_use.reset(token)
-
-
 def host_in_use() -> Host:
-    """The host that a plug-in is called for; `default_host()` where nobody said."""
-    return _in_use.get() or default_host()
+    """The host that the running call uses; outside of calls, the default host."""
+    host: Host = current_host.host_in_use()
+    return host

@@ -6,12 +6,16 @@ import importlib
 import logging
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partialmethod
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final
 
+from amanda.current_host import use_host
 from amanda.errors import (
+    AmandaError,
+    NamespaceError,
     PluginBrokenError,
     PluginClashError,
     PluginError,
@@ -21,7 +25,7 @@ from amanda.errors import (
 from amanda.hookspecs import HOOKS
 from amanda.host import _manifest
 from amanda.host._dist import Dist, Point
-from amanda.host._entry import Entry, hook_of
+from amanda.host._entry import Entry, called, hook_of
 from amanda.host._index import Index, by_kind, discover
 from amanda.host._kinds import KINDS, misshapen, thing_of
 from amanda.host._plugins import PluginInfo, overview
@@ -29,6 +33,8 @@ from amanda.host._plugins import PluginInfo, overview
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from amanda.dictionary import Namespace
+    from amanda.graph import Op
     from amanda.host._listeners import Listeners
 
 _log = logging.getLogger("amanda.host")
@@ -68,8 +74,8 @@ class Host:
         self._found: Index | None = None
         self._listeners: Listeners | None = None
         self._telling = threading.local()
-        self.kept: dict[str, Any] = {}
-        """What is worth keeping between calls of the API, by purpose."""
+        self.caches: dict[str, Any] = {}
+        """What calls of the API cache, by purpose."""
 
     # What is there
 
@@ -115,10 +121,51 @@ class Host:
     def load(self, entry: Entry) -> Any:
         """The object of an entry; what is wrong with it is told to the listeners."""
         try:
-            return entry.load()
+            with use_host(self):
+                return entry.load()
         except PluginError:
             self._tell(entry, entry.fault, log=False)  # whoever asked is told
             raise
+
+    @contextmanager
+    def calling(
+        self,
+        entry: Entry,
+        doing: str,
+        error: type[AmandaError],
+        passing: tuple[type[Exception], ...] = (),
+    ) -> Iterator[None]:
+        """Code of a plug-in runs in here, with this host in use.
+
+        What it raises becomes an `error` that names the plug-in, except for errors of
+        Amanda and those of `passing`.
+        """
+        with use_host(self), called(entry, doing, error, passing):
+            yield
+
+    # Namespaces
+
+    def namespace(self, name: str, *, assume: bool = False) -> Namespace:
+        """The dictionary of a namespace: see `amanda.namespace`."""
+        from amanda.host._namespaces import open_namespace
+
+        return open_namespace(self, name, assume=assume)
+
+    def namespace_versions(self) -> dict[str, Sequence[str]]:
+        """Paths of the installed dictionaries, with the versions in their manifests."""
+        from amanda.host._namespaces import namespace_versions
+
+        return namespace_versions(self)
+
+    def definition(self, op: Op) -> Any:
+        """The definition of an op in the dictionary of its namespace, or None."""
+        if op.type is None or op.namespace is None:
+            return None
+        try:
+            known = self.namespace(op.namespace)
+        except NamespaceError:
+            return None
+        return known[op.type] if op.type in known else None  # noqa: SIM401
 
     # Registering
 
@@ -197,7 +244,8 @@ class Host:
 
                 self._listeners = Listeners(self._tell)
             listeners = self._listeners
-        return listeners.fire(hook, entries, event)
+        with use_host(self):
+            return listeners.fire(hook, entries, event)
 
     def listens(self) -> bool:
         """Is there any listener, to whatever hook? Imports nothing."""

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amanda.api.compilation import brought, compile
-from amanda.api.namespaces import definition
 from amanda.backend import Key, Slot, misfits, target_of
 from amanda.errors import UsageError
 from amanda.graph import Graph, Parameter
-from amanda.host import default_host
+from amanda.host import host_in_use
 from amanda.session._feeds import Fed, copied
 from amanda.session._parts import Part, Shelf, is_constant, reads
 from amanda.types import RefType, ResourceType
@@ -82,7 +81,7 @@ class Session:
         **options: Any,
     ) -> None:
         self._place = (backend, device)
-        self._host = host or default_host()
+        self._host = host or host_in_use()
         self._options = dict(options)
         self._commuting: dict[Any, bool] = {}
         self._shelf = Shelf(self._compiled, self._commutes)
@@ -241,7 +240,7 @@ class Session:
         """Whether its two operands may change places, by its dictionary."""
         key = (op.namespace, op.type)
         if key not in self._commuting:
-            entry = definition(op, host=self._host)
+            entry = self._host.definition(op)
             traits = () if entry is None else entry.traits
             self._commuting[key] = "commutative" in traits
         return self._commuting[key]
@@ -253,7 +252,7 @@ class Session:
             return True
         key = (op.namespace, op.type)
         if key not in known:
-            entry = None if isinstance(op, Graph) else definition(op, host=self._host)
+            entry = None if isinstance(op, Graph) else self._host.definition(op)
             known[key] = entry is not None and entry.effects
         return known[key]
 

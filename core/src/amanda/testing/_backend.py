@@ -92,7 +92,7 @@ class BackendSuite(Suite):
 
     def _compiled(self, graph: Graph) -> Compiled:
         host = self.host()
-        host.kept.clear()  # what is looked at is made anew, each time
+        host.caches.clear()  # what is looked at is made anew, each time
         return amanda.compile(graph, self.backend, self.device, host=host)
 
     # The checks

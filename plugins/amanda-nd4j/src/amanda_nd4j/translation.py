@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import amanda
 from amanda.dictionary import OpDef, version_key
 from amanda.errors import FormatError
+from amanda.host import host_in_use
 from amanda.mapping import RuleSet
 from amanda_nd4j import lenses
 from amanda_nd4j.draft import Draft
@@ -143,6 +144,6 @@ def _definitions(framework: str, name: str) -> tuple[OpDef, ...]:
 
 @cache
 def _versions(framework: str) -> tuple[str, ...]:
-    host = amanda.default_host()
+    host = host_in_use()
     vocabulary = host.load(host.find("namespaces", framework))
     return tuple(sorted(vocabulary.versions(), key=version_key, reverse=True))

@@ -23,6 +23,7 @@ from onnx.backend.base import Backend, BackendRep, Device, namedtupledict
 
 import amanda
 from amanda.errors import AmandaError
+from amanda.host import host_in_use
 
 __all__ = [
     "AmandaBackend",
@@ -135,7 +136,7 @@ class AmandaBackend(Backend):
     @classmethod
     def supports_device(cls, device: str) -> bool:
         """Can a model run there?"""
-        host = amanda.default_host()
+        host = host_in_use()
         try:
             name, _, place = cls._target(device).partition(":")
             devices = list(host.get("backends", name).devices())

@@ -33,9 +33,9 @@ class OnnxFormat(Protocol):
 
 def onnx_format() -> OnnxFormat:
     """The format, from whoever has it."""
-    from amanda.host import default_host
+    from amanda.host import host_in_use
 
-    found: OnnxFormat = default_host().get("formats", "onnx")
+    found: OnnxFormat = host_in_use().get("formats", "onnx")
     return found
 
 
@@ -120,9 +120,9 @@ def _known() -> frozenset[tuple[str, str]]:
 
 def _is_mapped(op: Op) -> bool:
     """Can the op be brought to other ones, by way of the hub set?"""
-    from amanda.host import default_host
+    from amanda.host import host_in_use
 
-    host = default_host()
+    host = host_in_use()
     if op.graph is None or not host.has("mappings", "onnx-std"):
         return False
     return host.get("mappings", "onnx-std").takes(op, "amanda/std/1") is True
