@@ -17,7 +17,8 @@ from amanda_jax.compile.trace_context import (
     why_untraceable,
 )
 from amanda_std.ops import OPS
-from amanda_std.ops.control.control_flow import chosen, each
+from amanda_std.ops.control.conditionals import chosen
+from amanda_std.ops.control.scan import each
 
 UNROLLED: Final = 64
 """Rounds up to which a loop that XLA cannot take is written out."""

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from string import ascii_letters
-from types import ModuleType
 from typing import Any, Final, NoReturn
 
 from amanda.errors import InvalidTypeError, NamespaceError, Undecided, UsageError
@@ -30,8 +29,6 @@ from amanda_std.engine.literals import is_number
 from amanda_std.engine.operation import Operation
 from amanda_std.engine.values import Operators, Typed, Value
 from amanda_std.inference import shapes
-from amanda_std.ops.math import binary_special, bits, cumulative, reduction, sorting
-from amanda_std.ops.nn import activation, fused_layers
 
 __all__ = [
     "RECURRENT",
@@ -416,9 +413,12 @@ def concat(*xs: Any, over: str) -> Named:
 
 # -- all other ops ---------------------------------------------------------------------
 
-_EACH = (activation, binary_special, bits)
+_EACH = ("nn.activation", "math.binary_special", "math.bits")
 """Themes whose composites treat each place by itself, unless they have axes."""
-_ALONG = (reduction, cumulative, sorting, activation, fused_layers)
+_ALONG = (
+    "math.reduction", "math.cumulative", "math.norms", "math.sorting",
+    "nn.activation", "nn.hardmax", "nn.local_response_norm", "nn.fused_layers",
+)  # fmt: skip
 """Themes whose ops of one tensor go along axes that are told."""
 
 
@@ -441,8 +441,8 @@ def goes_along(operation: Operation) -> bool:
     return len(tensors) == 1 and _is_declared_in(operation, _ALONG)
 
 
-def _is_declared_in(operation: Operation, themes: Sequence[ModuleType]) -> bool:
-    return operation.function.__module__ in {theme.__name__ for theme in themes}
+def _is_declared_in(operation: Operation, themes: Sequence[str]) -> bool:
+    return operation.function.__module__.removeprefix("amanda_std.ops.") in themes
 
 
 def _axis_of(operation: Operation) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from amanda_std.engine.arrays import Kernels, is_small
-from amanda_std.ops.control.control_flow import chosen
+from amanda_std.ops.control.conditionals import chosen
 from amanda_std.ops.math.elementary import in_special
 
 # Ufuncs and the like: called directly, without a look for the array namespace.

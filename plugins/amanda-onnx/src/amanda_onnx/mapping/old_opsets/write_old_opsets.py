@@ -13,7 +13,7 @@ from amanda.types import TensorType, int32
 from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.elementwise.write_elementwise import number
 from amanda_onnx.mapping.shapes.write_shapes import opset
-from amanda_std.ops.quantization.saturating_cast import limits
+from amanda_std.ops.tensor.saturating_cast import limits
 
 __all__ = ["WRITE"]
 

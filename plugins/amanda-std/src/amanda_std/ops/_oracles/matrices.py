@@ -29,7 +29,7 @@ def spread_out(*shape: int) -> Any:
     return np.array(numbers).reshape(shape)
 
 
-def product_of(a: Any, b: Any) -> Any:
+def matrix_product(a: Any, b: Any) -> Any:
     """Matrices by a loop over rows and columns, the axes before them as a batch."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     left = np.broadcast_to(a, batch + a.shape[-2:]).astype("float64")
@@ -98,8 +98,8 @@ def jacobi(x: Any) -> tuple[Any, Any]:
                 c, s = math.cos(angle), math.sin(angle)
                 turn = np.eye(side)
                 turn[p, p], turn[q, q], turn[p, q], turn[q, p] = c, c, s, -s
-                a = product_of(product_of(turn.T, a), turn)
-                vectors = product_of(vectors, turn)
+                a = matrix_product(matrix_product(turn.T, a), turn)
+                vectors = matrix_product(vectors, turn)
     order = sorted(range(side), key=lambda i: a[i, i])
     found, _signs = with_signs(vectors[:, order])
     return np.array([a[i, i] for i in order]), found
@@ -115,3 +115,19 @@ def with_signs(vectors: Any) -> tuple[Any, Any]:
         for j in range(columns)
     ]
     return vectors * np.array(signs), np.array(signs)
+
+
+def matmul_by_loops(a: Any, b: Any) -> Any:
+    """Matrices by a loop over rows, columns and what lies between."""
+    left = a[None, :] if a.ndim == 1 else a
+    right = b[:, None] if b.ndim == 1 else b
+    batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    left = np.broadcast_to(left, batch + left.shape[-2:])
+    right = np.broadcast_to(right, batch + right.shape[-2:])
+    out = np.zeros((*batch, left.shape[-2], right.shape[-1]), a.dtype)
+    for *at, i, j in np.ndindex(out.shape):
+        pairs = zip(left[(*at, i)], right[(*at, slice(None), j)], strict=True)
+        out[(*at, i, j)] = math.fsum(float(x) * float(y) for x, y in pairs)
+    if a.ndim == 1:
+        out = out[..., 0, :]
+    return out[..., 0] if b.ndim == 1 else out

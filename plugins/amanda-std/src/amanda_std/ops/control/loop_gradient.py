@@ -61,7 +61,7 @@ class Rounds:
 
         Of the parameters that are not carried: `known` ones were remembered, `fixed`
         ones are the same in every round, `rows` were scanned."""
-        from amanda_std.ops.control.control_flow import scan
+        from amanda_std.ops.control.scan import scan
 
         trip = _Trip(self, known, fixed, rows)
         made = scan(

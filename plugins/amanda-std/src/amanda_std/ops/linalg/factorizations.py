@@ -22,7 +22,7 @@ from amanda_std.ops._late import late
 from amanda_std.ops._oracles.matrices import (
     householder,
     jacobi,
-    product_of,
+    matrix_product,
     spread_out,
     symmetric,
     with_signs,
@@ -240,7 +240,7 @@ def _() -> Samples:
         right = householder(spread_out(columns, 2) - np.eye(columns, 2))[0][:, :2]
         left, signs = with_signs(left)
         right = right * signs
-        x = product_of(left * values, right.T)
+        x = matrix_product(left * values, right.T)
         for dtype in ("float64", "float32"):
             parts = [v.astype(dtype) for v in (left, values, right.T)]
             loose = 1e-4 if dtype == "float32" else 1e-8
@@ -249,7 +249,7 @@ def _() -> Samples:
             yield Sample((np.stack([x, x]).astype(dtype),), many, tolerance=loose)
     square = householder(spread_out(2, 2) + 2 * np.eye(2))[0]
     left, signs = with_signs(square)
-    x = product_of(left * values, left.T)
+    x = matrix_product(left * values, left.T)
     yield Sample((x,), [left, values, left.T], {"full": True}, 1e-8, smooth=False)
     none = np.zeros((0, 2, 2))
     yield Sample((none,), [none, none[..., 0], none], smooth=False)
@@ -310,7 +310,7 @@ def _() -> Samples:
     for columns in (3, 2, 4):
         up = np.triu(spread_out(3, columns) + 3 * np.eye(3, columns))[: min(3, columns)]
         left = low[:, : up.shape[0]]
-        whole = product_of(left, up)
+        whole = matrix_product(left, up)
         order = [2, 0, 1]
         x = np.zeros_like(whole)
         for i, row in enumerate(order):

@@ -14,8 +14,8 @@ from amanda_std.ops._late import late
 from amanda_std.ops._oracles.matrices import (
     householder,
     matrices,
+    matrix_product,
     near_identity,
-    product_of,
     solved,
     spread_out,
 )
@@ -86,7 +86,9 @@ def _of_rank_two(rows: int, columns: int) -> tuple[Any, Any]:
     left = householder(spread_out(rows, 2) + 2 * np.eye(rows, 2))[0][:, :2]
     right = householder(spread_out(columns, 2) - np.eye(columns, 2))[0][:, :2]
     values = array([4.0, 1.5])
-    return product_of(left * values, right.T), product_of(right / values, left.T)
+    return matrix_product(left * values, right.T), matrix_product(
+        right / values, left.T
+    )
 
 
 _SHAPES = (2, 2), (3, 2), (2, 4), (3, 3)
@@ -116,13 +118,13 @@ def _() -> Samples:
         loose = 1e-4 if dtype == "float32" else 1e-9
         for rows, columns in _SHAPES:
             a, inverse = _of_rank_two(rows, columns)
-            y = product_of(inverse, b[:, :rows])
+            y = matrix_product(inverse, b[:, :rows])
             given = (v.astype(dtype) for v in (a, b[:, :rows]))
             whole = min(rows, columns) == 2
             yield Sample(tuple(given), y.astype(dtype), tolerance=loose, smooth=whole)
         tall = np.concatenate([matrices(3)[0], spread_out(1, 3)])
         right = spread_out(4, 2)
-        y = solved(product_of(tall.T, tall), product_of(tall.T, right))
+        y = solved(matrix_product(tall.T, tall), matrix_product(tall.T, right))
         given = (v.astype(dtype) for v in (tall, right))
         yield Sample(tuple(given), y.astype(dtype), tolerance=loose)
     a = np.diag(array([8.0, 2.0, 0.5]))

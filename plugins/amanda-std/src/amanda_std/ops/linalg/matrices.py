@@ -17,8 +17,8 @@ from amanda_std.inference import shapes
 from amanda_std.ops._late import late
 from amanda_std.ops._oracles.matrices import (
     matrices,
+    matrix_product,
     near_identity,
-    product_of,
     solved,
     spread_out,
 )
@@ -62,9 +62,6 @@ def _t(x: Any) -> Any:
 def _lower_half(x: Any) -> Any:
     """What is below the diagonal, and half of what is on it."""
     return (late.tril(x) + late.tril(x, -1)) * 0.5
-
-
-# -- diagonals -------------------------------------------------------------------
 
 
 def _length(rows: Dim, columns: Dim, offset: int) -> Dim:
@@ -149,9 +146,6 @@ def _() -> Samples:
     yield Sample((np.zeros((0, 2, 2)),), np.zeros(0), smooth=False)
 
 
-# -- triangles -------------------------------------------------------------------
-
-
 @primitive(shape=lambda x: Shape(square_dims(x)))
 def cholesky(x: RealFloating) -> RealFloating:
     """The lower triangle L of which L @ L.T is x, a symmetric positive matrix
@@ -180,11 +174,11 @@ def _() -> Samples:
     low = array([[2, 0, 0], [0.5, 1.5, 0], [-1, 0.25, 3]])
     for dtype in ("float64", "float32", "float16"):
         many = np.stack([low, low * 0.5 + np.eye(3)]).astype(dtype)
-        x = product_of(many, np.swapaxes(many, -1, -2))
+        x = matrix_product(many, np.swapaxes(many, -1, -2))
         loose = {"float32": 1e-5, "float16": 1e-2}.get(dtype)
         yield Sample((x,), many, tolerance=loose)
         yield Sample((x[0],), many[0], tolerance=loose)
-    half = np.tril(product_of(low, low.T)) + np.triu(np.full((3, 3), 7.0), 1)
+    half = np.tril(matrix_product(low, low.T)) + np.triu(np.full((3, 3), 7.0), 1)
     yield Sample((half,), low)
     yield Sample((np.zeros((0, 2, 2)),), np.zeros((0, 2, 2)), smooth=False)
 
@@ -250,19 +244,16 @@ def _() -> Samples:
                     used = np.swapaxes(side, -1, -2) if transpose else side
                     x = spread_out(2, 3, 2).astype(dtype)
                     attrs = {"lower": lower, "transpose": transpose, "unit": unit}
-                    b = product_of(used, x)
+                    b = matrix_product(used, x)
                     loose = 1e-4 if dtype == "float32" else None
                     yield Sample((a, b), x, attrs, tolerance=loose)
     x = spread_out(2, 3, 1)
-    yield Sample((full[0], product_of(np.tril(full[:1]), x)), x)
+    yield Sample((full[0], matrix_product(np.tril(full[:1]), x)), x)
     sides = array([[[2, 0], [1, 1]], [[0.5, 0], [4, -4]]])  # several of them, one b
     wanted = array([[[0.5], [1.0]], [[2.0], [1.625]]])
     yield Sample((sides, array([[1.0], [1.5]])), wanted)
     none = np.zeros((0, 3, 2))
     yield Sample((full[0], none), none, smooth=False)
-
-
-# -- equations -------------------------------------------------------------------
 
 
 @primitive(shape=lambda a, b: _solve_shape(a, b))
@@ -283,11 +274,11 @@ def _() -> Samples:
     for dtype in ("float64", "float32", "float16"):
         a, x = matrices(3).astype(dtype), spread_out(2, 3, 2).astype(dtype)
         loose = {"float32": 1e-4, "float16": 5e-2}.get(dtype)
-        b = product_of(a, x)
+        b = matrix_product(a, x)
         yield Sample((a, b), x, tolerance=loose)
         yield Sample((a[0], b[0]), x[0], tolerance=loose)
     a, x = matrices(3)[:1], spread_out(2, 3, 1)
-    yield Sample((a, product_of(a, x)), x)
+    yield Sample((a, matrix_product(a, x)), x)
     yield Sample((a[:0], x[:0]), x[:0], smooth=False)
 
 
@@ -375,6 +366,8 @@ def _determinants(apart: bool) -> Any:
 
 
 det.samples(_determinants(False))
+
+
 slogdet.samples(_determinants(True))
 
 
@@ -401,48 +394,8 @@ def _() -> Samples:
             side = x if power >= 0 else np.stack([solved(m, np.eye(2)) for m in x])
             y = np.stack([np.eye(2)] * 2)
             for _ in range(abs(power)):
-                y = product_of(y, side.astype("float64"))
+                y = matrix_product(y, side.astype("float64"))
             loose = 1e-3 if dtype == "float32" else 1e-8
             smooth = power > 0
             yield Sample((x,), y.astype(dtype), {"power": power}, loose, smooth)
     yield Sample((x[:0],), x[:0], {"power": 2}, smooth=False)
-
-
-@composite
-def matrix_norm(
-    x: RealFloating, *, kind: str | int = "fro", keepdims: bool = False
-) -> RealFloating:
-    """The norm of matrices: fro, nuc, or 1, -1, 2, -2, inf, -inf as numpy has them"""
-    axes = (-2, -1)
-    if kind == "fro":
-        return late.norm_l2(x, axes, keepdims=keepdims)
-    if kind in ("nuc", 2, -2):
-        _, s, _ = late.svd(x)
-        fold = {"nuc": late.sum, 2: late.max, -2: late.min}[kind]
-        y = fold(s, (-1,))
-    elif kind in (1, -1, "inf", "-inf"):
-        over = -2 if kind in (1, -1) else -1
-        total = late.sum(late.abs(x), (over,))
-        y = (late.max if kind in (1, "inf") else late.min)(total, (-1,))
-    else:
-        raise InvalidTypeError(
-            "no such norm", expected="fro, nuc, 1, -1, 2, -2, inf or -inf", got=kind
-        )
-    return late.expand_dims(y, axes) if keepdims else y
-
-
-@matrix_norm.samples
-def _() -> Samples:
-    # turned by 3-4-5 and 5-12-13: its singular values are known
-    left, right = array([[0.6, -0.8], [0.8, 0.6]]), array([[5, -12], [12, 5]]) / 13
-    x = product_of(product_of(left, np.diag([4.0, 1.5])), right)
-    down = [math.fsum(abs(x[i, j]) for i in range(2)) for j in range(2)]
-    over = [math.fsum(abs(x[i, j]) for j in range(2)) for i in range(2)]
-    wanted = {"fro": math.hypot(4, 1.5), "nuc": 5.5, 2: 4.0, -2: 1.5, 1: max(down),
-              -1: min(down), "inf": max(over), "-inf": min(over)}  # fmt: skip
-    for dtype in ("float64", "float32"):
-        for kind, y in wanted.items():
-            yield Sample((x.astype(dtype),), array(y, dtype), {"kind": kind})
-            attrs = {"kind": kind, "keepdims": True}
-            yield Sample((x.astype(dtype),), array([[y]], dtype), attrs)
-    yield Sample((np.zeros((0, 2, 2)),), np.zeros(0), smooth=False)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from amanda_std.engine.annotations import Floating, Host, Number, Real, RealFloating
+from amanda_std.engine.annotations import Host, Number, Real, RealFloating
 from amanda_std.engine.arrays import xp
-from amanda_std.engine.operation import composite, primitive
-from amanda_std.engine.samples import Sample, Samples, array, folded, ramp, reductions
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import index_of
 from amanda_std.ops._late import late
@@ -131,6 +130,8 @@ def _to_holder(g: Any, y: Any, x: Any, axis: Any, *, reverse: bool) -> Any:
 
 
 cumulative_max.gradient(_to_holder)
+
+
 cumulative_min.gradient(_to_holder)
 
 
@@ -216,86 +217,12 @@ def _log_of_sum(numbers: list[float]) -> float:
 
 
 cumulative_prod.samples(_running(math.prod, 1))
+
+
 cumulative_max.samples(_running(max, None, exclusive=False))
+
+
 cumulative_min.samples(_running(min, None, exclusive=False))
+
+
 cumulative_logsumexp.samples(_running(_log_of_sum, -math.inf))
-
-
-# -- reductions made of others ---------------------------------------------------
-
-
-@composite
-def std(
-    x: Floating, axes: Host = None, *, correction: int = 0, keepdims: bool = False
-) -> Floating:
-    """The square root of the variance along axes"""
-    return late.sqrt(late.var(x, axes, correction=correction, keepdims=keepdims))
-
-
-@composite
-def norm_l1(
-    x: RealFloating, axes: Host = None, *, keepdims: bool = False
-) -> RealFloating:
-    """The sum of absolute values along axes"""
-    return late.sum(late.abs(x), axes, keepdims=keepdims)
-
-
-@composite
-def sum_squares(x: Real, axes: Host = None, *, keepdims: bool = False) -> Real:
-    """The sum of squares along axes"""
-    return late.sum(late.square(x), axes, keepdims=keepdims)
-
-
-@composite
-def norm_l2(
-    x: RealFloating, axes: Host = None, *, keepdims: bool = False
-) -> RealFloating:
-    """The square root of the sum of squares along axes"""
-    return late.sqrt(sum_squares(x, axes, keepdims=keepdims))
-
-
-@composite
-def log_sum(
-    x: RealFloating, axes: Host = None, *, keepdims: bool = False
-) -> RealFloating:
-    """The logarithm of the sum along axes"""
-    return late.log(late.sum(x, axes, keepdims=keepdims))
-
-
-def _deviation(numbers: list[float], correction: int = 0) -> float:
-    middle = math.fsum(numbers) / len(numbers)
-    apart = math.fsum((n - middle) ** 2 for n in numbers)
-    return math.sqrt(apart / (len(numbers) - correction))
-
-
-@std.samples
-def _() -> Samples:
-    for dtype in ("float64", "float32"):
-        for correction in (0, 1):
-            for axes in (None, (0,), (-1, 0)):
-                x = ramp(3, 4, dtype=dtype)
-                find = partial(_deviation, correction=correction)
-                attrs = {"correction": correction}
-                yield Sample((x, axes), folded(find, x, axes, False), attrs)
-                attrs |= {"keepdims": True}
-                yield Sample((x, axes), folded(find, x, axes, True), attrs)
-    yield Sample((np.zeros((0, 2)), (1,)), np.zeros(0), smooth=False)
-
-
-@log_sum.samples
-def _() -> Samples:
-    for dtype in ("float64", "float32"):
-        x = array([[0.5, 2.0, 1.25], [3.0, 0.25, 4.0]], dtype)
-        for axes in (None, (0,), (-1,), (0, 1)):
-            y = folded(lambda n: math.log(math.fsum(n)), x, axes, False)
-            yield Sample((x, axes), y)
-            y = folded(lambda n: math.log(math.fsum(n)), x, axes, True)
-            yield Sample((x, axes), y, {"keepdims": True})
-    yield Sample((array(2.0),), array(math.log(2)))
-    yield Sample((np.zeros((0, 2)), (1,)), np.zeros(0), smooth=False)
-
-
-_FLOATS = ("float32", "float64")
-norm_l1.samples(reductions(lambda n: math.fsum(map(abs, n)), dtypes=_FLOATS))
-sum_squares.samples(reductions(lambda n: math.fsum(v * v for v in n)))
-norm_l2.samples(reductions(lambda n: math.hypot(*n), dtypes=_FLOATS))

@@ -9,15 +9,32 @@ from typing import Any
 
 import numpy as np
 
-from amanda.types import DType, Shape
-from amanda_std.engine.annotations import Floating, Host, Index, Logical, Number, Real
+from amanda.types import Dim, DType, Shape, same
+from amanda_std.engine.annotations import (
+    Floating,
+    Host,
+    Index,
+    Logical,
+    Number,
+    Other,
+    Real,
+)
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
-from amanda_std.engine.samples import Sample, Samples, array, folded, ramp, reductions
+from amanda_std.engine.samples import (
+    Sample,
+    Samples,
+    array,
+    counting,
+    folded,
+    ramp,
+    reductions,
+)
 from amanda_std.engine.values import dims
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import indices_of
 from amanda_std.ops._late import late
+from amanda_std.ops.tensor.shape import reshape
 
 
 def _wide(x: Any) -> Any:
@@ -392,3 +409,38 @@ logsumexp.samples(
 )  # fmt: skip
 
 _bound = bound  # its name before it was public
+
+
+@composite
+def sum_to(x: Number, like: Other) -> Number:
+    """x summed to the shape of another: what broadcasting did, undone"""
+    extra = x.ndim - like.ndim
+    have, want = dims(x), dims(like)
+    narrow = [i for i, d in enumerate(want) if _differs(have[extra + i], d)]
+    axes = (*range(extra), *(extra + i for i in narrow))
+    if not axes:
+        return x
+    return reshape(late.sum(x, axes, keepdims=True), like.shape)
+
+
+def _differs(have: Dim, want: Dim) -> bool:
+    """Whether an axis was broadcast; Undecided where a symbol may be 1."""
+    if same(have, want):
+        return False
+    if isinstance(want, int):
+        return want == 1
+    return bool(want == 1)
+
+
+@sum_to.samples
+def _() -> Samples:
+    x = counting(2, 3, dtype="float64")
+    yield Sample((x, np.zeros((3,))), array([3.0, 5.0, 7.0]))
+    yield Sample((x, np.zeros((2, 1))), array([[3.0], [12.0]]))
+    yield Sample((x, array(0.0)), array(15.0))
+    yield Sample((x, x), x)
+    deep = counting(2, 3, 2, dtype="float64")
+    yield Sample((deep, np.zeros((3, 1))), array([[14.0], [22.0], [30.0]]))
+    row = array([[1, 2]], "int32")
+    yield Sample((row, row[0]), array([1, 2], "int32"))
+    yield Sample((np.zeros((0, 2)), np.zeros(2)), np.zeros(2), smooth=False)

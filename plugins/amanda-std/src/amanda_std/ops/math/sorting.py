@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from amanda.types import Shape, Sym, TensorType
-from amanda_std.engine.annotations import Host, Index, Real
+from amanda_std.engine.annotations import (
+    Host,
+    Index,
+    Logical,
+    Real,
+    RealFloating,
+)
 from amanda_std.engine.arrays import xp
-from amanda_std.engine.operation import primitive
+from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import Open, index_of, is_data
 from amanda_std.ops._late import late
+from amanda_std.ops.tensor.index_arithmetic import whole
 
 
 def _order(x: Any, axis: int, descending: bool) -> Any:
@@ -134,3 +142,30 @@ def _() -> Samples:
     yield Sample((x, 2), [array([2.0, 0.5]), array([2, 0], "int64")])
     yield Sample((x, (1,)), [array([2.0]), array([2], "int64")])
     yield Sample((x, 0), [np.zeros(0), np.zeros(0, "int64")], smooth=False)
+
+
+@composite
+def in_top_k(scores: RealFloating, targets: Index, k: Index) -> Logical:
+    """Whether less than k of a row are over the one that a target names"""
+    at = late.expand_dims(whole(targets), (1,))
+    own = late.gather_elements(scores, at, axis=1)
+    over = late.sum(whole(late.greater(scores, own)), (1,))
+    sound = late.all(late.isfinite(own), (1,))
+    return late.logical_and(late.less(over, whole(k)), sound)
+
+
+in_top_k.not_differentiable("its results are true or false")
+
+
+@in_top_k.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        scores = array([[0.1, 0.7, 0.7, 0.2], [0.4, 0.3, 0.2, math.inf]], dtype)
+        targets, rows = array([2, 1], "int64"), ((1, [True, False]), (3, [True, True]))
+        for k, want in rows:
+            yield Sample((scores, targets, array(k, "int64")), array(want, "bool"))
+        last = array([3, 3], "int32")
+        want = array([False, False], "bool")
+        yield Sample((scores, last, array(2, "int32")), want)
+    none = np.zeros((0, 4)), np.zeros(0, "int64"), array(1, "int64")
+    yield Sample(none, np.zeros(0, "bool"))

@@ -14,7 +14,7 @@ from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
 from amanda_std.engine.values import dims
 from amanda_std.ops._late import late
 from amanda_std.ops.quantization.quantize import quantize
-from amanda_std.ops.tensor.interpolation import own_dtype
+from amanda_std.ops.tensor.index_arithmetic import own_dtype
 
 _INT32, _DOUBLE, _SINGLE = DType("int32"), DType("float64"), DType("float32")
 Scale: TypeAlias = Annotated[Any, Kind(shared=False, kinds=("float",))]

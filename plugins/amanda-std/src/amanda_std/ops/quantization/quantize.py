@@ -20,7 +20,7 @@ from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.engine.values import dims
 from amanda_std.inference.shape_arguments import index_of
 from amanda_std.ops._late import late
-from amanda_std.ops.quantization.saturating_cast import limits, saturating_cast
+from amanda_std.ops.tensor.saturating_cast import limits, saturating_cast
 
 _UINT8: Final = DType("uint8")
 

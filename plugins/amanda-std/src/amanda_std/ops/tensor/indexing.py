@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
 from typing import Any
 
 import numpy as np
 
-from amanda.errors import Undecided
+from amanda.errors import InvalidTypeError, Undecided
 from amanda.types import Shape, Sym, TensorType
-from amanda_std.engine.annotations import Array, Host, Index, Other
+from amanda_std.engine.annotations import (
+    Array,
+    Host,
+    Index,
+)
 from amanda_std.engine.arrays import xp
-from amanda_std.engine.operation import primitive
+from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import index_of
 from amanda_std.ops._late import late
+from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.tensor.index_arithmetic import (
+    is_between,
+    parts_of,
+    whole,
+)
 
 
 @primitive(shape=shapes.gather, content=True)
@@ -141,183 +151,99 @@ def _() -> Samples:
     yield Sample((x, np.zeros((0, 1), "int64")), np.zeros((0, 3, 2)), smooth=False)
 
 
-# -- scatter -------------------------------------------------------------------
+@composite
+def unravel_index(indices: Index, shape: Host) -> Index:
+    """Places counted through a shape, row by row, as a row of places for each axis"""
+    many = len(shape) if isinstance(shape, tuple | list) else shape.shape[0]
+    flat = whole(indices)
+    found: list[Any] = []
+    for d in reversed(parts_of(shape, int(many.__index__()))):
+        size = whole(d)
+        found.insert(0, late.remainder(flat, size))
+        flat = late.floor_divide(flat, size)
+    return late.stack(*found, axis=0)
 
-_REDUCE: Any = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+@composite
+def ravel_index(places: Index, shape: Host) -> Index:
+    """A row of places for each axis, as places counted through a shape, row by row"""
+    many = len(shape) if isinstance(shape, tuple | list) else shape.shape[0]
+    total: Any = None
+    for i, d in enumerate(parts_of(shape, int(many.__index__()))):
+        at = whole(late.gather(places, np.asarray(i), 0))
+        total = at if total is None else late.add(late.multiply(total, whole(d)), at)
+    return total
 
 
-def _put(y: Any, at: Any, updates: Any, reduction: str) -> None:
-    if reduction == "none":
-        y[at] = updates
+def _places(back: bool) -> Any:
+    def make() -> Samples:
+        for dtype in ("int64", "int32"):
+            flat = array([[0, 7], [23, 12]], dtype)
+            at = [list(p) for p in itertools.product(range(2), range(3), range(4))]
+            rows = array([[[at[n][i] for n in row] for row in flat] for i in range(3)],
+                         "int64")  # fmt: skip
+            args = (rows.astype(dtype), flat) if back else (flat, rows)
+            yield Sample((args[0], (2, 3, 4)), args[1].astype("int64"))
+        none = np.zeros(0, "int64"), np.zeros((2, 0), "int64")
+        args = none[::-1] if back else none
+        yield Sample((args[0], (2, 3)), args[1])
+
+    return make
+
+
+unravel_index.not_differentiable("its results are indices")
+
+
+ravel_index.not_differentiable("its results are indices")
+
+
+unravel_index.samples(_places(False))
+
+
+ravel_index.samples(_places(True))
+
+
+@composite
+def take(
+    x: Array, indices: Index, *, axis: int | None = None, mode: str = "clip",
+    fill: float = 0.0,
+) -> Array:  # fmt: skip
+    """The parts of x at places; those beyond the ends clipped, wrapped or filled"""
+    if axis is None:
+        x, axis = late.reshape(x, [-1]), 0
+    at, length = whole(indices), whole(x.shape[axis])
+    last = late.subtract(length, 1)
+    inside = is_between(at, np.asarray(0), last)
+    if mode == "wrap":
+        at = late.remainder(at, length)
+    elif mode in ("clip", "fill"):
+        at = late.minimum(late.maximum(at, np.asarray(0)), last)
     else:
-        _REDUCE[reduction].at(y, at, updates)
+        raise InvalidTypeError("no such mode", expected="clip, wrap, fill", got=mode)
+    y = late.gather(x, at, axis)
+    if mode != "fill":
+        return y
+    rest = tuple(range(at.ndim, at.ndim + x.ndim - axis % x.ndim - 1))
+    seen = late.expand_dims(inside, rest) if rest else inside
+    return late.where(seen, y, number(fill, x))
 
 
-@primitive(shape=shapes.of_first, numpy_only=True)
-def scatter_elements(
-    x: Array, indices: Index, updates: Array, *, axis: int = 0, reduction: str = "none"
-) -> Array:
-    """x with y[indices[i, j], j] = updates[i, j], for axis 0"""
-    y = np.array(x)
-    at = list(np.indices(indices.shape, sparse=True))
-    at[axis % x.ndim] = indices
-    _put(y, tuple(at), updates, reduction)
-    return y
-
-
-@scatter_elements.gradient
-def _(
-    g: Any, y: Any, x: Any, indices: Any, updates: Any, *, axis: int, reduction: str
-) -> Any:
-    def put(to: Any, values: Any, reduction: str = "none") -> Any:
-        return scatter_elements(to, indices, values, axis=axis, reduction=reduction)
-
-    def take(of: Any) -> Any:
-        return gather_elements(of, indices, axis=axis)
-
-    own, new = _SLOPES[reduction](g, y, x, updates, put, take)
-    return [own, None, new]
-
-
-Put = Callable[..., Any]
-Take = Callable[[Any], Any]
-
-
-def _of_replaced(g: Any, _y: Any, x: Any, updates: Any, put: Put, take: Take) -> Any:
-    """Of several updates for one place, the one that is there has the gradient."""
-    number = late.reshape(late.arange(0, late.size(updates)), late.shape_of(updates))
-    last = put(late.astype(late.zeros_like(x), dtype="int64"), number)
-    stays = late.equal(take(last), number)
-    zero = late.zeros_like(updates)
-    return put(g, zero), late.where(stays, take(g), zero)
-
-
-def _of_sums(g: Any, _y: Any, _x: Any, _u: Any, _put: Put, take: Take) -> Any:
-    return g, take(g)
-
-
-def _of_products(g: Any, _y: Any, x: Any, updates: Any, put: Put, take: Take) -> Any:
-    """Each factor gets the product of the others, those that are zero counted apart."""
-    others = put(late.ones_like(x), updates, "mul")
-    none = late.equal(updates, late.zeros_like(updates))
-    safe = late.where(none, late.ones_like(updates), updates)
-    zeros = put(late.zeros_like(x), late.astype(none, dtype=x.dtype), "add")
-    product, count = take(g * put(x, safe, "mul")), take(zeros)
-    nothing = product * 0.0
-    if_zero = late.where(late.equal(count, 1.0), product, nothing)
-    if_not = late.where(late.equal(count, 0.0), product / safe, nothing)
-    return g * others, late.where(none, if_zero, if_not)
-
-
-def _of_extremes(g: Any, y: Any, x: Any, updates: Any, put: Put, take: Take) -> Any:
-    """Shared by all that are equal to the extreme."""
-    mine, theirs = late.equal(x, y), late.equal(updates, take(y))
-    both = (late.astype(hit, dtype=x.dtype) for hit in (mine, theirs))
-    share = g / put(*both, "add")
-    nothing = share * 0.0
-    to_new = take(share)
-    return late.where(mine, share, nothing), late.where(theirs, to_new, to_new * 0.0)
-
-
-_SLOPES: dict[str, Any] = {
-    "none": _of_replaced,
-    "add": _of_sums,
-    "mul": _of_products,
-    "max": _of_extremes,
-    "min": _of_extremes,
-}
-
-
-@scatter_elements.samples
+@take.samples
 def _() -> Samples:
-    x = ramp(3, 2)
-    at = array([[1, 0], [2, -1]], "int64")
-    new = array([[10.0, 20.0], [30.0, 40.0]])
-    for reduction in ("none", "add", "mul", "max", "min"):
-        for axis in (0, 1):
-            places = at if axis == 0 else at % 2
-            y = x.copy()
-            for i, j in np.ndindex(2, 2):
-                where = (places[i, j], j) if axis == 0 else (i, places[i, j])
-                y[where] = _merge(reduction, y[where], new[i, j])
-            attrs = {"axis": axis, "reduction": reduction}
-            yield Sample((x, places, new), y, attrs)
-    twice = array([[1, 0], [1, 0]], "int64")
-    zeros = array([[0.0, 2.0], [3.0, 0.0]])
-    for reduction in ("none", "add", "mul", "max", "min"):
-        y = x.copy()
-        for i, j in np.ndindex(2, 2):
-            y[twice[i, j], j] = _merge(reduction, y[twice[i, j], j], zeros[i, j])
-        yield Sample((x, twice, zeros), y, {"reduction": reduction})
-    yield Sample((x, np.zeros((0, 2), "int64"), np.zeros((0, 2))), x, smooth=False)
-    yield Sample((array([1, 2], "int8"), array([1], "int64"), array([7], "int8")),
-                 array([1, 7], "int8"))  # fmt: skip
-
-
-def _merge(reduction: str, old: float, new: float) -> float:
-    return {"none": new, "add": old + new, "mul": old * new, "max": max(old, new),
-            "min": min(old, new)}[reduction]  # fmt: skip
-
-
-@primitive(shape=shapes.of_first, numpy_only=True)
-def scatter_nd(
-    x: Array, indices: Index, updates: Array, *, reduction: str = "none"
-) -> Array:
-    """x with parts replaced at places, each a row of the last axis of indices"""
-    y = np.array(x)
-    at = tuple(indices[..., i] for i in range(indices.shape[-1]))
-    _put(y, at or ..., updates, reduction)
-    return y
-
-
-@scatter_nd.gradient
-def _(g: Any, y: Any, x: Any, indices: Any, updates: Any, *, reduction: str) -> Any:
-    def put(to: Any, values: Any, reduction: str = "none") -> Any:
-        return scatter_nd(to, indices, values, reduction=reduction)
-
-    def take(of: Any) -> Any:
-        return gather_nd(of, indices)
-
-    own, new = _SLOPES[reduction](g, y, x, updates, put, take)
-    return [own, None, new]
-
-
-@scatter_nd.samples
-def _() -> Samples:
-    x = ramp(3, 2)
-    rows = array([[2], [0]], "int64")
-    new = array([[10.0, 20.0], [30.0, 40.0]])
-    for reduction in ("none", "add", "mul", "max", "min"):
-        y = x.copy()
-        for i, j in np.ndindex(2, 2):
-            y[rows[i, 0], j] = _merge(reduction, y[rows[i, 0], j], new[i, j])
-        yield Sample((x, rows, new), y, {"reduction": reduction})
-    one = array([[0, 1], [0, 1]], "int32")
-    y = x.copy()
-    y[0, 1] += 3.0
-    yield Sample((x, one, array([1.0, 2.0])), y, {"reduction": "add"})
-    grid = array([[[0], [2]]], "int64")
-    y = array([[7.0, 8.0], x[1].tolist(), [9.0, 6.0]])
-    yield Sample((x, grid, array([[[7.0, 8.0], [9.0, 6.0]]])), y)
-    yield Sample((x, np.zeros((0, 1), "int64"), np.zeros((0, 2))), x, smooth=False)
-
-
-# -- places --------------------------------------------------------------------
-
-
-@primitive(shape=lambda x: Shape([x.shape.rank, Sym.unknown()]), numpy_only=True)
-def nonzero(x: Other) -> Index:
-    """The places that are not zero, a column each, in row-major order"""
-    return np.stack(np.nonzero(np.atleast_1d(x)))[: x.ndim].astype("int64")
-
-
-nonzero.not_differentiable("its results are places")
-
-
-@nonzero.samples
-def _() -> Samples:
-    for dtype in ("float64", "int32", "bool"):
-        x = array([[0, 1, 0], [1, 0, 1]], dtype)
-        yield Sample((x,), array([[0, 1, 1], [1, 0, 2]], "int64"))
-    yield Sample((np.zeros((0, 2)),), np.zeros((2, 0), "int64"))
-    yield Sample((array(5),), np.zeros((0, 1), "int64"))
+    for dtype in ("float64", "int32"):
+        x = counting(3, 4, dtype=dtype)
+        at = array([[1, 7], [-2, 3]], "int64")
+        for mode, axis in itertools.product(("clip", "wrap", "fill"), (0, 1, None)):
+            parts = x.reshape(-1) if axis is None else np.moveaxis(x, axis, 0)
+            n = len(parts)
+            rows = []
+            for p in at.reshape(-1).tolist():
+                where = p % n if mode == "wrap" else min(max(p, 0), n - 1)
+                outside = mode == "fill" and not 0 <= p < n
+                rows.append(parts[where] * 0 + 9 if outside else parts[where])
+            y = np.stack(rows).reshape(2, 2, *parts.shape[1:])
+            y = y if axis != 1 else np.moveaxis(y, 2, 0)
+            attrs = {"axis": axis, "mode": mode, "fill": 9}
+            yield Sample((x, at), y, attrs)
+    yield Sample((ramp(2, 3), np.zeros(0, "int32")), np.zeros((0, 3)), {"axis": 0},
+                 smooth=False)  # fmt: skip

@@ -9,11 +9,10 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError, Undecided
 from amanda.types import Dim, Shape, Sym, TensorType, same
-from amanda_std.engine.annotations import Array, Cast, Host, Index, Number, Other
+from amanda_std.engine.annotations import Array, Cast, Host, Index, Other
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
-from amanda_std.engine.values import dims
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import Open, index_of, indices_of, is_data
 from amanda_std.ops._late import late
@@ -113,9 +112,6 @@ def _() -> Samples:
     )
     yield Sample((array(3, "int64"),), array(3.0), {"dtype": "float64"})
     yield Sample((np.zeros((0, 2)),), np.zeros((0, 2), "int64"), {"dtype": "int64"})
-
-
-# -- reshape -------------------------------------------------------------------
 
 
 def _reshaped(x: TensorType, shape: Any, *, copy_zero: bool = False) -> Shape:
@@ -295,9 +291,6 @@ def _() -> Samples:
     yield Sample((np.zeros((0, 2), "bool"),), np.zeros((2, 0), "bool"))
 
 
-# -- broadcasting --------------------------------------------------------------
-
-
 def _broadcast_to(x: TensorType, shape: Any) -> Shape:
     wanted = Shape([Sym.unknown() if is_data(d) else d for d in shape])
     return shapes.broadcast(x.shape, wanted)
@@ -334,41 +327,6 @@ def _() -> Samples:
     for dtype in ("float64", "int32"):
         yield Sample((array([1], dtype), ramp(2, 2)), array([[1, 1]] * 2, dtype))
     yield Sample((array(1.0), np.zeros((0, 2))), np.zeros((0, 2)), smooth=False)
-
-
-@composite
-def sum_to(x: Number, like: Other) -> Number:
-    """x summed to the shape of another: what broadcasting did, undone"""
-    extra = x.ndim - like.ndim
-    have, want = dims(x), dims(like)
-    narrow = [i for i, d in enumerate(want) if _differs(have[extra + i], d)]
-    axes = (*range(extra), *(extra + i for i in narrow))
-    if not axes:
-        return x
-    return reshape(late.sum(x, axes, keepdims=True), like.shape)
-
-
-def _differs(have: Dim, want: Dim) -> bool:
-    """Whether an axis was broadcast; Undecided where a symbol may be 1."""
-    if same(have, want):
-        return False
-    if isinstance(want, int):
-        return want == 1
-    return bool(want == 1)
-
-
-@sum_to.samples
-def _() -> Samples:
-    x = counting(2, 3, dtype="float64")
-    yield Sample((x, np.zeros((3,))), array([3.0, 5.0, 7.0]))
-    yield Sample((x, np.zeros((2, 1))), array([[3.0], [12.0]]))
-    yield Sample((x, array(0.0)), array(15.0))
-    yield Sample((x, x), x)
-    deep = counting(2, 3, 2, dtype="float64")
-    yield Sample((deep, np.zeros((3, 1))), array([[14.0], [22.0], [30.0]]))
-    row = array([[1, 2]], "int32")
-    yield Sample((row, row[0]), array([1, 2], "int32"))
-    yield Sample((np.zeros((0, 2)), np.zeros(2)), np.zeros(2), smooth=False)
 
 
 @composite

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from amanda.errors import InvalidTypeError, UsageError
 from amanda.types import DType, Shape, Sym, TensorType, string
-from amanda_std.engine.annotations import Cast, Index, Logical, Other, Text
+from amanda_std.engine.annotations import Cast, Index, Other, Text
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.inference import shapes
 from amanda_std.runtime.containers import of_texts, text
 
 _NO_SLOPE = "texts have no slope"
-_NOT_IN_RE2 = re.compile(r"\\[1-9]|\(\?(?:=|!|<=|<!|>|\(|P=)|[*+?}]\+")
-_LONGEST = 1 << 16
 
 
-def _mapped(function: Callable[[str], Any], x: Any, dtype: Any = object) -> Any:
+def map_strings(function: Callable[[str], Any], x: Any, dtype: Any = object) -> Any:
     """A function of one text at every place."""
     items = [function(text(item)) for item in np.asarray(x, object).flat]
     if dtype is object:
@@ -33,19 +29,19 @@ def _mapped(function: Callable[[str], Any], x: Any, dtype: Any = object) -> Any:
 @primitive(numpy_only=True, shape=shapes.of_first)
 def string_lower(x: Text) -> Text:
     """The texts in lower case"""
-    return _mapped(str.lower, x)
+    return map_strings(str.lower, x)
 
 
 @primitive(numpy_only=True, shape=shapes.of_first)
 def string_upper(x: Text) -> Text:
     """The texts in upper case"""
-    return _mapped(str.upper, x)
+    return map_strings(str.upper, x)
 
 
 @primitive(numpy_only=True, shape=shapes.of_first)
 def string_strip(x: Text) -> Text:
     """The texts without white space at both ends"""
-    return _mapped(str.strip, x)
+    return map_strings(str.strip, x)
 
 
 @primitive(numpy_only=True, shape=shapes.of_first)
@@ -54,8 +50,8 @@ def string_length(x: Text, *, unit: str = "chars") -> Index:
     if unit not in ("chars", "bytes"):
         raise UsageError("a unit of text", expected="chars or bytes", got=unit)
     if unit == "chars":
-        return _mapped(len, x, "int64")
-    return _mapped(lambda item: len(item.encode()), x, "int64")
+        return map_strings(len, x, "int64")
+    return map_strings(lambda item: len(item.encode()), x, "int64")
 
 
 @primitive(numpy_only=True, shape=shapes.elementwise)
@@ -102,38 +98,6 @@ def _(x: Any) -> Any:
     return [TensorType(string, [*dims, Sym.unknown()]), TensorType("int64", dims)]
 
 
-@primitive(numpy_only=True, shape=shapes.of_first)
-def regex_full_match(x: Text, *, pattern: str) -> Logical:
-    """Whether the whole text fits a regular expression"""
-    fits = _compiled(pattern).fullmatch
-    return _mapped(lambda item: fits(item) is not None, x, "bool")
-
-
-@primitive(numpy_only=True, shape=shapes.of_first)
-def regex_replace(
-    x: Text, *, pattern: str, rewrite: str, everywhere: bool = True
-) -> Text:
-    r"""What fits a regular expression, rewritten; \1 stands for its first group"""
-    replace, count = _compiled(pattern).sub, 0 if everywhere else 1
-    return _mapped(lambda item: replace(rewrite, item, count=count), x)
-
-
-@lru_cache(64)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern that means the same to RE2; what only one of both has is refused."""
-    found = _NOT_IN_RE2.search(pattern)
-    if found is not None or len(pattern) > _LONGEST:
-        raise UsageError(
-            "a regular expression that RE2 does not have",
-            got=pattern[:200],
-            expected="no references back, look-around, atomic or possessive parts",
-        )
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise UsageError(f"no regular expression: {error}", got=pattern[:200]) from None
-
-
 @primitive(numpy_only=True)
 def string_normalize(
     x: Text,
@@ -172,9 +136,6 @@ def _(x: Any) -> Any:
     return [TensorType(string, [*ahead, Sym.unknown()])]
 
 
-# -- numbers -----------------------------------------------------------------------
-
-
 @primitive(numpy_only=True, shape=shapes.of_first)
 def string_to_number(x: Text, *, dtype: Any) -> Cast:
     """The numbers that texts say: 3, -0.5, 1e5, NaN, INF"""
@@ -184,7 +145,7 @@ def string_to_number(x: Text, *, dtype: Any) -> Cast:
         _truth if numpy.kind == "b" else int if whole else float
     )
     try:
-        return _mapped(number, x, numpy)
+        return map_strings(number, x, numpy)
     except (ValueError, OverflowError) as error:
         raise UsageError(f"a text is no number of {dtype}: {error}") from None
 
@@ -217,13 +178,10 @@ def _written(item: Any) -> str:
 
 for _op in (
     string_lower, string_upper, string_strip, string_length, string_concat,
-    string_join, string_split, regex_full_match, regex_replace, string_normalize,
+    string_join, string_split, string_normalize,
     string_to_number, string_from_number,
 ):  # fmt: skip
     _op.not_differentiable(_NO_SLOPE)
-
-
-# -- samples -----------------------------------------------------------------------
 
 
 def _texts(values: Any) -> Any:
@@ -231,10 +189,12 @@ def _texts(values: Any) -> Any:
 
 
 _WORDS = _texts([["Ärger", "b C"], ["", " x\t"]])
+
+
 _NONE = np.empty((0, 2), object)
 
 
-def _of_words(want: Any, **attrs: Any) -> Callable[[], Samples]:
+def word_samples(want: Any, **attrs: Any) -> Callable[[], Samples]:
     """Samples of a function of one text: the words, none, one alone."""
 
     def make() -> Samples:
@@ -248,26 +208,19 @@ def _of_words(want: Any, **attrs: Any) -> Callable[[], Samples]:
     return make
 
 
-string_lower.samples(_of_words([["ärger", "b c"], ["", " x\t"]]))
-string_upper.samples(_of_words([["ÄRGER", "B C"], ["", " X\t"]]))
-string_strip.samples(_of_words([["Ärger", "b C"], ["", "x"]]))
-regex_full_match.samples(
-    _of_words([[True, True], [False, False]], pattern="[^ ].*[a-zC]")
-)
+string_lower.samples(word_samples([["ärger", "b c"], ["", " x\t"]]))
 
 
-@regex_replace.samples
-def _() -> Samples:
-    told = {"pattern": "([eg])", "rewrite": r"<\1>"}
-    yield from _of_words([["Är<g><e>r", "b C"], ["", " x\t"]], **told)()
-    first = {**told, "everywhere": False}
-    yield from _of_words([["Är<g>er", "b C"], ["", " x\t"]], **first)()
+string_upper.samples(word_samples([["ÄRGER", "B C"], ["", " X\t"]]))
+
+
+string_strip.samples(word_samples([["Ärger", "b C"], ["", "x"]]))
 
 
 @string_length.samples
 def _() -> Samples:
-    yield from _of_words([[5, 3], [0, 3]])()
-    yield from _of_words([[6, 3], [0, 3]], unit="bytes")()
+    yield from word_samples([[5, 3], [0, 3]])()
+    yield from word_samples([[6, 3], [0, 3]], unit="bytes")()
 
 
 @string_concat.samples

@@ -10,7 +10,7 @@ from amanda_std.engine.annotations import Array, Host, Index, Real, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
 from amanda_std.ops._late import late
-from amanda_std.ops.tensor.interpolation import (
+from amanda_std.ops.tensor.index_arithmetic import (
     is_between,
     own_dtype,
     parts_of,

@@ -1,4 +1,4 @@
-"""Samples of data between its elements: on grids, in regions, under moving kernels."""
+"""Sampling of images at the points of a grid, and affine grids"""
 
 from __future__ import annotations
 
@@ -9,21 +9,12 @@ from typing import Any
 import numpy as np
 
 from amanda.errors import InvalidTypeError
-from amanda_std.engine.annotations import (
-    Floating,
-    Host,
-    Index,
-    Other,
-    Real,
-    RealFloating,
-)
+from amanda_std.engine.annotations import Host, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.engine.values import dims as dims_of
 from amanda_std.ops._late import late
-from amanda_std.ops.math.reduction import bound
-from amanda_std.ops.nn.convolution import Pairs, explicit, steps
-from amanda_std.ops.tensor.interpolation import (
+from amanda_std.ops.tensor.index_arithmetic import (
     cubic_shares,
     is_between,
     own_dtype,
@@ -32,8 +23,6 @@ from amanda_std.ops.tensor.interpolation import (
     steps_to,
     whole,
 )
-
-# -- the common part -------------------------------------------------------------
 
 
 def to_rows(x: Any) -> tuple[Any, list[Any]]:
@@ -80,7 +69,7 @@ def between(
 
     `first` is the row where the data of each place begins. What lies outside is zero,
     or read where `padding` says."""
-    sizes = [_like(real(n), places[0]) for n in spatial]
+    sizes = [cast_like(real(n), places[0]) for n in spatial]
     columns = []
     for p, n in zip(places, sizes, strict=True):
         taps = []
@@ -128,11 +117,8 @@ def _dtype(x: Any) -> Any:
     return own_dtype(x)
 
 
-def _like(number: Any, x: Any) -> Any:
+def cast_like(number: Any, x: Any) -> Any:
     return late.astype(number, dtype=own_dtype(x))
-
-
-# -- grids -------------------------------------------------------------------------
 
 
 @composite
@@ -149,17 +135,17 @@ def grid_sample(
     places = []
     for axis, size in enumerate(spatial):
         p = late.gather(grid, np.asarray(n - 1 - axis), -1)
-        d = _like(real(size), x)
+        d = cast_like(real(size), x)
         if align_corners:
             places.append((p + 1.0) / 2.0 * (d - 1.0))
         else:
             places.append(((p + 1.0) * d - 1.0) / 2.0)
-    y = between(rows, _starts(x, spatial, n + 1), spatial, places, mode=mode,
+    y = between(rows, initial_offsets(x, spatial, n + 1), spatial, places, mode=mode,
                 padding=padding, cubic=cubic, corners=align_corners)  # fmt: skip
     return late.transpose(y, perm=(0, n + 1, *range(1, n + 1)))
 
 
-def _starts(x: Any, spatial: list[Any], rank: int) -> Any:
+def initial_offsets(x: Any, spatial: list[Any], rank: int) -> Any:
     """The row where each element of the batch begins, along the first axis."""
     each: Any = 1
     for d in spatial:
@@ -186,7 +172,7 @@ def affine_grid(
         else:
             one = (i * 2.0 + 1.0) / length - 1.0
         rest = tuple(a for a in range(rank) if a != axis)
-        lines.append(late.expand_dims(_like(one, theta), rest))
+        lines.append(late.expand_dims(cast_like(one, theta), rest))
     found = []
     for row in range(rank):
         factors = late.gather(theta, np.asarray(row), 1)
@@ -200,175 +186,6 @@ def affine_grid(
             total = part if total is None else late.add(total, part)
         found.append(total)
     return late.stack(*found, axis=-1)
-
-
-# -- regions -----------------------------------------------------------------------
-
-
-@composite
-def roi_align(
-    x: RealFloating, rois: RealFloating, batch: Index, *, size: tuple[int, int],
-    scale: float = 1.0, ratio: int = 0, mode: str = "avg", half_pixel: bool = True,
-) -> RealFloating:  # fmt: skip
-    """Regions (x1, y1, x2, y2) of NCHW data at one size, sampled inside each bin
-
-    `ratio` samples along each axis of a bin; one for each element of a bin, where it
-    is 0. Mode "max" takes the largest share that an element has in a sample, as ONNX
-    has it."""
-    if mode not in ("avg", "max"):
-        raise InvalidTypeError("no such mode", expected="avg, max", got=mode)
-    rows, spatial = to_rows(x)
-    offset = 0.5 if half_pixel else 0.0
-    ends = [late.gather(rois, np.asarray(i), 1) * scale - offset for i in range(4)]
-    each = late.multiply(whole(spatial[0]), whole(spatial[1]))
-    first = late.expand_dims(late.multiply(whole(batch), each), (1, 2, 3, 4))
-    places: list[Any] = []
-    near: Any = None
-    there: Any = None
-    count: Any = None
-    for i, wide in ((0, (2, 4)), (1, (1, 3))):
-        at, own, number = _bins(ends[1 - i], ends[3 - i], size[i], ratio, half_pixel)
-        p, n = late.expand_dims(at, wide), _like(real(spatial[i]), x)
-        near = _both(near, is_between(p, p * 0.0 - 1.0, n))
-        there = _both(there, late.expand_dims(own, wide))
-        places.append(late.minimum(late.maximum(p, p * 0.0), n - 1.0))
-        count = number if count is None else late.multiply(count, number)
-    join = late.add if mode == "avg" else late.maximum
-    seen = between(rows, first, spatial, places, join=join)
-    seen = late.where(late.expand_dims(near, (-1,)), seen, seen * 0.0)
-    exists = late.expand_dims(there, (-1,))
-    if mode == "avg":
-        total = late.sum(late.where(exists, seen, seen * 0.0), (3, 4))
-        y = late.divide(total, late.maximum(count, count * 0.0 + 1.0))
-    else:
-        found = late.max(late.where(exists, seen, seen * 0.0 - math.inf), (3, 4))
-        none = late.equal(count, count * 0.0)
-        y = late.where(none, found * 0.0, found)
-    return late.transpose(y, perm=(0, 3, 1, 2))
-
-
-def _both(a: Any, b: Any) -> Any:
-    return b if a is None else late.logical_and(a, b)
-
-
-def _bins(low: Any, high: Any, bins: int, ratio: int, exact: bool) -> tuple[Any, ...]:
-    """Along an axis: [regions, bins, samples] places, which samples there are, and
-
-    their number, [regions, 1, 1, 1]."""
-    length = high - low
-    if not exact:
-        length = late.maximum(length, length * 0.0 + 1.0)
-    step = late.expand_dims(length / float(bins), (1, 2))
-    most: Any = ratio
-    number = step * 0.0 + float(ratio)
-    if ratio <= 0:
-        number = late.maximum(late.ceil(step), step * 0.0)
-        one = np.ones(1, own_dtype(low).numpy)
-        most = whole(late.max(late.concat(late.reshape(number, [-1]), one)))
-    i, k = (_like(steps_to(n), low) for n in (bins, most))
-    start = late.add(
-        late.expand_dims(low, (1, 2)),
-        late.multiply(step, late.expand_dims(i, (0, 2))),
-    )
-    k = late.expand_dims(k, (0, 1))
-    share = late.divide(k + 0.5, late.maximum(number, number * 0.0 + 1.0))
-    places = late.add(start, late.multiply(step, share))
-    return places, late.less(k, number), late.expand_dims(number, (3,))
-
-
-@composite
-def roi_pool(
-    x: Real, rois: Other, batch: Index, *, size: tuple[int, int], scale: float = 1.0
-) -> Real:
-    """The largest of each bin of regions (x1, y1, x2, y2) of NCHW data"""
-    y = late.gather(x, batch, 0)
-    for i in (0, 1):
-        low, high = (
-            late.floor(late.gather(rois, np.asarray(j), 1) * scale + 0.5)
-            for j in (1 - i, 3 - i)
-        )
-        y = _largest_of_bins(y, low, high, size[i], 2 + i)
-    return y
-
-
-def _largest_of_bins(y: Any, low: Any, high: Any, bins: int, axis: int) -> Any:
-    """The largest along an axis between the ends of each bin; 0 where it is empty."""
-    n = _like(real(y.shape[axis]), low)
-    at = _like(steps_to(y.shape[axis]), low)
-    one = low * 0.0 + 1.0
-    step = late.maximum(high - low + 1.0, one) / float(bins)
-    least = np.asarray(bound(own_dtype(y).numpy, True), own_dtype(y).numpy)
-    found = []
-    for i in range(bins):
-        start = late.maximum(late.floor(step * float(i)) + low, low * 0.0)
-        end = late.minimum(late.ceil(step * float(i + 1)) + low, n)
-        inside = late.logical_and(
-            late.greater_equal(at, late.expand_dims(start, (1,))),
-            late.less(at, late.expand_dims(end, (1,))),
-        )
-        seen = late.max(late.where(_lying(inside, axis, y.ndim), y, least), (axis,))
-        some = late.any(inside, (1,))
-        rest = late.expand_dims(some, tuple(range(1, y.ndim - 1)))
-        found.append(late.where(rest, seen, late.zeros_like(seen)))
-    return late.stack(*found, axis=axis)
-
-
-def _lying(mask: Any, axis: int, rank: int) -> Any:
-    """[regions, places] as a tensor along the first axis and one other."""
-    return late.expand_dims(mask, tuple(a for a in range(rank) if a not in (0, axis)))
-
-
-# -- kernels that move ---------------------------------------------------------------
-
-
-@composite
-def deform_conv(
-    x: Floating, w: Floating, offset: Floating, b: Floating | None = None,
-    mask: Floating | None = None, *, strides: tuple[int, ...] | None = None,
-    padding: Pairs | None = None, dilations: tuple[int, ...] | None = None,
-    groups: int = 1, offset_groups: int = 1, window: tuple[int, ...] | None = None,
-) -> Floating:  # fmt: skip
-    """A convolution of NC* data whose kernel reads at places moved by offsets
-
-    `offset` is [batch, offset groups * kernel * axes, *places]; `mask` weighs what is
-    read, [batch, offset groups * kernel, *places]. `window`: the kernel's dims, where
-    its type does not tell them."""
-    n = x.ndim - 2
-    kernel = [k.__index__() for k in window or dims_of(w)[2:]]
-    many = math.prod(kernel)
-    s, d = steps(strides, n), steps(dilations, n)
-    pads = explicit(padding, x.shape[2:], kernel, s, d)
-    batch, channels, *_ = x.shape
-    places = offset.shape[2:]
-    share = channels // offset_groups
-    parted = late.reshape(x, [-1, share, *x.shape[2:]])  # offset groups to the batch
-    rows, spatial = to_rows(parted)
-    moved = late.reshape(offset, [-1, many, n, *places])
-    found = []
-    for axis in range(n):
-        start = _like(steps_to(places[axis]) * float(s[axis]) - pads[axis][0], x)
-        inner = np.arange(kernel[axis]) * d[axis]
-        wide = inner.reshape([-1 if a == axis else 1 for a in range(n)])
-        inner = np.broadcast_to(wide, kernel).reshape([many, *[1] * n])
-        rest = tuple(a for a in range(n + 1) if a != axis + 1)
-        at = late.add(late.expand_dims(start, rest),
-                      inner.astype(own_dtype(x).numpy))  # fmt: skip
-        found.append(late.add(late.gather(moved, np.asarray(axis), 2), at))
-    seen = between(rows, _starts(parted, spatial, n + 2), spatial, found)
-    if mask is not None:
-        weight = late.reshape(mask, [-1, many, *places])
-        seen = late.multiply(seen, late.expand_dims(weight, (-1,)))
-    # [batch * offset groups, kernel, *places, channels] -> columns of a product
-    turned = late.transpose(seen, perm=(0, n + 2, 1, *range(2, n + 2)))
-    out = w.shape[0]
-    inside = w.shape[1] * many
-    columns = late.reshape(turned, [batch, groups, inside, math.prod(places)])
-    y = late.matmul(late.reshape(w, [groups, out // groups, inside]), columns)
-    y = late.reshape(y, [batch, out, *places])
-    return y if b is None else late.add(y, late.reshape(b, [-1, *[1] * n]))
-
-
-# -- samples: loops over numbers -----------------------------------------------------
 
 
 def _slow_inside(p: float, low: float, high: float) -> float:
@@ -388,7 +205,7 @@ def _slow_place(p: float, n: int, padding: str, corners: bool) -> float:
     return p
 
 
-def _slow_weights(p: float, mode: str) -> dict[int, float]:
+def corner_weights(p: float, mode: str) -> dict[int, float]:
     if mode == "nearest":
         return {round(p): 1.0}
     low = math.floor(p)
@@ -401,7 +218,7 @@ def _slow_weights(p: float, mode: str) -> dict[int, float]:
     return {low - 1: outer[0], low: inner[0], low + 1: inner[1], low + 2: outer[1]}
 
 
-def _slow_read(plane: Any, at: list[float], mode: str = "linear",
+def interpolate_at(plane: Any, at: list[float], mode: str = "linear",
                padding: str = "zeros", corners: bool = True) -> float:  # fmt: skip
     """A plane of numbers at a fractional place."""
     if mode != "cubic":
@@ -410,7 +227,7 @@ def _slow_read(plane: Any, at: list[float], mode: str = "linear",
             for p, n in zip(at, plane.shape, strict=True)
         ]
     total = 0.0
-    for taps in itertools.product(*(_slow_weights(p, mode).items() for p in at)):
+    for taps in itertools.product(*(corner_weights(p, mode).items() for p in at)):
         weight = math.prod(w for _, w in taps)
         where = [float(i) for i, _ in taps]
         if padding != "zeros":
@@ -432,7 +249,7 @@ def _slow_grid(x: Any, grid: Any, mode: str, padding: str, corners: bool) -> Any
             (u + 1) / 2 * (n - 1) if corners else ((u + 1) * n - 1) / 2
             for u, n in zip(unit, sizes, strict=True)
         ]
-        y[(i, c, *at)] = _slow_read(x[i, c], places, mode, padding, corners)
+        y[(i, c, *at)] = interpolate_at(x[i, c], places, mode, padding, corners)
     return y.astype(x.dtype)
 
 
@@ -482,123 +299,3 @@ def _() -> Samples:
                 attrs = {"align_corners": corners}
                 yield Sample((theta, size), y.astype(dtype), attrs)
     yield Sample((ramp(0, 2, 3), (0, 1, 2, 2)), np.zeros((0, 2, 2, 2)), smooth=False)
-
-
-def _slow_align(x: Any, rois: Any, batch: Any, size: Any, scale: float, ratio: int,
-                mode: str, half: bool) -> Any:  # fmt: skip
-    y = np.zeros((len(rois), x.shape[1], *size))
-    for r, c, i, j in np.ndindex(y.shape):
-        ends = [float(v) * scale - (0.5 if half else 0.0) for v in rois[r]]
-        numbers, spans = [], []
-        for axis, at in ((0, i), (1, j)):
-            length = ends[3 - axis] - ends[1 - axis]
-            length = length if half else max(length, 1.0)
-            step = length / size[axis]
-            count = ratio if ratio > 0 else math.ceil(step)
-            start = ends[1 - axis] + at * step
-            spans.append([start + (k + 0.5) * step / count for k in range(count)])
-        for p in itertools.product(*spans):
-            sizes = x.shape[2:]
-            if not all(-1 <= v <= n for v, n in zip(p, sizes, strict=True)):
-                numbers.append(0.0)
-                continue
-            at_ = [min(max(v, 0), n - 1) for v, n in zip(p, sizes, strict=True)]
-            taps = itertools.product(*(_slow_weights(v, "linear").items() for v in at_))
-            parts = [
-                math.prod(w for _, w in tap)
-                * float(x[(batch[r], c, *(min(k, n - 1) for (k, _), n in
-                                          zip(tap, sizes, strict=True)))])
-                for tap in taps
-            ]  # fmt: skip
-            numbers.append(max(parts) if mode == "max" else sum(parts))
-        fold = max(numbers) if mode == "max" else sum(numbers) / len(numbers)
-        y[r, c, i, j] = fold
-    return y.astype(x.dtype)
-
-
-@roi_align.samples
-def _() -> Samples:
-    for dtype in ("float64", "float32"):
-        x = ramp(2, 2, 5, 6, dtype=dtype, start=0.2)
-        rois = array([[0.3, 0.4, 5.1, 4.2], [-2.2, 1.1, 2.6, 8.3], [1, 1, 1.4, 1.3]],
-                     dtype)  # fmt: skip
-        batch = array([1, 0, 1], "int64")
-        for mode in ("avg", "max"):
-            for half in (True, False):
-                for ratio in (2, 0):
-                    y = _slow_align(x, rois, batch, (2, 3), 0.9, ratio, mode, half)
-                    attrs = {"size": (2, 3), "scale": 0.9, "ratio": ratio,
-                             "mode": mode, "half_pixel": half}  # fmt: skip
-                    yield Sample((x, rois, batch), y, attrs, smooth=ratio > 0)
-    none = np.zeros((0, 4)), np.zeros(0, "int64")
-    x = ramp(1, 2, 3, 3)
-    yield Sample((x, *none), np.zeros((0, 2, 1, 2)), {"size": (1, 2)}, smooth=False)
-
-
-@roi_pool.samples
-def _() -> Samples:
-    for dtype in ("float64", "float32"):
-        x = ramp(2, 2, 5, 6, dtype=dtype)
-        rois = array([[0, 1, 4, 3], [1, 0, 9, 5], [7, 1, 9, 4]], "float32")
-        batch = array([1, 0, 1], "int64")
-        y = np.zeros((3, 2, 2, 3))
-        for r, c, i, j in np.ndindex(y.shape):
-            x1, y1, x2, y2 = (math.floor(float(v) * 0.8 + 0.5) for v in rois[r])
-            spans = []
-            for low, high, at, bins, n in ((y1, y2, i, 2, 5), (x1, x2, j, 3, 6)):
-                step = max(high - low + 1, 1) / bins
-                start = max(low + math.floor(at * step), 0)
-                spans.append(range(start, min(low + math.ceil((at + 1) * step), n)))
-            seen = [float(x[batch[r], c, a, b]) for a in spans[0] for b in spans[1]]
-            y[r, c, i, j] = max(seen, default=0.0)
-        attrs = {"size": (2, 3), "scale": 0.8}
-        yield Sample((x, rois, batch), y.astype(dtype), attrs)
-    none = np.zeros((0, 4), "float32"), np.zeros(0, "int64")
-    yield Sample((x, *none), np.zeros((0, 2, 1, 1), "float32"), {"size": (1, 1)})
-
-
-def _slow_deformed(x: Any, w: Any, offset: Any, b: Any, mask: Any, s: Any, pads: Any,
-                   d: Any, groups: int, parts: int) -> Any:  # fmt: skip
-    batch, channels = x.shape[:2]
-    out, inner, *kernel = w.shape
-    places = offset.shape[2:]
-    moved = offset.reshape(batch, parts, *kernel, len(kernel), *places)
-    weights = np.ones((batch, parts, *kernel, *places)) if mask is None else (
-        mask.reshape(batch, parts, *kernel, *places))  # fmt: skip
-    y = np.zeros((batch, out, *places))
-    for i, o, *at in np.ndindex(y.shape):
-        total = 0.0 if b is None else float(b[o])
-        for k, *tap in np.ndindex(inner, *kernel):
-            c = o // (out // groups) * inner + k
-            part = c // (channels // parts)
-            where = [
-                at[a] * s[a] - pads[a][0] + tap[a] * d[a]
-                + float(moved[(i, part, *tap, a, *at)])
-                for a in range(len(kernel))
-            ]  # fmt: skip
-            seen = _slow_read(x[i, c], where)
-            total += seen * float(w[(o, k, *tap)]) * float(
-                weights[(i, part, *tap, *at)])  # fmt: skip
-        y[(i, o, *at)] = total
-    return y.astype(x.dtype)
-
-
-@deform_conv.samples
-def _() -> Samples:
-    for dtype in ("float64", "float32"):
-        x, w = ramp(2, 2, 4, 3, dtype=dtype), ramp(2, 2, 2, 2, dtype=dtype)
-        offset = ramp(2, 8, 3, 2, dtype=dtype) % 1.7 - 0.6
-        offset = offset.astype(dtype)
-        y = _slow_deformed(
-            x, w, offset, None, None, (1, 1), ((0, 0),) * 2, (1, 1), 1, 1
-        )
-        yield Sample((x, w, offset), y, {"window": (2, 2)})
-    w, b = ramp(4, 1, 2, 2), ramp(4)
-    s, pads, d = (2, 1), ((1, 0), (1, 1)), (1, 2)
-    offset, mask = ramp(2, 16, 2, 3) % 1.31 - 0.4137, ramp(2, 8, 2, 3)
-    y = _slow_deformed(x.astype("float64"), w, offset, b, mask, s, pads, d, 2, 2)
-    attrs = {"strides": s, "padding": pads, "dilations": d, "groups": 2,
-             "offset_groups": 2, "window": (2, 2)}  # fmt: skip
-    yield Sample((x.astype("float64"), w, offset, b, mask), y, attrs)
-    x, w, offset = ramp(0, 2, 4, 3), ramp(2, 2, 2, 2), ramp(0, 8, 3, 2)
-    yield Sample((x, w, offset), np.zeros((0, 2, 3, 2)), smooth=False)

@@ -13,7 +13,7 @@ from amanda_std.engine.annotations import Host, Other, Real
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.ops._late import late
-from amanda_std.ops.tensor.interpolation import (
+from amanda_std.ops.tensor.index_arithmetic import (
     FLOAT,
     along,
     cubic_shares,

@@ -13,7 +13,13 @@ from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.ops._late import late
 from amanda_std.ops.control.bodies import pasted
-from amanda_std.ops.tensor.interpolation import along, own_dtype, real, steps_to, whole
+from amanda_std.ops.tensor.index_arithmetic import (
+    along,
+    own_dtype,
+    real,
+    steps_to,
+    whole,
+)
 
 _INT = "int64"
 

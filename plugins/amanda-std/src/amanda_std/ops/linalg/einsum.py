@@ -1,4 +1,4 @@
-"""Contractions: matmul, einsum, and the fully connected layer."""
+"""Einstein summation"""
 
 from __future__ import annotations
 
@@ -16,93 +16,12 @@ from amanda.errors import InvalidTypeError
 from amanda.types import Shape, TensorType
 from amanda_std.engine.annotations import Number
 from amanda_std.engine.arrays import xp
-from amanda_std.engine.operation import composite, primitive
+from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.inference import shapes
 from amanda_std.ops._late import late
-
-
-@primitive(shape=shapes.matmul)
-def matmul(a: Number, b: Number) -> Number:
-    """The product of matrices, over the axes before the last two"""
-    np_ = xp(a, b)
-    return multiplied(np_.matmul, np_, a, b)
-
-
-@matmul.gradient
-def _(g: Any, a: Any, b: Any) -> Any:
-    row, column = a.ndim == 1, b.ndim == 1
-    left = late.expand_dims(a, (0,)) if row else a
-    right = late.expand_dims(b, (1,)) if column else b
-    if row:
-        g = late.expand_dims(g, (-1,) if column else (-2,))
-    if column:
-        g = late.expand_dims(g, (-1,))
-    to_a = late.sum_to(matmul(g, late.swap_last(right)), left)
-    to_b = late.sum_to(matmul(late.swap_last(left), g), right)
-    return (late.squeeze(to_a, (0,)) if row else to_a,
-            late.squeeze(to_b, (1,)) if column else to_b)  # fmt: skip
-
-
-def _product(a: Any, b: Any) -> Any:
-    """Matrices by a loop over rows, columns and what lies between."""
-    left = a[None, :] if a.ndim == 1 else a
-    right = b[:, None] if b.ndim == 1 else b
-    batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    left = np.broadcast_to(left, batch + left.shape[-2:])
-    right = np.broadcast_to(right, batch + right.shape[-2:])
-    out = np.zeros((*batch, left.shape[-2], right.shape[-1]), a.dtype)
-    for *at, i, j in np.ndindex(out.shape):
-        pairs = zip(left[(*at, i)], right[(*at, slice(None), j)], strict=True)
-        out[(*at, i, j)] = math.fsum(float(x) * float(y) for x, y in pairs)
-    if a.ndim == 1:
-        out = out[..., 0, :]
-    return out[..., 0] if b.ndim == 1 else out
-
-
-@matmul.samples
-def _() -> Samples:
-    forms = [((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 1, 2, 3), (3, 3, 2)),
-             ((3,), (3,)), ((3,), (2, 3, 4)), ((2, 4, 3), (3,)), ((2, 0), (0, 3)),
-             ((0, 3), (3, 2))]  # fmt: skip
-    for left, right in forms:
-        a, b = ramp(*left), ramp(*right, start=0.4)
-        yield Sample((a, b), _product(a, b), smooth=a.size > 0 and b.size > 0)
-    ones = array([[1] * 3000], "float16")  # half precision stops at 2048 of them
-    yield Sample((ones, ones.T), array([[3000]], "float16"))
-    for dtype in ("float32", "float16", "bfloat16", "int32"):
-        a, b = ramp(2, 3, dtype=dtype), ramp(3, 2, start=0.5, dtype=dtype)
-        if dtype == "int32":
-            a, b = (
-                array([[1, -2, 3], [4, 5, 6]], dtype),
-                array([[7, 8], [9, 1], [-2, 3]], dtype),
-            )
-        yield Sample((a, b), _product(a, b))
-    for dtype in ("float8_e4m3fn", "float8_e5m2"):
-        a, b = array([[1, 2, 3]], dtype), array([[2], [0], [1]], dtype)
-        yield Sample((a, b), array([[5]], dtype))
-    many = array([1] * 4096, "bfloat16")  # as many as do not add up in so few digits
-    yield Sample((many, many), array(4096, "bfloat16"))
-
-
-# -- einsum --------------------------------------------------------------------
-
-
-def _terms(equation: str, count: int) -> tuple[list[str], str]:
-    """The letters of each operand and of the result, `...` kept."""
-    text = equation.replace(" ", "")
-    left, arrow, right = text.partition("->")
-    terms = left.split(",")
-    if len(terms) != count:
-        raise InvalidTypeError(
-            "the equation is for another number of operands",
-            expected=f"{count} terms", got=equation,
-        )  # fmt: skip
-    if not arrow:
-        letters = left.replace("...", "").replace(",", "")
-        once = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
-        right = ("..." if "..." in left else "") + once
-    return terms, right
+from amanda_std.ops._oracles.matrices import matmul_by_loops
+from amanda_std.ops.linalg.accumulation import accumulate_wide
 
 
 def _einsum_shape(*xs: TensorType, equation: str) -> Shape:
@@ -138,39 +57,11 @@ def _merged(a: Any, b: Any, letter: str) -> Any:
     return shapes.expect_same(a, b, f"the dims of {letter!r} differ")
 
 
-def multiplied(function: Any, np_: Any, *xs: Any) -> Any:
-    """Sums of products: of half precision and less added up in float32, where numpy
-    does it, as it rounds every one of them, and of one byte everywhere."""
-    kept = xs[0].dtype
-    if kept.kind in "fV" and kept.itemsize <= (2 if np_ is np else 1):
-        return function(*(x.astype("float32") for x in xs)).astype(kept)
-    y = function(*xs)
-    return y if y.dtype == kept else y.astype(kept)
-
-
 @primitive(shape=_einsum_shape)
 def einsum(*xs: Number, equation: str) -> Number:
     """The sum of products that an equation of letters tells"""
     np_ = xp(*xs)
-    return multiplied(partial(np_.einsum, equation.replace(" ", "")), np_, *xs)
-
-
-def _lettered(equation: str, *xs: Any) -> tuple[list[str], str]:
-    """The terms with letters for what `...` stands for, counted from the end."""
-    terms, right = _terms(equation, len(xs))
-    if "..." not in equation:
-        return terms, right
-    free = [c for c in ascii_letters if c not in equation]
-    counts = [
-        x.ndim - len(term.replace("...", "")) if "..." in term else 0
-        for term, x in zip(terms, xs, strict=True)
-    ]
-    extra = "".join(free[: max(counts)])
-    filled = [
-        term.replace("...", extra[len(extra) - count :])
-        for term, count in zip(terms, counts, strict=True)
-    ]
-    return filled, right.replace("...", extra)
+    return accumulate_wide(partial(np_.einsum, equation.replace(" ", "")), np_, *xs)
 
 
 @einsum.gradient
@@ -240,16 +131,6 @@ def _summed(equation: str, *xs: Any) -> Any:
     return out.astype(xs[0].dtype)
 
 
-_DIAGONALS: list[Any] = [
-    ("ii->i", (3, 3)),
-    ("ii->", (3, 3)),
-    ("iij,jk->ki", (2, 2, 3), (3, 2)),
-    ("iijj->ij", (2, 2, 3, 3)),
-    ("iii,i->i", (2, 2, 2), (2,)),
-    ("ij,kl->i", (2, 3), (2, 2)),
-]
-
-
 @einsum.samples
 def _() -> Samples:
     forms: list[Any] = [("ij,jk->ik", (2, 3), (3, 4)),
@@ -273,10 +154,10 @@ def _() -> Samples:
     yield Sample((x,), diagonal, {"equation": "ii->i"})
     yield Sample((x,), array(math.fsum(diagonal)), {"equation": "ii"})
     a, b = ramp(2, 3, 2), ramp(2, 4)
-    expected = np.stack([_product(m, b) for m in a])
+    expected = np.stack([matmul_by_loops(m, b) for m in a])
     yield Sample((a, b), expected, {"equation": "...ij,jk->...ik"})
     c = ramp(1, 2, 4, start=0.3)
-    expected = np.stack([_product(m, n) for m in a for n in c]).reshape(2, 3, 4)
+    expected = np.stack([matmul_by_loops(m, n) for m in a for n in c]).reshape(2, 3, 4)
     yield Sample((a, c), expected, {"equation": "...ij,...jk->...ik"})
     for dtype in ("float16", "bfloat16", "float8_e4m3fn", "int32"):
         a, b = (
@@ -289,18 +170,46 @@ def _() -> Samples:
     yield Sample((many, many), array(4096, "bfloat16"), {"equation": "i,i->"})
 
 
-@composite
-def linear(x: Number, weight: Number, bias: Number | None = None) -> Number:
-    """x @ weight + bias"""
-    y = matmul(x, weight)
-    return y if bias is None else late.add(y, bias)
+def _terms(equation: str, count: int) -> tuple[list[str], str]:
+    """The letters of each operand and of the result, `...` kept."""
+    text = equation.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != count:
+        raise InvalidTypeError(
+            "the equation is for another number of operands",
+            expected=f"{count} terms", got=equation,
+        )  # fmt: skip
+    if not arrow:
+        letters = left.replace("...", "").replace(",", "")
+        once = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+        right = ("..." if "..." in left else "") + once
+    return terms, right
 
 
-@linear.samples
-def _() -> Samples:
-    x, w, b = ramp(2, 5, 3), ramp(3, 4, start=0.2), ramp(4)
-    yield Sample((x, w), _product(x, w))
-    yield Sample((x, w, b), _product(x, w) + b)
-    x, w, b = (v.astype("float32") for v in (x, w, b))
-    yield Sample((x, w, b), _product(x, w) + b)
-    yield Sample((x[:0], w, b), np.zeros((0, 5, 4), "float32"), smooth=False)
+def _lettered(equation: str, *xs: Any) -> tuple[list[str], str]:
+    """The terms with letters for what `...` stands for, counted from the end."""
+    terms, right = _terms(equation, len(xs))
+    if "..." not in equation:
+        return terms, right
+    free = [c for c in ascii_letters if c not in equation]
+    counts = [
+        x.ndim - len(term.replace("...", "")) if "..." in term else 0
+        for term, x in zip(terms, xs, strict=True)
+    ]
+    extra = "".join(free[: max(counts)])
+    filled = [
+        term.replace("...", extra[len(extra) - count :])
+        for term, count in zip(terms, counts, strict=True)
+    ]
+    return filled, right.replace("...", extra)
+
+
+_DIAGONALS: list[Any] = [
+    ("ii->i", (3, 3)),
+    ("ii->", (3, 3)),
+    ("iij,jk->ki", (2, 2, 3), (3, 2)),
+    ("iijj->ij", (2, 2, 3, 3)),
+    ("iii,i->i", (2, 2, 2), (2,)),
+    ("ij,kl->i", (2, 3), (2, 2)),
+]

@@ -12,9 +12,9 @@ from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.engine.values import dims
 from amanda_std.ops._late import late
-from amanda_std.ops.nn.attention import check_shared
+from amanda_std.ops.attention.scaled_dot_product import check_shared
 from amanda_std.ops.tensor.creation import number
-from amanda_std.ops.tensor.interpolation import own_dtype, whole, wide_dtype
+from amanda_std.ops.tensor.index_arithmetic import own_dtype, whole, wide_dtype
 
 
 @composite

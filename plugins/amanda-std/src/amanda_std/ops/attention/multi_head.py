@@ -19,7 +19,7 @@ from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.engine.values import dims
 from amanda_std.ops._late import late
 from amanda_std.ops.tensor.creation import number
-from amanda_std.ops.tensor.interpolation import whole
+from amanda_std.ops.tensor.index_arithmetic import whole
 
 GROWS = ("total", "new", "never")
 """How a cache may grow."""

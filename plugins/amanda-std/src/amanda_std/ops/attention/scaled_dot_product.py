@@ -1,4 +1,4 @@
-"""Attention, with masks, caches and shared heads, and positions turned into angles."""
+"""Scaled dot-product attention, with masks, key-value cache and shared heads"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.engine.values import dims
 from amanda_std.ops._late import late
 from amanda_std.ops.tensor.creation import number
-from amanda_std.ops.tensor.interpolation import own_dtype, whole, wide_dtype
+from amanda_std.ops.tensor.index_arithmetic import own_dtype, whole
 
 SCORES = ("raw", "capped", "biased", "weights")
 """The stages of the scores that attention can show."""
@@ -130,12 +130,12 @@ def attention_with_cache(
     if mask is not None and own_dtype(mask).kind == "float" and dtype is not None:
         mask = late.astype(mask, dtype=dtype)
     weights, biased = _weights(wide, mask, seen)
-    weights, biased = (_as(x, own) for x in (weights, biased))
+    weights, biased = (cast_to(x, own) for x in (weights, biased))
     stages = dict(zip(SCORES, (capped, capped, biased, weights), strict=True))
     return late.matmul(weights, values), k, v, stages[scores]
 
 
-def _as(x: Any, dtype: Any) -> Any:
+def cast_to(x: Any, dtype: Any) -> Any:
     return x if own_dtype(x) == dtype else late.astype(x, dtype=dtype)
 
 
@@ -188,77 +188,6 @@ def _longer(mask: Any, k: Any) -> Any:
     is_truth = own_dtype(mask).kind == "bool"
     fill = number(False if is_truth else -math.inf, mask)
     return late.pad(mask, [(0, rest)], fill, (-1,))
-
-
-@composite
-def rotary_embedding(
-    x: RealFloating, cos: RealFloating, sin: RealFloating, at: Index = None, *,
-    interleaved: bool = False, size: int = 0,
-) -> RealFloating:  # fmt: skip
-    """Pairs of numbers of [batch, heads, places, depth] turned by angles
-
-    The pairs are (i, i + half), or neighbours where `interleaved`, of the first `size`
-    numbers (0: all). Angles are [batch, places, half], or rows of a table that `at`
-    [batch, places] names."""
-    depth = x.shape[3]
-    size = size or depth.__index__()
-    half = size // 2
-    if at is not None:
-        cos, sin = late.gather(cos, at), late.gather(sin, at)
-    cos, sin = (late.expand_dims(c, (1,)) for c in (cos, sin))
-    if interleaved:
-        a, b = (late.slice(x, [i], [size], [3], [2]) for i in (0, 1))
-    else:
-        a, b = late.slice(x, [0], [half], [3]), late.slice(x, [half], [size], [3])
-    real = late.subtract(late.multiply(cos, a), late.multiply(sin, b))
-    other = late.add(late.multiply(sin, a), late.multiply(cos, b))
-    if interleaved:
-        y = late.reshape(late.stack(real, other, axis=4), [*x.shape[:3], size])
-    else:
-        y = late.concat(real, other, axis=3)
-    if isinstance(depth, int):
-        rest = late.slice(x, [size], [depth], [3])
-        return y if depth == size else late.concat(y, rest, axis=3)
-    y = late.concat(y, late.slice(x, [size], [depth], [3]), axis=3)
-    return late.reshape(y, list(x.shape))  # which is what its type is known by
-
-
-@composite
-def causal_conv(
-    x: RealFloating, w: RealFloating, b: RealFloating | None = None,
-    past: RealFloating | None = None, *, window: int = 0, activation: str | None = None,
-) -> tuple[RealFloating, RealFloating]:  # fmt: skip
-    """Each channel's [batch, channels, places] sums with its kernel, up to each place
-
-    `past` are the places before, zeros where they are not told; they come back with the
-    new ones, for the next part. `window` is the length of the kernel [channels, 1, n],
-    where its type does not tell it; `activation` any that is an op."""
-    k = window or dims(w)[2].__index__()
-    batch, channels, length = x.shape
-    if past is None:
-        past = late.full([batch, channels, k - 1], number(0, x))
-    full = late.concat(past, x, axis=2)
-    own, wide = own_dtype(x), wide_dtype(x)
-    total: Any = None
-    for i in range(k):
-        seen = _as(late.slice(full, [i], [length + i], [2]), wide)
-        part = late.multiply(seen, _as(late.gather(w, np.asarray(i), 2), wide))
-        total = part if total is None else late.add(total, part)
-    if b is not None:
-        total = late.add(total, late.expand_dims(_as(b, wide), (1,)))
-    y = _known(_as(total, own), [batch, channels, length])
-    if activation is not None:
-        y = _as(getattr(late, activation)(_as(y, wide)), own)
-    rest = late.slice(full, [length], [length + (k - 1)], [2])
-    return y, _known(rest, [batch, channels, k - 1])
-
-
-def _known(x: Any, shape: list[Any]) -> Any:
-    """x with a shape that its type may not know, in words that it does."""
-    return x if all(isinstance(d, int) for d in dims(x)) else late.reshape(x, shape)
-
-
-# -- samples -------------------------------------------------------------------
 
 
 def _slow(q: Any, k: Any, v: Any, scale: float, sees: Any, bias: Any = None,
@@ -374,47 +303,3 @@ def _() -> Samples:
     yield Sample((q, k, v), want, {"dtype": "float64"})
     none = np.zeros((0, 2, 3, 2))
     yield Sample((none,) * 3, [none] * 3 + [np.zeros((0, 2, 3, 3))], smooth=False)
-
-
-@rotary_embedding.samples
-def _() -> Samples:
-    for dtype in ("float64", "float32"):
-        x = ramp(2, 2, 3, 6, dtype=dtype)
-        table = np.arange(12).reshape(6, 2) * 0.3
-        at = array([[0, 2, 1], [5, 3, 4]], "int64")
-        for size in (0, 4):
-            half = (size or 6) // 2
-            angles = np.concatenate([table, table[:, :1] - 1], 1)[:, :half]
-            cos, sin = np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
-            for interleaved in (False, True):
-                y = x.astype("float64")
-                for b, h, s, i in np.ndindex(2, 2, 3, half):
-                    one, two = (2 * i, 2 * i + 1) if interleaved else (i, i + half)
-                    turn = complex(cos[at[b, s], i], sin[at[b, s], i])
-                    made = complex(x[b, h, s, one], x[b, h, s, two]) * turn
-                    y[b, h, s, one], y[b, h, s, two] = made.real, made.imag
-                attrs = {"interleaved": interleaved, "size": size or 6}
-                yield Sample((x, cos, sin, at), y.astype(dtype), attrs)
-                yield Sample((x, cos[at], sin[at]), y.astype(dtype), attrs)
-    none = np.zeros((0, 1, 2, 2)), np.zeros((0, 2, 1)), np.zeros((0, 2, 1))
-    yield Sample(none, none[0], {"size": 2}, smooth=False)
-
-
-@causal_conv.samples
-def _() -> Samples:
-    for dtype in ("float64", "float32"):
-        x, w = ramp(2, 3, 4, dtype=dtype), ramp(3, 1, 3, dtype=dtype, start=0.2)
-        b, past = ramp(3, dtype=dtype), ramp(2, 3, 2, dtype=dtype, start=0.5)
-        for bias, before, activation in ((None, None, None), (b, past, "silu")):
-            start = np.zeros((2, 3, 2), dtype) if before is None else before
-            full = np.concatenate([start, x], 2)
-            y = np.zeros(x.shape)
-            for i, c, t in np.ndindex(x.shape):
-                parts = (float(full[i, c, t + k]) * float(w[c, 0, k]) for k in range(3))
-                v = math.fsum(parts) + (0.0 if bias is None else float(bias[c]))
-                y[i, c, t] = v / (1 + math.exp(-v)) if activation else v
-            attrs = {"window": 3, "activation": activation}
-            want = [y.astype(dtype), full[:, :, 4:]]
-            yield Sample((x, w, bias, before), want, attrs)
-    none = np.zeros((0, 3, 4)), ramp(3, 1, 2)
-    yield Sample(none, [none[0], np.zeros((0, 3, 1))], smooth=False)

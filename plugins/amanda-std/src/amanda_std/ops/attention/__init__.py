@@ -1,0 +1,1 @@
+"""Attention layers: scaled dot-product, multi-head, flexible, linear; RoPE."""

@@ -1,0 +1,67 @@
+"""Rotary position embedding (RoPE)"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from amanda_std.engine.annotations import Index, RealFloating
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.ops._late import late
+
+
+@composite
+def rotary_embedding(
+    x: RealFloating, cos: RealFloating, sin: RealFloating, at: Index = None, *,
+    interleaved: bool = False, size: int = 0,
+) -> RealFloating:  # fmt: skip
+    """Pairs of numbers of [batch, heads, places, depth] turned by angles
+
+    The pairs are (i, i + half), or neighbours where `interleaved`, of the first `size`
+    numbers (0: all). Angles are [batch, places, half], or rows of a table that `at`
+    [batch, places] names."""
+    depth = x.shape[3]
+    size = size or depth.__index__()
+    half = size // 2
+    if at is not None:
+        cos, sin = late.gather(cos, at), late.gather(sin, at)
+    cos, sin = (late.expand_dims(c, (1,)) for c in (cos, sin))
+    if interleaved:
+        a, b = (late.slice(x, [i], [size], [3], [2]) for i in (0, 1))
+    else:
+        a, b = late.slice(x, [0], [half], [3]), late.slice(x, [half], [size], [3])
+    real = late.subtract(late.multiply(cos, a), late.multiply(sin, b))
+    other = late.add(late.multiply(sin, a), late.multiply(cos, b))
+    if interleaved:
+        y = late.reshape(late.stack(real, other, axis=4), [*x.shape[:3], size])
+    else:
+        y = late.concat(real, other, axis=3)
+    if isinstance(depth, int):
+        rest = late.slice(x, [size], [depth], [3])
+        return y if depth == size else late.concat(y, rest, axis=3)
+    y = late.concat(y, late.slice(x, [size], [depth], [3]), axis=3)
+    return late.reshape(y, list(x.shape))  # which is what its type is known by
+
+
+@rotary_embedding.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        x = ramp(2, 2, 3, 6, dtype=dtype)
+        table = np.arange(12).reshape(6, 2) * 0.3
+        at = array([[0, 2, 1], [5, 3, 4]], "int64")
+        for size in (0, 4):
+            half = (size or 6) // 2
+            angles = np.concatenate([table, table[:, :1] - 1], 1)[:, :half]
+            cos, sin = np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
+            for interleaved in (False, True):
+                y = x.astype("float64")
+                for b, h, s, i in np.ndindex(2, 2, 3, half):
+                    one, two = (2 * i, 2 * i + 1) if interleaved else (i, i + half)
+                    turn = complex(cos[at[b, s], i], sin[at[b, s], i])
+                    made = complex(x[b, h, s, one], x[b, h, s, two]) * turn
+                    y[b, h, s, one], y[b, h, s, two] = made.real, made.imag
+                attrs = {"interleaved": interleaved, "size": size or 6}
+                yield Sample((x, cos, sin, at), y.astype(dtype), attrs)
+                yield Sample((x, cos[at], sin[at]), y.astype(dtype), attrs)
+    none = np.zeros((0, 1, 2, 2)), np.zeros((0, 2, 1)), np.zeros((0, 2, 1))
+    yield Sample(none, none[0], {"size": 2}, smooth=False)

@@ -1,0 +1,165 @@
+"""Maps from keys to tensors"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError, UsageError
+from amanda.types import MapType, SequenceType, Shape, Sym, TensorType
+from amanda_std.engine.annotations import Anything, Array, Map, Other, Sequence
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.runtime.containers import expect_kind, of_texts, text
+
+
+def _keys(array: Any) -> list[Any]:
+    items = np.asarray(array).reshape(-1).tolist()
+    return [text(k) if isinstance(k, bytes) else k for k in items]
+
+
+@primitive(numpy_only=True)
+def map_make(keys: Other, values: Array) -> Map:
+    """A map from each key, an integer or a text, to the value beside it"""
+    names = _keys(keys)
+    if len(set(names)) != len(names):
+        raise UsageError("a key stands twice in a map", got=names)
+    return dict(zip(names, values, strict=True))
+
+
+@map_make.infer
+def _(keys: Any, values: Any) -> Any:
+    return [MapType(_expect_keys(keys), _row(values))]
+
+
+def _expect_keys(keys: Any) -> Any:
+    if str(keys.dtype) not in ("int64", "string", "unknown"):
+        raise InvalidTypeError(
+            "a key of a map is an int64 or a text", where="argument 'keys'", got=keys
+        )
+    return keys.dtype
+
+
+@primitive(numpy_only=True)
+def map_rows(keys: Other, x: Array) -> Sequence:
+    """Of each row a map from each key to the value beside it"""
+    return [map_make.run([keys, row], {}) for row in x]
+
+
+@map_rows.infer
+def _(keys: Any, x: Any) -> Any:
+    return [SequenceType(MapType(_expect_keys(keys), _row(_row(x))))]
+
+
+def _row(values: Any) -> TensorType:
+    """The type of what is left of a tensor without its first axis."""
+    if not values.shape.has_rank:
+        return TensorType(values.dtype)
+    if not values.shape.rank:
+        raise InvalidTypeError("values of maps stand in a row", got=values)
+    return TensorType(values.dtype, values.shape.dims[1:])
+
+
+@primitive(numpy_only=True)
+def map_get(m: Map, key: Other, otherwise: Anything = None) -> Anything:
+    """What a map has under a key; the other value where it has none"""
+    (name,) = _keys(key)
+    if name not in m and otherwise is None:
+        raise UsageError(
+            f"the map has no key {name!r}",
+            expected=", ".join(map(repr, list(m)[:20])) or "no key",
+            hint="give the value to take then: otherwise=",
+        )
+    return np.asarray(m.get(name, otherwise))
+
+
+@map_get.infer
+def _(m: Any) -> Any:
+    return [expect_kind(MapType, m).value]
+
+
+@primitive(numpy_only=True)
+def map_keys(m: Map) -> Anything:
+    """The keys of a map in a row, in the order in which they came in"""
+    keys = list(m)
+    if any(isinstance(k, str) for k in keys):
+        return of_texts(keys, [len(keys)])
+    return np.array(keys, "int64")
+
+
+@map_keys.infer
+def _(m: Any) -> Any:
+    return [TensorType(expect_kind(MapType, m).key, [Sym.unknown()])]
+
+
+@primitive(numpy_only=True)
+def map_vectorize(m: Map, *, vocabulary: Any) -> Anything:
+    """What a map has under each word of a vocabulary, and 0 where nothing"""
+    zero = np.zeros_like(next(iter(m.values()))) if m else np.zeros((), "float32")
+    return np.array([m.get(word, zero) for word in vocabulary], zero.dtype)
+
+
+@map_vectorize.infer
+def _(m: Any, vocabulary: Any) -> Any:
+    value = expect_kind(MapType, m).value
+    dims = value.shape.dims if value.shape.has_rank else ()
+    shape = [len(vocabulary), *dims] if value.shape.has_rank else None
+    return [TensorType(value.dtype, Shape(shape))]
+
+
+map_keys.not_differentiable("its results are keys")
+
+
+@map_make.samples
+def _() -> Samples:
+    for dtype in ("float32", "int64"):
+        keys = array([7, 3], "int64")
+        want = {7: array(1, dtype), 3: array(2, dtype)}
+        yield Sample((keys, array([1, 2], dtype)), [want])
+    words = of_texts(["a", "b"], [2])
+    yield Sample((words, array([1.0, 2.0])), [{"a": array(1.0), "b": array(2.0)}])
+    yield Sample((array([], "int64"), array([], "float32")), [{}])
+
+
+@map_rows.samples
+def _() -> Samples:
+    for dtype in ("float32", "int64"):
+        rows = array([[1, 2], [3, 4]], dtype)
+        want = [{7: array(a, dtype), 3: array(b, dtype)} for a, b in ((1, 2), (3, 4))]
+        yield Sample((array([7, 3], "int64"), rows), [want])
+    words = of_texts(["a", "b"], [2])
+    yield Sample((words, array([[1.0, 2.0]])), [[{"a": array(1.0), "b": array(2.0)}]])
+    yield Sample((words, np.zeros((0, 2), "float32")), [[]])
+
+
+for _op in (map_make, map_rows, map_get, map_vectorize):
+    _op.not_differentiable("gradients do not go through maps")
+
+
+def _map(dtype: str = "float32") -> dict[Any, Any]:
+    return {7: array(1, dtype), 3: array(2, dtype)}
+
+
+@map_get.samples
+def _() -> Samples:
+    for dtype in ("float32", "int64"):
+        yield Sample((_map(dtype), array(3, "int64")), array(2, dtype))
+        other = array(9, dtype)
+        yield Sample((_map(dtype), array(4, "int64"), other), array(9, dtype))
+
+
+@map_keys.samples
+def _() -> Samples:
+    yield Sample((_map(),), array([7, 3], "int64"))
+    words = {"b": array(1.0), "a": array(2.0)}
+    yield Sample((words,), of_texts(["b", "a"], [2]))
+
+
+@map_vectorize.samples
+def _() -> Samples:
+    for dtype in ("float32", "int64"):
+        want = array([2, 0, 1], dtype)
+        yield Sample((_map(dtype),), want, {"vocabulary": (3, 5, 7)})
+    words = {"b": array(1.0), "a": array(2.0)}
+    yield Sample((words,), array([2.0, 1.0]), {"vocabulary": ("a", "b")})

@@ -1,0 +1,137 @@
+"""Conditionals: if and case"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from amanda.graph import Op, OutputPort
+from amanda_std.engine.annotations import Anything, Bodies, Body, Index, Logical
+from amanda_std.engine.operation import composite, primitive
+from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.engine.values import Operators, Value
+from amanda_std.ops._late import late
+from amanda_std.ops.control.bodies import (
+    agreed,
+    branch_back,
+    many,
+    pasted,
+    result_types,
+)
+
+
+@primitive(name="if")
+def if_(
+    condition: Logical, then: Body, otherwise: Body, *xs: Anything
+) -> tuple[Anything, ...]:
+    """The results of one of two bodies, which get xs"""
+    return many((then if np.all(condition) else otherwise)(*xs))
+
+
+@if_.infer
+def _(then: Any, otherwise: Any, *xs: Any) -> Any:
+    found = [
+        ("then", result_types(then, xs)),
+        ("otherwise", result_types(otherwise, xs)),
+    ]
+    return agreed(found)
+
+
+@if_.bodies
+def _(*xs: Any) -> Any:
+    return {"then": xs, "otherwise": xs}
+
+
+@if_.gradient
+def _(g: Any, op: Op, wanted: Sequence[OutputPort]) -> Any:
+    """The same choice, between bodies that give gradients."""
+    backs = _backs(op, g, wanted)
+    return dict(zip(wanted, if_(_first(op), *backs), strict=True))
+
+
+def _backs(op: Op, g: Any, wanted: Sequence[OutputPort]) -> list[Callable[[], Any]]:
+    return [branch_back(b, op.inputs[1:], g, wanted) for b in op.bodies.values()]
+
+
+def _first(op: Op) -> Value:
+    assert op.inputs[0] is not None
+    return Value(op.inputs[0])
+
+
+@if_.samples
+def _() -> Samples:
+    for c, want in ((True, [4.0]), (False, [3.0])):
+        args = (array(c, "bool"), double, _add_one, array([2.0]))
+        yield Sample(args, [array(want)])
+        both_ = (array(c, "bool"), late.add, late.multiply, array([2.0]), array([5.0]))
+        yield Sample(both_, [array([7.0 if c else 10.0])])
+
+
+def _add_one(x: Any) -> Any:
+    return late.add(x, 1.0)
+
+
+def _square(x: Any) -> Any:
+    return late.multiply(x, x)
+
+
+@composite
+def case(index: Index, branches: Bodies, *xs: Anything) -> tuple[Anything, ...]:
+    """The results of the body at a place of a list; of the last, if there is no such"""
+    if not isinstance(index, Operators):
+        return chosen(index, branches, *xs)
+    first, *others = branches
+    if not others:
+        return pasted(first, xs)
+    here = late.equal(late.reshape(index, ()), late.zeros((), dtype=index.dtype))
+    made: tuple[Any, ...] = if_(
+        here,
+        lambda: pasted(first, xs),
+        lambda: case(late.subtract(index, 1), [_free(b) for b in others], *xs),
+    )
+    return made
+
+
+def _free(body: Any) -> Callable[..., Any]:
+    """A function that does what a body does: an op holds the body itself."""
+    return lambda *xs: pasted(body, xs)
+
+
+def chosen(index: Any, branches: Sequence[Any], *xs: Any) -> tuple[Any, ...]:
+    """The kernel of `case`: a number chooses."""
+    place = int(np.asarray(index).reshape(()))
+    inside = 0 <= place < len(branches)
+    return many(branches[place if inside else -1](*xs))
+
+
+@case.infer
+def _(branches: Any, *xs: Any) -> Any:
+    return agreed(
+        [(f"branches{i}", result_types(b, xs)) for i, b in enumerate(branches)]
+    )
+
+
+@case.bodies
+def _(*xs: Any) -> Any:
+    return {"branches": xs}
+
+
+@case.gradient
+def _(g: Any, op: Op, wanted: Sequence[OutputPort]) -> Any:
+    return dict(zip(wanted, case(_first(op), _backs(op, g, wanted)), strict=True))
+
+
+@case.samples
+def _() -> Samples:
+    x = array([3.0, -4.0])
+    results = ([6.0, -8.0], [4.0, -3.0], [9.0, 16.0])
+    for at, want in ((0, 0), (1, 1), (2, 2), (3, 2), (-1, 2)):
+        place = array(at, "int32" if at else "int64")
+        args = (place, (double, _add_one, _square), x)
+        yield Sample(args, [array(results[want])])
+
+
+def double(x: Any) -> Any:
+    return x + x

@@ -1,0 +1,176 @@
+"""Loops: for and while"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from amanda.graph import Graph, Op, OutputPort
+from amanda.types import Sym, TensorType
+from amanda_std.engine.annotations import Anything, Body, Index, Logical
+from amanda_std.engine.operation import Operation, primitive
+from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.inference.shape_arguments import is_data
+from amanda_std.ops._late import late
+from amanda_std.ops.control.bodies import (
+    carried_types,
+    many,
+    pasted,
+    result_types,
+    stacked_type,
+)
+from amanda_std.ops.control.conditionals import double
+from amanda_std.ops.control.loop_gradient import Rounds
+from amanda_std.ops.control.stacking import empty_rows, final_types, stack_rows
+
+_SCALAR_INT = TensorType("int64", [])
+
+
+_SCALAR_BOOL = TensorType("bool", [])
+
+
+@primitive()
+def loop(
+    trips: Index | None, condition: Logical | None, body: Body, *init: Anything
+) -> tuple[Anything, ...]:
+    """Rounds of body(round, condition, *carried) -> (condition, *carried, *scanned)
+
+    At most `trips`, while the condition holds. Returns what was carried last, then what
+    was scanned, stacked along a new first axis."""
+    most = None if trips is None else int(np.asarray(trips).reshape(()))
+    go = condition is None or bool(np.all(condition))
+    now: tuple[Any, ...] = init
+    rows: list[tuple[Any, ...]] = []
+    done = 0
+    while go and (most is None or done < most):
+        flag, *rest = many(body(np.asarray(done, "int64"), np.asarray(go), *now))
+        now, row = tuple(rest[: len(init)]), tuple(rest[len(init) :])
+        rows.append(row)
+        go = bool(np.all(flag))
+        done += 1
+    if rows:
+        return (*now, *map(stack_rows, zip(*rows, strict=True)))
+    start = (np.asarray(0, "int64"), np.asarray(True), *init)
+    return (*now, *empty_rows(body, len(init) + 1, start))
+
+
+@loop.bodies
+def _(body: Any, *init: Any) -> Any:
+    before = (_SCALAR_INT, _SCALAR_BOOL)
+    return {"body": [*before, *carried_types(body, init, before, (), 1)]}
+
+
+@loop.infer
+def _(trips: Any, condition: Any, body: Any, *init: Any) -> Any:
+    before = (_SCALAR_INT, _SCALAR_BOOL)
+    kept = carried_types(body, init, before, (), 1)
+    _, *rest = result_types(body, [*before, *kept])
+    count: Any = Sym.unknown()
+    if condition is None and trips is not None and isinstance(trips.value, int | Sym):
+        count = trips.value if _always(body) and not is_data(trips.value) else count
+    rows = [stacked_type(t, count) for t in rest[len(init) :]]
+    return [*final_types(init, kept, rest), *rows]
+
+
+def _always(body: Any) -> bool:
+    """Whether a body hands on its condition as it is, or says true."""
+    if not isinstance(body, Graph):
+        return False
+    flag = body.results[0]
+    known = None if flag is None else getattr(flag.type, "value", None)
+    return flag is body.parameters[1] or known is True
+
+
+@loop.gradient
+def _(g: Any, op: Op, wanted: Sequence[OutputPort]) -> Any:
+    """The rounds that were made, from the last to the first, with what was carried."""
+    body, count = op.bodies["body"], len(op.inputs) - 2
+    rounds = Rounds(op, body, g, wanted, count=count, lead=1, first=2)
+    number = rounds.remembered(0)
+    return rounds.back({0: number}, {1: array(True, "bool")}, {})
+
+
+@loop.samples
+def _() -> Samples:
+    yes = array(True, "bool")
+    args = (array(3, "int64"), yes, _grow, array([1.0]))
+    yield Sample(args, [array([8.0]), array([[2.0], [4.0], [8.0]])])
+    short = (array(9, "int64"), yes, _until_four, array([1.25]))
+    yield Sample(short, [array([5.0])])
+    never = (array(3, "int64"), array(False, "bool"), _until_four, array([1.0]))
+    yield Sample(never, [array([1.0])])
+    none = (array(0, "int64"), yes, _grow, array([1.0, 2.0]))
+    yield Sample(none, [array([1.0, 2.0]), np.zeros((0, 2))], smooth=False)
+    endless = (None, yes, _until_four, array([1.25]))
+    yield Sample(endless, [array([5.0])])
+    # 1 * 0 + 3, then 3 * 1 + 3, then 6 * 2 + 3
+    counted = (array(3, "int64"), None, _times_round, array(1.0), array(3.0))
+    rows = [array(15.0), array(3.0), array([1.0, 3.0, 6.0])]
+    yield Sample(counted, rows)
+
+
+def _grow(_: Any, condition: Any, x: Any) -> Any:
+    return condition, x + x, x + x
+
+
+def _until_four(_: Any, __: Any, x: Any) -> Any:
+    return late.all(late.less(x + x, 4.0)), x + x
+
+
+def _times_round(i: Any, condition: Any, x: Any, step: Any) -> Any:
+    return condition, x * late.astype(i, dtype="float64") + step, step, x
+
+
+def _while(
+    condition: Body, body: Body, *init: Anything, max_trips: int | None = None
+) -> tuple[Anything, ...]:
+    """body(*carried) -> carried, as long as condition(*carried) holds
+
+    At most `max_trips` times where that is told: then there are gradients."""
+
+    def once(_: Any, __: Any, *now: Any) -> Any:
+        made = pasted(body, now)
+        return (pasted(condition, made)[0], *made)
+
+    go = late.all(pasted(condition, init)[0])
+    most = None if max_trips is None else np.asarray(max_trips, "int64")
+    made: tuple[Any, ...] = late.loop(most, go, once, *init)
+    return made
+
+
+while_ = Operation(_while, composite=True, name="while")
+
+
+@while_.bodies
+def _(body: Any, *init: Any) -> Any:
+    kept = carried_types(body, init, (), (), 0)
+    return {"condition": kept, "body": kept}
+
+
+@while_.infer
+def _(condition: Any, body: Any, *init: Any) -> Any:
+    kept = carried_types(body, init, (), (), 0)
+    if isinstance(condition, Graph):
+        result_types(condition, kept)
+    return final_types(init, kept, result_types(body, kept))
+
+
+while_.not_differentiable(
+    "an unbounded loop keeps no trace of its rounds; with max_trips= it does",
+    unless="max_trips",
+)
+
+
+@while_.samples
+def _() -> Samples:
+    def below(x: Any) -> Any:
+        return late.all(late.less(x, 5.0))
+
+    yield Sample((below, double, array([1.0, 2.0])), [array([4.0, 8.0])])
+    yield Sample((below, double, array(9.0)), [array(9.0)])
+    for most, last in ((0, 1.0), (1, 2.0), (2, 4.0), (3, 8.0), (9, 8.0)):
+        now = array([last, last], "float32")
+        start = array([1.0, 1.0], "float32")
+        yield Sample((below, double, start), [now], {"max_trips": most})

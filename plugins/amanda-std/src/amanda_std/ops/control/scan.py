@@ -1,0 +1,200 @@
+"""Scan: a loop over slices of its inputs"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError
+from amanda.graph import Op, OutputPort
+from amanda.types import Sym, TensorType, same
+from amanda_std.engine.annotations import Anything, Body, Host
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.inference.shape_arguments import Open, index_of, is_data
+from amanda_std.ops._late import late
+from amanda_std.ops.control.bodies import (
+    carried_types,
+    many,
+    result_types,
+    stacked_type,
+)
+from amanda_std.ops.control.loop_gradient import Rounds
+from amanda_std.ops.control.stacking import empty_rows, final_types, stack_rows
+
+
+@primitive()
+def scan(
+    body: Body, length: Host = None, *values: Anything, carried: int,
+    axes: tuple[int, ...] | None = None, reverse: tuple[bool, ...] | None = None,
+    out_axes: tuple[int, ...] | None = None,
+    out_reverse: tuple[bool, ...] | None = None,
+) -> tuple[Anything, ...]:  # fmt: skip
+    """Rounds of body(*carried, *rows) -> (*carried, *rows), for every row of tensors
+
+    The first `carried` values start what is carried, the others are scanned: along
+    `axes` (0), from the end where `reverse` says so. What the rounds give is stacked in
+    the same way, by `out_axes` and `out_reverse`. `length`, how many rounds there are,
+    has to be told where nothing is scanned."""
+    now, xs = values[:carried], values[carried:]
+    at, back = each(axes, len(xs), 0), each(reverse, len(xs), False)
+    sizes = {x.shape[a] for x, a in zip(xs, at, strict=True)}
+    sizes |= set() if length is None else {length}
+    if len(sizes) != 1:
+        raise InvalidTypeError(
+            "what is scanned has one length", expected=length, got=sorted(sizes)
+        )
+    (count,) = sizes
+    rows = []
+    for i in range(count):
+        row = [
+            x[(slice(None),) * (a % x.ndim) + (count - 1 - i if r else i,)]
+            for x, a, r in zip(xs, at, back, strict=True)
+        ]
+        made = many(body(*now, *row))
+        now = made[:carried]
+        rows.append(made[carried:])
+    if rows:
+        return (*now, *_placed(rows, out_axes, out_reverse))
+    blank = [
+        np.zeros(_without(x.shape, a), x.dtype) for x, a in zip(xs, at, strict=True)
+    ]
+    empty = empty_rows(body, carried, (*now, *blank))
+    to = each(out_axes, len(empty), 0)
+    return (*now, *(np.moveaxis(y, 0, a) for y, a in zip(empty, to, strict=True)))
+
+
+def each(told: Any, count: int, default: Any) -> tuple[Any, ...]:
+    """One setting for each of `count` tensors."""
+    if told is None:
+        return (default,) * count
+    if len(told) != count:
+        raise InvalidTypeError("a setting for each tensor", expected=count, got=told)
+    return tuple(told)
+
+
+def _placed(rows: Sequence[Sequence[Any]], axes: Any, reverse: Any) -> list[Any]:
+    columns = list(zip(*rows, strict=True))
+    to, back = each(axes, len(columns), 0), each(reverse, len(columns), False)
+    parts = zip(columns, to, back, strict=True)
+    return [stack_rows(column[:: -1 if r else 1], a) for column, a, r in parts]
+
+
+def _without(shape: Sequence[int], axis: int) -> list[int]:
+    at = axis % len(shape)
+    return [d for i, d in enumerate(shape) if i != at]
+
+
+def _row_types(xs: Sequence[Any], axes: Any) -> list[TensorType]:
+    return [
+        TensorType(x.dtype, _without(x.shape.dims, index_of(a, x.shape.rank)))
+        if x.shape.has_rank
+        else TensorType(x.dtype)
+        for x, a in zip(xs, each(axes, len(xs), 0), strict=True)
+    ]
+
+
+def _count(length: Any, xs: Sequence[Any], axes: Any) -> Any:
+    """How many rounds there are: the dim that says most."""
+    found = None if length is None or isinstance(length, Open) else length
+    found = None if isinstance(found, Sym) and is_data(found) else found
+    for x, a in zip(xs, each(axes, len(xs), 0), strict=True):
+        if not x.shape.has_rank:
+            continue
+        dim = x.shape.dims[index_of(a, x.shape.rank)]
+        if found is not None and same(found, dim) is False:
+            raise InvalidTypeError(
+                "what is scanned has one length", expected=found, got=dim
+            )
+        if found is None or (isinstance(found, Sym) and isinstance(dim, int)):
+            found = dim
+    if found is None and length is None and not xs:
+        raise InvalidTypeError(
+            "nothing is scanned, so the number of rounds has to be told", hint="length="
+        )
+    return Sym.unknown() if found is None else found
+
+
+@scan.bodies
+def _(body: Any, *values: Any, carried: int, axes: Any) -> Any:
+    rows = _row_types(values[carried:], axes)
+    return {"body": [*carried_types(body, values[:carried], (), rows, 0), *rows]}
+
+
+@scan.infer
+def _(
+    body: Any, length: Any, *values: Any, carried: int, axes: Any, out_axes: Any
+) -> Any:
+    init, xs = values[:carried], values[carried:]
+    rows = _row_types(xs, axes)
+    kept = carried_types(body, init, (), rows, 0)
+    made = result_types(body, [*kept, *rows])
+    count = _count(length, xs, axes)
+    outs = made[carried:]
+    to = each(out_axes, len(outs), 0)
+    stacks = [stacked_type(t, count, a) for t, a in zip(outs, to, strict=True)]
+    return [*final_types(init, kept, made), *stacks]
+
+
+@scan.gradient
+def _(
+    g: Any, op: Op, wanted: Sequence[OutputPort], *, carried: int, axes: Any,
+    reverse: Any, out_axes: Any, out_reverse: Any,
+) -> Any:  # fmt: skip
+    """The same rows from the other end, with what was carried and the gradients."""
+    rounds = Rounds(op, op.bodies["body"], g, wanted, count=carried, lead=0, first=1)
+    xs = op.inputs[1 + carried :]
+    found = len(op.outputs) - carried
+    rounds.outs = list(
+        zip(each(out_axes, found, 0), each(out_reverse, found, False), strict=True)
+    )
+    ways = zip(each(axes, len(xs), 0), each(reverse, len(xs), False), strict=True)
+    rows = {
+        carried + i: (x, way) for i, (x, way) in enumerate(zip(xs, ways, strict=True))
+    }
+    return rounds.back({}, {}, rows)
+
+
+@scan.samples
+def _() -> Samples:
+    x = ramp(4)
+    sums = array([float(sum(x[: i + 1])) for i in range(4)])
+    start = array(0.0)
+    args = (_add_up, None, start, x)
+    yield Sample(args, [sums[3], sums * 2.0], {"carried": 1})
+    back = array([float(sum(x[i:])) for i in range(4)])
+    flags: dict[str, Any] = {"reverse": (True,), "out_reverse": (True,)}
+    yield Sample(args, [back[0], back * 2.0], {"carried": 1, **flags})
+    wide = ramp(2, 3)
+    from_side = [array([float(sum(row)) for row in wide]), None]
+    from_side[1] = np.cumsum(wide, 1) * 2.0
+    sideways: dict[str, Any] = {"carried": 1, "axes": (-1,), "out_axes": (1,)}
+    yield Sample((_add_up, None, array([0.0, 0.0]), wide), from_side, sideways)
+    nothing = (_add_up, None, array([0.0, 1.0]), np.zeros((2, 0)))
+    yield Sample(nothing, [array([0.0, 1.0]), np.zeros((2, 0))], sideways, smooth=False)
+    yield Sample((_powers, 3, array(2.0)), [array(16.0), array([2.0, 4, 8])],
+                 {"carried": 1})  # fmt: skip
+    pairs = (_products, None, x, x[::-1].copy())
+    products = array([float(a * b) for a, b in zip(x, x[::-1], strict=True)])
+    yield Sample(pairs, [products], {"carried": 0})
+    none = (_add_up, None, start, x[:0])
+    yield Sample(none, [start, x[:0]], {"carried": 1}, smooth=False)
+    single = (_add_up, None, array(0, "float32"), array([1, 2], "float32"))
+    yield Sample(
+        single, [array(3, "float32"), array([2, 6], "float32")], {"carried": 1}
+    )
+
+
+def _add_up(total: Any, x: Any) -> Any:
+    total = total + x
+    return total, total + total
+
+
+def _powers(x: Any) -> Any:
+    return late.multiply(x, 2.0), x
+
+
+def _products(a: Any, b: Any) -> Any:
+    return a * b

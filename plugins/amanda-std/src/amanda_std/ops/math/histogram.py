@@ -1,0 +1,114 @@
+"""Counting: bincount, histogram and binary search"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from amanda_std.engine.annotations import (
+    Host,
+    Index,
+    Other,
+    Real,
+)
+from amanda_std.engine.arrays import xp
+from amanda_std.engine.operation import composite, primitive
+from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.ops._late import late
+from amanda_std.ops.math.segment_reduce import segment_reduce
+from amanda_std.ops.tensor.index_arithmetic import parts_of, whole
+
+
+@composite
+def bincount(x: Index, size: Host, weights: Real | None = None) -> Other:
+    """How often each of 0, 1, ... size - 1 is there, or the sum of its weights"""
+    shares = weights
+    if shares is None:
+        shares = late.full(late.shape_of(x), np.asarray(1, "int64"))
+    flat = late.reshape(shares, [-1])
+    return segment_reduce(flat, late.reshape(x, [-1]), size)
+
+
+@bincount.samples
+def _() -> Samples:
+    for dtype in ("int32", "int64"):
+        x = array([[1, 4, 1], [0, 9, 1]], dtype)
+        yield Sample((x, 5), array([1, 3, 0, 0, 1], "int64"))
+        for kind in ("float64", "float32"):
+            w = array([[0.5, 1, 2], [4, 8, 16]], kind)
+            yield Sample((x, 5, w), array([4, 18.5, 0, 0, 1], kind))
+    yield Sample((np.zeros(0, "int64"), 2), array([0, 0], "int64"))
+
+
+@composite
+def histogram(
+    x: Real, low: Real, high: Real, bins: Host, *, clamp: bool = True
+) -> Index:
+    """How many elements each of equal parts from low to high has
+
+    `clamp`: what is outside counts in the first and last part, or not at all."""
+    shares = late.divide(
+        *(late.astype(late.subtract(v, low), dtype="float64") for v in (x, high))
+    )
+    count = parts_of(bins, 1)[0] if isinstance(bins, tuple | list) else bins
+    last = late.subtract(whole(count), 1)
+    many = late.astype(count, dtype="float64")
+    at = whole(late.floor(late.multiply(shares, many)))
+    if clamp:
+        at = late.minimum(late.maximum(at, np.asarray(0)), last)
+    else:
+        at = late.where(late.equal(x, high), last, at)
+    return bincount(late.reshape(at, [-1]), count)
+
+
+histogram.not_differentiable("its results are counts")
+
+
+@histogram.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32", "int32"):
+        x = array([-1, 0, 2, 5, 7, 10, 14], dtype)
+        ends = array(0, dtype), array(10, dtype)
+        yield Sample((x, *ends, 5), array([2, 1, 1, 1, 2], "int64"))
+        want = array([1, 1, 1, 1, 1], "int64")
+        yield Sample((x, *ends, 5), want, {"clamp": False})
+    yield Sample((np.zeros(0), array(0.0), array(1.0), 2), array([0, 0], "int64"))
+
+
+@primitive(shape=lambda values: values.shape)
+def searchsorted(x: Real, values: Real, *, right: bool = False) -> Index:
+    """Where values go in rows that are sorted: before equal elements, or after them
+
+    `x` is one row, or has a row for each row of values."""
+    side = "right" if right else "left"
+    np_ = xp(x, values)
+    if x.ndim == 1:
+        return np_.searchsorted(x, values, side=side).astype("int64")
+    rows = np_.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+    wanted = np_.reshape(values, (rows.shape[0], values.shape[-1]))
+    found = [
+        np_.searchsorted(rows[i], wanted[i], side=side) for i in range(rows.shape[0])
+    ]
+    made = np_.stack(found) if found else np_.zeros(wanted.shape)
+    return np_.reshape(made, values.shape).astype("int64")
+
+
+searchsorted.not_differentiable("its results are indices")
+
+
+@searchsorted.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32", "int32"):
+        row = array([1, 3, 3, 7], dtype)
+        wanted = array([[0, 3], [4, 9]], dtype)
+        for right, want in ((False, [[0, 1], [3, 4]]), (True, [[0, 3], [3, 4]])):
+            yield Sample((row, wanted), array(want, "int64"), {"right": right})
+        rows = array([[1, 3, 3, 7], [0, 1, 2, 3]], dtype)
+        want = array([[0, 1], [4, 4]], "int64")
+        yield Sample((rows, wanted), want)
+    deep = array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]], "int32")
+    wanted = array([[[2], [5]], [[4], [8]]], "int32")
+    yield Sample((deep, wanted), array([[[1], [2]], [[0], [1]]], "int64"))
+    yield Sample((deep[:0], wanted[:0]), np.zeros((0, 2, 1), "int64"))
+    yield Sample((row, np.zeros(0, "int32")), np.zeros(0, "int64"))

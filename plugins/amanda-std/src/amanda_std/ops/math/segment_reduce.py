@@ -1,0 +1,125 @@
+"""Reductions over segments of an axis"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError
+from amanda_std.engine.annotations import (
+    Host,
+    Index,
+    Real,
+)
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.ops._late import late
+from amanda_std.ops.math.reduction import bound
+from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.tensor.index_arithmetic import (
+    is_between,
+    own_dtype,
+    parts_of,
+    whole,
+)
+
+_JOINED = {"sum": "add", "mean": "add", "prod": "mul", "max": "max", "min": "min"}
+
+
+def _nothing(reduction: str, dtype: Any) -> Any:
+    if reduction in ("max", "min"):
+        return bound(dtype, reduction == "max")
+    return 1 if reduction == "prod" else 0
+
+
+@composite
+def segment_reduce(
+    x: Real, segments: Index, count: Host, *, reduction: str = "sum"
+) -> Real:
+    """The sums (mean, prod, max, min) of the parts of the first axis by their segments
+
+    Parts of no segment from 0 to count - 1 are left out. The largest of no part is
+    the least number that there is."""
+    if reduction not in _JOINED:
+        known = ", ".join(_JOINED)
+        raise InvalidTypeError("no such reduction", expected=known, got=reduction)
+    many = parts_of(count, 1)[0] if isinstance(count, tuple | list) else count
+    at = _segments(segments, many)
+    empty = number(_nothing(reduction, own_dtype(x).numpy), x)
+    rest = list(x.shape[1:])
+    room = late.full([late.add(whole(many), 1), *rest], empty)
+    rows = late.expand_dims(at, (1,))
+    found = late.scatter_nd(room, rows, x, reduction=_JOINED[reduction])
+    found = late.slice(found, [0], [many], [0])
+    if reduction != "mean":
+        return found
+    ones = late.full(late.shape_of(at), np.asarray(1, "int64"))
+    each = late.astype(segment_reduce(ones, segments, count), dtype=own_dtype(x))
+    after = tuple(range(1, x.ndim))
+    each = late.maximum(each, number(1, x))
+    return late.divide(found, late.expand_dims(each, after) if after else each)
+
+
+def _segments(segments: Any, count: Any) -> Any:
+    """Segments that there are not as one more, behind them."""
+    at, last = whole(segments), late.subtract(whole(count), 1)
+    return late.where(is_between(at, np.asarray(0), last), at, whole(count))
+
+
+@segment_reduce.gradient
+def _(g: Any, y: Any, x: Any, segments: Any, count: Any, *, reduction: str) -> Any:
+    many = count[0] if isinstance(count, tuple | list) else count
+    at = _segments(segments, many)
+    last = late.maximum(late.subtract(whole(many), 1), np.asarray(0))
+    safe = late.minimum(at, last)
+    after = tuple(range(1, x.ndim))
+    inside = late.less(at, whole(many))
+    inside = late.expand_dims(inside, after) if after else inside
+    slope = late.where(inside, late.gather(g, safe), number(0, x))
+    if reduction == "mean":
+        share = segment_reduce(late.ones_like(x), segments, count)
+        slope = late.divide(slope, late.maximum(late.gather(share, safe), number(1, x)))
+    if reduction == "prod":
+        slope = late.divide(late.multiply(slope, late.gather(y, safe)), x)
+    if reduction in ("max", "min"):
+        best = late.equal(x, late.gather(y, safe))
+        ties = segment_reduce(late.astype(best, dtype=x.dtype), segments, count)
+        slope = late.where(best, late.divide(slope, late.gather(ties, safe)),
+                           number(0, x))  # fmt: skip
+    return [slope, None, None]
+
+
+@segment_reduce.samples
+def _() -> Samples:
+    folds: dict[str, Any] = {
+        "sum": math.fsum,
+        "prod": math.prod,
+        "max": max,
+        "min": min,
+        "mean": lambda n: math.fsum(n) / len(n),
+    }
+    for dtype in ("float64", "float32", "int32"):
+        x = ramp(5, 2, dtype=dtype)
+        at = array([2, 0, 2, -1, 7], "int64")
+        for reduction, fold in folds.items():
+            if reduction == "mean" and dtype == "int32":
+                continue
+            empty = _nothing(reduction, x.dtype)
+            y = np.full((3, 2), empty, x.dtype)
+            for s, i in itertools.product(range(3), range(2)):
+                seen = [x[j, i].item() for j in range(5) if at[j] == s]
+                if seen:
+                    y[s, i] = fold(seen)
+            attrs = {"reduction": reduction}
+            finite = reduction not in ("max", "min")
+            yield Sample((x, at, 3), y, attrs, smooth=finite)
+            full = array([1, 0, 1, 0, 2], "int32")
+            z = np.stack([x[[1, 3]], x[[0, 2]]])
+            z = np.array([[fold(c) for c in part.T.tolist()] for part in z], x.dtype)
+            z = np.concatenate([z, x[4:]])
+            yield Sample((x, full, 3), z, attrs)
+    none = np.zeros((0, 2)), np.zeros(0, "int64")
+    yield Sample((*none, 2), np.zeros((2, 2)), smooth=False)

@@ -1,0 +1,93 @@
+"""Adaptive pooling: windows that give an output of a fixed size"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda_std.engine.annotations import Floating, Host, Real
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, ramp
+from amanda_std.ops._late import late
+from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.tensor.index_arithmetic import own_dtype, parts_of, whole
+
+
+def _stretches(old: Any, new: Any) -> tuple[Any, Any, Any]:
+    """[new, most] places of the parts of an axis, which there are, and how many."""
+    i = late.arange(0, new)
+    old_, new_ = whole(old), whole(new)
+    start = late.floor_divide(late.multiply(i, old_), new_)
+    last = late.multiply(late.add(i, 1), old_)
+    end = late.negative(late.floor_divide(late.negative(last), new_))
+    most = old // new + 2
+    if isinstance(old, int) and isinstance(new, int):
+        most = max((-(-(j + 1) * old // new) - j * old // new for j in range(new)),
+                   default=1)  # fmt: skip
+    at = late.add(late.expand_dims(start, (1,)), late.arange(0, most))
+    stop = late.expand_dims(end, (1,))
+    there = late.less(at, stop)
+    return late.minimum(at, late.subtract(stop, 1)), there, late.subtract(end, start)
+
+
+def _adapted(x: Any, size: Any, fold: Any) -> Any:
+    rank = x.ndim
+    for i, new in enumerate(parts_of(size, rank - 2)):
+        axis = i + 2
+        at, there, count = _stretches(x.shape[axis], new)
+        x = fold(late.gather(x, at, axis), there, count, axis, rank - axis - 1)
+    return x
+
+
+@composite
+def adaptive_max_pool(x: Real, size: Host) -> Real:
+    """The largest of as many parts of NC* data as are told
+
+    Their lengths are as even as can be; neighbours may overlap by one element."""
+    return _adapted(x, size, lambda seen, _, __, axis, ___: late.max(seen, (axis + 1,)))
+
+
+@composite
+def adaptive_avg_pool(x: Floating, size: Host) -> Floating:
+    """The mean of as many parts of NC* data as are told, as in adaptive_max_pool"""
+
+    def fold(seen: Any, there: Any, count: Any, axis: int, after: int) -> Any:
+        rest = tuple(range(2, 2 + after))
+        mask = late.expand_dims(there, rest) if rest else there
+        total = late.sum(late.where(mask, seen, number(0, x)), (axis + 1,))
+        rest = tuple(range(1, 1 + after))
+        many = late.astype(count, dtype=own_dtype(x))
+        return late.divide(total, late.expand_dims(many, rest) if rest else many)
+
+    return _adapted(x, size, fold)
+
+
+def _adaptive(fold_: Any, dtypes: Any) -> Any:
+    def make() -> Samples:
+        for dtype in dtypes:
+            for data, size in (((1, 2, 7, 5), (3, 2)), ((2, 1, 4), (6,)),
+                               ((1, 1, 6, 6), (2, 6))):  # fmt: skip
+                x = ramp(*data, dtype=dtype)
+                y = np.zeros((*data[:2], *size))
+                for i, c, *at in np.ndindex(y.shape):
+                    spans = [
+                        range(math.floor(p * n / m), math.ceil((p + 1) * n / m))
+                        for p, n, m in zip(at, data[2:], size, strict=True)
+                    ]
+                    seen = [float(x[(i, c, *w)]) for w in itertools.product(*spans)]
+                    y[(i, c, *at)] = fold_(seen)
+                yield Sample((x, size), y.astype(dtype))
+        yield Sample((ramp(0, 1, 4), (2,)), np.zeros((0, 1, 2)), smooth=False)
+
+    return make
+
+
+adaptive_max_pool.samples(_adaptive(max, ("float64", "float32")))
+
+
+adaptive_avg_pool.samples(
+    _adaptive(lambda n: math.fsum(n) / len(n), ("float64", "float32"))
+)

@@ -1,0 +1,72 @@
+"""Causal depthwise convolution with a state"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda_std.engine.annotations import RealFloating
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, ramp
+from amanda_std.engine.values import dims
+from amanda_std.ops._late import late
+from amanda_std.ops.attention.scaled_dot_product import cast_to
+from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.tensor.index_arithmetic import own_dtype, wide_dtype
+
+
+@composite
+def causal_conv(
+    x: RealFloating, w: RealFloating, b: RealFloating | None = None,
+    past: RealFloating | None = None, *, window: int = 0, activation: str | None = None,
+) -> tuple[RealFloating, RealFloating]:  # fmt: skip
+    """Each channel's [batch, channels, places] sums with its kernel, up to each place
+
+    `past` are the places before, zeros where they are not told; they come back with the
+    new ones, for the next part. `window` is the length of the kernel [channels, 1, n],
+    where its type does not tell it; `activation` any that is an op."""
+    k = window or dims(w)[2].__index__()
+    batch, channels, length = x.shape
+    if past is None:
+        past = late.full([batch, channels, k - 1], number(0, x))
+    full = late.concat(past, x, axis=2)
+    own, wide = own_dtype(x), wide_dtype(x)
+    total: Any = None
+    for i in range(k):
+        seen = cast_to(late.slice(full, [i], [length + i], [2]), wide)
+        part = late.multiply(seen, cast_to(late.gather(w, np.asarray(i), 2), wide))
+        total = part if total is None else late.add(total, part)
+    if b is not None:
+        total = late.add(total, late.expand_dims(cast_to(b, wide), (1,)))
+    y = _known(cast_to(total, own), [batch, channels, length])
+    if activation is not None:
+        y = cast_to(getattr(late, activation)(cast_to(y, wide)), own)
+    rest = late.slice(full, [length], [length + (k - 1)], [2])
+    return y, _known(rest, [batch, channels, k - 1])
+
+
+def _known(x: Any, shape: list[Any]) -> Any:
+    """x with a shape that its type may not know, in words that it does."""
+    return x if all(isinstance(d, int) for d in dims(x)) else late.reshape(x, shape)
+
+
+@causal_conv.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        x, w = ramp(2, 3, 4, dtype=dtype), ramp(3, 1, 3, dtype=dtype, start=0.2)
+        b, past = ramp(3, dtype=dtype), ramp(2, 3, 2, dtype=dtype, start=0.5)
+        for bias, before, activation in ((None, None, None), (b, past, "silu")):
+            start = np.zeros((2, 3, 2), dtype) if before is None else before
+            full = np.concatenate([start, x], 2)
+            y = np.zeros(x.shape)
+            for i, c, t in np.ndindex(x.shape):
+                parts = (float(full[i, c, t + k]) * float(w[c, 0, k]) for k in range(3))
+                v = math.fsum(parts) + (0.0 if bias is None else float(bias[c]))
+                y[i, c, t] = v / (1 + math.exp(-v)) if activation else v
+            attrs = {"window": 3, "activation": activation}
+            want = [y.astype(dtype), full[:, :, 4:]]
+            yield Sample((x, w, bias, before), want, attrs)
+    none = np.zeros((0, 3, 4)), ramp(3, 1, 2)
+    yield Sample(none, [none[0], np.zeros((0, 3, 1))], smooth=False)

@@ -1,0 +1,120 @@
+"""Deformable convolution"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda_std.engine.annotations import Floating
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, ramp
+from amanda_std.engine.values import dims as dims_of
+from amanda_std.ops._late import late
+from amanda_std.ops.nn.convolution import Pairs, explicit, steps
+from amanda_std.ops.tensor.index_arithmetic import (
+    own_dtype,
+    steps_to,
+)
+from amanda_std.ops.vision.grid_sample import (
+    between,
+    cast_like,
+    initial_offsets,
+    interpolate_at,
+    to_rows,
+)
+
+
+@composite
+def deform_conv(
+    x: Floating, w: Floating, offset: Floating, b: Floating | None = None,
+    mask: Floating | None = None, *, strides: tuple[int, ...] | None = None,
+    padding: Pairs | None = None, dilations: tuple[int, ...] | None = None,
+    groups: int = 1, offset_groups: int = 1, window: tuple[int, ...] | None = None,
+) -> Floating:  # fmt: skip
+    """A convolution of NC* data whose kernel reads at places moved by offsets
+
+    `offset` is [batch, offset groups * kernel * axes, *places]; `mask` weighs what is
+    read, [batch, offset groups * kernel, *places]. `window`: the kernel's dims, where
+    its type does not tell them."""
+    n = x.ndim - 2
+    kernel = [k.__index__() for k in window or dims_of(w)[2:]]
+    many = math.prod(kernel)
+    s, d = steps(strides, n), steps(dilations, n)
+    pads = explicit(padding, x.shape[2:], kernel, s, d)
+    batch, channels, *_ = x.shape
+    places = offset.shape[2:]
+    share = channels // offset_groups
+    parted = late.reshape(x, [-1, share, *x.shape[2:]])  # offset groups to the batch
+    rows, spatial = to_rows(parted)
+    moved = late.reshape(offset, [-1, many, n, *places])
+    found = []
+    for axis in range(n):
+        start = cast_like(steps_to(places[axis]) * float(s[axis]) - pads[axis][0], x)
+        inner = np.arange(kernel[axis]) * d[axis]
+        wide = inner.reshape([-1 if a == axis else 1 for a in range(n)])
+        inner = np.broadcast_to(wide, kernel).reshape([many, *[1] * n])
+        rest = tuple(a for a in range(n + 1) if a != axis + 1)
+        at = late.add(late.expand_dims(start, rest),
+                      inner.astype(own_dtype(x).numpy))  # fmt: skip
+        found.append(late.add(late.gather(moved, np.asarray(axis), 2), at))
+    seen = between(rows, initial_offsets(parted, spatial, n + 2), spatial, found)
+    if mask is not None:
+        weight = late.reshape(mask, [-1, many, *places])
+        seen = late.multiply(seen, late.expand_dims(weight, (-1,)))
+    # [batch * offset groups, kernel, *places, channels] -> columns of a product
+    turned = late.transpose(seen, perm=(0, n + 2, 1, *range(2, n + 2)))
+    out = w.shape[0]
+    inside = w.shape[1] * many
+    columns = late.reshape(turned, [batch, groups, inside, math.prod(places)])
+    y = late.matmul(late.reshape(w, [groups, out // groups, inside]), columns)
+    y = late.reshape(y, [batch, out, *places])
+    return y if b is None else late.add(y, late.reshape(b, [-1, *[1] * n]))
+
+
+def _slow_deformed(x: Any, w: Any, offset: Any, b: Any, mask: Any, s: Any, pads: Any,
+                   d: Any, groups: int, parts: int) -> Any:  # fmt: skip
+    batch, channels = x.shape[:2]
+    out, inner, *kernel = w.shape
+    places = offset.shape[2:]
+    moved = offset.reshape(batch, parts, *kernel, len(kernel), *places)
+    weights = np.ones((batch, parts, *kernel, *places)) if mask is None else (
+        mask.reshape(batch, parts, *kernel, *places))  # fmt: skip
+    y = np.zeros((batch, out, *places))
+    for i, o, *at in np.ndindex(y.shape):
+        total = 0.0 if b is None else float(b[o])
+        for k, *tap in np.ndindex(inner, *kernel):
+            c = o // (out // groups) * inner + k
+            part = c // (channels // parts)
+            where = [
+                at[a] * s[a] - pads[a][0] + tap[a] * d[a]
+                + float(moved[(i, part, *tap, a, *at)])
+                for a in range(len(kernel))
+            ]  # fmt: skip
+            seen = interpolate_at(x[i, c], where)
+            total += seen * float(w[(o, k, *tap)]) * float(
+                weights[(i, part, *tap, *at)])  # fmt: skip
+        y[(i, o, *at)] = total
+    return y.astype(x.dtype)
+
+
+@deform_conv.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        x, w = ramp(2, 2, 4, 3, dtype=dtype), ramp(2, 2, 2, 2, dtype=dtype)
+        offset = ramp(2, 8, 3, 2, dtype=dtype) % 1.7 - 0.6
+        offset = offset.astype(dtype)
+        y = _slow_deformed(
+            x, w, offset, None, None, (1, 1), ((0, 0),) * 2, (1, 1), 1, 1
+        )
+        yield Sample((x, w, offset), y, {"window": (2, 2)})
+    w, b = ramp(4, 1, 2, 2), ramp(4)
+    s, pads, d = (2, 1), ((1, 0), (1, 1)), (1, 2)
+    offset, mask = ramp(2, 16, 2, 3) % 1.31 - 0.4137, ramp(2, 8, 2, 3)
+    y = _slow_deformed(x.astype("float64"), w, offset, b, mask, s, pads, d, 2, 2)
+    attrs = {"strides": s, "padding": pads, "dilations": d, "groups": 2,
+             "offset_groups": 2, "window": (2, 2)}  # fmt: skip
+    yield Sample((x.astype("float64"), w, offset, b, mask), y, attrs)
+    x, w, offset = ramp(0, 2, 4, 3), ramp(2, 2, 2, 2), ramp(0, 8, 3, 2)
+    yield Sample((x, w, offset), np.zeros((0, 2, 3, 2)), smooth=False)

@@ -1,0 +1,32 @@
+"""Hardmax: one-hot of the largest element"""
+
+from __future__ import annotations
+
+from amanda_std.engine.annotations import Real
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.ops._late import late
+from amanda_std.ops.tensor.creation import number
+
+
+@composite
+def hardmax(x: Real, *, axis: int = -1) -> Real:
+    """1 at the first largest element along an axis, 0 elsewhere"""
+    axis = axis % x.ndim
+    at = late.argmax(x, axis, keepdims=True)
+    steps = late.arange(0, x.shape[axis])
+    rest = tuple(range(1, x.ndim - axis))
+    steps = late.expand_dims(steps, rest) if rest else steps
+    return late.where(late.equal(at, steps), number(1, x), number(0, x))
+
+
+hardmax.not_differentiable("its steps have no slope")
+
+
+@hardmax.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32", "int32"):
+        x = array([[3, 0, 3], [-1, 2, 1]], dtype)
+        yield Sample((x,), array([[1, 0, 0], [0, 1, 0]], dtype))
+        yield Sample((x,), array([[1, 0, 1], [0, 1, 0]], dtype), {"axis": 0})
+    yield Sample((ramp(0, 3),), ramp(0, 3))

@@ -1,0 +1,110 @@
+"""Normalization over neighborhoods and axes: LRN, mean-variance, Lp"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda_std.engine.annotations import RealFloating
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, folded, ramp
+from amanda_std.ops._late import late
+from amanda_std.ops.tensor.creation import number
+
+
+@composite
+def lrn(
+    x: RealFloating, *, size: int, alpha: float = 1e-4, beta: float = 0.75,
+    bias: float = 1.0, axis: int = 1,
+) -> RealFloating:  # fmt: skip
+    """x / (bias + alpha / size * squares of the channels around)**beta
+
+    Of an even number of channels, more are behind."""
+    before = (size - 1) // 2
+    axis = axis % x.ndim
+    squares = late.pad(late.square(x), ((before, size - 1 - before),), None, (axis,))
+    total: Any = None
+    for i in range(size):
+        stop = x.shape[axis] + i
+        part = late.slice(squares, [i], [stop], [axis])
+        total = part if total is None else late.add(total, part)
+    return late.divide(x, late.pow(total * (alpha / size) + bias, number(beta, x)))
+
+
+@lrn.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        for size, axis in ((1, 1), (3, 1), (4, 1), (2, -1)):
+            x = ramp(2, 5, 3, dtype=dtype)
+            y = np.zeros(x.shape)
+            before = (size - 1) // 2
+            for at in np.ndindex(x.shape):
+                total = 0.0
+                for c in range(at[axis] - before, at[axis] - before + size):
+                    where = list(at)
+                    where[axis] = c
+                    if 0 <= c < x.shape[axis]:
+                        total += float(x[tuple(where)]) ** 2
+                y[at] = float(x[at]) / (0.7 + 0.5 / size * total) ** 0.6
+            attrs = {"size": size, "alpha": 0.5, "beta": 0.6, "bias": 0.7, "axis": axis}
+            yield Sample((x,), y.astype(dtype), attrs)
+    yield Sample((ramp(0, 2, 3),), ramp(0, 2, 3), {"size": 3}, smooth=False)
+
+
+@composite
+def mean_variance_norm(
+    x: RealFloating, *, axes: tuple[int, ...] = (0, 2, 3), epsilon: float = 1e-9
+) -> RealFloating:
+    """x less its mean along axes, over its deviation plus epsilon"""
+    apart = late.subtract(x, late.mean(x, axes, keepdims=True))
+    spread = late.sqrt(late.mean(late.square(apart), axes, keepdims=True))
+    return late.divide(apart, spread + epsilon)
+
+
+@mean_variance_norm.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        x = ramp(2, 3, 2, 2, dtype=dtype)
+        for axes, epsilon in (((0, 2, 3), 1e-9), ((1,), 0.1)):
+            middle = folded(lambda n: math.fsum(n) / len(n), x, axes, True, "float64")
+            apart = x.astype("float64") - middle
+            spread = folded(
+                lambda n: math.sqrt(math.fsum(v * v for v in n) / len(n)),
+                apart, axes, True,
+            )  # fmt: skip
+            y = (apart / (spread + epsilon)).astype(dtype)
+            yield Sample((x,), y, {"axes": axes, "epsilon": epsilon})
+    yield Sample((ramp(0, 2),), ramp(0, 2), {"axes": (1,)}, smooth=False)
+
+
+@composite
+def lp_norm(x: RealFloating, *, p: float = 2, axis: int = -1) -> RealFloating:
+    """x over its p-norm along an axis; 0 where that is 0"""
+    if p == 1:
+        norm = late.sum(late.abs(x), (axis,), keepdims=True)
+    elif p == 2:
+        norm = late.sqrt(late.sum(late.square(x), (axis,), keepdims=True))
+    else:
+        total = late.sum(late.pow(late.abs(x), number(p, x)), (axis,), keepdims=True)
+        norm = late.pow(total, number(1 / p, x))
+    none = late.equal(norm, number(0, x))
+    safe = late.where(none, number(1, x), norm)
+    return late.where(none, number(0, x), late.divide(x, safe))
+
+
+@lp_norm.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        x = ramp(2, 3, dtype=dtype)
+        for p in (1, 2, 3):
+            for axis in (0, -1):
+
+                def size(n: list[float], p: int = p) -> float:
+                    return float(sum(abs(v) ** p for v in n) ** (1 / p))
+
+                norm = folded(size, x, (axis,), True, "float64")
+                yield Sample((x,), (x / norm).astype(dtype), {"p": p, "axis": axis})
+    yield Sample((np.zeros((2, 2)),), np.zeros((2, 2)), smooth=False)
+    yield Sample((ramp(2, 0),), ramp(2, 0), smooth=False)

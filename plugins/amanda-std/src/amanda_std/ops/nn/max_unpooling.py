@@ -1,0 +1,138 @@
+"""Max pooling with indices, and unpooling"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda_std.engine.annotations import Array, Host, Index, Real
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.ops._late import late
+from amanda_std.ops.math.reduction import bound
+from amanda_std.ops.nn.convolution import Pairs
+from amanda_std.ops.nn.sliding_windows import (
+    SlidingWindows,
+    extract_windows,
+    window_samples,
+)
+from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.tensor.index_arithmetic import own_dtype, parts_of, whole
+
+
+def _flat_window(x: Any, cut: SlidingWindows) -> Any:
+    """The axes of the window as one."""
+    batch, channels = x.shape[:2]
+    return late.reshape(x, [batch, channels, *cut.size, math.prod(cut.window)])
+
+
+@composite
+def max_pool_with_indices(
+    x: Real, *, window: tuple[int, ...], strides: tuple[int, ...] | None = None,
+    padding: Pairs | str | None = None, dilations: tuple[int, ...] | None = None,
+    ceil: bool = False, whole_tensor: bool = False, column_major: bool = False,
+) -> tuple[Real, Index]:  # fmt: skip
+    """The largest of every window of NC* data, and its place
+
+    Places count through the axes after the channels, or, by `whole_tensor`, through all
+    of the tensor; `column_major`: the first of these axes fastest."""
+    cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations, ceil)
+    fill = number(bound(own_dtype(x).numpy, True), x)
+    seen = _flat_window(extract_windows(x, cut, fill, ceil), cut)
+    best = late.argmax(seen, -1)
+    n = len(cut.window)
+    order = range(n) if column_major else reversed(range(n))
+    place: Any = None
+    step: Any = np.asarray(1)
+    tap = dict(zip(range(n), _unravelled(best, cut.window), strict=True))
+    for i in order:
+        begin = late.multiply(late.arange(0, cut.size[i]), cut.strides[i])
+        begin = late.reshape(begin, [cut.size[i], *[1] * (n - 1 - i)])
+        one = late.add(tap[i] * cut.dilations[i] - cut.pads[i][0], begin)
+        one = late.multiply(one, step)
+        place = one if place is None else late.add(place, one)
+        step = late.multiply(step, whole(cut.spatial[i]))
+    if whole_tensor:
+        planes = late.arange(0, late.multiply(whole(x.shape[0]), whole(x.shape[1])))
+        first = late.reshape(late.multiply(planes, step), [*x.shape[:2], *[1] * n])
+        place = late.add(place, first)
+    return late.max(seen, (-1,)), place
+
+
+def _unravelled(flat: Any, sizes: Any) -> list[Any]:
+    """A place counted through some sizes, as one along each."""
+    found: list[Any] = []
+    for n in reversed(sizes):
+        found.insert(0, late.remainder(flat, n))
+        flat = late.floor_divide(flat, n)
+    return found
+
+
+@composite
+def max_unpool(
+    x: Array, indices: Index, size: Host, *, whole_tensor: bool = False
+) -> Array:
+    """NC* elements at their places in data of a size (of NC*), 0 elsewhere
+
+    Places count as those of max_pool_with_indices."""
+    rank = x.ndim
+    dims = parts_of(size, rank)
+    area: Any = np.asarray(1)
+    for d in dims[2:]:
+        area = late.multiply(area, whole(d))
+    planes = late.multiply(whole(dims[0]), whole(dims[1]))
+    at = indices
+    if not whole_tensor:
+        first = late.multiply(late.arange(0, planes), area)
+        first = late.reshape(first, [*x.shape[:2], *[1] * (rank - 2)])
+        at = late.add(at, first)
+    empty = late.full(late.reshape(late.multiply(planes, area), [1]), number(0, x))
+    rows = late.expand_dims(late.reshape(at, [-1]), (1,))
+    return late.reshape(late.scatter_nd(empty, rows, late.reshape(x, [-1])), dims)
+
+
+def _best(all_: bool, column: bool) -> Any:
+    def of(x: Any, plane: Any, seen: Any) -> Any:
+        value = max(float(x[plane + w]) for w in seen)
+        where = next(w for w in seen if float(x[plane + w]) == value)
+        sizes = x.shape[2:]
+        if column:
+            where, sizes = where[::-1], sizes[::-1]
+        place = 0
+        for p, n in zip(where, sizes, strict=True):
+            place = place * n + p
+        if all_:
+            place += (plane[0] * x.shape[1] + plane[1]) * math.prod(sizes)
+        return value, place
+
+    return of
+
+
+@max_pool_with_indices.samples
+def _() -> Samples:
+    def make(x: Any) -> Any:
+        for all_, column in itertools.product((False, True), repeat=2):
+            attrs = {"of": _best(all_, column), "whole_tensor": all_,
+                     "column_major": column}  # fmt: skip
+            yield attrs, (x.dtype, "int64")
+
+    yield from window_samples(make, ("float64", "float32", "int32"))
+    none = np.zeros((0, 1, 3)), {"window": (2,)}
+    y = np.zeros((0, 1, 2))
+    yield Sample((none[0],), [y, y.astype("int64")], none[1], smooth=False)
+
+
+@max_unpool.samples
+def _() -> Samples:
+    for dtype in ("float64", "int32"):
+        x = array([[[5, 7]], [[6, 8]]], dtype)
+        at = array([[[1, 3]], [[0, 2]]], "int64")
+        y = array([[[0, 5, 0, 7]], [[6, 0, 8, 0]]], dtype)
+        yield Sample((x, at, (2, 1, 4)), y)
+        wide = at + array([[[0]], [[4]]], "int64")
+        yield Sample((x, wide, (2, 1, 4)), y, {"whole_tensor": True})
+    none = np.zeros((0, 1, 2)), np.zeros((0, 1, 2), "int64")
+    yield Sample((*none, (0, 1, 4)), np.zeros((0, 1, 4)), smooth=False)

@@ -1,0 +1,117 @@
+"""Helpers of ops over sliding windows"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda.types import minimum
+from amanda_std.engine.samples import Sample, Samples, ramp
+from amanda_std.engine.values import Operators
+from amanda_std.ops._late import late
+from amanda_std.ops.nn.convolution import explicit, steps
+from amanda_std.ops.nn.convolution import windows as places_without_ceil
+from amanda_std.ops.tensor.index_arithmetic import is_between, whole
+
+
+class SlidingWindows:
+    """Where the windows over some dims lie; dims may be values."""
+
+    def __init__(
+        self, spatial: Any, window: Any, strides: Any, padding: Any, dilations: Any,
+        ceil: bool = False,
+    ) -> None:  # fmt: skip
+        n = len(window)
+        self.spatial, self.window = list(spatial), tuple(window)
+        self.strides, self.dilations = steps(strides, n), steps(dilations, n)
+        self.pads = explicit(padding, spatial, window, self.strides, self.dilations)
+        self.size = places_without_ceil(
+            spatial, window, self.strides, tuple(self.pads), self.dilations
+        )
+        if ceil:
+            self.size = [self._rounded_up(i) for i in range(n)]
+
+    def _rounded_up(self, i: int) -> Any:
+        """The last window must begin in the data or the pads before it."""
+        n, k, s, d = (
+            self.spatial[i], self.window[i], self.strides[i], self.dilations[i],
+        )  # fmt: skip
+        a, b = self.pads[i]
+        most = -(-(n + a + b - (k - 1) * d - 1) // s) + 1
+        begun = (n + a - 1) // s + 1
+        if isinstance(most, Operators) or isinstance(begun, Operators):
+            return late.minimum(most, begun)
+        return minimum(most, begun)
+
+    def at(self, i: int) -> tuple[Any, Any]:
+        """[places, window] along an axis: what is read, and whether it is data."""
+        begin = late.multiply(late.arange(0, self.size[i]), self.strides[i])
+        inside = late.multiply(late.arange(0, self.window[i]), self.dilations[i])
+        begin = late.subtract(begin, self.pads[i][0])
+        at = late.add(late.expand_dims(begin, (1,)), inside)
+        last = late.subtract(whole(self.spatial[i]), 1)
+        return at, is_between(at, np.asarray(0), last)
+
+    @property
+    def is_padded(self) -> bool:
+        return any(map(any, self.pads))
+
+
+def clamp_index(at: Any, size: Any) -> Any:
+    last = late.subtract(whole(size), 1)
+    return late.minimum(late.maximum(at, np.asarray(0)), last)
+
+
+def extract_windows(x: Any, cut: SlidingWindows, fill: Any, ceil: bool = False) -> Any:
+    """[N, C, *places, *window]: what each window sees, `fill` where there is none."""
+    n = len(cut.window)
+    for i in reversed(range(n)):
+        at, there = cut.at(i)
+        x = late.gather(x, clamp_index(at, cut.spatial[i]), i + 2)
+        if any(cut.pads[i]) or ceil:
+            rest = tuple(range(2, 2 * (n - i)))
+            x = late.where(late.expand_dims(there, rest) if rest else there, x, fill)
+    odd, even = range(3, 2 * n + 2, 2), range(2, 2 * n + 2, 2)
+    return late.transpose(x, perm=(0, 1, *even, *odd))
+
+
+def taps_of_window(at: Any, window: Any, s: Any, pads: Any, d: Any, size: Any) -> Any:
+    """What a window sees: (place in the window, place in the data), if there is one."""
+    for tap in np.ndindex(*window):
+        where = tuple(
+            p * q - low + k * e
+            for p, q, k, e, (low, _) in zip(at, s, tap, d, pads, strict=True)
+        )
+        if all(0 <= p < n for p, n in zip(where, size, strict=True)):
+            yield tap, where
+
+
+WINDOW_CASES: list[tuple[Any, ...]] = [
+    # data, window, strides, pads, dilations, ceil, places
+    ((1, 2, 5, 4), (2, 3), None, ((0, 0), (0, 0)), None, False, (4, 2)),
+    ((2, 1, 6, 5), (3, 2), (2, 2), ((1, 1), (0, 1)), None, False, (3, 3)),
+    ((1, 1, 7), (2,), (2,), ((0, 0),), None, True, (4,)),
+    ((1, 2, 6), (2,), None, ((1, 0),), (2,), False, (5,)),
+]
+
+
+def window_samples(make: Any, dtypes: Any = ("float64", "float32")) -> Samples:
+    """`make(x, plane, taps)` tells the results of a window."""
+    for data, window, strides, pads, dilations, ceil, size in WINDOW_CASES:
+        s, d = steps(strides, len(window)), steps(dilations, len(window))
+        for dtype in dtypes:
+            x = ramp(*data, dtype=dtype)
+            x = x[:, :, ::-1].copy()
+            given = {"window": window, "strides": strides, "padding": pads,
+                     "dilations": dilations, "ceil": ceil}  # fmt: skip
+            for attrs, results in make(x):
+                made = [np.zeros((*data[:2], *size), t) for t in results]
+                for i, c, *at in np.ndindex(made[0].shape):
+                    taps = taps_of_window(at, window, s, pads, d, data[2:])
+                    one = attrs["of"](x, (i, c), [w for _, w in taps])
+                    for y, v in zip(made, one, strict=True):
+                        y[(i, c, *at)] = v
+                more = {k: v for k, v in attrs.items() if k != "of"}
+                many = len(made) > 1
+                yield Sample((x,), made if many else made[0], given | more)

@@ -1,0 +1,122 @@
+"""Sliding windows as columns (im2col) and their sums (col2im)"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda_std.engine.annotations import Host, Number
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, ramp
+from amanda_std.engine.values import dims as dims_of
+from amanda_std.ops._late import late
+from amanda_std.ops.nn.convolution import Pairs, steps
+from amanda_std.ops.nn.sliding_windows import (
+    WINDOW_CASES,
+    SlidingWindows,
+    clamp_index,
+    extract_windows,
+    taps_of_window,
+)
+from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.tensor.index_arithmetic import parts_of, whole
+
+
+@composite
+def unfold(
+    x: Number, *, window: tuple[int, ...], strides: tuple[int, ...] | None = None,
+    padding: Pairs | str | None = None, dilations: tuple[int, ...] | None = None,
+) -> Number:  # fmt: skip
+    """Every window of NC* data as a column: [N, C * window, places] (im2col)"""
+    cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations)
+    n = len(cut.window)
+    seen = extract_windows(x, cut, number(0, x))
+    turned = late.transpose(
+        seen, perm=(0, 1, *range(n + 2, 2 * n + 2), *range(2, n + 2))
+    )
+    rows = x.shape[1] * math.prod(cut.window)
+    return late.reshape(turned, [x.shape[0], rows, math.prod(cut.size)])
+
+
+@composite
+def fold(
+    x: Number, size: Host, window: Host, *, strides: tuple[int, ...] | None = None,
+    padding: Pairs | None = None, dilations: tuple[int, ...] | None = None,
+) -> Number:  # fmt: skip
+    """Columns [N, C * window, places] added up where their windows lie (col2im)"""
+    told = isinstance(window, tuple | list)
+    n = len(window) if told else dims_of(window)[0].__index__()
+    dims = parts_of(size, n)
+    cut = SlidingWindows(dims, parts_of(window, n), strides, padding, dilations)
+    batch, columns = x.shape[:2]
+    channels = columns // math.prod(cut.window)
+    parted = late.reshape(x, [batch, channels, *cut.window, *cut.size])
+    place, there = None, None
+    for i in range(n):
+        at, inside = (late.transpose(each, perm=(1, 0)) for each in cut.at(i))
+        apart = tuple(a for a in range(2 * n) if a not in (i, n + i))
+        at, inside = (late.expand_dims(each, apart) if apart else each
+                      for each in (clamp_index(at, dims[i]), inside))  # fmt: skip
+        place = (
+            at if place is None else late.add(late.multiply(place, whole(dims[i])), at)
+        )
+        there = inside if there is None else late.logical_and(there, inside)
+    kept = late.where(there, parted, number(0, x))
+    rows = late.transpose(kept, perm=(*range(2, 2 * n + 2), 0, 1))
+    area: Any = 1
+    for d in dims:
+        area = area * d
+    empty = late.full([area, batch, channels], number(0, x))
+    total = late.scatter_nd(
+        empty, late.expand_dims(place, (2 * n,)), rows, reduction="add"
+    )
+    turned = late.transpose(total, perm=(1, 2, 0))
+    return late.reshape(turned, [batch, channels, *dims])
+
+
+def _slow_columns(x: Any, window: Any, s: Any, pads: Any, d: Any, size: Any) -> Any:
+    """Of each element of the columns, the element of the data that it is, if any."""
+    for i, c, *at in np.ndindex(*x[:2], *size):
+        column = int(np.ravel_multi_index(at, size))
+        for tap, where in taps_of_window(at, window, s, pads, d, x[2:]):
+            row = c * math.prod(window) + int(np.ravel_multi_index(tap, window))
+            yield (i, row, column), (i, c, *where)
+
+
+def _columns(back: bool) -> Any:
+    def make() -> Samples:
+        for data, window, strides, pads, dilations, ceil, size in WINDOW_CASES:
+            if ceil:
+                continue
+            s, d = steps(strides, len(window)), steps(dilations, len(window))
+            wide = (data[0], data[1] * math.prod(window), math.prod(size))
+            attrs = {"window": window, "strides": strides, "padding": pads,
+                     "dilations": dilations}  # fmt: skip
+            for dtype in ("float64", "float32"):
+                x, columns = ramp(*data, dtype=dtype), ramp(*wide, dtype=dtype)
+                y, total = np.zeros(wide, dtype), np.zeros(data, dtype)
+                for at, where in _slow_columns(data, window, s, pads, d, size):
+                    y[at] = x[where]
+                    total[where] += columns[at]
+                if back:
+                    attrs.pop("window", None)
+                    yield Sample((columns, data[2:], window), total, attrs)
+                else:
+                    yield Sample((x,), y, attrs)
+        flat = {"window": (2,)}
+        if back:
+            yield Sample((np.zeros((0, 2, 3)), (4,)), np.zeros((0, 1, 4)), flat,
+                         smooth=False)  # fmt: skip
+        else:
+            yield Sample((np.zeros((0, 1, 4)),), np.zeros((0, 2, 3)), flat,
+                         smooth=False)  # fmt: skip
+
+    return make
+
+
+unfold.samples(_columns(False))
+
+
+fold.samples(_columns(True))

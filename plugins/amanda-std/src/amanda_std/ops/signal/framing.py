@@ -1,0 +1,67 @@
+"""Signals as overlapping frames, and overlap-add"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda_std.engine.annotations import Array, Host, Real
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.engine.values import dims
+from amanda_std.ops._late import late
+
+
+def _spots(count: Any, length: Host, step: Host) -> Any:
+    """The places of each frame: a row each."""
+    first = late.multiply(late.arange(0, count), _number(step))
+    return late.add(late.expand_dims(first, (1,)), late.arange(0, length))
+
+
+def _number(host: Any) -> Any:
+    return np.asarray(host, "int64") if isinstance(host, int) else host
+
+
+@composite
+def frames(x: Array, length: Host, step: Host) -> Array:
+    """Pieces of the last axis, one every so many steps, as rows; a rest is left out"""
+    count = (x.shape[-1] - length) // step + 1
+    return late.gather(x, _spots(count, length, step), -1)
+
+
+@composite
+def overlap_add(x: Real, step: Host) -> Real:
+    """Frames laid over each other, one every so many steps, and added up"""
+    count, length = x.shape[-2:]
+    rank = len(dims(x))
+    order = (rank - 2, rank - 1, *range(rank - 2))
+    front = late.transpose(x, perm=order)
+    whole = (count - 1) * step + length
+    zero = late.zeros([whole, *front.shape[2:]], dtype=x.dtype)
+    spots = late.expand_dims(_spots(count, length, step), (-1,))
+    added = late.scatter_nd(zero, spots, front, reduction="add")
+    return late.transpose(added, perm=(*range(1, rank - 1), 0))
+
+
+@frames.samples
+def _() -> Samples:
+    for dtype in ("float64", "int32"):
+        x = (ramp(2, 7) * 8).astype(dtype)
+        for length, step in ((3, 2), (2, 3), (7, 1)):
+            starts = range(0, 7 - length + 1, step)
+            y = [[row[s : s + length] for s in starts] for row in x.tolist()]
+            yield Sample((x, length, step), array(y, dtype))
+    yield Sample((x[:0], 3, 2), np.zeros((0, 3, 3), "int32"))
+
+
+@overlap_add.samples
+def _() -> Samples:
+    for dtype in ("float64", "int32"):
+        x = (ramp(2, 3, 4) * 8).astype(dtype)
+        for step in (1, 2, 4, 5):
+            y = np.zeros((2, 2 * step + 4), x.dtype)
+            for b, i, j in np.ndindex(x.shape):
+                y[b, i * step + j] += x[b, i, j]
+            yield Sample((x, step), y)
+    yield Sample((x[:0], 2), np.zeros((0, 8), "int32"))

@@ -1,0 +1,76 @@
+"""Mel filter banks"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda.types import DType
+from amanda_std.engine.annotations import Cast, Host
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.ops._late import late
+
+_FLOAT32 = DType("float32")
+
+
+@composite
+def mel_weights(
+    bins: Host, length: Host, *, rate: int, low: float, high: float,
+    dtype: Any = _FLOAT32,
+) -> Cast:  # fmt: skip
+    """The share of each frequency of a transform of `length` in each bin of mel
+
+    Triangles over whole places, equally far apart in mel, as ONNX has them."""
+    count, size = int(bins.__index__()), int(length.__index__())
+    ends = [2595 * math.log10(1 + f / 700) for f in (low, high)]
+    step = (ends[1] - ends[0]) / (count + 2)
+    mels = ends[0] + step * np.arange(count + 2)
+    places = np.floor((size + 1) * (700 * (10 ** (mels / 2595) - 1)) / rate)
+    left, top, right = (late.expand_dims(places[i : i + count], (0,)) for i in range(3))
+    at = np.arange(size // 2 + 1, dtype="float64")[:, None]
+    flat = top == left
+    rising = np.where(flat, at == top, (at - left) / np.where(flat, 1, top - left))
+    falling = (right - at) / np.where(right == top, 1, right - top)
+    up = (at >= left) & (at <= top)
+    down = (at > top) & (at < right)
+    found = np.where(up, rising, np.where(down, falling, 0.0))
+    return late.astype(found, dtype=dtype)
+
+
+mel_weights.not_differentiable("it is made of integers")
+
+
+@mel_weights.samples
+def _() -> Samples:
+    for dtype in ("float32", "float64"):
+        attrs = {"rate": 8192, "low": 0.0, "high": 4096.0, "dtype": DType(dtype)}
+        yield Sample((8, 16), array(_mel_rows(8, 16, 8192, 0, 4096), dtype), attrs)
+        attrs = {"rate": 16000, "low": 125.0, "high": 7500.0, "dtype": DType(dtype)}
+        y = _mel_rows(10, 64, 16000, 125, 7500)
+        yield Sample((10, 64), array(y, dtype), attrs)
+    attrs = {"rate": 100, "low": 0.0, "high": 50.0}
+    yield Sample((0, 4), np.zeros((3, 0), "float32"), attrs)
+
+
+def _mel_rows(bins: int, length: int, rate: int, low: float, high: float) -> Any:
+    """As the specification tells it, place by place."""
+    least, most = (2595 * math.log10(1 + f / 700) for f in (low, high))
+    step = (most - least) / (bins + 2)
+    mels = [least + i * step for i in range(bins + 2)]
+    hertz = [700 * (10 ** (m / 2595) - 1) for m in mels]
+    at = [math.floor((length + 1) * f / rate) for f in hertz]
+    y = np.zeros((length // 2 + 1, bins))
+    for i in range(bins):
+        left, top, right = at[i : i + 3]
+        if top == left:
+            y[top, i] = 1
+        for j in range(left, top + 1):
+            if top != left:
+                y[j, i] = (j - left) / (top - left)
+        for j in range(top, right):
+            if right != top:
+                y[j, i] = (right - j) / (right - top)
+    return y

@@ -1,0 +1,178 @@
+"""Scatter: updates written at indices"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from amanda_std.engine.annotations import (
+    Array,
+    Index,
+)
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.inference import shapes
+from amanda_std.ops._late import late
+from amanda_std.ops.tensor.indexing import gather_elements, gather_nd
+
+_REDUCE: Any = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _put(y: Any, at: Any, updates: Any, reduction: str) -> None:
+    if reduction == "none":
+        y[at] = updates
+    else:
+        _REDUCE[reduction].at(y, at, updates)
+
+
+@primitive(shape=shapes.of_first, numpy_only=True)
+def scatter_elements(
+    x: Array, indices: Index, updates: Array, *, axis: int = 0, reduction: str = "none"
+) -> Array:
+    """x with y[indices[i, j], j] = updates[i, j], for axis 0"""
+    y = np.array(x)
+    at = list(np.indices(indices.shape, sparse=True))
+    at[axis % x.ndim] = indices
+    _put(y, tuple(at), updates, reduction)
+    return y
+
+
+@scatter_elements.gradient
+def _(
+    g: Any, y: Any, x: Any, indices: Any, updates: Any, *, axis: int, reduction: str
+) -> Any:
+    def put(to: Any, values: Any, reduction: str = "none") -> Any:
+        return scatter_elements(to, indices, values, axis=axis, reduction=reduction)
+
+    def take(of: Any) -> Any:
+        return gather_elements(of, indices, axis=axis)
+
+    own, new = _SLOPES[reduction](g, y, x, updates, put, take)
+    return [own, None, new]
+
+
+Put = Callable[..., Any]
+
+
+Take = Callable[[Any], Any]
+
+
+def _of_replaced(g: Any, _y: Any, x: Any, updates: Any, put: Put, take: Take) -> Any:
+    """Of several updates for one place, the one that is there has the gradient."""
+    number = late.reshape(late.arange(0, late.size(updates)), late.shape_of(updates))
+    last = put(late.astype(late.zeros_like(x), dtype="int64"), number)
+    stays = late.equal(take(last), number)
+    zero = late.zeros_like(updates)
+    return put(g, zero), late.where(stays, take(g), zero)
+
+
+def _of_sums(g: Any, _y: Any, _x: Any, _u: Any, _put: Put, take: Take) -> Any:
+    return g, take(g)
+
+
+def _of_products(g: Any, _y: Any, x: Any, updates: Any, put: Put, take: Take) -> Any:
+    """Each factor gets the product of the others, those that are zero counted apart."""
+    others = put(late.ones_like(x), updates, "mul")
+    none = late.equal(updates, late.zeros_like(updates))
+    safe = late.where(none, late.ones_like(updates), updates)
+    zeros = put(late.zeros_like(x), late.astype(none, dtype=x.dtype), "add")
+    product, count = take(g * put(x, safe, "mul")), take(zeros)
+    nothing = product * 0.0
+    if_zero = late.where(late.equal(count, 1.0), product, nothing)
+    if_not = late.where(late.equal(count, 0.0), product / safe, nothing)
+    return g * others, late.where(none, if_zero, if_not)
+
+
+def _of_extremes(g: Any, y: Any, x: Any, updates: Any, put: Put, take: Take) -> Any:
+    """Shared by all that are equal to the extreme."""
+    mine, theirs = late.equal(x, y), late.equal(updates, take(y))
+    both = (late.astype(hit, dtype=x.dtype) for hit in (mine, theirs))
+    share = g / put(*both, "add")
+    nothing = share * 0.0
+    to_new = take(share)
+    return late.where(mine, share, nothing), late.where(theirs, to_new, to_new * 0.0)
+
+
+_SLOPES: dict[str, Any] = {
+    "none": _of_replaced,
+    "add": _of_sums,
+    "mul": _of_products,
+    "max": _of_extremes,
+    "min": _of_extremes,
+}
+
+
+@scatter_elements.samples
+def _() -> Samples:
+    x = ramp(3, 2)
+    at = array([[1, 0], [2, -1]], "int64")
+    new = array([[10.0, 20.0], [30.0, 40.0]])
+    for reduction in ("none", "add", "mul", "max", "min"):
+        for axis in (0, 1):
+            places = at if axis == 0 else at % 2
+            y = x.copy()
+            for i, j in np.ndindex(2, 2):
+                where = (places[i, j], j) if axis == 0 else (i, places[i, j])
+                y[where] = _merge(reduction, y[where], new[i, j])
+            attrs = {"axis": axis, "reduction": reduction}
+            yield Sample((x, places, new), y, attrs)
+    twice = array([[1, 0], [1, 0]], "int64")
+    zeros = array([[0.0, 2.0], [3.0, 0.0]])
+    for reduction in ("none", "add", "mul", "max", "min"):
+        y = x.copy()
+        for i, j in np.ndindex(2, 2):
+            y[twice[i, j], j] = _merge(reduction, y[twice[i, j], j], zeros[i, j])
+        yield Sample((x, twice, zeros), y, {"reduction": reduction})
+    yield Sample((x, np.zeros((0, 2), "int64"), np.zeros((0, 2))), x, smooth=False)
+    yield Sample((array([1, 2], "int8"), array([1], "int64"), array([7], "int8")),
+                 array([1, 7], "int8"))  # fmt: skip
+
+
+def _merge(reduction: str, old: float, new: float) -> float:
+    return {"none": new, "add": old + new, "mul": old * new, "max": max(old, new),
+            "min": min(old, new)}[reduction]  # fmt: skip
+
+
+@primitive(shape=shapes.of_first, numpy_only=True)
+def scatter_nd(
+    x: Array, indices: Index, updates: Array, *, reduction: str = "none"
+) -> Array:
+    """x with parts replaced at places, each a row of the last axis of indices"""
+    y = np.array(x)
+    at = tuple(indices[..., i] for i in range(indices.shape[-1]))
+    _put(y, at or ..., updates, reduction)
+    return y
+
+
+@scatter_nd.gradient
+def _(g: Any, y: Any, x: Any, indices: Any, updates: Any, *, reduction: str) -> Any:
+    def put(to: Any, values: Any, reduction: str = "none") -> Any:
+        return scatter_nd(to, indices, values, reduction=reduction)
+
+    def take(of: Any) -> Any:
+        return gather_nd(of, indices)
+
+    own, new = _SLOPES[reduction](g, y, x, updates, put, take)
+    return [own, None, new]
+
+
+@scatter_nd.samples
+def _() -> Samples:
+    x = ramp(3, 2)
+    rows = array([[2], [0]], "int64")
+    new = array([[10.0, 20.0], [30.0, 40.0]])
+    for reduction in ("none", "add", "mul", "max", "min"):
+        y = x.copy()
+        for i, j in np.ndindex(2, 2):
+            y[rows[i, 0], j] = _merge(reduction, y[rows[i, 0], j], new[i, j])
+        yield Sample((x, rows, new), y, {"reduction": reduction})
+    one = array([[0, 1], [0, 1]], "int32")
+    y = x.copy()
+    y[0, 1] += 3.0
+    yield Sample((x, one, array([1.0, 2.0])), y, {"reduction": "add"})
+    grid = array([[[0], [2]]], "int64")
+    y = array([[7.0, 8.0], x[1].tolist(), [9.0, 6.0]])
+    yield Sample((x, grid, array([[[7.0, 8.0], [9.0, 6.0]]])), y)
+    yield Sample((x, np.zeros((0, 1), "int64"), np.zeros((0, 2))), x, smooth=False)

@@ -1,0 +1,67 @@
+"""Regular expressions: Python's `re`, restricted to what RE2 supports"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from amanda.errors import UsageError
+from amanda_std.engine.annotations import Logical, Text
+from amanda_std.engine.operation import primitive
+from amanda_std.engine.samples import Samples
+from amanda_std.inference import shapes
+from amanda_std.ops.text.strings import map_strings, word_samples
+
+_NOT_IN_RE2 = re.compile(r"\\[1-9]|\(\?(?:=|!|<=|<!|>|\(|P=)|[*+?}]\+")
+
+
+_LONGEST = 1 << 16
+
+
+@primitive(numpy_only=True, shape=shapes.of_first)
+def regex_full_match(x: Text, *, pattern: str) -> Logical:
+    """Whether the whole text fits a regular expression"""
+    fits = _compiled(pattern).fullmatch
+    return map_strings(lambda item: fits(item) is not None, x, "bool")
+
+
+@primitive(numpy_only=True, shape=shapes.of_first)
+def regex_replace(
+    x: Text, *, pattern: str, rewrite: str, everywhere: bool = True
+) -> Text:
+    r"""What fits a regular expression, rewritten; \1 stands for its first group"""
+    replace, count = _compiled(pattern).sub, 0 if everywhere else 1
+    return map_strings(lambda item: replace(rewrite, item, count=count), x)
+
+
+@lru_cache(64)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """A pattern that means the same to RE2; what only one of both has is refused."""
+    found = _NOT_IN_RE2.search(pattern)
+    if found is not None or len(pattern) > _LONGEST:
+        raise UsageError(
+            "a regular expression that RE2 does not have",
+            got=pattern[:200],
+            expected="no references back, look-around, atomic or possessive parts",
+        )
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"no regular expression: {error}", got=pattern[:200]) from None
+
+
+regex_full_match.samples(
+    word_samples([[True, True], [False, False]], pattern="[^ ].*[a-zC]")
+)
+
+
+for _op in (regex_full_match, regex_replace):
+    _op.not_differentiable("strings have no gradient")
+
+
+@regex_replace.samples
+def _() -> Samples:
+    told = {"pattern": "([eg])", "rewrite": r"<\1>"}
+    yield from word_samples([["Är<g><e>r", "b C"], ["", " x\t"]], **told)()
+    first = {**told, "everywhere": False}
+    yield from word_samples([["Är<g>er", "b C"], ["", " x\t"]], **first)()

@@ -1,0 +1,217 @@
+"""Region of interest (ROI) pooling: ROI align and ROI pool"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from amanda.errors import InvalidTypeError
+from amanda_std.engine.annotations import Index, Other, Real, RealFloating
+from amanda_std.engine.operation import composite
+from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.ops._late import late
+from amanda_std.ops.math.reduction import bound
+from amanda_std.ops.tensor.index_arithmetic import (
+    is_between,
+    own_dtype,
+    real,
+    steps_to,
+    whole,
+)
+from amanda_std.ops.vision.grid_sample import (
+    between,
+    cast_like,
+    corner_weights,
+    to_rows,
+)
+
+
+@composite
+def roi_align(
+    x: RealFloating, rois: RealFloating, batch: Index, *, size: tuple[int, int],
+    scale: float = 1.0, ratio: int = 0, mode: str = "avg", half_pixel: bool = True,
+) -> RealFloating:  # fmt: skip
+    """Regions (x1, y1, x2, y2) of NCHW data at one size, sampled inside each bin
+
+    `ratio` samples along each axis of a bin; one for each element of a bin, where it
+    is 0. Mode "max" takes the largest share that an element has in a sample, as ONNX
+    has it."""
+    if mode not in ("avg", "max"):
+        raise InvalidTypeError("no such mode", expected="avg, max", got=mode)
+    rows, spatial = to_rows(x)
+    offset = 0.5 if half_pixel else 0.0
+    ends = [late.gather(rois, np.asarray(i), 1) * scale - offset for i in range(4)]
+    each = late.multiply(whole(spatial[0]), whole(spatial[1]))
+    first = late.expand_dims(late.multiply(whole(batch), each), (1, 2, 3, 4))
+    places: list[Any] = []
+    near: Any = None
+    there: Any = None
+    count: Any = None
+    for i, wide in ((0, (2, 4)), (1, (1, 3))):
+        at, own, number = _bins(ends[1 - i], ends[3 - i], size[i], ratio, half_pixel)
+        p, n = late.expand_dims(at, wide), cast_like(real(spatial[i]), x)
+        near = _both(near, is_between(p, p * 0.0 - 1.0, n))
+        there = _both(there, late.expand_dims(own, wide))
+        places.append(late.minimum(late.maximum(p, p * 0.0), n - 1.0))
+        count = number if count is None else late.multiply(count, number)
+    join = late.add if mode == "avg" else late.maximum
+    seen = between(rows, first, spatial, places, join=join)
+    seen = late.where(late.expand_dims(near, (-1,)), seen, seen * 0.0)
+    exists = late.expand_dims(there, (-1,))
+    if mode == "avg":
+        total = late.sum(late.where(exists, seen, seen * 0.0), (3, 4))
+        y = late.divide(total, late.maximum(count, count * 0.0 + 1.0))
+    else:
+        found = late.max(late.where(exists, seen, seen * 0.0 - math.inf), (3, 4))
+        none = late.equal(count, count * 0.0)
+        y = late.where(none, found * 0.0, found)
+    return late.transpose(y, perm=(0, 3, 1, 2))
+
+
+def _both(a: Any, b: Any) -> Any:
+    return b if a is None else late.logical_and(a, b)
+
+
+def _bins(low: Any, high: Any, bins: int, ratio: int, exact: bool) -> tuple[Any, ...]:
+    """Along an axis: [regions, bins, samples] places, which samples there are, and
+
+    their number, [regions, 1, 1, 1]."""
+    length = high - low
+    if not exact:
+        length = late.maximum(length, length * 0.0 + 1.0)
+    step = late.expand_dims(length / float(bins), (1, 2))
+    most: Any = ratio
+    number = step * 0.0 + float(ratio)
+    if ratio <= 0:
+        number = late.maximum(late.ceil(step), step * 0.0)
+        one = np.ones(1, own_dtype(low).numpy)
+        most = whole(late.max(late.concat(late.reshape(number, [-1]), one)))
+    i, k = (cast_like(steps_to(n), low) for n in (bins, most))
+    start = late.add(
+        late.expand_dims(low, (1, 2)),
+        late.multiply(step, late.expand_dims(i, (0, 2))),
+    )
+    k = late.expand_dims(k, (0, 1))
+    share = late.divide(k + 0.5, late.maximum(number, number * 0.0 + 1.0))
+    places = late.add(start, late.multiply(step, share))
+    return places, late.less(k, number), late.expand_dims(number, (3,))
+
+
+@composite
+def roi_pool(
+    x: Real, rois: Other, batch: Index, *, size: tuple[int, int], scale: float = 1.0
+) -> Real:
+    """The largest of each bin of regions (x1, y1, x2, y2) of NCHW data"""
+    y = late.gather(x, batch, 0)
+    for i in (0, 1):
+        low, high = (
+            late.floor(late.gather(rois, np.asarray(j), 1) * scale + 0.5)
+            for j in (1 - i, 3 - i)
+        )
+        y = _largest_of_bins(y, low, high, size[i], 2 + i)
+    return y
+
+
+def _largest_of_bins(y: Any, low: Any, high: Any, bins: int, axis: int) -> Any:
+    """The largest along an axis between the ends of each bin; 0 where it is empty."""
+    n = cast_like(real(y.shape[axis]), low)
+    at = cast_like(steps_to(y.shape[axis]), low)
+    one = low * 0.0 + 1.0
+    step = late.maximum(high - low + 1.0, one) / float(bins)
+    least = np.asarray(bound(own_dtype(y).numpy, True), own_dtype(y).numpy)
+    found = []
+    for i in range(bins):
+        start = late.maximum(late.floor(step * float(i)) + low, low * 0.0)
+        end = late.minimum(late.ceil(step * float(i + 1)) + low, n)
+        inside = late.logical_and(
+            late.greater_equal(at, late.expand_dims(start, (1,))),
+            late.less(at, late.expand_dims(end, (1,))),
+        )
+        seen = late.max(late.where(_lying(inside, axis, y.ndim), y, least), (axis,))
+        some = late.any(inside, (1,))
+        rest = late.expand_dims(some, tuple(range(1, y.ndim - 1)))
+        found.append(late.where(rest, seen, late.zeros_like(seen)))
+    return late.stack(*found, axis=axis)
+
+
+def _lying(mask: Any, axis: int, rank: int) -> Any:
+    """[regions, places] as a tensor along the first axis and one other."""
+    return late.expand_dims(mask, tuple(a for a in range(rank) if a not in (0, axis)))
+
+
+def _slow_align(x: Any, rois: Any, batch: Any, size: Any, scale: float, ratio: int,
+                mode: str, half: bool) -> Any:  # fmt: skip
+    y = np.zeros((len(rois), x.shape[1], *size))
+    for r, c, i, j in np.ndindex(y.shape):
+        ends = [float(v) * scale - (0.5 if half else 0.0) for v in rois[r]]
+        numbers, spans = [], []
+        for axis, at in ((0, i), (1, j)):
+            length = ends[3 - axis] - ends[1 - axis]
+            length = length if half else max(length, 1.0)
+            step = length / size[axis]
+            count = ratio if ratio > 0 else math.ceil(step)
+            start = ends[1 - axis] + at * step
+            spans.append([start + (k + 0.5) * step / count for k in range(count)])
+        for p in itertools.product(*spans):
+            sizes = x.shape[2:]
+            if not all(-1 <= v <= n for v, n in zip(p, sizes, strict=True)):
+                numbers.append(0.0)
+                continue
+            at_ = [min(max(v, 0), n - 1) for v, n in zip(p, sizes, strict=True)]
+            taps = itertools.product(
+                *(corner_weights(v, "linear").items() for v in at_)
+            )
+            parts = [
+                math.prod(w for _, w in tap)
+                * float(x[(batch[r], c, *(min(k, n - 1) for (k, _), n in
+                                          zip(tap, sizes, strict=True)))])
+                for tap in taps
+            ]  # fmt: skip
+            numbers.append(max(parts) if mode == "max" else sum(parts))
+        fold = max(numbers) if mode == "max" else sum(numbers) / len(numbers)
+        y[r, c, i, j] = fold
+    return y.astype(x.dtype)
+
+
+@roi_align.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        x = ramp(2, 2, 5, 6, dtype=dtype, start=0.2)
+        rois = array([[0.3, 0.4, 5.1, 4.2], [-2.2, 1.1, 2.6, 8.3], [1, 1, 1.4, 1.3]],
+                     dtype)  # fmt: skip
+        batch = array([1, 0, 1], "int64")
+        for mode in ("avg", "max"):
+            for half in (True, False):
+                for ratio in (2, 0):
+                    y = _slow_align(x, rois, batch, (2, 3), 0.9, ratio, mode, half)
+                    attrs = {"size": (2, 3), "scale": 0.9, "ratio": ratio,
+                             "mode": mode, "half_pixel": half}  # fmt: skip
+                    yield Sample((x, rois, batch), y, attrs, smooth=ratio > 0)
+    none = np.zeros((0, 4)), np.zeros(0, "int64")
+    x = ramp(1, 2, 3, 3)
+    yield Sample((x, *none), np.zeros((0, 2, 1, 2)), {"size": (1, 2)}, smooth=False)
+
+
+@roi_pool.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32"):
+        x = ramp(2, 2, 5, 6, dtype=dtype)
+        rois = array([[0, 1, 4, 3], [1, 0, 9, 5], [7, 1, 9, 4]], "float32")
+        batch = array([1, 0, 1], "int64")
+        y = np.zeros((3, 2, 2, 3))
+        for r, c, i, j in np.ndindex(y.shape):
+            x1, y1, x2, y2 = (math.floor(float(v) * 0.8 + 0.5) for v in rois[r])
+            spans = []
+            for low, high, at, bins, n in ((y1, y2, i, 2, 5), (x1, x2, j, 3, 6)):
+                step = max(high - low + 1, 1) / bins
+                start = max(low + math.floor(at * step), 0)
+                spans.append(range(start, min(low + math.ceil((at + 1) * step), n)))
+            seen = [float(x[batch[r], c, a, b]) for a in spans[0] for b in spans[1]]
+            y[r, c, i, j] = max(seen, default=0.0)
+        attrs = {"size": (2, 3), "scale": 0.8}
+        yield Sample((x, rois, batch), y.astype(dtype), attrs)
+    none = np.zeros((0, 4), "float32"), np.zeros(0, "int64")
+    yield Sample((x, *none), np.zeros((0, 2, 1, 1), "float32"), {"size": (1, 1)})
