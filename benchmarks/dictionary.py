@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path
 
 import amanda
-from amanda.dictionary import Dictionary, Shelf
+from amanda.dictionary import Dictionary, DictionaryFolder
 from amanda.dictionary.datafile import GONE
 from amanda.graph import Graph, OutputPort
 from amanda.types import DType, TensorType, Type
@@ -40,7 +40,9 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "namespaces" / "src" / "amanda_namespaces"
 MIDDLE = {
     path: names[len(names) // 2]
-    for path, history in ((path, Shelf(PACKAGE)[path]) for path in Shelf(PACKAGE))
+    for path, history in (
+        (path, DictionaryFolder(PACKAGE)[path]) for path in DictionaryFolder(PACKAGE)
+    )
     for names in [list(history.at(history.versions()[-1]))]
 }
 ATTENTION = (("amanda/onnx", "18"), ("amanda/tensorflow", "1.13.1"))
@@ -136,7 +138,7 @@ def lookups(rounds: int) -> list[str]:
         end="",
     )
     print(f" {'one/all':>7} {'beyond opening':>14}")
-    for path in Shelf(PACKAGE):
+    for path in DictionaryFolder(PACKAGE):
         count = load_all(path)
         # the first pays for caches that loading all has emptied
         works = (partial(work, path) for work in (opened, opened, load_one, load_all))
@@ -152,7 +154,7 @@ def lookups(rounds: int) -> list[str]:
 
 def opened(path: str) -> Dictionary:
     """The newest version, with its file read and its digest compared, and no op."""
-    history = Shelf(PACKAGE)[path]
+    history = DictionaryFolder(PACKAGE)[path]
     return history.at(history.versions()[-1])
 
 
@@ -163,7 +165,7 @@ def load_one(path: str) -> object:
 
 def load_all(path: str) -> int:
     """Every definition of every version; how many there are."""
-    history = Shelf(PACKAGE)[path]
+    history = DictionaryFolder(PACKAGE)[path]
     count = 0
     for name in history.names:
         record = history.record(name)
@@ -180,7 +182,7 @@ Case = tuple[str, list[tuple[Graph, Dictionary]]]
 
 def cases() -> Iterator[Case]:
     """What is validated: made graphs, and the real ones that are at hand."""
-    shelf = Shelf(PACKAGE)
+    shelf = DictionaryFolder(PACKAGE)
     for path, version in ATTENTION:
         graph = transformer(LAYERS, path == "amanda/tensorflow")
         yield f"attention in {path}", [(graph, shelf[path].at(version))]

@@ -18,11 +18,11 @@ from typing import Any
 def main(out: str, folder: str) -> None:
     sys.path.insert(0, folder)
     from amanda.dictionary.signature import terms
-    from amanda_jax.vocabularies.dialects import CHLO, STABLEHLO
+    from amanda_dictionaries_dev.jax.dialects import CHLO, STABLEHLO
 
     answer: dict[str, Any] = {}
     for dialect in (STABLEHLO, CHLO):
-        for version, entries in dialect.live().versions.items():
+        for version, entries in dialect.installed().versions.items():
             answer["version"] = version
             answer[dialect.name] = {
                 entry.name: {"text": terms(entry), "doc": entry.doc}

@@ -6,10 +6,10 @@
     python -m tools.extract keras RAW                 kinds of arguments
     python -m tools.extract jaxlib RAW                StableHLO and CHLO
 
-RAW is a folder: files of raw data (see `amanda.dictionary.generating`) are written to
-it, beside those of other origin that are there. PYTHON is an interpreter for which the
-packages were made, which loads their libraries, in a process of its own; packages are
-read through pip's client, as far as they are needed, and never imported.
+RAW is a folder: files of raw data (see `amanda_dictionaries_dev.raw_data`) are written
+to it, beside those of other origin that are there. PYTHON is an interpreter for which
+the packages were made, which loads their libraries, in a process of its own; packages
+are read through pip's client, as far as they are needed, and never imported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 from tools.wheels import Wheel, wheels
 
 from amanda.dictionary import version_key
-from amanda.dictionary.generating import doc_line, raw_data
+from amanda_dictionaries_dev import first_sentence, read_raw_data
 
 HERE = Path(__file__).resolve().parent
 Table = Mapping[str, Any]
@@ -94,7 +94,7 @@ def tensorflow(folder: Path, python: str) -> None:
 
 def _registered(wheel: Wheel, python: str) -> tuple[Table, Table]:
     """The ops of the main library, and those that libraries of contrib add."""
-    from amanda_tf.asking import rows
+    from amanda_dictionaries_dev.tensorflow.registered_ops import rows
 
     libraries, added = _libraries(wheel.archive.namelist())
     with tempfile.TemporaryDirectory() as place:
@@ -150,9 +150,9 @@ def _short(row: Any) -> Any:
 
 def _generated(wheel: Wheel) -> dict[str, tuple[Any, str]]:
     """The ops of the generated files of contrib, with a line about each."""
-    from amanda_tf import generated
-    from amanda_tf.asking import rows
-    from amanda_tf.vocabulary import doc_lines
+    from amanda_dictionaries_dev.tensorflow import generated_wrappers
+    from amanda_dictionaries_dev.tensorflow.extractor import doc_lines
+    from amanda_dictionaries_dev.tensorflow.registered_ops import rows
 
     found = {}
     files = [
@@ -162,8 +162,8 @@ def _generated(wheel: Wheel) -> dict[str, tuple[Any, str]]:
     ]
     for content in wheel.read(files).values():
         source = content.decode()
-        lines = doc_lines(generated.docs(source))
-        for name, row in rows(generated.op_list(source)).items():
+        lines = doc_lines(generated_wrappers.docs(source))
+        for name, row in rows(generated_wrappers.op_list(source)).items():
             found[name] = _short(row), lines.get(name, "")
     return found
 
@@ -193,11 +193,11 @@ def torch(folder: Path) -> None:
     strings of libraries, of `pytorch_aten.jsonl` in the folder, are told from those of
     TorchScript by functions of C++, and called as the releases nearby call them.
     """
-    from amanda_torch.releases import is_operator, named_as
-    from amanda_torch.schemas import called, named_apart
+    from amanda_dictionaries_dev.torch.releases import is_operator, named_as
+    from amanda_dictionaries_dev.torch.schemas import called, named_apart
 
     releases = wheels("torch")
-    strings = raw_data(folder / "pytorch_aten.jsonl").tables()
+    strings = read_raw_data(folder / "pytorch_aten.jsonl").tables()
     tables: dict[str, Table] = {
         version: _declared(releases[version]) for version in _DECLARED
     }
@@ -234,7 +234,7 @@ def _registered_name(called: str) -> str:
 
 def _declared(wheel: Wheel) -> Table:
     """The schemas of one list; those that have the same name are numbered."""
-    from amanda_torch.releases import declared, row_of
+    from amanda_dictionaries_dev.torch.releases import declared, row_of
 
     names = [
         n for n in wheel.archive.namelist() if n.endswith("/RegistrationDeclarations.h")
@@ -247,7 +247,7 @@ def _declared(wheel: Wheel) -> Table:
 
 
 def _functions(wheel: Wheel) -> set[Any]:
-    from amanda_torch.releases import functions
+    from amanda_dictionaries_dev.torch.releases import functions
 
     names = [n for n in wheel.archive.namelist() if re.search(_HEADERS, n)]
     return {
@@ -283,7 +283,7 @@ def onnx(folder: Path, *pythons: str) -> None:
         print(
             release, wheel.filename, f"opset {last}, {len(known)} schemas", flush=True
         )
-        docs |= {each["name"]: doc_line(each["doc"]) for each in known}
+        docs |= {each["name"]: first_sentence(each["doc"]) for each in known}
         opsets = range(1, last + 1) if not tables else (last,)
         tables |= {str(opset): _at(opset, known) for opset in opsets}
         taken |= {str(opset): release for opset in opsets}
@@ -364,11 +364,11 @@ def _attribute(attr: Mapping[str, Any]) -> dict[str, Any]:
 
 def keras(folder: Path) -> None:
     """What docstrings say of the arguments of the layers in `keras_layers.jsonl`."""
-    from amanda_keras.sources import classes
+    from amanda_dictionaries_dev.keras.class_sources import classes
 
     releases = wheels("keras", ("3.9", "3.11"))
     tables: dict[str, Table] = {}
-    for version, rows in raw_data(folder / "keras_layers.jsonl").tables().items():
+    for version, rows in read_raw_data(folder / "keras_layers.jsonl").tables().items():
         wheel = releases[version]
         names = [
             name

@@ -57,7 +57,7 @@ def raising(error: BaseException) -> Callable[[], Answer]:
 
 def test_the_verbs_of_the_design_are_here_or_planned() -> None:
     assert not set(VERBS) & set(PLANNED)
-    ours = {"backends", "completion", "coverage", "namespace", "plugin"}
+    ours = {"backends", "completion", "coverage", "plugin"}
     assert set(VERBS) | set(PLANNED) == set(DESIGNED.split()) | ours
 
 
@@ -90,7 +90,6 @@ Verbs:
   coverage    which ops of a framework go to another, and by what
   doctor      check this installation, and say what to do
   info        what a model file holds, in short
-  namespace   make dictionaries anew, and compare them with the frameworks
   ops         the ops of a framework's version: list, search, show, compare
   opset       bring a model to another version of its framework
   plugin      make a plug-in of your own
@@ -145,8 +144,8 @@ def test_a_verb_of_a_later_version(call: Call, host: amanda.Host) -> None:
     assert ended.err == (
         "amanda: 'bisect' is not in this version\n"
         "  expected: one of backends, check, compare, completion, convert, "
-        "coverage, doctor, info, namespace, ops, opset, plugin, plugins, rules, "
-        "run, show, validate\n"
+        "coverage, doctor, info, ops, opset, plugin, plugins, rules, run, show, "
+        "validate\n"
         "  to do:    wait for a version that has it: it will find the first op where "
         "two runs differ\n"
     )

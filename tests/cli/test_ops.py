@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import amanda
-from amanda.dictionary import History, Shelf, parse_signature
+from amanda.dictionary import DictionaryFolder, DictionaryHistory, parse_signature
 from amanda.dictionary.datafile import Block, Header, packed
 from amanda.dictionary.signature import terms
 
@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).parents[2] / "namespaces" / "src" / "amanda_namespaces"
 
 @pytest.fixture(autouse=True)
 def _dictionaries(host: amanda.Host) -> None:
-    shelf = Shelf(PACKAGE)
+    shelf = DictionaryFolder(PACKAGE)
     for path in ("amanda/onnx", "amanda/onnx.ml", "amanda/tensorflow"):
         versions = shelf.index[path]["versions"]
         name = path.removeprefix("amanda/")
@@ -239,7 +239,7 @@ def test_overloads_and_tags(call: Call, host: amanda.Host) -> None:
     entries = map(parse_signature, lines)
     blocks = [Block(entry.name, "", (("1", terms(entry)),)) for entry in entries]
     head = Header("acme/torch", ("1",), overload=".")
-    history = History("acme/torch", lambda: packed(head, blocks))
+    history = DictionaryHistory("acme/torch", lambda: packed(head, blocks))
     host.register_namespace("acme/torch", history)
     ended = call("ops", "acme/torch@1", "add")
     assert ended.out.splitlines()[-1] == "2 of 2 ops of acme/torch/1 called 'add'"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import amanda
-from amanda.dictionary import Shelf
+from amanda.dictionary import DictionaryFolder
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Call
@@ -21,7 +21,7 @@ PUBLISHED = ROOT / "tests" / "dictionary" / "published"
 def _ready(host: amanda.Host) -> None:
     from amanda.files.text.formats import YamlFormat
 
-    shelf = Shelf(ROOT / "namespaces" / "src" / "amanda_namespaces")
+    shelf = DictionaryFolder(ROOT / "namespaces" / "src" / "amanda_namespaces")
     for path in ("amanda/onnx", "amanda/tensorflow"):
         versions = shelf.index[path]["versions"]
         name = path.removeprefix("amanda/")

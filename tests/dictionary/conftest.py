@@ -7,28 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from amanda.dictionary import Dictionary, History, Shelf
+from amanda.dictionary import Dictionary, DictionaryFolder, DictionaryHistory
 
 PACKAGE = Path(__file__).parents[2] / "namespaces" / "src" / "amanda_namespaces"
 
 
 @pytest.fixture(scope="session")
-def shelf() -> Shelf:
-    return Shelf(PACKAGE, "amanda-namespaces")
+def shelf() -> DictionaryFolder:
+    return DictionaryFolder(PACKAGE, "amanda-namespaces")
 
 
 @pytest.fixture(scope="session")
-def onnx(shelf: Shelf) -> History:
+def onnx(shelf: DictionaryFolder) -> DictionaryHistory:
     return shelf["amanda/onnx"]
 
 
 @pytest.fixture(scope="session")
-def tensorflow(shelf: Shelf) -> History:
+def tensorflow(shelf: DictionaryFolder) -> DictionaryHistory:
     return shelf["amanda/tensorflow"]
 
 
 @pytest.fixture(scope="session")
-def tf1(tensorflow: History) -> Dictionary:
+def tf1(tensorflow: DictionaryHistory) -> Dictionary:
     """The version that the published example is of."""
     return tensorflow.at("1.13.1")
 

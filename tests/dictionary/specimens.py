@@ -7,14 +7,14 @@ from typing import Any
 from amanda.dictionary import (
     Attr,
     Dictionary,
-    History,
+    DictionaryHistory,
     OpDef,
     Port,
     parse_signature,
 )
 from amanda.dictionary.datafile import Block, Header, packed
-from amanda.dictionary.patterns import Pattern
 from amanda.dictionary.signature import terms
+from amanda.dictionary.type_patterns import Pattern
 from amanda.graph import Graph, OutputPort
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Shape, TensorType, Type
@@ -40,7 +40,7 @@ def acme(*lines: str, **head: Any) -> Dictionary:
     entries = map(parse_signature, lines)
     blocks = [Block(entry.name, "", (("1", terms(entry)),)) for entry in entries]
     header = Header("acme/x", ("1",), **head)
-    return History("acme/x", lambda: packed(header, blocks)).at("1")
+    return DictionaryHistory("acme/x", lambda: packed(header, blocks)).at("1")
 
 
 def specimen(entry: OpDef, dictionary: Dictionary) -> Graph:

@@ -9,14 +9,14 @@ import pytest
 from dictionary.specimens import acme
 
 import amanda
-from amanda.dictionary import Dictionary, History
+from amanda.dictionary import Dictionary, DictionaryHistory
 from amanda.errors import AmandaError, GraphError, NamespaceError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.types import DType, TensorType, parse_type
 
 
 @pytest.fixture
-def tf(tensorflow: History) -> Dictionary:
+def tf(tensorflow: DictionaryHistory) -> Dictionary:
     return tensorflow.at("1.13.1")
 
 
@@ -44,7 +44,7 @@ def test_tensorflow_says_what_follows_from_the_ports(tf: Dictionary) -> None:
     assert graph.check() == []
 
 
-def test_onnx(onnx: History) -> None:
+def test_onnx(onnx: DictionaryHistory) -> None:
     dictionary = onnx.at("18")
     graph = Graph(dictionary.name)
     graph.imports[""] = 18
@@ -134,7 +134,7 @@ def test_faults_come_all_at_once(tf: Dictionary) -> None:
     assert len(caught.value.problems) == 3
 
 
-def test_a_body_that_gives_too_few(onnx: History) -> None:
+def test_a_body_that_gives_too_few(onnx: DictionaryHistory) -> None:
     dictionary = onnx.at("18")
     graph = Graph(dictionary.name)
     condition = graph.parameter(parse_type("bool[]"), "c")
@@ -186,7 +186,7 @@ def test_numbers_take_the_type_that_the_port_has() -> None:
 # -- entries as constants of patterns, and the way back from an op -----------------
 
 
-def test_entries_by_their_names(onnx: History) -> None:
+def test_entries_by_their_names(onnx: DictionaryHistory) -> None:
     dictionary = onnx.at("18")
     assert dictionary.Relu is dictionary["Relu"]
     with pytest.raises(AttributeError, match="neither an op nor a method 'relu'"):

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from amanda.dictionary import History, Shelf
+from amanda.dictionary import DictionaryFolder, DictionaryHistory
 from amanda.dictionary.datafile import Block, Header, packed
-from amanda.dictionary.generating import manifest_text
 from amanda.errors import NamespaceError
 from amanda.graph import Graph
 from amanda.types import parse_type
@@ -31,7 +30,9 @@ TENSORFLOW = {
 
 
 @pytest.mark.parametrize(("version", "count"), TENSORFLOW.items())
-def test_counts_of_tensorflow(tensorflow: History, version: str, count: int) -> None:
+def test_counts_of_tensorflow(
+    tensorflow: DictionaryHistory, version: str, count: int
+) -> None:
     dictionary = tensorflow.at(version)
     assert len(dictionary) == len(list(dictionary)) == count
 
@@ -48,14 +49,16 @@ UNGENERATED = {
 
 
 @pytest.mark.parametrize(("version", "count"), CONTRIB.items())
-def test_counts_of_contrib(shelf: Shelf, version: str, count: int) -> None:
+def test_counts_of_contrib(shelf: DictionaryFolder, version: str, count: int) -> None:
     dictionary = shelf["amanda/tensorflow.contrib"].at(version)
     public = {name for name in dictionary if not name.startswith("_")}
     assert public >= UNGENERATED[version]
     assert len(public - UNGENERATED[version]) == count
 
 
-def test_contrib_is_beside_the_main_library(shelf: Shelf, tensorflow: History) -> None:
+def test_contrib_is_beside_the_main_library(
+    shelf: DictionaryFolder, tensorflow: DictionaryHistory
+) -> None:
     """A version of both is of one release, and no op is in both."""
     contrib = shelf["amanda/tensorflow.contrib"]
     ones = [v for v in tensorflow.versions() if v.startswith(("0.", "1."))]
@@ -71,11 +74,11 @@ DECLARED = {"1.2.0": 1174, "1.3.0": 1192, "1.5.0": 1338, "1.6.0": 1397, "1.7.0":
 
 
 @pytest.mark.parametrize(("version", "count"), DECLARED.items())
-def test_counts_of_torch(shelf: Shelf, version: str, count: int) -> None:
+def test_counts_of_torch(shelf: DictionaryFolder, version: str, count: int) -> None:
     assert len(shelf["amanda/torch"].at(version)) == count
 
 
-def test_nothing_of_torchscript_alone(shelf: Shelf) -> None:
+def test_nothing_of_torchscript_alone(shelf: DictionaryFolder) -> None:
     """Lists and words are no operators of aten, in no version."""
     history = shelf["amanda/torch"]
     for version in history.versions():
@@ -87,7 +90,7 @@ def test_nothing_of_torchscript_alone(shelf: Shelf) -> None:
     assert not [text for text in texts if "any<t" in text or "Dict(" in text]
 
 
-def test_patches_of_torch_change_no_operator(shelf: Shelf) -> None:
+def test_patches_of_torch_change_no_operator(shelf: DictionaryFolder) -> None:
     torch = shelf["amanda/torch"]
     for first, second in (("1.3.0", "1.3.1"), ("1.5.0", "1.5.1"), ("1.7.0", "1.7.1")):
         assert list(torch.at(first).values()) == list(torch.at(second).values())
@@ -109,7 +112,9 @@ EXPERIMENTAL = {"ATen", "Affine", "Crop", "GRUUnit", "GivenTensorFill",
                 "ThresholdedRelu"}  # fmt: skip
 
 
-def test_opsets_as_they_were_released(shelf: Shelf, onnx: History) -> None:
+def test_opsets_as_they_were_released(
+    shelf: DictionaryFolder, onnx: DictionaryHistory
+) -> None:
     released = shelf["amanda/onnx.released"]
     assert released.versions() == onnx.versions()
     differing: dict[str, list[str]] = {}
@@ -125,7 +130,7 @@ def test_opsets_as_they_were_released(shelf: Shelf, onnx: History) -> None:
     assert "left_window_size" not in released.at("27")["Attention"].named
 
 
-def test_experimental_ops(shelf: Shelf, onnx: History) -> None:
+def test_experimental_ops(shelf: DictionaryFolder, onnx: DictionaryHistory) -> None:
     released = shelf["amanda/onnx.released"]
     for version in map(str, range(1, 10)):
         then = released.at(version)
@@ -137,7 +142,9 @@ def test_experimental_ops(shelf: Shelf, onnx: History) -> None:
     assert "experimental" not in released.at("10")["ThresholdedRelu"].traits
 
 
-def test_an_old_model_was_right_when_it_was_made(shelf: Shelf, onnx: History) -> None:
+def test_an_old_model_was_right_when_it_was_made(
+    shelf: DictionaryFolder, onnx: DictionaryHistory
+) -> None:
     graph = Graph("amanda/onnx/7")
     graph.imports[""] = 7
     x = graph.parameter(parse_type("float32[2]"), name="x")
@@ -147,14 +154,14 @@ def test_an_old_model_was_right_when_it_was_made(shelf: Shelf, onnx: History) ->
     assert shelf["amanda/onnx.released"].at("7").validate(graph) == []
 
 
-def test_versions(onnx: History, tensorflow: History) -> None:
+def test_versions(onnx: DictionaryHistory, tensorflow: DictionaryHistory) -> None:
     assert onnx.versions() == tuple(str(i) for i in range(1, 29))
     assert len(tensorflow.versions()) == 102
     assert tensorflow.versions()[0] == "0.12.0"
     assert tensorflow.versions()[-1] == "2.21.0"
 
 
-def test_onnx_has_what_onnx_has(shelf: Shelf) -> None:
+def test_onnx_has_what_onnx_has(shelf: DictionaryFolder) -> None:
     """Every op of every opset and domain, and since when it is so."""
     defs = pytest.importorskip("onnx.defs", reason="needs onnx, to compare with")
     checked = 0
@@ -180,12 +187,10 @@ def test_onnx_has_what_onnx_has(shelf: Shelf) -> None:
     assert checked > 3500
 
 
-def test_index_and_manifest_say_what_is_there(shelf: Shelf) -> None:
+def test_the_index_says_what_is_there(shelf: DictionaryFolder) -> None:
     names = {path.removeprefix("amanda/") for path in shelf}
     files = {row["file"] for row in shelf.index.values()}
     assert {file.name for file in PACKAGE.glob("*.ops")} == files
-    text = (PACKAGE / "amanda-plugin.toml").read_text(encoding="utf-8")
-    assert manifest_text(shelf.index) == text
     for path, row in shelf.index.items():
         history = shelf[path]
         assert history.header.namespace == path
@@ -225,7 +230,9 @@ def copied(tmp_path: Path) -> Path:
 
 def told(folder: Path) -> str:
     with pytest.raises(NamespaceError) as caught:
-        Shelf(folder, "amanda-namespaces")["amanda/onnx.ml"].at("3")["Scaler"]
+        DictionaryFolder(folder, "amanda-namespaces")["amanda/onnx.ml"].at("3")[
+            "Scaler"
+        ]
     return re.sub(r"[0-9a-f]{64}", "DIGEST", str(caught.value))
 
 
@@ -280,7 +287,7 @@ def test_a_broken_index_is_refused(copied: Path, text: str) -> None:
 )
 def test_a_header_that_cannot_be(content: bytes, message: str) -> None:
     with pytest.raises(NamespaceError, match=message):
-        History("amanda/x", lambda: content).versions()
+        DictionaryHistory("amanda/x", lambda: content).versions()
 
 
 def test_what_is_written_is_read() -> None:
@@ -289,7 +296,7 @@ def test_what_is_written_is_read() -> None:
         Block("B", "About B.", (("1", "() -> ()"), ("2", "gone"), ("3", "() -> ()"))),
         Block("A", "", (("2", "(x: f32) -> ()"),)),
     ]
-    history = History("acme/x", lambda: packed(head, ops))
+    history = DictionaryHistory("acme/x", lambda: packed(head, ops))
     assert history.header == head
     assert [list(history.at(version)) for version in "123"] == [
         ["B"],

@@ -8,7 +8,7 @@ import pytest
 from dictionary.onnx_models import cases, graph_of
 from dictionary.test_mutations import frozen
 
-from amanda.dictionary import Dictionary, History, parse_name
+from amanda.dictionary import Dictionary, DictionaryHistory, parse_name
 from amanda.graph import Graph
 
 
@@ -37,7 +37,7 @@ def unchanged(graph: Graph, dictionary: Dictionary) -> int:
 
 
 @pytest.mark.filterwarnings("ignore")  # onnx computes what its models should give
-def test_models_of_onnx(onnx: History) -> None:
+def test_models_of_onnx(onnx: DictionaryHistory) -> None:
     pytest.importorskip("onnx", reason="needs onnx, whose test models are changed")
     count = graphs = 0
     for i, (_, model) in enumerate(cases()):
@@ -53,7 +53,7 @@ def test_models_of_onnx(onnx: History) -> None:
     assert count > 100
 
 
-def test_graphs_of_tensorflow(data: Path, tensorflow: History) -> None:
+def test_graphs_of_tensorflow(data: Path, tensorflow: DictionaryHistory) -> None:
     dictionary = tensorflow.at(tensorflow.versions()[-1])
     graphs = frozen(data, dictionary)
     counts = [unchanged(graph, dictionary) for graph in graphs.values()]
@@ -61,7 +61,7 @@ def test_graphs_of_tensorflow(data: Path, tensorflow: History) -> None:
     assert sum(counts) > 0
 
 
-def test_what_is_no_default_stays(onnx: History) -> None:
+def test_what_is_no_default_stays(onnx: DictionaryHistory) -> None:
     dictionary = onnx.at("18")
     graph = Graph(dictionary.name)
     x = graph.parameter()

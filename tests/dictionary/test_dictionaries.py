@@ -10,18 +10,18 @@ import pytest
 import amanda
 from amanda.dictionary import (
     Dictionary,
-    History,
+    DictionaryFolder,
+    DictionaryHistory,
     Namespace,
-    Shelf,
-    Vocabulary,
+    NamespaceProvider,
     parse_signature,
 )
-from amanda.dictionary.calling import REQUIRED
+from amanda.dictionary.call_signature import REQUIRED
 from amanda.errors import NamespaceError
 
 
 @pytest.fixture
-def host(shelf: Shelf) -> amanda.Host:
+def host(shelf: DictionaryFolder) -> amanda.Host:
     host = amanda.Host(points=())
     for path in shelf:
         name = path.removeprefix("amanda/")
@@ -52,7 +52,7 @@ def test_the_published_name(tf1: Dictionary) -> None:
     )
 
 
-def test_a_version_may_be_assumed(host: amanda.Host, onnx: History) -> None:
+def test_a_version_may_be_assumed(host: amanda.Host, onnx: DictionaryHistory) -> None:
     with pytest.raises(NamespaceError) as caught:
         amanda.namespace("onnx@31", host=host)
     assert str(caught.value) == (
@@ -72,7 +72,9 @@ def test_a_version_may_be_assumed(host: amanda.Host, onnx: History) -> None:
         amanda.namespace("tensorflow@0.5", assume=True, host=host)
 
 
-def test_the_nearest_version_is_told(host: amanda.Host, onnx: History) -> None:
+def test_the_nearest_version_is_told(
+    host: amanda.Host, onnx: DictionaryHistory
+) -> None:
     with pytest.raises(NamespaceError, match=r"the nearest is tensorflow@1\.13\.1"):
         amanda.namespace("tensorflow@1.13", host=host)
     with pytest.raises(NamespaceError, match=r"the nearest is tensorflow@1\.12\.3"):
@@ -91,7 +93,7 @@ def test_the_nearest_version_is_told(host: amanda.Host, onnx: History) -> None:
     ],
 )
 def test_an_op_that_is_not_there(
-    onnx: History, version: str, op: str, hint: str | None
+    onnx: DictionaryHistory, version: str, op: str, hint: str | None
 ) -> None:
     with pytest.raises(NamespaceError) as caught:
         onnx.at(version)[op]
@@ -99,14 +101,14 @@ def test_an_op_that_is_not_there(
     assert str(caught.value) == f"onnx@{version} has no op {op!r}{told}"
 
 
-def test_an_op_that_is_gone(tensorflow: History) -> None:
+def test_an_op_that_is_gone(tensorflow: DictionaryHistory) -> None:
     with pytest.raises(NamespaceError) as caught:
         tensorflow.at("2.21.0")["DefaultAttrs"]
     hint = "it is there from tensorflow@1.5.0 on, until 2.12.0"
     assert caught.value.hint == hint
 
 
-def test_a_mapping_of_names(onnx: History) -> None:
+def test_a_mapping_of_names(onnx: DictionaryHistory) -> None:
     dictionary = onnx.at("18")
     assert len(dictionary) == len(list(dictionary)) == len(list(dictionary.values()))
     assert list(dictionary) == sorted(dictionary)
@@ -114,30 +116,30 @@ def test_a_mapping_of_names(onnx: History) -> None:
     assert "Gelu" not in dictionary
     assert 3 not in dictionary
     assert dictionary.get("Gelu") is None
-    assert isinstance(onnx, Vocabulary)
+    assert isinstance(onnx, NamespaceProvider)
 
 
 @pytest.mark.parametrize(
     "name", ["", " ", "  doc", "doc", "{", "Abs\n  doc", "\n", "é"]
 )
-def test_odd_names_find_nothing(onnx: History, name: str) -> None:
+def test_odd_names_find_nothing(onnx: DictionaryHistory, name: str) -> None:
     assert name not in onnx.at("18")
 
 
-def test_since_and_until(onnx: History) -> None:
+def test_since_and_until(onnx: DictionaryHistory) -> None:
     entry = onnx.at("18")["Conv"]
     assert (entry.since, entry.until) == ("11", "22")
     assert onnx.at("22")["Conv"].until is None
     assert entry.doc.startswith("The convolution operator")
 
 
-def test_loop_ops_feed_back(tf1: Dictionary, onnx: History) -> None:
+def test_loop_ops_feed_back(tf1: Dictionary, onnx: DictionaryHistory) -> None:
     told = [entry.name for entry in tf1.values() if entry.feedback]
     assert told == ["NextIteration", "RefNextIteration"]
     assert not any(entry.feedback for entry in onnx.at("18").values())
 
 
-def test_search(tf1: Dictionary, onnx: History) -> None:
+def test_search(tf1: Dictionary, onnx: DictionaryHistory) -> None:
     found = [entry.name for entry in tf1.search("depthwise native")]
     assert found == [
         "DepthwiseConv2dNative",
@@ -147,7 +149,7 @@ def test_search(tf1: Dictionary, onnx: History) -> None:
     assert "Relu" in [entry.name for entry in onnx.at("18").search("rectified linear")]
 
 
-def test_differences(onnx: History, tensorflow: History) -> None:
+def test_differences(onnx: DictionaryHistory, tensorflow: DictionaryHistory) -> None:
     old, new = onnx.at("18"), onnx.at("19")
     found = old.diff(new)
     assert (
@@ -165,7 +167,7 @@ def test_differences(onnx: History, tensorflow: History) -> None:
     assert len(test_ops) == 108
 
 
-def test_signatures_for_mappings(tf1: Dictionary, onnx: History) -> None:
+def test_signatures_for_mappings(tf1: Dictionary, onnx: DictionaryHistory) -> None:
     conv = onnx.at("18").signature("Conv")
     assert conv is not None
     assert conv.inputs == ("X", "W", "B")
@@ -186,8 +188,8 @@ def test_signatures_for_mappings(tf1: Dictionary, onnx: History) -> None:
     assert tf1.signature("Conv") is None
 
 
-def test_threads_find_the_same(shelf: Shelf) -> None:
-    history = Shelf(shelf._folder)["amanda/onnx"]
+def test_threads_find_the_same(shelf: DictionaryFolder) -> None:
+    history = DictionaryFolder(shelf._folder)["amanda/onnx"]
     names = list(shelf["amanda/onnx"].at("18"))
     found: list[list[str]] = []
 

@@ -13,7 +13,7 @@ from dictionary.onnx_models import cases, graph_of
 from dictionary.specimens import specimen
 from dictionary.tf_graphs import graph_of as tf_graph_of
 
-from amanda.dictionary import Dictionary, History, parse_name
+from amanda.dictionary import Dictionary, DictionaryHistory, parse_name
 from amanda.dictionary.validation import verdict
 from amanda.graph import Graph
 
@@ -52,11 +52,11 @@ def frozen(data: Path, dictionary: Dictionary) -> dict[str, Graph]:
 
 
 @pytest.fixture(scope="module")
-def newest(tensorflow: History) -> Dictionary:
+def newest(tensorflow: DictionaryHistory) -> Dictionary:
     return tensorflow.at(tensorflow.versions()[-1])
 
 
-def of(graph: Graph, history: History) -> Dictionary:
+def of(graph: Graph, history: DictionaryHistory) -> Dictionary:
     assert graph.namespace is not None
     version = parse_name(graph.namespace).version
     assert version is not None
@@ -64,7 +64,7 @@ def of(graph: Graph, history: History) -> Dictionary:
 
 
 def test_models_of_onnx_have_no_fault(
-    onnx_graphs: dict[str, Graph], onnx: History
+    onnx_graphs: dict[str, Graph], onnx: DictionaryHistory
 ) -> None:
     assert len(onnx_graphs) > 1500
     for name, graph in onnx_graphs.items():
@@ -95,7 +95,9 @@ def every_fault_is_found(
     return counts
 
 
-def test_faults_in_models_of_onnx(onnx_graphs: dict[str, Graph], onnx: History) -> None:
+def test_faults_in_models_of_onnx(
+    onnx_graphs: dict[str, Graph], onnx: DictionaryHistory
+) -> None:
     chosen = [name for i, name in enumerate(onnx_graphs) if i % EVERY == 0]
     chosen = [name for name in chosen if len(onnx_graphs[name]) <= LARGE]
     assert len(chosen) > 500
@@ -126,7 +128,7 @@ def test_an_op_of_every_type_of_tensorflow(tf1: Dictionary) -> None:
 
 
 @pytest.mark.parametrize("version", ["1", "9", "18", "28"])
-def test_an_op_of_every_type_of_onnx(onnx: History, version: str) -> None:
+def test_an_op_of_every_type_of_onnx(onnx: DictionaryHistory, version: str) -> None:
     dictionary = onnx.at(version)
     entries = [e for e in dictionary.values() if e.deprecated is None and not e.bodies]
     counts = every_fault_is_found(

@@ -7,7 +7,12 @@ import pickle
 
 import pytest
 
-from amanda.dictionary import History, OpDef, Shelf, parse_signature
+from amanda.dictionary import (
+    DictionaryFolder,
+    DictionaryHistory,
+    OpDef,
+    parse_signature,
+)
 from amanda.dictionary.attributes import acceptor, fault_of
 from amanda.dictionary.binary import decoded, encoded
 from amanda.dictionary.literals import float32_of
@@ -77,7 +82,7 @@ def test_what_is_encoded_is_decoded(line: str) -> None:
     assert theirs.SerializeToString(deterministic=True) == encoded(entry)
 
 
-def test_every_definition_that_we_have_is_read_back(shelf: Shelf) -> None:
+def test_every_definition_that_we_have_is_read_back(shelf: DictionaryFolder) -> None:
     """Through its text and through its message, of every version."""
     count = 0
     for history in map(shelf.__getitem__, shelf):
@@ -182,7 +187,7 @@ def test_messages_that_say_nothing_known(change: dict[str, object]) -> None:
         decoded(message.SerializeToString())
 
 
-def test_entries_are_values(onnx: History) -> None:
+def test_entries_are_values(onnx: DictionaryHistory) -> None:
     line = LINES[1]
     one, other = parse_signature(line), parse_signature(line)
     assert one == other

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from amanda.dictionary import Shelf
+from amanda.dictionary import DictionaryFolder
 
 ROOT = Path(__file__).parents[2]
-TOOL = runpy.run_path(str(ROOT / "tools" / "vocabulary_table.py"))
+TOOL = runpy.run_path(str(ROOT / "tools" / "dictionary_table.py"))
 
 
-def test_the_readme_has_the_table_of_the_index(shelf: Shelf) -> None:
+def test_the_readme_has_the_table_of_the_index(shelf: DictionaryFolder) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     made = TOOL["replaced"](text, TOOL["table"](shelf.index))
-    assert made == text, "run tools/vocabulary_table.py"
+    assert made == text, "run tools/dictionary_table.py"
 
 
-def test_every_vocabulary_has_a_row_with_its_numbers(shelf: Shelf) -> None:
+def test_every_vocabulary_has_a_row_with_its_numbers(shelf: DictionaryFolder) -> None:
     rows = TOOL["table"](shelf.index).splitlines()[2:]
     assert len(rows) == len(shelf)
     for path, row in zip(sorted(shelf), rows, strict=True):

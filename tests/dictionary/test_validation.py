@@ -8,7 +8,13 @@ import pytest
 from dictionary.specimens import acme
 
 import amanda
-from amanda.dictionary import Dictionary, History, Shelf, parse_signature, validate
+from amanda.dictionary import (
+    Dictionary,
+    DictionaryFolder,
+    DictionaryHistory,
+    parse_signature,
+    validate,
+)
 from amanda.dictionary.attributes import acceptor, cast, fault_of
 from amanda.dictionary.datafile import Block, Header, packed
 from amanda.dictionary.validation import verdict
@@ -18,7 +24,7 @@ from amanda.types import DType, Shape, Sym, parse_type
 
 
 @pytest.fixture
-def opset(onnx: History) -> Dictionary:
+def opset(onnx: DictionaryHistory) -> Dictionary:
     return onnx.at("18")
 
 
@@ -132,7 +138,7 @@ def test_bodies_take_and_give_what_their_op_does(opset: Dictionary) -> None:
     ]
 
 
-def test_domains_and_imports(opset: Dictionary, shelf: Shelf) -> None:
+def test_domains_and_imports(opset: Dictionary, shelf: DictionaryFolder) -> None:
     graph, (x,) = model("float32[2]")
     graph.imports["ai.onnx"] = 17
     graph.add("Relu", [x])
@@ -151,7 +157,7 @@ def test_domains_and_imports(opset: Dictionary, shelf: Shelf) -> None:
     assert looked_up[0].message == "imports ai.onnx 17, but its ops are of 18"
 
 
-def test_functions_have_their_own_versions(onnx: History) -> None:
+def test_functions_have_their_own_versions(onnx: DictionaryHistory) -> None:
     graph, (x,) = model("float32[2]")
     older = graph.add_function("acme::old", Graph("amanda/onnx/9"))
     older.add("Upsample", [x1 := older.parameter(), x1], name="up")
@@ -181,7 +187,7 @@ def test_many_faults_are_told_in_time(opset: Dictionary) -> None:
     assert problems[-1].op == "Rleu #19999"
 
 
-def test_deprecated_ops(onnx: History, tf1: Dictionary) -> None:
+def test_deprecated_ops(onnx: DictionaryHistory, tf1: Dictionary) -> None:
     graph = Graph("amanda/onnx/10")
     graph.add("Upsample", [graph.parameter(), graph.parameter()], name="up")
     (problem,) = onnx.at("10").validate(graph)
@@ -340,7 +346,7 @@ def test_values_of_attributes(line: str, good: Any, bad: Any) -> None:
 def test_dictionaries_of_others() -> None:
     head = Header("acme/dialect", ("1",))
     ops = [Block("Twice", "", (("1", "(x: f32) -> (y: f32)"),))]
-    dictionary = History("acme/dialect", lambda: packed(head, ops)).at("1")
+    dictionary = DictionaryHistory("acme/dialect", lambda: packed(head, ops)).at("1")
     graph = Graph("acme/dialect/1")
     graph.add("Twice", [graph.parameter(parse_type("int8[]"))], {"a": 1}, name="t")
     assert told(dictionary, graph) == [

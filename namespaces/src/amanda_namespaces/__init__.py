@@ -11,15 +11,15 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from amanda.dictionary import History
+    from amanda.dictionary import DictionaryHistory
 
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> History:
-    from amanda.dictionary import Shelf
+def __getattr__(name: str) -> DictionaryHistory:
+    from amanda.dictionary import DictionaryFolder
 
-    shelf = Shelf(files(__name__), "amanda-namespaces")
+    shelf = DictionaryFolder(files(__name__), "amanda-namespaces")
     for path in () if name.startswith("__") else shelf:
         history = shelf[path]
         globals()[_called(path)] = history

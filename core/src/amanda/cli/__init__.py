@@ -20,15 +20,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from amanda.cli.group import verb
+    from amanda.cli.group import VerbGroup, verb
     from amanda.cli.output.answer import Answer, Table
     from amanda.cli.output.terminal import working
 
-__all__ = ["Answer", "Table", "call", "main", "verb", "working"]
+__all__ = ["Answer", "Table", "VerbGroup", "call", "main", "verb", "working"]
 
 _HOME = {
     "Answer": "output.answer",
     "Table": "output.answer",
+    "VerbGroup": "group",
     "verb": "group",
     "working": "output.terminal",
 }

@@ -13,7 +13,6 @@ VERBS = {
     "coverage": "which ops of a framework go to another, and by what",
     "doctor": "check this installation, and say what to do",
     "info": "what a model file holds, in short",
-    "namespace": "make dictionaries anew, and compare them with the frameworks",
     "ops": "the ops of a framework's version: list, search, show, compare",
     "opset": "bring a model to another version of its framework",
     "plugin": "make a plug-in of your own",

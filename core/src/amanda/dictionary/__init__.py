@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING
 from amanda.dictionary.names import (
     Name,
     Namespace,
+    NamespaceProvider,
     Span,
-    Vocabulary,
     newest,
     parse_name,
     parse_span,
@@ -39,10 +39,10 @@ from amanda.dictionary.names import (
 )
 
 if TYPE_CHECKING:
-    from amanda.dictionary.changes import Change, Difference
-    from amanda.dictionary.history import Dictionary, History
-    from amanda.dictionary.model import Attr, Deprecation, Member, OpDef, Port
-    from amanda.dictionary.shelf import Shelf
+    from amanda.dictionary.differences import Change, Difference
+    from amanda.dictionary.folder import DictionaryFolder
+    from amanda.dictionary.history import Dictionary, DictionaryHistory
+    from amanda.dictionary.op_definition import Attr, Deprecation, Member, OpDef, Port
     from amanda.dictionary.signature import parse_signature
     from amanda.dictionary.validation import Problem, Verdict, validate
 
@@ -52,17 +52,17 @@ __all__ = [
     "Deprecation",
     "Dictionary",
     "Difference",
-    "History",
+    "DictionaryHistory",
     "Member",
     "Name",
     "Namespace",
     "OpDef",
     "Port",
     "Problem",
-    "Shelf",
+    "DictionaryFolder",
     "Span",
     "Verdict",
-    "Vocabulary",
+    "NamespaceProvider",
     "newest",
     "parse_name",
     "parse_signature",
@@ -73,10 +73,10 @@ __all__ = [
 ]
 
 _LATE = {
-    "changes": ("Change", "Difference"),
-    "history": ("Dictionary", "History"),
-    "model": ("Attr", "Deprecation", "Member", "OpDef", "Port"),
-    "shelf": ("Shelf",),
+    "differences": ("Change", "Difference"),
+    "history": ("Dictionary", "DictionaryHistory"),
+    "op_definition": ("Attr", "Deprecation", "Member", "OpDef", "Port"),
+    "folder": ("DictionaryFolder",),
     "signature": ("parse_signature",),
     "validation": ("Problem", "Verdict", "validate"),
 }

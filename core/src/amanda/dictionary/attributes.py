@@ -12,8 +12,8 @@ from functools import cache
 from typing import Any, Final
 
 from amanda.dictionary.literals import literal
-from amanda.dictionary.model import Attr, Member
-from amanda.dictionary.patterns import dtype_called
+from amanda.dictionary.op_definition import Attr, Member
+from amanda.dictionary.type_patterns import dtype_called
 from amanda.errors import AmandaError
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, RefType, Shape, Sym, TensorType, Type, parse_type

@@ -10,9 +10,9 @@ from itertools import chain
 from typing import Any
 
 from amanda.dictionary.literals import literal, read_literal
-from amanda.dictionary.model import Attr, Body, Deprecation, Member, OpDef, Port
-from amanda.dictionary.patterns import Words, written_pattern
+from amanda.dictionary.op_definition import Attr, Body, Deprecation, Member, OpDef, Port
 from amanda.dictionary.signature import KIND, type_names, typed_port
+from amanda.dictionary.type_patterns import Words, written_pattern
 from amanda.errors import FormatError
 from amanda.files.binary import dictionary_messages as messages
 from amanda.files.binary.messages import read, write

@@ -21,9 +21,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from amanda.errors import NamespaceError
+from amanda.dictionary.op_definition import OpDef
+from amanda.dictionary.signature import parse_signature, terms
+from amanda.errors import AmandaError, NamespaceError
 
-__all__ = ["FORMAT", "GONE", "Block", "Header", "block", "blocks", "header", "packed"]
+__all__ = [
+    "FORMAT",
+    "GONE",
+    "Block",
+    "Header",
+    "block",
+    "blocks",
+    "definition_steps",
+    "definition_text",
+    "header",
+    "packed",
+]
 
 FORMAT: Final = 1
 GONE: Final = "gone"
@@ -132,3 +145,48 @@ def _read(data: bytes, at: int) -> Block:
         else:
             steps.append((word, rest))
     return Block(name, doc, tuple(steps))
+
+
+def definition_steps(
+    steps: Iterable[tuple[str, OpDef | None]], *, always: bool = False
+) -> tuple[tuple[str, str], ...]:
+    """Versions with definition texts; unchanged definitions only with `always`.
+
+    >>> a, b = parse_signature("A(x: f32) -> ()"), parse_signature("A() -> ()")
+    >>> definition_steps([("1", a), ("2", a), ("3", b), ("4", None)])
+    (('1', '(x: f32) -> ()'), ('3', '() -> ()'), ('4', 'gone'))
+    """
+    texts: list[tuple[str, str]] = []
+    before: OpDef | None = None
+    for version, definition in steps:
+        if definition is before and not always:  # the usual case; needs no text
+            continue
+        before = definition
+        text = GONE if definition is None else definition_text(definition)
+        if always or (texts[-1][1] if texts else GONE) != text:
+            texts.append((version, text))
+    return tuple(texts)
+
+
+def definition_text(definition: OpDef) -> str:
+    """The text of a definition in a data file, checked by parsing it again.
+
+    A default that is NaN, or a name with a bracket in it, is refused here, not by the
+    reader of the file.
+    """
+    text = terms(definition)
+    try:
+        parsed = parse_signature(definition.name + text)
+    except AmandaError as error:
+        raise NamespaceError(
+            f"the definition of {definition.name} cannot be parsed again",
+            got=definition.name + text,
+            where=error.message,
+        ) from error
+    if parsed != definition or definition.name != parsed.name or "\n" in text:
+        raise NamespaceError(
+            f"the definition of {definition.name} parses as a different one",
+            expected=definition.name + text,
+            got=parsed,
+        )
+    return text

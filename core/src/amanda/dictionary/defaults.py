@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from amanda.dictionary.model import Member
+from amanda.dictionary.op_definition import Member
 from amanda.graph import Graph, Op
 from amanda.tensors import same_value
 
 if TYPE_CHECKING:
     from amanda.dictionary.history import Dictionary
-    from amanda.dictionary.model import OpDef
+    from amanda.dictionary.op_definition import OpDef
 
 __all__ = ["fill", "strip"]
 

@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from amanda.dictionary import datafile
-from amanda.dictionary.calling import Signature, signature_of
+from amanda.dictionary.call_signature import Signature, signature_of
 from amanda.dictionary.datafile import GONE, Block, Header
-from amanda.dictionary.model import OpDef
 from amanda.dictionary.names import (
     Name,
     Namespace,
@@ -18,17 +17,18 @@ from amanda.dictionary.names import (
     resolve,
     version_key,
 )
-from amanda.dictionary.patterns import Words
+from amanda.dictionary.op_definition import OpDef
 from amanda.dictionary.signature import read_signature, terms
+from amanda.dictionary.type_patterns import Words
 from amanda.errors import NamespaceError
 
 if TYPE_CHECKING:
-    from amanda.dictionary.building import Builder
-    from amanda.dictionary.changes import Difference
+    from amanda.dictionary.differences import Difference
+    from amanda.dictionary.op_builder import Builder
     from amanda.dictionary.validation import Find, Problem
     from amanda.graph import Graph, Op
 
-__all__ = ["Dictionary", "History", "Record"]
+__all__ = ["Dictionary", "DictionaryHistory", "Record"]
 
 _SHOWN = 8
 """Overloads that a message names."""
@@ -39,7 +39,7 @@ class Record:
 
     __slots__ = ("_entries", "_history", "block", "places")
 
-    def __init__(self, history: History, block: Block) -> None:
+    def __init__(self, history: DictionaryHistory, block: Block) -> None:
         self._history = history
         self.block = block
         self.places = [history.order[version] for version, _ in block.steps]
@@ -82,7 +82,7 @@ class Record:
             yield start, None
 
 
-class History:
+class DictionaryHistory:
     """All versions of one vocabulary. Reads its file when it is first asked.
 
     `read` gives the content of the data file; `sibling` finds the history of another
@@ -93,7 +93,7 @@ class History:
         self,
         path: str,
         read: Callable[[], bytes],
-        sibling: Callable[[str], History | None] = lambda _: None,
+        sibling: Callable[[str], DictionaryHistory | None] = lambda _: None,
     ) -> None:
         self.path = path
         self._read = read
@@ -172,7 +172,7 @@ class Dictionary:
     """
 
     def __init__(
-        self, history: History, version: str, asked: str | None = None
+        self, history: DictionaryHistory, version: str, asked: str | None = None
     ) -> None:
         self.history = history
         self.place = history.order[version]
@@ -197,7 +197,7 @@ class Dictionary:
             return None
         head = Header(path, (version,))
         ops = [Block(e.name, e.doc, ((version, terms(e)),)) for e in entries]
-        return History(path, lambda: datafile.packed(head, ops)).at(version)
+        return DictionaryHistory(path, lambda: datafile.packed(head, ops)).at(version)
 
     @property
     def path(self) -> str:
@@ -306,13 +306,13 @@ class Dictionary:
 
         With `only`, as far as one op goes.
         """
-        from amanda.dictionary.changes import difference
+        from amanda.dictionary.differences import difference
 
         return difference(self, other, only)
 
     def build(self, graph: Graph) -> Builder:
         """Adds ops to a graph, each checked: `onnx.build(graph).Relu(x)`."""
-        from amanda.dictionary.building import Builder
+        from amanda.dictionary.op_builder import Builder
 
         return Builder(self, graph)
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from math import copysign, inf, isfinite, nan
 from typing import Any
 
-from amanda.dictionary.model import Member
-from amanda.dictionary.patterns import NAME, Words, short, written_pattern
+from amanda.dictionary.op_definition import Member
+from amanda.dictionary.type_patterns import NAME, Words, short, written_pattern
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Shape, Sym
 

@@ -26,7 +26,7 @@ __all__ = [
     "Name",
     "Namespace",
     "Span",
-    "Vocabulary",
+    "NamespaceProvider",
     "newest",
     "parse_name",
     "parse_span",
@@ -60,7 +60,7 @@ class Namespace(Protocol):
 
 
 @runtime_checkable
-class Vocabulary(Protocol):
+class NamespaceProvider(Protocol):
     """All versions of one framework's dictionary, as `amanda.namespaces` has them."""
 
     def versions(self) -> Sequence[str]:

@@ -27,7 +27,7 @@ import re
 from collections.abc import Iterable
 
 from amanda.dictionary.literals import literal, read_literal
-from amanda.dictionary.model import (
+from amanda.dictionary.op_definition import (
     KINDS,
     Attr,
     Body,
@@ -37,7 +37,7 @@ from amanda.dictionary.model import (
     OpDef,
     Port,
 )
-from amanda.dictionary.patterns import (
+from amanda.dictionary.type_patterns import (
     NAME,
     Pattern,
     Words,

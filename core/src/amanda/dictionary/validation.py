@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from amanda.dictionary.attributes import cast
-from amanda.dictionary.checking import Checker, Fault, checker_of
 from amanda.dictionary.history import Dictionary
 from amanda.dictionary.names import Name, parse_name, version_key
+from amanda.dictionary.op_checker import Checker, Fault, checker_of
 from amanda.errors import NamespaceError
 from amanda.graph import CONSTANT, CORE, Graph, Op
 from amanda.tensors import Tensor

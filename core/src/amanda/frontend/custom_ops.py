@@ -26,7 +26,13 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from amanda.dictionary import History, OpDef, parse_name, parse_signature, version_key
+from amanda.dictionary import (
+    DictionaryHistory,
+    OpDef,
+    parse_name,
+    parse_signature,
+    version_key,
+)
 from amanda.dictionary.datafile import Block, Header, packed
 from amanda.dictionary.signature import terms
 from amanda.errors import NumericMismatchError, UsageError
@@ -186,7 +192,7 @@ class CustomOp:
         return f"<the custom op {self.entry.signature} of {self.namespace}>"
 
 
-class CustomVocabulary(History):
+class CustomVocabulary(DictionaryHistory):
     """The ops that were declared in one namespace, in all its versions."""
 
     def __init__(self, path: str, host: Host) -> None:

@@ -197,7 +197,7 @@ class Host:
             self._change([*(e for e in self._given if e not in same), entry])
 
     register_namespace = partialmethod(register, "namespaces")
-    register_vocabulary = partialmethod(register, "vocabularies")
+    register_extractor = partialmethod(register, "extractors")
     register_mapping = partialmethod(register, "mappings")
     register_format = partialmethod(register, "formats")
     register_backend = partialmethod(register, "backends")

@@ -104,7 +104,7 @@ _Check = Callable[[object], str]
 _EVERY: Final[Mapping[str, _Check]] = {"doc": _text, "tier": _tier}
 _FIELDS: Final[Mapping[str, Mapping[str, _Check]]] = {
     "namespaces": {"versions": _texts},
-    "vocabularies": {},
+    "extractors": {},
     "mappings": {"from": _span, "to": _span, "both": _flag, "transit": _flag},
     "formats": {
         "suffixes": _suffixes,

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
-from amanda.dictionary.building import add
-from amanda.dictionary.calling import REQUIRED, Signature
+from amanda.dictionary.call_signature import REQUIRED, Signature
+from amanda.dictionary.op_builder import add
 from amanda.errors import AmandaError, Undecided
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda.tensors import Tensor

@@ -21,9 +21,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from amanda.dictionary import Attr, History, OpDef, Port
-from amanda.dictionary.datafile import Block, Header, packed
-from amanda.dictionary.generating import history
+from amanda.dictionary import Attr, DictionaryHistory, OpDef, Port
+from amanda.dictionary.datafile import Block, Header, definition_steps, packed
 from amanda.dictionary.history import Dictionary
 from amanda.dictionary.names import version_key
 from amanda.errors import FormatError, NamespaceError
@@ -177,7 +176,7 @@ def entry_of(op: Descriptor) -> OpDef:
     )
 
 
-def from_file(file: str | Path, version: str = _VERSION) -> History:
+def from_file(file: str | Path, version: str = _VERSION) -> DictionaryHistory:
     """The vocabulary in one file.
 
     `from_file(path).at("1")` is the dictionary.
@@ -185,18 +184,18 @@ def from_file(file: str | Path, version: str = _VERSION) -> History:
     return from_files({version: file})
 
 
-def from_files(files: Mapping[str, str | Path]) -> History:
+def from_files(files: Mapping[str, str | Path]) -> DictionaryHistory:
     """The vocabulary in several states of the file, by version."""
     versions = tuple(sorted(files, key=version_key))
     found = {v: dict(_entries(Path(files[v]))) for v in versions}
     names = sorted({name for entries in found.values() for name in entries})
     blocks = [
-        Block(name, "", history((v, found[v].get(name)) for v in versions))
+        Block(name, "", definition_steps((v, found[v].get(name)) for v in versions))
         for name in names
     ]
     sources = ", ".join(str(files[version]) for version in versions)
     content = packed(Header(PATH, versions, f"nd4j: {sources}"), blocks)
-    return History(PATH, lambda: content)
+    return DictionaryHistory(PATH, lambda: content)
 
 
 def _entries(file: Path) -> Iterator[tuple[str, OpDef]]:
@@ -218,7 +217,7 @@ class Installed:
         return self.history.at(version, assume=assume)
 
     @cached_property
-    def history(self) -> History:
+    def history(self) -> DictionaryHistory:
         return from_files(dict(named_files(os.environ.get(VARIABLE, ""))))
 
 

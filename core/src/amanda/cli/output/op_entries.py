@@ -36,7 +36,7 @@ def data_of(entry: OpDef) -> dict[str, object]:
 
 
 def _port(port: Port) -> dict[str, object]:
-    from amanda.dictionary.patterns import written_pattern
+    from amanda.dictionary.type_patterns import written_pattern
 
     kind = port.type if isinstance(port.type, str) else written_pattern(port.type)
     told = {**port._asdict(), "type": kind, "number": port.number or None}

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from amanda import namespace
 from amanda.dictionary import Dictionary, OpDef, parse_name
-from amanda.dictionary.checking import checker_of
+from amanda.dictionary.op_checker import checker_of
 from amanda.errors import ConversionError
 from amanda.graph import CORE, Graph, Op, OutputPort, bulk
 from amanda.graph._clone import copy_ops

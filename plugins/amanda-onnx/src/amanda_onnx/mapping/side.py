@@ -13,8 +13,8 @@ from typing import Any
 
 from amanda import namespace
 from amanda.dictionary import parse_name
-from amanda.dictionary.binding import Slot, spread, type_faults
-from amanda.dictionary.building import constant
+from amanda.dictionary.op_builder import constant
+from amanda.dictionary.port_binding import Slot, spread, type_faults
 from amanda.graph import Graph, Op, OutputPort
 from amanda.mapping import Decline, PlainSide, Signature
 from amanda.tensors import Tensor

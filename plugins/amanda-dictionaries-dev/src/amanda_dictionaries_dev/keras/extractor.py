@@ -1,0 +1,83 @@
+"""The dictionary of Keras: its layers, and what their constructors take.
+
+Layers change with minor releases, so the data has one version for each of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from amanda.dictionary import OpDef, version_key
+from amanda.dictionary.datafile import Block, Header, definition_steps
+from amanda_dictionaries_dev import (
+    ExtractedDictionary,
+    Extractor,
+    InstalledOps,
+    first_sentence,
+    read_raw_data,
+    requires_framework,
+)
+from amanda_dictionaries_dev.keras.class_sources import Layer, layers
+from amanda_dictionaries_dev.keras.op_definitions import entries
+
+
+class KerasExtractor(Extractor):
+    header = Header(
+        namespace="amanda/keras",
+        versions=(),
+        source="the sources of the layers in Keras' releases",
+    )
+
+    def installed(self) -> InstalledOps:
+        found, classes = _installed()
+        rows = {layer.name: layer.row for layer in classes}
+        minor = ".".join(found.split(".")[:2]) + ".0"
+        return InstalledOps(
+            f"Keras {found}", {minor: list(entries(rows, _docs(classes)))}
+        )
+
+    def extract(self, raw: Path | None) -> ExtractedDictionary | None:
+        """From `keras_layers.jsonl`, with kinds of arguments of `keras_kinds.jsonl`.
+
+        Lines about layers are those of the installed one.
+        """
+        if raw is None:
+            return None
+        raw_rows = read_raw_data(raw / "keras_layers.jsonl").tables()
+        kinds = read_raw_data(raw / "keras_kinds.jsonl").tables()
+        versions = tuple(sorted(raw_rows, key=version_key))
+        docs = _docs(_installed()[1])
+        tables: list[tuple[str, dict[str, OpDef]]] = []
+        for each in versions:
+            rows = {
+                name: {**row, "kinds": kinds[each].get(name, {})}
+                for name, row in raw_rows[each].items()
+            }
+            tables.append((each, {entry.name: entry for entry in entries(rows, {})}))
+        names = sorted({name for _, table in tables for name in table})
+        blocks = [
+            Block(
+                name,
+                docs.get(name, ""),
+                definition_steps((v, table.get(name)) for v, table in tables),
+            )
+            for name in names
+        ]
+        return ExtractedDictionary(replace(self.header, versions=versions), blocks)
+
+
+def _installed() -> tuple[str, list[Layer]]:
+    """The version of the installed Keras, and its layers."""
+    with requires_framework("keras", "keras"):
+        spec = find_spec("keras")
+        if spec is None or not spec.submodule_search_locations:
+            raise ImportError("no module named 'keras'")
+    folder = Path(spec.submodule_search_locations[0]) / "src" / "layers"
+    return version("keras"), list(layers(folder))
+
+
+def _docs(classes: list[Layer]) -> dict[str, str]:
+    return {layer.name: first_sentence(layer.doc) for layer in classes if layer.doc}

@@ -1,0 +1,195 @@
+"""The dictionaries of ONNX: onnx has the history of its operators inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from amanda.dictionary import Attr, Deprecation, OpDef, Port
+from amanda.dictionary.datafile import Block, Header, definition_steps
+from amanda.dictionary.op_definition import Body
+from amanda.dictionary.type_patterns import Pattern
+from amanda.types import DType, MapType, OptionalType, SequenceType, TensorType, Type
+from amanda_dictionaries_dev import (
+    ExtractedDictionary,
+    Extractor,
+    InstalledOps,
+    first_sentence,
+    requires_framework,
+    sort_patterns,
+)
+
+_KINDS = {"sparse_tensor": "sparse", "type_proto": "type"}
+_TYPES = {
+    "float8e4m3fn": "float8_e4m3fn",
+    "float6e2m3": "float6_e2m3fn",
+    "float6e3m2": "float6_e3m2fn",
+}
+_BRANCH, _LOOP = Body("0", "outputs"), Body("inputs", "outputs + 1")
+_SCAN = Body("inputs", "outputs")
+# What the schema of an op with a body says in words only. (Scan of opset 8 has one more
+# input, the lengths of the sequences.)
+_BODIES: Mapping[tuple[str, str], Body] = {
+    ("If", "then_branch"): _BRANCH,
+    ("If", "else_branch"): _BRANCH,
+    ("Loop", "body"): _LOOP,
+    ("Scan", "body"): _SCAN,
+    ("SequenceMap", "body"): _SCAN,
+}
+
+
+class OnnxExtractor(Extractor):
+    """The ops of one domain, as the installed onnx has them."""
+
+    def __init__(self, name: str, *domains: str) -> None:
+        self.domain = domains[0]
+        self.header = Header(
+            namespace=f"amanda/{name}",
+            versions=(),
+            hints=("onnx:",),
+            domains=domains,
+            deprecated=True,
+            reference="onnx:ref",
+        )
+
+    def installed(self) -> InstalledOps:
+        source, versions, schemas = self._asked()
+        return InstalledOps(
+            source,
+            {
+                version: [
+                    entry_of(max(fitting, key=_since))
+                    for found in schemas.values()
+                    if (fitting := [s for s in found if _since(s) <= int(version)])
+                ]
+                for version in versions
+            },
+        )
+
+    def extract(self, raw: Path | None) -> ExtractedDictionary:
+        del raw  # onnx knows it all
+        source, versions, schemas = self._asked()
+        header = replace(self.header, versions=versions, source=source)
+        return ExtractedDictionary(
+            header, [block_of(*item) for item in schemas.items()]
+        )
+
+    def _asked(self) -> tuple[str, tuple[str, ...], dict[str, list[Any]]]:
+        """Where this is from, the opsets, and the schemas of each op, oldest first."""
+        with requires_framework("onnx", "onnx"):
+            import onnx
+            from onnx import defs
+        schemas: dict[str, list[Any]] = {}
+        for schema in sorted(defs.get_all_schemas_with_history(), key=_since):
+            if schema.domain == self.domain:
+                schemas.setdefault(schema.name, []).append(schema)
+        newest = {
+            "": defs.onnx_opset_version(),
+            "ai.onnx.ml": defs.onnx_ml_opset_version(),
+        }
+        since = max(_since(schema) for found in schemas.values() for schema in found)
+        last = max(newest.get(self.domain, 1), since)
+        versions = tuple(map(str, range(1, last + 1)))
+        return f"onnx {onnx.__version__}", versions, schemas
+
+
+def _since(schema: Any) -> int:
+    return int(schema.since_version)
+
+
+def block_of(name: str, schemas: Sequence[Any]) -> Block:
+    """An op with its schemas, oldest first; each is a definition of its own."""
+    steps = [(str(_since(schema)), entry_of(schema)) for schema in schemas]
+    return Block(name, steps[-1][1].doc, definition_steps(steps, always=True))
+
+
+def entry_of(schema: Any) -> OpDef:
+    """An operator schema as an entry."""
+    constraints = {t.type_param_str: t for t in schema.type_constraints}
+    variables = [
+        Attr(name, "type", allowed=sort_patterns(map(pattern_of, t.allowed_type_strs)))
+        for name, t in sorted(constraints.items())
+    ]
+    traits = set()
+    if str(schema.support_level).endswith("EXPERIMENTAL"):
+        traits.add("experimental")
+    if str(schema.node_determinism).endswith(".NonDeterministic"):
+        traits.add("nondeterministic")
+    if schema.has_function or schema.has_context_dependent_function:
+        traits.add("function")
+    return OpDef(
+        schema.name,
+        tuple(port_of(port, constraints) for port in schema.inputs),
+        tuple(port_of(port, constraints) for port in schema.outputs),
+        tuple(attr_of(schema, name) for name in sorted(schema.attributes)),
+        tuple(variables),
+        frozenset(traits),
+        Deprecation(schema.since_version) if schema.deprecated else None,
+        doc=first_sentence(schema.doc or ""),
+    )
+
+
+def port_of(port: Any, constraints: Mapping[str, Any]) -> Port:
+    text = port.type_str
+    kind = text if text in constraints else pattern_of(text)
+    option = str(port.option).rpartition(".")[2]
+    if option == "Variadic":
+        if port.is_homogeneous:
+            return Port(port.name, kind, "many", port.min_arity)
+        return Port(port.name, kind, "each", port.min_arity)
+    return Port(port.name, kind, "optional" if option == "Optional" else "one")
+
+
+def pattern_of(text: str) -> Pattern:
+    """`seq(tensor(float))` and its like as a pattern.
+
+    >>> print(pattern_of("seq(tensor(float))"))
+    sequence<float32[...]>
+    """
+    outer, _, inner = text.rstrip(")").partition("(")
+    if not inner:
+        return DType(_TYPES.get(outer, outer))
+    inner += ")" * (inner.count("("))
+    if outer == "map":
+        key, _, value = inner.partition(",")
+        return MapType(DType(key), _whole(pattern_of(value.strip())))
+    part = pattern_of(inner)
+    if outer == "tensor":
+        return part
+    return SequenceType(_whole(part)) if outer == "seq" else OptionalType(_whole(part))
+
+
+def _whole(pattern: Pattern) -> Type:
+    return TensorType(pattern) if isinstance(pattern, DType) else pattern
+
+
+def attr_of(schema: Any, name: str) -> Attr:
+    from onnx import helper
+
+    given = schema.attributes[name]
+    kind = str(given.type).rpartition(".")[2].lower()
+    is_list = kind.endswith("s") and kind not in _KINDS
+    kind = kind.removesuffix("s") if is_list else kind
+    kind = _KINDS.get(kind, kind) + ("[]" if is_list else "")
+    default = None
+    if given.default_value.type:
+        default = _plain(helper.get_attribute_value(given.default_value))
+    body = _BODIES.get((schema.name, name))
+    if body is _SCAN and (schema.name, schema.since_version) == ("Scan", 8):
+        body = Body("inputs - 1", "outputs")
+    return Attr(name, kind, given.required, default, body=body)
+
+
+def _plain(value: Any) -> Any:
+    """bytes as text, lists as tuples."""
+    if isinstance(value, bytes):
+        return value.decode()
+    return value if isinstance(value, str | int | float) else tuple(map(_plain, value))
+
+
+ONNX = OnnxExtractor("onnx", "", "ai.onnx")
+ML = OnnxExtractor("onnx.ml", "ai.onnx.ml")
+PREVIEW = OnnxExtractor("onnx.preview", "ai.onnx.preview")
+TRAINING = OnnxExtractor("onnx.preview.training", "ai.onnx.preview.training")

@@ -1,0 +1,1 @@
+"""Extract the dictionaries of OpenVINO."""

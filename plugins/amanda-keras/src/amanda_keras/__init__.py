@@ -1,1 +1,0 @@
-"""Keras for Amanda. Its entry points stand in pyproject.toml."""

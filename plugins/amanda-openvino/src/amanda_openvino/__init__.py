@@ -1,1 +1,0 @@
-"""OpenVINO: what makes the dictionary of its opsets."""

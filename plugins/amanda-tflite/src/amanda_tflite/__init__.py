@@ -1,1 +1,0 @@
-"""TensorFlow Lite for Amanda. Its entry points stand in pyproject.toml."""

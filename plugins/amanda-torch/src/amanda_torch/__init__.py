@@ -1,1 +1,0 @@
-"""PyTorch for Amanda. Its entry points stand in pyproject.toml."""
