@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["backends", "brought", "compile", "run"]
 
+_HEARD = ("before_compile", "after_compile", "gap_met")
+"""Hooks whose listeners see every compilation, so that none comes from the cache."""
+
 BACKEND_VARIABLE = "AMANDA_BACKEND"
 """Where the name of the default backend stands, as `name` or `name:device`."""
 
@@ -99,7 +102,7 @@ def _compile(
     entry, device = _chosen(host, backend, device)
     made: Backend = host.load(entry)
     key = alive = None
-    if not _is_heard(host):
+    if not host.listens(*_HEARD):
         place = (entry.name, entry.source_text, id(made), device, repr(fallback))
         key, alive = kept_key(graph, options, *place)
     kept: Kept = host.caches.setdefault("executables", Kept())
@@ -114,14 +117,6 @@ def _compile(
         lambda part: _made(part, made, entry, device, fallback, host, options),
     )
     return compiled.again(keys, find)
-
-
-def _is_heard(host: Host) -> bool:
-    """Whether somebody wants to hear of every graph that is compiled, or mapped."""
-    from amanda.host._entry import hook_of
-
-    wanted = {"before_compile", "after_compile", "gap_met"}
-    return any(hook_of(entry) in wanted for entry in host.entries("hooks"))
 
 
 def _made(

@@ -31,10 +31,8 @@ def load(
     Without `format` a live object goes by its type, a file by its first bytes, then by
     its suffix. `options` are the format's own.
     """
-    from amanda.host._detect import reader
-
     host = host or host_in_use()
-    entry = reader(host, source, format)
+    entry = host.format_to_read(source, format)
     is_path = isinstance(source, str | os.PathLike)
     what = str(source) if is_path else f"an object of type {type(source).__qualname__}"
     codec = host.load(entry)
@@ -60,12 +58,10 @@ def save(
 
     The file appears whole or not at all; one that was there stays until then.
     """
-    from amanda.host._detect import writer
-
     host = host or host_in_use()
     expect_a_graph(graph, "save")
     target = Path(path)
-    entry = writer(host, target, format)
+    entry = host.format_to_write(target, format)
     codec = host.load(entry)
     if not callable(getattr(codec, "write", None)):
         raise FormatError(f"{entry.what} only reads, so it cannot write {target}")

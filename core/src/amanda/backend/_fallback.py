@@ -144,16 +144,10 @@ def _refused(op: Op, takes: Takes) -> list[str]:
     """Why an op, or one inside of it, is not taken."""
     answer = takes(op)
     reasons = [] if answer is True else [f"{op.label}: {answer or 'not taken'}"]
-    inner = [*op.bodies.values(), *([op] if _is_graph(op) else ())]
+    inner = [*op.bodies.values(), *([op] if op.is_graph else ())]
     for body in inner:
         reasons += refusals(body, takes)
     return reasons
-
-
-def _is_graph(op: Op) -> bool:
-    from amanda.graph import Graph
-
-    return isinstance(op, Graph)
 
 
 class Split:

@@ -100,17 +100,11 @@ def _reads(ops: Sequence[Op]) -> Iterator[OutputPort]:
     """Each value from elsewhere that some ops or their bodies read; maybe repeated."""
     own = set(ops)
     for op in ops:
-        inner = (*op.bodies.values(), *([op] if _is_graph(op) else ()))
+        inner = (*op.bodies.values(), *([op] if op.is_graph else ()))
         captured = (v for body in inner for v in body.captures)
         for value in (*op.inputs, *captured):
             if value is not None and value.op not in own:
                 yield value
-
-
-def _is_graph(op: Op) -> bool:
-    from amanda.graph import Graph
-
-    return isinstance(op, Graph)
 
 
 def _wanted(graph: Graph, stages: Any, free: Collection[Op]) -> dict[OutputPort, None]:
@@ -141,7 +135,7 @@ def extracted(
 
     The ops stand in order. What bodies captured from around is fed, too.
     """
-    from amanda.graph._clone import copy_ops
+    from amanda.graph import copy_ops
 
     memo: dict[Any, Any] = {}
     made = graph.__class__(graph.namespace, graph.name)

@@ -105,7 +105,7 @@ class DictionaryHistory:
     def _data(self) -> bytes:
         return self._read()
 
-    def _forget(self) -> None:
+    def clear_cache(self) -> None:
         """What was read before is read anew."""
         for name in ("_data", "header", "order", "names"):
             self.__dict__.pop(name, None)

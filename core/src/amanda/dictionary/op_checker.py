@@ -75,7 +75,7 @@ class Checker:
                 return False
         if self.plain_required and not self.plain_required <= attrs.keys():
             return False
-        if self.recorded and op._more is not None and op._more.extras:
+        if self.recorded and op.side_record is not None and op.side_record.extras:
             return False  # attributes of ports, which repeat what the entry says
         return self._key(op, attrs) in self.fine
 

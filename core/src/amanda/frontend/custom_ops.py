@@ -217,7 +217,7 @@ class CustomVocabulary(DictionaryHistory):
         """One more op; one that was declared before is replaced."""
         version = parse_name(op.namespace).version or ""
         self.ops[op.name, version] = op
-        self._forget()
+        self.clear_cache()
         self.host.register_namespace(
             self.path, self, manifest={"versions": list(self.versions())}, replace=True
         )

@@ -7,6 +7,7 @@ graph.result(y, "y")
 """
 
 from amanda.graph._bulk import bulk, snap
+from amanda.graph._clone import copy_ops
 from amanda.graph._contents import KEEP, Entry
 from amanda.graph._graph import CONSTANT, CORE, Graph
 from amanda.graph._op import Change, Op, Provenance
@@ -39,5 +40,6 @@ __all__ = [
     "Parameter",
     "Provenance",
     "bulk",
+    "copy_ops",
     "snap",
 ]

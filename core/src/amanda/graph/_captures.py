@@ -49,7 +49,7 @@ def _places(graph: Contents) -> Iterator[OutputPort | tuple[Op, Contents]]:
         for value in op._inputs:
             if value is not None and value.graph is not graph:
                 yield value
-        if op._more is not None or op._is_graph:
+        if op.side_record is not None or op.is_graph:
             for inner in op._inner_graphs():
                 yield op, inner
         op = op._next

@@ -100,8 +100,8 @@ def uncontrol(graph: Graph, first: Op, then: Op) -> None:
             del _waiting(first)[then], _awaited(then)[first]
     if not known:
         raise GraphError(f"no control edge from {first.label} to {then.label}")
-    if then._more is not None and then._more.extras:
-        then._more.extras.pop(first, None)
+    if then.side_record is not None and then.side_record.extras:
+        then.side_record.extras.pop(first, None)
     if graph._log is not None:
         graph._note("uncontrol", then, f"after {first.label}")
 
@@ -135,7 +135,7 @@ def replace(graph: Graph, op: Op, values: Sequence[OutputPort | None], by: str) 
     for value in values:
         if value is not None and value in op.outputs:
             raise GraphError(f"{op.label} cannot be replaced by itself")
-    more = op._more
+    more = op.side_record
     signals = (more is not None and more.controlled) or op in graph._inner_control
     held = graph._pins or (more is not None and more.marks)
     plain = len(values) == 1 and not signals and not held
@@ -168,7 +168,7 @@ def _handed_over(graph: Graph, op: Op, new: OutputPort | None) -> bool:
     users = old._users
     readers = distinct(users)
     for user in readers:
-        if user._is_graph or user.graph is not graph:
+        if user.is_graph or user.graph is not graph:
             return False
     for user in readers:
         user._inputs = swapped(user._inputs, old, new)
@@ -217,7 +217,7 @@ def _signals(graph: Graph, first: Op, then: Op) -> bool:
         return then in graph._inner_controlled
     if then is graph:
         return first in graph._inner_control
-    more = then._more
+    more = then.side_record
     return more is not None and first in (more.control or ())
 
 
@@ -250,8 +250,14 @@ def replace_uses(old: OutputPort, new: OutputPort) -> None:
 def _own(graph: Graph, op: Op) -> None:
     if op.graph is graph:
         return
-    if op.graph is None and op._more is not None and op._more.forward is not None:
-        raise GoneError(f"{op.label} was removed by {op._more.forward[1]} already")
+    if (
+        op.graph is None
+        and op.side_record is not None
+        and op.side_record.forward is not None
+    ):
+        raise GoneError(
+            f"{op.label} was removed by {op.side_record.forward[1]} already"
+        )
     raise GraphError(f"{op.label} is not in {graph.label}")
 
 
@@ -279,7 +285,7 @@ def remove(
     graph: Graph, op: Op, by: str, values: Sequence[OutputPort | None] = ()
 ) -> None:
     _own(graph, op)
-    more = op._more
+    more = op.side_record
     held = graph._pins or (more is not None and more.marks)
     for port in op.outputs:
         if port._users is not None or held:
@@ -287,7 +293,7 @@ def remove(
     for value in op._inputs:
         if value is not None:
             detach(value, op)
-    if op._is_graph or (more is not None and more.bodies):
+    if op.is_graph or (more is not None and more.bodies):
         _cut_captures(op)
     if more is not None and (more.control or more.controlled):
         for first in op.control_inputs:
@@ -359,7 +365,7 @@ def remove_result(graph: Graph, index: int) -> None:
     graph._results.cut(index)
     graph._cut_output(index)
     graph._shift(("out", "result"), index)
-    marks = graph._more.marks if graph._more else None
+    marks = graph.side_record.marks if graph.side_record else None
     if marks:
         graph._side.marks = {
             k - (k > index): labels for k, labels in marks.items() if k != index

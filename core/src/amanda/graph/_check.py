@@ -117,12 +117,12 @@ def _check_users(graphs: list[Graph]) -> Iterator[str]:
         if known[value, op] != count:
             yield f"{op!r} reads {value!r} {count} times, told {known[value, op]}"
         home = value.graph
-        scope: Op | None = op if op._is_graph else op.graph
+        scope: Op | None = op if op.is_graph else op.graph
         while scope is not None and scope is not home:
-            scope = scope._scope if scope._is_graph else scope.graph  # type: ignore[attr-defined]
+            scope = scope._scope if scope.is_graph else scope.graph  # type: ignore[attr-defined]
         if scope is None and not isinstance(value, Parameter):
             yield f"{op!r} reads {value!r}, which it cannot see"
     for key, count in known.items():
-        reader = key[1] if key[1]._is_graph else key[1].graph
+        reader = key[1] if key[1].is_graph else key[1].graph
         if reader in inside and reads[key] != count:
             yield f"{key[0]!r} lists {key[1]!r} {count} times, read {reads[key]}"

@@ -124,10 +124,10 @@ def _bare(graph: Graph, memo: Memo) -> Graph:
     copy: Graph = type(graph)(None, graph.name, type=graph.type)
     copy._attrs = dict(graph._attrs) if graph._attrs else None
     copy._imports = dict(graph._imports)
-    if graph._more is not None:
-        copy._side.namespace = graph._more.namespace
-        copy._side.provenance = graph._more.provenance
-        copy._side.feedback = graph._more.feedback
+    if graph.side_record is not None:
+        copy._side.namespace = graph.side_record.namespace
+        copy._side.provenance = graph.side_record.provenance
+        copy._side.feedback = graph.side_record.feedback
     memo[graph] = copy
     return copy
 
@@ -158,7 +158,7 @@ def _copy_port(old: OutputPort, new: OutputPort) -> None:
 
 def _copy_side(old: Op, new: Op) -> None:
     """Side facts that name no other op; control edges and bodies come apart."""
-    more = old._more
+    more = old.side_record
     if more is None:
         return
     side = new._side
@@ -197,7 +197,7 @@ def _copy_ops(
     controlled: list[Op] = []
     plain = rename == "{name}"
     for op in ops:
-        made = _shell(op, memo) if op._is_graph else _copy_op(op, memo)  # type: ignore[arg-type]
+        made = _shell(op, memo) if op.is_graph else _copy_op(op, memo)  # type: ignore[arg-type]
         name = op.name
         if name is not None:
             name = name if plain else rename.format(name=name)
@@ -214,9 +214,9 @@ def _copy_ops(
         made._inputs = sinks(inputs)
         made.name = None
         _append(new, made, name)
-        if op._is_graph:
+        if op.is_graph:
             later.append((op, made))  # type: ignore[arg-type]
-        more = op._more
+        more = op.side_record
         if more is not None:
             if more.bodies:
                 _shell_bodies(op, made, memo, later)
@@ -243,7 +243,7 @@ def _copy_op(op: Op, memo: Memo) -> Op:
     for old, new in zip(op.outputs, made.outputs, strict=True):
         new.name, new.type = old.name, old.type
         memo[old] = new
-    if op._more is not None:
+    if op.side_record is not None:
         _copy_side(op, made)
     if type(memo) is not Lean or not op.outputs:
         memo[op] = made

@@ -66,7 +66,7 @@ class Contents(Op):
         "root",
     )
 
-    _is_graph: ClassVar[bool] = True
+    is_graph: ClassVar[bool] = True
     _outputs_seen: tuple[OutputPort, ...] | None
 
     @property
@@ -153,6 +153,11 @@ class Contents(Op):
             prev = op._prev
             yield op
             op = prev if op.graph is not self else op._prev
+
+    @property
+    def last_op(self) -> Op | None:
+        """The last op in order; None in an empty graph."""
+        return self._last
 
     def __len__(self) -> int:
         return self._count
@@ -263,9 +268,9 @@ class Contents(Op):
             yield graph
             op = graph._first
             while op is not None:
-                if op._more is not None and op._more.bodies:
-                    queue.extend(op._more.bodies.values())
-                if op._is_graph:
+                if op.side_record is not None and op.side_record.bodies:
+                    queue.extend(op.side_record.bodies.values())
+                if op.is_graph:
                     queue.append(op)  # type: ignore[arg-type]
                 op = op._next
 
@@ -276,7 +281,7 @@ class Contents(Op):
         while stack:
             for op in stack[-1]:
                 yield op
-                if op._more is not None or op._is_graph:
+                if op.side_record is not None or op.is_graph:
                     inner = op._inner_graphs()
                     stack.extend(iter(graph) for graph in reversed(inner))
                     if inner:
@@ -390,7 +395,7 @@ class Contents(Op):
         Then it is in sight, and its op comes before what holds this graph.
         """
         reader = last_user(value._users)
-        if reader is None or reader._is_graph:
+        if reader is None or reader.is_graph:
             return False
         around = self.graph or (self.holder.graph if self.holder else self.outer)
         return reader.graph is self or (

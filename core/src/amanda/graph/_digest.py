@@ -57,7 +57,7 @@ class _Numbers:
             at = self.graphs[graph]
             for i, op in enumerate(ops):
                 self.ops[op] = (at, i)
-                if op._is_graph or op._more is not None:
+                if op.is_graph or op.side_record is not None:
                     for inner in _held(op):
                         self.graphs[inner] = len(self.graphs)
                         queue.append(inner)
@@ -123,7 +123,7 @@ def _search(graph: Graph, start: Op, found: dict[Op, None], captures: Captures) 
                 first = value.op
                 if first not in found and first.graph is graph:
                     stack.append(first)
-        if op._more is not None or op._is_graph:
+        if op.side_record is not None or op.is_graph:
             stack += op.control_inputs
             for value in captures.get(op, ()):
                 if type(value) is OutputPort and value.op.graph is graph:
@@ -171,8 +171,8 @@ def _op_record(op: Op, graph: Graph, numbers: _Numbers) -> Record:
     names = numbers.names
     name = op.name if names else None
     inputs = tuple([numbers.value(value, graph) for value in op._inputs])
-    more = op._more
-    if (more is None or more.is_silent) and not op._is_graph:
+    more = op.side_record
+    if (more is None or more.is_silent) and not op.is_graph:
         outputs = op.outputs
         if len(outputs) == 1 and outputs[0].name is None:
             made: Any = numbers.text(outputs[0].type)
@@ -198,7 +198,7 @@ def _op_record(op: Op, graph: Graph, numbers: _Numbers) -> Record:
 
 def _attrs(op: Op, numbers: _Numbers) -> tuple[tuple[str, dict[str, Any]], ...]:
     found = [("", op._attrs)] if op._attrs else []
-    more = op._more
+    more = op.side_record
     if more is not None and more.extras:
         for key, attrs in more.extras.items():
             if attrs and isinstance(key, tuple):

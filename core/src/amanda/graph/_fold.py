@@ -21,7 +21,7 @@ def inline(graph: Graph, inner: Graph) -> list[OutputPort | None]:
 
     Values of the inner graph leave forwards, so handles on them find them again.
     """
-    if not inner._is_graph or inner.graph is not graph:
+    if not inner.is_graph or inner.graph is not graph:
         raise GraphError(f"{inner.label} does not stand as an op in {graph.label}")
     memo: dict[Any, Any] = {}
     ops = list(inner)

@@ -40,7 +40,7 @@ class Provenance(NamedTuple):
     by: str
 
 
-class Side:
+class SideRecord:
     """The side record of an op; made when the first of these facts is told."""
 
     __slots__ = (
@@ -107,17 +107,17 @@ class Op:
     __slots__ = (
         "_attrs",
         "_inputs",
-        "_more",
         "_next",
         "_order",
         "_prev",
         "graph",
         "name",
         "outputs",
+        "side_record",
         "type",
     )
 
-    _is_graph: ClassVar[bool] = False
+    is_graph: ClassVar[bool] = False  # a class attribute is faster than isinstance
 
     def __init__(
         self,
@@ -137,7 +137,8 @@ class Op:
             if outputs == 1
             else tuple([OutputPort(self, i) for i in range(outputs)])
         )
-        self._more: Side | None = None
+        # what few ops have; None for all others
+        self.side_record: SideRecord | None = None
         self._prev: Op | None = None
         self._next: Op | None = None
         self._order: int | None = None
@@ -213,36 +214,36 @@ class Op:
     @property
     def bodies(self) -> Mapping[str, Graph]:
         """The graphs that belong to this op, by name."""
-        more = self._more
+        more = self.side_record
         return _NO_BODIES if more is None else (more.bodies or _NO_BODIES)
 
     @property
     def control_inputs(self) -> tuple[Op, ...]:
         """The ops that run before this one by a control edge."""
-        return tuple(self._more.control or ()) if self._more else ()
+        return tuple(self.side_record.control or ()) if self.side_record else ()
 
     @property
     def control_outputs(self) -> tuple[Op, ...]:
         """The ops that run after this one by a control edge."""
-        return tuple(self._more.controlled or ()) if self._more else ()
+        return tuple(self.side_record.controlled or ()) if self.side_record else ()
 
     @property
     def own_namespace(self) -> str | None:
-        return self._more.namespace if self._more else None
+        return self.side_record.namespace if self.side_record else None
 
     @property
     def namespace(self) -> str | None:
         """Its own, or that of the nearest graph around that has one."""
         at: Op | None = self
         while at is not None:
-            if at._more is not None and at._more.namespace is not None:
-                return at._more.namespace
+            if at.side_record is not None and at.side_record.namespace is not None:
+                return at.side_record.namespace
             at = at._around
         return None
 
     @namespace.setter
     def namespace(self, name: str | None) -> None:
-        if name is not None or self._more is not None:
+        if name is not None or self.side_record is not None:
             self._side.namespace = name
 
     @property
@@ -258,15 +259,15 @@ class Op:
     @property
     def feedback(self) -> bool:
         """Its output edges carry the next round of a loop, so they do not order."""
-        return self._more is not None and self._more.feedback
+        return self.side_record is not None and self.side_record.feedback
 
     @property
     def provenance(self) -> Provenance | None:
-        return self._more.provenance if self._more else None
+        return self.side_record.provenance if self.side_record else None
 
     @provenance.setter
     def provenance(self, value: Provenance | None) -> None:
-        if value is not None or self._more is not None:
+        if value is not None or self.side_record is not None:
             self._side.provenance = value
 
     @property
@@ -282,7 +283,7 @@ class Op:
     @property
     def label(self) -> str:
         """What messages call this op: its name, else its type and position."""
-        kind = self.type or ("graph" if self._is_graph else "op")
+        kind = self.type or ("graph" if self.is_graph else "op")
         if self.name is not None:
             return f"{kind} {self.name!r}"
         return (
@@ -292,7 +293,7 @@ class Op:
     @property
     def short(self) -> str:
         """Its name, else its type: what a line with many ops calls it."""
-        return self.name or self.type or ("graph" if self._is_graph else "?")
+        return self.name or self.type or ("graph" if self.is_graph else "?")
 
     @property
     def previous(self) -> Op | None:
@@ -313,7 +314,7 @@ class Op:
 
     def _inner_graphs(self) -> tuple[Graph, ...]:
         """The graphs inside this op that may capture values."""
-        more = self._more
+        more = self.side_record
         return tuple(more.bodies.values()) if more and more.bodies else ()
 
     # -- changing --------------------------------------------------------------
@@ -350,7 +351,7 @@ class Op:
 
     def _shift(self, sides: tuple[str, ...], i: int) -> None:
         """Side facts of the ports after a removed one move down with them."""
-        more = self._more
+        more = self.side_record
         if more is None:
             return
         if "in" in sides and more.input_names:
@@ -382,13 +383,13 @@ class Op:
     # -- what ports and graphs ask ---------------------------------------------
 
     @property
-    def _side(self) -> Side:
-        if self._more is None:
-            self._more = Side()
-        return self._more
+    def _side(self) -> SideRecord:
+        if self.side_record is None:
+            self.side_record = SideRecord()
+        return self.side_record
 
     def _has_side(self, key: Any) -> bool:
-        more = self._more
+        more = self.side_record
         return bool(more and more.extras and more.extras.get(key))
 
     def _sinks(self, _inner: bool, /) -> Sinks:
@@ -399,7 +400,7 @@ class Op:
         return [InputPort(self, i) for i in places(self._inputs, value)]
 
     def _input_name(self, i: int, _inner: bool, /) -> str | None:
-        more = self._more
+        more = self.side_record
         return more.input_names.get(i) if more and more.input_names else None
 
     def _set_input_name(self, i: int, _inner: bool, name: str | None, /) -> None:
@@ -427,7 +428,7 @@ class Op:
             attach(value, self)
         if old is not None:
             detach(old, self)
-        more = self._more
+        more = self.side_record
         if value is None and more is not None and more.extras:
             more.extras.pop(("result" if inner else "edge", i), None)
         if home._log is not None:  # type: ignore[attr-defined]

@@ -120,7 +120,7 @@ def is_before(graph: Graph, a: Op, b: Op) -> bool:
 
 def successors(graph: Graph, op: Op) -> Iterator[Op]:
     """The ops of `graph` that must come after `op`, maybe repeated."""
-    more = op._more
+    more = op.side_record
     if more is not None and more.feedback:
         return
     for port in op.outputs:
@@ -245,5 +245,5 @@ def _find_cycle(graph: Graph, stuck: set[Op]) -> list[Op]:
 
 def reads_later(value_op: Op, value: object) -> bool:
     """Does an edge from this value put no order on its ends?"""
-    more = value_op._more
+    more = value_op.side_record
     return type(value) is Parameter or (more is not None and more.feedback)

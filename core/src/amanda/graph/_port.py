@@ -50,11 +50,15 @@ class OutputPort:
         ports: list[InputPort] = []
         for op in readers:
             held = op._inputs
-            if kind is not dict and held.__class__ is tuple and not op._is_graph:
+            if kind is not dict and held.__class__ is tuple and not op.is_graph:
                 ports.append(_made(InputPort, (op, held.index(self), False)))
             else:
                 ports += op._places(self)
         return ports
+
+    @property
+    def is_used(self) -> bool:
+        return self._users is not None
 
     @property
     def user_ops(self) -> list[Op]:
@@ -73,7 +77,7 @@ class OutputPort:
     @property
     def marks(self) -> frozenset[str]:
         """Labels on this value. `keep` says that it must stay available."""
-        more = self.op._more
+        more = self.op.side_record
         held = more.marks.get(self.index) if more and more.marks else None
         return frozenset(held or ())
 
@@ -85,7 +89,7 @@ class OutputPort:
         side.marks.setdefault(self.index, set()).add(label)
 
     def unmark(self, label: str) -> None:
-        more = self.op._more
+        more = self.op.side_record
         if more and more.marks and self.index in more.marks:
             more.marks[self.index].discard(label)
 
@@ -93,7 +97,7 @@ class OutputPort:
         """Where this value lives now, following the forwards of replaced ops."""
         passed: list[OutputPort] = []
         port = self
-        while (more := port.op._more) is not None and more.forward is not None:
+        while (more := port.op.side_record) is not None and more.forward is not None:
             if type(port) is Parameter:
                 break
             values, by = more.forward
@@ -108,7 +112,7 @@ class OutputPort:
             passed.append(port)
             port = heir
         for old in passed:  # shorten the path for the next who asks
-            more = old.op._more
+            more = old.op.side_record
             assert more is not None
             assert more.forward is not None
             values, by = more.forward
@@ -281,7 +285,7 @@ class Edge(NamedTuple):
         target = self.input_port
         if isinstance(target, InputPort):
             return target.has_edge_attrs
-        more = target.op._more
+        more = target.op.side_record
         return bool(more and more.extras and more.extras.get(self.output_port.op))
 
     def __repr__(self) -> str:

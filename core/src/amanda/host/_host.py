@@ -32,6 +32,7 @@ from amanda.host._plugins import PluginInfo, overview
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+    from pathlib import Path
 
     from amanda.dictionary import Namespace
     from amanda.graph import Op
@@ -167,6 +168,20 @@ class Host:
             return None
         return known[op.type] if op.type in known else None  # noqa: SIM401
 
+    # Formats
+
+    def format_to_read(self, source: object, format: str | None = None) -> Entry:
+        """The format that reads a path or a live object; `format` names it."""
+        from amanda.host._detect import reader
+
+        return reader(self, source, format)
+
+    def format_to_write(self, path: Path, format: str | None = None) -> Entry:
+        """The format that writes a path; `format` names it."""
+        from amanda.host._detect import writer
+
+        return writer(self, path, format)
+
     # Registering
 
     def register(
@@ -247,9 +262,12 @@ class Host:
         with use_host(self):
             return listeners.fire(hook, entries, event)
 
-    def listens(self) -> bool:
-        """Is there any listener, to whatever hook? Imports nothing."""
-        return bool(self._index().entries["hooks"])
+    def listens(self, *hooks: str) -> bool:
+        """Whether anything listens to one of these hooks, or to any."""
+        entries = self._index().entries["hooks"]
+        if not hooks:
+            return bool(entries)
+        return any(hook_of(entry) in hooks for entry in entries)
 
     def _tell(self, entry: Entry, fault: str, *, log: bool = True) -> None:
         """Records a fault; the first time, logs it and tells the listeners."""

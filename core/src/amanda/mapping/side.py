@@ -96,7 +96,7 @@ class TracingSide(Side, Protocol):
 
 def type_of(side: Side, op: Op) -> str | None:
     """What rules call the type of this op, or None where it is not of this side."""
-    more = op._more
+    more = op.side_record
     if more is None or more.namespace is None:
         return op.type
     if more.namespace == CORE:

@@ -114,7 +114,7 @@ class Rewriting:
             op
             for op in ops
             if op.type in types
-            and (op._more is None or op._more.namespace != CORE)
+            and (op.side_record is None or op.side_record.namespace != CORE)
             and (worth is None or worth(op))
         ]
 
@@ -153,7 +153,7 @@ class Rewriting:
     ) -> list[Op] | None:
         """What the rule makes in place of the op; None, with all as it was, if it may
         not: it would change a type, or do again what is needed as it is too."""
-        before = op._prev
+        before = op.previous
         values: Sequence[OutputPort | None] = ()
         with graph.before(op):
             try:
@@ -208,7 +208,7 @@ class _Shortcut:
 
 def _is_held(op: Op) -> bool:
     """Do control edges or marks say that this very op has to stay?"""
-    more = op._more
+    more = op.side_record
     if more is None:
         return False
     if more.control or more.controlled or more.feedback:
@@ -219,10 +219,10 @@ def _is_held(op: Op) -> bool:
 def _between(before: Op | None, op: Op) -> list[Op]:
     """The ops right before `op`, back to `before`, in order."""
     found: list[Op] = []
-    at = op._prev
+    at = op.previous
     while at is not None and at is not before:
         found.append(at)
-        at = at._prev
+        at = at.previous
     return found[::-1]
 
 

@@ -35,7 +35,7 @@ class Part(NamedTuple):
 
 def extract(graph: Graph, part: Part, order: Sequence[OutputPort]) -> Graph:
     """A part as a graph, with its inputs as parameters in this order."""
-    from amanda.graph._clone import copy_ops
+    from amanda.graph import copy_ops
 
     made = Graph(graph.namespace)
     memo: dict[Any, Any] = {}

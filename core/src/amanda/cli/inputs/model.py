@@ -16,8 +16,7 @@ def opened(file: str, form: str | None) -> tuple[Graph, str]:
     """The graph in a file, and the name of its format, found where it is not given."""
     from amanda.api.files import load
     from amanda.host import default_host
-    from amanda.host._detect import reader
 
-    form = reader(default_host(), file, form).name
+    form = default_host().format_to_read(file, form).name
     with working(f"reading {file}"):
         return load(file, format=form), form

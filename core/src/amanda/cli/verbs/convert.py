@@ -60,11 +60,10 @@ def command(
     from amanda.api.conversion import plan
     from amanda.api.files import save
     from amanda.host import default_host
-    from amanda.host._detect import writer
     from amanda.mapping.routes.report import tracing
 
     graph, form = opened(source, form)
-    written = writer(default_host(), Path(target), target_form)
+    written = default_host().format_to_write(Path(target), target_form)
     goal = goal or _asked(graph, written.manifest.get("namespace"))
     data: dict[str, object] = {
         "source": source, "target": target,

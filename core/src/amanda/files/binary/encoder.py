@@ -199,7 +199,7 @@ class _Body:
         if inputs:
             payload += _INPUTS + self._references(inputs)
         outputs = op.outputs
-        rare = op._more is not None  # the side record, which most ops do without
+        rare = op.side_record is not None  # the side record, which most ops do without
         if outputs:
             numbers.add(outputs)
             payload += _OUTPUTS + _sized([self._tables.type(p.type) for p in outputs])

@@ -43,7 +43,7 @@ def carry_port(old: OutputPort, new: OutputPort) -> None:
         new.name = old.name
     if new.type is None:
         new.type = old.type
-    more = old.op._more
+    more = old.op.side_record
     if old.__class__ is OutputPort and not (more and (more.extras or more.marks)):
         return
     if old.has_attrs:
@@ -75,7 +75,7 @@ def copied_op(
     )
     for old_port, new_port in zip(op.outputs, new.outputs, strict=True):
         carry_port(old_port, new_port)
-    if (more := op._more) is not None and (more.input_names or more.extras):
+    if (more := op.side_record) is not None and (more.input_names or more.extras):
         _carry_inputs(op, new)
     if provenance is not None:
         new.provenance = provenance

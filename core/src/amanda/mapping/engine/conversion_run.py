@@ -171,7 +171,7 @@ class Run:
         """The graphs that have to be mapped before this op."""
         op = entry.op
         found: list[Graph] = []
-        if op._more is not None:
+        if op.side_record is not None:
             is_foreign = entry.todo == MAP and entry.type is None
             is_kept = self.keep_foreign and not entry.matches and entry.todo == MAP
             if not (is_foreign or is_kept or entry.todo == WHOLE):
@@ -331,7 +331,7 @@ class Run:
         if match is None:
             self._gap(target, entry)
             return True
-        before = target._last
+        before = target.last_op
         try:
             if match.step < len(match.way.steps):
                 self._decided(match)
@@ -376,7 +376,7 @@ class Run:
             value = found[i] if i < len(found) else None
             if value is not None:
                 self.made[port] = value
-            elif port._users is not None or port in self._pinned:
+            elif port.is_used or port in self._pinned:
                 for done in outputs[:i]:
                     self.made.pop(done, None)
                 raise Decline(f"it does not give output {i}")
@@ -391,14 +391,14 @@ class Run:
         """Names, types and origin for what a rule made."""
         origin = Provenance(_names(match.ops), match.way.id)
         new: list[Op] = []
-        at = target._last
+        at = target.last_op
         while at is not before and at is not None:
             if not self._carried or at not in self._carried:
-                at._side.provenance = origin
+                at.provenance = origin
                 new.append(at)
-            at = at._prev
+            at = at.previous
         self._carried.clear()
-        rare = op._more is not None  # the side record, which most ops do without
+        rare = op.side_record is not None  # the side record, which most ops do without
         if rare and _is_bound(op):
             if not new and not set(op.control_inputs) <= set(match.ops):
                 raise Decline("nothing is made that could wait for its control inputs")
@@ -419,9 +419,9 @@ class Run:
 
     def _back(self, target: Graph, before: Op | None) -> None:
         """Take away what a rule made before it declined; constants may be used yet."""
-        at = target._last
+        at = target.last_op
         while at is not before and at is not None:
-            previous = at._prev
+            previous = at.previous
             if at in self._carried:
                 self._loose.append(at)
             else:
@@ -496,7 +496,7 @@ class Run:
         self, target: Graph, entry: Entry, inputs: list[OutputPort | None]
     ) -> bool:
         op = entry.op
-        before = target._last
+        before = target.last_op
         why = tuple(f"{id}: {why}" for id, _, why, _ in entry.declined)
         values = self.gap_met(op=op, why=why, build=target, inputs=inputs)
         if values is None:
@@ -508,10 +508,10 @@ class Run:
                 got=len(values),
             )
         self.made.update(zip(op.outputs, values, strict=True))
-        at = target._last
+        at = target.last_op
         while at is not before and at is not None:
             at.provenance = Provenance(_names([op]), _BY_HOOK)
-            at = at._prev
+            at = at.previous
         self.report.filled += 1
         return True
 
@@ -545,12 +545,12 @@ def _names(ops: list[Op]) -> tuple[str, ...]:
 
 def _is_bound(op: Op) -> bool:
     """Does it take part in a control edge?"""
-    return op._more is not None and bool(op.control_inputs or op.control_outputs)
+    return op.side_record is not None and bool(op.control_inputs or op.control_outputs)
 
 
 def _is_wanted(op: Op, pinned: frozenset[OutputPort]) -> bool:
     """Must a constant come along, though nothing that was made asked for it?"""
     value = op.outputs[0]
-    if value._users is None or value in pinned:
+    if not value.is_used or value in pinned:
         return True
-    return op._more is not None and ("keep" in value.marks or _is_bound(op))
+    return op.side_record is not None and ("keep" in value.marks or _is_bound(op))

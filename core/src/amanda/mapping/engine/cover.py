@@ -60,7 +60,9 @@ class Entry:
         self.declined: list[tuple[str, str, str, int]] = []
         self.at = 0
         self.done = False
-        self.is_flat = not op._is_graph and (op._more is None or not op._more.bodies)
+        self.is_flat = not op.is_graph and (
+            op.side_record is None or not op.side_record.bodies
+        )
         """Is there no graph in it, nor in what patterns would take in with it?"""
 
     @property
@@ -111,7 +113,7 @@ class Cover:
         for op in reversed(source):
             if taken and op in taken:
                 continue
-            more = op._more
+            more = op.side_record
             if more is not None:
                 if more.control or more.controlled:
                     self.bound = True
@@ -137,9 +139,9 @@ class Cover:
 
     def _entry(self, op: Op) -> Entry:
         program = self.program
-        if op._is_graph:
+        if op.is_graph:
             return Entry(op, CARRY)
-        more = op._more
+        more = op.side_record
         space = None if more is None else more.namespace
         if space == CORE:
             return Entry(op, CARRY)
@@ -207,11 +209,11 @@ class Cover:
         inside = set(ops)
         found = 0
         for op in inside:
-            if op._more is not None:
+            if op.side_record is not None:
                 found += sum(other in inside for other in op.control_inputs)
             if op is ops[0]:
                 continue
-            waits = (*op.control_inputs, *op.control_outputs) if op._more else ()
+            waits = (*op.control_inputs, *op.control_outputs) if op.side_record else ()
             if waits and not (edges and inside.issuperset(waits)):
                 return f"{op.short}, inside the pattern, has control edges"
             for port in op.outputs:

@@ -371,7 +371,7 @@ def _all_fresh(base: int, count: int, names: tuple[str, ...]) -> Take:
             slots[base:end] = inputs[:count]
         else:
             slots[base:end] = (*inputs, *([None] * (count - len(inputs))))
-        if op._attrs or op._more is not None:
+        if op.has_attrs or op.side_record is not None:
             for i in range(min(count, len(names))):
                 if slots[base + i] is None:
                     slots[base + i] = _held(op, names[i])
@@ -502,7 +502,7 @@ def _op_taker(
             for key, value in op._attrs.items():
                 if key not in covered and uncovered(signature, key, value):
                     return f"the attribute {key}={describe(value)} is not covered"
-        if op._more is not None:
+        if op.side_record is not None:
             for key in op.bodies:
                 if key not in covered:
                     return f"the body {key} is not covered"

@@ -105,12 +105,16 @@ class _Table:
                 if value is None:
                     continue
                 maker = value.op
-                type = maker.type if maker._more is None else type_of(self._side, maker)
+                type = (
+                    maker.type
+                    if maker.side_record is None
+                    else type_of(self._side, maker)
+                )
                 if type in behind:
                     for at, table in behind[type]:
                         if at == i or (at == ANYWHERE and i < _EITHER):
                             table.find(maker, found)
-        if self._before and op._more is not None:
+        if self._before and op.side_record is not None:
             for one in op.control_inputs:
                 before = self._before.get(type_of(self._side, one) or "")
                 if before is not None:

@@ -312,7 +312,7 @@ class Nodes:
 
 def _may_be_weight(op: Op) -> bool:
     """Whether there is more to an op than most have; quick, for it is asked of all."""
-    return op._more is not None or op.type == "Constant"
+    return op.side_record is not None or op.type == "Constant"
 
 
 def _told(error: AmandaError) -> str:

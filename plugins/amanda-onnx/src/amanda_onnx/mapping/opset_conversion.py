@@ -18,8 +18,7 @@ from amanda import namespace
 from amanda.dictionary import Dictionary, OpDef, parse_name
 from amanda.dictionary.op_checker import checker_of
 from amanda.errors import ConversionError
-from amanda.graph import CORE, Graph, Op, OutputPort, bulk
-from amanda.graph._clone import copy_ops
+from amanda.graph import CORE, Graph, Op, OutputPort, bulk, copy_ops
 from amanda.mapping import Conversion, Gap, GapMet, Report, constant_of, unmapped
 from amanda.mapping.engine.conversion_run import Run
 from amanda.mapping.routes.report import place

@@ -1,0 +1,213 @@
+"""Plug-ins import faces only, and nobody uses the private names of another room.
+
+A face is the `__init__` of a package with its `__all__`. What stands below a face, and
+every name with a leading underscore, belongs to its room: a package of the core, or a
+whole plug-in.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FACES = (
+    "amanda",
+    "amanda.backend",
+    "amanda.cli",
+    "amanda.dictionary",
+    "amanda.errors",
+    "amanda.files",
+    "amanda.formatkit",
+    "amanda.frontend",
+    "amanda.graph",
+    "amanda.host",
+    "amanda.mapping",
+    "amanda.passes",
+    "amanda.tensors",
+    "amanda.testing",
+    "amanda.types",
+    "amanda_std",
+    "amanda_std.ops",
+)
+# Imports that still go below a face, by distribution. They may only become fewer.
+REMAINING = {
+    "amanda-dictionaries-dev": 46,
+    "amanda-jax": 105,
+    "amanda-nd4j": 8,
+    "amanda-onnx": 52,
+    "amanda-std": 6,
+    "amanda-tf": 9,
+}
+NAMED_TUPLE = {"_asdict", "_field_defaults", "_fields", "_make", "_replace"}
+
+
+def sources(root: Path) -> Iterator[tuple[Path, Path]]:
+    """Every source file with its `src` folder."""
+    folders = [root / "core" / "src", root / "namespaces" / "src"]
+    folders += [*root.glob("plugins/[!_]*/src"), *root.glob("examples/*/src")]
+    for folder in folders:
+        yield from ((folder, file) for file in sorted(folder.rglob("*.py")))
+
+
+@cache
+def parsed(file: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+
+
+def below_faces(root: Path) -> Iterator[tuple[str, str]]:
+    """Imports of plug-ins that are no name of a face: distribution and message."""
+    for folder, file in sources(root):
+        package = file.relative_to(folder).parts[0]
+        if package == "amanda":
+            continue
+        for node in parsed(file):
+            for line, module, name in imported(node):
+                top = module.partition(".")[0]
+                if top == package or top not in ("amanda", "amanda_std"):
+                    continue
+                if why := fault(module, name):
+                    where = f"{file.relative_to(root)}:{line}"
+                    yield folder.parent.name, f"{where}: {why}"
+
+
+def imported(node: ast.AST) -> Iterator[tuple[int, str, str]]:
+    """Line, module and name of what an import statement binds."""
+    match node:
+        case ast.Import(names=names):
+            yield from ((node.lineno, alias.name, "") for alias in names)
+        case ast.ImportFrom(module=str(module), names=names):
+            yield from ((node.lineno, module, alias.name) for alias in names)
+
+
+def fault(module: str, name: str) -> str:
+    full = f"{module}.{name}" if name else module
+    if full in FACES:
+        return ""
+    if module not in FACES:
+        return f"{full} is below a face"
+    return "" if name in names_of(module) else f"{module}.__all__ has no {name}"
+
+
+@cache
+def names_of(face: str) -> frozenset[str]:
+    module = import_module(face)
+    return frozenset(getattr(module, "__all__", dir(module)))
+
+
+def private_uses(root: Path) -> Iterator[str]:
+    """Uses of names with a leading underscore that another room defines."""
+    rooms: dict[str, list[Path]] = {}
+    for folder, file in sources(root):
+        parts = file.relative_to(folder).with_suffix("").parts
+        rooms.setdefault(room_of(".".join(parts)), []).append(file)
+    defined = {room: set(definitions(files)) for room, files in rooms.items()}
+    every = set().union(*defined.values())
+    for room, files in rooms.items():
+        foreign = every - defined[room] - NAMED_TUPLE
+        for file in files:
+            for node in parsed(file):
+                for name in used_names(node, room):
+                    if name in foreign or "." in name:
+                        yield f"{file.relative_to(root)}:{node.lineno}: {name}"  # type: ignore[attr-defined]
+
+
+def room_of(module: str) -> str:
+    """`amanda.graph` of `amanda.graph._op`; `amanda_std` of `amanda_std.ops.math`."""
+    parts = module.split(".")
+    return ".".join(parts[:2] if parts[0] == "amanda" else parts[:1])
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def definitions(files: list[Path]) -> Iterator[str]:
+    """Names with a leading underscore that a room defines or spells as a string."""
+    for file in files:
+        for node in parsed(file):
+            match node:
+                case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                    found = name
+                case ast.Name(id=name, ctx=ast.Store()) | ast.keyword(arg=str(name)):
+                    found = name
+                case ast.Attribute(attr=name, ctx=ast.Store()):
+                    found = name
+                case ast.Constant(value=str(name)):
+                    found = name
+                case _:
+                    continue
+            if is_private(found):
+                yield found
+
+
+def used_names(node: ast.AST, room: str) -> Iterator[str]:
+    """Private attributes that are read; private names imported from other rooms."""
+    match node:
+        case ast.Attribute(attr=name) if is_private(name):
+            yield name
+        case ast.ImportFrom(module=str(module), names=names):
+            if module.startswith("amanda") and room_of(module) != room:
+                for alias in names:
+                    if any(map(is_private, [*module.split("."), alias.name])):
+                        yield f"{module}.{alias.name}"
+
+
+def test_plugins_import_faces_only() -> None:
+    found = list(below_faces(ROOT))
+    count = Counter(dist for dist, _ in found)
+    more = {dist: n for dist, n in count.items() if n > REMAINING.get(dist, 0)}
+    assert not more, "\n".join(message for dist, message in found if dist in more)
+
+
+def test_nobody_uses_private_names_of_another_room() -> None:
+    assert list(private_uses(ROOT)) == []
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_every_face_lists_its_names(face: str) -> None:
+    module = import_module(face)
+    if not hasattr(module, "__all__"):
+        pytest.skip("its names are not fixed yet")
+    missing = [name for name in module.__all__ if not hasattr(module, name)]
+    assert missing == []
+    assert module.__doc__
+
+
+PLANTED = {
+    "from amanda.graph._op import Op": "amanda.graph._op.Op is below a face",
+    "import amanda.graph._op": "amanda.graph._op is below a face",
+    "from amanda.graph import Nothing": "amanda.graph.__all__ has no Nothing",
+    "def f():\n    import amanda.text.x": "amanda.text.x is below a face",
+}
+
+
+@pytest.mark.parametrize(("text", "why"), PLANTED.items())
+def test_planted_import_below_a_face(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "plugins" / "amanda-one" / "src" / "amanda_one" / "x.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"from amanda.graph import Op\nimport amanda_one.y\n{text}\n")
+    line = 2 + len(text.splitlines())
+    where = f"plugins/amanda-one/src/amanda_one/x.py:{line}"
+    assert list(below_faces(tmp_path)) == [("amanda-one", f"{where}: {why}")]
+
+
+def test_planted_use_of_a_private_name(tmp_path: Path) -> None:
+    one, two = (tmp_path / f"plugins/amanda-{n}/src/amanda_{n}" for n in ("one", "two"))
+    one.mkdir(parents=True)
+    two.mkdir(parents=True)
+    (one / "x.py").write_text("class X:\n    def _hidden(self): ...\n")
+    (two / "y.py").write_text(
+        "from amanda_one.x import X, _y\nX()._hidden()\nX()._own\n_own = 1\n"
+    )
+    place = "plugins/amanda-two/src/amanda_two/y.py"
+    assert list(private_uses(tmp_path)) == [
+        f"{place}:1: amanda_one.x._y",
+        f"{place}:2: _hidden",
+    ]
