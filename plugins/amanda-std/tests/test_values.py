@@ -19,7 +19,10 @@ from amanda_std.runtime.state import Cell
 
 THEMES = (optionals, sequences, state, strings, tuples)
 HERE = sorted(
-    v.name for t in THEMES for v in vars(t).values() if isinstance(v, Operation)
+    v.name
+    for t in THEMES
+    for v in vars(t).values()
+    if isinstance(v, Operation) and v.function.__module__ == t.__name__
 )
 
 

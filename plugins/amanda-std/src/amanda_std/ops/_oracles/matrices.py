@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from amanda_std.ops._late import late
+from amanda_std.ops.tensor.creation import eye
+from amanda_std.ops.tensor.shape import broadcast_like
 
 
 def matrices(side: int) -> Any:
@@ -60,7 +61,7 @@ def solved(a: Any, b: Any) -> Any:
 
 def near_identity(x: Any) -> Any:
     """The identity in the shape of square matrices."""
-    return late.broadcast_like(late.eye(x.shape[-1], dtype=x.dtype), x)
+    return broadcast_like(eye(x.shape[-1], dtype=x.dtype), x)
 
 
 def householder(x: Any) -> tuple[Any, Any]:

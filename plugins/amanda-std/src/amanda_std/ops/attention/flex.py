@@ -11,8 +11,13 @@ from amanda.types import Shape, TensorType
 from amanda_std.engine.annotations import Body, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
-from amanda_std.ops._late import late
 from amanda_std.ops.control.bodies import pasted
+from amanda_std.ops.linalg.matmul import matmul
+from amanda_std.ops.math.arithmetic import abs as abs_
+from amanda_std.ops.math.arithmetic import add, divide, multiply, subtract, where
+from amanda_std.ops.math.comparison import equal, less_equal
+from amanda_std.ops.math.elementary import exp, rsqrt
+from amanda_std.ops.math.reduction import max_, sum_
 from amanda_std.ops.tensor.index_arithmetic import (
     along,
     own_dtype,
@@ -20,6 +25,7 @@ from amanda_std.ops.tensor.index_arithmetic import (
     steps_to,
     whole,
 )
+from amanda_std.ops.tensor.shape import astype, swap_last
 
 _INT = "int64"
 
@@ -39,18 +45,18 @@ def flex_attention(
     if scale is None and isinstance(depth, int):
         factor = max(depth, 1) ** -0.5
     elif scale is None:
-        factor = late.astype(late.rsqrt(real(depth)), dtype=own_dtype(q))
-    scores = late.multiply(late.matmul(q, late.swap_last(k)), factor)
+        factor = astype(rsqrt(real(depth)), dtype=own_dtype(q))
+    scores = multiply(matmul(q, swap_last(k)), factor)
     numbers = [
         along(whole(steps_to(size)), axis, 4)
         for axis, size in enumerate((*q.shape[:3], k.shape[2]))
     ]
     used = pasted(score, [scores, *numbers])[0]
-    top = late.max(used, (3,), keepdims=True)
-    none = late.equal(top, -math.inf)
-    size = late.exp(late.subtract(used, late.where(none, 0.0, top)))
-    total = late.sum(size, (3,), keepdims=True)
-    return late.matmul(late.divide(size, late.where(none, 1.0, total)), v)
+    top = max_(used, (3,), keepdims=True)
+    none = equal(top, -math.inf)
+    size = exp(subtract(used, where(none, 0.0, top)))
+    total = sum_(size, (3,), keepdims=True)
+    return matmul(divide(size, where(none, 1.0, total)), v)
 
 
 def _scores(q: TensorType, k: TensorType) -> list[TensorType]:
@@ -84,14 +90,14 @@ def _(q: Any, k: Any) -> Any:
 
 def _biased(scores: Any, _: Any, head: Any, i: Any, j: Any) -> Any:
     """Less for keys that are far away, more so for later heads."""
-    far = late.multiply(late.abs(late.subtract(i, j)), late.add(head, 1))
-    return late.subtract(scores, late.astype(far, dtype=scores.dtype))
+    far = multiply(abs_(subtract(i, j)), add(head, 1))
+    return subtract(scores, astype(far, dtype=scores.dtype))
 
 
 def _earlier(scores: Any, batch: Any, _: Any, i: Any, j: Any) -> Any:
     """Keys before the query; of the first of the batch the query itself, too."""
-    sees = late.less_equal(late.add(j, batch), i)
-    return late.where(sees, scores, -math.inf)
+    sees = less_equal(add(j, batch), i)
+    return where(sees, scores, -math.inf)
 
 
 def _slow(q: Any, k: Any, v: Any, scale: float, score: Any) -> Any:

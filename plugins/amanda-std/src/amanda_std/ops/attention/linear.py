@@ -11,10 +11,15 @@ from amanda_std.engine.annotations import RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.engine.values import dims
-from amanda_std.ops._late import late
 from amanda_std.ops.attention.scaled_dot_product import check_shared
-from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.control.scan import scan
+from amanda_std.ops.linalg.matmul import matmul
+from amanda_std.ops.math.arithmetic import add, floor_divide, multiply, subtract
+from amanda_std.ops.math.elementary import exp, rsqrt
+from amanda_std.ops.tensor.creation import arange, full, number
 from amanda_std.ops.tensor.index_arithmetic import own_dtype, whole, wide_dtype
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.shape import astype, expand_dims, squeeze
 
 
 @composite
@@ -31,29 +36,29 @@ def linear_attention(
     what the key finds there is replaced, where it is told. Gives the values, and the
     state after the last place. It is computed in float32 at least."""
     own, wide = own_dtype(q), wide_dtype(q)
-    factor = late.astype(_factor(q, scale), dtype=wide)
+    factor = astype(_factor(q, scale), dtype=wide)
     check_shared(dims(k)[1], dims(q)[1])
     batch, heads = k.shape[0], k.shape[1]
     if state is None:
         shape = [batch, heads, k.shape[3], v.shape[3]]
-        begun = late.full(shape, np.asarray(0, wide.numpy))
+        begun = full(shape, np.asarray(0, wide.numpy))
     else:
-        begun = late.astype(state, dtype=wide)
+        begun = astype(state, dtype=wide)
     told = [x for x in (q, k, v, decay, beta) if x is not None]
-    rows = [late.astype(x, dtype=wide) for x in told]
+    rows = [astype(x, dtype=wide) for x in told]
     many = q.shape[1]
-    last, seen = late.scan(
+    last, seen = scan(
         _step(decay is not None, beta is not None, many, heads), None, begun, *rows,
         carried=1, axes=(2,) * len(rows), out_axes=(2,),
     )  # fmt: skip
-    y = late.astype(late.multiply(seen, factor), dtype=own)
-    return y, late.astype(last, dtype=own)
+    y = astype(multiply(seen, factor), dtype=own)
+    return y, astype(last, dtype=own)
 
 
 def _factor(q: Any, scale: float | None) -> Any:
     if scale is not None:
         return number(scale, q)
-    return late.rsqrt(late.astype(whole(q.shape[3]), dtype=wide_dtype(q)))
+    return rsqrt(astype(whole(q.shape[3]), dtype=wide_dtype(q)))
 
 
 def _step(fades: bool, corrects: bool, many: Any, heads: Any) -> Any:
@@ -61,17 +66,17 @@ def _step(fades: bool, corrects: bool, many: Any, heads: Any) -> Any:
 
     def step(state: Any, q: Any, k: Any, v: Any, *rest: Any) -> Any:
         if fades:
-            state = late.multiply(state, late.exp(late.expand_dims(rest[0], (3,))))
+            state = multiply(state, exp(expand_dims(rest[0], (3,))))
         if corrects:
-            found = late.matmul(late.expand_dims(k, (2,)), state)
-            v = late.multiply(rest[-1], late.subtract(v, late.squeeze(found, (2,))))
-        new = late.multiply(late.expand_dims(k, (3,)), late.expand_dims(v, (2,)))
-        state = late.add(state, new)
-        each = late.floor_divide(whole(many), whole(heads))
-        own = late.floor_divide(late.arange(0, many), each)
-        shared = late.gather(state, own, 1)
-        read = late.matmul(late.expand_dims(q, (2,)), shared)
-        return state, late.squeeze(read, (2,))
+            found = matmul(expand_dims(k, (2,)), state)
+            v = multiply(rest[-1], subtract(v, squeeze(found, (2,))))
+        new = multiply(expand_dims(k, (3,)), expand_dims(v, (2,)))
+        state = add(state, new)
+        each = floor_divide(whole(many), whole(heads))
+        own = floor_divide(arange(0, many), each)
+        shared = gather(state, own, 1)
+        read = matmul(expand_dims(q, (2,)), shared)
+        return state, squeeze(read, (2,))
 
     return step
 

@@ -17,9 +17,21 @@ from amanda_std.engine.annotations import Index, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.engine.values import dims
-from amanda_std.ops._late import late
-from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.attention.rotary_embedding import rotary_embedding
+from amanda_std.ops.attention.scaled_dot_product import attention_with_cache
+from amanda_std.ops.math.arithmetic import add, maximum, subtract, where
+from amanda_std.ops.tensor.creation import arange, number
+from amanda_std.ops.tensor.dynamic_slice import tensor_scatter
 from amanda_std.ops.tensor.index_arithmetic import whole
+from amanda_std.ops.tensor.manipulation import pad, slice_
+from amanda_std.ops.tensor.shape import (
+    astype,
+    broadcast_to,
+    expand_dims,
+    reshape,
+    squeeze,
+    transpose,
+)
 
 GROWS = ("total", "new", "never")
 """How a cache may grow."""
@@ -29,23 +41,23 @@ def _parted(x: Any, heads: int) -> Any:
     """[batch, places, heads * depth] as [batch, heads, places, depth]."""
     size = dims(x)[-1]
     depth = size // heads if isinstance(size, int) else -1
-    y = late.reshape(x, [0, 0, heads, depth], copy_zero=True)
-    return late.transpose(y, perm=(0, 2, 1, 3))
+    y = reshape(x, [0, 0, heads, depth], copy_zero=True)
+    return transpose(y, perm=(0, 2, 1, 3))
 
 
 def _joined(y: Any) -> Any:
     _, heads, _, depth = dims(y)
     told = isinstance(heads, int) and isinstance(depth, int)
     size = heads * depth if told else -1
-    y = late.transpose(y, perm=(0, 2, 1, 3))
-    return late.reshape(y, [0, 0, size], copy_zero=True)
+    y = transpose(y, perm=(0, 2, 1, 3))
+    return reshape(y, [0, 0, size], copy_zero=True)
 
 
 def _split(x: Any, sizes: list[Any]) -> list[Any]:
     """Parts of these sizes along the last axis."""
     axis, start, found = len(dims(x)) - 1, 0, []
     for size in sizes:
-        found.append(late.slice(x, [start], [start + size], [axis]))
+        found.append(slice_(x, [start], [start + size], [axis]))
         start = start + size
     return found
 
@@ -68,13 +80,13 @@ def multi_head_attention(
     if bias is not None:
         sizes = [x.shape[-1] for x in (q, k, v)]
         rows = zip((q, k, v), _split(bias, sizes), sizes, strict=True)
-        q, k, v = (late.add(x, late.reshape(b, [n])) for x, b, n in rows)
+        q, k, v = (add(x, reshape(b, [n])) for x, b, n in rows)
     q, k, v = (x if len(dims(x)) == 4 else _parted(x, heads) for x in (q, k, v))
     if seen is not None:
-        flags = late.expand_dims(late.astype(seen, dtype=DType("bool")), (1, 2))
-        more = late.where(flags, number(0.0, q), number(fill, q))
-        added = more if added is None else late.add(more, added)
-    made = late.attention_with_cache(
+        flags = expand_dims(astype(seen, dtype=DType("bool")), (1, 2))
+        more = where(flags, number(0.0, q), number(fill, q))
+        added = more if added is None else add(more, added)
+    made = attention_with_cache(
         q, k, v, added, past_key, past_value, scale=scale or None, causal=causal
     )
     return _joined(made[0]), made[1], made[2]
@@ -112,7 +124,7 @@ def grouped_attention(
         at = _places(q, start) if at is None else at
         size = 2 * (half or dims(cos)[-1].__index__())
         q, k = (
-            late.rotary_embedding(x, cos, sin, at, interleaved=interleaved, size=size)
+            rotary_embedding(x, cos, sin, at, interleaved=interleaved, size=size)
             for x in (q, k)
         )
     if start is not None:
@@ -120,8 +132,8 @@ def grouped_attention(
         k, v = (
             _written(old, x, start, more) for old, x in ((past_key, k), (past_value, v))
         )
-    made = late.attention_with_cache(
-        q, k, v, added, None, None, None if start is None else late.add(start, new),
+    made = attention_with_cache(
+        q, k, v, added, None, None, None if start is None else add(start, new),
         scale=scale or None, causal=True, softcap=softcap,
         left=window - 1 if window > 0 else -1,
     )  # fmt: skip
@@ -132,16 +144,16 @@ def _start(last: Any, new: Any) -> Any:
     """The place of the first new key of each batch. Of a first text, which may be
     filled up behind, it is 0."""
     if len(dims(last)) == 2:
-        last = late.squeeze(last, (1,))
-    return late.maximum(late.subtract(late.add(whole(last), 1), new), 0)
+        last = squeeze(last, (1,))
+    return maximum(subtract(add(whole(last), 1), new), 0)
 
 
 def _places(q: Any, start: Any) -> Any:
     """The places of what is new: [batch, places]."""
-    rows = late.expand_dims(late.arange(0, q.shape[2]), (0,))
+    rows = expand_dims(arange(0, q.shape[2]), (0,))
     if start is None:
-        return late.broadcast_to(rows, (q.shape[0], q.shape[2]))
-    return late.add(late.expand_dims(start, (1,)), rows)
+        return broadcast_to(rows, (q.shape[0], q.shape[2]))
+    return add(expand_dims(start, (1,)), rows)
 
 
 def _more(past: Any, new: Any, total: Any, grows: str) -> Any:
@@ -154,14 +166,14 @@ def _more(past: Any, new: Any, total: Any, grows: str) -> Any:
         return new if grows == "new" else None
     if total is None:
         raise UsageError("a cache that grows to a length has to be told it")
-    have = late.subtract(late.reshape(whole(total), []), whole(past.shape[2]))
-    return late.maximum(have, 0)
+    have = subtract(reshape(whole(total), []), whole(past.shape[2]))
+    return maximum(have, 0)
 
 
 def _written(past: Any, new: Any, start: Any, more: Any) -> Any:
     if more is not None:
-        past = late.pad(past, [(0, more)], None, (2,))
-    return late.tensor_scatter(past, new, start, axis=2)
+        past = pad(past, [(0, more)], None, (2,))
+    return tensor_scatter(past, new, start, axis=2)
 
 
 # -- samples -------------------------------------------------------------------

@@ -7,7 +7,10 @@ import numpy as np
 from amanda_std.engine.annotations import Index, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import add, multiply, subtract
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.manipulation import concat, slice_, stack
+from amanda_std.ops.tensor.shape import expand_dims, reshape
 
 
 @composite
@@ -24,23 +27,23 @@ def rotary_embedding(
     size = size or depth.__index__()
     half = size // 2
     if at is not None:
-        cos, sin = late.gather(cos, at), late.gather(sin, at)
-    cos, sin = (late.expand_dims(c, (1,)) for c in (cos, sin))
+        cos, sin = gather(cos, at), gather(sin, at)
+    cos, sin = (expand_dims(c, (1,)) for c in (cos, sin))
     if interleaved:
-        a, b = (late.slice(x, [i], [size], [3], [2]) for i in (0, 1))
+        a, b = (slice_(x, [i], [size], [3], [2]) for i in (0, 1))
     else:
-        a, b = late.slice(x, [0], [half], [3]), late.slice(x, [half], [size], [3])
-    real = late.subtract(late.multiply(cos, a), late.multiply(sin, b))
-    other = late.add(late.multiply(sin, a), late.multiply(cos, b))
+        a, b = slice_(x, [0], [half], [3]), slice_(x, [half], [size], [3])
+    real = subtract(multiply(cos, a), multiply(sin, b))
+    other = add(multiply(sin, a), multiply(cos, b))
     if interleaved:
-        y = late.reshape(late.stack(real, other, axis=4), [*x.shape[:3], size])
+        y = reshape(stack(real, other, axis=4), [*x.shape[:3], size])
     else:
-        y = late.concat(real, other, axis=3)
+        y = concat(real, other, axis=3)
     if isinstance(depth, int):
-        rest = late.slice(x, [size], [depth], [3])
-        return y if depth == size else late.concat(y, rest, axis=3)
-    y = late.concat(y, late.slice(x, [size], [depth], [3]), axis=3)
-    return late.reshape(y, list(x.shape))  # which is what its type is known by
+        rest = slice_(x, [size], [depth], [3])
+        return y if depth == size else concat(y, rest, axis=3)
+    y = concat(y, slice_(x, [size], [depth], [3]), axis=3)
+    return reshape(y, list(x.shape))  # which is what its type is known by
 
 
 @rotary_embedding.samples

@@ -13,9 +13,25 @@ from amanda_std.engine.annotations import Index, Other, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.engine.values import dims
-from amanda_std.ops._late import late
-from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.linalg.matmul import matmul
+from amanda_std.ops.math.arithmetic import (
+    add,
+    divide,
+    floor_divide,
+    multiply,
+    subtract,
+    where,
+)
+from amanda_std.ops.math.comparison import equal, less, less_equal
+from amanda_std.ops.math.elementary import exp, rsqrt, sqrt, tanh
+from amanda_std.ops.math.logic import logical_and
+from amanda_std.ops.math.reduction import max_, sum_
+from amanda_std.ops.nn.activation import softmax
+from amanda_std.ops.tensor.creation import arange, number
 from amanda_std.ops.tensor.index_arithmetic import own_dtype, whole
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.manipulation import concat, pad
+from amanda_std.ops.tensor.shape import astype, expand_dims, swap_last
 
 SCORES = ("raw", "capped", "biased", "weights")
 """The stages of the scores that attention can show."""
@@ -32,9 +48,9 @@ def attention(
     numbers is added. `scale` is 1 / sqrt(depth) where it is not told. Scores pass
     through softcap * tanh(score / softcap) first, if it is told. A query that sees
     nothing gives 0."""
-    scores = late.matmul(late.multiply(q, _scale(q, scale)), late.swap_last(k))
+    scores = matmul(multiply(q, _scale(q, scale)), swap_last(k))
     seen = _up_to_own(q, k, 0) if causal else None
-    return late.matmul(_weights(_capped(scores, softcap), mask, seen)[0], v)
+    return matmul(_weights(_capped(scores, softcap), mask, seen)[0], v)
 
 
 def _scale(q: Any, scale: float | None) -> Any:
@@ -43,52 +59,52 @@ def _scale(q: Any, scale: float | None) -> Any:
     depth = q.shape[-1]
     if isinstance(depth, int):
         return number(depth**-0.5, q)
-    return late.rsqrt(late.astype(depth, dtype=own_dtype(q)))
+    return rsqrt(astype(depth, dtype=own_dtype(q)))
 
 
 def _capped(scores: Any, cap: float) -> Any:
-    return late.tanh(scores / cap) * cap if cap else scores
+    return tanh(scores / cap) * cap if cap else scores
 
 
 def _weights(scores: Any, mask: Any, seen: Any) -> tuple[Any, Any]:
     """The shares of what is seen, and the scores that they are made of."""
     if mask is None and seen is None:
-        return late.softmax(scores), scores
+        return softmax(scores), scores
     if mask is not None:
         kind = own_dtype(mask).kind
         if kind == "bool":
-            seen = mask if seen is None else late.logical_and(seen, mask)
+            seen = mask if seen is None else logical_and(seen, mask)
         elif kind == "float":
-            scores = late.add(scores, mask)
+            scores = add(scores, mask)
         else:
             raise InvalidTypeError(
                 "a mask holds truth values or floats", got=own_dtype(mask)
             )
     never = number(-math.inf, scores)
     if seen is not None:
-        scores = late.where(seen, scores, never)
-    most = late.max(scores, (-1,), keepdims=True)
-    most = late.where(late.equal(most, never), number(0, scores), most)
-    e = late.exp(late.subtract(scores, most))
-    total = late.sum(e, (-1,), keepdims=True)
-    none = late.equal(total, number(0, scores))
-    total = late.where(none, number(1, scores), total)
-    return late.divide(e, total), scores
+        scores = where(seen, scores, never)
+    most = max_(scores, (-1,), keepdims=True)
+    most = where(equal(most, never), number(0, scores), most)
+    e = exp(subtract(scores, most))
+    total = sum_(e, (-1,), keepdims=True)
+    none = equal(total, number(0, scores))
+    total = where(none, number(1, scores), total)
+    return divide(e, total), scores
 
 
 def _lines(q: Any, k: Any, offset: Any) -> tuple[Any, Any]:
     """The place of each query, counted like those of the keys, and of each key."""
-    rows = late.expand_dims(late.arange(0, q.shape[-2]), (1,))
-    columns = late.expand_dims(late.arange(0, k.shape[-2]), (0,))
+    rows = expand_dims(arange(0, q.shape[-2]), (1,))
+    columns = expand_dims(arange(0, k.shape[-2]), (0,))
     if not (isinstance(offset, int) and offset == 0):
-        rows = late.add(rows, offset)
+        rows = add(rows, offset)
     return rows, columns
 
 
 def _up_to_own(q: Any, k: Any, offset: Any) -> Any:
     """Which places a query sees: those up to its own."""
     rows, columns = _lines(q, k, offset)
-    return late.less_equal(columns, rows)
+    return less_equal(columns, rows)
 
 
 @composite
@@ -115,28 +131,28 @@ def attention_with_cache(
     offset: Any = 0
     if past_key is not None:
         offset = past_key.shape[2]
-        k, v = late.concat(past_key, k, axis=2), late.concat(past_value, v, axis=2)
+        k, v = concat(past_key, k, axis=2), concat(past_value, v, axis=2)
     elif lengths is not None:
-        more = late.subtract(whole(lengths), whole(q.shape[2]))
-        offset = late.expand_dims(more, (1, 2, 3))
+        more = subtract(whole(lengths), whole(q.shape[2]))
+        offset = expand_dims(more, (1, 2, 3))
     seen = _limited(q, k, offset, causal, left, right, lengths)
-    root = late.sqrt(_scale(q, scale))
+    root = sqrt(_scale(q, scale))
     keys, values = _shared(k, q), _shared(v, q)
-    raw = late.matmul(late.multiply(q, root), late.multiply(late.swap_last(keys), root))
+    raw = matmul(multiply(q, root), multiply(swap_last(keys), root))
     capped = _capped(raw, softcap)
     mask = None if mask is None else _longer(mask, k)
     own = own_dtype(q)
-    wide = capped if dtype is None else late.astype(capped, dtype=dtype)
+    wide = capped if dtype is None else astype(capped, dtype=dtype)
     if mask is not None and own_dtype(mask).kind == "float" and dtype is not None:
-        mask = late.astype(mask, dtype=dtype)
+        mask = astype(mask, dtype=dtype)
     weights, biased = _weights(wide, mask, seen)
     weights, biased = (cast_to(x, own) for x in (weights, biased))
     stages = dict(zip(SCORES, (capped, capped, biased, weights), strict=True))
-    return late.matmul(weights, values), k, v, stages[scores]
+    return matmul(weights, values), k, v, stages[scores]
 
 
 def cast_to(x: Any, dtype: Any) -> Any:
-    return x if own_dtype(x) == dtype else late.astype(x, dtype=dtype)
+    return x if own_dtype(x) == dtype else astype(x, dtype=dtype)
 
 
 def _limited(q: Any, k: Any, offset: Any, causal: bool, left: int, right: int,
@@ -145,17 +161,17 @@ def _limited(q: Any, k: Any, offset: Any, causal: bool, left: int, right: int,
     found = []
     rows, columns = _lines(q, k, offset)
     if causal:
-        found.append(late.less_equal(columns, rows))
+        found.append(less_equal(columns, rows))
     if left >= 0:
-        found.append(late.less_equal(late.subtract(rows, left), columns))
+        found.append(less_equal(subtract(rows, left), columns))
     if right >= 0:
-        found.append(late.less_equal(columns, late.add(rows, right)))
+        found.append(less_equal(columns, add(rows, right)))
     if lengths is not None:
-        count = late.expand_dims(whole(lengths), (1, 2, 3))
-        found.append(late.less(columns, count))
+        count = expand_dims(whole(lengths), (1, 2, 3))
+        found.append(less(columns, count))
     total = None
     for each in found:
-        total = each if total is None else late.logical_and(total, each)
+        total = each if total is None else logical_and(total, each)
     return total
 
 
@@ -176,18 +192,18 @@ def _shared(x: Any, q: Any) -> Any:
         return x
     check_shared(few, most)
     many = q.shape[1]
-    each = late.floor_divide(whole(many), whole(x.shape[1]))
-    return late.gather(x, late.floor_divide(late.arange(0, many), each), 1)
+    each = floor_divide(whole(many), whole(x.shape[1]))
+    return gather(x, floor_divide(arange(0, many), each), 1)
 
 
 def _longer(mask: Any, k: Any) -> Any:
     """A mask may tell of the first places only; the others are not seen."""
     if same(dims(mask)[-1], dims(k)[2]) is True:
         return mask
-    rest = late.subtract(whole(k.shape[2]), whole(mask.shape[-1]))
+    rest = subtract(whole(k.shape[2]), whole(mask.shape[-1]))
     is_truth = own_dtype(mask).kind == "bool"
     fill = number(False if is_truth else -math.inf, mask)
-    return late.pad(mask, [(0, rest)], fill, (-1,))
+    return pad(mask, [(0, rest)], fill, (-1,))
 
 
 def _slow(q: Any, k: Any, v: Any, scale: float, sees: Any, bias: Any = None,

@@ -22,7 +22,7 @@ from amanda_std.engine.values import (
     trace,
     value_type,
 )
-from amanda_std.ops._late import late
+from amanda_std.ops.tensor.creation import zeros_like
 from amanda_std.runtime.containers import joined, plain_type, type_of
 
 _open: list[Graph] = []
@@ -235,7 +235,7 @@ def pulled(
 
 def filled(gradient: Any, of: Any) -> Any:
     """A gradient; zeros where there is none."""
-    return late.zeros_like(of) if gradient is None else gradient
+    return zeros_like(of) if gradient is None else gradient
 
 
 def branch_back(

@@ -12,7 +12,6 @@ from amanda_std.engine.annotations import Anything, Bodies, Body, Index, Logical
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.engine.values import Operators, Value
-from amanda_std.ops._late import late
 from amanda_std.ops.control.bodies import (
     agreed,
     branch_back,
@@ -20,6 +19,10 @@ from amanda_std.ops.control.bodies import (
     pasted,
     result_types,
 )
+from amanda_std.ops.math.arithmetic import add, multiply, subtract
+from amanda_std.ops.math.comparison import equal
+from amanda_std.ops.tensor.creation import zeros
+from amanda_std.ops.tensor.shape import reshape
 
 
 @primitive(name="if")
@@ -65,16 +68,16 @@ def _() -> Samples:
     for c, want in ((True, [4.0]), (False, [3.0])):
         args = (array(c, "bool"), double, _add_one, array([2.0]))
         yield Sample(args, [array(want)])
-        both_ = (array(c, "bool"), late.add, late.multiply, array([2.0]), array([5.0]))
+        both_ = (array(c, "bool"), add, multiply, array([2.0]), array([5.0]))
         yield Sample(both_, [array([7.0 if c else 10.0])])
 
 
 def _add_one(x: Any) -> Any:
-    return late.add(x, 1.0)
+    return add(x, 1.0)
 
 
 def _square(x: Any) -> Any:
-    return late.multiply(x, x)
+    return multiply(x, x)
 
 
 @composite
@@ -85,11 +88,11 @@ def case(index: Index, branches: Bodies, *xs: Anything) -> tuple[Anything, ...]:
     first, *others = branches
     if not others:
         return pasted(first, xs)
-    here = late.equal(late.reshape(index, ()), late.zeros((), dtype=index.dtype))
+    here = equal(reshape(index, ()), zeros((), dtype=index.dtype))
     made: tuple[Any, ...] = if_(
         here,
         lambda: pasted(first, xs),
-        lambda: case(late.subtract(index, 1), [_free(b) for b in others], *xs),
+        lambda: case(subtract(index, 1), [_free(b) for b in others], *xs),
     )
     return made
 

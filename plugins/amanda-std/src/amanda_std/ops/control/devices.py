@@ -16,7 +16,11 @@ from amanda_std.engine.annotations import Array, Cast, Host
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array, counting
 from amanda_std.inference.shape_arguments import Open, is_data
-from amanda_std.ops._late import late
+from amanda_std.ops.tensor.creation import arange, zeros_like
+from amanda_std.ops.tensor.creation import zeros as zeros_
+from amanda_std.ops.tensor.scatter import scatter_nd
+from amanda_std.ops.tensor.shape import reshape
+from amanda_std.ops.tensor.shape import size as size_
 
 
 def _moved(x: TensorType, to: str) -> Shape:
@@ -45,7 +49,7 @@ def _(g: Any, to: str, source: str) -> Any:
 @composite
 def allocate(shape: Host, *, dtype: Any, device: str = "") -> Cast:
     """Memory on a device: 0 everywhere, until something is put there"""
-    made = late.zeros(shape, dtype=dtype)
+    made = zeros_(shape, dtype=dtype)
     return transfer(made, to=device) if device else made
 
 
@@ -113,12 +117,12 @@ def view(x: Array, shape: Host, strides: Host, offset: Host = 0) -> Array:
 @view.gradient
 def _(g: Any, x: Any, shape: Any, strides: Any, offset: Any) -> Any:
     """Each element gets what all that see it get."""
-    flat = late.reshape(late.zeros_like(x), (-1,))
-    count = late.size(x)
-    where = view(late.arange(0, count), shape, strides, offset)
-    rows = late.reshape(where, (-1, 1))
-    made = late.scatter_nd(flat, rows, late.reshape(g, (-1,)), reduction="add")
-    return [late.reshape(made, x.shape), None, None, None]
+    flat = reshape(zeros_like(x), (-1,))
+    count = size_(x)
+    where = view(arange(0, count), shape, strides, offset)
+    rows = reshape(where, (-1, 1))
+    made = scatter_nd(flat, rows, reshape(g, (-1,)), reduction="add")
+    return [reshape(made, x.shape), None, None, None]
 
 
 # -- samples -----------------------------------------------------------------------

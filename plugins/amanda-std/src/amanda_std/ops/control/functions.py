@@ -11,8 +11,8 @@ from amanda_std.engine.annotations import Anything, Body
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.engine.values import Value, tracing
-from amanda_std.ops._late import late
 from amanda_std.ops.control.bodies import discard, filled, pasted, plain, result_types
+from amanda_std.ops.math.arithmetic import multiply
 
 GRADIENT = "gradient"
 """The attribute of a function of a graph that names the one of its gradients."""
@@ -136,4 +136,4 @@ def _square_back(x: Any, _: Any, g: Any) -> Any:
 
 
 def _square(x: Any) -> Any:
-    return late.multiply(x, x)
+    return multiply(x, x)

@@ -11,8 +11,8 @@ from typing import Any
 
 from amanda.graph import Graph, Op, OutputPort
 from amanda_std.engine.values import Value, value_type
-from amanda_std.ops._late import late
 from amanda_std.ops.control.bodies import filled, pulled
+from amanda_std.ops.tensor.creation import zeros_like
 
 Way = tuple[int, bool]
 """The axis that rows lie along, and whether the last one comes first."""
@@ -140,7 +140,7 @@ class _Trip:
         """The gradients of what was carried last, and sums of none."""
         rounds = self.rounds
         last = [filled(rounds.g[i], Value(rounds.op.outputs[i])) for i in self.moving]
-        return [*last, *(late.zeros_like(Value(v)) for v in self.inner)]
+        return [*last, *(zeros_like(Value(v)) for v in self.inner)]
 
     def once(self, *values: Any) -> list[Any]:
         """One round back: gradients of what it began with, from those of its end."""

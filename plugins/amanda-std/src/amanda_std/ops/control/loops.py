@@ -13,7 +13,6 @@ from amanda_std.engine.annotations import Anything, Body, Index, Logical
 from amanda_std.engine.operation import Operation, primitive
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.inference.shape_arguments import is_data
-from amanda_std.ops._late import late
 from amanda_std.ops.control.bodies import (
     carried_types,
     many,
@@ -24,6 +23,9 @@ from amanda_std.ops.control.bodies import (
 from amanda_std.ops.control.conditionals import double
 from amanda_std.ops.control.loop_gradient import Rounds
 from amanda_std.ops.control.stacking import empty_rows, final_types, stack_rows
+from amanda_std.ops.math.comparison import less
+from amanda_std.ops.math.reduction import all_
+from amanda_std.ops.tensor.shape import astype
 
 _SCALAR_INT = TensorType("int64", [])
 
@@ -116,11 +118,11 @@ def _grow(_: Any, condition: Any, x: Any) -> Any:
 
 
 def _until_four(_: Any, __: Any, x: Any) -> Any:
-    return late.all(late.less(x + x, 4.0)), x + x
+    return all_(less(x + x, 4.0)), x + x
 
 
 def _times_round(i: Any, condition: Any, x: Any, step: Any) -> Any:
-    return condition, x * late.astype(i, dtype="float64") + step, step, x
+    return condition, x * astype(i, dtype="float64") + step, step, x
 
 
 def _while(
@@ -134,9 +136,9 @@ def _while(
         made = pasted(body, now)
         return (pasted(condition, made)[0], *made)
 
-    go = late.all(pasted(condition, init)[0])
+    go = all_(pasted(condition, init)[0])
     most = None if max_trips is None else np.asarray(max_trips, "int64")
-    made: tuple[Any, ...] = late.loop(most, go, once, *init)
+    made: tuple[Any, ...] = loop(most, go, once, *init)
     return made
 
 
@@ -166,7 +168,7 @@ while_.not_differentiable(
 @while_.samples
 def _() -> Samples:
     def below(x: Any) -> Any:
-        return late.all(late.less(x, 5.0))
+        return all_(less(x, 5.0))
 
     yield Sample((below, double, array([1.0, 2.0])), [array([4.0, 8.0])])
     yield Sample((below, double, array(9.0)), [array(9.0)])

@@ -14,7 +14,6 @@ from amanda_std.engine.annotations import Anything, Body, Host
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.inference.shape_arguments import Open, index_of, is_data
-from amanda_std.ops._late import late
 from amanda_std.ops.control.bodies import (
     carried_types,
     many,
@@ -23,6 +22,7 @@ from amanda_std.ops.control.bodies import (
 )
 from amanda_std.ops.control.loop_gradient import Rounds
 from amanda_std.ops.control.stacking import empty_rows, final_types, stack_rows
+from amanda_std.ops.math.arithmetic import multiply
 
 
 @primitive()
@@ -193,7 +193,7 @@ def _add_up(total: Any, x: Any) -> Any:
 
 
 def _powers(x: Any) -> Any:
-    return late.multiply(x, 2.0), x
+    return multiply(x, 2.0), x
 
 
 def _products(a: Any, b: Any) -> Any:

@@ -19,9 +19,10 @@ from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.inference import shapes
-from amanda_std.ops._late import late
 from amanda_std.ops._oracles.matrices import matmul_by_loops
 from amanda_std.ops.linalg.accumulation import accumulate_wide
+from amanda_std.ops.math.reduction import sum_to
+from amanda_std.ops.tensor.creation import eye, full
 
 
 def _einsum_shape(*xs: TensorType, equation: str) -> Shape:
@@ -82,15 +83,15 @@ def _(g: Any, *xs: Any, equation: str) -> Any:
             if letter in out:
                 out += next(letters)
                 others.append(letter + out[-1])
-                operands.append(late.eye(x.shape[axis], dtype=x.dtype))
+                operands.append(eye(x.shape[axis], dtype=x.dtype))
                 continue
             out += letter
             if letter not in known:
                 others.append(letter)
-                ones = late.full([x.shape[axis]], np.ones((), x.dtype.numpy))
+                ones = full([x.shape[axis]], np.ones((), x.dtype.numpy))
                 operands.append(ones)
         text = f"{','.join([right, *others])}->{out}"
-        found.append(late.sum_to(einsum(g, *operands, equation=text), x))
+        found.append(sum_to(einsum(g, *operands, equation=text), x))
     return found
 
 

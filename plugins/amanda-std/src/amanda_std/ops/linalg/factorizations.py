@@ -18,7 +18,6 @@ from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.engine.values import dims
-from amanda_std.ops._late import late
 from amanda_std.ops._oracles.matrices import (
     householder,
     jacobi,
@@ -27,11 +26,22 @@ from amanda_std.ops._oracles.matrices import (
     symmetric,
     with_signs,
 )
-from amanda_std.ops.linalg.matrices import in_single_at_least, matrix_dims, square_dims
+from amanda_std.ops.linalg.matmul import matmul
+from amanda_std.ops.linalg.matrices import (
+    diagonal_matrix,
+    in_single_at_least,
+    matrix_dims,
+    square_dims,
+    triangular_solve,
+)
+from amanda_std.ops.math.arithmetic import where
+from amanda_std.ops.math.comparison import equal
+from amanda_std.ops.tensor.creation import arange, eye, tril, triu, zeros_like
+from amanda_std.ops.tensor.shape import astype, broadcast_like, expand_dims, swap_last
 
 
 def _t(x: Any) -> Any:
-    return late.swap_last(x)
+    return swap_last(x)
 
 
 def _signs(np_: Any, vectors: Any) -> Any:
@@ -80,12 +90,12 @@ def _(g: Any, y: Any, x: Any, *, full: bool) -> Any:
             "qr has no gradient for more columns than rows, nor for all columns of Q"
         )
     q, r = y
-    to_q, to_r = (v if v is not None else late.zeros_like(w)
+    to_q, to_r = (v if v is not None else zeros_like(w)
                   for v, w in zip(g, y, strict=True))  # fmt: skip
-    m = late.matmul(r, _t(to_r)) - late.matmul(_t(to_q), q)
-    whole = late.tril(m) + _t(late.tril(m, -1))
-    top = to_q + late.matmul(q, whole)
-    return [_t(late.triangular_solve(r, _t(top), lower=False))]
+    m = matmul(r, _t(to_r)) - matmul(_t(to_q), q)
+    whole = tril(m) + _t(tril(m, -1))
+    top = to_q + matmul(q, whole)
+    return [_t(triangular_solve(r, _t(top), lower=False))]
 
 
 @qr.samples
@@ -137,9 +147,9 @@ def eigh(x: RealFloating) -> tuple[RealFloating, RealFloating]:
 
 def _apart(values: Any) -> Any:
     """1 / (v[j] - v[i]), and 0 on the diagonal."""
-    gaps = late.expand_dims(values, (-2,)) - late.expand_dims(values, (-1,))
-    none = late.equal(gaps, 0.0)
-    return late.where(none, 0.0, 1.0 / late.where(none, 1.0, gaps))
+    gaps = expand_dims(values, (-2,)) - expand_dims(values, (-1,))
+    none = equal(gaps, 0.0)
+    return where(none, 0.0, 1.0 / where(none, 1.0, gaps))
 
 
 @eigh.gradient
@@ -147,13 +157,13 @@ def _(g: Any, y: Any) -> Any:
     values, vectors = y
     inner = None
     if g[0] is not None:
-        inner = late.diagonal_matrix(g[0])
+        inner = diagonal_matrix(g[0])
     if g[1] is not None:
-        turned = _apart(values) * late.matmul(_t(vectors), g[1])
+        turned = _apart(values) * matmul(_t(vectors), g[1])
         inner = turned if inner is None else inner + turned
-    whole = late.matmul(late.matmul(vectors, inner), _t(vectors))
+    whole = matmul(matmul(vectors, inner), _t(vectors))
     whole = (whole + _t(whole)) * 0.5
-    return [late.tril(whole) + late.tril(whole, -1)]
+    return [tril(whole) + tril(whole, -1)]
 
 
 @eigh.samples
@@ -211,21 +221,21 @@ def _(g: Any, y: Any, *, full: bool) -> Any:
     u, s, vh = y
     v = _t(vh)
     to_u, to_s, to_vh = g
-    wide, down = late.expand_dims(s, (-2,)), late.expand_dims(s, (-1,))
+    wide, down = expand_dims(s, (-2,)), expand_dims(s, (-1,))
     gaps = _apart(s * s)
-    inner = None if to_s is None else late.diagonal_matrix(to_s)
+    inner = None if to_s is None else diagonal_matrix(to_s)
     outer = None
     if to_u is not None:
-        part = late.matmul(_t(u), to_u)
+        part = matmul(_t(u), to_u)
         inner = _plus(inner, gaps * (part - _t(part)) * wide)
-        rest = to_u - late.matmul(u, part)
-        outer = late.matmul(rest / wide, vh)
+        rest = to_u - matmul(u, part)
+        outer = matmul(rest / wide, vh)
     if to_vh is not None:
-        part = late.matmul(vh, _t(to_vh))
+        part = matmul(vh, _t(to_vh))
         inner = _plus(inner, down * (gaps * (part - _t(part))))
-        rest = to_vh - late.matmul(_t(part), vh)
-        outer = _plus(outer, late.matmul(u, rest / down))
-    return [_plus(late.matmul(late.matmul(u, inner), _t(v)), outer)]
+        rest = to_vh - matmul(_t(part), vh)
+        outer = _plus(outer, matmul(u, rest / down))
+    return [_plus(matmul(matmul(u, inner), _t(v)), outer)]
 
 
 def _plus(a: Any, b: Any) -> Any:
@@ -289,19 +299,19 @@ def _(g: Any, y: Any, x: Any) -> Any:
     if not rows == columns:
         raise InvalidTypeError("lu has a gradient for square matrices only")
     packed, order = y
-    lower = late.tril(packed, -1) + _identity(packed)
-    upper = late.triu(packed)
-    left = late.tril(late.matmul(_t(lower), late.tril(g[0], -1)), -1)
-    right = late.triu(late.matmul(late.triu(g[0]), _t(upper)))
-    inner = late.triangular_solve(lower, left + right, transpose=True, unit=True)
-    whole = _t(late.triangular_solve(upper, _t(inner), lower=False))
-    number = late.arange(0, x.shape[-1])
-    moved = late.equal(late.expand_dims(order, (-1,)), number)
-    return [late.matmul(_t(late.astype(moved, dtype=x.dtype)), whole)]
+    lower = tril(packed, -1) + _identity(packed)
+    upper = triu(packed)
+    left = tril(matmul(_t(lower), tril(g[0], -1)), -1)
+    right = triu(matmul(triu(g[0]), _t(upper)))
+    inner = triangular_solve(lower, left + right, transpose=True, unit=True)
+    whole = _t(triangular_solve(upper, _t(inner), lower=False))
+    number = arange(0, x.shape[-1])
+    moved = equal(expand_dims(order, (-1,)), number)
+    return [matmul(_t(astype(moved, dtype=x.dtype)), whole)]
 
 
 def _identity(x: Any) -> Any:
-    return late.broadcast_like(late.eye(x.shape[-1], dtype=x.dtype), x)
+    return broadcast_like(eye(x.shape[-1], dtype=x.dtype), x)
 
 
 @lu.samples

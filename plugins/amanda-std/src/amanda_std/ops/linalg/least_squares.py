@@ -10,7 +10,6 @@ from amanda.types import DType
 from amanda_std.engine.annotations import Index, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.ops._late import late
 from amanda_std.ops._oracles.matrices import (
     householder,
     matrices,
@@ -19,21 +18,27 @@ from amanda_std.ops._oracles.matrices import (
     solved,
     spread_out,
 )
+from amanda_std.ops.linalg.factorizations import svd
+from amanda_std.ops.linalg.matmul import matmul
+from amanda_std.ops.math.arithmetic import maximum, multiply, reciprocal, where
+from amanda_std.ops.math.comparison import greater
+from amanda_std.ops.math.reduction import max_, sum_
+from amanda_std.ops.tensor.shape import astype, dim, expand_dims, swap_last
 
 
 def _counting(x: Any, s: Any, tolerance: float | None) -> Any:
     """Which singular values are not just roundings."""
     if tolerance is None:
-        longer = late.maximum(late.dim(x, axis=-2), late.dim(x, axis=-1))
+        longer = maximum(dim(x, axis=-2), dim(x, axis=-1))
         import ml_dtypes
 
         kept = x.dtype
         own = (kept if isinstance(kept, DType) else DType.of(kept)).numpy
         info: Any = ml_dtypes.finfo(own)  # type: ignore[no-untyped-call]
-        limit = late.multiply(late.astype(longer, dtype=x.dtype), float(info.eps))
+        limit = multiply(astype(longer, dtype=x.dtype), float(info.eps))
     else:
         limit = tolerance
-    return late.greater(s, late.multiply(late.max(s, (-1,), keepdims=True), limit))
+    return greater(s, multiply(max_(s, (-1,), keepdims=True), limit))
 
 
 @composite
@@ -42,22 +47,22 @@ def pinv(x: RealFloating, *, tolerance: float | None = None) -> RealFloating:
 
     Singular values up to `tolerance` times the largest count as 0; if not told, as many
     roundings as the longer axis has elements."""
-    u, s, vh = late.svd(x)
+    u, s, vh = svd(x)
     counts = _counting(x, s, tolerance)
-    scale = late.where(counts, late.reciprocal(late.where(counts, s, 1.0)), 0.0)
-    right = late.multiply(late.swap_last(vh), late.expand_dims(scale, (-2,)))
-    return late.matmul(right, late.swap_last(u))
+    scale = where(counts, reciprocal(where(counts, s, 1.0)), 0.0)
+    right = multiply(swap_last(vh), expand_dims(scale, (-2,)))
+    return matmul(right, swap_last(u))
 
 
 @pinv.gradient
 def _(g: Any, y: Any, x: Any) -> Any:
     """Of matrices whose rank does not change; Golub and Pereyra, 1973."""
-    y_, g_ = late.swap_last(y), late.swap_last(g)
-    rows = near_identity(late.matmul(x, y)) - late.matmul(x, y)
-    columns = near_identity(late.matmul(y, x)) - late.matmul(y, x)
-    through = late.matmul(late.matmul(y_, g), y_)
-    left = late.matmul(late.matmul(rows, g_), late.matmul(y, y_))
-    right = late.matmul(late.matmul(y_, y), late.matmul(g_, columns))
+    y_, g_ = swap_last(y), swap_last(g)
+    rows = near_identity(matmul(x, y)) - matmul(x, y)
+    columns = near_identity(matmul(y, x)) - matmul(y, x)
+    through = matmul(matmul(y_, g), y_)
+    left = matmul(matmul(rows, g_), matmul(y, y_))
+    right = matmul(matmul(y_, y), matmul(g_, columns))
     return [left + right - through]
 
 
@@ -68,14 +73,14 @@ def lstsq(
     """x of which a @ x is as near to b as can be; of several, the smallest
 
     `tolerance` is that of `pinv`."""
-    return late.matmul(pinv(a, tolerance=tolerance), b)
+    return matmul(pinv(a, tolerance=tolerance), b)
 
 
 @composite
 def matrix_rank(x: RealFloating, *, tolerance: float | None = None) -> Index:
     """How many singular values are more than `tolerance` times the largest"""
-    s = late.svd(x)[1]
-    return late.sum(late.astype(_counting(x, s, tolerance), dtype="int64"), (-1,))
+    s = svd(x)[1]
+    return sum_(astype(_counting(x, s, tolerance), dtype="int64"), (-1,))
 
 
 matrix_rank.not_differentiable("a rank is a whole number")

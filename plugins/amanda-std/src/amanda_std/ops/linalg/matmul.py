@@ -9,9 +9,10 @@ from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.inference import shapes
-from amanda_std.ops._late import late
 from amanda_std.ops._oracles.matrices import matmul_by_loops
 from amanda_std.ops.linalg.accumulation import accumulate_wide
+from amanda_std.ops.math.reduction import sum_to
+from amanda_std.ops.tensor.shape import expand_dims, squeeze, swap_last
 
 
 @primitive(shape=shapes.matmul)
@@ -24,16 +25,16 @@ def matmul(a: Number, b: Number) -> Number:
 @matmul.gradient
 def _(g: Any, a: Any, b: Any) -> Any:
     row, column = a.ndim == 1, b.ndim == 1
-    left = late.expand_dims(a, (0,)) if row else a
-    right = late.expand_dims(b, (1,)) if column else b
+    left = expand_dims(a, (0,)) if row else a
+    right = expand_dims(b, (1,)) if column else b
     if row:
-        g = late.expand_dims(g, (-1,) if column else (-2,))
+        g = expand_dims(g, (-1,) if column else (-2,))
     if column:
-        g = late.expand_dims(g, (-1,))
-    to_a = late.sum_to(matmul(g, late.swap_last(right)), left)
-    to_b = late.sum_to(matmul(late.swap_last(left), g), right)
-    return (late.squeeze(to_a, (0,)) if row else to_a,
-            late.squeeze(to_b, (1,)) if column else to_b)  # fmt: skip
+        g = expand_dims(g, (-1,))
+    to_a = sum_to(matmul(g, swap_last(right)), left)
+    to_b = sum_to(matmul(swap_last(left), g), right)
+    return (squeeze(to_a, (0,)) if row else to_a,
+            squeeze(to_b, (1,)) if column else to_b)  # fmt: skip
 
 
 @matmul.samples

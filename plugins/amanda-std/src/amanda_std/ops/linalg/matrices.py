@@ -14,7 +14,6 @@ from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array, counting
 from amanda_std.inference import shapes
-from amanda_std.ops._late import late
 from amanda_std.ops._oracles.matrices import (
     matrices,
     matrix_product,
@@ -22,6 +21,14 @@ from amanda_std.ops._oracles.matrices import (
     solved,
     spread_out,
 )
+from amanda_std.ops.linalg.matmul import matmul
+from amanda_std.ops.math.arithmetic import maximum, where
+from amanda_std.ops.math.arithmetic import minimum as minimum_
+from amanda_std.ops.math.comparison import equal
+from amanda_std.ops.math.reduction import sum_
+from amanda_std.ops.tensor.creation import arange, tril, triu, zeros_like
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.shape import dim, expand_dims, squeeze, swap_last
 
 
 def square_dims(x: TensorType) -> tuple[Dim, ...]:
@@ -56,12 +63,12 @@ def in_single_at_least(function: Any, *xs: Any, first: bool = False) -> Any:
 
 
 def _t(x: Any) -> Any:
-    return late.swap_last(x)
+    return swap_last(x)
 
 
 def _lower_half(x: Any) -> Any:
     """What is below the diagonal, and half of what is on it."""
-    return (late.tril(x) + late.tril(x, -1)) * 0.5
+    return (tril(x) + tril(x, -1)) * 0.5
 
 
 def _length(rows: Dim, columns: Dim, offset: int) -> Dim:
@@ -83,15 +90,15 @@ def diagonal(x: Array, *, offset: int = 0) -> Array:
 
 @diagonal.gradient
 def _(g: Any, x: Any, *, offset: int) -> Any:
-    rows = late.arange(0, x.shape[-2])
-    columns = late.arange(0, x.shape[-1])
-    down = late.expand_dims(rows, (1,)) + offset
-    hit = late.equal(down, late.expand_dims(columns, (0,)))
-    places = late.expand_dims(rows if offset >= 0 else rows + offset, (1,))
-    last = late.dim(g, axis=-1) - 1
-    places = late.maximum(late.minimum(places, last), 0)
-    spread = late.gather(g, late.squeeze(places, (1,)), -1)
-    return [late.where(hit, late.expand_dims(spread, (-1,)), 0.0)]
+    rows = arange(0, x.shape[-2])
+    columns = arange(0, x.shape[-1])
+    down = expand_dims(rows, (1,)) + offset
+    hit = equal(down, expand_dims(columns, (0,)))
+    places = expand_dims(rows if offset >= 0 else rows + offset, (1,))
+    last = dim(g, axis=-1) - 1
+    places = maximum(minimum_(places, last), 0)
+    spread = gather(g, squeeze(places, (1,)), -1)
+    return [where(hit, expand_dims(spread, (-1,)), 0.0)]
 
 
 @diagonal.samples
@@ -112,10 +119,10 @@ def _() -> Samples:
 def diagonal_matrix(x: Array) -> Array:
     """Matrices with x on their diagonal, and 0 elsewhere"""
     length = x.shape[-1]
-    row = late.arange(0, length)
-    hit = late.equal(late.expand_dims(row, (1,)), row)
-    wide = late.expand_dims(x, (-1,))
-    return late.where(hit, wide, late.zeros_like(wide))
+    row = arange(0, length)
+    hit = equal(expand_dims(row, (1,)), row)
+    wide = expand_dims(x, (-1,))
+    return where(hit, wide, zeros_like(wide))
 
 
 @diagonal_matrix.samples
@@ -132,7 +139,7 @@ def _() -> Samples:
 @composite
 def trace(x: Floating, *, offset: int = 0) -> Floating:
     """The sum of the diagonal of matrices"""
-    return late.sum(diagonal(x, offset=offset), (-1,))
+    return sum_(diagonal(x, offset=offset), (-1,))
 
 
 @trace.samples
@@ -163,10 +170,10 @@ def cholesky(x: RealFloating) -> RealFloating:
 
 @cholesky.gradient
 def _(g: Any, y: Any) -> Any:
-    inner = _lower_half(late.matmul(_t(y), late.tril(g)))
+    inner = _lower_half(matmul(_t(y), tril(g)))
     left = triangular_solve(y, inner, transpose=True)
     whole = _t(triangular_solve(y, _t(left), transpose=True))
-    return [late.tril(whole) + late.tril(_t(whole), -1)]
+    return [tril(whole) + tril(_t(whole), -1)]
 
 
 @cholesky.samples
@@ -223,8 +230,8 @@ def _(
     del b
     to_b = triangular_solve(a, g, lower=lower, transpose=not transpose, unit=unit)
     left, right = (y, to_b) if transpose else (to_b, y)
-    to_a = -late.matmul(left, _t(right))
-    part = late.tril if lower else late.triu
+    to_a = -matmul(left, _t(right))
+    part = tril if lower else triu
     edge = -1 if lower else 1
     return part(to_a, edge if unit else 0), to_b
 
@@ -266,7 +273,7 @@ def solve(a: Floating, b: Floating) -> Floating:
 def _(g: Any, y: Any, a: Any, b: Any) -> Any:
     del b
     to_b = solve(_t(a), g)
-    return -late.matmul(to_b, _t(y)), to_b
+    return -matmul(to_b, _t(y)), to_b
 
 
 @solve.samples
@@ -288,7 +295,7 @@ def inverse(x: Floating) -> Floating:
     return in_single_at_least(xp(x).linalg.inv, x)
 
 
-inverse.gradient(lambda g, y: [-late.matmul(_t(y), late.matmul(g, _t(y)))])
+inverse.gradient(lambda g, y: [-matmul(_t(y), matmul(g, _t(y)))])
 
 
 @inverse.samples
@@ -315,7 +322,7 @@ def det(x: Floating) -> Floating:
 @det.gradient
 def _(g: Any, y: Any, x: Any) -> Any:
     # exact where the matrix has an inverse
-    return [late.expand_dims(g * y, (-2, -1)) * _t(inverse(x))]
+    return [expand_dims(g * y, (-2, -1)) * _t(inverse(x))]
 
 
 @primitive(shape=lambda x: [_batch_of_square(x)] * 2)
@@ -330,8 +337,8 @@ def slogdet(x: RealFloating) -> tuple[RealFloating, RealFloating]:
 @slogdet.gradient
 def _(g: Any, x: Any) -> Any:
     if g[1] is None:
-        return [late.zeros_like(x)]
-    return [late.expand_dims(g[1], (-2, -1)) * _t(inverse(x))]
+        return [zeros_like(x)]
+    return [expand_dims(g[1], (-2, -1)) * _t(inverse(x))]
 
 
 def _leibniz(m: Any) -> float:
@@ -379,10 +386,10 @@ def matrix_power(x: Floating, *, power: int) -> Floating:
     found = None
     while power:
         if power & 1:
-            found = x if found is None else late.matmul(found, x)
+            found = x if found is None else matmul(found, x)
         power >>= 1
         if power:
-            x = late.matmul(x, x)
+            x = matmul(x, x)
     return near_identity(x) if found is None else found
 
 

@@ -10,10 +10,14 @@ from amanda.errors import InvalidTypeError
 from amanda_std.engine.annotations import RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.ops._late import late
 from amanda_std.ops._oracles.matrices import (
     matrix_product,
 )
+from amanda_std.ops.linalg.factorizations import svd
+from amanda_std.ops.math.arithmetic import abs as abs_
+from amanda_std.ops.math.norms import norm_l2
+from amanda_std.ops.math.reduction import max_, min_, sum_
+from amanda_std.ops.tensor.shape import expand_dims
 
 
 @composite
@@ -23,20 +27,20 @@ def matrix_norm(
     """The norm of matrices: fro, nuc, or 1, -1, 2, -2, inf, -inf as numpy has them"""
     axes = (-2, -1)
     if kind == "fro":
-        return late.norm_l2(x, axes, keepdims=keepdims)
+        return norm_l2(x, axes, keepdims=keepdims)
     if kind in ("nuc", 2, -2):
-        _, s, _ = late.svd(x)
-        fold = {"nuc": late.sum, 2: late.max, -2: late.min}[kind]
+        _, s, _ = svd(x)
+        fold = {"nuc": sum_, 2: max_, -2: min_}[kind]
         y = fold(s, (-1,))
     elif kind in (1, -1, "inf", "-inf"):
         over = -2 if kind in (1, -1) else -1
-        total = late.sum(late.abs(x), (over,))
-        y = (late.max if kind in (1, "inf") else late.min)(total, (-1,))
+        total = sum_(abs_(x), (over,))
+        y = (max_ if kind in (1, "inf") else min_)(total, (-1,))
     else:
         raise InvalidTypeError(
             "no such norm", expected="fro, nuc, 1, -1, 2, -2, inf or -inf", got=kind
         )
-    return late.expand_dims(y, axes) if keepdims else y
+    return expand_dims(y, axes) if keepdims else y
 
 
 @matrix_norm.samples

@@ -15,6 +15,9 @@ from amanda_std.engine.samples import Sample, Samples, array, binary, each, unar
 from amanda_std.inference import shapes
 from amanda_std.inference.type_inference import objects
 from amanda_std.ops._late import late
+from amanda_std.ops.math.comparison import equal, greater, less, less_equal
+from amanda_std.ops.math.elementary import floor, log, trunc
+from amanda_std.ops.math.logic import logical_and
 
 _LEFT, _RIGHT = (1.5, -2.0, 3.0, 0.25), (2.0, 3.0, -1.5, -4.0)
 _INTS = {"dtypes": ("float32", "float64", "int32", "int64")}
@@ -114,7 +117,7 @@ def remainder(a: Real, b: Real) -> Real:
     return xp(a, b).remainder(a, b)
 
 
-remainder.broadcast_gradient(lambda g, a, b: (g, -(g * late.floor(a / b))))
+remainder.broadcast_gradient(lambda g, a, b: (g, -(g * floor(a / b))))
 remainder.samples(
     binary(lambda a, b: a - b * math.floor(a / b), (7.5, -7.5, 6.5), (2.0, 3.0, -4.0))
 )
@@ -126,7 +129,7 @@ def truncated_remainder(a: Real, b: Real) -> Real:
     return xp(a, b).fmod(a, b)
 
 
-truncated_remainder.broadcast_gradient(lambda g, a, b: (g, -(g * late.trunc(a / b))))
+truncated_remainder.broadcast_gradient(lambda g, a, b: (g, -(g * trunc(a / b))))
 truncated_remainder.samples(binary(math.fmod, (7.5, -7.5, 6.5), (2.0, 3.0, -4.0)))
 
 
@@ -138,8 +141,8 @@ def pow(a: Number, b: Number) -> Number:
 
 @pow.broadcast_gradient
 def _(g: Any, y: Any, a: Any, b: Any) -> Any:
-    safe = late.where(late.greater(a, 0.0), a, late.ones_like(a))
-    return g * b * pow(a, b - 1.0), g * y * late.log(safe)
+    safe = where(greater(a, 0.0), a, late.ones_like(a))
+    return g * b * pow(a, b - 1.0), g * y * log(safe)
 
 
 @pow.samples
@@ -183,10 +186,10 @@ def minimum(a: Real, b: Real) -> Real:
 def _shares(g: Any, first: Any, second: Any) -> Any:
     """The gradient to the one that is ahead; halves where they are equal."""
     zero = g * 0.0
-    half = late.where(late.equal(first, second), g * 0.5, zero)
-    ahead = late.greater(first, second)
-    behind = late.less(first, second)
-    return late.where(ahead, g, half), late.where(behind, g, half)
+    half = where(equal(first, second), g * 0.5, zero)
+    ahead = greater(first, second)
+    behind = less(first, second)
+    return where(ahead, g, half), where(behind, g, half)
 
 
 maximum.broadcast_gradient(lambda g, a, b: _shares(g, a, b))
@@ -250,16 +253,16 @@ def clip(x: Real, low: Real | None = None, high: Real | None = None) -> Real:
 @clip.gradient
 def _(g: Any, y: Any, x: Any, low: Any = None, high: Any = None) -> Any:
     zero = g * 0.0
-    up = late.equal(x, y)
-    found = [late.sum_to(late.where(up, g, zero), x), None, None]
+    up = equal(x, y)
+    found = [late.sum_to(where(up, g, zero), x), None, None]
     if low is not None:
-        at_low = late.less(x, low) if high is None else late.logical_and(
-            late.less(x, low), late.less_equal(low, high)
+        at_low = less(x, low) if high is None else logical_and(
+            less(x, low), less_equal(low, high)
         )  # fmt: skip
-        found[1] = late.sum_to(late.where(at_low, g, zero), low)
+        found[1] = late.sum_to(where(at_low, g, zero), low)
     if high is not None:
-        above = late.greater(x if low is None else maximum(x, low), high)
-        found[2] = late.sum_to(late.where(above, g, zero), high)
+        above = greater(x if low is None else maximum(x, low), high)
+        found[2] = late.sum_to(where(above, g, zero), high)
     return found
 
 

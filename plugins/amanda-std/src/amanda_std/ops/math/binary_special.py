@@ -15,6 +15,12 @@ from amanda_std.engine.operation import Operation, composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array, binary, unary
 from amanda_std.inference import shapes
 from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import clip, multiply, sign, subtract, where
+from amanda_std.ops.math.comparison import equal, isnan
+from amanda_std.ops.math.elementary import log as log_
+from amanda_std.ops.math.elementary import log1p, sigmoid, sin, square
+from amanda_std.ops.math.logic import logical_and, logical_not
+from amanda_std.ops.math.special import erfc
 
 _FLOATS = ("float32", "float64", "bfloat16")
 _INF = math.inf
@@ -46,12 +52,12 @@ def _pair(
 hypot = _pair("hypot", "sqrt(a * a + b * b), without overflow", math.hypot,
               lambda g, a, b, y: (g * a / y, g * b / y))  # fmt: skip
 copysign = _pair("copysign", "a with the sign of b", math.copysign,
-                 lambda g, a, b: (g * late.sign(a) * late.copysign(1.0, b),
+                 lambda g, a, b: (g * sign(a) * late.copysign(1.0, b),
                                   g * 0.0))  # fmt: skip
 logaddexp = _pair("logaddexp", "log(exp(a) + exp(b)), without overflow",
                   lambda a, b: max(a, b) + math.log1p(math.exp(-abs(a - b))),
-                  lambda g, a, b: (g * late.sigmoid(a - b),
-                                   g * late.sigmoid(b - a)))  # fmt: skip
+                  lambda g, a, b: (g * sigmoid(a - b),
+                                   g * sigmoid(b - a)))  # fmt: skip
 
 
 @primitive(shape=shapes.elementwise)
@@ -80,22 +86,22 @@ def _() -> Samples:
 @composite
 def xlogy(a: RealFloating, b: RealFloating) -> RealFloating:
     """a * log(b), and 0 where a is 0"""
-    return _or_zero(a, b, late.log(b))
+    return _or_zero(a, b, log_(b))
 
 
 @composite
 def xlog1py(a: RealFloating, b: RealFloating) -> RealFloating:
     """a * log(1 + b), and 0 where a is 0"""
-    return _or_zero(a, b, late.log1p(b))
+    return _or_zero(a, b, log1p(b))
 
 
 def _or_zero(a: Any, b: Any, log: Any) -> Any:
-    none = late.logical_and(late.equal(a, 0.0), late.logical_not(late.isnan(b)))
-    return late.where(none, 0.0, late.multiply(a, log))
+    none = logical_and(equal(a, 0.0), logical_not(isnan(b)))
+    return where(none, 0.0, multiply(a, log))
 
 
-xlogy.broadcast_gradient(lambda g, a, b: (g * late.log(b), g * a / b))
-xlog1py.broadcast_gradient(lambda g, a, b: (g * late.log1p(b), g * a / (b + 1.0)))
+xlogy.broadcast_gradient(lambda g, a, b: (g * log_(b), g * a / b))
+xlog1py.broadcast_gradient(lambda g, a, b: (g * log1p(b), g * a / (b + 1.0)))
 
 
 def _logs(log: Callable[[float], float]) -> Callable[[], Samples]:
@@ -116,7 +122,7 @@ xlog1py.samples(_logs(math.log1p))
 @composite
 def squared_difference(a: RealFloating, b: RealFloating) -> RealFloating:
     """(a - b) * (a - b)"""
-    return late.square(late.subtract(a, b))
+    return square(subtract(a, b))
 
 
 squared_difference.samples(
@@ -128,8 +134,8 @@ squared_difference.samples(
 @composite
 def divide_no_nan(a: RealFloating, b: RealFloating) -> RealFloating:
     """a / b, and 0 where b is 0"""
-    zero = late.equal(b, 0.0)
-    return late.where(zero, 0.0, a / late.where(zero, 1.0, b))
+    zero = equal(b, 0.0)
+    return where(zero, 0.0, a / where(zero, 1.0, b))
 
 
 @divide_no_nan.samples
@@ -143,9 +149,9 @@ def _() -> Samples:
 @composite
 def sinc(x: RealFloating) -> RealFloating:
     """sin(pi * x) / (pi * x), and 1 where x is 0"""
-    zero = late.equal(x, 0.0)
-    turned = late.where(zero, 1.0, x) * math.pi
-    return late.where(zero, 1.0, late.sin(turned) / turned)
+    zero = equal(x, 0.0)
+    turned = where(zero, 1.0, x) * math.pi
+    return where(zero, 1.0, sin(turned) / turned)
 
 
 sinc.samples(
@@ -158,8 +164,8 @@ sinc.samples(
 def logit(x: RealFloating, *, epsilon: float | None = None) -> RealFloating:
     """log(x / (1 - x)); of x at least epsilon away from 0 and 1 where that is told"""
     if epsilon is not None:
-        x = late.clip(x, epsilon, 1.0 - epsilon)
-    return late.log(x) - late.log1p(-x)
+        x = clip(x, epsilon, 1.0 - epsilon)
+    return log_(x) - log1p(-x)
 
 
 @logit.samples
@@ -176,7 +182,7 @@ def _() -> Samples:
 @composite
 def ndtr(x: RealFloating) -> RealFloating:
     """The share of a normal distribution below x"""
-    return late.erfc(x * -math.sqrt(0.5)) * 0.5
+    return erfc(x * -math.sqrt(0.5)) * 0.5
 
 
 ndtr.samples(
@@ -221,9 +227,9 @@ def nan_to_num(
 ) -> RealFloating:  # fmt: skip
     """x with numbers for NaN, infinity and -infinity: the largest where none is told"""
     top, bottom = largest(x.dtype)
-    x = late.where(late.isnan(x), nan, x)
-    x = late.where(late.equal(x, _INF), top if high is None else high, x)
-    return late.where(late.equal(x, -_INF), bottom if low is None else low, x)
+    x = where(isnan(x), nan, x)
+    x = where(equal(x, _INF), top if high is None else high, x)
+    return where(equal(x, -_INF), bottom if low is None else low, x)
 
 
 def largest(dtype: Any) -> tuple[float, float]:

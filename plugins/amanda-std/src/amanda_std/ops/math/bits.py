@@ -14,7 +14,14 @@ from amanda_std.engine.annotations import Cast, Integer, Other
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array, each
 from amanda_std.inference import shapes
-from amanda_std.ops._late import late
+from amanda_std.ops.math.logic import (
+    bitwise_and,
+    bitwise_invert,
+    bitwise_or,
+    bitwise_right_shift,
+)
+from amanda_std.ops.tensor.creation import zeros_like
+from amanda_std.ops.tensor.shape import astype
 
 _NO_SLOPE = "bits have no slope"
 
@@ -32,10 +39,10 @@ def _unsigned(x: Any) -> Any:
 def popcount(x: Integer) -> Integer:
     """How many bits are set"""
     kept, x = x.dtype, _unsigned(x)
-    total = late.zeros_like(x)
+    total = zeros_like(x)
     for i in range(_width(x.dtype)):
-        total = total + late.bitwise_and(late.bitwise_right_shift(x, i), 1)
-    return late.astype(total, dtype=kept)
+        total = total + bitwise_and(bitwise_right_shift(x, i), 1)
+    return astype(total, dtype=kept)
 
 
 @composite
@@ -44,10 +51,10 @@ def leading_zeros(x: Integer) -> Integer:
     kept, x = x.dtype, _unsigned(x)
     step = 1
     while step < _width(x.dtype):  # every bit after the first one is set too
-        x = late.bitwise_or(x, late.bitwise_right_shift(x, step))
+        x = bitwise_or(x, bitwise_right_shift(x, step))
         step *= 2
-    rest = popcount(late.bitwise_invert(x))
-    return late.astype(rest, dtype=kept)
+    rest = popcount(bitwise_invert(x))
+    return astype(rest, dtype=kept)
 
 
 def _counts(function: Callable[[int, int], int]) -> Callable[[], Samples]:

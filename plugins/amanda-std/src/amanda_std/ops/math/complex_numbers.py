@@ -18,7 +18,11 @@ from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array, each
 from amanda_std.inference import shapes
-from amanda_std.ops._late import late
+from amanda_std.ops.math.binary_special import hypot
+from amanda_std.ops.math.elementary import atan2
+from amanda_std.ops.tensor.creation import zeros_like
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.manipulation import stack
 
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 _WHOLE = {"float32": "complex64", "float64": "complex128"}
@@ -51,9 +55,6 @@ def _(real: TensorType, imag: TensorType) -> Any:
     return [TensorType(complex_of(dtype), shapes.elementwise(real, imag))]
 
 
-complex_.broadcast_gradient(lambda g: (late.real(g), -late.imag(g)))
-
-
 def _one_part(x: TensorType) -> Any:
     return [TensorType(part_of(x.dtype), x.shape)]
 
@@ -70,10 +71,13 @@ def imag(x: Complex) -> Other:
     return xp(x).imag(x)
 
 
+complex_.broadcast_gradient(lambda g: (real(g), -imag(g)))
+
+
 real.infer(_one_part)
 imag.infer(_one_part)
-real.gradient(lambda g: [complex_(g, late.zeros_like(g))])
-imag.gradient(lambda g: [complex_(late.zeros_like(g), -g)])
+real.gradient(lambda g: [complex_(g, zeros_like(g))])
+imag.gradient(lambda g: [complex_(zeros_like(g), -g)])
 
 
 @primitive(shape=shapes.of_first)
@@ -88,25 +92,25 @@ conj.gradient(lambda g: [conj(g)])
 @composite
 def modulus(x: Complex) -> Other:
     """The absolute value of complex numbers"""
-    return late.hypot(real(x), imag(x))
+    return hypot(real(x), imag(x))
 
 
 @composite
 def angle(x: Complex) -> Other:
     """The angle of complex numbers, from -pi to pi"""
-    return late.atan2(imag(x), real(x))
+    return atan2(imag(x), real(x))
 
 
 @composite
 def as_pairs(x: Complex) -> Other:
     """The real and the imaginary part along a new last axis"""
-    return late.stack(real(x), imag(x), axis=-1)
+    return stack(real(x), imag(x), axis=-1)
 
 
 @composite
 def from_pairs(x: RealFloating) -> Other:
     """Complex numbers whose parts are the last axis"""
-    low, high = (late.gather(x, np.asarray(i), -1) for i in range(2))
+    low, high = (gather(x, np.asarray(i), -1) for i in range(2))
     return complex_(low, high)
 
 

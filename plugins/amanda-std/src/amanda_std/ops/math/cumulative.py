@@ -14,7 +14,14 @@ from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import index_of
-from amanda_std.ops._late import late
+from amanda_std.ops.control.scan import scan
+from amanda_std.ops.math.arithmetic import maximum, multiply, where
+from amanda_std.ops.math.comparison import equal
+from amanda_std.ops.math.elementary import exp, log
+from amanda_std.ops.math.reduction import sum_
+from amanda_std.ops.tensor.creation import arange, zeros_like
+from amanda_std.ops.tensor.scatter import scatter_elements
+from amanda_std.ops.tensor.shape import reshape
 
 
 def _turned(np_: Any, x: Any, axis: int, reverse: bool) -> Any:
@@ -66,9 +73,9 @@ def _(g: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
             return rest * factor + slope, rest
         return (rest + slope) * factor, rest + slope
 
-    start = late.sum(late.zeros_like(x), (at,))
+    start = sum_(zeros_like(x), (at,))
     back = not reverse
-    _, found = late.scan(
+    _, found = scan(
         step, None, start, x, g, carried=1, axes=(at, at), reverse=(back, back),
         out_axes=(at,), out_reverse=(back,),
     )  # fmt: skip
@@ -118,15 +125,15 @@ def _to_holder(g: Any, y: Any, x: Any, axis: Any, *, reverse: bool) -> Any:
     rank = x.ndim
     at = axis % rank
     row = [-1 if i == at else 1 for i in range(rank)]
-    places = late.reshape(late.arange(0, x.shape[at]), row)
+    places = reshape(arange(0, x.shape[at]), row)
     far = np.asarray(np.iinfo("int64").max if reverse else -1)
-    held = late.where(late.equal(x, y), places, far)
+    held = where(equal(x, y), places, far)
     if reverse:
         owner = cumulative_min(held, at, reverse=True)
     else:
         owner = cumulative_max(held, at)
-    zero = late.zeros_like(x)
-    return [late.scatter_elements(zero, owner, g, axis=at, reduction="add"), None]
+    zero = zeros_like(x)
+    return [scatter_elements(zero, owner, g, axis=at, reduction="add"), None]
 
 
 cumulative_max.gradient(_to_holder)
@@ -150,15 +157,15 @@ def cumulative_logsumexp(
 @cumulative_logsumexp.gradient
 def _(g: Any, y: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
     """In logarithms too, those of what is positive and negative apart."""
-    none = late.equal(y, -math.inf)
+    none = equal(y, -math.inf)
 
     def part(sign: float) -> Any:
-        size = late.log(late.maximum(late.multiply(g, sign), 0.0))
-        size = late.where(none, -math.inf, size - late.where(none, 0.0, y))
+        size = log(maximum(multiply(g, sign), 0.0))
+        size = where(none, -math.inf, size - where(none, 0.0, y))
         after = cumulative_logsumexp(
             size, axis, exclusive=exclusive, reverse=not reverse
         )
-        return late.exp(after + x)
+        return exp(after + x)
 
     return [part(1.0) - part(-1.0), None]
 

@@ -15,9 +15,20 @@ from amanda_std.engine.annotations import (
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import (
+    divide,
+    maximum,
+    minimum,
+    multiply,
+    subtract,
+    where,
+)
+from amanda_std.ops.math.comparison import equal
+from amanda_std.ops.math.elementary import floor
 from amanda_std.ops.math.segment_reduce import segment_reduce
+from amanda_std.ops.tensor.creation import full
 from amanda_std.ops.tensor.index_arithmetic import parts_of, whole
+from amanda_std.ops.tensor.shape import astype, reshape, shape_of
 
 
 @composite
@@ -25,9 +36,9 @@ def bincount(x: Index, size: Host, weights: Real | None = None) -> Other:
     """How often each of 0, 1, ... size - 1 is there, or the sum of its weights"""
     shares = weights
     if shares is None:
-        shares = late.full(late.shape_of(x), np.asarray(1, "int64"))
-    flat = late.reshape(shares, [-1])
-    return segment_reduce(flat, late.reshape(x, [-1]), size)
+        shares = full(shape_of(x), np.asarray(1, "int64"))
+    flat = reshape(shares, [-1])
+    return segment_reduce(flat, reshape(x, [-1]), size)
 
 
 @bincount.samples
@@ -48,18 +59,16 @@ def histogram(
     """How many elements each of equal parts from low to high has
 
     `clamp`: what is outside counts in the first and last part, or not at all."""
-    shares = late.divide(
-        *(late.astype(late.subtract(v, low), dtype="float64") for v in (x, high))
-    )
+    shares = divide(*(astype(subtract(v, low), dtype="float64") for v in (x, high)))
     count = parts_of(bins, 1)[0] if isinstance(bins, tuple | list) else bins
-    last = late.subtract(whole(count), 1)
-    many = late.astype(count, dtype="float64")
-    at = whole(late.floor(late.multiply(shares, many)))
+    last = subtract(whole(count), 1)
+    many = astype(count, dtype="float64")
+    at = whole(floor(multiply(shares, many)))
     if clamp:
-        at = late.minimum(late.maximum(at, np.asarray(0)), last)
+        at = minimum(maximum(at, np.asarray(0)), last)
     else:
-        at = late.where(late.equal(x, high), last, at)
-    return bincount(late.reshape(at, [-1]), count)
+        at = where(equal(x, high), last, at)
+    return bincount(reshape(at, [-1]), count)
 
 
 histogram.not_differentiable("its results are counts")

@@ -10,7 +10,9 @@ import numpy as np
 from amanda_std.engine.annotations import Floating, Host, Real, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, folded, ramp, reductions
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import abs as abs_
+from amanda_std.ops.math.elementary import log, sqrt, square
+from amanda_std.ops.math.reduction import sum_, var
 
 
 @composite
@@ -18,7 +20,7 @@ def std(
     x: Floating, axes: Host = None, *, correction: int = 0, keepdims: bool = False
 ) -> Floating:
     """The square root of the variance along axes"""
-    return late.sqrt(late.var(x, axes, correction=correction, keepdims=keepdims))
+    return sqrt(var(x, axes, correction=correction, keepdims=keepdims))
 
 
 @composite
@@ -26,13 +28,13 @@ def norm_l1(
     x: RealFloating, axes: Host = None, *, keepdims: bool = False
 ) -> RealFloating:
     """The sum of absolute values along axes"""
-    return late.sum(late.abs(x), axes, keepdims=keepdims)
+    return sum_(abs_(x), axes, keepdims=keepdims)
 
 
 @composite
 def sum_squares(x: Real, axes: Host = None, *, keepdims: bool = False) -> Real:
     """The sum of squares along axes"""
-    return late.sum(late.square(x), axes, keepdims=keepdims)
+    return sum_(square(x), axes, keepdims=keepdims)
 
 
 @composite
@@ -40,7 +42,7 @@ def norm_l2(
     x: RealFloating, axes: Host = None, *, keepdims: bool = False
 ) -> RealFloating:
     """The square root of the sum of squares along axes"""
-    return late.sqrt(sum_squares(x, axes, keepdims=keepdims))
+    return sqrt(sum_squares(x, axes, keepdims=keepdims))
 
 
 @composite
@@ -48,7 +50,7 @@ def log_sum(
     x: RealFloating, axes: Host = None, *, keepdims: bool = False
 ) -> RealFloating:
     """The logarithm of the sum along axes"""
-    return late.log(late.sum(x, axes, keepdims=keepdims))
+    return log(sum_(x, axes, keepdims=keepdims))
 
 
 def _deviation(numbers: list[float], correction: int = 0) -> float:

@@ -34,7 +34,18 @@ from amanda_std.engine.values import dims
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import indices_of
 from amanda_std.ops._late import late
-from amanda_std.ops.tensor.shape import reshape
+from amanda_std.ops.math.arithmetic import stop_gradient, where
+from amanda_std.ops.math.comparison import equal, isfinite
+from amanda_std.ops.math.elementary import exp, log
+from amanda_std.ops.tensor.creation import zeros_like
+from amanda_std.ops.tensor.shape import (
+    astype,
+    broadcast_like,
+    expand_dims,
+    reshape,
+    squeeze,
+    transpose,
+)
 
 
 def _wide(x: Any) -> Any:
@@ -84,14 +95,14 @@ def _() -> Samples:
 
 def _spread(g: Any, x: Any, axes: Any, keepdims: bool) -> Any:
     """A reduced gradient in every place that was reduced."""
-    return late.broadcast_like(_kept(g, x, axes, keepdims), x)
+    return broadcast_like(_kept(g, x, axes, keepdims), x)
 
 
 def _kept(y: Any, x: Any, axes: Any, keepdims: bool) -> Any:
     """A reduced value with the reduced axes kept."""
     if keepdims:
         return y
-    return late.expand_dims(y, tuple(sorted(indices_of(axes, x.ndim))))
+    return expand_dims(y, tuple(sorted(indices_of(axes, x.ndim))))
 
 
 @primitive(shape=shapes.reduced, content=_content(np.prod))
@@ -110,14 +121,14 @@ def _(g: Any, x: Any, axes: Any = None, *, keepdims: bool) -> Any:
     if not gone:
         return [g]
     order = (*(i for i in range(x.ndim) if i not in gone), *gone)
-    moved = late.transpose(x, perm=order)
+    moved = transpose(x, perm=order)
     rest = moved.shape[: x.ndim - len(gone)]
-    flat = late.reshape(moved, [*rest, count(x, axes)])
+    flat = reshape(moved, [*rest, count(x, axes)])
     before = late.cumulative_prod(flat, -1, exclusive=True)
     after = late.cumulative_prod(flat, -1, exclusive=True, reverse=True)
-    others = late.reshape(before * after, moved.shape)
+    others = reshape(before * after, moved.shape)
     back = tuple(int(i) for i in np.argsort(order))
-    return [_kept(g, x, axes, keepdims) * late.transpose(others, perm=back)]
+    return [_kept(g, x, axes, keepdims) * transpose(others, perm=back)]
 
 
 @prod.samples
@@ -171,7 +182,7 @@ def _to_extreme(
     g: Any, y: Any, x: Any, axes: Any = None, *, keepdims: bool
 ) -> list[Any]:
     """The gradient goes to the extreme element, shared where there are several."""
-    hit = late.astype(late.equal(x, _kept(y, x, axes, keepdims)), dtype=x.dtype)
+    hit = astype(equal(x, _kept(y, x, axes, keepdims)), dtype=x.dtype)
     share = hit / sum_(hit, axes, keepdims=True)
     return [_kept(g, x, axes, keepdims) * share]
 
@@ -339,7 +350,7 @@ def count(x: Any, axes: Any) -> Any:
 def as_float(number: Any, like: Any) -> Any:
     """A count, known or computed, as a tensor of the element type of another."""
     return (
-        late.astype(number, dtype=like.dtype)
+        astype(number, dtype=like.dtype)
         if not isinstance(number, int)
         else float(number)
     )
@@ -394,13 +405,13 @@ def _variance(numbers: list[float], correction: int) -> float:
 @composite
 def logsumexp(x: Floating, axes: Host = None, *, keepdims: bool = False) -> Floating:
     """The logarithm of the sum of exponentials along axes, without overflow"""
-    most = late.stop_gradient(max_(x, axes, keepdims=True))
-    most = late.where(late.isfinite(most), most, late.zeros_like(most))
-    total = sum_(late.exp(x - most), axes, keepdims=True)
-    y = late.log(total) + most
+    most = stop_gradient(max_(x, axes, keepdims=True))
+    most = where(isfinite(most), most, zeros_like(most))
+    total = sum_(exp(x - most), axes, keepdims=True)
+    y = log(total) + most
     if keepdims:
         return y
-    return late.squeeze(y, tuple(sorted(indices_of(axes, len(dims(x))))))
+    return squeeze(y, tuple(sorted(indices_of(axes, len(dims(x))))))
 
 
 logsumexp.samples(
@@ -420,7 +431,7 @@ def sum_to(x: Number, like: Other) -> Number:
     axes = (*range(extra), *(extra + i for i in narrow))
     if not axes:
         return x
-    return reshape(late.sum(x, axes, keepdims=True), like.shape)
+    return reshape(sum_(x, axes, keepdims=True), like.shape)
 
 
 def _differs(have: Dim, want: Dim) -> bool:

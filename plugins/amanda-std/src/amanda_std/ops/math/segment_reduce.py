@@ -16,15 +16,29 @@ from amanda_std.engine.annotations import (
 )
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import (
+    add,
+    divide,
+    maximum,
+    minimum,
+    multiply,
+    subtract,
+    where,
+)
+from amanda_std.ops.math.comparison import equal, less
 from amanda_std.ops.math.reduction import bound
-from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.tensor.creation import full as full_
+from amanda_std.ops.tensor.creation import number, ones_like
 from amanda_std.ops.tensor.index_arithmetic import (
     is_between,
     own_dtype,
     parts_of,
     whole,
 )
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.manipulation import slice_
+from amanda_std.ops.tensor.scatter import scatter_nd
+from amanda_std.ops.tensor.shape import astype, expand_dims, shape_of
 
 _JOINED = {"sum": "add", "mean": "add", "prod": "mul", "max": "max", "min": "min"}
 
@@ -50,44 +64,44 @@ def segment_reduce(
     at = _segments(segments, many)
     empty = number(_nothing(reduction, own_dtype(x).numpy), x)
     rest = list(x.shape[1:])
-    room = late.full([late.add(whole(many), 1), *rest], empty)
-    rows = late.expand_dims(at, (1,))
-    found = late.scatter_nd(room, rows, x, reduction=_JOINED[reduction])
-    found = late.slice(found, [0], [many], [0])
+    room = full_([add(whole(many), 1), *rest], empty)
+    rows = expand_dims(at, (1,))
+    found = scatter_nd(room, rows, x, reduction=_JOINED[reduction])
+    found = slice_(found, [0], [many], [0])
     if reduction != "mean":
         return found
-    ones = late.full(late.shape_of(at), np.asarray(1, "int64"))
-    each = late.astype(segment_reduce(ones, segments, count), dtype=own_dtype(x))
+    ones = full_(shape_of(at), np.asarray(1, "int64"))
+    each = astype(segment_reduce(ones, segments, count), dtype=own_dtype(x))
     after = tuple(range(1, x.ndim))
-    each = late.maximum(each, number(1, x))
-    return late.divide(found, late.expand_dims(each, after) if after else each)
+    each = maximum(each, number(1, x))
+    return divide(found, expand_dims(each, after) if after else each)
 
 
 def _segments(segments: Any, count: Any) -> Any:
     """Segments that there are not as one more, behind them."""
-    at, last = whole(segments), late.subtract(whole(count), 1)
-    return late.where(is_between(at, np.asarray(0), last), at, whole(count))
+    at, last = whole(segments), subtract(whole(count), 1)
+    return where(is_between(at, np.asarray(0), last), at, whole(count))
 
 
 @segment_reduce.gradient
 def _(g: Any, y: Any, x: Any, segments: Any, count: Any, *, reduction: str) -> Any:
     many = count[0] if isinstance(count, tuple | list) else count
     at = _segments(segments, many)
-    last = late.maximum(late.subtract(whole(many), 1), np.asarray(0))
-    safe = late.minimum(at, last)
+    last = maximum(subtract(whole(many), 1), np.asarray(0))
+    safe = minimum(at, last)
     after = tuple(range(1, x.ndim))
-    inside = late.less(at, whole(many))
-    inside = late.expand_dims(inside, after) if after else inside
-    slope = late.where(inside, late.gather(g, safe), number(0, x))
+    inside = less(at, whole(many))
+    inside = expand_dims(inside, after) if after else inside
+    slope = where(inside, gather(g, safe), number(0, x))
     if reduction == "mean":
-        share = segment_reduce(late.ones_like(x), segments, count)
-        slope = late.divide(slope, late.maximum(late.gather(share, safe), number(1, x)))
+        share = segment_reduce(ones_like(x), segments, count)
+        slope = divide(slope, maximum(gather(share, safe), number(1, x)))
     if reduction == "prod":
-        slope = late.divide(late.multiply(slope, late.gather(y, safe)), x)
+        slope = divide(multiply(slope, gather(y, safe)), x)
     if reduction in ("max", "min"):
-        best = late.equal(x, late.gather(y, safe))
-        ties = segment_reduce(late.astype(best, dtype=x.dtype), segments, count)
-        slope = late.where(best, late.divide(slope, late.gather(ties, safe)),
+        best = equal(x, gather(y, safe))
+        ties = segment_reduce(astype(best, dtype=x.dtype), segments, count)
+        slope = where(best, divide(slope, gather(ties, safe)),
                            number(0, x))  # fmt: skip
     return [slope, None, None]
 

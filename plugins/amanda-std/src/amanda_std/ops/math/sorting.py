@@ -20,8 +20,14 @@ from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import Open, index_of, is_data
-from amanda_std.ops._late import late
+from amanda_std.ops.math.comparison import greater, isfinite, less
+from amanda_std.ops.math.logic import logical_and
+from amanda_std.ops.math.reduction import all_, sum_
+from amanda_std.ops.tensor.creation import zeros_like
 from amanda_std.ops.tensor.index_arithmetic import whole
+from amanda_std.ops.tensor.indexing import gather_elements
+from amanda_std.ops.tensor.scatter import scatter_elements
+from amanda_std.ops.tensor.shape import expand_dims
 
 
 def _order(x: Any, axis: int, descending: bool) -> Any:
@@ -51,7 +57,7 @@ def sort(x: Real, *, axis: int = -1, descending: bool = False) -> Real:
 @sort.gradient
 def _(g: Any, x: Any, axis: int, descending: bool) -> Any:
     places = argsort(x, axis=axis, descending=descending)
-    return [late.scatter_elements(late.zeros_like(x), places, g, axis=axis)]
+    return [scatter_elements(zeros_like(x), places, g, axis=axis)]
 
 
 _NUMBERS = [[3, 1, 3, 2], [0, 5, -1, 0]]
@@ -119,10 +125,10 @@ def topk(
 
 @topk.gradient
 def _(g: Any, y: Any, x: Any, axis: int) -> Any:
-    zero = late.zeros_like(x)
+    zero = zeros_like(x)
     if g[0] is None:
         return [zero, None]
-    return [late.scatter_elements(zero, y[1], g[0], axis=axis), None]
+    return [scatter_elements(zero, y[1], g[0], axis=axis), None]
 
 
 @topk.samples
@@ -147,11 +153,11 @@ def _() -> Samples:
 @composite
 def in_top_k(scores: RealFloating, targets: Index, k: Index) -> Logical:
     """Whether less than k of a row are over the one that a target names"""
-    at = late.expand_dims(whole(targets), (1,))
-    own = late.gather_elements(scores, at, axis=1)
-    over = late.sum(whole(late.greater(scores, own)), (1,))
-    sound = late.all(late.isfinite(own), (1,))
-    return late.logical_and(late.less(over, whole(k)), sound)
+    at = expand_dims(whole(targets), (1,))
+    own = gather_elements(scores, at, axis=1)
+    over = sum_(whole(greater(scores, own)), (1,))
+    sound = all_(isfinite(own), (1,))
+    return logical_and(less(over, whole(k)), sound)
 
 
 in_top_k.not_differentiable("its results are true or false")

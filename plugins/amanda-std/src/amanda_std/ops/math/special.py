@@ -29,7 +29,9 @@ from amanda_std.ops._oracles.special_functions import (
     spence_of,
     zeta_of,
 )
-from amanda_std.ops.math.elementary import in_special
+from amanda_std.ops.math.arithmetic import sign, where
+from amanda_std.ops.math.comparison import equal
+from amanda_std.ops.math.elementary import exp, in_special, log, log1p
 
 _INF = math.inf
 
@@ -54,21 +56,21 @@ _ROOT_PI = math.sqrt(math.pi)
 
 
 def _bell(x: Any) -> Any:
-    return late.exp(-(x * x))
+    return exp(-(x * x))
 
 
 def _i1_slope(g: Any, x: Any, y: Any, scaled: bool) -> list[Any]:
     """i0 - i1 / x, which is 1/2 at 0."""
-    zero = late.equal(x, 0.0)
-    safe = late.where(zero, 1.0, x)
-    slope = (late.i0e(x) if scaled else late.i0(x)) - y / safe
-    slope = late.where(zero, 0.5, slope)
-    return [g * (slope - late.sign(x) * y if scaled else slope)]
+    zero = equal(x, 0.0)
+    safe = where(zero, 1.0, x)
+    slope = (i0e(x) if scaled else i0(x)) - y / safe
+    slope = where(zero, 0.5, slope)
+    return [g * (slope - sign(x) * y if scaled else slope)]
 
 
 def _j1_slope(g: Any, x: Any, y: Any) -> list[Any]:
-    zero = late.equal(x, 0.0)
-    return [g * late.where(zero, 0.5, late.j0(x) - y / late.where(zero, 1.0, x))]
+    zero = equal(x, 0.0)
+    return [g * where(zero, 0.5, j0(x) - y / where(zero, 1.0, x))]
 
 
 def _normal(x: float) -> float:
@@ -80,7 +82,7 @@ _ROWS = [
          (*_ANY, 5.0), lambda g, x: [g * _bell(x) * (-2 / _ROOT_PI)],
          [(-_INF, 2), (_INF, 0)]),
     _Row("erfinv", "erfinv", "Where erf is x", partial(inverse, math.erf, -6, 6),
-         _INSIDE, lambda g, y: [g * late.exp(y * y) * (_ROOT_PI / 2)],
+         _INSIDE, lambda g, y: [g * exp(y * y) * (_ROOT_PI / 2)],
          [(1, _INF), (-1, -_INF)]),
     _Row("lgamma", "gammaln", "The logarithm of the absolute value of gamma",
          math.lgamma, (*_POSITIVE, -0.5, -2.25), lambda g, x: [g * late.digamma(x)],
@@ -89,15 +91,15 @@ _ROWS = [
          (*_POSITIVE, -0.5, -2.25), lambda g, x: [g * _polygamma(1, x)]),
     _Row("ndtri", "ndtri", "Where the normal distribution reaches a share",
          partial(inverse, _normal, -9, 9), _SHARES,
-         lambda g, y: [g * late.exp(y * y * 0.5) * math.sqrt(2 * math.pi)],
+         lambda g, y: [g * exp(y * y * 0.5) * math.sqrt(2 * math.pi)],
          [(0, -_INF), (1, _INF)]),
     _Row("log_ndtr", "log_ndtr", "The logarithm of the normal distribution",
          lambda x: math.log(_normal(x)), (*_ANY, -8.0),
-         lambda g, x, y: [g * late.exp(x * x * -0.5 - y) / math.sqrt(2 * math.pi)]),
+         lambda g, x, y: [g * exp(x * x * -0.5 - y) / math.sqrt(2 * math.pi)]),
     _Row("i0", "i0", "The modified Bessel function I of order 0",
          partial(bessel_i, 0), (*_ANY, 0.0), lambda g, x: [g * late.i1(x)]),
     _Row("i0e", "i0e", "exp(-|x|) * i0(x)", partial(bessel_i, 0, scaled=True),
-         (*_ANY, 6.0), lambda g, x, y: [g * (late.i1e(x) - late.sign(x) * y)]),
+         (*_ANY, 6.0), lambda g, x, y: [g * (late.i1e(x) - sign(x) * y)]),
     _Row("i1", "i1", "The modified Bessel function I of order 1",
          partial(bessel_i, 1), (*_ANY, 0.0), partial(_i1_slope, scaled=False)),
     _Row("i1e", "i1e", "exp(-|x|) * i1(x)", partial(bessel_i, 1, scaled=True),
@@ -120,12 +122,12 @@ _ROWS = [
     _Row("k1e", "k1e", "exp(x) * k1(x)", partial(bessel_k, 1, scaled=True),
          _POSITIVE, lambda g, x, y: [g * (y - late.k0e(x) - y / x)]),
     _Row("expi", "expi", "The exponential integral Ei", exponential_integral,
-         (*_POSITIVE, -0.5), lambda g, x: [g * late.exp(x) / x]),
+         (*_POSITIVE, -0.5), lambda g, x: [g * exp(x) / x]),
     _Row("dawsn", "dawsn", "exp(-x**2) times the integral of exp(t**2) up to x",
          dawson, _ANY, lambda g, x, y: [g * (1.0 - x * y * 2.0)]),
     _Row("spence", "spence", "The integral of log(t) / (1 - t) from 1 to x",
          spence_of, (0.25, 0.5, 0.9375, 1.25, 1.875),
-         lambda g, x: [g * late.log(x) / (1.0 - x)], [(1, 0)]),
+         lambda g, x: [g * log(x) / (1.0 - x)], [(1, 0)]),
 ]  # fmt: skip
 
 
@@ -244,7 +246,7 @@ def _() -> Samples:
 
 def _log_gamma_density(a: Any, x: Any) -> Any:
     """The logarithm of the slope of gammainc by x."""
-    return (a - 1.0) * late.log(x) - x - lgamma(a)
+    return (a - 1.0) * log(x) - x - lgamma(a)
 
 
 @primitive(shape=shapes.elementwise, numpy_only=True)
@@ -260,10 +262,10 @@ def gammaincc(a: RealFloating, x: RealFloating) -> RealFloating:
 
 
 gammainc.broadcast_gradient(
-    lambda g, a, x: [_by("a"), g * late.exp(_log_gamma_density(a, x))]
+    lambda g, a, x: [_by("a"), g * exp(_log_gamma_density(a, x))]
 )
 gammaincc.broadcast_gradient(
-    lambda g, a, x: [_by("a"), -(g * late.exp(_log_gamma_density(a, x)))]
+    lambda g, a, x: [_by("a"), -(g * exp(_log_gamma_density(a, x)))]
 )
 _SHAPES, _PLACES = (0.5, 1.5, 3.0, 2.0), (0.25, 2.5, 1.5, 6.0)
 gammainc.samples(_table(incomplete_gamma, _SHAPES, _PLACES, fixed=(0,)))
@@ -281,8 +283,8 @@ def betainc(a: RealFloating, b: RealFloating, x: RealFloating) -> RealFloating:
 @betainc.broadcast_gradient
 def _(g: Any, a: Any, b: Any, x: Any) -> Any:
     whole = lgamma(a) + lgamma(b) - lgamma(a + b)
-    slope = (a - 1.0) * late.log(x) + (b - 1.0) * late.log1p(-x) - whole
-    return _by("a"), _by("b"), g * late.exp(slope)
+    slope = (a - 1.0) * log(x) + (b - 1.0) * log1p(-x) - whole
+    return _by("a"), _by("b"), g * exp(slope)
 
 
 betainc.samples(

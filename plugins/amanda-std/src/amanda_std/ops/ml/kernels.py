@@ -13,7 +13,12 @@ from amanda_std.engine.annotations import (
 )
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.ops._late import late
+from amanda_std.ops.linalg.matmul import matmul
+from amanda_std.ops.math.arithmetic import add, multiply
+from amanda_std.ops.math.arithmetic import pow as pow_
+from amanda_std.ops.math.elementary import exp, square, tanh
+from amanda_std.ops.math.reduction import sum_
+from amanda_std.ops.tensor.shape import expand_dims, transpose
 
 
 @composite
@@ -26,20 +31,20 @@ def kernel_product(
     linear: x . y; poly: (gamma * x . y + base) ** degree; sigmoid: the hyperbolic
     tangent of gamma * x . y + base; rbf: exp(-gamma * |x - y| ** 2)."""
     if kernel == "rbf":
-        apart = late.expand_dims(x, (1,)) - late.expand_dims(y, (0,))
-        far = late.sum(late.square(apart), (-1,))
-        return late.exp(late.multiply(far, -gamma))
-    near = late.matmul(x, late.transpose(y, perm=(1, 0)))
+        apart = expand_dims(x, (1,)) - expand_dims(y, (0,))
+        far = sum_(square(apart), (-1,))
+        return exp(multiply(far, -gamma))
+    near = matmul(x, transpose(y, perm=(1, 0)))
     if kernel == "linear":
         return near
-    near = late.add(late.multiply(near, gamma), base)
+    near = add(multiply(near, gamma), base)
     if kernel == "sigmoid":
-        return late.tanh(near)
+        return tanh(near)
     if kernel != "poly":
         raise InvalidTypeError(
             "no such kernel", expected="linear, poly, sigmoid, rbf", got=kernel
         )
-    return late.pow(near, float(degree))
+    return pow_(near, float(degree))
 
 
 @kernel_product.samples

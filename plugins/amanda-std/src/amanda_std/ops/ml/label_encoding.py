@@ -16,7 +16,12 @@ from amanda_std.engine.annotations import (
 )
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import where
+from amanda_std.ops.math.comparison import equal, isnan
+from amanda_std.ops.math.logic import logical_and, logical_or
+from amanda_std.ops.math.reduction import any_, argmax
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.shape import astype, expand_dims
 from amanda_std.runtime.containers import expect_kind
 
 Key: TypeAlias = Annotated[Any, Kind(shared=False)]
@@ -27,13 +32,13 @@ def lookup(x: Key, keys: Key, values: Array, otherwise: Array) -> Array:
     """The value beside the key that each element is, another one where it is none
 
     NaN is a key like others."""
-    own = late.expand_dims(x, (-1,))
-    same = late.equal(own, keys)
+    own = expand_dims(x, (-1,))
+    same = equal(own, keys)
     if str(x.dtype) in ("float16", "bfloat16", "float32", "float64"):
-        both = late.logical_and(late.isnan(own), late.isnan(keys))
-        same = late.logical_or(same, both)
-    at = late.argmax(late.astype(same, dtype=DType("int32")), -1)
-    return late.where(late.any(same, (-1,)), late.gather(values, at, 0), otherwise)
+        both = logical_and(isnan(own), isnan(keys))
+        same = logical_or(same, both)
+    at = argmax(astype(same, dtype=DType("int32")), -1)
+    return where(any_(same, (-1,)), gather(values, at, 0), otherwise)
 
 
 lookup.minds_types = True

@@ -17,8 +17,15 @@ from amanda_std.engine.annotations import (
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import clip, divide, where
+from amanda_std.ops.math.comparison import equal, isnan
+from amanda_std.ops.math.logic import logical_and, logical_or
+from amanda_std.ops.math.reduction import max_, min_, sum_
 from amanda_std.ops.tensor.creation import number
 from amanda_std.ops.tensor.index_arithmetic import own_dtype
+from amanda_std.ops.tensor.indexing import gather, gather_elements
+from amanda_std.ops.tensor.manipulation import concat
+from amanda_std.ops.tensor.shape import astype, broadcast_to, dim, reshape, shape_of
 
 _FLOAT32, _INT64 = DType("float32"), DType("int64")
 
@@ -44,17 +51,17 @@ def tree_leaves(
     number of its feature with its split and goes on to `yes` or `no`; a leaf goes to
     itself. `asks` is the comparison of each node where they differ, by its number;
     `lost`, where NaN goes to `yes`."""
-    count = late.reshape(late.dim(x, axis=0), [1])
-    at = late.astype(roots, dtype=_INT64)
-    shape = late.concat(count, late.shape_of(at), axis=0)
-    at = late.broadcast_to(at, shape)
+    count = reshape(dim(x, axis=0), [1])
+    at = astype(roots, dtype=_INT64)
+    shape = concat(count, shape_of(at), axis=0)
+    at = broadcast_to(at, shape)
     for _ in range(depth):
-        number = late.gather_elements(x, late.gather(feature, at, 0), axis=1)
-        found = _asked(number, late.gather(split, at, 0), asks, at, compare)
+        number = gather_elements(x, gather(feature, at, 0), axis=1)
+        found = _asked(number, gather(split, at, 0), asks, at, compare)
         if lost is not None:
-            away = late.logical_and(late.isnan(number), late.gather(lost, at, 0))
-            found = late.logical_or(found, away)
-        at = late.where(found, late.gather(yes, at, 0), late.gather(no, at, 0))
+            away = logical_and(isnan(number), gather(lost, at, 0))
+            found = logical_or(found, away)
+        at = where(found, gather(yes, at, 0), gather(no, at, 0))
     return at
 
 
@@ -65,11 +72,11 @@ def _asked(x: Any, split: Any, asks: Any, at: Any, compare: str) -> Any:
         )
     if asks is None:
         return getattr(late, compare)(x, split)
-    own = late.gather(asks, at, 0)
+    own = gather(asks, at, 0)
     found = None
     for code, name in enumerate(COMPARISONS):
-        here = late.logical_and(late.equal(own, code), getattr(late, name)(x, split))
-        found = here if found is None else late.logical_or(found, here)
+        here = logical_and(equal(own, code), getattr(late, name)(x, split))
+        found = here if found is None else logical_or(found, here)
     return found
 
 
@@ -94,19 +101,19 @@ def tree_ensemble(
     has it."""
     if join not in JOINS:
         raise InvalidTypeError("trees are joined", expected=", ".join(JOINS), got=join)
-    at = late.tree_leaves(
+    at = tree_leaves(
         x, roots, feature, split, yes, no, asks, lost, depth=depth, compare=compare
     )
-    said = late.gather(says, at, 0)
+    said = gather(says, at, 0)
     if join in ("min", "max"):
-        found = late.min(said, (1,)) if join == "min" else late.max(said, (1,))
+        found = min_(said, (1,)) if join == "min" else max_(said, (1,))
         most = float(np.finfo(str(x.dtype)).max)
-        return late.clip(found, number(-most, x), number(most, x))
-    total = late.sum(said, (1,))
+        return clip(found, number(-most, x), number(most, x))
+    total = sum_(said, (1,))
     if join == "sum":
         return total
-    count = late.astype(late.dim(roots, axis=0), dtype=own_dtype(x))
-    return late.divide(total, count)
+    count = astype(dim(roots, axis=0), dtype=own_dtype(x))
+    return divide(total, count)
 
 
 tree_ensemble.minds_types = True

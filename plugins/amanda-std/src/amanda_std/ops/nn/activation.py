@@ -9,11 +9,12 @@ from typing import Any
 from amanda_std.engine.annotations import Floating, Real, RealFloating
 from amanda_std.engine.operation import Operation, composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp, unary
-from amanda_std.ops._late import late
-from amanda_std.ops.math.arithmetic import clip, maximum, minimum, where
+from amanda_std.ops.math.arithmetic import abs as abs_
+from amanda_std.ops.math.arithmetic import clip, maximum, minimum, multiply, where
 from amanda_std.ops.math.comparison import greater, less
 from amanda_std.ops.math.elementary import erf, exp, expm1, log, log1p, sigmoid, tanh
 from amanda_std.ops.math.reduction import max_, sum_
+from amanda_std.ops.tensor.creation import zeros_like
 
 _POINTS = (-3.5, -1.25, -0.4, -0.05, 0.05, 0.3, 0.9, 4.0)
 _SMALL = ("float32", "float64", "bfloat16")
@@ -28,7 +29,7 @@ def relu(x: Real) -> Real:
 @relu.gradient
 def _(g: Any, x: Any) -> Any:
     """At zero it is flat, as all frameworks have it; `maximum` would halve it."""
-    return [where(greater(x, late.zeros_like(x)), g, g * 0.0)]
+    return [where(greater(x, zeros_like(x)), g, g * 0.0)]
 
 
 relu.samples(
@@ -46,7 +47,7 @@ def leaky_relu(x: RealFloating, *, slope: float = 0.01) -> RealFloating:
 @composite
 def prelu(x: RealFloating, slope: RealFloating) -> RealFloating:
     """x where it is positive, else x * slope, a tensor"""
-    return where(less(x, 0.0), late.multiply(x, slope), x)
+    return where(less(x, 0.0), multiply(x, slope), x)
 
 
 @composite
@@ -75,25 +76,25 @@ def celu(x: RealFloating, *, alpha: float = 1.0) -> RealFloating:
 @composite
 def softplus(x: RealFloating) -> RealFloating:
     """log(1 + exp(x)), without overflow"""
-    return maximum(x, 0.0) + log1p(exp(-late.abs(x)))
+    return maximum(x, 0.0) + log1p(exp(-abs_(x)))
 
 
 @composite
 def softsign(x: RealFloating) -> RealFloating:
     """x / (1 + |x|)"""
-    return x / (late.abs(x) + 1.0)
+    return x / (abs_(x) + 1.0)
 
 
 @composite
 def silu(x: RealFloating) -> RealFloating:
     """x * sigmoid(x)"""
-    return late.multiply(x, sigmoid(x))
+    return multiply(x, sigmoid(x))
 
 
 @composite
 def mish(x: RealFloating) -> RealFloating:
     """x * tanh(softplus(x))"""
-    return late.multiply(x, tanh(softplus(x)))
+    return multiply(x, tanh(softplus(x)))
 
 
 @composite
@@ -107,7 +108,7 @@ def hardsigmoid(
 @composite
 def hardswish(x: RealFloating) -> RealFloating:
     """x * hardsigmoid(x)"""
-    return late.multiply(x, hardsigmoid(x))
+    return multiply(x, hardsigmoid(x))
 
 
 @composite

@@ -11,26 +11,39 @@ import numpy as np
 from amanda_std.engine.annotations import Floating, Host, Real
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
-from amanda_std.ops._late import late
-from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.math.arithmetic import (
+    add,
+    divide,
+    floor_divide,
+    minimum,
+    multiply,
+    negative,
+    subtract,
+    where,
+)
+from amanda_std.ops.math.comparison import less
+from amanda_std.ops.math.reduction import max_, sum_
+from amanda_std.ops.tensor.creation import arange, number
 from amanda_std.ops.tensor.index_arithmetic import own_dtype, parts_of, whole
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.shape import astype, expand_dims
 
 
 def _stretches(old: Any, new: Any) -> tuple[Any, Any, Any]:
     """[new, most] places of the parts of an axis, which there are, and how many."""
-    i = late.arange(0, new)
+    i = arange(0, new)
     old_, new_ = whole(old), whole(new)
-    start = late.floor_divide(late.multiply(i, old_), new_)
-    last = late.multiply(late.add(i, 1), old_)
-    end = late.negative(late.floor_divide(late.negative(last), new_))
+    start = floor_divide(multiply(i, old_), new_)
+    last = multiply(add(i, 1), old_)
+    end = negative(floor_divide(negative(last), new_))
     most = old // new + 2
     if isinstance(old, int) and isinstance(new, int):
         most = max((-(-(j + 1) * old // new) - j * old // new for j in range(new)),
                    default=1)  # fmt: skip
-    at = late.add(late.expand_dims(start, (1,)), late.arange(0, most))
-    stop = late.expand_dims(end, (1,))
-    there = late.less(at, stop)
-    return late.minimum(at, late.subtract(stop, 1)), there, late.subtract(end, start)
+    at = add(expand_dims(start, (1,)), arange(0, most))
+    stop = expand_dims(end, (1,))
+    there = less(at, stop)
+    return minimum(at, subtract(stop, 1)), there, subtract(end, start)
 
 
 def _adapted(x: Any, size: Any, fold: Any) -> Any:
@@ -38,7 +51,7 @@ def _adapted(x: Any, size: Any, fold: Any) -> Any:
     for i, new in enumerate(parts_of(size, rank - 2)):
         axis = i + 2
         at, there, count = _stretches(x.shape[axis], new)
-        x = fold(late.gather(x, at, axis), there, count, axis, rank - axis - 1)
+        x = fold(gather(x, at, axis), there, count, axis, rank - axis - 1)
     return x
 
 
@@ -47,7 +60,7 @@ def adaptive_max_pool(x: Real, size: Host) -> Real:
     """The largest of as many parts of NC* data as are told
 
     Their lengths are as even as can be; neighbours may overlap by one element."""
-    return _adapted(x, size, lambda seen, _, __, axis, ___: late.max(seen, (axis + 1,)))
+    return _adapted(x, size, lambda seen, _, __, axis, ___: max_(seen, (axis + 1,)))
 
 
 @composite
@@ -56,11 +69,11 @@ def adaptive_avg_pool(x: Floating, size: Host) -> Floating:
 
     def fold(seen: Any, there: Any, count: Any, axis: int, after: int) -> Any:
         rest = tuple(range(2, 2 + after))
-        mask = late.expand_dims(there, rest) if rest else there
-        total = late.sum(late.where(mask, seen, number(0, x)), (axis + 1,))
+        mask = expand_dims(there, rest) if rest else there
+        total = sum_(where(mask, seen, number(0, x)), (axis + 1,))
         rest = tuple(range(1, 1 + after))
-        many = late.astype(count, dtype=own_dtype(x))
-        return late.divide(total, late.expand_dims(many, rest) if rest else many)
+        many = astype(count, dtype=own_dtype(x))
+        return divide(total, expand_dims(many, rest) if rest else many)
 
     return _adapted(x, size, fold)
 

@@ -13,8 +13,13 @@ from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.engine.values import dims
 from amanda_std.ops._late import late
 from amanda_std.ops.attention.scaled_dot_product import cast_to
+from amanda_std.ops.math.arithmetic import add, multiply
+from amanda_std.ops.tensor.creation import full as full_
 from amanda_std.ops.tensor.creation import number
 from amanda_std.ops.tensor.index_arithmetic import own_dtype, wide_dtype
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.manipulation import concat, slice_
+from amanda_std.ops.tensor.shape import expand_dims, reshape
 
 
 @composite
@@ -30,26 +35,26 @@ def causal_conv(
     k = window or dims(w)[2].__index__()
     batch, channels, length = x.shape
     if past is None:
-        past = late.full([batch, channels, k - 1], number(0, x))
-    full = late.concat(past, x, axis=2)
+        past = full_([batch, channels, k - 1], number(0, x))
+    full = concat(past, x, axis=2)
     own, wide = own_dtype(x), wide_dtype(x)
     total: Any = None
     for i in range(k):
-        seen = cast_to(late.slice(full, [i], [length + i], [2]), wide)
-        part = late.multiply(seen, cast_to(late.gather(w, np.asarray(i), 2), wide))
-        total = part if total is None else late.add(total, part)
+        seen = cast_to(slice_(full, [i], [length + i], [2]), wide)
+        part = multiply(seen, cast_to(gather(w, np.asarray(i), 2), wide))
+        total = part if total is None else add(total, part)
     if b is not None:
-        total = late.add(total, late.expand_dims(cast_to(b, wide), (1,)))
+        total = add(total, expand_dims(cast_to(b, wide), (1,)))
     y = _known(cast_to(total, own), [batch, channels, length])
     if activation is not None:
         y = cast_to(getattr(late, activation)(cast_to(y, wide)), own)
-    rest = late.slice(full, [length], [length + (k - 1)], [2])
+    rest = slice_(full, [length], [length + (k - 1)], [2])
     return y, _known(rest, [batch, channels, k - 1])
 
 
 def _known(x: Any, shape: list[Any]) -> Any:
     """x with a shape that its type may not know, in words that it does."""
-    return x if all(isinstance(d, int) for d in dims(x)) else late.reshape(x, shape)
+    return x if all(isinstance(d, int) for d in dims(x)) else reshape(x, shape)
 
 
 @causal_conv.samples

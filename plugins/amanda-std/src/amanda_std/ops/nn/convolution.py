@@ -15,7 +15,9 @@ from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.engine.values import dims as dims_of
 from amanda_std.inference import shapes
-from amanda_std.ops._late import late
+from amanda_std.ops.math.reduction import sum_
+from amanda_std.ops.tensor.manipulation import concat, pad, slice_
+from amanda_std.ops.tensor.shape import transpose
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -198,8 +200,8 @@ def _(
     rank = w.ndim
     n = rank - 2
     order, kernel_order = to_front(layout, rank), to_front(kernel_layout, rank)
-    x, g = (late.transpose(v, perm=order) for v in (x, g))
-    w = late.transpose(w, perm=kernel_order)
+    x, g = (transpose(v, perm=order) for v in (x, g))
+    w = transpose(w, perm=kernel_order)
     s, d = steps(strides, n), steps(dilations, n)
     size, kernel = [tuple(int(m) for m in dims_of(v)[2:]) for v in (x, w)]
     pads = explicit(padding, size, kernel, s, d)
@@ -208,9 +210,9 @@ def _(
     to_x = conv_transpose(g, w, strides=s, padding=tuple(pads),
                           dilations=d, groups=groups, output_padding=rest)  # fmt: skip
     to_w = _to_kernel(g, x, kernel, s, pads, d, groups, rest)
-    to_b = None if b is None else late.sum(g, (0, *range(2, rank)))
-    return (late.transpose(to_x, perm=_inverse(order)),
-            late.transpose(to_w, perm=_inverse(kernel_order)), to_b)  # fmt: skip
+    to_b = None if b is None else sum_(g, (0, *range(2, rank)))
+    return (transpose(to_x, perm=_inverse(order)),
+            transpose(to_w, perm=_inverse(kernel_order)), to_b)  # fmt: skip
 
 
 def _to_kernel(
@@ -219,18 +221,18 @@ def _to_kernel(
     """The gradient of a kernel: data convolved with it, batch for channels."""
     n = len(kernel)
     crop = tuple((a, c - r) for (a, c), r in zip(pads, rest, strict=True))
-    x = late.pad(x, ((0, 0), (0, 0), *crop))
+    x = pad(x, ((0, 0), (0, 0), *crop))
     swap = (1, 0, *range(2, n + 2))
     channels, out = (int(dims_of(v)[1]) for v in (x, g))
     parts = []
     for i in range(groups):
         per, made = channels // groups, out // groups
-        one = late.slice(x, (i * per,), ((i + 1) * per,), (1,))
-        two = late.slice(g, (i * made,), ((i + 1) * made,), (1,))
-        part = conv(late.transpose(one, perm=swap), late.transpose(two, perm=swap),
+        one = slice_(x, (i * per,), ((i + 1) * per,), (1,))
+        two = slice_(g, (i * made,), ((i + 1) * made,), (1,))
+        part = conv(transpose(one, perm=swap), transpose(two, perm=swap),
                     strides=d, dilations=s)  # fmt: skip
-        parts.append(late.transpose(part, perm=swap))
-    return parts[0] if groups == 1 else late.concat(*parts, axis=0)
+        parts.append(transpose(part, perm=swap))
+    return parts[0] if groups == 1 else concat(*parts, axis=0)
 
 
 # -- transposed ----------------------------------------------------------------
@@ -316,19 +318,19 @@ def _(
     rank = w.ndim
     n = rank - 2
     order, kernel_order = to_front(layout, rank), input_first(kernel_layout, rank)
-    x, g = (late.transpose(v, perm=order) for v in (x, g))
-    w = late.transpose(w, perm=kernel_order)
+    x, g = (transpose(v, perm=order) for v in (x, g))
+    w = transpose(w, perm=kernel_order)
     s, d = steps(strides, n), steps(dilations, n)
     kernel = tuple(int(m) for m in dims_of(w)[2:])
     pads = ((0, 0),) * n if padding is None else padding
     rest = (0,) * n if output_padding is None else output_padding
     crop = tuple((a, c - r) for (a, c), r in zip(pads, rest, strict=True))
-    seen = late.pad(g, ((0, 0), (0, 0), *crop))
+    seen = pad(g, ((0, 0), (0, 0), *crop))
     to_x = conv(seen, w, strides=s, dilations=d, groups=groups)
     to_w = _to_kernel(x, g, kernel, s, pads, d, groups, rest)
-    to_b = None if b is None else late.sum(g, (0, *range(2, rank)))
-    return (late.transpose(to_x, perm=_inverse(order)),
-            late.transpose(to_w, perm=_inverse(kernel_order)), to_b)  # fmt: skip
+    to_b = None if b is None else sum_(g, (0, *range(2, rank)))
+    return (transpose(to_x, perm=_inverse(order)),
+            transpose(to_w, perm=_inverse(kernel_order)), to_b)  # fmt: skip
 
 
 # -- samples -------------------------------------------------------------------

@@ -12,8 +12,32 @@ from amanda.types import DType
 from amanda_std.engine.annotations import Index, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.ops._late import late
+from amanda_std.ops.control.scan import scan
+from amanda_std.ops.math.arithmetic import (
+    add,
+    divide,
+    maximum,
+    multiply,
+    negative,
+    where,
+)
+from amanda_std.ops.math.binary_special import logaddexp
+from amanda_std.ops.math.comparison import equal, greater, less, not_equal
+from amanda_std.ops.math.logic import logical_or
+from amanda_std.ops.math.reduction import mean as mean_
 from amanda_std.ops.nn.losses import reduced
+from amanda_std.ops.tensor.creation import arange, full
+from amanda_std.ops.tensor.indexing import gather_elements
+from amanda_std.ops.tensor.manipulation import pad, stack
+from amanda_std.ops.tensor.shape import (
+    astype,
+    broadcast_like,
+    broadcast_to,
+    dim,
+    expand_dims,
+    reshape,
+    squeeze,
+)
 
 _NEVER = -1e30
 """The logarithm of a chance that is none; finite, so that slopes stay numbers."""
@@ -34,47 +58,47 @@ def ctc_loss(
     `zero_infinity`."""
     own = x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
     if own.bits < 32:  # which have no number for a chance that is none
-        wide = late.astype(x, dtype="float32")
+        wide = astype(x, dtype="float32")
         told: Any = {
             "blank": blank,
             "reduction": reduction,
             "zero_infinity": zero_infinity,
         }
-        return late.astype(ctc_loss(wide, labels, steps, lengths, **told), dtype=own)
-    labels = _counted(late.astype(labels, dtype="int64"), lengths, blank)
+        return astype(ctc_loss(wide, labels, steps, lengths, **told), dtype=own)
+    labels = _counted(astype(labels, dtype="int64"), lengths, blank)
     places, skips = _between_blanks(labels, blank, x)
-    said = late.gather_elements(x, _for_each_step(places, x), axis=2)
-    later = late.not_equal(late.arange(0, places.shape[1]), 0)
-    start = late.broadcast_like(_never(later, x), skips)
-    time = late.arange(0, x.shape[0])
+    said = gather_elements(x, _for_each_step(places, x), axis=2)
+    later = not_equal(arange(0, places.shape[1]), 0)
+    start = broadcast_like(_never(later, x), skips)
+    time = arange(0, x.shape[0])
 
     def step(chance: Any, row: Any, now: Any) -> Any:
-        made = late.add(_arriving(chance, skips), row)
+        made = add(_arriving(chance, skips), row)
         if steps is None:
             return made
-        return late.where(late.less(now, late.expand_dims(steps, (1,))), made, chance)
+        return where(less(now, expand_dims(steps, (1,))), made, chance)
 
-    (last,) = late.scan(step, None, start, said, time, carried=1)
-    loss = late.negative(_ended(last, labels, lengths))
-    misses = late.greater(loss, -_NEVER / 2)
-    loss = late.where(misses, 0.0 if zero_infinity else math.inf, loss)
+    (last,) = scan(step, None, start, said, time, carried=1)
+    loss = negative(_ended(last, labels, lengths))
+    misses = greater(loss, -_NEVER / 2)
+    loss = where(misses, 0.0 if zero_infinity else math.inf, loss)
     if reduction != "mean":
         return reduced(loss, reduction)
-    return late.mean(late.divide(loss, _at_least_one(labels, lengths, x)))
+    return mean_(divide(loss, _at_least_one(labels, lengths, x)))
 
 
 def _counted(labels: Any, lengths: Any, blank: int) -> Any:
     """Blanks in place of those that do not count, which may be any number."""
     if lengths is None:
         return labels
-    number = late.arange(0, labels.shape[1])
-    ends = late.expand_dims(late.astype(lengths, dtype="int64"), (1,))
-    return late.where(late.less(number, ends), labels, blank)
+    number = arange(0, labels.shape[1])
+    ends = expand_dims(astype(lengths, dtype="int64"), (1,))
+    return where(less(number, ends), labels, blank)
 
 
 def _never(here: Any, x: Any) -> Any:
     """Logarithms as x has them: none where `here`, 0 elsewhere."""
-    return late.multiply(late.astype(here, dtype=x.dtype), _NEVER)
+    return multiply(astype(here, dtype=x.dtype), _NEVER)
 
 
 def _between_blanks(labels: Any, blank: int, x: Any) -> tuple[Any, Any]:
@@ -82,42 +106,42 @@ def _between_blanks(labels: Any, blank: int, x: Any) -> tuple[Any, Any]:
 
     before: labels that differ from it, as a penalty of 0 or of `never`."""
     batch, count = labels.shape
-    blanks = late.full([batch, count], np.asarray(blank, "int64"))
-    pairs = late.reshape(late.stack(blanks, labels, axis=2), [batch, count * 2])
-    places = late.pad(pairs, [(0, 1)], blank, [1])
-    before = late.pad(places, [(2, -2)], blank, [1])
-    alike = late.logical_or(late.equal(places, blank), late.equal(places, before))
+    blanks = full([batch, count], np.asarray(blank, "int64"))
+    pairs = reshape(stack(blanks, labels, axis=2), [batch, count * 2])
+    places = pad(pairs, [(0, 1)], blank, [1])
+    before = pad(places, [(2, -2)], blank, [1])
+    alike = logical_or(equal(places, blank), equal(places, before))
     return places, _never(alike, x)
 
 
 def _for_each_step(places: Any, x: Any) -> Any:
     whole = [x.shape[0], places.shape[0], places.shape[1]]
-    return late.broadcast_to(late.expand_dims(places, (0,)), whole)
+    return broadcast_to(expand_dims(places, (0,)), whole)
 
 
 def _arriving(chance: Any, skips: Any) -> Any:
     """The chance to be at each place one step later."""
-    one = late.pad(chance, [(1, -1)], _NEVER, [1])
-    two = late.pad(chance, [(2, -2)], _NEVER, [1])
-    two = late.maximum(late.add(two, skips), _NEVER)
-    return late.maximum(late.logaddexp(late.logaddexp(chance, one), two), _NEVER)
+    one = pad(chance, [(1, -1)], _NEVER, [1])
+    two = pad(chance, [(2, -2)], _NEVER, [1])
+    two = maximum(add(two, skips), _NEVER)
+    return maximum(logaddexp(logaddexp(chance, one), two), _NEVER)
 
 
 def _ended(last: Any, labels: Any, lengths: Any) -> Any:
     """The chance to be at the last label, or at the blank behind it."""
     if lengths is None:
-        lengths = late.full([labels.shape[0]], late.dim(labels, axis=1))
-    ends = late.expand_dims(late.multiply(late.astype(lengths, dtype="int64"), 2), (1,))
-    blank = late.gather_elements(last, ends, axis=1)
-    label = late.gather_elements(last, late.maximum(ends - 1, 0), axis=1)
-    label = late.where(late.equal(ends, 0), _NEVER, label)
-    return late.squeeze(late.logaddexp(blank, label), (1,))
+        lengths = full([labels.shape[0]], dim(labels, axis=1))
+    ends = expand_dims(multiply(astype(lengths, dtype="int64"), 2), (1,))
+    blank = gather_elements(last, ends, axis=1)
+    label = gather_elements(last, maximum(ends - 1, 0), axis=1)
+    label = where(equal(ends, 0), _NEVER, label)
+    return squeeze(logaddexp(blank, label), (1,))
 
 
 def _at_least_one(labels: Any, lengths: Any, x: Any) -> Any:
     if lengths is None:
-        lengths = late.dim(labels, axis=1)
-    return late.astype(late.maximum(lengths, 1), dtype=x.dtype)
+        lengths = dim(labels, axis=1)
+    return astype(maximum(lengths, 1), dtype=x.dtype)
 
 
 def _said(path: tuple[int, ...], blank: int) -> list[int]:

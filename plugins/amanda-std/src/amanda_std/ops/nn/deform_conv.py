@@ -11,12 +11,15 @@ from amanda_std.engine.annotations import Floating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.engine.values import dims as dims_of
-from amanda_std.ops._late import late
+from amanda_std.ops.linalg.matmul import matmul
+from amanda_std.ops.math.arithmetic import add, multiply
 from amanda_std.ops.nn.convolution import Pairs, explicit, steps
 from amanda_std.ops.tensor.index_arithmetic import (
     own_dtype,
     steps_to,
 )
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.shape import expand_dims, reshape, transpose
 from amanda_std.ops.vision.grid_sample import (
     between,
     cast_like,
@@ -46,9 +49,9 @@ def deform_conv(
     batch, channels, *_ = x.shape
     places = offset.shape[2:]
     share = channels // offset_groups
-    parted = late.reshape(x, [-1, share, *x.shape[2:]])  # offset groups to the batch
+    parted = reshape(x, [-1, share, *x.shape[2:]])  # offset groups to the batch
     rows, spatial = to_rows(parted)
-    moved = late.reshape(offset, [-1, many, n, *places])
+    moved = reshape(offset, [-1, many, n, *places])
     found = []
     for axis in range(n):
         start = cast_like(steps_to(places[axis]) * float(s[axis]) - pads[axis][0], x)
@@ -56,21 +59,21 @@ def deform_conv(
         wide = inner.reshape([-1 if a == axis else 1 for a in range(n)])
         inner = np.broadcast_to(wide, kernel).reshape([many, *[1] * n])
         rest = tuple(a for a in range(n + 1) if a != axis + 1)
-        at = late.add(late.expand_dims(start, rest),
+        at = add(expand_dims(start, rest),
                       inner.astype(own_dtype(x).numpy))  # fmt: skip
-        found.append(late.add(late.gather(moved, np.asarray(axis), 2), at))
+        found.append(add(gather(moved, np.asarray(axis), 2), at))
     seen = between(rows, initial_offsets(parted, spatial, n + 2), spatial, found)
     if mask is not None:
-        weight = late.reshape(mask, [-1, many, *places])
-        seen = late.multiply(seen, late.expand_dims(weight, (-1,)))
+        weight = reshape(mask, [-1, many, *places])
+        seen = multiply(seen, expand_dims(weight, (-1,)))
     # [batch * offset groups, kernel, *places, channels] -> columns of a product
-    turned = late.transpose(seen, perm=(0, n + 2, 1, *range(2, n + 2)))
+    turned = transpose(seen, perm=(0, n + 2, 1, *range(2, n + 2)))
     out = w.shape[0]
     inside = w.shape[1] * many
-    columns = late.reshape(turned, [batch, groups, inside, math.prod(places)])
-    y = late.matmul(late.reshape(w, [groups, out // groups, inside]), columns)
-    y = late.reshape(y, [batch, out, *places])
-    return y if b is None else late.add(y, late.reshape(b, [-1, *[1] * n]))
+    columns = reshape(turned, [batch, groups, inside, math.prod(places)])
+    y = matmul(reshape(w, [groups, out // groups, inside]), columns)
+    y = reshape(y, [batch, out, *places])
+    return y if b is None else add(y, reshape(b, [-1, *[1] * n]))
 
 
 def _slow_deformed(x: Any, w: Any, offset: Any, b: Any, mask: Any, s: Any, pads: Any,

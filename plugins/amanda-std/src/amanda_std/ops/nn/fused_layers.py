@@ -11,6 +11,11 @@ from amanda_std.engine.annotations import RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import add, multiply
+from amanda_std.ops.math.elementary import sigmoid
+from amanda_std.ops.nn.activation import gelu, silu
+from amanda_std.ops.nn.normalization import layer_norm, rms_norm
+from amanda_std.ops.tensor.manipulation import slice_
 
 
 @composite
@@ -22,17 +27,17 @@ def glu(
     Of any activation that is an op: sigmoid, silu, gelu, relu, tanh ..."""
     axis = axis % x.ndim
     half = x.shape[axis] // 2
-    a = late.slice(x, [0], [half], [axis])
-    b = late.slice(x, [half], [half + half], [axis])
-    return late.multiply(a, getattr(late, activation)(b))
+    a = slice_(x, [0], [half], [axis])
+    b = slice_(x, [half], [half + half], [axis])
+    return multiply(a, getattr(late, activation)(b))
 
 
 @composite
 def swiglu(x: RealFloating, gate: RealFloating, *, alpha: float = 1.0) -> RealFloating:
     """x * gate * sigmoid(alpha * gate)"""
     if alpha == 1:
-        return late.multiply(x, late.silu(gate))
-    return late.multiply(x, late.multiply(gate, late.sigmoid(gate * alpha)))
+        return multiply(x, silu(gate))
+    return multiply(x, multiply(gate, sigmoid(gate * alpha)))
 
 
 @composite
@@ -40,7 +45,7 @@ def bias_gelu(
     x: RealFloating, bias: RealFloating, *, approximate: bool = False
 ) -> RealFloating:
     """gelu(x + bias)"""
-    return late.gelu(late.add(x, bias), approximate=approximate)
+    return gelu(add(x, bias), approximate=approximate)
 
 
 @composite
@@ -50,13 +55,13 @@ def skip_layer_norm(
     *, epsilon: float = 1e-12, centred: bool = True,
 ) -> tuple[RealFloating, RealFloating]:  # fmt: skip
     """layer_norm (or rms_norm, if not centred) of x + skip + bias, and that sum"""
-    total = late.add(x, skip)
+    total = add(x, skip)
     if bias is not None:
-        total = late.add(total, bias)
+        total = add(total, bias)
     if centred:
-        return late.layer_norm(total, scale, shift, epsilon=epsilon), total
-    y = late.rms_norm(total, scale, epsilon=epsilon)
-    return (y if shift is None else late.add(y, shift)), total
+        return layer_norm(total, scale, shift, epsilon=epsilon), total
+    y = rms_norm(total, scale, epsilon=epsilon)
+    return (y if shift is None else add(y, shift)), total
 
 
 _GATES: dict[str, Any] = {

@@ -5,19 +5,22 @@ from __future__ import annotations
 from amanda_std.engine.annotations import Real
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.ops._late import late
-from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.math.arithmetic import where
+from amanda_std.ops.math.comparison import equal
+from amanda_std.ops.math.reduction import argmax
+from amanda_std.ops.tensor.creation import arange, number
+from amanda_std.ops.tensor.shape import expand_dims
 
 
 @composite
 def hardmax(x: Real, *, axis: int = -1) -> Real:
     """1 at the first largest element along an axis, 0 elsewhere"""
     axis = axis % x.ndim
-    at = late.argmax(x, axis, keepdims=True)
-    steps = late.arange(0, x.shape[axis])
+    at = argmax(x, axis, keepdims=True)
+    steps = arange(0, x.shape[axis])
     rest = tuple(range(1, x.ndim - axis))
-    steps = late.expand_dims(steps, rest) if rest else steps
-    return late.where(late.equal(at, steps), number(1, x), number(0, x))
+    steps = expand_dims(steps, rest) if rest else steps
+    return where(equal(at, steps), number(1, x), number(0, x))
 
 
 hardmax.not_differentiable("its steps have no slope")

@@ -7,16 +7,16 @@ import numpy as np
 from amanda_std.engine.annotations import Number
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
-from amanda_std.ops._late import late
 from amanda_std.ops._oracles.matrices import matmul_by_loops
 from amanda_std.ops.linalg.matmul import matmul
+from amanda_std.ops.math.arithmetic import add
 
 
 @composite
 def linear(x: Number, weight: Number, bias: Number | None = None) -> Number:
     """x @ weight + bias"""
     y = matmul(x, weight)
-    return y if bias is None else late.add(y, bias)
+    return y if bias is None else add(y, bias)
 
 
 @linear.samples

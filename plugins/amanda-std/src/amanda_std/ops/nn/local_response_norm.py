@@ -10,8 +10,15 @@ import numpy as np
 from amanda_std.engine.annotations import RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, folded, ramp
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import abs as abs_
+from amanda_std.ops.math.arithmetic import add, divide, subtract
+from amanda_std.ops.math.arithmetic import pow as pow_
+from amanda_std.ops.math.arithmetic import where as where_
+from amanda_std.ops.math.comparison import equal
+from amanda_std.ops.math.elementary import sqrt, square
+from amanda_std.ops.math.reduction import mean, sum_
 from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.tensor.manipulation import pad, slice_
 
 
 @composite
@@ -24,13 +31,13 @@ def lrn(
     Of an even number of channels, more are behind."""
     before = (size - 1) // 2
     axis = axis % x.ndim
-    squares = late.pad(late.square(x), ((before, size - 1 - before),), None, (axis,))
+    squares = pad(square(x), ((before, size - 1 - before),), None, (axis,))
     total: Any = None
     for i in range(size):
         stop = x.shape[axis] + i
-        part = late.slice(squares, [i], [stop], [axis])
-        total = part if total is None else late.add(total, part)
-    return late.divide(x, late.pow(total * (alpha / size) + bias, number(beta, x)))
+        part = slice_(squares, [i], [stop], [axis])
+        total = part if total is None else add(total, part)
+    return divide(x, pow_(total * (alpha / size) + bias, number(beta, x)))
 
 
 @lrn.samples
@@ -58,9 +65,9 @@ def mean_variance_norm(
     x: RealFloating, *, axes: tuple[int, ...] = (0, 2, 3), epsilon: float = 1e-9
 ) -> RealFloating:
     """x less its mean along axes, over its deviation plus epsilon"""
-    apart = late.subtract(x, late.mean(x, axes, keepdims=True))
-    spread = late.sqrt(late.mean(late.square(apart), axes, keepdims=True))
-    return late.divide(apart, spread + epsilon)
+    apart = subtract(x, mean(x, axes, keepdims=True))
+    spread = sqrt(mean(square(apart), axes, keepdims=True))
+    return divide(apart, spread + epsilon)
 
 
 @mean_variance_norm.samples
@@ -83,15 +90,15 @@ def _() -> Samples:
 def lp_norm(x: RealFloating, *, p: float = 2, axis: int = -1) -> RealFloating:
     """x over its p-norm along an axis; 0 where that is 0"""
     if p == 1:
-        norm = late.sum(late.abs(x), (axis,), keepdims=True)
+        norm = sum_(abs_(x), (axis,), keepdims=True)
     elif p == 2:
-        norm = late.sqrt(late.sum(late.square(x), (axis,), keepdims=True))
+        norm = sqrt(sum_(square(x), (axis,), keepdims=True))
     else:
-        total = late.sum(late.pow(late.abs(x), number(p, x)), (axis,), keepdims=True)
-        norm = late.pow(total, number(1 / p, x))
-    none = late.equal(norm, number(0, x))
-    safe = late.where(none, number(1, x), norm)
-    return late.where(none, number(0, x), late.divide(x, safe))
+        total = sum_(pow_(abs_(x), number(p, x)), (axis,), keepdims=True)
+        norm = pow_(total, number(1 / p, x))
+    none = equal(norm, number(0, x))
+    safe = where_(none, number(1, x), norm)
+    return where_(none, number(0, x), divide(x, safe))
 
 
 @lp_norm.samples

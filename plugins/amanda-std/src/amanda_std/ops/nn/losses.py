@@ -18,8 +18,27 @@ from amanda_std.engine.operation import Operation, composite
 from amanda_std.engine.samples import Sample, Samples, array, each, ramp
 from amanda_std.engine.values import dims
 from amanda_std.inference.shape_arguments import index_of
-from amanda_std.ops._late import late
-from amanda_std.ops.nn.activation import log_softmax
+from amanda_std.ops.math.arithmetic import abs as abs_
+from amanda_std.ops.math.arithmetic import (
+    add,
+    divide,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    subtract,
+    where,
+)
+from amanda_std.ops.math.binary_special import squared_difference, xlogy
+from amanda_std.ops.math.comparison import equal, not_equal
+from amanda_std.ops.math.elementary import exp, log1p
+from amanda_std.ops.math.elementary import log as log_
+from amanda_std.ops.math.norms import norm_l2
+from amanda_std.ops.math.reduction import mean, sum_
+from amanda_std.ops.nn.activation import log_softmax, softplus
+from amanda_std.ops.tensor.creation import ones_like
+from amanda_std.ops.tensor.indexing import gather, gather_elements
+from amanda_std.ops.tensor.shape import astype, expand_dims, squeeze
 
 
 def reduced(loss: Any, reduction: str, weight: Any = None) -> Any:
@@ -29,14 +48,14 @@ def reduced(loss: Any, reduction: str, weight: Any = None) -> Any:
     if reduction == "none":
         return loss
     if reduction == "sum":
-        return late.sum(loss)
+        return sum_(loss)
     if reduction != "mean":
         raise InvalidTypeError(
             "no such reduction", expected="mean, sum or none", got=reduction
         )
     if weight is None:
-        return late.mean(loss)
-    return late.divide(late.sum(loss), late.sum(weight))
+        return mean(loss)
+    return divide(sum_(loss), sum_(weight))
 
 
 # -- of classes ------------------------------------------------------------------
@@ -51,20 +70,20 @@ def nll_loss(
 
     `weight` has one number for each class; labels that are `ignore` count nothing."""
     at = index_of(axis, len(dims(x)))
-    labels = late.astype(labels, dtype=DType("int64"))
+    labels = astype(labels, dtype=DType("int64"))
     if ignore is None:
         counts = None
     else:
-        counts = late.not_equal(labels, ignore)
-        labels = late.where(counts, labels, 0)
-    picked = late.gather_elements(x, late.expand_dims(labels, (at,)), axis=at)
-    loss = late.negative(late.squeeze(picked, (at,)))
-    share = None if weight is None else late.gather(weight, labels, 0)
+        counts = not_equal(labels, ignore)
+        labels = where(counts, labels, 0)
+    picked = gather_elements(x, expand_dims(labels, (at,)), axis=at)
+    loss = negative(squeeze(picked, (at,)))
+    share = None if weight is None else gather(weight, labels, 0)
     if counts is not None:
-        share = late.ones_like(loss) if share is None else share
-        share = late.where(counts, share, 0.0)
+        share = ones_like(loss) if share is None else share
+        share = where(counts, share, 0.0)
     if share is not None:
-        loss = late.where(late.equal(share, 0.0), 0.0, late.multiply(loss, share))
+        loss = where(equal(share, 0.0), 0.0, multiply(loss, share))
     return reduced(loss, reduction, share)
 
 
@@ -85,8 +104,8 @@ def soft_cross_entropy(
     x: RealFloating, target: RealFloating, *, axis: int = -1, reduction: str = "none"
 ) -> RealFloating:
     """Cross entropy of numbers of any size against shares that sum to 1"""
-    shares = late.multiply(log_softmax(x, axes=(axis,)), target)
-    return reduced(late.negative(late.sum(shares, (axis,))), reduction)
+    shares = multiply(log_softmax(x, axes=(axis,)), target)
+    return reduced(negative(sum_(shares, (axis,))), reduction)
 
 
 def _nll(
@@ -165,7 +184,7 @@ def squared_error(
     x: RealFloating, target: RealFloating, *, reduction: str = "mean"
 ) -> RealFloating:
     """The square of what is between"""
-    return reduced(late.squared_difference(x, target), reduction)
+    return reduced(squared_difference(x, target), reduction)
 
 
 @composite
@@ -173,7 +192,7 @@ def absolute_error(
     x: RealFloating, target: RealFloating, *, reduction: str = "mean"
 ) -> RealFloating:
     """The absolute value of what is between"""
-    return reduced(late.abs(late.subtract(x, target)), reduction)
+    return reduced(abs_(subtract(x, target)), reduction)
 
 
 @composite
@@ -182,9 +201,9 @@ def huber_loss(
     reduction: str = "mean",
 ) -> RealFloating:  # fmt: skip
     """Half the square of what is between, and a line from delta on"""
-    apart = late.abs(late.subtract(x, target))
-    near = late.minimum(apart, delta)
-    loss = late.multiply(near, late.subtract(apart, late.multiply(near, 0.5)))
+    apart = abs_(subtract(x, target))
+    near = minimum(apart, delta)
+    loss = multiply(near, subtract(apart, multiply(near, 0.5)))
     return reduced(loss, reduction)
 
 
@@ -193,9 +212,9 @@ def log_cosh_loss(
     x: RealFloating, target: RealFloating, *, reduction: str = "mean"
 ) -> RealFloating:
     """log(cosh(x - target)), without overflow"""
-    apart = late.subtract(x, target)
-    loss = late.add(apart, late.softplus(late.multiply(apart, -2.0)))
-    return reduced(late.subtract(loss, math.log(2)), reduction)
+    apart = subtract(x, target)
+    loss = add(apart, softplus(multiply(apart, -2.0)))
+    return reduced(subtract(loss, math.log(2)), reduction)
 
 
 @composite
@@ -205,18 +224,18 @@ def binary_cross_entropy(
     """Cross entropy of probabilities against 0, 1, or what lies between
 
     The logarithms are at least -100, as torch has them."""
-    yes = _log_or_least(late.log, x, late.equal(x, 0.0))
+    yes = _log_or_least(log_, x, equal(x, 0.0))
     no = _log_or_least(
-        lambda x: late.log1p(late.negative(x)), x, late.equal(x, 1.0)
+        lambda x: log1p(negative(x)), x, equal(x, 1.0)
     )  # fmt: skip
-    share = late.multiply(target, late.subtract(no, yes))
-    return reduced(late.subtract(share, no), reduction)
+    share = multiply(target, subtract(no, yes))
+    return reduced(subtract(share, no), reduction)
 
 
 def _log_or_least(log: Callable[[Any], Any], x: Any, is_none: Any) -> Any:
     """A logarithm, at least -100; flat where there is none."""
-    found = late.maximum(log(late.where(is_none, 0.5, x)), -100.0)
-    return late.where(is_none, -100.0, found)
+    found = maximum(log(where(is_none, 0.5, x)), -100.0)
+    return where(is_none, -100.0, found)
 
 
 @composite
@@ -227,13 +246,11 @@ def sigmoid_cross_entropy(
     """binary_cross_entropy of sigmoid(x), without overflow
 
     `positive` is the weight of what should be 1."""
-    rest = late.softplus(late.negative(x))
+    rest = softplus(negative(x))
     if positive is not None:
-        more = late.subtract(late.multiply(positive, 1.0), 1.0)
-        rest = late.multiply(rest, late.add(late.multiply(target, more), 1.0))
-    return reduced(
-        late.add(late.multiply(late.subtract(1.0, target), x), rest), reduction
-    )
+        more = subtract(multiply(positive, 1.0), 1.0)
+        rest = multiply(rest, add(multiply(target, more), 1.0))
+    return reduced(add(multiply(subtract(1.0, target), x), rest), reduction)
 
 
 @composite
@@ -243,9 +260,9 @@ def kl_divergence(
 ) -> RealFloating:  # fmt: skip
     """target * (log(target) - x), where x holds logarithms of shares"""
     if log_target:
-        loss = late.multiply(late.exp(target), late.subtract(target, x))
+        loss = multiply(exp(target), subtract(target, x))
     else:
-        loss = late.subtract(late.xlogy(target, target), late.multiply(target, x))
+        loss = subtract(xlogy(target, target), multiply(target, x))
     return reduced(loss, reduction)
 
 
@@ -256,10 +273,10 @@ def poisson_loss(
 ) -> RealFloating:  # fmt: skip
     """Minus the logarithm of Poisson's probability, less what does not depend on x"""
     if log_input:
-        loss = late.subtract(late.exp(x), late.multiply(target, x))
+        loss = subtract(exp(x), multiply(target, x))
     else:
-        more = late.log(late.add(x, epsilon))
-        loss = late.subtract(x, late.multiply(target, more))
+        more = log_(add(x, epsilon))
+        loss = subtract(x, multiply(target, more))
     return reduced(loss, reduction)
 
 
@@ -268,8 +285,8 @@ def hinge_loss(
     x: RealFloating, target: RealFloating, *, reduction: str = "mean"
 ) -> RealFloating:
     """max(0, 1 - x * target), where targets are -1 or 1"""
-    margin = late.subtract(1.0, late.multiply(x, target))
-    return reduced(late.maximum(margin, 0.0), reduction)
+    margin = subtract(1.0, multiply(x, target))
+    return reduced(maximum(margin, 0.0), reduction)
 
 
 @composite
@@ -278,9 +295,9 @@ def cosine_similarity(
 ) -> RealFloating:
     """The cosine of the angle between vectors along an axis"""
     axes = (axis,)
-    inner = late.sum(late.multiply(a, b), axes)
-    sizes = (late.maximum(late.norm_l2(v, axes), epsilon) for v in (a, b))
-    return late.divide(inner, late.multiply(*sizes))
+    inner = sum_(multiply(a, b), axes)
+    sizes = (maximum(norm_l2(v, axes), epsilon) for v in (a, b))
+    return divide(inner, multiply(*sizes))
 
 
 def _bce(p: float, t: float) -> float:

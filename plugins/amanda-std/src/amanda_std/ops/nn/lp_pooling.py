@@ -9,7 +9,9 @@ import numpy as np
 from amanda_std.engine.annotations import Floating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import abs as abs_
+from amanda_std.ops.math.arithmetic import pow as pow_
+from amanda_std.ops.math.reduction import sum_
 from amanda_std.ops.nn.convolution import Pairs
 from amanda_std.ops.nn.sliding_windows import (
     SlidingWindows,
@@ -28,17 +30,17 @@ def lp_pool(
     """The p-norm of every window of NC* data"""
     cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations, ceil)
     n = len(cut.window)
-    seen = extract_windows(late.pow(late.abs(x), number(p, x)), cut, number(0, x), ceil)
-    total = late.sum(seen, tuple(range(n + 2, 2 * n + 2)))
-    return late.pow(total, number(1 / p, x))
+    seen = extract_windows(pow_(abs_(x), number(p, x)), cut, number(0, x), ceil)
+    total = sum_(seen, tuple(range(n + 2, 2 * n + 2)))
+    return pow_(total, number(1 / p, x))
 
 
 @composite
 def global_lp_pool(x: Floating, *, p: float = 2.0) -> Floating:
     """The p-norm of every channel of NC* data"""
-    powered = late.pow(late.abs(x), number(p, x))
-    total = late.sum(powered, tuple(range(2, x.ndim)), keepdims=True)
-    return late.pow(total, number(1 / p, x))
+    powered = pow_(abs_(x), number(p, x))
+    total = sum_(powered, tuple(range(2, x.ndim)), keepdims=True)
+    return pow_(total, number(1 / p, x))
 
 
 @lp_pool.samples

@@ -11,22 +11,24 @@ import numpy as np
 from amanda_std.engine.annotations import Array, Host, Index, Real
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.ops._late import late
-from amanda_std.ops.math.reduction import bound
+from amanda_std.ops.math.arithmetic import add, floor_divide, multiply, remainder
+from amanda_std.ops.math.reduction import argmax, bound, max_
 from amanda_std.ops.nn.convolution import Pairs
 from amanda_std.ops.nn.sliding_windows import (
     SlidingWindows,
     extract_windows,
     window_samples,
 )
-from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.tensor.creation import arange, full, number
 from amanda_std.ops.tensor.index_arithmetic import own_dtype, parts_of, whole
+from amanda_std.ops.tensor.scatter import scatter_nd
+from amanda_std.ops.tensor.shape import expand_dims, reshape
 
 
 def _flat_window(x: Any, cut: SlidingWindows) -> Any:
     """The axes of the window as one."""
     batch, channels = x.shape[:2]
-    return late.reshape(x, [batch, channels, *cut.size, math.prod(cut.window)])
+    return reshape(x, [batch, channels, *cut.size, math.prod(cut.window)])
 
 
 @composite
@@ -42,32 +44,32 @@ def max_pool_with_indices(
     cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations, ceil)
     fill = number(bound(own_dtype(x).numpy, True), x)
     seen = _flat_window(extract_windows(x, cut, fill, ceil), cut)
-    best = late.argmax(seen, -1)
+    best = argmax(seen, -1)
     n = len(cut.window)
     order = range(n) if column_major else reversed(range(n))
     place: Any = None
     step: Any = np.asarray(1)
     tap = dict(zip(range(n), _unravelled(best, cut.window), strict=True))
     for i in order:
-        begin = late.multiply(late.arange(0, cut.size[i]), cut.strides[i])
-        begin = late.reshape(begin, [cut.size[i], *[1] * (n - 1 - i)])
-        one = late.add(tap[i] * cut.dilations[i] - cut.pads[i][0], begin)
-        one = late.multiply(one, step)
-        place = one if place is None else late.add(place, one)
-        step = late.multiply(step, whole(cut.spatial[i]))
+        begin = multiply(arange(0, cut.size[i]), cut.strides[i])
+        begin = reshape(begin, [cut.size[i], *[1] * (n - 1 - i)])
+        one = add(tap[i] * cut.dilations[i] - cut.pads[i][0], begin)
+        one = multiply(one, step)
+        place = one if place is None else add(place, one)
+        step = multiply(step, whole(cut.spatial[i]))
     if whole_tensor:
-        planes = late.arange(0, late.multiply(whole(x.shape[0]), whole(x.shape[1])))
-        first = late.reshape(late.multiply(planes, step), [*x.shape[:2], *[1] * n])
-        place = late.add(place, first)
-    return late.max(seen, (-1,)), place
+        planes = arange(0, multiply(whole(x.shape[0]), whole(x.shape[1])))
+        first = reshape(multiply(planes, step), [*x.shape[:2], *[1] * n])
+        place = add(place, first)
+    return max_(seen, (-1,)), place
 
 
 def _unravelled(flat: Any, sizes: Any) -> list[Any]:
     """A place counted through some sizes, as one along each."""
     found: list[Any] = []
     for n in reversed(sizes):
-        found.insert(0, late.remainder(flat, n))
-        flat = late.floor_divide(flat, n)
+        found.insert(0, remainder(flat, n))
+        flat = floor_divide(flat, n)
     return found
 
 
@@ -82,16 +84,16 @@ def max_unpool(
     dims = parts_of(size, rank)
     area: Any = np.asarray(1)
     for d in dims[2:]:
-        area = late.multiply(area, whole(d))
-    planes = late.multiply(whole(dims[0]), whole(dims[1]))
+        area = multiply(area, whole(d))
+    planes = multiply(whole(dims[0]), whole(dims[1]))
     at = indices
     if not whole_tensor:
-        first = late.multiply(late.arange(0, planes), area)
-        first = late.reshape(first, [*x.shape[:2], *[1] * (rank - 2)])
-        at = late.add(at, first)
-    empty = late.full(late.reshape(late.multiply(planes, area), [1]), number(0, x))
-    rows = late.expand_dims(late.reshape(at, [-1]), (1,))
-    return late.reshape(late.scatter_nd(empty, rows, late.reshape(x, [-1])), dims)
+        first = multiply(arange(0, planes), area)
+        first = reshape(first, [*x.shape[:2], *[1] * (rank - 2)])
+        at = add(at, first)
+    empty = full(reshape(multiply(planes, area), [1]), number(0, x))
+    rows = expand_dims(reshape(at, [-1]), (1,))
+    return reshape(scatter_nd(empty, rows, reshape(x, [-1])), dims)
 
 
 def _best(all_: bool, column: bool) -> Any:

@@ -11,7 +11,7 @@ from amanda_std.engine.annotations import Floating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.inference.shape_arguments import index_of
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import add, divide, multiply, subtract
 from amanda_std.ops.math.elementary import sqrt
 from amanda_std.ops.math.reduction import mean
 from amanda_std.ops.tensor.shape import reshape
@@ -35,8 +35,8 @@ def _standard(x: Any, axes: tuple[int, ...], epsilon: float) -> Any:
 
 
 def _scaled(y: Any, scale: Any, bias: Any) -> Any:
-    y = y if scale is None else late.multiply(y, scale)
-    return y if bias is None else late.add(y, bias)
+    y = y if scale is None else multiply(y, scale)
+    return y if bias is None else add(y, bias)
 
 
 @composite
@@ -64,9 +64,9 @@ def batch_norm(
     *, axis: int = 1, epsilon: float = 1e-5,
 ) -> Floating:  # fmt: skip
     """Every channel less a mean, in units of a deviation, then scaled and moved"""
-    factor = late.divide(scale, sqrt(late.add(var, epsilon)))
+    factor = divide(scale, sqrt(add(var, epsilon)))
     middle, move, factor = (_along(v, x, axis) for v in (mean, bias, factor))
-    return late.add(late.multiply(late.subtract(x, middle), factor), move)
+    return add(multiply(subtract(x, middle), factor), move)
 
 
 @composite

@@ -13,8 +13,11 @@ from amanda_std.engine.annotations import Floating, Real
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.engine.values import dims as dims_of
-from amanda_std.ops._late import late
-from amanda_std.ops.math.reduction import bound
+from amanda_std.ops.math.arithmetic import divide
+from amanda_std.ops.math.arithmetic import where as where_
+from amanda_std.ops.math.comparison import equal
+from amanda_std.ops.math.logic import logical_and, logical_not
+from amanda_std.ops.math.reduction import bound, max_, mean
 from amanda_std.ops.nn.convolution import (
     Pairs,
     explicit,
@@ -25,7 +28,8 @@ from amanda_std.ops.nn.convolution import (
     window_cut,
     windows,
 )
-from amanda_std.ops.tensor.manipulation import placed
+from amanda_std.ops.tensor.manipulation import pad, placed, slice_
+from amanda_std.ops.tensor.shape import astype, transpose
 
 
 def places_of(
@@ -167,7 +171,7 @@ class _Windows:
                 piece = placed(piece, np.arange(m)[c], m, axis, len(axes) + 2)
             total = piece if total is None else total + piece
         back = tuple((-a, -b) for a, b in self.grown)
-        return late.pad(total, ((0, 0), (0, 0), *back))
+        return pad(total, ((0, 0), (0, 0), *back))
 
     def counts(self, count_pads: bool) -> Any:
         """How many elements each window sees."""
@@ -189,35 +193,35 @@ def _(
 ) -> Any:  # fmt: skip
     """To the largest of each window; of several, to the first of them."""
     order = to_front(layout, x.ndim)
-    g, y, x = (late.transpose(v, perm=order) for v in (g, y, x))
+    g, y, x = (transpose(v, perm=order) for v in (g, y, x))
     windows_ = _Windows(x, window, strides, padding, dilations, ceil)
-    low = late.astype(np.asarray(-math.inf, "float32"), dtype=x.dtype)
-    wide = late.pad(x, ((0, 0), (0, 0), *windows_.grown), low)
+    low = astype(np.asarray(-math.inf, "float32"), dtype=x.dtype)
+    wide = pad(x, ((0, 0), (0, 0), *windows_.grown), low)
     axes = tuple(range(2, len(window) + 2))
-    left = late.equal(y, y)
+    left = equal(y, y)
 
     def part(cut: Any) -> Any:
         nonlocal left
-        seen = late.slice(wide, [c.start for c in cut], [c.stop for c in cut], axes,
+        seen = slice_(wide, [c.start for c in cut], [c.stop for c in cut], axes,
                           [c.step or 1 for c in cut])  # fmt: skip
-        hit = late.logical_and(left, late.equal(seen, y))
-        left = late.logical_and(left, late.logical_not(hit))
-        return late.where(hit, g, g * 0.0)
+        hit = logical_and(left, equal(seen, y))
+        left = logical_and(left, logical_not(hit))
+        return where_(hit, g, g * 0.0)
 
     back = tuple(restored(range(len(order)), order))
-    return [late.transpose(windows_.spread(part), perm=back)]
+    return [transpose(windows_.spread(part), perm=back)]
 
 
 @avg_pool.gradient
 def _(g: Any, x: Any, *, window: Any, strides: Any, padding: Any, dilations: Any,
       ceil: bool, layout: str, count_pads: bool) -> Any:  # fmt: skip
     order = to_front(layout, x.ndim)
-    g, x = (late.transpose(v, perm=order) for v in (g, x))
+    g, x = (transpose(v, perm=order) for v in (g, x))
     windows_ = _Windows(x, window, strides, padding, dilations, ceil)
     count = windows_.counts(count_pads).astype(x.dtype.numpy)
-    share = late.divide(g, count)
+    share = divide(g, count)
     back = tuple(restored(range(len(order)), order))
-    return [late.transpose(windows_.spread(lambda _: share), perm=back)]
+    return [transpose(windows_.spread(lambda _: share), perm=back)]
 
 
 # -- samples -------------------------------------------------------------------
@@ -303,13 +307,13 @@ def _spatial(x: Any, layout: str) -> tuple[int, ...]:
 @composite
 def global_avg_pool(x: Floating, *, layout: str = "NC*") -> Floating:
     """The mean of every channel"""
-    return late.mean(x, _spatial(x, layout), keepdims=True)
+    return mean(x, _spatial(x, layout), keepdims=True)
 
 
 @composite
 def global_max_pool(x: Real, *, layout: str = "NC*") -> Real:
     """The largest of every channel"""
-    return late.max(x, _spatial(x, layout), keepdims=True)
+    return max_(x, _spatial(x, layout), keepdims=True)
 
 
 def _global(fold: Any) -> Any:

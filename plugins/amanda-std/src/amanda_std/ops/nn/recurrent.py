@@ -9,8 +9,24 @@ from typing import Any
 from amanda.errors import InvalidTypeError
 from amanda_std.engine.annotations import Index, RealFloating
 from amanda_std.engine.operation import composite
-from amanda_std.ops._late import late
 from amanda_std.ops._oracles.recurrent import gru_samples, lstm_samples, rnn_samples
+from amanda_std.ops.control.scan import scan
+from amanda_std.ops.linalg.matmul import matmul
+from amanda_std.ops.math.arithmetic import add, maximum, minimum, where
+from amanda_std.ops.math.comparison import less
+from amanda_std.ops.math.elementary import sigmoid, tanh
+from amanda_std.ops.nn.activation import (
+    elu,
+    hardsigmoid,
+    leaky_relu,
+    relu,
+    softplus,
+    softsign,
+    threshold,
+)
+from amanda_std.ops.tensor.creation import arange, zeros
+from amanda_std.ops.tensor.manipulation import split, stack
+from amanda_std.ops.tensor.shape import astype, expand_dims, squeeze, transpose
 
 DIRECTIONS = {
     "forward": (False,),
@@ -24,22 +40,22 @@ DIRECTIONS = {
 
 ACTIVATIONS: dict[str, tuple[Callable[..., Any], float, float]] = {
     # the function of (x, alpha, beta), and both where they are not told
-    "sigmoid": (lambda x, _a, _b: late.sigmoid(x), 0.0, 0.0),
-    "tanh": (lambda x, _a, _b: late.tanh(x), 0.0, 0.0),
-    "relu": (lambda x, _a, _b: late.relu(x), 0.0, 0.0),
+    "sigmoid": (lambda x, _a, _b: sigmoid(x), 0.0, 0.0),
+    "tanh": (lambda x, _a, _b: tanh(x), 0.0, 0.0),
+    "relu": (lambda x, _a, _b: relu(x), 0.0, 0.0),
     "linear": (lambda x, _a, _b: x, 0.0, 0.0),
     "affine": (lambda x, a, b: x * a + b, 1.0, 0.0),
-    "leaky_relu": (lambda x, a, _b: late.leaky_relu(x, slope=a), 0.01, 0.0),
-    "thresholded_relu": (lambda x, a, _b: late.threshold(x, theta=a), 1.0, 0.0),
-    "scaled_tanh": (lambda x, a, b: late.tanh(x * b) * a, 1.0, 1.0),
+    "leaky_relu": (lambda x, a, _b: leaky_relu(x, slope=a), 0.01, 0.0),
+    "thresholded_relu": (lambda x, a, _b: threshold(x, theta=a), 1.0, 0.0),
+    "scaled_tanh": (lambda x, a, b: tanh(x * b) * a, 1.0, 1.0),
     "hard_sigmoid": (
-        lambda x, a, b: late.hardsigmoid(x, alpha=a, beta=b),
+        lambda x, a, b: hardsigmoid(x, alpha=a, beta=b),
         0.2,
         0.5,
     ),
-    "elu": (lambda x, a, _b: late.elu(x, alpha=a), 1.0, 0.0),
-    "softsign": (lambda x, _a, _b: late.softsign(x), 0.0, 0.0),
-    "softplus": (lambda x, _a, _b: late.softplus(x), 0.0, 0.0),
+    "elu": (lambda x, a, _b: elu(x, alpha=a), 1.0, 0.0),
+    "softsign": (lambda x, _a, _b: softsign(x), 0.0, 0.0),
+    "softplus": (lambda x, _a, _b: softplus(x), 0.0, 0.0),
 }
 
 Functions = Sequence[Callable[[Any], Any]]
@@ -105,7 +121,7 @@ class _Layer:
     @property
     def steps(self) -> Any:
         """The data, time first."""
-        return late.transpose(self.x, perm=(1, 0, 2)) if self.batch_first else self.x
+        return transpose(self.x, perm=(1, 0, 2)) if self.batch_first else self.x
 
     @property
     def batch(self) -> Any:
@@ -116,36 +132,36 @@ class _Layer:
         if value is None:
             return [None] * self.count
         if self.count == 1:
-            return [late.squeeze(value, (0,))]
-        pieces = late.split(value, axis=0, outputs=self.count)
-        return [late.squeeze(piece, (0,)) for piece in pieces]
+            return [squeeze(value, (0,))]
+        pieces = split(value, axis=0, outputs=self.count)
+        return [squeeze(piece, (0,)) for piece in pieces]
 
     def begun(self, state: Any, size: Any) -> list[Any]:
         """The states that each direction begins with, zeros where none are told."""
         if state is not None:
             return self.parts(state)
-        return [late.zeros([self.batch, size], dtype=self.x.dtype)] * self.count
+        return [zeros([self.batch, size], dtype=self.x.dtype)] * self.count
 
     def run(self, cell: Any, begun: Sequence[Any], rows: Any, back: bool) -> Any:
         """The last states of one direction, and its outputs."""
         count = len(begun)
         if self.lengths is None:
-            *last, y = late.scan(
+            *last, y = scan(
                 lambda *v: _with_output(cell(v[-1], *v[:count])),
                 None, *begun, rows, carried=count, reverse=(back,), out_reverse=(back,),
             )  # fmt: skip
             return last, y
-        ends = late.expand_dims(late.astype(self.lengths, dtype="int64"), (1,))
-        places = late.arange(0, rows.shape[0])
+        ends = expand_dims(astype(self.lengths, dtype="int64"), (1,))
+        places = arange(0, rows.shape[0])
 
         def step(*v: Any) -> Any:
             *states, row, place = v
-            inside = late.less(place, ends)
+            inside = less(place, ends)
             made = cell(row, *states)
-            kept = [late.where(inside, a, b) for a, b in zip(made, states, strict=True)]
-            return (*kept, late.where(inside, made[0], made[0] * 0.0))
+            kept = [where(inside, a, b) for a, b in zip(made, states, strict=True)]
+            return (*kept, where(inside, made[0], made[0] * 0.0))
 
-        *last, y = late.scan(
+        *last, y = scan(
             step, None, *begun, rows, places, carried=count, reverse=(back, back),
             out_reverse=(back,),
         )  # fmt: skip
@@ -153,11 +169,11 @@ class _Layer:
 
     def joined(self, made: Sequence[tuple[Any, Any]]) -> tuple[Any, ...]:
         """The outputs of all directions, and the last states."""
-        y = late.stack(*(y for _, y in made), axis=1)
+        y = stack(*(y for _, y in made), axis=1)
         if self.batch_first:
-            y = late.transpose(y, perm=(2, 0, 1, 3))
+            y = transpose(y, perm=(2, 0, 1, 3))
         columns = zip(*(last for last, _ in made), strict=True)
-        return (y, *(late.stack(*column, axis=0) for column in columns))
+        return (y, *(stack(*column, axis=0) for column in columns))
 
 
 def _with_output(states: Sequence[Any]) -> Any:
@@ -165,15 +181,15 @@ def _with_output(states: Sequence[Any]) -> Any:
 
 
 def _turned(w: Any) -> Any:
-    return late.transpose(w, perm=(1, 0))
+    return transpose(w, perm=(1, 0))
 
 
 def _plus(a: Any, b: Any) -> Any:
-    return a if b is None else b if a is None else late.add(a, b)
+    return a if b is None else b if a is None else add(a, b)
 
 
 def _clipped(x: Any, clip: float | None) -> Any:
-    return x if clip is None else late.minimum(late.maximum(x, -clip), clip)
+    return x if clip is None else minimum(maximum(x, -clip), clip)
 
 
 # -- the layers ----------------------------------------------------------------------
@@ -203,14 +219,14 @@ def rnn(
         layer.ways, functions, *map(layer.parts, (w, r, bias, recurrent_bias)),
         layer.begun(h0, size), strict=True,
     ):  # fmt: skip
-        rows = _plus(late.matmul(steps, _turned(w1)), _plus(b1, b2))
+        rows = _plus(matmul(steps, _turned(w1)), _plus(b1, b2))
         made.append(layer.run(_rnn_cell(_turned(r1), f, clip), [h], rows, back))
     return layer.joined(made)
 
 
 def _rnn_cell(r: Any, f: Any, clip: float | None) -> Any:
     def cell(row: Any, h: Any) -> Any:
-        return [f(_clipped(row + late.matmul(h, r), clip))]
+        return [f(_clipped(row + matmul(h, r), clip))]
 
     return cell
 
@@ -240,7 +256,7 @@ def gru(
         layer.begun(h0, size), strict=True,
     ):  # fmt: skip
         inner = b1 if reset_after else _plus(b1, b2)
-        rows = _plus(late.matmul(steps, _turned(w1)), inner)
+        rows = _plus(matmul(steps, _turned(w1)), inner)
         make = _gru_after if reset_after else _gru_before
         cell = make(r1, b2, fs, size, clip)
         made.append(layer.run(cell, [h], rows, back))
@@ -252,7 +268,7 @@ def _gru_after(r: Any, bias: Any, fs: Functions, size: Any, clip: float | None) 
     turned = _turned(r)
 
     def cell(row: Any, h: Any) -> Any:
-        own = _plus(late.matmul(h, turned), bias)
+        own = _plus(matmul(h, turned), bias)
         (xz, xr, xn), (hz, hr, hn) = (_gates(v, size, 3) for v in (row, own))
         z, reset = f(_clipped(xz + hz, clip)), f(_clipped(xr + hr, clip))
         return _mixed(z, g(_clipped(xn + reset * hn, clip)), h)
@@ -264,14 +280,14 @@ def _gru_before(r: Any, _bias: Any, fs: Functions, size: Any, clip: Any) -> Any:
     f, g = fs
     gates, new = (
         _turned(part)
-        for part in late.split(r, [size * 2, size], axis=0, outputs=2)
+        for part in split(r, [size * 2, size], axis=0, outputs=2)
     )  # fmt: skip
 
     def cell(row: Any, h: Any) -> Any:
         xz, xr, xn = _gates(row, size, 3)
-        hz, hr = _gates(late.matmul(h, gates), size, 2)
+        hz, hr = _gates(matmul(h, gates), size, 2)
         z, reset = f(_clipped(xz + hz, clip)), f(_clipped(xr + hr, clip))
-        return _mixed(z, g(_clipped(xn + late.matmul(reset * h, new), clip)), h)
+        return _mixed(z, g(_clipped(xn + matmul(reset * h, new), clip)), h)
 
     return cell
 
@@ -281,7 +297,7 @@ def _mixed(z: Any, new: Any, h: Any) -> Any:
 
 
 def _gates(value: Any, size: Any, count: int) -> Any:
-    return late.split(value, [size] * count, axis=-1, outputs=count)
+    return split(value, [size] * count, axis=-1, outputs=count)
 
 
 @composite
@@ -314,7 +330,7 @@ def lstm(
         *map(layer.parts, (w, r, bias, recurrent_bias, peepholes, projection)),
         layer.begun(h0, out), layer.begun(c0, size), strict=True,
     ):  # fmt: skip
-        rows = _plus(late.matmul(steps, _turned(w1)), _plus(b1, b2))
+        rows = _plus(matmul(steps, _turned(w1)), _plus(b1, b2))
         cell = _lstm_cell(r1, p, out1, fs, size, clip, input_forget)
         made.append(layer.run(cell, [h, c], rows, back))
     return layer.joined(made)
@@ -333,12 +349,12 @@ def _lstm_cell(
         return f(_clipped(value if peephole is None else value + peephole * c, clip))
 
     def cell(row: Any, h: Any, c: Any) -> Any:
-        i, forget, new, o = _gates(row + late.matmul(h, turned), size, 4)
+        i, forget, new, o = _gates(row + matmul(h, turned), size, 4)
         i = gate(i, seen[0], c)
         forget = 1.0 - i if input_forget else gate(forget, seen[1], c)
         c = forget * c + i * g(_clipped(new, clip))
         h = gate(o, seen[2], c) * last(c)
-        return [h if to_out is None else late.matmul(h, to_out), c]
+        return [h if to_out is None else matmul(h, to_out), c]
 
     return cell
 

@@ -9,10 +9,15 @@ import numpy as np
 from amanda.types import minimum
 from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.engine.values import Operators
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import add, maximum, multiply, subtract
+from amanda_std.ops.math.arithmetic import minimum as minimum_
+from amanda_std.ops.math.arithmetic import where as where_
 from amanda_std.ops.nn.convolution import explicit, steps
 from amanda_std.ops.nn.convolution import windows as places_without_ceil
+from amanda_std.ops.tensor.creation import arange
 from amanda_std.ops.tensor.index_arithmetic import is_between, whole
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.shape import expand_dims, transpose
 
 
 class SlidingWindows:
@@ -41,16 +46,16 @@ class SlidingWindows:
         most = -(-(n + a + b - (k - 1) * d - 1) // s) + 1
         begun = (n + a - 1) // s + 1
         if isinstance(most, Operators) or isinstance(begun, Operators):
-            return late.minimum(most, begun)
+            return minimum_(most, begun)
         return minimum(most, begun)
 
     def at(self, i: int) -> tuple[Any, Any]:
         """[places, window] along an axis: what is read, and whether it is data."""
-        begin = late.multiply(late.arange(0, self.size[i]), self.strides[i])
-        inside = late.multiply(late.arange(0, self.window[i]), self.dilations[i])
-        begin = late.subtract(begin, self.pads[i][0])
-        at = late.add(late.expand_dims(begin, (1,)), inside)
-        last = late.subtract(whole(self.spatial[i]), 1)
+        begin = multiply(arange(0, self.size[i]), self.strides[i])
+        inside = multiply(arange(0, self.window[i]), self.dilations[i])
+        begin = subtract(begin, self.pads[i][0])
+        at = add(expand_dims(begin, (1,)), inside)
+        last = subtract(whole(self.spatial[i]), 1)
         return at, is_between(at, np.asarray(0), last)
 
     @property
@@ -59,8 +64,8 @@ class SlidingWindows:
 
 
 def clamp_index(at: Any, size: Any) -> Any:
-    last = late.subtract(whole(size), 1)
-    return late.minimum(late.maximum(at, np.asarray(0)), last)
+    last = subtract(whole(size), 1)
+    return minimum_(maximum(at, np.asarray(0)), last)
 
 
 def extract_windows(x: Any, cut: SlidingWindows, fill: Any, ceil: bool = False) -> Any:
@@ -68,12 +73,12 @@ def extract_windows(x: Any, cut: SlidingWindows, fill: Any, ceil: bool = False) 
     n = len(cut.window)
     for i in reversed(range(n)):
         at, there = cut.at(i)
-        x = late.gather(x, clamp_index(at, cut.spatial[i]), i + 2)
+        x = gather(x, clamp_index(at, cut.spatial[i]), i + 2)
         if any(cut.pads[i]) or ceil:
             rest = tuple(range(2, 2 * (n - i)))
-            x = late.where(late.expand_dims(there, rest) if rest else there, x, fill)
+            x = where_(expand_dims(there, rest) if rest else there, x, fill)
     odd, even = range(3, 2 * n + 2, 2), range(2, 2 * n + 2, 2)
-    return late.transpose(x, perm=(0, 1, *even, *odd))
+    return transpose(x, perm=(0, 1, *even, *odd))
 
 
 def taps_of_window(at: Any, window: Any, s: Any, pads: Any, d: Any, size: Any) -> Any:

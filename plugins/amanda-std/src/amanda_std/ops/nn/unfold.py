@@ -11,7 +11,9 @@ from amanda_std.engine.annotations import Host, Number
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.engine.values import dims as dims_of
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import add, multiply
+from amanda_std.ops.math.arithmetic import where as where_
+from amanda_std.ops.math.logic import logical_and
 from amanda_std.ops.nn.convolution import Pairs, steps
 from amanda_std.ops.nn.sliding_windows import (
     WINDOW_CASES,
@@ -20,8 +22,10 @@ from amanda_std.ops.nn.sliding_windows import (
     extract_windows,
     taps_of_window,
 )
-from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.tensor.creation import full, number
 from amanda_std.ops.tensor.index_arithmetic import parts_of, whole
+from amanda_std.ops.tensor.scatter import scatter_nd
+from amanda_std.ops.tensor.shape import expand_dims, reshape, transpose
 
 
 @composite
@@ -33,11 +37,9 @@ def unfold(
     cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations)
     n = len(cut.window)
     seen = extract_windows(x, cut, number(0, x))
-    turned = late.transpose(
-        seen, perm=(0, 1, *range(n + 2, 2 * n + 2), *range(2, n + 2))
-    )
+    turned = transpose(seen, perm=(0, 1, *range(n + 2, 2 * n + 2), *range(2, n + 2)))
     rows = x.shape[1] * math.prod(cut.window)
-    return late.reshape(turned, [x.shape[0], rows, math.prod(cut.size)])
+    return reshape(turned, [x.shape[0], rows, math.prod(cut.size)])
 
 
 @composite
@@ -52,28 +54,24 @@ def fold(
     cut = SlidingWindows(dims, parts_of(window, n), strides, padding, dilations)
     batch, columns = x.shape[:2]
     channels = columns // math.prod(cut.window)
-    parted = late.reshape(x, [batch, channels, *cut.window, *cut.size])
+    parted = reshape(x, [batch, channels, *cut.window, *cut.size])
     place, there = None, None
     for i in range(n):
-        at, inside = (late.transpose(each, perm=(1, 0)) for each in cut.at(i))
+        at, inside = (transpose(each, perm=(1, 0)) for each in cut.at(i))
         apart = tuple(a for a in range(2 * n) if a not in (i, n + i))
-        at, inside = (late.expand_dims(each, apart) if apart else each
+        at, inside = (expand_dims(each, apart) if apart else each
                       for each in (clamp_index(at, dims[i]), inside))  # fmt: skip
-        place = (
-            at if place is None else late.add(late.multiply(place, whole(dims[i])), at)
-        )
-        there = inside if there is None else late.logical_and(there, inside)
-    kept = late.where(there, parted, number(0, x))
-    rows = late.transpose(kept, perm=(*range(2, 2 * n + 2), 0, 1))
+        place = at if place is None else add(multiply(place, whole(dims[i])), at)
+        there = inside if there is None else logical_and(there, inside)
+    kept = where_(there, parted, number(0, x))
+    rows = transpose(kept, perm=(*range(2, 2 * n + 2), 0, 1))
     area: Any = 1
     for d in dims:
         area = area * d
-    empty = late.full([area, batch, channels], number(0, x))
-    total = late.scatter_nd(
-        empty, late.expand_dims(place, (2 * n,)), rows, reduction="add"
-    )
-    turned = late.transpose(total, perm=(1, 2, 0))
-    return late.reshape(turned, [batch, channels, *dims])
+    empty = full([area, batch, channels], number(0, x))
+    total = scatter_nd(empty, expand_dims(place, (2 * n,)), rows, reduction="add")
+    turned = transpose(total, perm=(1, 2, 0))
+    return reshape(turned, [batch, channels, *dims])
 
 
 def _slow_columns(x: Any, window: Any, s: Any, pads: Any, d: Any, size: Any) -> Any:

@@ -12,9 +12,13 @@ from amanda_std.engine.annotations import Array, Cast, Kind, Other, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
 from amanda_std.engine.values import dims
-from amanda_std.ops._late import late
-from amanda_std.ops.quantization.quantize import quantize
+from amanda_std.ops.linalg.matmul import matmul
+from amanda_std.ops.math.arithmetic import add, multiply
+from amanda_std.ops.nn.convolution import conv
+from amanda_std.ops.quantization.quantize import dequantize, quantize
 from amanda_std.ops.tensor.index_arithmetic import own_dtype
+from amanda_std.ops.tensor.manipulation import slice_
+from amanda_std.ops.tensor.shape import astype, expand_dims, reshape, transpose
 
 _INT32, _DOUBLE, _SINGLE = DType("int32"), DType("float64"), DType("float32")
 Scale: TypeAlias = Annotated[Any, Kind(shared=False, kinds=("float",))]
@@ -23,15 +27,15 @@ Sum: TypeAlias = Annotated[Any, Kind(shared=False, dtype=_INT32)]
 
 def _less(x: Any, zero: Any, dtype: DType) -> Any:
     """x - zero, in a type that holds it."""
-    x = late.astype(x, dtype=dtype)
-    return x if zero is None else x - late.astype(zero, dtype=dtype)
+    x = astype(x, dtype=dtype)
+    return x if zero is None else x - astype(zero, dtype=dtype)
 
 
 def _by_row(zero: Any) -> Any:
     """A zero point for each row of a matrix."""
     if zero is None or len(dims(zero)) != 1:
         return zero
-    return late.expand_dims(zero, (1,))
+    return expand_dims(zero, (1,))
 
 
 @composite
@@ -39,13 +43,13 @@ def matmul_integer(
     a: Other, b: Other, a_zero: Other | None = None, b_zero: Other | None = None
 ) -> Sum:
     """(a - a_zero) @ (b - b_zero) in 32 bits; a_zero by rows, b_zero by columns"""
-    return late.matmul(_less(a, _by_row(a_zero), _INT32), _less(b, b_zero, _INT32))
+    return matmul(_less(a, _by_row(a_zero), _INT32), _less(b, b_zero, _INT32))
 
 
 @composite
 def wide_matmul(a: Other, b: Other, *, dtype: Any) -> Cast:
     """The product of matrices, multiplied and added up in a wider element type"""
-    return late.matmul(late.astype(a, dtype=dtype), late.astype(b, dtype=dtype))
+    return matmul(astype(a, dtype=dtype), astype(b, dtype=dtype))
 
 
 @composite
@@ -57,14 +61,12 @@ def quantized_linear(
 
     w [outputs, inputs] may be wider than x: what is beyond only fills up the last
     block. `scales` and `zeros` are [outputs, blocks]."""
-    wide = late.dequantize(
-        w, late.astype(scales, dtype=_SINGLE), zeros, axis=1, block=block
-    )
-    wide = late.astype(wide, dtype=own_dtype(x))
+    wide = dequantize(w, astype(scales, dtype=_SINGLE), zeros, axis=1, block=block)
+    wide = astype(wide, dtype=own_dtype(x))
     if same(dims(x)[-1], dims(w)[1]) is not True:
-        wide = late.slice(wide, [0], [x.shape[-1]], [1])
-    y = late.matmul(x, late.transpose(wide, perm=(1, 0)))
-    return y if bias is None else late.add(y, bias)
+        wide = slice_(wide, [0], [x.shape[-1]], [1])
+    y = matmul(x, transpose(wide, perm=(1, 0)))
+    return y if bias is None else add(y, bias)
 
 
 quantized_linear.minds_types = True
@@ -83,13 +85,13 @@ def conv_integer(
     if w_zero is not None and len(dims(w_zero)) == 1:
         rank, out = len(dims(w)), kernel_layout.index("O")
         at = out if out == 0 else rank - 1 if out == len(kernel_layout) - 1 else out
-        w_zero = late.reshape(w_zero, [-1 if i == at else 1 for i in range(rank)])
-    y = late.conv(
+        w_zero = reshape(w_zero, [-1 if i == at else 1 for i in range(rank)])
+    y = conv(
         _less(x, x_zero, _DOUBLE), _less(w, w_zero, _DOUBLE), layout=layout,
         kernel_layout=kernel_layout, strides=strides, padding=padding,
         dilations=dilations, groups=groups,
     )  # fmt: skip
-    return late.astype(y, dtype=_INT32)
+    return astype(y, dtype=_INT32)
 
 
 @composite
@@ -99,7 +101,7 @@ def quantized_matmul(
 ) -> Array:  # fmt: skip
     """The product of two quantised matrices, quantised"""
     total = matmul_integer(a, b, a_zero, b_zero)
-    real = late.astype(total, dtype=scale.dtype)
+    real = astype(total, dtype=scale.dtype)
     return quantize(real * (_by_row(a_scale) * b_scale), scale, zero_point)
 
 
@@ -120,8 +122,8 @@ def quantized_conv(
     )  # fmt: skip
     if b is not None:
         total = total + _on_channels(b, x, layout)
-    real = late.astype(total, dtype=scale.dtype)
-    step = _on_channels(late.multiply(x_scale, w_scale), x, layout)
+    real = astype(total, dtype=scale.dtype)
+    step = _on_channels(multiply(x_scale, w_scale), x, layout)
     return quantize(real * step, scale, zero_point)
 
 
@@ -130,7 +132,7 @@ def _on_channels(v: Any, x: Any, layout: str) -> Any:
         return v
     rank = len(dims(x))
     at = 1 if layout.startswith("NC") else rank - 1
-    return late.reshape(v, [-1 if i == at else 1 for i in range(rank)])
+    return reshape(v, [-1 if i == at else 1 for i in range(rank)])
 
 
 _STEPS = "its results are steps"

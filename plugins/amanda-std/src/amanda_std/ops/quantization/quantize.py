@@ -19,8 +19,30 @@ from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.engine.values import dims
 from amanda_std.inference.shape_arguments import index_of
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import (
+    clip,
+    divide,
+    floor_divide,
+    maximum,
+    minimum,
+    subtract,
+    where,
+)
+from amanda_std.ops.math.comparison import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+)
+from amanda_std.ops.math.elementary import floor
+from amanda_std.ops.math.elementary import round as round_
+from amanda_std.ops.math.logic import logical_and, logical_or
+from amanda_std.ops.math.reduction import max_, min_
+from amanda_std.ops.tensor.creation import arange, zeros_like
+from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.saturating_cast import limits, saturating_cast
+from amanda_std.ops.tensor.shape import astype, reshape
 
 _UINT8: Final = DType("uint8")
 
@@ -40,7 +62,7 @@ def aligned(scale: Any, x: Any, axis: int | None, block: int) -> Any:
             "a scale for an axis has one axis", got=f"one of rank {rank}"
         )
     at = index_of(axis, whole)
-    return late.reshape(scale, [-1 if i == at else 1 for i in range(whole)])
+    return reshape(scale, [-1 if i == at else 1 for i in range(whole)])
 
 
 def _repeated(scale: Any, x: Any, axis: int, block: int) -> Any:
@@ -51,8 +73,8 @@ def _repeated(scale: Any, x: Any, axis: int, block: int) -> Any:
             "scales for blocks have the rank of the data",
             expected=len(dims(x)), got=rank,
         )  # fmt: skip
-    places = late.floor_divide(late.arange(0, x.shape[axis]), block)
-    return late.gather(scale, places, axis)
+    places = floor_divide(arange(0, x.shape[axis]), block)
+    return gather(scale, places, axis)
 
 
 def _own(x: Any) -> DType:
@@ -69,13 +91,13 @@ def quantize(
     `dtype`: that of the zero point where it is not told. Small floats are not rounded
     to integers; where `saturate` is false, they overflow as their type has it."""
     dtype = _result_type(dtype, zero_point)
-    y = late.divide(x, aligned(scale, x, axis, block))
+    y = divide(x, aligned(scale, x, axis, block))
     if dtype.kind != "float":
-        y = late.round(y)
+        y = round_(y)
     if zero_point is not None:
-        zero = late.astype(zero_point, dtype=_own(x))
+        zero = astype(zero_point, dtype=_own(x))
         y = y + aligned(zero, x, axis, block)
-    return saturating_cast(y, dtype=dtype) if saturate else late.astype(y, dtype=dtype)
+    return saturating_cast(y, dtype=dtype) if saturate else astype(y, dtype=dtype)
 
 
 @quantize.infer
@@ -103,9 +125,9 @@ def dequantize(
     """(x - zero_point) * scale"""
     if zero_point is not None:
         exact = _exact(_own(x))
-        x, zero = (late.astype(v, dtype=exact) for v in (x, zero_point))
-        x = late.subtract(x, aligned(zero, x, axis, block))
-    return late.astype(x, dtype=_own(scale)) * aligned(scale, x, axis, block)
+        x, zero = (astype(v, dtype=exact) for v in (x, zero_point))
+        x = subtract(x, aligned(zero, x, axis, block))
+    return astype(x, dtype=_own(scale)) * aligned(scale, x, axis, block)
 
 
 dequantize.minds_types = True
@@ -124,12 +146,12 @@ def dynamic_quantize(
 ) -> tuple[Cast, RealFloating, Cast]:
     """x quantised, the scale and the zero point that its range with 0 asks for"""
     low, high = limits(dtype)
-    least = late.minimum(late.min(x), 0.0)
-    span = late.maximum(late.max(x), 0.0) - least
+    least = minimum(min_(x), 0.0)
+    span = maximum(max_(x), 0.0) - least
     scale = span / float(high - low)
-    scale = late.where(late.equal(scale, 0.0), 1.0, scale)
-    zero = late.clip(late.round(float(low) - least / scale), float(low), float(high))
-    zero_point = late.astype(zero, dtype=dtype)
+    scale = where(equal(scale, 0.0), 1.0, scale)
+    zero = clip(round_(float(low) - least / scale), float(low), float(high))
+    zero_point = astype(zero, dtype=dtype)
     return quantize(x, scale, zero_point, dtype=dtype), scale, zero_point
 
 
@@ -147,33 +169,33 @@ def fake_quantize(
 ) -> RealFloating:  # fmt: skip
     """x quantised to low ... high and back; gradients pass where x is in range"""
     scale, zero = _with_zero(x, scale, zero_point, axis)
-    steps = late.clip(late.round(x / scale) + zero, float(low), float(high))
+    steps = clip(round_(x / scale) + zero, float(low), float(high))
     return (steps - zero) * scale
 
 
 def _with_zero(x: Any, scale: Any, zero_point: Any, axis: int | None) -> Any:
     scale = aligned(scale, x, axis, 0)
     if zero_point is None:
-        return scale, late.zeros_like(scale)
-    return scale, aligned(late.astype(zero_point, dtype=_own(x)), x, axis, 0)
+        return scale, zeros_like(scale)
+    return scale, aligned(astype(zero_point, dtype=_own(x)), x, axis, 0)
 
 
 @fake_quantize.gradient
 def _(g: Any, x: Any, scale: Any, zero_point: Any = None, *, low: int, high: int,
       axis: int | None) -> Any:  # fmt: skip
     scale, zero = _with_zero(x, scale, zero_point, axis)
-    steps = late.round(x / scale) + zero
-    inside = late.logical_and(
-        late.greater_equal(steps, float(low)), late.less_equal(steps, float(high))
+    steps = round_(x / scale) + zero
+    inside = logical_and(
+        greater_equal(steps, float(low)), less_equal(steps, float(high))
     )
-    return [late.where(inside, g, 0.0), None, None]
+    return [where(inside, g, 0.0), None, None]
 
 
 def nudged(low: Any, high: Any, bits: int, narrow: bool) -> Any:
     """Ends moved so that 0 is one of the steps between them: ends and the step."""
     first, last = float(narrow), float(2**bits - 1)
     step = (high - low) / (last - first)
-    zero = late.clip(late.floor(first - low / step + 0.5), first, last)
+    zero = clip(floor(first - low / step + 0.5), first, last)
     return (first - zero) * step, (last - zero) * step, step
 
 
@@ -186,21 +208,21 @@ def fake_quantize_range(
 
     `narrow`: one step less, so that there are as many on both sides of 0."""
     least, most, step = nudged(low, high, bits, narrow)
-    held = late.clip(x, least, most) if not dims(low) else _between(x, least, most)
-    return late.floor((held - least) / step + 0.5) * step + least
+    held = clip(x, least, most) if not dims(low) else _between(x, least, most)
+    return floor((held - least) / step + 0.5) * step + least
 
 
 def _between(x: Any, low: Any, high: Any) -> Any:
-    return late.minimum(late.maximum(x, low), high)
+    return minimum(maximum(x, low), high)
 
 
 @fake_quantize_range.broadcast_gradient
 def _(g: Any, x: Any, low: Any, high: Any, *, bits: int, narrow: bool) -> Any:
     least, most, _ = nudged(low, high, bits, narrow)
-    under, over = late.less(x, least), late.greater(x, most)
-    outside = late.logical_or(under, over)
-    return (late.where(outside, 0.0, g), late.where(under, g, 0.0),
-            late.where(over, g, 0.0))  # fmt: skip
+    under, over = less(x, least), greater(x, most)
+    outside = logical_or(under, over)
+    return (where(outside, 0.0, g), where(under, g, 0.0),
+            where(over, g, 0.0))  # fmt: skip
 
 
 # -- samples -----------------------------------------------------------------------

@@ -18,13 +18,34 @@ from amanda_std.engine.annotations import Cast, Host, Index, Logical, RealFloati
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.engine.values import dims
-from amanda_std.ops._late import late
 from amanda_std.ops._oracles.prng import (
     box_muller,
     philox_stream,
     threefry_pairs,
 )
 from amanda_std.ops._oracles.special_functions import inverse
+from amanda_std.ops.math.arithmetic import abs as abs_
+from amanda_std.ops.math.arithmetic import (
+    add,
+    clip,
+    floor_divide,
+    maximum,
+    multiply,
+    remainder,
+    subtract,
+)
+from amanda_std.ops.math.bits import bitcast
+from amanda_std.ops.math.comparison import greater_equal, less
+from amanda_std.ops.math.elementary import cos, log, sin, sqrt
+from amanda_std.ops.math.logic import (
+    bitwise_and,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+)
+from amanda_std.ops.math.reduction import argmax
+from amanda_std.ops.math.sorting import argsort
+from amanda_std.ops.math.special import erfinv
 from amanda_std.ops.random.prng import (
     KEY,
     LONG_KEY,
@@ -38,6 +59,10 @@ from amanda_std.ops.random.prng import (
     random_split,
     size_of,
 )
+from amanda_std.ops.tensor.creation import arange
+from amanda_std.ops.tensor.indexing import gather, gather_elements
+from amanda_std.ops.tensor.manipulation import slice_, stack
+from amanda_std.ops.tensor.shape import astype, reshape
 
 _FLOAT32, _INT32 = DType("float32"), DType("int32")
 _BITS: Final = {"float16": (16, 10), "bfloat16": (16, 7), "float32": (32, 23),
@@ -58,23 +83,23 @@ def _units(key: Any, shape: Any, dtype: DType, generator: str) -> Any:
         drawn = _low_digits(key, shape, own, digits)
     else:
         drawn = _high_digits(key, shape, own, digits)
-    whole = late.bitwise_or(drawn, one)
-    return late.subtract(late.bitcast(whole, dtype=dtype), 1.0)
+    whole = bitwise_or(drawn, one)
+    return subtract(bitcast(whole, dtype=dtype), 1.0)
 
 
 def _high_digits(key: Any, shape: Any, own: DType, digits: int) -> Any:
     narrow = own if digits > 7 else DType("uint8")
-    drawn = late.astype(random_bits(key, shape, dtype=narrow), dtype=own)
-    return late.bitwise_right_shift(drawn, narrow.bits - digits)
+    drawn = astype(random_bits(key, shape, dtype=narrow), dtype=own)
+    return bitwise_right_shift(drawn, narrow.bits - digits)
 
 
 def _low_digits(key: Any, shape: Any, own: DType, digits: int) -> Any:
     if own.bits == 64:  # the first word is the high one
         pair = paired(key, size_of(shape))
-        drawn = late.reshape(joined(part(pair, 1), part(pair, 0)), shape)
+        drawn = reshape(joined(part(pair, 1), part(pair, 0)), shape)
     else:
         drawn = random_bits(key, shape, dtype=own, generator="philox")
-    return late.bitwise_and(drawn, (1 << digits) - 1)
+    return bitwise_and(drawn, (1 << digits) - 1)
 
 
 @composite
@@ -90,7 +115,7 @@ def random_uniform(
 def _between(key: Any, shape: Any, low: Any, high: Any, dtype: DType) -> Any:
     """From low to before high, as jax.random.uniform has it."""
     drawn = _units(key, shape, dtype, "threefry")
-    return late.maximum(drawn * (high - low) + low, low)
+    return maximum(drawn * (high - low) + low, low)
 
 
 @composite
@@ -104,26 +129,26 @@ def random_normal(
     if generator == "philox":
         count = size_of(shape)
         drawn = _normals(key, (count + 1) // 2, dtype)
-        return late.reshape(late.slice(drawn, (0,), (count,), (0,)), shape)
+        return reshape(slice_(drawn, (0,), (count,), (0,)), shape)
     one = np.asarray(1, dtype.numpy)
     low = np.nextafter(-one, np.zeros_like(one))
     wide = _between(key, shape, low, one, dtype)
-    return late.multiply(late.erfinv(wide), math.sqrt(2))
+    return multiply(erfinv(wide), math.sqrt(2))
 
 
 def _normals(key: Any, pairs: Any, dtype: DType) -> Any:
     """So many pairs of Box and Muller, in a row."""
     inner = dtype if dtype.name == "float64" else DType("float32")
     units = _units(key, (pairs * 2,), inner, "philox")
-    return late.astype(late.reshape(_turned(units), (-1,)), dtype=dtype)
+    return astype(reshape(_turned(units), (-1,)), dtype=dtype)
 
 
 def _turned(units: Any) -> Any:
     """Pairs of uniform numbers as pairs of normal ones."""
-    pair = late.reshape(units, (-1, 2))
-    far = late.sqrt(late.log(late.maximum(part(pair, 0), 1e-7)) * -2.0)
+    pair = reshape(units, (-1, 2))
+    far = sqrt(log(maximum(part(pair, 0), 1e-7)) * -2.0)
     angle = part(pair, 1) * (2 * math.pi)
-    return late.stack(late.sin(angle) * far, late.cos(angle) * far, axis=-1)
+    return stack(sin(angle) * far, cos(angle) * far, axis=-1)
 
 
 _TRIES: Final = 8
@@ -146,29 +171,27 @@ def random_truncated_normal(
             )
         return _truncated(key, shape)
     ends = [np.asarray(math.erf(e / math.sqrt(2)), dtype.numpy) for e in (low, high)]
-    drawn = late.erfinv(_between(key, shape, ends[0], ends[1], dtype))
-    drawn = late.multiply(drawn, math.sqrt(2))
+    drawn = erfinv(_between(key, shape, ends[0], ends[1], dtype))
+    drawn = multiply(drawn, math.sqrt(2))
     least, most = (np.asarray(e, dtype.numpy) for e in (low, high))
-    return late.clip(
-        drawn, np.nextafter(least, least + 1), np.nextafter(most, most - 1)
-    )
+    return clip(drawn, np.nextafter(least, least + 1), np.nextafter(most, most - 1))
 
 
 def _truncated(key: Any, shape: Any) -> Any:
     """Every block of four takes what fits of 256 counters of its own."""
     count = size_of(shape)
     blocks = (count + 3) // 4
-    rows = late.arange(0, blocks * _TRIES)
-    turn = late.remainder(rows, _TRIES)
-    words = philox_blocks(key, late.floor_divide(rows, _TRIES) * 256 + turn)
-    bits = late.bitwise_or(late.bitwise_and(words, 0x7FFFFF), 0x3F800000)
-    units = late.bitcast(bits, dtype=DType("float32")) - 1.0
-    drawn = late.reshape(_turned(units), (-1, _TRIES * 4))
-    outside = late.greater_equal(late.abs(drawn), 2.0)
-    order = late.argsort(late.astype(outside, dtype=DType("int32")), axis=-1)
-    kept = late.gather_elements(drawn, order, axis=1)
-    first = late.reshape(late.slice(kept, (0,), (4,), (1,)), (-1,))
-    return late.reshape(late.slice(first, (0,), (count,), (0,)), shape)
+    rows = arange(0, blocks * _TRIES)
+    turn = remainder(rows, _TRIES)
+    words = philox_blocks(key, floor_divide(rows, _TRIES) * 256 + turn)
+    bits = bitwise_or(bitwise_and(words, 0x7FFFFF), 0x3F800000)
+    units = bitcast(bits, dtype=DType("float32")) - 1.0
+    drawn = reshape(_turned(units), (-1, _TRIES * 4))
+    outside = greater_equal(abs_(drawn), 2.0)
+    order = argsort(astype(outside, dtype=DType("int32")), axis=-1)
+    kept = gather_elements(drawn, order, axis=1)
+    first = reshape(slice_(kept, (0,), (4,), (1,)), (-1,))
+    return reshape(slice_(first, (0,), (count,), (0,)), shape)
 
 
 # -- choices -------------------------------------------------------------------
@@ -181,7 +204,7 @@ def random_bernoulli(
     """True with probability p"""
     wanted = p.shape if shape is None else shape
     dtype = p.dtype if isinstance(p.dtype, DType) else DType.of(p.dtype)
-    return late.less(random_uniform(key, wanted, dtype=dtype, generator=generator), p)
+    return less(random_uniform(key, wanted, dtype=dtype, generator=generator), p)
 
 
 @composite
@@ -195,36 +218,35 @@ def random_integers(
     own, span = DType(f"uint{inner.bits}"), high - low
     if generator == "philox":
         drawn = random_bits(key, shape, dtype=own, generator="philox")
-        found = late.remainder(drawn, _number(span, own))
+        found = remainder(drawn, _number(span, own))
     else:
         found = _spread(key, shape, span, own)
-    found = late.add(late.astype(found, dtype=inner), _number(low, inner))
-    return late.astype(found, dtype=dtype)
+    found = add(astype(found, dtype=inner), _number(low, inner))
+    return astype(found, dtype=dtype)
 
 
 def _spread(key: Any, shape: Any, span: Any, own: DType) -> Any:
     """Twice the bits that are asked for, modulo the span."""
     keys = random_split(key)
     upper, lower = (
-        random_bits(late.gather(keys, np.asarray(i), 0), shape, dtype=own)
-        for i in range(2)
+        random_bits(gather(keys, np.asarray(i), 0), shape, dtype=own) for i in range(2)
     )
     half, top = 1 << (own.bits // 2), (1 << own.bits) - 1
     if isinstance(span, int):
         factor: Any = _number(((half % span) ** 2 & top) % span, own)
     else:
-        factor = late.remainder(np.asarray(half, own.numpy), _number(span, own))
-        factor = late.remainder(factor * factor, _number(span, own))
+        factor = remainder(np.asarray(half, own.numpy), _number(span, own))
+        factor = remainder(factor * factor, _number(span, own))
     whole = _number(span, own)
-    drawn = late.remainder(upper, whole) * factor + late.remainder(lower, whole)
-    return late.remainder(drawn, whole)
+    drawn = remainder(upper, whole) * factor + remainder(lower, whole)
+    return remainder(drawn, whole)
 
 
 def _number(number: Any, dtype: DType) -> Any:
     """A host argument as a scalar of an element type."""
     if isinstance(number, int):
         return np.asarray(number).astype(dtype.numpy)
-    return late.astype(number, dtype=dtype)
+    return astype(number, dtype=dtype)
 
 
 @composite
@@ -236,8 +258,8 @@ def random_gumbel(
     least = np.finfo(dtype.numpy).tiny if dtype.name != "bfloat16" else 2.0**-126
     low, one = np.asarray(least, dtype.numpy), np.asarray(1, dtype.numpy)
     drawn = random_uniform(key, shape, dtype=dtype, generator=generator)
-    drawn = late.maximum(drawn * (one - low) + low, low)
-    return -late.log(-late.log(drawn))
+    drawn = maximum(drawn * (one - low) + low, low)
+    return -log(-log(drawn))
 
 
 @composite
@@ -254,7 +276,7 @@ def random_categorical(
     drawn = random_gumbel(
         key, [*shape, *logits.shape], dtype=dtype, generator=generator
     )
-    return late.argmax(late.add(drawn, logits), axis % rank + len(shape))
+    return argmax(add(drawn, logits), axis % rank + len(shape))
 
 
 @composite
@@ -266,12 +288,12 @@ def random_permutation(
     Sorted by drawn words, often enough that equal ones do not matter, as JAX does."""
     expect_generator(generator)
     number = int(count.__index__())
-    order = late.arange(0, count)
+    order = arange(0, count)
     rounds = math.ceil(3 * math.log(max(1, number)) / math.log(2**32 - 1))
     for i in range(rounds):
         key, own = _next(key, i, generator)
         words = random_bits(own, (number,), generator=generator)
-        order = late.gather(order, late.argsort(words, axis=0), 0)
+        order = gather(order, argsort(words, axis=0), 0)
     return order
 
 
@@ -279,9 +301,9 @@ def _next(key: Any, turn: int, generator: str) -> Any:
     """The key for what comes after, and one to draw with."""
     if generator == "philox":
         offset = np.array([turn, 0, 0, 0, 0, 0], "uint32")
-        return key, late.bitwise_xor(key, offset)
+        return key, bitwise_xor(key, offset)
     keys = random_split(key)
-    return (late.gather(keys, np.asarray(i), 0) for i in range(2))
+    return (gather(keys, np.asarray(i), 0) for i in range(2))
 
 
 _OPS = (random_uniform, random_normal, random_truncated_normal, random_bernoulli,

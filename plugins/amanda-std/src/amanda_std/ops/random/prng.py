@@ -20,13 +20,24 @@ from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import Open
-from amanda_std.ops._late import late
 from amanda_std.ops._oracles.prng import (
     philox_block,
     philox_stream,
     threefry_block,
     threefry_pairs,
 )
+from amanda_std.ops.math.comparison import less
+from amanda_std.ops.math.logic import (
+    bitwise_left_shift,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+)
+from amanda_std.ops.math.reduction import prod
+from amanda_std.ops.tensor.creation import arange
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.manipulation import concat, flip, slice_, split, stack
+from amanda_std.ops.tensor.shape import astype, reshape
 
 _UINT32, _UINT64 = DType("uint32"), DType("uint64")
 Words: TypeAlias = Annotated[Any, Kind(shared=False, kinds=("uint",), dtype=_UINT32)]
@@ -92,51 +103,51 @@ def size_of(shape: Any) -> Any:
         for n in shape:
             found = n * found
         return found
-    return late.prod(shape)
+    return prod(shape)
 
 
 def _words(x: Any) -> Any:
-    return late.astype(x, dtype=_UINT32)
+    return astype(x, dtype=_UINT32)
 
 
 def _pairs(count: Any) -> Any:
     """0, 1, 2, ... as high and low words."""
-    number = late.arange(0, count)
-    high = late.bitwise_right_shift(number, 32)
-    return late.stack(_words(high), _words(number), axis=-1)
+    number = arange(0, count)
+    high = bitwise_right_shift(number, 32)
+    return stack(_words(high), _words(number), axis=-1)
 
 
 def part(x: Any, i: int) -> Any:
     """One column of the last axis."""
-    return late.gather(x, np.asarray(i), -1)
+    return gather(x, np.asarray(i), -1)
 
 
 def joined(low: Any, high: Any) -> Any:
     """Two words as one of 64 bits."""
-    low, high = (late.astype(w, dtype=_UINT64) for w in (low, high))
-    return late.bitwise_or(low, late.bitwise_left_shift(high, 32))
+    low, high = (astype(w, dtype=_UINT64) for w in (low, high))
+    return bitwise_or(low, bitwise_left_shift(high, 32))
 
 
 def philox_blocks(key: Any, numbers: Any) -> Any:
     """The blocks of a stream that have some numbers: rows of four words."""
-    first = late.slice(key, (2,), (6,), (0,))
+    first = slice_(key, (2,), (6,), (0,))
     low = joined(part(first, 0), part(first, 1))
-    moved = low + late.astype(numbers, dtype=_UINT64)
-    over = late.astype(late.less(moved, low), dtype=_UINT64)
+    moved = low + astype(numbers, dtype=_UINT64)
+    over = astype(less(moved, low), dtype=_UINT64)
     high = joined(part(first, 2), part(first, 3)) + over
-    words = [w for v in (moved, high) for w in (v, late.bitwise_right_shift(v, 32))]
-    counter = late.stack(*map(_words, words), axis=-1)
-    return philox4x32(late.slice(key, (0,), (2,), (0,)), counter)
+    words = [w for v in (moved, high) for w in (v, bitwise_right_shift(v, 32))]
+    counter = stack(*map(_words, words), axis=-1)
+    return philox4x32(slice_(key, (0,), (2,), (0,)), counter)
 
 
 def _stream(key: Any, count: Any) -> Any:
     """So many words of Philox, in order."""
-    blocks = philox_blocks(key, late.arange(0, (count + 3) // 4))
-    return late.slice(late.reshape(blocks, (-1,)), (0,), (count,), (0,))
+    blocks = philox_blocks(key, arange(0, (count + 3) // 4))
+    return slice_(reshape(blocks, (-1,)), (0,), (count,), (0,))
 
 
 def paired(key: Any, count: Any) -> Any:
-    return late.reshape(_stream(key, count * 2), (-1, 2))
+    return reshape(_stream(key, count * 2), (-1, 2))
 
 
 @composite
@@ -151,15 +162,15 @@ def random_bits(
             pair = paired(key, count)
             bits = joined(part(pair, 0), part(pair, 1))
         else:
-            bits = late.astype(_stream(key, count), dtype=dtype)
+            bits = astype(_stream(key, count), dtype=dtype)
     else:
         pair = threefry2x32(key, _pairs(count))
         if dtype.bits == 64:
             bits = joined(part(pair, 1), part(pair, 0))
         else:
-            mixed = late.bitwise_xor(part(pair, 0), part(pair, 1))
-            bits = late.astype(mixed, dtype=dtype)
-    return late.reshape(bits, shape)
+            mixed = bitwise_xor(part(pair, 0), part(pair, 1))
+            bits = astype(mixed, dtype=dtype)
+    return reshape(bits, shape)
 
 
 @composite
@@ -168,15 +179,15 @@ def random_key(seed: Index, *, generator: str = "threefry") -> Words:
 
     As jax.random.key and TensorFlow's stateless ops make them."""
     expect_generator(generator)
-    seed = late.astype(seed, dtype=DType("int64"))
-    high = late.bitwise_right_shift(seed, 32)
-    halves = late.stack(_words(seed), _words(high), axis=-1)
+    seed = astype(seed, dtype=DType("int64"))
+    high = bitwise_right_shift(seed, 32)
+    halves = stack(_words(seed), _words(high), axis=-1)
     if generator == "threefry":
-        return late.flip(halves)
+        return flip(halves)
     shuffler = np.array([0x3EC8F720, 0x02461E29], "uint32")
-    mixed = philox4x32(shuffler, late.reshape(halves, (4,)))
-    key, rest = late.split(mixed, (2, 2), axis=0)
-    return late.concat(key, np.zeros(2, "uint32"), rest, axis=0)
+    mixed = philox4x32(shuffler, reshape(halves, (4,)))
+    key, rest = split(mixed, (2, 2), axis=0)
+    return concat(key, np.zeros(2, "uint32"), rest, axis=0)
 
 
 @composite

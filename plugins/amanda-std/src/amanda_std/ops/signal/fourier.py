@@ -19,8 +19,23 @@ from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.engine.values import dims
 from amanda_std.inference.shape_arguments import Open, indices_of, is_data
-from amanda_std.ops._late import late
-from amanda_std.ops.math.complex_numbers import complex_of, part_of
+from amanda_std.ops.math.arithmetic import multiply, where
+from amanda_std.ops.math.comparison import equal
+from amanda_std.ops.math.complex_numbers import (
+    as_pairs,
+    complex_,
+    complex_of,
+    conj,
+    from_pairs,
+    part_of,
+    real,
+)
+from amanda_std.ops.math.logic import logical_or
+from amanda_std.ops.math.reduction import sum_
+from amanda_std.ops.tensor.creation import arange
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.manipulation import pad, slice_
+from amanda_std.ops.tensor.shape import astype, dim, expand_dims, reshape
 
 
 def _sized(x: TensorType, sizes: Any, axes: Any) -> list[Any]:
@@ -126,7 +141,7 @@ irfft.infer(_doubled)
 def _fitted(v: Any, x: Any, axes: Any) -> Any:
     """Cut or filled to the dims of x along axes: what sizing did, undone."""
     pads = [(0, x.shape[axis] - v.shape[axis]) for axis in axes]
-    return late.pad(v, pads, None, tuple(axes))
+    return pad(v, pads, None, tuple(axes))
 
 
 def _own_axes(x: Any, axes: Any) -> tuple[int, ...]:
@@ -154,8 +169,8 @@ def _(g: Any, x: Any, sizes: Any, axes: Any, *, norm: str) -> Any:
     own = _own_axes(x, axes)
     last = own[-1]
     length = x.shape[last] if sizes is None else sizes[len(own) - 1]
-    g = late.pad(g, [(0, length - g.shape[last])], None, (last,))
-    y = late.real(fft(g, None, axes, norm=norm))
+    g = pad(g, [(0, length - g.shape[last])], None, (last,))
+    y = real(fft(g, None, axes, norm=norm))
     return [y if sizes is None else _fitted(y, x, own), None, None]
 
 
@@ -165,23 +180,23 @@ _TURNED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 @irfft.gradient
 def _(g: Any, x: Any, axes: Any, *, norm: str) -> Any:
     own = _own_axes(x, axes)
-    y = late.conj(rfft(g, None, (own[-1],), norm=_TURNED[norm]))
+    y = conj(rfft(g, None, (own[-1],), norm=_TURNED[norm]))
     if len(own) > 1:
         y = ifft(y, None, own[:-1], norm=norm)
-    y = late.multiply(y, _twice(g, y, own[-1]))
+    y = multiply(y, _twice(g, y, own[-1]))
     return [_fitted(y, x, own), None, None]
 
 
 def _twice(g: Any, y: Any, axis: int) -> Any:
     """2 for the frequencies that stand for their mirror images too, else 1."""
-    number = late.arange(0, y.shape[axis])
-    length = late.dim(g, axis=axis)
-    alone = late.logical_or(
-        late.equal(number, 0), late.equal(number * 2, length)
+    number = arange(0, y.shape[axis])
+    length = dim(g, axis=axis)
+    alone = logical_or(
+        equal(number, 0), equal(number * 2, length)
     )  # the others are met twice
-    weight = late.astype(late.where(alone, np.asarray(1), np.asarray(2)), dtype=y.dtype)
+    weight = astype(where(alone, np.asarray(1), np.asarray(2)), dtype=y.dtype)
     row = [-1 if i == axis else 1 for i in range(len(dims(y)))]
-    return late.reshape(weight, row)
+    return reshape(weight, row)
 
 
 # -- as ONNX and others have it ----------------------------------------------------
@@ -200,14 +215,14 @@ def dft(
     at = indices_of(axis, rank)
     sizes = None if size is None else (size,)
     if inverse and onesided:
-        y = late.expand_dims(irfft(late.from_pairs(x), sizes, at), (-1,))
+        y = expand_dims(irfft(from_pairs(x), sizes, at), (-1,))
     elif onesided:
-        y = late.as_pairs(rfft(late.gather(x, np.asarray(0), -1), sizes, at))
+        y = as_pairs(rfft(gather(x, np.asarray(0), -1), sizes, at))
     else:
-        second = late.sum(late.slice(x, (1,), (2,), (-1,)), (-1,))  # 0 if there is none
-        whole = late.complex(late.gather(x, np.asarray(0), -1), second)
-        y = late.as_pairs((ifft if inverse else fft)(whole, sizes, at))
-    return late.astype(y, dtype=x.dtype)  # no complex number has halves
+        second = sum_(slice_(x, (1,), (2,), (-1,)), (-1,))  # 0 if there is none
+        whole = complex_(gather(x, np.asarray(0), -1), second)
+        y = as_pairs((ifft if inverse else fft)(whole, sizes, at))
+    return astype(y, dtype=x.dtype)  # no complex number has halves
 
 
 # -- samples -----------------------------------------------------------------------

@@ -10,13 +10,17 @@ from amanda_std.engine.annotations import Array, Host, Real
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.engine.values import dims
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import add, multiply
+from amanda_std.ops.tensor.creation import arange, zeros
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.scatter import scatter_nd
+from amanda_std.ops.tensor.shape import expand_dims, transpose
 
 
 def _spots(count: Any, length: Host, step: Host) -> Any:
     """The places of each frame: a row each."""
-    first = late.multiply(late.arange(0, count), _number(step))
-    return late.add(late.expand_dims(first, (1,)), late.arange(0, length))
+    first = multiply(arange(0, count), _number(step))
+    return add(expand_dims(first, (1,)), arange(0, length))
 
 
 def _number(host: Any) -> Any:
@@ -27,7 +31,7 @@ def _number(host: Any) -> Any:
 def frames(x: Array, length: Host, step: Host) -> Array:
     """Pieces of the last axis, one every so many steps, as rows; a rest is left out"""
     count = (x.shape[-1] - length) // step + 1
-    return late.gather(x, _spots(count, length, step), -1)
+    return gather(x, _spots(count, length, step), -1)
 
 
 @composite
@@ -36,12 +40,12 @@ def overlap_add(x: Real, step: Host) -> Real:
     count, length = x.shape[-2:]
     rank = len(dims(x))
     order = (rank - 2, rank - 1, *range(rank - 2))
-    front = late.transpose(x, perm=order)
+    front = transpose(x, perm=order)
     whole = (count - 1) * step + length
-    zero = late.zeros([whole, *front.shape[2:]], dtype=x.dtype)
-    spots = late.expand_dims(_spots(count, length, step), (-1,))
-    added = late.scatter_nd(zero, spots, front, reduction="add")
-    return late.transpose(added, perm=(*range(1, rank - 1), 0))
+    zero = zeros([whole, *front.shape[2:]], dtype=x.dtype)
+    spots = expand_dims(_spots(count, length, step), (-1,))
+    added = scatter_nd(zero, spots, front, reduction="add")
+    return transpose(added, perm=(*range(1, rank - 1), 0))
 
 
 @frames.samples

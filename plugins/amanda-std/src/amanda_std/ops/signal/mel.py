@@ -11,7 +11,7 @@ from amanda.types import DType
 from amanda_std.engine.annotations import Cast, Host
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.ops._late import late
+from amanda_std.ops.tensor.shape import astype, expand_dims
 
 _FLOAT32 = DType("float32")
 
@@ -29,7 +29,7 @@ def mel_weights(
     step = (ends[1] - ends[0]) / (count + 2)
     mels = ends[0] + step * np.arange(count + 2)
     places = np.floor((size + 1) * (700 * (10 ** (mels / 2595) - 1)) / rate)
-    left, top, right = (late.expand_dims(places[i : i + count], (0,)) for i in range(3))
+    left, top, right = (expand_dims(places[i : i + count], (0,)) for i in range(3))
     at = np.arange(size // 2 + 1, dtype="float64")[:, None]
     flat = top == left
     rising = np.where(flat, at == top, (at - left) / np.where(flat, 1, top - left))
@@ -37,7 +37,7 @@ def mel_weights(
     up = (at >= left) & (at <= top)
     down = (at > top) & (at < right)
     found = np.where(up, rising, np.where(down, falling, 0.0))
-    return late.astype(found, dtype=dtype)
+    return astype(found, dtype=dtype)
 
 
 mel_weights.not_differentiable("it is made of integers")

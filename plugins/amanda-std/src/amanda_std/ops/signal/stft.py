@@ -12,9 +12,14 @@ from amanda.types import DType
 from amanda_std.engine.annotations import Complex, Host, Other, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.ops._late import late
-from amanda_std.ops.signal.fourier import irfft, rfft
+from amanda_std.ops.math.arithmetic import divide, multiply, where
+from amanda_std.ops.math.comparison import less
+from amanda_std.ops.math.complex_numbers import complex_
+from amanda_std.ops.signal.fourier import fft, irfft, rfft
 from amanda_std.ops.signal.framing import frames, overlap_add
+from amanda_std.ops.tensor.creation import ones_like, zeros_like
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.shape import broadcast_like, reshape
 
 _FLOAT32 = DType("float32")
 
@@ -27,10 +32,10 @@ def stft(
     """The Fourier transform of every frame of the last axis, weighed by a window"""
     pieces = frames(x, length, step)
     if window is not None:
-        pieces = late.multiply(pieces, window)
+        pieces = multiply(pieces, window)
     if onesided:
         return rfft(pieces)
-    return late.fft(late.complex(pieces, late.zeros_like(pieces)))
+    return fft(complex_(pieces, zeros_like(pieces)))
 
 
 @composite
@@ -41,14 +46,12 @@ def istft(x: Complex, length: Host, step: Host, window: Other | None = None) -> 
     result is the signal itself where a window is not 0."""
     pieces = irfft(x, (length,))
     if window is None:
-        window = late.ones_like(
-            late.gather(late.reshape(pieces, (-1, length)), np.asarray(0))
-        )
-    weighed = late.multiply(pieces, window)
-    weight = late.broadcast_like(late.multiply(window, window), pieces)
+        window = ones_like(gather(reshape(pieces, (-1, length)), np.asarray(0)))
+    weighed = multiply(pieces, window)
+    weight = broadcast_like(multiply(window, window), pieces)
     total, share = overlap_add(weighed, step), overlap_add(weight, step)
-    dark = late.less(share, 1e-10)
-    return late.where(dark, total, late.divide(total, late.where(dark, 1.0, share)))
+    dark = less(share, 1e-10)
+    return where(dark, total, divide(total, where(dark, 1.0, share)))
 
 
 def _spectra(x: Any, length: int, step: int, window: Any, half: bool) -> Any:

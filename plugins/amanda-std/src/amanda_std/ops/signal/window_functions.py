@@ -11,7 +11,12 @@ from amanda.types import DType
 from amanda_std.engine.annotations import Cast, Host
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import add, maximum, multiply, subtract, where
+from amanda_std.ops.math.comparison import equal
+from amanda_std.ops.math.elementary import cos
+from amanda_std.ops.tensor.creation import arange, zeros_like
+from amanda_std.ops.tensor.shape import astype
+from amanda_std.ops.tensor.shape import size as size_
 
 _FLOAT32 = DType("float32")
 
@@ -24,17 +29,17 @@ def cosine_window(
     """A sum of cosines, the k-th of k turns, with signs in turn; 1 where size is 1
 
     `periodic`: one step of a longer window is left out, so that it joins itself."""
-    number = late.arange(0, size)
-    length = late.size(number)
-    single = late.equal(length, 1)
-    steps = length if periodic else late.maximum(late.subtract(length, 1), 1)
+    number = arange(0, size)
+    length = size_(number)
+    single = equal(length, 1)
+    steps = length if periodic else maximum(subtract(length, 1), 1)
     wide = DType("float64") if dtype.name == "float64" else _FLOAT32
-    turns = late.astype(number, dtype=wide) / late.astype(steps, dtype=wide)
-    total = late.zeros_like(turns)
+    turns = astype(number, dtype=wide) / astype(steps, dtype=wide)
+    total = zeros_like(turns)
     for k, share in enumerate(shares):
-        wave = late.multiply(late.cos(late.multiply(turns, 2 * math.pi * k)), share)
-        total = late.subtract(total, wave) if k % 2 else late.add(total, wave)
-    return late.astype(late.where(single, 1.0, total), dtype=dtype)
+        wave = multiply(cos(multiply(turns, 2 * math.pi * k)), share)
+        total = subtract(total, wave) if k % 2 else add(total, wave)
+    return astype(where(single, 1.0, total), dtype=dtype)
 
 
 @composite

@@ -18,6 +18,10 @@ from amanda_std.engine.values import dims
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import Open, is_data
 from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import add, floor_divide, multiply, where
+from amanda_std.ops.math.arithmetic import maximum as maximum_
+from amanda_std.ops.math.comparison import equal, less
+from amanda_std.ops.tensor.shape import astype, dim, expand_dims, reshape
 
 _CONSTANT = "it is made of integers"
 
@@ -148,12 +152,10 @@ def _() -> Samples:
 @composite
 def range(start: Real, stop: Real, step: Real) -> Real:
     """The numbers from start to before stop, of any element type"""
-    steps = -late.floor_divide(start - stop, step)
-    count = late.maximum(
-        late.astype(steps, dtype=DType("int64")), np.asarray(0, "int64")
-    )
-    places = late.astype(arange(0, count), dtype=start.dtype)
-    return start + late.multiply(places, step)
+    steps = -floor_divide(start - stop, step)
+    count = maximum_(astype(steps, dtype=DType("int64")), np.asarray(0, "int64"))
+    places = astype(arange(0, count), dtype=start.dtype)
+    return start + multiply(places, step)
 
 
 @range.samples
@@ -243,15 +245,15 @@ def one_hot(
 
     `wrap`: negative indices count from the end."""
     rank = len(dims(indices)) + 1
-    places = late.expand_dims(late.astype(indices, dtype=DType("int64")), (axis,))
+    places = expand_dims(astype(indices, dtype=DType("int64")), (axis,))
     count = arange(0, depth)
     if wrap:
-        whole = late.dim(count, axis=0)
-        low = late.less(places, np.asarray(0, "int64"))
-        places = late.where(low, late.add(places, whole), places)
+        whole = dim(count, axis=0)
+        low = less(places, np.asarray(0, "int64"))
+        places = where(low, add(places, whole), places)
     at = axis % rank
-    row = late.reshape(count, [-1 if i == at else 1 for i in builtins.range(rank)])
-    return late.where(late.equal(places, row), on, off)
+    row = reshape(count, [-1 if i == at else 1 for i in builtins.range(rank)])
+    return where(equal(places, row), on, off)
 
 
 @one_hot.samples

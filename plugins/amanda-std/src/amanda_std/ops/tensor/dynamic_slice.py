@@ -9,20 +9,35 @@ import numpy as np
 from amanda_std.engine.annotations import Array, Host, Index
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import (
+    add,
+    identity,
+    maximum,
+    minimum,
+    multiply,
+    remainder,
+    subtract,
+    where,
+)
+from amanda_std.ops.math.comparison import less
+from amanda_std.ops.tensor.creation import arange
 from amanda_std.ops.tensor.index_arithmetic import along, parts_of, whole
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.manipulation import stack
+from amanda_std.ops.tensor.scatter import scatter_nd
+from amanda_std.ops.tensor.shape import expand_dims, reshape, transpose
 
 
 def _begin(starts: Any, i: int, size: Any, length: Any) -> Any:
     """A start as JAX has it: from the end where negative, moved to fit."""
-    start, room = whole(late.gather(starts, np.asarray(i))), whole(length)
-    start = late.where(late.less(start, 0), late.add(start, room), start)
-    most = late.subtract(room, whole(size))
-    return late.minimum(late.maximum(start, np.asarray(0)), most)
+    start, room = whole(gather(starts, np.asarray(i))), whole(length)
+    start = where(less(start, 0), add(start, room), start)
+    most = subtract(room, whole(size))
+    return minimum(maximum(start, np.asarray(0)), most)
 
 
 def _steps(start: Any, size: Any) -> Any:
-    return late.add(late.arange(0, size), start)
+    return add(arange(0, size), start)
 
 
 @composite
@@ -31,7 +46,7 @@ def dynamic_slice(x: Array, starts: Index, sizes: Host) -> Array:
     for i, size in enumerate(parts_of(sizes, x.ndim)):
         if isinstance(size, int) and isinstance(x.shape[i], int) and size == x.shape[i]:
             continue
-        x = late.gather(x, _steps(_begin(starts, i, size, x.shape[i]), size), i)
+        x = gather(x, _steps(_begin(starts, i, size, x.shape[i]), size), i)
     return x
 
 
@@ -40,16 +55,16 @@ def dynamic_update_slice(x: Array, update: Array, starts: Index) -> Array:
     """x with a part replaced at a computed place, which is moved to lie inside x"""
     rank = x.ndim
     if not rank:
-        return late.identity(update)
+        return identity(update)
     flat: Any = None
     for i in range(rank):
         size, length = update.shape[i], x.shape[i]
         at = _steps(_begin(starts, i, size, length), size)
         at = along(at, i, rank)
-        flat = at if flat is None else late.add(late.multiply(flat, whole(length)), at)
-    rows = late.expand_dims(late.reshape(flat, [-1]), (1,))
-    line = late.scatter_nd(late.reshape(x, [-1]), rows, late.reshape(update, [-1]))
-    return late.reshape(line, list(x.shape))
+        flat = at if flat is None else add(multiply(flat, whole(length)), at)
+    rows = expand_dims(reshape(flat, [-1]), (1,))
+    line = scatter_nd(reshape(x, [-1]), rows, reshape(update, [-1]))
+    return reshape(line, list(x.shape))
 
 
 def _slow_begin(starts: Any, sizes: Any, dims: Any) -> list[int]:
@@ -107,22 +122,22 @@ def tensor_scatter(
     rank = cache.ndim
     axis = axis % rank
     batch, length = cache.shape[0], cache.shape[axis]
-    steps = late.expand_dims(late.arange(0, update.shape[axis]), (0,))
+    steps = expand_dims(arange(0, update.shape[axis]), (0,))
     if at is not None:
-        steps = late.add(steps, late.expand_dims(whole(at), (1,)))
+        steps = add(steps, expand_dims(whole(at), (1,)))
     if circular:
-        steps = late.remainder(steps, whole(length))
-    rows = late.expand_dims(late.arange(0, batch), (1,))
-    rows = late.add(rows, late.multiply(steps, np.asarray(0)))
-    steps = late.add(steps, late.multiply(rows, np.asarray(0)))
+        steps = remainder(steps, whole(length))
+    rows = expand_dims(arange(0, batch), (1,))
+    rows = add(rows, multiply(steps, np.asarray(0)))
+    steps = add(steps, multiply(rows, np.asarray(0)))
     order = (0, axis, *(i for i in range(1, rank) if i != axis))
     back = tuple(int(i) for i in np.argsort(order))
-    turned = late.scatter_nd(
-        late.transpose(cache, perm=order),
-        late.stack(rows, steps, axis=-1),
-        late.transpose(update, perm=order),
+    turned = scatter_nd(
+        transpose(cache, perm=order),
+        stack(rows, steps, axis=-1),
+        transpose(update, perm=order),
     )
-    return late.transpose(turned, perm=back)
+    return transpose(turned, perm=back)
 
 
 @tensor_scatter.samples

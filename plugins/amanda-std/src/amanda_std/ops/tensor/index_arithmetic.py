@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType
-from amanda_std.ops._late import late
+from amanda_std.ops.math.comparison import greater_equal, less_equal
+from amanda_std.ops.math.logic import logical_and
+from amanda_std.ops.tensor.creation import arange
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.shape import astype, expand_dims
 
 FLOAT = DType("float64")
 INT = DType("int64")
@@ -27,35 +31,33 @@ def real(number: Any) -> Any:
     """A dim or a number as a float64 scalar, wherever it is known."""
     if isinstance(number, int | float):
         return np.asarray(number, "float64")
-    return late.astype(number, dtype=FLOAT)
+    return astype(number, dtype=FLOAT)
 
 
 def whole(number: Any) -> Any:
-    return late.astype(number, dtype=INT)
+    return astype(number, dtype=INT)
 
 
 def steps_to(count: Any) -> Any:
     """0, 1, ... as float64, for each place of an axis."""
-    return late.astype(late.arange(0, count), dtype=FLOAT)
+    return astype(arange(0, count), dtype=FLOAT)
 
 
 def parts_of(host: Any, count: int) -> list[Any]:
     """The numbers of a host argument, or values that hold them at run time."""
     if host is None or isinstance(host, tuple | list):
         return list(host or ())
-    return [late.gather(host, np.asarray(i)) for i in range(count)]
+    return [gather(host, np.asarray(i)) for i in range(count)]
 
 
 def along(vector: Any, axis: int, rank: int) -> Any:
     """A vector as a tensor that lies along one axis of `rank` axes."""
     rest = tuple(range(1, rank - axis))
-    return late.expand_dims(vector, rest) if rest else vector
+    return expand_dims(vector, rest) if rest else vector
 
 
 def is_between(places: Any, low: Any, high: Any) -> Any:
-    return late.logical_and(
-        late.greater_equal(places, low), late.less_equal(places, high)
-    )
+    return logical_and(greater_equal(places, low), less_equal(places, high))
 
 
 def cubic_shares(part: Any, a: float) -> list[Any]:

@@ -15,7 +15,11 @@ from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array, counting
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import Open, index_of, indices_of, is_data
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import negative
+from amanda_std.ops.math.reduction import sum_, sum_to
+from amanda_std.ops.tensor.creation import arange, zeros, zeros_like
+from amanda_std.ops.tensor.scatter import scatter_nd
+from amanda_std.ops.tensor.shape import expand_dims, reshape, squeeze, transpose
 
 
 def _joined(*xs: TensorType, axis: int = 0) -> Shape:
@@ -81,7 +85,7 @@ def stack(*xs: Array, axis: int = 0) -> Array:
 @stack.gradient
 def _(g: Any, *xs: Any, axis: int) -> Any:
     parts = split(g, (1,) * len(xs), axis=axis, outputs=len(xs))
-    return [late.squeeze(part, (axis,)) for part in parts]
+    return [squeeze(part, (axis,)) for part in parts]
 
 
 @stack.samples
@@ -138,7 +142,7 @@ def split(
 
 @split.gradient
 def _(g: Any, y: Any, *, axis: int) -> Any:
-    parts = [late.zeros_like(v) if d is None else d for d, v in zip(g, y, strict=True)]
+    parts = [zeros_like(v) if d is None else d for d, v in zip(g, y, strict=True)]
     return [concat(*parts, axis=axis), None]
 
 
@@ -234,9 +238,7 @@ def _(
         raise Undecided("the axes of the slice are known at run time only")
     for i, axis in enumerate(named):
         picked = [None if h is None else (h[i],) for h in (starts, stops, steps)]
-        places = slice_(
-            late.arange(0, x.shape[axis]), picked[0], picked[1], None, picked[2]
-        )
+        places = slice_(arange(0, x.shape[axis]), picked[0], picked[1], None, picked[2])
         g = placed(g, places, x.shape[axis], axis, rank)
     return [g, None, None, None, None]
 
@@ -247,11 +249,11 @@ def placed(
     """Zeros of a length along an axis, with g at some places of it."""
     order = (axis, *(i for i in range(rank) if i != axis))
     back = tuple(int(i) for i in np.argsort(order))
-    front = late.transpose(g, perm=order)
-    zero = late.zeros([length, *front.shape[1:]], dtype=g.dtype)
-    row = late.expand_dims(places, (1,))
-    filled = late.scatter_nd(zero, row, front, reduction=reduction)
-    return late.transpose(filled, perm=back)
+    front = transpose(g, perm=order)
+    zero = zeros([length, *front.shape[1:]], dtype=g.dtype)
+    row = expand_dims(places, (1,))
+    filled = scatter_nd(zero, row, front, reduction=reduction)
+    return transpose(filled, perm=back)
 
 
 @slice_.samples
@@ -324,15 +326,15 @@ def _(
     if mode != "constant":
         return [_from_copies(g, x, pads, axes, mode), None, None, None]
     back = (
-        late.negative(pads)
+        negative(pads)
         if not isinstance(pads, tuple)
         else tuple((-a, -b) for a, b in pads)
     )
     inner = pad(g, back, None, axes)
     if value is None:
         return [inner, None, None, None]
-    rest = late.sum(g) - late.sum(inner)
-    return [inner, None, late.sum_to(rest, value), None]
+    rest = sum_(g) - sum_(inner)
+    return [inner, None, sum_to(rest, value), None]
 
 
 def _from_copies(g: Any, x: Any, pads: Any, axes: Any, mode: str) -> Any:
@@ -347,8 +349,8 @@ def _from_copies(g: Any, x: Any, pads: Any, axes: Any, mode: str) -> Any:
                 continue
             pair: Any = (pads[i],)
         else:
-            pair = late.slice(pads, (i,), (i + 1,), (0,))
-        places = pad(late.arange(0, x.shape[axis]), pair, mode=mode)
+            pair = slice_(pads, (i,), (i + 1,), (0,))
+        places = pad(arange(0, x.shape[axis]), pair, mode=mode)
         g = placed(g, places, x.shape[axis], axis, x.ndim, "add")
     return g
 
@@ -394,7 +396,7 @@ def _(g: Any, x: Any, repeats: Any) -> Any:
         raise Undecided("the repeats are known at run time only")
     pairs = [n for d, r in zip(x.shape, repeats, strict=True) for n in (r, d)]
     return [
-        late.sum(late.reshape(g, pairs), tuple(range(0, 2 * len(repeats), 2))),
+        sum_(reshape(g, pairs), tuple(range(0, 2 * len(repeats), 2))),
         None,
     ]
 

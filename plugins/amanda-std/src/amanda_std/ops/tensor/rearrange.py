@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
 from amanda.errors import InvalidTypeError
-from amanda_std.engine.annotations import Array, Host, Index
+from amanda_std.engine.annotations import (
+    Array,
+    Host,
+    Index,
+)
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
-from amanda_std.ops._late import late
-from amanda_std.ops.tensor.index_arithmetic import whole
+from amanda_std.ops.math.arithmetic import (
+    floor_divide,
+    maximum,
+    minimum,
+    multiply,
+    remainder,
+    subtract,
+)
+from amanda_std.ops.math.arithmetic import where as where_
+from amanda_std.ops.math.comparison import less
+from amanda_std.ops.math.histogram import searchsorted
+from amanda_std.ops.math.reduction import cumulative_sum, sum_
+from amanda_std.ops.tensor.creation import arange, number
+from amanda_std.ops.tensor.index_arithmetic import (
+    is_between,
+    whole,
+)
+from amanda_std.ops.tensor.indexing import gather, gather_elements
+from amanda_std.ops.tensor.manipulation import stack
+from amanda_std.ops.tensor.shape import (
+    broadcast_like,
+    broadcast_to,
+    dim,
+    expand_dims,
+    reshape,
+)
 
 
 @composite
@@ -21,12 +50,12 @@ def reverse_sequence(
     """x with the first places of an axis in reverse order, so many as each batch has"""
     rank = x.ndim
     time, batch = time_axis % rank, batch_axis % rank
-    steps = late.arange(0, x.shape[time])
-    t = late.expand_dims(steps, tuple(a for a in range(rank) if a != time))
-    n = late.expand_dims(whole(lengths), tuple(a for a in range(rank) if a != batch))
-    turned = late.subtract(late.subtract(n, 1), t)
-    at = late.where(late.less(t, n), turned, t)
-    return late.gather_elements(x, late.broadcast_like(at, x), axis=time)
+    steps = arange(0, x.shape[time])
+    t = expand_dims(steps, tuple(a for a in range(rank) if a != time))
+    n = expand_dims(whole(lengths), tuple(a for a in range(rank) if a != batch))
+    turned = subtract(subtract(n, 1), t)
+    at = where_(less(t, n), turned, t)
+    return gather_elements(x, broadcast_like(at, x), axis=time)
 
 
 @reverse_sequence.samples
@@ -50,14 +79,14 @@ def _() -> Samples:
 def roll(x: Array, shifts: Index, *, axes: tuple[int, ...] | None = None) -> Array:
     """The elements moved on along axes, the last ones to the start; of all, if none"""
     if axes is None:
-        line = roll(late.reshape(x, [-1]), late.reshape(shifts, [1]), axes=(0,))
-        return late.reshape(line, list(x.shape))
+        line = roll(reshape(x, [-1]), reshape(shifts, [1]), axes=(0,))
+        return reshape(line, list(x.shape))
     for i, axis in enumerate(axes):
         length = whole(x.shape[axis])
-        steps = late.arange(0, x.shape[axis])
-        by = whole(late.gather(shifts, np.asarray(i)))
-        at = late.remainder(late.subtract(steps, by), length)
-        x = late.gather(x, at, axis)
+        steps = arange(0, x.shape[axis])
+        by = whole(gather(shifts, np.asarray(i)))
+        at = remainder(subtract(steps, by), length)
+        x = gather(x, at, axis)
     return x
 
 
@@ -85,14 +114,14 @@ def _() -> Samples:
 def repeat(x: Array, repeats: Host, *, axis: int | None = None) -> Array:
     """Each element of an axis several times: one number for all, or one for each"""
     if axis is None:
-        x, axis = late.reshape(x, [-1]), 0
+        x, axis = reshape(x, [-1]), 0
     if isinstance(repeats, int) or not _is_list(repeats):
-        at = late.arange(0, late.multiply(whole(x.shape[axis]), whole(repeats)))
-        return late.gather(x, late.floor_divide(at, whole(repeats)), axis)
-    ends = late.cumulative_sum(_stacked(repeats), 0)
-    total = late.sum(_stacked(repeats))
-    at = late.searchsorted(ends, late.arange(0, total), right=True)
-    return late.gather(x, at, axis)
+        at = arange(0, multiply(whole(x.shape[axis]), whole(repeats)))
+        return gather(x, floor_divide(at, whole(repeats)), axis)
+    ends = cumulative_sum(_stacked(repeats), 0)
+    total = sum_(_stacked(repeats))
+    at = searchsorted(ends, arange(0, total), right=True)
+    return gather(x, at, axis)
 
 
 def _is_list(repeats: Any) -> bool:
@@ -104,7 +133,7 @@ def _stacked(numbers: Any) -> Any:
         return whole(numbers)
     if all(isinstance(n, int) for n in numbers):
         return np.asarray(numbers, "int64")
-    return late.stack(*map(whole, numbers))
+    return stack(*map(whole, numbers))
 
 
 @repeat.samples
@@ -131,13 +160,13 @@ def meshgrid(*xs: Array, indexing: str = "xy") -> tuple[Array, ...]:
     if indexing == "xy":
         order[:2] = reversed(order[:2])
     lines = [
-        late.expand_dims(x, tuple(a for a in range(len(xs)) if a != order[i]))
+        expand_dims(x, tuple(a for a in range(len(xs)) if a != order[i]))
         if len(xs) > 1
         else x
         for i, x in enumerate(xs)
     ]
-    shape = [late.dim(xs[i], axis=0) for i in order]
-    return tuple(late.broadcast_to(line, shape) for line in lines)
+    shape = [dim(xs[i], axis=0) for i in order]
+    return tuple(broadcast_to(line, shape) for line in lines)
 
 
 @meshgrid.samples
@@ -156,3 +185,49 @@ def _() -> Samples:
         yield Sample((a,), [a])
     none = np.zeros(0)
     yield Sample((none, none), [np.zeros((0, 0))] * 2, smooth=False)
+
+
+@composite
+def take(
+    x: Array, indices: Index, *, axis: int | None = None, mode: str = "clip",
+    fill: float = 0.0,
+) -> Array:  # fmt: skip
+    """The parts of x at places; those beyond the ends clipped, wrapped or filled"""
+    if axis is None:
+        x, axis = reshape(x, [-1]), 0
+    at, length = whole(indices), whole(x.shape[axis])
+    last = subtract(length, 1)
+    inside = is_between(at, np.asarray(0), last)
+    if mode == "wrap":
+        at = remainder(at, length)
+    elif mode in ("clip", "fill"):
+        at = minimum(maximum(at, np.asarray(0)), last)
+    else:
+        raise InvalidTypeError("no such mode", expected="clip, wrap, fill", got=mode)
+    y = gather(x, at, axis)
+    if mode != "fill":
+        return y
+    rest = tuple(range(at.ndim, at.ndim + x.ndim - axis % x.ndim - 1))
+    seen = expand_dims(inside, rest) if rest else inside
+    return where_(seen, y, number(fill, x))
+
+
+@take.samples
+def _() -> Samples:
+    for dtype in ("float64", "int32"):
+        x = counting(3, 4, dtype=dtype)
+        at = array([[1, 7], [-2, 3]], "int64")
+        for mode, axis in itertools.product(("clip", "wrap", "fill"), (0, 1, None)):
+            parts = x.reshape(-1) if axis is None else np.moveaxis(x, axis, 0)
+            n = len(parts)
+            rows = []
+            for p in at.reshape(-1).tolist():
+                where = p % n if mode == "wrap" else min(max(p, 0), n - 1)
+                outside = mode == "fill" and not 0 <= p < n
+                rows.append(parts[where] * 0 + 9 if outside else parts[where])
+            y = np.stack(rows).reshape(2, 2, *parts.shape[1:])
+            y = y if axis != 1 else np.moveaxis(y, 2, 0)
+            attrs = {"axis": axis, "mode": mode, "fill": 9}
+            yield Sample((x, at), y, attrs)
+    yield Sample((ramp(2, 3), np.zeros(0, "int32")), np.zeros((0, 3)), {"axis": 0},
+                 smooth=False)  # fmt: skip

@@ -11,7 +11,9 @@ from amanda.types import DType
 from amanda_std.engine.annotations import Cast, Other
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import clip, where
+from amanda_std.ops.math.comparison import greater, isnan, less
+from amanda_std.ops.tensor.shape import astype
 
 
 def limits(dtype: Any) -> tuple[Any, Any]:
@@ -47,27 +49,27 @@ def saturating_cast(x: Other, *, dtype: Any) -> Cast:
     source = x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
     low, high = limits(dtype)
     if source.kind == "bool":
-        return late.astype(x, dtype=dtype)
+        return astype(x, dtype=dtype)
     if source.kind in ("int", "uint"):
         own = limits(source)
         ends = [max(low, own[0]), min(high, own[1])]
         if dtype.kind == "float":
-            return late.astype(x, dtype=dtype)
-        near = late.clip(x, *(np.asarray(math.trunc(e), source.numpy) for e in ends))
-        return late.astype(near, dtype=dtype)
+            return astype(x, dtype=dtype)
+        near = clip(x, *(np.asarray(math.trunc(e), source.numpy) for e in ends))
+        return astype(near, dtype=dtype)
     if dtype.kind == "float":
-        return late.astype(_clipped(x, source, low, high), dtype=dtype)
-    near = late.where(late.isnan(x), 0.0, _clipped(x, source, low, high))
-    y = late.astype(near, dtype=dtype)
-    for end, over in ((high, late.greater), (low, late.less)):
+        return astype(_clipped(x, source, low, high), dtype=dtype)
+    near = where(isnan(x), 0.0, _clipped(x, source, low, high))
+    y = astype(near, dtype=dtype)
+    for end, over in ((high, greater), (low, less)):
         bound = _inside(source, end)
         if bound != end:  # the source has no such number: its next one falls short
-            y = late.where(over(x, bound), np.asarray(end, dtype.numpy), y)
+            y = where(over(x, bound), np.asarray(end, dtype.numpy), y)
     return y
 
 
 def _clipped(x: Any, source: Any, low: Any, high: Any) -> Any:
-    return late.clip(x, _inside(source, low), _inside(source, high))
+    return clip(x, _inside(source, low), _inside(source, high))
 
 
 saturating_cast.minds_types = True

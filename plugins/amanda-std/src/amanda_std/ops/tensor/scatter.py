@@ -14,8 +14,11 @@ from amanda_std.engine.annotations import (
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.inference import shapes
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import where as where_
+from amanda_std.ops.math.comparison import equal
+from amanda_std.ops.tensor.creation import arange, ones_like, zeros_like
 from amanda_std.ops.tensor.indexing import gather_elements, gather_nd
+from amanda_std.ops.tensor.shape import astype, reshape, shape_of, size
 
 _REDUCE: Any = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
@@ -61,11 +64,11 @@ Take = Callable[[Any], Any]
 
 def _of_replaced(g: Any, _y: Any, x: Any, updates: Any, put: Put, take: Take) -> Any:
     """Of several updates for one place, the one that is there has the gradient."""
-    number = late.reshape(late.arange(0, late.size(updates)), late.shape_of(updates))
-    last = put(late.astype(late.zeros_like(x), dtype="int64"), number)
-    stays = late.equal(take(last), number)
-    zero = late.zeros_like(updates)
-    return put(g, zero), late.where(stays, take(g), zero)
+    number = reshape(arange(0, size(updates)), shape_of(updates))
+    last = put(astype(zeros_like(x), dtype="int64"), number)
+    stays = equal(take(last), number)
+    zero = zeros_like(updates)
+    return put(g, zero), where_(stays, take(g), zero)
 
 
 def _of_sums(g: Any, _y: Any, _x: Any, _u: Any, _put: Put, take: Take) -> Any:
@@ -74,25 +77,25 @@ def _of_sums(g: Any, _y: Any, _x: Any, _u: Any, _put: Put, take: Take) -> Any:
 
 def _of_products(g: Any, _y: Any, x: Any, updates: Any, put: Put, take: Take) -> Any:
     """Each factor gets the product of the others, those that are zero counted apart."""
-    others = put(late.ones_like(x), updates, "mul")
-    none = late.equal(updates, late.zeros_like(updates))
-    safe = late.where(none, late.ones_like(updates), updates)
-    zeros = put(late.zeros_like(x), late.astype(none, dtype=x.dtype), "add")
+    others = put(ones_like(x), updates, "mul")
+    none = equal(updates, zeros_like(updates))
+    safe = where_(none, ones_like(updates), updates)
+    zeros = put(zeros_like(x), astype(none, dtype=x.dtype), "add")
     product, count = take(g * put(x, safe, "mul")), take(zeros)
     nothing = product * 0.0
-    if_zero = late.where(late.equal(count, 1.0), product, nothing)
-    if_not = late.where(late.equal(count, 0.0), product / safe, nothing)
-    return g * others, late.where(none, if_zero, if_not)
+    if_zero = where_(equal(count, 1.0), product, nothing)
+    if_not = where_(equal(count, 0.0), product / safe, nothing)
+    return g * others, where_(none, if_zero, if_not)
 
 
 def _of_extremes(g: Any, y: Any, x: Any, updates: Any, put: Put, take: Take) -> Any:
     """Shared by all that are equal to the extreme."""
-    mine, theirs = late.equal(x, y), late.equal(updates, take(y))
-    both = (late.astype(hit, dtype=x.dtype) for hit in (mine, theirs))
+    mine, theirs = equal(x, y), equal(updates, take(y))
+    both = (astype(hit, dtype=x.dtype) for hit in (mine, theirs))
     share = g / put(*both, "add")
     nothing = share * 0.0
     to_new = take(share)
-    return late.where(mine, share, nothing), late.where(theirs, to_new, to_new * 0.0)
+    return where_(mine, share, nothing), where_(theirs, to_new, to_new * 0.0)
 
 
 _SLOPES: dict[str, Any] = {

@@ -16,7 +16,8 @@ from amanda_std.engine.annotations import (
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
 from amanda_std.inference.shape_arguments import index_of
-from amanda_std.ops._late import late
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.shape import reshape
 
 
 def _differing(x: TensorType, *, axis: int | None = None) -> list[Shape]:
@@ -88,9 +89,9 @@ def compress(x: Array, condition: Logical, *, axis: int | None = None) -> Array:
 
     The condition may be shorter than the axis: what is beyond it is left out."""
     if axis is None:
-        x, axis = late.reshape(x, [-1]), 0
-    at = late.reshape(late.nonzero(late.reshape(condition, [-1])), [-1])
-    return late.gather(x, at, axis)
+        x, axis = reshape(x, [-1]), 0
+    at = reshape(nonzero(reshape(condition, [-1])), [-1])
+    return gather(x, at, axis)
 
 
 @compress.samples

@@ -13,7 +13,14 @@ from amanda_std.engine.annotations import (
 )
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import add, maximum, subtract
+from amanda_std.ops.math.comparison import equal
+from amanda_std.ops.math.logic import logical_and
+from amanda_std.ops.math.reduction import sum_
+from amanda_std.ops.tensor.creation import full
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.manipulation import slice_
+from amanda_std.ops.tensor.shape import astype, dim, expand_dims
 
 _FLOAT32 = DType("float32")
 
@@ -25,17 +32,17 @@ def ngram_counts(
     """How often each row of grams, of `length` parts, stands along the last axis
 
     `step`: how far apart the parts are in x."""
-    width = late.dim(x, axis=-1)
-    starts = late.maximum(late.subtract(width, (length - 1) * step), 0)
+    width = dim(x, axis=-1)
+    starts = maximum(subtract(width, (length - 1) * step), 0)
     found = None
     for k in range(length):
-        first = late.full((1,), np.int64(k * step))
-        stop = late.add(first, starts)
-        piece = late.slice(x, first, stop, (-1,))
-        part = late.gather(grams, np.asarray(k), 1)
-        here = late.equal(late.expand_dims(piece, (-1,)), part)
-        found = here if found is None else late.logical_and(found, here)
-    return late.sum(late.astype(found, dtype=dtype), (-2,))
+        first = full((1,), np.int64(k * step))
+        stop = add(first, starts)
+        piece = slice_(x, first, stop, (-1,))
+        part = gather(grams, np.asarray(k), 1)
+        here = equal(expand_dims(piece, (-1,)), part)
+        found = here if found is None else logical_and(found, here)
+    return sum_(astype(found, dtype=dtype), (-2,))
 
 
 ngram_counts.not_differentiable("its results are counts")

@@ -14,7 +14,21 @@ from typing import Any
 from amanda_std.engine.annotations import Index, RealFloating
 from amanda_std.engine.operation import Operation, composite
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import abs as abs_
+from amanda_std.ops.math.arithmetic import (
+    add,
+    divide,
+    maximum,
+    multiply,
+    subtract,
+    where,
+)
+from amanda_std.ops.math.arithmetic import pow as pow_
+from amanda_std.ops.math.arithmetic import sign as sign_
+from amanda_std.ops.math.comparison import greater
+from amanda_std.ops.math.elementary import exp, sqrt, square
+from amanda_std.ops.tensor.creation import full
+from amanda_std.ops.tensor.shape import astype
 
 Two = tuple[RealFloating, RealFloating]
 Three = tuple[RealFloating, RealFloating, RealFloating]
@@ -22,23 +36,23 @@ Four = tuple[RealFloating, RealFloating, RealFloating, RealFloating]
 
 
 def _times(x: Any, number: Any) -> Any:
-    return late.multiply(x, number)
+    return multiply(x, number)
 
 
 def _decayed(x: Any, g: Any, decay: float) -> Any:
     """The gradient with that of the squares of the parameters, decay / 2 of them."""
-    return late.add(g, _times(x, decay)) if decay else g
+    return add(g, _times(x, decay)) if decay else g
 
 
 def _towards(old: Any, new: Any, keep: float) -> Any:
     """A running mean that keeps so much of the old."""
-    return late.add(_times(old, keep), _times(new, 1 - keep))
+    return add(_times(old, keep), _times(new, 1 - keep))
 
 
 def _root(x: Any, epsilon: float, inside: bool) -> Any:
     if inside:
-        return late.sqrt(late.add(x, epsilon))
-    return late.add(late.sqrt(x), epsilon)
+        return sqrt(add(x, epsilon))
+    return add(sqrt(x), epsilon)
 
 
 @composite
@@ -46,7 +60,7 @@ def sgd_step(
     x: RealFloating, g: RealFloating, rate: RealFloating, *, decay: float = 0.0
 ) -> RealFloating:
     """x - rate * g; `decay` is that of the squares of x, in the gradient"""
-    return late.subtract(x, late.multiply(_decayed(x, g, decay), rate))
+    return subtract(x, multiply(_decayed(x, g, decay), rate))
 
 
 @composite
@@ -61,20 +75,20 @@ def momentum_step(
     g = _decayed(x, g, decay)
     taken = _times(g, share)
     if scaled:
-        step = late.multiply(taken, rate)
-        v = late.subtract(_times(v, momentum), step)
-        move = late.subtract(_times(v, momentum), step) if nesterov else v
-        return late.add(x, move), v
-    v = late.add(_times(v, momentum), taken)
-    move = late.add(g, _times(v, momentum)) if nesterov else v
-    return late.subtract(x, late.multiply(move, rate)), v
+        step = multiply(taken, rate)
+        v = subtract(_times(v, momentum), step)
+        move = subtract(_times(v, momentum), step) if nesterov else v
+        return add(x, move), v
+    v = add(_times(v, momentum), taken)
+    move = add(g, _times(v, momentum)) if nesterov else v
+    return subtract(x, multiply(move, rate)), v
 
 
 def _correction(beta: float, step: Any, like: Any) -> Any:
     """1 - beta**step, and 1 before the first step."""
-    number = late.astype(step, dtype=like.dtype)
-    power = late.exp(_times(number, math.log(beta)))
-    return late.where(late.greater(number, 0.0), late.subtract(1.0, power), 1.0)
+    number = astype(step, dtype=like.dtype)
+    power = exp(_times(number, math.log(beta)))
+    return where(greater(number, 0.0), subtract(1.0, power), 1.0)
 
 
 @composite
@@ -90,17 +104,17 @@ def adam_step(
     torch has it; else to the root as it is remembered, as Keras and ONNX do.
     `weight_decay` is apart from the gradient (AdamW), `decay` within it."""
     g = _decayed(x, g, decay)
-    m, v = _towards(m, g, beta1), _towards(v, late.square(g), beta2)
+    m, v = _towards(m, g, beta1), _towards(v, square(g), beta2)
     first, second = _correction(beta1, step, x), _correction(beta2, step, x)
     if corrected:
-        low = late.add(late.sqrt(late.divide(v, second)), epsilon)
-        size = late.divide(rate, first)
+        low = add(sqrt(divide(v, second)), epsilon)
+        size = divide(rate, first)
     else:
-        low = late.add(late.sqrt(v), epsilon)
-        size = late.divide(late.multiply(rate, late.sqrt(second)), first)
+        low = add(sqrt(v), epsilon)
+        size = divide(multiply(rate, sqrt(second)), first)
     if weight_decay:
-        x = late.subtract(x, late.multiply(_times(x, weight_decay), rate))
-    return late.subtract(x, late.multiply(late.divide(m, low), size)), m, v
+        x = subtract(x, multiply(_times(x, weight_decay), rate))
+    return subtract(x, multiply(divide(m, low), size)), m, v
 
 
 @composite
@@ -111,10 +125,10 @@ def adamax_step(
 ) -> Three:  # fmt: skip
     """adam_step in units of the largest gradient, which fades"""
     m = _towards(m, g, beta1)
-    u = late.maximum(_times(u, beta2), late.abs(g))
-    size = late.divide(rate, _correction(beta1, step, x))
-    move = late.divide(late.multiply(m, size), late.add(u, epsilon))
-    return late.subtract(x, move), m, u
+    u = maximum(_times(u, beta2), abs_(g))
+    size = divide(rate, _correction(beta1, step, x))
+    move = divide(multiply(m, size), add(u, epsilon))
+    return subtract(x, move), m, u
 
 
 @composite
@@ -126,9 +140,9 @@ def adagrad_step(
 
     as Keras has it, or beside it as ONNX, torch and TensorFlow's ops do"""
     g = _decayed(x, g, decay)
-    h = late.add(h, late.square(g))
-    move = late.divide(late.multiply(g, rate), _root(h, epsilon, inside))
-    return late.subtract(x, move), h
+    h = add(h, square(g))
+    move = divide(multiply(g, rate), _root(h, epsilon, inside))
+    return subtract(x, move), h
 
 
 @composite
@@ -141,14 +155,14 @@ def rmsprop_step(
     """A step in units of the root of the squares' mean, or of the variance if centered
 
     The rate is in the memory m; epsilon is `inside` the root or beside it."""
-    v = _towards(v, late.square(g), rho)
+    v = _towards(v, square(g), rho)
     spread = v
     if centered:
         mean = _towards(mean, g, rho)
-        spread = late.subtract(v, late.square(mean))
-    step = late.divide(late.multiply(g, rate), _root(spread, epsilon, inside))
-    m = late.add(_times(m, momentum), step)
-    return late.subtract(x, m), v, m, mean
+        spread = subtract(v, square(mean))
+    step = divide(multiply(g, rate), _root(spread, epsilon, inside))
+    m = add(_times(m, momentum), step)
+    return subtract(x, m), v, m, mean
 
 
 @composite
@@ -157,11 +171,11 @@ def adadelta_step(
     rate: RealFloating, *, rho: float = 0.95, epsilon: float = 1e-7,
 ) -> Three:  # fmt: skip
     """A step in units of the root of squares, as long as the steps before it were"""
-    v = _towards(v, late.square(g), rho)
-    scale = late.divide(_root(d, epsilon, True), _root(v, epsilon, True))
-    move = late.multiply(scale, g)
-    d = _towards(d, late.square(move), rho)
-    return late.subtract(x, late.multiply(move, rate)), v, d
+    v = _towards(v, square(g), rho)
+    scale = divide(_root(d, epsilon, True), _root(v, epsilon, True))
+    move = multiply(scale, g)
+    d = _towards(d, square(move), rho)
+    return subtract(x, multiply(move, rate)), v, d
 
 
 @composite
@@ -170,8 +184,8 @@ def lion_step(
     beta1: float = 0.9, beta2: float = 0.99,
 ) -> Two:  # fmt: skip
     """A step along the signs of a mean of gradients"""
-    move = late.sign(_towards(m, g, beta1))
-    return late.subtract(x, late.multiply(move, rate)), _towards(m, g, beta2)
+    move = sign_(_towards(m, g, beta1))
+    return subtract(x, multiply(move, rate)), _towards(m, g, beta2)
 
 
 @composite
@@ -181,14 +195,14 @@ def ftrl_step(
     power: float = -0.5,
 ) -> Three:  # fmt: skip
     """The regularised leader: the best x for all gradients so far, 0 where |z| <= l1"""
-    total = late.add(n, late.square(g))
-    old, new = (late.pow(v, late.full((), _like(-power, v))) for v in (n, total))
-    moved = late.multiply(late.divide(late.subtract(new, old), rate), x)
-    own = late.add(g, _times(x, 2 * shrinkage)) if shrinkage else g
-    z = late.subtract(late.add(z, own), moved)
-    low = late.add(late.divide(new, rate), 2 * l2)
-    ends = late.subtract(_times(late.sign(z), l1), z)
-    x = late.where(late.greater(late.abs(z), l1), late.divide(ends, low), 0.0)
+    total = add(n, square(g))
+    old, new = (pow_(v, full((), _like(-power, v))) for v in (n, total))
+    moved = multiply(divide(subtract(new, old), rate), x)
+    own = add(g, _times(x, 2 * shrinkage)) if shrinkage else g
+    z = subtract(add(z, own), moved)
+    low = add(divide(new, rate), 2 * l2)
+    ends = subtract(_times(sign_(z), l1), z)
+    x = where(greater(abs_(z), l1), divide(ends, low), 0.0)
     return x, total, z
 
 

@@ -9,7 +9,21 @@ import numpy as np
 from amanda_std.engine.annotations import Array, Host, Index, Real, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import abs as abs_
+from amanda_std.ops.math.arithmetic import (
+    add,
+    divide,
+    floor_divide,
+    maximum,
+    minimum,
+    multiply,
+    sign,
+    subtract,
+    where,
+)
+from amanda_std.ops.math.comparison import greater
+from amanda_std.ops.math.elementary import floor as floor_
+from amanda_std.ops.math.logic import logical_and
 from amanda_std.ops.tensor.index_arithmetic import (
     is_between,
     own_dtype,
@@ -18,6 +32,9 @@ from amanda_std.ops.tensor.index_arithmetic import (
     steps_to,
     whole,
 )
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.manipulation import pad
+from amanda_std.ops.tensor.shape import astype, expand_dims, reshape, transpose
 from amanda_std.ops.vision.grid_sample import between, to_rows
 
 
@@ -36,17 +53,17 @@ def center_crop_pad(
             low = more // 2 if more > 0 else -(-more // 2)
             pairs.append((low, more - low))
             continue
-        more = late.subtract(whole(new), whole(old))
-        half = late.floor_divide(late.abs(more), 2)
-        low = late.multiply(half, late.sign(more))
-        pairs.append((low, late.subtract(more, low)))
-    y = late.pad(x, pairs, None, tuple(at))
+        more = subtract(whole(new), whole(old))
+        half = floor_divide(abs_(more), 2)
+        low = multiply(half, sign(more))
+        pairs.append((low, subtract(more, low)))
+    y = pad(x, pairs, None, tuple(at))
     if all(isinstance(low, int) for low, _ in pairs):
         return y
     shape = list(x.shape)
     for axis, new in zip(at, news, strict=True):
         shape[axis] = new
-    return late.reshape(y, shape)  # the sizes are what the type is known by
+    return reshape(y, shape)  # the sizes are what the type is known by
 
 
 @center_crop_pad.samples
@@ -71,41 +88,39 @@ def crop_and_resize(
     """Boxes (y1, x1, y2, x2), as shares of NCHW images, at one size, by lines
 
     What lies outside the image becomes `extrapolation`."""
-    data = x if own_dtype(x) == own_dtype(boxes) else late.astype(x, dtype=boxes.dtype)
+    data = x if own_dtype(x) == own_dtype(boxes) else astype(x, dtype=boxes.dtype)
     rows, spatial = to_rows(data)
-    first = late.multiply(
-        whole(batch), late.multiply(whole(spatial[0]), whole(spatial[1]))
-    )
-    first = late.expand_dims(first, (1, 2))
+    first = multiply(whole(batch), multiply(whole(spatial[0]), whole(spatial[1])))
+    first = expand_dims(first, (1, 2))
     places, seen = [], None
     for axis, new in enumerate(parts_of(sizes, 2)):
-        low, high = (late.gather(boxes, np.asarray(i), 1) for i in (axis, axis + 2))
+        low, high = (gather(boxes, np.asarray(i), 1) for i in (axis, axis + 2))
         p = _spread(low, high, spatial[axis], new)
-        last = late.astype(real(spatial[axis]), dtype=own_dtype(p)) - 1.0
+        last = astype(real(spatial[axis]), dtype=own_dtype(p)) - 1.0
         inside = is_between(p, p * 0.0, last)
         if mode == "nearest":
-            p = late.floor(p + 0.5)
+            p = floor_(p + 0.5)
         wide = (1,) if axis else (2,)
-        p, inside = late.expand_dims(p, wide), late.expand_dims(inside, wide)
-        places.append(late.minimum(late.maximum(p, p * 0.0), last))
-        seen = inside if seen is None else late.logical_and(seen, inside)
+        p, inside = expand_dims(p, wide), expand_dims(inside, wide)
+        places.append(minimum(maximum(p, p * 0.0), last))
+        seen = inside if seen is None else logical_and(seen, inside)
     y = between(rows, first, spatial, places, mode=mode, padding="border")
     fill = np.asarray(extrapolation, own_dtype(y).numpy)
-    y = late.where(late.expand_dims(seen, (-1,)), y, fill)
-    return late.transpose(y, perm=(0, 3, 1, 2))
+    y = where(expand_dims(seen, (-1,)), y, fill)
+    return transpose(y, perm=(0, 3, 1, 2))
 
 
 def _spread(low: Any, high: Any, old: Any, new: Any) -> Any:
     """[boxes, new] places from the low end of each box to its high end."""
     dtype = own_dtype(low)
-    last = late.astype(real(old), dtype=dtype) - 1.0
-    count = late.astype(real(new), dtype=dtype)
-    low, high = (late.expand_dims(late.multiply(v, last), (1,)) for v in (low, high))
-    steps = late.astype(steps_to(new), dtype=dtype)
-    gaps = late.maximum(count - 1.0, count * 0.0 + 1.0)
-    many = late.add(low, late.multiply(late.divide(high - low, gaps), steps))
-    one = late.add((low + high) * 0.5, steps * 0.0)
-    return late.where(late.greater(count, count * 0.0 + 1.0), many, one)
+    last = astype(real(old), dtype=dtype) - 1.0
+    count = astype(real(new), dtype=dtype)
+    low, high = (expand_dims(multiply(v, last), (1,)) for v in (low, high))
+    steps = astype(steps_to(new), dtype=dtype)
+    gaps = maximum(count - 1.0, count * 0.0 + 1.0)
+    many = add(low, multiply(divide(high - low, gaps), steps))
+    one = add((low + high) * 0.5, steps * 0.0)
+    return where(greater(count, count * 0.0 + 1.0), many, one)
 
 
 @crop_and_resize.samples

@@ -13,7 +13,13 @@ from amanda_std.engine.annotations import Host, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.engine.values import dims as dims_of
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import abs as abs_
+from amanda_std.ops.math.arithmetic import add, maximum, minimum, multiply, remainder
+from amanda_std.ops.math.arithmetic import where as where_
+from amanda_std.ops.math.comparison import equal, greater
+from amanda_std.ops.math.elementary import floor
+from amanda_std.ops.math.elementary import round as round_
+from amanda_std.ops.tensor.creation import arange
 from amanda_std.ops.tensor.index_arithmetic import (
     cubic_shares,
     is_between,
@@ -23,32 +29,35 @@ from amanda_std.ops.tensor.index_arithmetic import (
     steps_to,
     whole,
 )
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.manipulation import stack
+from amanda_std.ops.tensor.shape import astype, expand_dims, reshape, transpose
 
 
 def to_rows(x: Any) -> tuple[Any, list[Any]]:
     """NC* data as one row of channels for each place, and the spatial dims."""
     rank = x.ndim
     spatial = list(x.shape[2:])
-    turned = late.transpose(x, perm=(0, *range(2, rank), 1))
-    return late.reshape(turned, [-1, x.shape[1]]), spatial
+    turned = transpose(x, perm=(0, *range(2, rank), 1))
+    return reshape(turned, [-1, x.shape[1]]), spatial
 
 
 def _reflected(p: Any, low: float, high: Any) -> Any:
     """Places beyond the ends, mirrored as often as it takes to be inside."""
     span = high - low
-    safe = late.maximum(span, span * 0.0 + 1e-9)
-    away = late.abs(p - low)
-    rest = late.remainder(away, safe)
-    odd = late.remainder(late.floor(away / safe), 2.0)
-    inside = late.where(late.equal(odd, odd * 0.0), rest, span - rest) + low
-    return late.where(late.greater(span, span * 0.0), inside, p * 0.0)
+    safe = maximum(span, span * 0.0 + 1e-9)
+    away = abs_(p - low)
+    rest = remainder(away, safe)
+    odd = remainder(floor(away / safe), 2.0)
+    inside = where_(equal(odd, odd * 0.0), rest, span - rest) + low
+    return where_(greater(span, span * 0.0), inside, p * 0.0)
 
 
 def _axis_taps(p: Any, mode: str, cubic: float) -> list[Any]:
     """The places around p along one axis, and their shares."""
     if mode == "nearest":
-        return [(late.round(p), None)]
-    low = late.floor(p)
+        return [(round_(p), None)]
+    low = floor(p)
     part = p - low
     if mode == "linear":
         return [(low, 1.0 - part), (low + 1.0, part)]
@@ -78,9 +87,9 @@ def between(
             if mode == "cubic":
                 at = _brought_in(at, n, "tap", padding, corners)
             if padding == "zeros":
-                seen = late.astype(is_between(at, at * 0.0, n - 1.0), dtype=_dtype(p))
-                share = seen if share is None else late.multiply(share, seen)
-            at = late.minimum(late.maximum(at, at * 0.0), n - 1.0)
+                seen = astype(is_between(at, at * 0.0, n - 1.0), dtype=_dtype(p))
+                share = seen if share is None else multiply(share, seen)
+            at = minimum(maximum(at, at * 0.0), n - 1.0)
             taps.append((whole(at), share))
         columns.append(taps)
     total = None
@@ -88,13 +97,13 @@ def between(
         row, share = first, None
         step: Any = None
         for (at, own), n in zip(corner, spatial, strict=True):
-            step = at if step is None else late.add(late.multiply(step, n), at)
+            step = at if step is None else add(multiply(step, n), at)
             if own is not None:
-                share = own if share is None else late.multiply(share, own)
-        seen = late.gather(rows, late.add(row, step), 0)
+                share = own if share is None else multiply(share, own)
+        seen = gather(rows, add(row, step), 0)
         if share is not None:
-            seen = late.multiply(seen, late.expand_dims(share, (-1,)))
-        total = seen if total is None else (join or late.add)(total, seen)
+            seen = multiply(seen, expand_dims(share, (-1,)))
+        total = seen if total is None else (join or add)(total, seen)
     return total
 
 
@@ -103,7 +112,7 @@ def _brought_in(p: Any, n: Any, mode: str, padding: str, corners: bool) -> Any:
     if padding == "zeros" or (mode == "cubic" and padding in ("border", "reflection")):
         return p
     if padding == "border":
-        return late.minimum(late.maximum(p, p * 0.0), n - 1.0)
+        return minimum(maximum(p, p * 0.0), n - 1.0)
     if padding != "reflection":
         raise InvalidTypeError(
             "no such padding", expected="zeros, border, reflection", got=padding
@@ -118,7 +127,7 @@ def _dtype(x: Any) -> Any:
 
 
 def cast_like(number: Any, x: Any) -> Any:
-    return late.astype(number, dtype=own_dtype(x))
+    return astype(number, dtype=own_dtype(x))
 
 
 @composite
@@ -134,7 +143,7 @@ def grid_sample(
     n = len(spatial)
     places = []
     for axis, size in enumerate(spatial):
-        p = late.gather(grid, np.asarray(n - 1 - axis), -1)
+        p = gather(grid, np.asarray(n - 1 - axis), -1)
         d = cast_like(real(size), x)
         if align_corners:
             places.append((p + 1.0) / 2.0 * (d - 1.0))
@@ -142,16 +151,16 @@ def grid_sample(
             places.append(((p + 1.0) * d - 1.0) / 2.0)
     y = between(rows, initial_offsets(x, spatial, n + 1), spatial, places, mode=mode,
                 padding=padding, cubic=cubic, corners=align_corners)  # fmt: skip
-    return late.transpose(y, perm=(0, n + 1, *range(1, n + 1)))
+    return transpose(y, perm=(0, n + 1, *range(1, n + 1)))
 
 
 def initial_offsets(x: Any, spatial: list[Any], rank: int) -> Any:
     """The row where each element of the batch begins, along the first axis."""
     each: Any = 1
     for d in spatial:
-        each = late.multiply(whole(each), whole(d))
-    begin = late.multiply(late.arange(0, x.shape[0]), each)
-    return late.expand_dims(begin, tuple(range(1, rank)))
+        each = multiply(whole(each), whole(d))
+    begin = multiply(arange(0, x.shape[0]), each)
+    return expand_dims(begin, tuple(range(1, rank)))
 
 
 @composite
@@ -167,25 +176,25 @@ def affine_grid(
         length = real(d)
         i = steps_to(d)
         if align_corners:
-            gaps = late.maximum(length - 1.0, 1.0)
-            one = late.where(late.greater(length, 1.0), i * 2.0 / gaps - 1.0, i * 0.0)
+            gaps = maximum(length - 1.0, 1.0)
+            one = where_(greater(length, 1.0), i * 2.0 / gaps - 1.0, i * 0.0)
         else:
             one = (i * 2.0 + 1.0) / length - 1.0
         rest = tuple(a for a in range(rank) if a != axis)
-        lines.append(late.expand_dims(cast_like(one, theta), rest))
+        lines.append(expand_dims(cast_like(one, theta), rest))
     found = []
     for row in range(rank):
-        factors = late.gather(theta, np.asarray(row), 1)
+        factors = gather(theta, np.asarray(row), 1)
         total = None
         for column in range(rank + 1):
-            factor = late.gather(factors, np.asarray(column), 1)
-            part = late.expand_dims(factor, tuple(range(1, rank + 1)))
+            factor = gather(factors, np.asarray(column), 1)
+            part = expand_dims(factor, tuple(range(1, rank + 1)))
             if column < rank:
-                line = late.expand_dims(lines[rank - 1 - column], (0,))
-                part = late.multiply(part, line)
-            total = part if total is None else late.add(total, part)
+                line = expand_dims(lines[rank - 1 - column], (0,))
+                part = multiply(part, line)
+            total = part if total is None else add(total, part)
         found.append(total)
-    return late.stack(*found, axis=-1)
+    return stack(*found, axis=-1)
 
 
 def _slow_inside(p: float, low: float, high: float) -> float:

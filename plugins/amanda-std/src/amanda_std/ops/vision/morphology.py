@@ -10,8 +10,8 @@ import numpy as np
 from amanda_std.engine.annotations import Real
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
-from amanda_std.ops._late import late
-from amanda_std.ops.math.reduction import bound
+from amanda_std.ops.math.arithmetic import add, negative
+from amanda_std.ops.math.reduction import bound, max_
 from amanda_std.ops.nn.convolution import Pairs, steps
 from amanda_std.ops.nn.sliding_windows import (
     SlidingWindows,
@@ -20,6 +20,8 @@ from amanda_std.ops.nn.sliding_windows import (
 )
 from amanda_std.ops.tensor.creation import number
 from amanda_std.ops.tensor.index_arithmetic import own_dtype
+from amanda_std.ops.tensor.manipulation import flip
+from amanda_std.ops.tensor.shape import reshape
 
 
 @composite
@@ -33,8 +35,8 @@ def dilation(
     n = len(cut.window)
     low = bound(own_dtype(x).numpy, True)
     seen = extract_windows(x, cut, number(low if low == -math.inf else low // 2, x))
-    inner = late.reshape(kernel, [kernel.shape[0], *[1] * n, *cut.window])
-    return late.max(late.add(seen, inner), tuple(range(n + 2, 2 * n + 2)))
+    inner = reshape(kernel, [kernel.shape[0], *[1] * n, *cut.window])
+    return max_(add(seen, inner), tuple(range(n + 2, 2 * n + 2)))
 
 
 @composite
@@ -44,10 +46,10 @@ def erosion(
     dilations: tuple[int, ...] | None = None,
 ) -> Real:  # fmt: skip
     """The least of data minus the reversed kernel, over every window of NC* data"""
-    turned = late.flip(kernel, tuple(range(1, len(window) + 1)))
-    found = dilation(late.negative(x), turned, window=window, strides=strides,
+    turned = flip(kernel, tuple(range(1, len(window) + 1)))
+    found = dilation(negative(x), turned, window=window, strides=strides,
                      padding=padding, dilations=dilations)  # fmt: skip
-    return late.negative(found)
+    return negative(found)
 
 
 def _greys(erode: bool) -> Any:

@@ -12,7 +12,21 @@ from amanda.types import DType
 from amanda_std.engine.annotations import Host, Other, Real
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.ops._late import late
+from amanda_std.ops.linalg.matmul import matmul
+from amanda_std.ops.math.arithmetic import abs as abs_
+from amanda_std.ops.math.arithmetic import (
+    add,
+    clip,
+    divide,
+    maximum,
+    minimum,
+    multiply,
+    where,
+)
+from amanda_std.ops.math.comparison import equal, greater, less, less_equal
+from amanda_std.ops.math.elementary import ceil, floor, sin
+from amanda_std.ops.math.elementary import round as round_
+from amanda_std.ops.math.reduction import sum_
 from amanda_std.ops.tensor.index_arithmetic import (
     FLOAT,
     along,
@@ -25,6 +39,8 @@ from amanda_std.ops.tensor.index_arithmetic import (
     whole,
     wide_dtype,
 )
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.shape import astype, expand_dims, transpose
 
 # -- where elements come from ----------------------------------------------------
 
@@ -38,7 +54,7 @@ def _symmetric(i: Any, s: Any, old: Any, new: Any, exact: Any) -> Any:
 
 
 def _corners(i: Any, _scale: Any, old: Any, _new: Any, exact: Any) -> Any:
-    end = late.where(late.greater(exact, 1.0), exact - 1.0, exact / exact)
+    end = where(greater(exact, 1.0), exact - 1.0, exact / exact)
     return i * (old - 1.0) / end
 
 
@@ -51,7 +67,7 @@ def _half_pixel_nearest(i: Any, s: Any, _old: Any, *_: Any) -> Any:
 
 
 def _half_pixel_or_start(i: Any, s: Any, _old: Any, new: Any, _: Any) -> Any:
-    return late.where(late.greater(new, 1.0), (i + 0.5) / s - 0.5, i)
+    return where(greater(new, 1.0), (i + 0.5) / s - 0.5, i)
 
 
 COORDINATES: dict[str, Any] = {
@@ -69,37 +85,37 @@ COORDINATES: dict[str, Any] = {
 def _within(i: Any, start: Any, end: Any, old: Any, new: Any) -> Any:
     """Places in a part of the source, told by its ends as shares of the whole."""
     last = old - 1.0
-    many = start * last + i * (end - start) * last / late.maximum(new - 1.0, 1.0)
-    return late.where(late.greater(new, 1.0), many, (start + end) * last / 2.0)
+    many = start * last + i * (end - start) * last / maximum(new - 1.0, 1.0)
+    return where(greater(new, 1.0), many, (start + end) * last / 2.0)
 
 
 ROUNDING: dict[str, Any] = {
-    "round_prefer_floor": lambda p: late.ceil(p - 0.5),
-    "round_prefer_ceil": lambda p: late.floor(p + 0.5),
-    "round_even": lambda p: late.round(p),
-    "floor": lambda p: late.floor(p),
-    "ceil": lambda p: late.ceil(p),
+    "round_prefer_floor": lambda p: ceil(p - 0.5),
+    "round_prefer_ceil": lambda p: floor(p + 0.5),
+    "round_even": lambda p: round_(p),
+    "floor": lambda p: floor(p),
+    "ceil": lambda p: ceil(p),
 }
 
 # -- what they are made of ---------------------------------------------------------
 
 
 def _triangle(t: Any, _cubic: float) -> Any:
-    return late.maximum(1.0 - t, 0.0)
+    return maximum(1.0 - t, 0.0)
 
 
 def _cubic(t: Any, a: float) -> Any:
     near = (t * (a + 2) - (a + 3)) * t * t + 1.0
     far = ((t * a - 5 * a) * t + 8 * a) * t - 4 * a
-    outer = late.where(late.less(t, 2.0), far, t * 0.0)
-    return late.where(late.less_equal(t, 1.0), near, outer)
+    outer = where(less(t, 2.0), far, t * 0.0)
+    return where(less_equal(t, 1.0), near, outer)
 
 
 def _lanczos(radius: int) -> Any:
     def kernel(t: Any, _cubic: float) -> Any:
-        angle = late.maximum(t, 1e-20) * math.pi
-        share = late.sin(angle) / angle * late.sin(angle / radius) / (angle / radius)
-        return late.where(late.less(t, float(radius)), share, t * 0.0)
+        angle = maximum(t, 1e-20) * math.pi
+        share = sin(angle) / angle * sin(angle / radius) / (angle / radius)
+        return where(less(t, float(radius)), share, t * 0.0)
 
     return kernel
 
@@ -118,7 +134,7 @@ def _taps(mode: str, places: Any, rounding: str, cubic: float) -> list[Any]:
     _known({"nearest": 0} | KERNELS, mode, "mode")
     if mode == "nearest":
         return [(_known(ROUNDING, rounding, "rounding")(places), None)]
-    low = late.floor(places)
+    low = floor(places)
     part = places - low
     if mode == "linear":
         return [(low, 1.0 - part), (low + 1.0, part)]
@@ -138,16 +154,16 @@ def _picked(y: Any, axis: int, taps: list[Any], old: Any, outside: bool) -> Any:
     """Elements of an axis, blended from few neighbours each."""
     last = old - 1.0
     if outside and taps[0][1] is not None:
-        kept = [late.where(is_between(at, 0.0, last), s, s * 0.0) for at, s in taps]
+        kept = [where(is_between(at, 0.0, last), s, s * 0.0) for at, s in taps]
         total = sum(kept[1:], start=kept[0])
         taps = [(at, s / total) for (at, _), s in zip(taps, kept, strict=True)]
     total = None
     for at, share in taps:
-        seen = late.gather(y, whole(late.minimum(late.maximum(at, 0.0), last)), axis)
+        seen = gather(y, whole(minimum(maximum(at, 0.0), last)), axis)
         if share is not None:
-            share = late.astype(share, dtype=own_dtype(y))
-            seen = late.multiply(seen, along(share, axis, y.ndim))
-        total = seen if total is None else late.add(total, seen)
+            share = astype(share, dtype=own_dtype(y))
+            seen = multiply(seen, along(share, axis, y.ndim))
+        total = seen if total is None else add(total, seen)
     return total
 
 
@@ -155,28 +171,28 @@ def _shares(mode: str, places: Any, scale: Any, old: Any, cubic: float,
             outside: bool, antialias: bool) -> Any:  # fmt: skip
     """[new, old]: what each old element gives to each new one."""
     reach, kernel = _known(KERNELS, mode, "mode")
-    squeeze = late.minimum(scale, 1.0) if antialias else np.asarray(1.0)
-    more = np.asarray(0.0) if outside else late.ceil(float(reach) / squeeze) + 1.0
+    squeeze = minimum(scale, 1.0) if antialias else np.asarray(1.0)
+    more = np.asarray(0.0) if outside else ceil(float(reach) / squeeze) + 1.0
     columns = steps_to(_host(old + more * 2.0)) - more
-    apart = late.expand_dims(columns, (0,)) - late.expand_dims(places, (1,))
-    share = kernel(late.abs(apart) * squeeze, cubic)
-    share = late.divide(share, late.sum(share, (1,), keepdims=True))
+    apart = expand_dims(columns, (0,)) - expand_dims(places, (1,))
+    share = kernel(abs_(apart) * squeeze, cubic)
+    share = divide(share, sum_(share, (1,), keepdims=True))
     if outside:
         return share
-    edge = late.minimum(late.maximum(columns, 0.0), old - 1.0)
-    own = late.expand_dims(steps_to(_host(old)), (0,))
-    fold = late.astype(late.equal(late.expand_dims(edge, (1,)), own), dtype=FLOAT)
-    return late.matmul(share, fold)
+    edge = minimum(maximum(columns, 0.0), old - 1.0)
+    own = expand_dims(steps_to(_host(old)), (0,))
+    fold = astype(equal(expand_dims(edge, (1,)), own), dtype=FLOAT)
+    return matmul(share, fold)
 
 
 def _areas(scale: Any, old: Any, new: Any) -> Any:
     """[new, old]: the share of each old element in the stretch of a new one."""
     step = 1.0 / scale
-    low = late.expand_dims(steps_to(_host(new)), (1,)) * step
-    left = late.expand_dims(steps_to(_host(old)), (0,))
-    over = late.minimum(low + step, left + 1.0) - late.maximum(low, left)
-    over = late.maximum(over, 0.0)
-    return late.divide(over, late.sum(over, (1,), keepdims=True))
+    low = expand_dims(steps_to(_host(new)), (1,)) * step
+    left = expand_dims(steps_to(_host(old)), (0,))
+    over = minimum(low + step, left + 1.0) - maximum(low, left)
+    over = maximum(over, 0.0)
+    return divide(over, sum_(over, (1,), keepdims=True))
 
 
 def _host(number: Any) -> Any:
@@ -189,9 +205,9 @@ def _mixed(y: Any, axis: int, shares: Any) -> Any:
     rank = y.ndim
     order = [*(i for i in range(rank) if i != axis), axis]
     back = tuple(int(i) for i in np.argsort(order))
-    matrix = late.transpose(late.astype(shares, dtype=own_dtype(y)), perm=(1, 0))
-    turned = late.matmul(late.transpose(y, perm=tuple(order)), matrix)
-    return late.transpose(turned, perm=back)
+    matrix = transpose(astype(shares, dtype=own_dtype(y)), perm=(1, 0))
+    turned = matmul(transpose(y, perm=tuple(order)), matrix)
+    return transpose(turned, perm=back)
 
 
 @composite
@@ -212,7 +228,7 @@ def resize(
     news = parts_of(sizes, len(at))
     if len(news) != len(at):
         raise InvalidTypeError("a size for each axis", expected=len(at), got=sizes)
-    y = x if mode == "nearest" else late.astype(x, dtype=wide_dtype(x))
+    y = x if mode == "nearest" else astype(x, dtype=wide_dtype(x))
     for i, (axis, new) in enumerate(zip(at, news, strict=True)):
         same = isinstance(new, int) and isinstance(x.shape[axis], int)
         if same and new == x.shape[axis] and scales is None and region is None:
@@ -246,11 +262,11 @@ def _beyond(y: Any, axis: int, places: Any, old: Any, extrapolation: float) -> A
     """A number in place of what was not in the source."""
     seen = is_between(places, 0.0, old - 1.0)
     fill = np.asarray(extrapolation, own_dtype(y).numpy)
-    return late.where(along(seen, axis, y.ndim), y, fill)
+    return where(along(seen, axis, y.ndim), y, fill)
 
 
 def _item(vector: Any, i: int) -> Any:
-    return late.gather(vector, np.asarray(i))
+    return gather(vector, np.asarray(i))
 
 
 def _as_before(y: Any, dtype: DType) -> Any:
@@ -259,8 +275,8 @@ def _as_before(y: Any, dtype: DType) -> Any:
         return y
     if dtype.kind in ("int", "uint"):
         info = np.iinfo(dtype.numpy)
-        y = late.clip(late.round(y), float(info.min), float(info.max))
-    return late.astype(y, dtype=dtype)
+        y = clip(round_(y), float(info.min), float(info.max))
+    return astype(y, dtype=dtype)
 
 
 # -- samples -------------------------------------------------------------------

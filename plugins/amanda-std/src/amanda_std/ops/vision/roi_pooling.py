@@ -12,8 +12,19 @@ from amanda.errors import InvalidTypeError
 from amanda_std.engine.annotations import Index, Other, Real, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.ops._late import late
-from amanda_std.ops.math.reduction import bound
+from amanda_std.ops.math.arithmetic import (
+    add,
+    divide,
+    maximum,
+    minimum,
+    multiply,
+    where,
+)
+from amanda_std.ops.math.comparison import equal, greater_equal, less
+from amanda_std.ops.math.elementary import ceil, floor
+from amanda_std.ops.math.logic import logical_and
+from amanda_std.ops.math.reduction import any_, bound, max_, sum_
+from amanda_std.ops.tensor.creation import zeros_like
 from amanda_std.ops.tensor.index_arithmetic import (
     is_between,
     own_dtype,
@@ -21,6 +32,9 @@ from amanda_std.ops.tensor.index_arithmetic import (
     steps_to,
     whole,
 )
+from amanda_std.ops.tensor.indexing import gather
+from amanda_std.ops.tensor.manipulation import concat, stack
+from amanda_std.ops.tensor.shape import expand_dims, reshape, transpose
 from amanda_std.ops.vision.grid_sample import (
     between,
     cast_like,
@@ -43,36 +57,36 @@ def roi_align(
         raise InvalidTypeError("no such mode", expected="avg, max", got=mode)
     rows, spatial = to_rows(x)
     offset = 0.5 if half_pixel else 0.0
-    ends = [late.gather(rois, np.asarray(i), 1) * scale - offset for i in range(4)]
-    each = late.multiply(whole(spatial[0]), whole(spatial[1]))
-    first = late.expand_dims(late.multiply(whole(batch), each), (1, 2, 3, 4))
+    ends = [gather(rois, np.asarray(i), 1) * scale - offset for i in range(4)]
+    each = multiply(whole(spatial[0]), whole(spatial[1]))
+    first = expand_dims(multiply(whole(batch), each), (1, 2, 3, 4))
     places: list[Any] = []
     near: Any = None
     there: Any = None
     count: Any = None
     for i, wide in ((0, (2, 4)), (1, (1, 3))):
         at, own, number = _bins(ends[1 - i], ends[3 - i], size[i], ratio, half_pixel)
-        p, n = late.expand_dims(at, wide), cast_like(real(spatial[i]), x)
+        p, n = expand_dims(at, wide), cast_like(real(spatial[i]), x)
         near = _both(near, is_between(p, p * 0.0 - 1.0, n))
-        there = _both(there, late.expand_dims(own, wide))
-        places.append(late.minimum(late.maximum(p, p * 0.0), n - 1.0))
-        count = number if count is None else late.multiply(count, number)
-    join = late.add if mode == "avg" else late.maximum
+        there = _both(there, expand_dims(own, wide))
+        places.append(minimum(maximum(p, p * 0.0), n - 1.0))
+        count = number if count is None else multiply(count, number)
+    join = add if mode == "avg" else maximum
     seen = between(rows, first, spatial, places, join=join)
-    seen = late.where(late.expand_dims(near, (-1,)), seen, seen * 0.0)
-    exists = late.expand_dims(there, (-1,))
+    seen = where(expand_dims(near, (-1,)), seen, seen * 0.0)
+    exists = expand_dims(there, (-1,))
     if mode == "avg":
-        total = late.sum(late.where(exists, seen, seen * 0.0), (3, 4))
-        y = late.divide(total, late.maximum(count, count * 0.0 + 1.0))
+        total = sum_(where(exists, seen, seen * 0.0), (3, 4))
+        y = divide(total, maximum(count, count * 0.0 + 1.0))
     else:
-        found = late.max(late.where(exists, seen, seen * 0.0 - math.inf), (3, 4))
-        none = late.equal(count, count * 0.0)
-        y = late.where(none, found * 0.0, found)
-    return late.transpose(y, perm=(0, 3, 1, 2))
+        found = max_(where(exists, seen, seen * 0.0 - math.inf), (3, 4))
+        none = equal(count, count * 0.0)
+        y = where(none, found * 0.0, found)
+    return transpose(y, perm=(0, 3, 1, 2))
 
 
 def _both(a: Any, b: Any) -> Any:
-    return b if a is None else late.logical_and(a, b)
+    return b if a is None else logical_and(a, b)
 
 
 def _bins(low: Any, high: Any, bins: int, ratio: int, exact: bool) -> tuple[Any, ...]:
@@ -81,23 +95,23 @@ def _bins(low: Any, high: Any, bins: int, ratio: int, exact: bool) -> tuple[Any,
     their number, [regions, 1, 1, 1]."""
     length = high - low
     if not exact:
-        length = late.maximum(length, length * 0.0 + 1.0)
-    step = late.expand_dims(length / float(bins), (1, 2))
+        length = maximum(length, length * 0.0 + 1.0)
+    step = expand_dims(length / float(bins), (1, 2))
     most: Any = ratio
     number = step * 0.0 + float(ratio)
     if ratio <= 0:
-        number = late.maximum(late.ceil(step), step * 0.0)
+        number = maximum(ceil(step), step * 0.0)
         one = np.ones(1, own_dtype(low).numpy)
-        most = whole(late.max(late.concat(late.reshape(number, [-1]), one)))
+        most = whole(max_(concat(reshape(number, [-1]), one)))
     i, k = (cast_like(steps_to(n), low) for n in (bins, most))
-    start = late.add(
-        late.expand_dims(low, (1, 2)),
-        late.multiply(step, late.expand_dims(i, (0, 2))),
+    start = add(
+        expand_dims(low, (1, 2)),
+        multiply(step, expand_dims(i, (0, 2))),
     )
-    k = late.expand_dims(k, (0, 1))
-    share = late.divide(k + 0.5, late.maximum(number, number * 0.0 + 1.0))
-    places = late.add(start, late.multiply(step, share))
-    return places, late.less(k, number), late.expand_dims(number, (3,))
+    k = expand_dims(k, (0, 1))
+    share = divide(k + 0.5, maximum(number, number * 0.0 + 1.0))
+    places = add(start, multiply(step, share))
+    return places, less(k, number), expand_dims(number, (3,))
 
 
 @composite
@@ -105,11 +119,10 @@ def roi_pool(
     x: Real, rois: Other, batch: Index, *, size: tuple[int, int], scale: float = 1.0
 ) -> Real:
     """The largest of each bin of regions (x1, y1, x2, y2) of NCHW data"""
-    y = late.gather(x, batch, 0)
+    y = gather(x, batch, 0)
     for i in (0, 1):
         low, high = (
-            late.floor(late.gather(rois, np.asarray(j), 1) * scale + 0.5)
-            for j in (1 - i, 3 - i)
+            floor(gather(rois, np.asarray(j), 1) * scale + 0.5) for j in (1 - i, 3 - i)
         )
         y = _largest_of_bins(y, low, high, size[i], 2 + i)
     return y
@@ -120,26 +133,26 @@ def _largest_of_bins(y: Any, low: Any, high: Any, bins: int, axis: int) -> Any:
     n = cast_like(real(y.shape[axis]), low)
     at = cast_like(steps_to(y.shape[axis]), low)
     one = low * 0.0 + 1.0
-    step = late.maximum(high - low + 1.0, one) / float(bins)
+    step = maximum(high - low + 1.0, one) / float(bins)
     least = np.asarray(bound(own_dtype(y).numpy, True), own_dtype(y).numpy)
     found = []
     for i in range(bins):
-        start = late.maximum(late.floor(step * float(i)) + low, low * 0.0)
-        end = late.minimum(late.ceil(step * float(i + 1)) + low, n)
-        inside = late.logical_and(
-            late.greater_equal(at, late.expand_dims(start, (1,))),
-            late.less(at, late.expand_dims(end, (1,))),
+        start = maximum(floor(step * float(i)) + low, low * 0.0)
+        end = minimum(ceil(step * float(i + 1)) + low, n)
+        inside = logical_and(
+            greater_equal(at, expand_dims(start, (1,))),
+            less(at, expand_dims(end, (1,))),
         )
-        seen = late.max(late.where(_lying(inside, axis, y.ndim), y, least), (axis,))
-        some = late.any(inside, (1,))
-        rest = late.expand_dims(some, tuple(range(1, y.ndim - 1)))
-        found.append(late.where(rest, seen, late.zeros_like(seen)))
-    return late.stack(*found, axis=axis)
+        seen = max_(where(_lying(inside, axis, y.ndim), y, least), (axis,))
+        some = any_(inside, (1,))
+        rest = expand_dims(some, tuple(range(1, y.ndim - 1)))
+        found.append(where(rest, seen, zeros_like(seen)))
+    return stack(*found, axis=axis)
 
 
 def _lying(mask: Any, axis: int, rank: int) -> Any:
     """[regions, places] as a tensor along the first axis and one other."""
-    return late.expand_dims(mask, tuple(a for a in range(rank) if a not in (0, axis)))
+    return expand_dims(mask, tuple(a for a in range(rank) if a not in (0, axis)))
 
 
 def _slow_align(x: Any, rois: Any, batch: Any, size: Any, scale: float, ratio: int,

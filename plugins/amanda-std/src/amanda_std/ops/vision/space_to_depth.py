@@ -11,7 +11,9 @@ from amanda.errors import InvalidTypeError
 from amanda_std.engine.annotations import Array, Host
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, counting
-from amanda_std.ops._late import late
+from amanda_std.ops.math.arithmetic import negative
+from amanda_std.ops.tensor.manipulation import pad
+from amanda_std.ops.tensor.shape import reshape, transpose
 
 
 def _turned(x: Any, layout: str, back: bool = False) -> Any:
@@ -19,7 +21,7 @@ def _turned(x: Any, layout: str, back: bool = False) -> Any:
         return x
     rank = x.ndim
     last = (0, rank - 1, *range(1, rank - 1))
-    return late.transpose(x, perm=(0, *range(2, rank), 1) if back else last)
+    return transpose(x, perm=(0, *range(2, rank), 1) if back else last)
 
 
 def _expect_mode(mode: str) -> None:
@@ -41,10 +43,10 @@ def depth_to_space(
     left, blocks = channels // block**n, [block] * n
     first = 1 if mode == "DCR" else 2
     parts = [*blocks, left] if mode == "DCR" else [left, *blocks]
-    y = late.reshape(x, [batch, *parts, *spatial])
+    y = reshape(x, [batch, *parts, *spatial])
     pairs = [a for i in range(n) for a in (n + 2 + i, first + i)]
-    y = late.transpose(y, perm=(0, n + 1 if mode == "DCR" else 1, *pairs))
-    return _turned(late.reshape(y, [batch, left, *(d * block for d in spatial)]),
+    y = transpose(y, perm=(0, n + 1 if mode == "DCR" else 1, *pairs))
+    return _turned(reshape(y, [batch, left, *(d * block for d in spatial)]),
                    layout, back=True)  # fmt: skip
 
 
@@ -59,11 +61,11 @@ def space_to_depth(
     n = len(spatial)
     small = [d // block for d in spatial]
     pairs = [p for d in small for p in (d, block)]
-    y = late.reshape(x, [batch, channels, *pairs])
+    y = reshape(x, [batch, channels, *pairs])
     outer, inner = range(2, 2 * n + 2, 2), range(3, 2 * n + 2, 2)
     depth = (*inner, 1) if mode == "DCR" else (1, *inner)
-    y = late.transpose(y, perm=(0, *depth, *outer))
-    return _turned(late.reshape(y, [batch, channels * block**n, *small]),
+    y = transpose(y, perm=(0, *depth, *outer))
+    return _turned(reshape(y, [batch, channels * block**n, *small]),
                    layout, back=True)  # fmt: skip
 
 
@@ -71,15 +73,15 @@ def space_to_depth(
 def space_to_batch(x: Array, pads: Host, *, block: tuple[int, ...]) -> Array:
     """Blocks of the axes after the first laid out in the batch, after padding them"""
     n = len(block)
-    x = late.pad(x, pads, None, tuple(range(1, n + 1)))
+    x = pad(x, pads, None, tuple(range(1, n + 1)))
     batch, rest = x.shape[0], list(x.shape[n + 1 :])
     small = [d // b for d, b in zip(x.shape[1 : n + 1], block, strict=True)]
     pairs = [p for pair in zip(small, block, strict=True) for p in pair]
-    y = late.reshape(x, [batch, *pairs, *rest])
+    y = reshape(x, [batch, *pairs, *rest])
     outer, inner = range(1, 2 * n + 1, 2), range(2, 2 * n + 1, 2)
     after = range(2 * n + 1, 2 * n + 1 + len(rest))
-    y = late.transpose(y, perm=(*inner, 0, *outer, *after))
-    return late.reshape(y, [batch * math.prod(block), *small, *rest])
+    y = transpose(y, perm=(*inner, 0, *outer, *after))
+    return reshape(y, [batch * math.prod(block), *small, *rest])
 
 
 @composite
@@ -88,15 +90,15 @@ def batch_to_space(x: Array, crops: Host, *, block: tuple[int, ...]) -> Array:
     n = len(block)
     many, rest = x.shape[0], list(x.shape[n + 1 :])
     batch, small = many // math.prod(block), list(x.shape[1 : n + 1])
-    y = late.reshape(x, [*block, batch, *small, *rest])
+    y = reshape(x, [*block, batch, *small, *rest])
     pairs = [a for i in range(n) for a in (n + 1 + i, i)]
     after = range(2 * n + 1, 2 * n + 1 + len(rest))
-    y = late.transpose(y, perm=(n, *pairs, *after))
+    y = transpose(y, perm=(n, *pairs, *after))
     large = [d * b for d, b in zip(small, block, strict=True)]
-    y = late.reshape(y, [batch, *large, *rest])
+    y = reshape(y, [batch, *large, *rest])
     told = isinstance(crops, tuple | list)
-    back = tuple((-a, -b) for a, b in crops) if told else late.negative(crops)
-    return late.pad(y, back, None, tuple(range(1, n + 1)))
+    back = tuple((-a, -b) for a, b in crops) if told else negative(crops)
+    return pad(y, back, None, tuple(range(1, n + 1)))
 
 
 def _depth(c: int, at: Any, block: int, left: int, mode: str) -> int:
