@@ -16,45 +16,45 @@ NOT_IN_XLA = ("XLA has no element type string", "XLA computes with numbers")
 
 
 @pytest.fixture(scope="module")
-def scoreboard() -> Any:
+def conformance() -> Any:
     for needed in ("onnx", "jax", "amanda_jax"):
         pytest.importorskip(needed, reason=f"{needed} is not installed")
-    return pytest.importorskip("amanda_onnx.scoreboard")
+    return pytest.importorskip("amanda_onnx_conformance")
 
 
-def went(scoreboard: Any, chosen: Any, **how: Any) -> list[Any]:
+def went(conformance: Any, chosen: Any, **how: Any) -> list[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of numpy, while onnx makes its test data
-        return [scoreboard.outcome(*case, "jax", **how) for case in chosen]
+        return [conformance.run_case(*case, "jax", **how) for case in chosen]
 
 
-def test_none_goes_wrong_on_jax(scoreboard):
+def test_none_goes_wrong_on_jax(conformance):
     """Declined is an answer; other values without one, or an error, are none.
 
     Nor is a pass what ran outside XLA."""
-    page = pytest.importorskip("amanda_onnx.page")
-    found = went(scoreboard, list(scoreboard.cases())[::EVERY])
+    page = pytest.importorskip("amanda_onnx_conformance.page")
+    found = went(conformance, list(conformance.cases())[::EVERY])
     told = {o.case: o.why for o in found if o.status not in ("pass", "drawn")}
     assert {case: why for case, why in told.items() if not is_declined(why)} == {}
-    assert scoreboard.counted(found)["pass"] > len(found) * 0.9
-    section = page.listed(PAGE.read_text("utf-8"), "jax")
+    assert conformance.count_outcomes(found)["pass"] > len(found) * 0.9
+    section = page.parse_section(PAGE.read_text("utf-8"), "jax")
     slice_ = {o.case: section.get(o.case, "pass") for o in found}
     assert {o.case: o.status for o in found} == slice_
 
 
-def test_what_holds_tensors_runs_in_xla_with_other_data_too(scoreboard):
-    chosen = scoreboard.cases(["node", "simple"], HOLDING)
-    found = went(scoreboard, chosen, again=True)
+def test_what_holds_tensors_runs_in_xla_with_other_data_too(conformance):
+    chosen = conformance.cases(["node", "simple"], HOLDING)
+    found = went(conformance, chosen, second=True)
     assert len(found) > 70
     assert {o.case: o.why for o in found if o.status not in ("pass", "excluded")} == {}
 
 
-def test_what_xla_has_not_runs_on_numpy_where_that_is_allowed(scoreboard):
-    chosen = list(scoreboard.cases(["node"], "string|image_decoder.*(png|bmp)"))
+def test_what_xla_has_not_runs_on_numpy_where_that_is_allowed(conformance):
+    chosen = list(conformance.cases(["node"], "string|image_decoder.*(png|bmp)"))
     assert len(chosen) > 10
-    apart = {o.status for o in went(scoreboard, chosen)}
+    apart = {o.status for o in went(conformance, chosen)}
     assert apart == {"declined"}
-    together = went(scoreboard, chosen, fallback="numpy")
+    together = went(conformance, chosen, fallback="numpy")
     assert {o.case: o.why for o in together if o.status != "pass"} == {}
 
 

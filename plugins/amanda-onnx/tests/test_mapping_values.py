@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import amanda
-from amanda_onnx.scoreboard import cases, outcome
+from amanda_onnx_conformance import cases, run_case
 
 onnx = pytest.importorskip("onnx")
 
@@ -22,7 +22,7 @@ PASSES = 55
 def test_the_cases_of_the_project_pass():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = [outcome(*case) for case in list(cases(pattern=PATTERN))]
+        made = [run_case(*case) for case in list(cases(pattern=PATTERN))]
     assert [each for each in made if each.status != "pass"] == []
     assert len(made) >= PASSES
 

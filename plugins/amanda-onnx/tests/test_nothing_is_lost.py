@@ -28,7 +28,7 @@ from amanda.types import DType
 from amanda_onnx.format.element_types import DTYPES
 from amanda_onnx.mapping import MAPPING
 from amanda_onnx.mapping.attribute_checks import FLAGS, words_of
-from amanda_onnx.scoreboard import cases, data
+from amanda_onnx_conformance import cases, data_sets
 from amanda_std.engine.samples import difference
 
 STD = "amanda/std/1"
@@ -244,7 +244,7 @@ def singles() -> tuple[Single, ...]:
                 continue
             made = read(graph)
             if isinstance(made, tuple) and own(graph).own_namespace is None:
-                feeds, _ = next(iter(data(case)))
+                feeds, _ = next(iter(data_sets(case)))
                 found.append(Single(case.name, graph, *made, tuple(feeds)))
     return tuple(sorted(found, key=lambda single: single.name))
 

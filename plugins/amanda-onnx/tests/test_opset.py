@@ -16,7 +16,7 @@ import amanda
 from amanda.cli import call
 from amanda_onnx.format import Format
 from amanda_onnx.mapping.opset_conversion import MAPPING_OF_OPSETS, cuts_of
-from amanda_onnx.scoreboard import _array, _difference, _draws
+from amanda_onnx_conformance import difference, draws_random_numbers, to_array
 
 CODEC = Format()
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light/light_resnet50.onnx"
@@ -42,8 +42,12 @@ def cases(step):
         found = load_model_tests(kind="node")
     for case in sorted(found, key=lambda case: case.name)[::step]:
         graph = CODEC.read(case.model)
-        if case.data_sets and not _draws(graph) and "bernoulli" not in case.name:
-            feeds = [_array(value) for value in case.data_sets[0][0]]
+        if (
+            case.data_sets
+            and not draws_random_numbers(graph)
+            and "bernoulli" not in case.name
+        ):
+            feeds = [to_array(value) for value in case.data_sets[0][0]]
             names = [each.name for each in case.model.graph.input]
             yield case, graph, dict(zip(names, feeds, strict=True))
 
@@ -76,7 +80,7 @@ def test_results_stay(goal, least):
         back = None if again is None else evaluated(message(again), feeds)
         for found in (got, back):
             if found is not None:
-                why = _difference(found, want, max(case.rtol, 1e-3), case.atol)
+                why = difference(found, want, max(case.rtol, 1e-3), case.atol)
                 assert why is None, (case.name, why)
                 same += 1
     assert same >= 2 * least

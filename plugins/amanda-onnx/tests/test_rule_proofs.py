@@ -27,7 +27,7 @@ from amanda.mapping import Conversion
 from amanda.tensors import Tensor
 from amanda_onnx.format import Format
 from amanda_onnx.mapping import MAPPING
-from amanda_onnx.scoreboard import _array, _difference, _model, cases, data
+from amanda_onnx_conformance import cases, data_sets, difference, load_model, to_array
 from amanda_std import ops, trace
 
 STD, HOUSE = "amanda/std/1", "com.microsoft"
@@ -106,7 +106,7 @@ def short(type: str) -> str:
 
 def differs(found: list[Any], case: Case) -> str | None:
     if case.want is not None:
-        return _difference(found, case.want, case.rtol, case.atol)
+        return difference(found, case.want, case.rtol, case.atol)
     like = next(answers(case.graph, case.feeds), None)
     if like is None:
         return "nobody else draws this"
@@ -370,7 +370,7 @@ def prove_outward(proved: Proofs) -> None:
         done = MAPPING.conversion(graph, f"amanda/onnx/{opset}", trace=True)
         assert not done.report.gaps, (name, done.report.gaps)
         far = ANY if "drawn" in name else 1e-6
-        whys = [_difference(got, want, 1e-5, far) for got in answers(done.graph, feeds)]
+        whys = [difference(got, want, 1e-5, far) for got in answers(done.graph, feeds)]
         if not whys or all(whys):
             proved.wrong[f"{name} outward"] = str(whys)
         else:
@@ -411,12 +411,12 @@ def test_samples_give_the_same_on_both_sides(own: Proofs) -> None:
 def prove_cases(proved: Proofs) -> None:
     """ONNX's own cases: what it expects of them, and the same after the way back."""
     for kind, case in cases(["node", "simple", "pytorch-converted"]):
-        graph = amanda.load(_model(case))
-        feeds, want = next(iter(data(case)))
+        graph = amanda.load(load_model(case))
+        feeds, want = next(iter(data_sets(case)))
         named = {
-            p.name: _array(v) for p, v in zip(graph.parameters, feeds, strict=False)
+            p.name: to_array(v) for p, v in zip(graph.parameters, feeds, strict=False)
         }
-        given = [_array(v) for v in want]
+        given = [to_array(v) for v in want]
         proved.prove(
             Case(f"{kind}/{case.name}", graph, named, given, case.rtol, case.atol)
         )

@@ -12,7 +12,7 @@ import amanda
 from amanda.errors import ConversionError
 from amanda.types import Sym, TensorType
 from amanda_onnx.format import Format
-from amanda_onnx.scoreboard import _model, cases, data
+from amanda_onnx_conformance import cases, data_sets, load_model
 from amanda_std import ops, trace
 from amanda_std.engine.arrays import array_type
 
@@ -232,14 +232,14 @@ def test_counted_n_grams_come_back(mode):
 def suite(*types):
     """Cases of onnx of one op, by name."""
     for name, case in cases(["node"]):
-        proto = _model(case)
+        proto = load_model(case)
         if len(proto.graph.node) == 1 and proto.graph.node[0].op_type in types:
             yield f"{name}/{case.name}", case, proto
 
 
 def by_reference_again(case, proto, opset):
     other, kinds = again(proto, opset)
-    fed, want = next(iter(data(case)))
+    fed, want = next(iter(data_sets(case)))
     names = [i.name for i in other.graph.input]
     feeds = {n: np.asarray(v) for n, v in zip(names, fed, strict=True)}
     got = ReferenceEvaluator(other).run(None, feeds)

@@ -1,14 +1,14 @@
-"""Backends of Amanda as one of the onnx package, which its own test runner can run.
+"""Backends of Amanda behind the onnx package's backend API, for its test runner.
 
-    from amanda_onnx import backend
+    from amanda_onnx_conformance import onnx_backend
 
-    rep = backend.prepare(model)            # on numpy
-    rep = backend.prepare(model, "jax:cpu")
+    rep = onnx_backend.prepare(model)            # on numpy
+    rep = onnx_backend.prepare(model, "jax:cpu")
     outputs = rep.run([x])
 
-A device is `CPU` or `CUDA:0`, as the package has them, or a backend of Amanda by name,
-`numpy` or `jax:cpu`. For devices of the first kind AMANDA_BACKEND says which backend
-runs, and numpy does where it says nothing; `backend_for("jax")` is the API on one.
+A device is `CPU` or `CUDA:0`, as in the onnx package, or a backend of Amanda by name:
+`numpy`, `jax:cpu`. For `CPU` and `CUDA`, the environment variable AMANDA_BACKEND names
+the backend, by default numpy; `backend_for("jax")` is the API of one backend.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 from onnx.backend.base import Backend, BackendRep, Device, namedtupledict
 
 import amanda
 from amanda.errors import AmandaError
 from amanda.host import host_in_use
+from amanda_onnx_conformance.cases import to_array
 
 __all__ = [
     "AmandaBackend",
@@ -36,34 +37,34 @@ __all__ = [
     "supports_device",
 ]
 
-_NAME: Final = "numpy"
+_DEFAULT: Final = "numpy"
 _VARIABLE: Final = "AMANDA_BACKEND"
 _CPU, _CUDA = "CPU", "CUDA"
-_OURS: Final = {_CPU: "cpu", _CUDA: "cuda"}
+_DEVICES: Final = {_CPU: "cpu", _CUDA: "cuda"}
 
 
 class AmandaRep(BackendRep):
-    """A model that is compiled. `compiled` is the amanda.Compiled behind it."""
+    """A compiled model; `compiled` is its amanda.Compiled."""
 
     def __init__(self, compiled: Any) -> None:
         self.compiled = compiled
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """The outputs in their order; they have their names, too, where they can.
+        """The outputs in order; a named tuple where their names are distinct.
 
-        `inputs` are a sequence in the order of the inputs, one array for a model with
-        one input, or a mapping by name.
+        `inputs`: a sequence in the order of the inputs, one array for a model with one
+        input, or a mapping by name.
         """
-        del kwargs  # what other backends are told
+        del kwargs  # part of the interface, unused here
         slots = self.compiled.inputs
         if not isinstance(inputs, Mapping | list | tuple):
             inputs = [inputs]
         if isinstance(inputs, Mapping):
-            fed: Any = {key: _array(value) for key, value in inputs.items()}
-        else:  # the runner may leave out inputs at the end that have a default
+            feeds: Any = {key: to_array(value) for key, value in inputs.items()}
+        else:  # the runner may omit trailing inputs that have a default
             given = zip(slots, inputs, strict=False)
-            fed = {slot.key: _array(value) for slot, value in given}
-        found = self.compiled(fed)
+            feeds = {slot.key: to_array(value) for slot, value in given}
+        found = self.compiled(feeds)
         names = [str(name) for name in found]
         if len(set(names)) == len(names):
             return namedtupledict("Outputs", names)(*found.values())
@@ -71,13 +72,13 @@ class AmandaRep(BackendRep):
 
 
 class AmandaBackend(Backend):
-    """Models on the backend called `backend`; without one, as the module says."""
+    """Models on the backend named `backend`; by default as the module says."""
 
     backend: str | None = None
 
     @classmethod
     def is_compatible(cls, model: Any, device: str = _CPU, **kwargs: Any) -> bool:
-        """Is there a rule for every op, and does the backend take what comes out?"""
+        """Whether every op is mapped, and the backend supports the result."""
         del kwargs
         try:
             graph = amanda.load(model)
@@ -85,12 +86,12 @@ class AmandaBackend(Backend):
                 amanda.plan(graph, cls._target(device).partition(":")[0]).is_clear
             )
         except AmandaError:
-            return False  # which is what is asked
+            return False
 
     @classmethod
     def prepare(cls, model: Any, device: str = _CPU, **kwargs: Any) -> AmandaRep:
-        """The model compiled; `kwargs` are options of the backend."""
-        super().prepare(model, device, **kwargs)  # looks at it with onnx.checker
+        """Compile a model; `kwargs` are options of the backend."""
+        super().prepare(model, device, **kwargs)  # runs onnx.checker
         return AmandaRep(
             amanda.compile(amanda.load(model), cls._target(device), **kwargs)
         )
@@ -111,69 +112,58 @@ class AmandaBackend(Backend):
         outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """The outputs of one node, in the newest opset, or that of `opset_version`."""
+        """The outputs of one node, of the newest opset or of `opset_version`."""
         opset = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
-        given = [_array(each) for each in inputs]
+        given = [to_array(each) for each in inputs]
         names = [name for name in node.input if name]
-        ends = [_info(*pair) for pair in zip(names, given, strict=True)]
-        made = [
-            helper.make_empty_tensor_value_info(name) for name in node.output if name
-        ]
-        if outputs_info is not None:
-            told = zip([e.name for e in made], outputs_info, strict=True)
-            made = [
-                helper.make_tensor_value_info(
-                    name, helper.np_dtype_to_tensor_dtype(dtype), shape
-                )
-                for name, (dtype, shape) in told
-            ]
-        graph = helper.make_graph([node], "node", ends, made)
+        feeds = dict(zip(names, given, strict=True))
+        parameters = [_info(name, x.dtype, x.shape) for name, x in feeds.items()]
+        outputs = [name for name in node.output if name]
+        if outputs_info is None:
+            results = [helper.make_empty_tensor_value_info(name) for name in outputs]
+        else:
+            pairs = zip(outputs, outputs_info, strict=True)
+            results = [_info(name, *info) for name, info in pairs]
+        graph = helper.make_graph([node], "node", parameters, results)
         imports = [helper.make_opsetid(node.domain, opset)]
         model = helper.make_model(graph, opset_imports=imports)
         rep = AmandaRep(amanda.compile(amanda.load(model), cls._target(device)))
-        return rep.run(dict(zip(names, given, strict=True)))
+        return rep.run(feeds)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Can a model run there?"""
+        """Whether a model can run on a device."""
         host = host_in_use()
         try:
             name, _, place = cls._target(device).partition(":")
             devices = list(host.get("backends", name).devices())
         except AmandaError:
-            return False  # which is what is asked
+            return False
         return not place or place in devices
 
     @classmethod
     def _target(cls, device: str) -> str:
-        """A device of the onnx package as a backend of ours, and where it runs."""
+        """The backend and device of Amanda for a device of the onnx package."""
         kind = device.partition(":")[0]
-        if kind not in _OURS:
+        if kind not in _DEVICES:
             return device
-        name = cls.backend or os.environ.get(_VARIABLE) or _NAME
+        name = cls.backend or os.environ.get(_VARIABLE) or _DEFAULT
         found = Device(device)
         if ":" in name or kind == _CPU:
             return name
-        return f"{name}:{_OURS[kind]}" + (
+        return f"{name}:{_DEVICES[kind]}" + (
             f":{found.device_id}" if found.device_id else ""
         )
 
 
 def backend_for(name: str) -> type[AmandaBackend]:
-    """The API of the onnx package on one backend: `backend_for("jax:cpu")`."""
+    """The onnx package's API on one backend: `backend_for("jax:cpu")`."""
     return type("AmandaBackend", (AmandaBackend,), {"backend": name})
 
 
-def _info(name: str, value: Any) -> Any:
-    code = helper.np_dtype_to_tensor_dtype(value.dtype)
-    return helper.make_tensor_value_info(name, code, value.shape)
-
-
-def _array(value: Any) -> Any:
-    """What a backend is fed: arrays, and lists of them."""
-    if isinstance(value, onnx.TensorProto):
-        return numpy_helper.to_array(value)
-    return value
+def _info(name: str, dtype: Any, shape: Sequence[int]) -> Any:
+    code = helper.np_dtype_to_tensor_dtype(dtype)
+    return helper.make_tensor_value_info(name, code, shape)
 
 
 prepare = AmandaBackend.prepare

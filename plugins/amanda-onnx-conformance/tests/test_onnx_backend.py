@@ -11,7 +11,7 @@ from onnx import helper
 from onnx.backend.base import Backend, BackendRep
 from onnx.backend.test import BackendTest
 
-from amanda_onnx import backend
+from amanda_onnx_conformance import onnx_backend
 
 info = helper.make_tensor_value_info
 
@@ -19,7 +19,7 @@ info = helper.make_tensor_value_info
 @pytest.mark.filterwarnings("ignore")  # of numpy, while onnx makes its test data
 def test_the_runner_of_onnx_runs_us():
     """Node, simple and converted models; what is left out is left out by name only."""
-    runner = BackendTest(backend, "amanda")
+    runner = BackendTest(onnx_backend, "amanda")
     runner.include(
         r"test_(relu|softmax|conv|lstm|resize_up|if|sequence_map|cast).*_cpu"
     )
@@ -43,46 +43,49 @@ def model(count=1):
 
 
 def test_it_is_what_the_package_expects():
-    assert issubclass(backend.AmandaBackend, Backend)
-    rep = backend.prepare(model(2))
+    assert issubclass(onnx_backend.AmandaBackend, Backend)
+    rep = onnx_backend.prepare(model(2))
     assert isinstance(rep, BackendRep)
     x = np.array([-1, 2], "f")
     for fed in ([x], x, {"x": x}):
         found = rep.run(fed)
         assert found.y0.tolist() == found["y1"].tolist() == found[0].tolist() == [0, 2]
-    assert backend.run_model(model(), [x])[0].tolist() == [0, 2]
+    assert onnx_backend.run_model(model(), [x])[0].tolist() == [0, 2]
 
 
 def test_one_node():
     node = helper.make_node("Split", ["x"], ["a", "b"], num_outputs=2)
-    a, b = backend.run_node(node, [np.arange(4.0)])
+    a, b = onnx_backend.run_node(node, [np.arange(4.0)])
     assert (a.tolist(), b.tolist()) == ([0, 1], [2, 3])
     node = helper.make_node("Softmax", ["x"], ["y"])
     told = [(np.dtype("f"), (1, 2))]
     for opset in (11, 21):
-        found = backend.run_node(
+        found = onnx_backend.run_node(
             node, [np.zeros((1, 2), "f")], outputs_info=told, opset_version=opset
         )
         assert found[0].tolist() == [[0.5, 0.5]]
 
 
 def test_devices():
-    assert backend.supports_device("CPU")
-    assert backend.supports_device("numpy")
-    assert not backend.supports_device("CUDA")  # numpy has none
-    assert not backend.supports_device("abacus")
-    assert backend.is_compatible(model())
+    assert onnx_backend.supports_device("CPU")
+    assert onnx_backend.supports_device("numpy")
+    assert not onnx_backend.supports_device("CUDA")  # numpy has none
+    assert not onnx_backend.supports_device("abacus")
+    assert onnx_backend.is_compatible(model())
     strange = model()
     strange.graph.node[0].op_type = "Strange"
-    assert not backend.is_compatible(strange)
+    assert not onnx_backend.is_compatible(strange)
     with pytest.raises(onnx.checker.ValidationError):
-        backend.prepare(strange)
+        onnx_backend.prepare(strange)
 
 
 def test_other_backends_by_name():
     pytest.importorskip("onnxruntime")
-    made = backend.backend_for("onnxruntime")
+    made = onnx_backend.backend_for("onnxruntime")
     x = np.array([-1, 2], "f")
-    for rep in (made.prepare(model()), backend.prepare(model(), "onnxruntime:cpu")):
+    for rep in (
+        made.prepare(model()),
+        onnx_backend.prepare(model(), "onnxruntime:cpu"),
+    ):
         assert rep.compiled.backend == "onnxruntime"
         assert rep.run([x])[0].tolist() == [0, 2]
