@@ -12,7 +12,7 @@ import pytest
 
 from amanda.errors import FormatError
 from amanda.files import atomic
-from amanda.files.atomic import LEFT_OVER, mapped, replacing
+from amanda.files.atomic import LEFT_OVER, map_file, replace_file
 
 
 def names(folder: Path) -> list[str]:
@@ -23,7 +23,7 @@ def test_a_new_file_has_the_permissions_that_the_umask_leaves(tmp_path: Path) ->
     path = tmp_path / "new"
     old = os.umask(0o027)
     try:
-        with replacing(path) as file:
+        with replace_file(path) as file:
             file.write(b"x")
     finally:
         os.umask(old)
@@ -35,7 +35,7 @@ def test_permissions_of_the_old_file_stay(tmp_path: Path) -> None:
     path = tmp_path / "old"
     path.write_bytes(b"a")
     path.chmod(0o606)
-    with replacing(path) as file:
+    with replace_file(path) as file:
         file.write(b"b")
     assert stat.S_IMODE(path.stat().st_mode) == 0o606
     assert path.read_bytes() == b"b"
@@ -44,7 +44,7 @@ def test_permissions_of_the_old_file_stay(tmp_path: Path) -> None:
 def test_the_file_appears_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(b"old")
-    with replacing(path) as file:
+    with replace_file(path) as file:
         file.write(b"new")
         file.flush()
         assert path.read_bytes() == b"old"
@@ -61,7 +61,7 @@ def test_an_exception_leaves_all_as_it_was(
 ) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"old")
-    with pytest.raises(error), replacing(path) as file:
+    with pytest.raises(error), replace_file(path) as file:
         file.write(b"half of the ne")
         raise error("stop")
     assert path.read_bytes() == b"old"
@@ -75,26 +75,26 @@ def test_links_stay_and_their_target_is_replaced(tmp_path: Path) -> None:
     target.write_bytes(b"old")
     link = tmp_path / "link"
     link.symlink_to(target)
-    with replacing(link) as file:
+    with replace_file(link) as file:
         file.write(b"new")
     assert link.is_symlink()
     assert target.read_bytes() == b"new"
     dangling = tmp_path / "dangling"
     dangling.symlink_to(folder / "not yet")
-    with replacing(dangling) as file:
+    with replace_file(dangling) as file:
         file.write(b"there")
     assert (folder / "not yet").read_bytes() == b"there"
 
 
 def test_long_names_leave_room(tmp_path: Path) -> None:
     for name in ("n" * 255, "名" * 85):
-        with replacing(tmp_path / name) as file:
+        with replace_file(tmp_path / name) as file:
             file.write(b"x")
         assert (tmp_path / name).read_bytes() == b"x"
 
 
 def refused(path: str | Path, text: str) -> None:
-    with pytest.raises(FormatError) as caught, replacing(path) as file:
+    with pytest.raises(FormatError) as caught, replace_file(path) as file:
         file.write(b"x")
     assert str(caught.value) == text
 
@@ -179,11 +179,11 @@ def test_a_full_disk_in_the_block(tmp_path: Path) -> None:
     path = tmp_path / "a"
     with (
         pytest.raises(FormatError, match="the disk is full"),
-        replacing(path),
+        replace_file(path),
         open("/dev/full", "wb", buffering=0) as file,
     ):
         file.write(b"x")
-    with pytest.raises(FileNotFoundError), replacing(path):
+    with pytest.raises(FileNotFoundError), replace_file(path):
         (tmp_path / "weights that are gone").read_bytes()
     assert names(tmp_path) == []
 
@@ -191,13 +191,13 @@ def test_a_full_disk_in_the_block(tmp_path: Path) -> None:
 def test_mapped(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"abc")
-    view = mapped(path)
+    view = map_file(path)
     assert view.readonly
-    with replacing(path) as file:
+    with replace_file(path) as file:
         file.write(b"xyz")
     assert bytes(view) == b"abc"
     path.write_bytes(b"")
-    assert bytes(mapped(path)) == b""
+    assert bytes(map_file(path)) == b""
 
 
 def test_what_cannot_be_mapped(tmp_path: Path) -> None:
@@ -208,19 +208,19 @@ def test_what_cannot_be_mapped(tmp_path: Path) -> None:
         "fifo": "not a regular file",
     }.items():
         with pytest.raises(FormatError, match=f"^cannot read: {cause}"):
-            mapped(tmp_path / name)
+            map_file(tmp_path / name)
     with pytest.raises(FormatError, match="cannot be a path"):
-        mapped("a\0b")
+        map_file("a\0b")
 
 
 SAVERS = """
 import os
-from amanda.files.atomic import replacing
+from amanda.files.atomic import replace_file
 
 def save(path):
     versions = [(97, 30_000), (98, 50_000)]
     for letter, size in versions if os.getpid() % 2 else reversed(versions):
-        with replacing(path) as file:
+        with replace_file(path) as file:
             for _ in range(10):
                 file.write(bytes([letter]) * (size // 10))
                 file.flush()

@@ -17,9 +17,9 @@ signed = st.integers(-(2**63), 2**63 - 1) | st.integers(-300, 300)
 
 @given(unsigned)
 def test_varints(value: int) -> None:
-    raw = wire.varint(value)
+    raw = wire.encode_varint(value)
     assert raw == encoder._VarintBytes(value)
-    assert wire.varint_at(b"?" + raw + b"\xff", 1, len(raw) + 1) == (
+    assert wire.decode_varint(b"?" + raw + b"\xff", 1, len(raw) + 1) == (
         value,
         len(raw) + 1,
     )
@@ -34,24 +34,24 @@ def test_zigzag(value: int) -> None:
 
 @given(st.lists(unsigned))
 def test_packed_numbers(values: list[int]) -> None:
-    raw = wire.packed(values)
-    assert raw == b"".join(map(wire.varint, values))
-    assert wire.unpacked(raw, 0, len(raw)) == values
-    assert wire.unpacked(memoryview(b"??" + raw), 2, len(raw) + 2) == values
+    raw = wire.pack_varints(values)
+    assert raw == b"".join(map(wire.encode_varint, values))
+    assert wire.unpack_varints(raw, 0, len(raw)) == values
+    assert wire.unpack_varints(memoryview(b"??" + raw), 2, len(raw) + 2) == values
 
 
 def test_keys() -> None:
     for number in (1, 15, 16, 2047, 2048, (1 << 29) - 1):
         for kind in (VARINT, FIXED64, BYTES, FIXED32):
             tag = wire_format.PackTag(number, kind)
-            assert wire.key(number, kind) == encoder._VarintBytes(tag)
+            assert wire.encode_key(number, kind) == encoder._VarintBytes(tag)
 
 
 FIELDS = st.lists(
     st.tuples(
         st.integers(1, (1 << 29) - 1),
         st.one_of(
-            st.tuples(st.just(VARINT), unsigned.map(wire.varint)),
+            st.tuples(st.just(VARINT), unsigned.map(wire.encode_varint)),
             st.tuples(st.just(FIXED64), st.binary(min_size=8, max_size=8)),
             st.tuples(st.just(FIXED32), st.binary(min_size=4, max_size=4)),
             st.tuples(st.just(BYTES), st.binary(max_size=300)),
@@ -68,17 +68,19 @@ def test_fields(
     data = before
     expected = []
     for number, (kind, raw) in given_fields:
-        size = wire.varint(len(raw)) if kind == BYTES else b""
-        data += wire.key(number, kind) + size + raw
+        size = wire.encode_varint(len(raw)) if kind == BYTES else b""
+        data += wire.encode_key(number, kind) + size + raw
         expected.append((number, kind, raw))
-    found = wire.fields(memoryview(data + b"after"), len(before), len(data))
+    found = wire.iter_fields(memoryview(data + b"after"), len(before), len(data))
     assert [(n, k, data[start:end]) for n, k, start, end in found] == expected
 
 
 @given(FIELDS, st.integers(0, 400))
 def test_cut_short(given_fields: list[tuple[int, tuple[int, bytes]]], at: int) -> None:
     data = b"".join(
-        wire.key(n, kind) + (wire.varint(len(raw)) if kind == BYTES else b"") + raw
+        wire.encode_key(n, kind)
+        + (wire.encode_varint(len(raw)) if kind == BYTES else b"")
+        + raw
         for n, (kind, raw) in given_fields
     )[:at]
     spans, place = looked_at(data)
@@ -97,7 +99,7 @@ def looked_at(data: bytes, base: int = 0) -> tuple[list[tuple[int, int]], int]:
     """The values of all fields that can be read, and where the reading ended."""
     spans = []
     try:
-        for _, _, start, end in wire.fields(data, base=base):
+        for _, _, start, end in wire.iter_fields(data, base=base):
             spans.append((start, end))
     except FormatError as error:
         return spans, int(str(error.where).removeprefix("byte "))
@@ -130,5 +132,5 @@ def looked_at(data: bytes, base: int = 0) -> tuple[list[tuple[int, int]], int]:
 )
 def test_messages(data: bytes, text: str) -> None:
     with pytest.raises(FormatError) as caught:
-        list(wire.fields(data, base=7))
+        list(wire.iter_fields(data, base=7))
     assert str(caught.value) == text

@@ -166,9 +166,9 @@ def test_types_in_types_without_end():
 
 
 def _field(number, payload):
-    from amanda.formatkit.wire import delimited
+    from amanda.formatkit.wire import encode_field
 
-    return delimited(number, payload)
+    return encode_field(number, payload)
 
 
 def test_many_outputs_cost_what_they_are():

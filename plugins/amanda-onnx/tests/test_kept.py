@@ -13,7 +13,7 @@ from amanda.tensors import Tensor
 from amanda.types import OpaqueType, VoidType
 from amanda_onnx.domains import called
 from amanda_onnx.format import Format
-from amanda_onnx.format.model_metadata import MODEL, NOTES
+from amanda_onnx.format.model_metadata import MODEL_KEY, NOTES_KEY
 
 CODEC = Format()
 info = helper.make_tensor_value_info
@@ -69,7 +69,7 @@ def test_facts_of_the_model(kept):
     helper.set_model_props(proto, {"b": "2", "a": "1"})
     proto.configuration.add(name="two", num_devices=2, device=["0", "1"])
     graph = kept(proto)
-    told = graph.attrs[MODEL]
+    told = graph.attrs[MODEL_KEY]
     assert told["ir_version"] == 9
     assert told["metadata_props"] == {"b": "2", "a": "1"}
     assert (graph.namespace, graph.imports) == ("amanda/onnx/18", {"": 18})
@@ -91,7 +91,7 @@ def test_docs_and_properties_everywhere(kept):
         value.metadata_props.add(key="p", value="q")
         value.metadata_props.add(key="p", value="again")
     graph = kept(proto)
-    assert graph["a"].attrs[NOTES]["doc_string"] == "why"
+    assert graph["a"].attrs[NOTES_KEY]["doc_string"] == "why"
 
 
 def test_names_that_are_missing_or_come_twice(kept):
@@ -242,7 +242,7 @@ def test_quantization_annotations(kept):
         note = proto.graph.quantization_annotation.add(tensor_name=name)
         note.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="s")
     graph = kept(proto)
-    told = graph.ops[0].output.attrs[NOTES]["quantization"]
+    told = graph.ops[0].output.attrs[NOTES_KEY]["quantization"]
     assert told == {"SCALE_TENSOR": "s"}
 
 

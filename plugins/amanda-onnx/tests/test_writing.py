@@ -13,7 +13,7 @@ from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda.types import Quantized, TensorType, parse_type
 from amanda_onnx.format import Format, writer
-from amanda_onnx.format.model_metadata import NOTES
+from amanda_onnx.format.model_metadata import NOTES_KEY
 
 CODEC = Format()
 ROWS = parse_type("float32[n, 2]")
@@ -331,7 +331,7 @@ def test_what_no_text_can_hold_is_not_written(tmp_path):
     graph, x = graph_of()
     y = add(graph, "Relu", [x])
     graph.result(y, "y")
-    y.op.attrs[NOTES] = {"rest": b"\xfa\x7f\x01a"}
+    y.op.attrs[NOTES_KEY] = {"rest": b"\xfa\x7f\x01a"}
     with pytest.raises(FormatError, match="cannot hold this model"):
         amanda.save(graph, tmp_path / "a.onnxtxt")
     assert not list(tmp_path.iterdir())

@@ -14,7 +14,8 @@ import pytest
 import amanda
 from amanda.dictionary import Dictionary
 from amanda.errors import AmandaError, FormatError
-from amanda.formatkit.wire import delimited, key, varint
+from amanda.formatkit.wire import encode_field as field
+from amanda.formatkit.wire import encode_key, encode_varint
 from amanda.graph import CORE, Graph
 from amanda.mapping import constant_of
 from amanda.tensors import FunctionRef, Tensor
@@ -131,18 +132,18 @@ def _same_tensor(have: Tensor | None, told: Any) -> None:
 
 
 def text(number: int, value: str) -> bytes:
-    return delimited(number, value.encode())
+    return field(number, value.encode())
 
 
-def number(field: int, value: int) -> bytes:
-    return key(field, 0) + varint(value)
+def number(of: int, value: int) -> bytes:
+    return encode_key(of, 0) + encode_varint(value)
 
 
 def node(name: str, op: str, *inputs: str, more: bytes = b"", **attrs: bytes) -> bytes:
     told = text(1, name) + text(2, op) + b"".join(text(3, i) for i in inputs)
     for key_, value in attrs.items():
-        told += delimited(5, text(1, key_) + delimited(2, value))
-    return delimited(1, told + more)
+        told += field(5, text(1, key_) + field(2, value))
+    return field(1, told + more)
 
 
 FLOAT = number(6, 1)
@@ -150,21 +151,21 @@ PLACEHOLDER = node("x", "Placeholder", dtype=FLOAT)
 
 
 def test_what_has_no_place_in_a_graph_is_kept(newest: Dictionary) -> None:
-    more = text(4, "/device:CPU:0") + delimited(6, text(1, "whence"))
+    more = text(4, "/device:CPU:0") + field(6, text(1, "whence"))
     data = PLACEHOLDER + node("y", "Neg", "x", more=more, T=FLOAT)
     graph = read_graph(data, newest)
     assert graph.ops["y"].attrs == {
         "T": DType("float32"),
         "_node:device": "/device:CPU:0",
-        "_node:rest": delimited(6, text(1, "whence")),
+        "_node:rest": field(6, text(1, "whence")),
     }
     assert newest.validate(graph) == []
 
 
 def test_a_constant_stays_where_it_is(newest: Dictionary) -> None:
-    dims = delimited(2, delimited(2, number(1, 2)))
-    tensor = number(1, 3) + dims + delimited(4, (5).to_bytes(4, "little") * 2)
-    data = node("c", "Const", dtype=number(6, 3), value=delimited(8, tensor),
+    dims = field(2, field(2, number(1, 2)))
+    tensor = number(1, 3) + dims + field(4, (5).to_bytes(4, "little") * 2)
+    data = node("c", "Const", dtype=number(6, 3), value=field(8, tensor),
                 _class=text(2, "loc:@a"))  # fmt: skip
     op = read_graph(data, newest).ops["c"]
     assert op.own_namespace == CORE
@@ -177,9 +178,9 @@ def test_a_constant_stays_where_it_is(newest: Dictionary) -> None:
 
 def test_one_number_stands_for_all(newest: Dictionary) -> None:
     """However large the claim: nothing is made of it before somebody asks."""
-    dims = delimited(2, delimited(2, number(1, 1 << 40)))
+    dims = field(2, field(2, number(1, 1 << 40)))
     tensor = number(1, 9) + dims + number(10, 7)
-    data = node("c", "Const", dtype=number(6, 9), value=delimited(8, tensor))
+    data = node("c", "Const", dtype=number(6, 9), value=field(8, tensor))
     held = constant_of(read_graph(data, newest).ops["c"].output)
     assert held is not None
     assert held.is_splat
@@ -187,12 +188,12 @@ def test_one_number_stands_for_all(newest: Dictionary) -> None:
 
 
 def test_values_of_attributes(newest: Dictionary) -> None:
-    shape = delimited(2, number(1, 3)) + delimited(2, number(1, (1 << 64) - 1))
+    shape = field(2, number(1, 3)) + field(2, number(1, (1 << 64) - 1))
     told = node(
         "a", "NoSuchOp", i=number(3, (1 << 64) - 4), b=number(5, 1),
-        f=key(4, 5) + b"\x00\x00\xc0\x3f", s=text(2, "word"), raw=delimited(2, b"\xff"),
-        shape=delimited(7, shape), fn=delimited(10, text(1, "body")),
-        list=delimited(1, delimited(3, b"\x01\x02") + number(3, 3)), none=b"",
+        f=encode_key(4, 5) + b"\x00\x00\xc0\x3f", s=text(2, "word"),
+        raw=field(2, b"\xff"), shape=field(7, shape), fn=field(10, text(1, "body")),
+        list=field(1, field(3, b"\x01\x02") + number(3, 3)), none=b"",
     )  # fmt: skip
     attrs = read_graph(told, newest).ops["a"].attrs
     assert attrs["shape"].dims[0] == 3
@@ -213,12 +214,12 @@ def test_values_of_attributes(newest: Dictionary) -> None:
         (node("a", ""), "a node without an op"),
         (node("a", "b", c=number(6, 88)), "no element type of TensorFlow"),
         (node("a", "b", c=text(6, "x")), "is written in another way"),
-        (delimited(1, b"\x0a\x02\xff\xfe"), "a text is not UTF-8"),
+        (field(1, b"\x0a\x02\xff\xfe"), "a text is not UTF-8"),
         (b"\x0a\x7f", "reaches beyond the end"),
-        (delimited(2, delimited(1, text(1, "f"))), "a graph with functions"),
-        (node("a", "Const", value=delimited(8, number(1, 1) + delimited(4, b"abc"))),
+        (field(2, field(1, text(1, "f"))), "a graph with functions"),
+        (node("a", "Const", value=field(8, number(1, 1) + field(4, b"abc"))),
          "not as long as its dims say"),
-        (node("a", "Const", value=delimited(8, number(1, 7) + delimited(2, delimited(
+        (node("a", "Const", value=field(8, number(1, 7) + field(2, field(
             2, number(1, 1 << 40))))), "more texts than it has"),
     ],
 )  # fmt: skip

@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amanda.files.atomic import LEFT_OVER, Path, mapped, replacing
+    from amanda.files.atomic import LEFT_OVER, Path, map_file, replace_file
 
-__all__ = ["LEFT_OVER", "Path", "mapped", "replacing"]
+__all__ = ["LEFT_OVER", "Path", "map_file", "replace_file"]
 
 _HOME = dict.fromkeys(__all__, "amanda.files.atomic")
 

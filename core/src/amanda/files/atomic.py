@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from amanda.errors import FormatError
 
-__all__ = ["LEFT_OVER", "Path", "mapped", "replacing"]
+__all__ = ["LEFT_OVER", "Path", "map_file", "replace_file"]
 
 Path = str | os.PathLike[str]
 
@@ -49,7 +49,7 @@ _OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replace_file(path: Path) -> Iterator[BinaryIO]:
     """A binary file whose content takes the place of `path` when the block ends well.
 
     The new file keeps the permissions of the old one. A symbolic link stays, and the
@@ -63,26 +63,26 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     ...     path.read_bytes()
     b'whole'
     """
-    target, old = _target(path)
+    target, old = _resolve_target(path)
     try:
-        left_over, file = _beside(target, old)
+        left_over, file = _create_temporary(target, old)
     except OSError as error:
-        raise _failed("write", path, error) from error
+        raise _io_error("write", path, error) from error
     try:
         with file:
             yield file
-            _finish(file, path)
-        _take_place(left_over, target, path)
+            _sync_file(file, path)
+        _rename_over(left_over, target, path)
     except BaseException as error:
         with suppress(OSError):
             os.unlink(left_over)
         if isinstance(error, OSError) and error.errno in _OF_WRITING:
-            raise _failed("write", path, error) from error
+            raise _io_error("write", path, error) from error
         raise
     _sync_folder(os.path.dirname(target))
 
 
-def mapped(path: Path) -> memoryview:
+def map_file(path: Path) -> memoryview:
     """The bytes of a file, read-only, read from disk only where they are looked at.
 
     The view, and any slice of it, keeps the mapping alive. The file may be replaced or
@@ -98,17 +98,17 @@ def mapped(path: Path) -> memoryview:
                 return memoryview(b"")
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
-        raise _failed("read", path, error) from error
+        raise _io_error("read", path, error) from error
     except ValueError as error:
-        raise _no_path(path) from error
+        raise _invalid_path(path) from error
 
 
-def _no_path(path: Path) -> FormatError:
+def _invalid_path(path: Path) -> FormatError:
     """The one thing that is wrong before the file system is asked."""
     return FormatError("cannot be a path: a null character in it", who=repr(path))
 
 
-def _target(path: Path) -> tuple[str, os.stat_result | None]:
+def _resolve_target(path: Path) -> tuple[str, os.stat_result | None]:
     """The real file behind `path`, and what is known of it if there is one."""
     name = os.fspath(path)
     try:
@@ -121,9 +121,9 @@ def _target(path: Path) -> tuple[str, os.stat_result | None]:
             raise FormatError("cannot write: it is a folder", who=name) from None
         return target, None
     except OSError as error:
-        raise _failed("write", path, error) from error
+        raise _io_error("write", path, error) from error
     except ValueError as error:
-        raise _no_path(path) from error
+        raise _invalid_path(path) from error
     if stat.S_ISDIR(old.st_mode):
         hint = "give the name of a file in it"
         raise FormatError("cannot write: it is a folder", who=name, hint=hint)
@@ -134,7 +134,7 @@ def _target(path: Path) -> tuple[str, os.stat_result | None]:
     return target, old
 
 
-def _beside(target: str, old: os.stat_result | None) -> tuple[str, BinaryIO]:
+def _create_temporary(target: str, old: os.stat_result | None) -> tuple[str, BinaryIO]:
     """A new file in the folder of `target`, never more open to others than `old`."""
     folder, name = os.path.split(target)
     room = _NAME_BYTES - len(LEFT_OVER) - 20
@@ -155,20 +155,20 @@ def _beside(target: str, old: os.stat_result | None) -> tuple[str, BinaryIO]:
     raise FileExistsError(errno.EEXIST, "no free name for a temporary file", folder)
 
 
-def _finish(file: BinaryIO, path: Path) -> None:
+def _sync_file(file: BinaryIO, path: Path) -> None:
     """Everything written is on the disk before the name changes hands."""
     try:
         file.flush()
         os.fsync(file.fileno())
     except OSError as error:
-        raise _failed("write", path, error) from error
+        raise _io_error("write", path, error) from error
 
 
-def _take_place(left_over: str, target: str, path: Path) -> None:
+def _rename_over(left_over: str, target: str, path: Path) -> None:
     try:
         os.replace(left_over, target)
     except OSError as error:
-        raise _failed("write", path, error) from error
+        raise _io_error("write", path, error) from error
 
 
 def _sync_folder(folder: str) -> None:
@@ -181,7 +181,7 @@ def _sync_folder(folder: str) -> None:
             os.close(number)
 
 
-def _failed(verb: str, path: Path, error: OSError) -> FormatError:
+def _io_error(verb: str, path: Path, error: OSError) -> FormatError:
     cause, hint = _CAUSES.get(error.errno or 0, (error.strerror or str(error), None))
     if verb == "read" and error.errno == errno.ENOENT:
         cause, hint = "no such file", None

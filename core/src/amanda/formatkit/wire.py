@@ -12,7 +12,7 @@ top bit says that more follow.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NoReturn
 
 from amanda.errors import AmandaError, FormatError
@@ -23,16 +23,15 @@ __all__ = [
     "FIXED64",
     "VARINT",
     "Buffer",
-    "delimited",
-    "fields",
-    "key",
-    "located",
-    "packed",
-    "split",
-    "unpacked",
+    "encode_field",
+    "iter_fields",
+    "encode_key",
+    "locate_error",
+    "pack_varints",
+    "unpack_varints",
     "unzigzag",
-    "varint",
-    "varint_at",
+    "encode_varint",
+    "decode_varint",
     "zigzag",
 ]
 
@@ -53,7 +52,7 @@ _ONE = tuple(bytes([i]) for i in range(128))  # nearly all varints are this shor
 # -- writing ---------------------------------------------------------------------
 
 
-def varint(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
     """An unsigned number of at most 64 bits.
 
     >>> varint(1), varint(300)
@@ -79,30 +78,30 @@ def unzigzag(value: int) -> int:
     return value >> 1 ^ -(value & 1)
 
 
-def key(number: int, kind: int) -> bytes:
+def encode_key(number: int, kind: int) -> bytes:
     """What stands before the value of a field."""
-    return varint(number << 3 | kind)
+    return encode_varint(number << 3 | kind)
 
 
-def delimited(number: int, payload: bytes) -> bytes:
+def encode_field(number: int, payload: bytes) -> bytes:
     """A whole field of kind BYTES: a string, a message or packed numbers."""
-    return key(number, BYTES) + varint(len(payload)) + payload
+    return encode_key(number, BYTES) + encode_varint(len(payload)) + payload
 
 
-def packed(values: Iterable[int]) -> bytes:
+def pack_varints(values: Iterable[int]) -> bytes:
     """Varints one after the other, as a packed repeated field has them."""
     numbers = values if type(values) is list else list(values)
     try:
         raw = bytes(numbers)
     except ValueError:  # one of more than a byte
-        return b"".join(map(varint, numbers))
-    return raw if raw.isascii() else b"".join(map(varint, numbers))
+        return b"".join(map(encode_varint, numbers))
+    return raw if raw.isascii() else b"".join(map(encode_varint, numbers))
 
 
 # -- reading ---------------------------------------------------------------------
 
 
-def varint_at(data: Buffer, pos: int, stop: int, base: int = 0) -> tuple[int, int]:
+def decode_varint(data: Buffer, pos: int, stop: int, base: int = 0) -> tuple[int, int]:
     """The number at `pos`, and the position after it.
 
     `base` is where `data` lies in the file, for the place that an error tells.
@@ -115,7 +114,7 @@ def varint_at(data: Buffer, pos: int, stop: int, base: int = 0) -> tuple[int, in
         value |= (byte & 127) << shift
         if byte < 128:
             if value > _MASK:
-                _bad("a number of more than 64 bits", base + pos)
+                _raise_at("a number of more than 64 bits", base + pos)
             return value, at + 1
         shift += 7
     short = stop - pos < 10
@@ -123,7 +122,7 @@ def varint_at(data: Buffer, pos: int, stop: int, base: int = 0) -> tuple[int, in
     raise FormatError(cause, where=f"byte {base + pos}")
 
 
-def unpacked(data: Buffer, pos: int, stop: int, base: int = 0) -> list[int]:
+def unpack_varints(data: Buffer, pos: int, stop: int, base: int = 0) -> list[int]:
     """The varints between two positions."""
     values = []
     while pos < stop:
@@ -131,12 +130,12 @@ def unpacked(data: Buffer, pos: int, stop: int, base: int = 0) -> list[int]:
         if value < 128:
             pos += 1
         else:
-            value, pos = varint_at(data, pos, stop, base)
+            value, pos = decode_varint(data, pos, stop, base)
         values.append(value)
     return values
 
 
-def fields(
+def iter_fields(
     data: Buffer, pos: int = 0, stop: int | None = None, base: int = 0
 ) -> Iterator[tuple[int, int, int, int]]:
     """Every field as (number, kind, start, end), its value being `data[start:end]`.
@@ -147,58 +146,28 @@ def fields(
     stop = len(data) if stop is None else stop
     while pos < stop:
         place = pos
-        tag, pos = varint_at(data, pos, stop, base)
+        tag, pos = decode_varint(data, pos, stop, base)
         number, kind = tag >> 3, tag & 7
         if not 0 < number <= _LAST_NUMBER:
-            _bad(f"no field can have the number {number}", base + place)
+            _raise_at(f"no field can have the number {number}", base + place)
         start = pos
         if kind == BYTES:
-            size, start = varint_at(data, pos, stop, base)
+            size, start = decode_varint(data, pos, stop, base)
             pos = start + size
         elif kind == VARINT:
-            _, pos = varint_at(data, pos, stop, base)
+            _, pos = decode_varint(data, pos, stop, base)
         elif kind == FIXED64:
             pos += 8
         elif kind == FIXED32:
             pos += 4
         else:
-            _bad(f"field {number} has the unknown kind {kind}", base + place)
+            _raise_at(f"field {number} has the unknown kind {kind}", base + place)
         if pos > stop:
-            _short(number, pos - start, stop - start, base + place)
+            _raise_truncated(number, pos - start, stop - start, base + place)
         yield number, kind, start, pos
 
 
-def split(
-    data: Buffer,
-    pos: int,
-    stop: int,
-    apart: Collection[int],
-    base: int = 0,
-) -> tuple[bytes, list[tuple[int, int, int]]]:
-    """The fields numbered in `apart` as (number, start, end), and all others, joined.
-
-    So a message object is made of the small fields of a message, and the large ones
-    are read where they lie.
-    """
-    rest: list[bytes] = []
-    spans: list[tuple[int, int, int]] = []
-    place = kept = pos
-    for number, kind, start, end in fields(data, pos, stop, base):
-        if number in apart:
-            if kind != BYTES:
-                got = _KINDS[kind]
-                _bad(f"field {number} should have a length", base + place, got=got)
-            spans.append((number, start, end))
-            if kept < place:
-                rest.append(bytes(data[kept:place]))
-            kept = end
-        place = end
-    if kept < stop:
-        rest.append(bytes(data[kept:stop]))
-    return b"".join(rest), spans
-
-
-def located(error: Exception, place: str) -> FormatError:
+def locate_error(error: Exception, place: str) -> FormatError:
     """The error as one of the file, with the place unless it knows the byte itself.
 
     Besides errors of ours it takes what reading in line runs into: an IndexError where
@@ -220,8 +189,8 @@ def located(error: Exception, place: str) -> FormatError:
     return FormatError("a reference to something that is not there", where=place)
 
 
-def _short(number: int, claimed: int, there: int, place: int) -> NoReturn:
-    _bad(
+def _raise_truncated(number: int, claimed: int, there: int, place: int) -> NoReturn:
+    _raise_at(
         f"field {number} reaches beyond the end of what holds it",
         place,
         expected=f"{claimed} bytes",
@@ -229,7 +198,7 @@ def _short(number: int, claimed: int, there: int, place: int) -> NoReturn:
     )
 
 
-def _bad(
+def _raise_at(
     message: str, place: int, expected: str | None = None, got: str | None = None
 ) -> NoReturn:
     where = f"byte {place}"

@@ -7,7 +7,7 @@ import stat
 from weakref import WeakValueDictionary
 
 from amanda.errors import FormatError
-from amanda.files.atomic import mapped
+from amanda.files.atomic import map_file
 
 __all__ = ["FileMap"]
 
@@ -44,7 +44,7 @@ class FileMap:
     def view(self) -> memoryview:
         """All bytes, read-only; pages come from the disk when they are touched."""
         if self._view is None:
-            view = mapped(self.path)
+            view = map_file(self.path)
             if _identity(self.path) != self._identity or len(view) != self.size:
                 raise FormatError(
                     "the file has changed since it was opened",

@@ -13,7 +13,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from amanda.errors import AmandaError, FormatError
-from amanda.files import replacing
+from amanda.files import replace_file
 from amanda.graph import Graph, OutputPort
 from amanda_template.backend import KERNELS, NAMESPACE
 
@@ -34,7 +34,7 @@ class Format:
             lost = error.message
         if lost:
             raise FormatError("this format cannot hold the graph", who=path, got=lost)
-        with replacing(path) as file:  # the file appears whole, or not at all
+        with replace_file(path) as file:  # the file appears whole, or not at all
             file.write(text.encode())
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from amanda.dictionary.datafile import GONE
 from amanda.dictionary.folder import INDEX
-from amanda.files import replacing
+from amanda.files import replace_file
 from amanda_dictionaries_dev.extractor import ExtractedDictionary
 
 __all__ = ["manifest_text", "save"]
@@ -48,7 +48,7 @@ def save(dictionary: ExtractedDictionary, folder: Path, checked: str = "") -> st
 
 
 def _write(file: Path, content: bytes) -> None:
-    with replacing(file) as stream:
+    with replace_file(file) as stream:
         stream.write(content)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.errors import FormatError
-from amanda.formatkit.wire import fields
+from amanda.formatkit.wire import iter_fields
 from amanda.graph import Graph, Op, OutputPort, bulk
 from amanda.tensors import Tensor
 from amanda.types import DType, RefType, TensorType, Type
@@ -31,7 +31,7 @@ _LIBRARY: Final = 2
 def read_graph(data: bytes | memoryview, dictionary: Dictionary) -> Graph:
     """The nodes of a serialized GraphDef, as ops of the version that is given."""
     view = memoryview(data).cast("B").toreadonly()
-    for number, _, start, end in fields(view):
+    for number, _, start, end in iter_fields(view):
         if number == _LIBRARY and end > start:
             raise FormatError(
                 "a graph with functions, which this version does not read",

@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amanda.errors import AmandaError, FormatError
-from amanda.formatkit.wire import BYTES, FIXED32, VARINT, fields, unpacked, varint_at
+from amanda.formatkit.wire import (
+    BYTES,
+    FIXED32,
+    VARINT,
+    decode_varint,
+    iter_fields,
+    unpack_varints,
+)
 from amanda.tensors import FunctionRef, Tensor
 from amanda.tensors.packing import checked_shape, packed_size
 from amanda.types import DType, Shape, Sym
@@ -52,7 +59,7 @@ class Node(NamedTuple):
 
 def nodes(data: memoryview) -> Iterator[Node]:
     """The nodes of a GraphDef, in its order."""
-    for number, kind, start, end in fields(data):
+    for number, kind, start, end in iter_fields(data):
         if number == 1:
             _expect(kind, BYTES, number, start)
             yield _node(data, (start, end))
@@ -64,7 +71,7 @@ def _node(data: memoryview, span: Span) -> Node:
     attrs: dict[str, Any] = {}
     rest: list[bytes] = []
     place = span[0]
-    for number, kind, start, end in fields(data, *span):
+    for number, kind, start, end in iter_fields(data, *span):
         if number < 6:
             _expect(kind, BYTES, number, start)
         if number == 1:
@@ -88,7 +95,7 @@ def _node(data: memoryview, span: Span) -> Node:
 
 def _entry(data: memoryview, span: Span) -> tuple[str, Span]:
     key, value = "", (span[0], span[0])
-    for number, kind, start, end in fields(data, *span):
+    for number, kind, start, end in iter_fields(data, *span):
         _expect(kind, BYTES, number, start)
         if number == 1:
             key = text(data, start, end)
@@ -119,7 +126,7 @@ def text(data: memoryview, start: int, end: int) -> str:
 def attribute(data: memoryview, span: Span) -> Any:
     """An AttrValue; None where nothing is in it."""
     value = None
-    for number, kind, start, end in fields(data, *span):
+    for number, kind, start, end in iter_fields(data, *span):
         if number == 1:
             _expect(kind, BYTES, number, start)
             value = _list(data, (start, end))
@@ -130,7 +137,7 @@ def attribute(data: memoryview, span: Span) -> Any:
 
 def _list(data: memoryview, span: Span) -> list[Any]:
     found: list[Any] = []
-    for number, kind, start, end in fields(data, *span):
+    for number, kind, start, end in iter_fields(data, *span):
         what = _LISTED.get(number)
         if what is None:
             continue
@@ -153,7 +160,7 @@ _MESSAGES: Final = {"shape": "_shape", "tensor": "_tensor", "function": "_functi
 def _one(data: memoryview, what: str, kind: int, start: int, end: int) -> Any:
     if what in _NUMBERS:
         _expect(kind, VARINT, 0, start)
-        return _NUMBERS[what](varint_at(data, start, end)[0])
+        return _NUMBERS[what](decode_varint(data, start, end)[0])
     if what == "float":
         _expect(kind, FIXED32, 0, start)
         return struct.unpack("<f", data[start:end])[0]
@@ -168,7 +175,7 @@ def _packed(data: memoryview, what: str, start: int, end: int) -> list[Any]:
         if (end - start) % 4:
             raise FormatError("floats of other than 4 bytes", where=f"byte {start}")
         return [value for (value,) in struct.iter_unpack("<f", data[start:end])]
-    return [_NUMBERS[what](value) for value in unpacked(data, start, end)]
+    return [_NUMBERS[what](value) for value in unpack_varints(data, start, end)]
 
 
 def _words(value: bytes) -> str | bytes:
@@ -199,22 +206,22 @@ _NUMBERS: Final[Mapping[str, Callable[[int], Any]]] = {
 def _shape(data: memoryview, span: Span) -> Shape:
     sizes: list[int | Sym] = []
     known = True
-    for number, kind, start, end in fields(data, *span):
+    for number, kind, start, end in iter_fields(data, *span):
         if number == 2:
             _expect(kind, BYTES, number, start)
             size = 0
-            for inner, inner_kind, at, stop in fields(data, start, end):
+            for inner, inner_kind, at, stop in iter_fields(data, start, end):
                 if inner == 1:
                     _expect(inner_kind, VARINT, inner, at)
-                    size = _signed(varint_at(data, at, stop)[0])
+                    size = _signed(decode_varint(data, at, stop)[0])
             sizes.append(Sym.unknown() if size < 0 else size)
         elif number == 3 and kind == VARINT:
-            known = not varint_at(data, start, end)[0]
+            known = not decode_varint(data, start, end)[0]
     return Shape(sizes if known else None)
 
 
 def _function(data: memoryview, span: Span) -> FunctionRef:
-    for number, kind, start, end in fields(data, *span):
+    for number, kind, start, end in iter_fields(data, *span):
         if number == 1:
             _expect(kind, BYTES, number, start)
             return FunctionRef(text(data, start, end))
@@ -240,10 +247,10 @@ def _tensor(data: memoryview, span: Span) -> Tensor:
     shape: Sequence[Any] = ()
     content: Span | None = None
     held: dict[int, list[Span]] = {}
-    for number, kind, start, end in fields(data, *span):
+    for number, kind, start, end in iter_fields(data, *span):
         if number == 1:
             _expect(kind, VARINT, number, start)
-            dtype = element_type(varint_at(data, start, end)[0])
+            dtype = element_type(decode_varint(data, start, end)[0])
         elif number == 2:
             _expect(kind, BYTES, number, start)
             shape = _shape(data, (start, end)).dims
@@ -300,10 +307,10 @@ def _decoded(raw: bytes, how: str, dtype: DType) -> Array:
 
     kind: Any = dtype.numpy
     if how == "varint":
-        numbers = np.array(unpacked(raw, 0, len(raw)), "<u8")
+        numbers = np.array(unpack_varints(raw, 0, len(raw)), "<u8")
         return numbers.astype(bool if str(dtype) == "bool" else kind)
     if how == "bits":
-        return np.array(unpacked(raw, 0, len(raw)), "<u2").view(kind)
+        return np.array(unpack_varints(raw, 0, len(raw)), "<u2").view(kind)
     if len(raw) % np.dtype(how).itemsize:
         raise FormatError(
             f"elements of {dtype} of another size", got=f"{len(raw)} bytes"

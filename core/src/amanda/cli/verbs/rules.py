@@ -246,7 +246,7 @@ def _sample(there: Installed, rule: Rule, *, forward: bool) -> Sample:
 
 
 def _exported(rules: RuleSet, form: str, output: str | None) -> Answer:
-    from amanda.files.atomic import replacing
+    from amanda.files.atomic import replace_file
     from amanda.mapping.rules import protobuf, rule_file
 
     made = (
@@ -256,7 +256,7 @@ def _exported(rules: RuleSet, form: str, output: str | None) -> Answer:
     )
     data = {"form": form, "rules": len(_rules(rules)), "output": output}
     if output is not None:
-        with replacing(Path(output)) as file:
+        with replace_file(Path(output)) as file:
             file.write(made)
         return Answer(data, [f"{len(_rules(rules))} rules are written as {output}"])
     if form == "proto":

@@ -80,8 +80,8 @@ def command(
 def _saved(path: str, results: dict[Any, Any]) -> None:
     import numpy as np
 
-    from amanda.files.atomic import replacing
+    from amanda.files.atomic import replace_file
 
     arrays = {str(name): np.asarray(value) for name, value in results.items()}
-    with replacing(Path(path)) as file:
+    with replace_file(Path(path)) as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Final
 
 from amanda.errors import AmandaError, FormatError
-from amanda.files.atomic import Path, mapped, replacing
+from amanda.files.atomic import Path, map_file, replace_file
 from amanda.files.binary import safetensors, stored_zip
 from amanda.files.binary.decoder import decode
 from amanda.files.binary.encoder import Encoded, Piece, encode, is_splat
@@ -42,7 +42,7 @@ def save(graph: Graph, path: Path) -> None:
     places = {key: place for place, key in keys.items()}
     data = (encoded.tensors[places[key]].chunks() for key in order)
     size = len(head) + sum(item[2] for item in tensors.values())
-    with replacing(path) as file, stored_zip.Writer(file) as archive:
+    with replace_file(path) as file, stored_zip.Writer(file) as archive:
         _add(archive, ABOUT, [_about()])
         _add(archive, GRAPH, list(encoded.with_keys(keys)))
         archive.add(WEIGHTS, size, chain([head], chain.from_iterable(data)))
@@ -53,7 +53,7 @@ def load(path: Path, *, verify: bool = False) -> Graph:
 
     `verify` compares all checksums first, for which everything is read once.
     """
-    return loads(mapped(path), verify=verify, who=str(path))
+    return loads(map_file(path), verify=verify, who=str(path))
 
 
 def loads(

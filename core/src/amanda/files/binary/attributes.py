@@ -18,14 +18,14 @@ from amanda.formatkit.wire import (
     BYTES,
     VARINT,
     Buffer,
-    delimited,
-    fields,
-    located,
-    packed,
-    unpacked,
+    decode_varint,
+    encode_field,
+    encode_varint,
+    iter_fields,
+    locate_error,
+    pack_varints,
+    unpack_varints,
     unzigzag,
-    varint,
-    varint_at,
     zigzag,
 )
 from amanda.tensors import FunctionRef, Tensor, check_attr
@@ -107,7 +107,9 @@ class AttrWriter:
                 who=self._owner,
                 got=repr(key),
             )
-        made = self._names[key] = varint(NAME) + varint(self.tables.word(key))
+        made = self._names[key] = encode_varint(NAME) + encode_varint(
+            self.tables.word(key)
+        )
         return made
 
     def _write(self, name: bytes, value: Any, out: list[bytes]) -> None:
@@ -117,7 +119,7 @@ class AttrWriter:
         while waiting:
             for label, item in waiting[-1]:
                 if isinstance(item, Mapping):
-                    out.append(label + varint(MAP) + varint(len(item)))
+                    out.append(label + encode_varint(MAP) + encode_varint(len(item)))
                     waiting.append(self._named(item))
                     break
                 if not isinstance(item, list | tuple):
@@ -127,7 +129,7 @@ class AttrWriter:
                 if whole is not None:
                     out.append(label + whole)
                 else:
-                    out.append(label + varint(LIST) + varint(len(item)))
+                    out.append(label + encode_varint(LIST) + encode_varint(len(item)))
                     waiting.append(zip((b"",) * len(item), item, strict=True))
                     break
             else:
@@ -150,10 +152,10 @@ class AttrWriter:
 
 def _integer(value: int, key: str) -> bytes:
     if _LEAST <= value <= _MOST:
-        return varint(INTEGER) + varint(zigzag(value))
+        return encode_varint(INTEGER) + encode_varint(zigzag(value))
     check_attr(value, f"attribute {key!r}")
     size = value.bit_length() // 8 + 1
-    return delimited(_LARGE, value.to_bytes(size, "little", signed=True))
+    return encode_field(_LARGE, value.to_bytes(size, "little", signed=True))
 
 
 def _whole_list(items: Sequence[Any]) -> bytes | None:
@@ -162,33 +164,33 @@ def _whole_list(items: Sequence[Any]) -> bytes | None:
     if kinds == _INT:
         if min(items) >= _LEAST and max(items) <= _MOST:
             numbers = [i << 1 if i >= 0 else ~(i << 1) for i in items]
-            return delimited(_INTEGERS, packed(numbers))
+            return encode_field(_INTEGERS, pack_varints(numbers))
     elif kinds == _FLOAT:
-        return delimited(_REALS, struct.pack(f"<{len(items)}d", *items))
+        return encode_field(_REALS, struct.pack(f"<{len(items)}d", *items))
     return None
 
 
 _INT, _FLOAT = {int}, {float}
-_FALSE, _TRUE = varint(BOOLEAN) + b"\0", varint(BOOLEAN) + b"\1"
-_REAL, _TYPE, _TENSOR = varint(REAL), varint(TYPE), varint(TENSOR)
+_FALSE, _TRUE = encode_varint(BOOLEAN) + b"\0", encode_varint(BOOLEAN) + b"\1"
+_REAL, _TYPE, _TENSOR = encode_varint(REAL), encode_varint(TYPE), encode_varint(TENSOR)
 _TEXT, _DATA, _INTEGERS, _REALS = TEXT >> 3, DATA >> 3, INTEGERS >> 3, REALS >> 3
 _DTYPE, _SHAPE, _DIM, _FUNCTION = DTYPE >> 3, SHAPE >> 3, DIM >> 3, FUNCTION >> 3
 _LARGE = LARGE >> 3
 
 _WRITERS: dict[type[Any], Callable[[AttrWriter, Any], bytes]] = {
-    type(None): lambda _, _none: varint(NONE) + b"\1",
+    type(None): lambda _, _none: encode_varint(NONE) + b"\1",
     bool: lambda _, value: _TRUE if value else _FALSE,
     int: lambda to, value: _integer(value, to.key),
     float: lambda _, value: _REAL + struct.pack("<d", value),
-    str: lambda _, value: delimited(_TEXT, utf8(value)),
-    bytes: lambda _, value: delimited(_DATA, value),
-    DType: lambda _, value: delimited(_DTYPE, str(value).encode()),
-    Quantized: lambda _, value: delimited(_DTYPE, str(value).encode()),
-    Shape: lambda to, value: delimited(_SHAPE, utf8(value.text(to.tables.symbols))),
-    Sym: lambda to, value: delimited(_DIM, utf8(value.text(to.tables.symbols))),
-    FunctionRef: lambda _, value: delimited(_FUNCTION, utf8(value.name)),
-    Tensor: lambda to, value: _TENSOR + varint(to.tensor(value)),
-    Type: lambda to, value: _TYPE + varint(to.tables.type(value)),
+    str: lambda _, value: encode_field(_TEXT, utf8(value)),
+    bytes: lambda _, value: encode_field(_DATA, value),
+    DType: lambda _, value: encode_field(_DTYPE, str(value).encode()),
+    Quantized: lambda _, value: encode_field(_DTYPE, str(value).encode()),
+    Shape: lambda to, value: encode_field(_SHAPE, utf8(value.text(to.tables.symbols))),
+    Sym: lambda to, value: encode_field(_DIM, utf8(value.text(to.tables.symbols))),
+    FunctionRef: lambda _, value: encode_field(_FUNCTION, utf8(value.name)),
+    Tensor: lambda to, value: _TENSOR + encode_varint(to.tensor(value)),
+    Type: lambda to, value: _TYPE + encode_varint(to.tables.type(value)),
 }
 
 
@@ -274,11 +276,11 @@ class AttrReader:
     def _any_item(self, raw: bytes, place: int) -> tuple[int, Any, int]:
         number = found = 0
         value: Any = None
-        for field, kind, start, end in fields(raw, base=place):
+        for field, kind, start, end in iter_fields(raw, base=place):
             tag = field << 3 | kind
             given: Any = raw[start:end]
             if kind == VARINT:
-                given, _ = varint_at(raw, start, end, place)
+                given, _ = decode_varint(raw, start, end, place)
             if tag == NAME:
                 number = given
             elif tag in _READERS:
@@ -295,7 +297,7 @@ class AttrReader:
         except IndexError:
             _bad(f"no entry of the file has the number {given}", place)
         except (AmandaError, UnicodeDecodeError) as error:
-            raise located(error, f"byte {place}") from error
+            raise locate_error(error, f"byte {place}") from error
 
 
 def _check_depth(depth: int, place: int) -> None:
@@ -308,7 +310,7 @@ def _check_depth(depth: int, place: int) -> None:
 
 
 def _numbers(raw: bytes) -> list[int]:
-    numbers = raw if raw.isascii() else unpacked(raw, 0, len(raw))
+    numbers = raw if raw.isascii() else unpack_varints(raw, 0, len(raw))
     return [number >> 1 ^ -(number & 1) for number in numbers]
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 from amanda.errors import AmandaError, LimitError
-from amanda.files.atomic import Path, mapped, replacing
+from amanda.files.atomic import Path, map_file, replace_file
 from amanda.files.binary.decoder import decode
 from amanda.files.binary.encoder import Encoded, encode
 from amanda.graph import Graph
@@ -37,7 +37,7 @@ def dump(graph: Graph, file: BinaryIO) -> None:
 
 def save(graph: Graph, path: Path) -> None:
     """Write the graph to a path; an old file there is whole until the new one is."""
-    with replacing(path) as file:
+    with replace_file(path) as file:
         dump(graph, file)
 
 
@@ -52,7 +52,7 @@ def loads(data: bytes | bytearray | memoryview, who: str = "<bytes>") -> Graph:
 
 def load(path: Path) -> Graph:
     """The graph in a file; its tensors are read from it when they are asked for."""
-    return loads(mapped(path), str(path))
+    return loads(map_file(path), str(path))
 
 
 def _inline(encoded: Encoded) -> Iterator[bytes | bytearray | memoryview]:

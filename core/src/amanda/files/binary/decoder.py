@@ -22,7 +22,13 @@ from amanda.files.binary.encoder import MAGIC, MAJOR
 from amanda.files.binary.graph_decoder import OPS, Body, Shell, bad, provenance
 from amanda.files.binary.messages import Span, text
 from amanda.files.binary.shared_tables import ReadTables
-from amanda.formatkit.wire import BYTES, fields, located, unpacked, varint_at
+from amanda.formatkit.wire import (
+    BYTES,
+    decode_varint,
+    iter_fields,
+    locate_error,
+    unpack_varints,
+)
 from amanda.graph import Graph, OutputPort, bulk
 from amanda.tensors import Tensor
 from amanda.tensors.packing import checked_shape, packed_size
@@ -105,9 +111,9 @@ class File:
         tensors: list[Span] = []
         spans = {4: words, 5: types, 6: tensors, 7: self._spans}
         major = 0
-        for number, kind, start, stop in fields(self.data):
+        for number, kind, start, stop in iter_fields(self.data):
             if number == 2:
-                major, _ = varint_at(self.data, start, stop)
+                major, _ = decode_varint(self.data, start, stop)
                 _check_version(major)
             into: Any = spans.get(number)
             if into is None:
@@ -124,9 +130,9 @@ class File:
     def _tensor(self, pos: int, stop: int) -> Tensor:
         dtype, shape = "", list[int]()
         found: dict[int, memoryview] = {}
-        for number, kind, start, end in fields(self.data, pos, stop):
+        for number, kind, start, end in iter_fields(self.data, pos, stop):
             if number == 2:
-                shape += unpacked(self.data, start, end)
+                shape += unpack_varints(self.data, start, end)
             elif kind != BYTES:
                 bad("a part of a tensor is of another kind", start)
             elif number == 1:
@@ -146,13 +152,13 @@ class File:
                 data = self._stored(str(found[_KEY], "utf-8"), dtype, shape)
             return tensor(data, dtype, shape)
         except (AmandaError, UnicodeDecodeError) as error:
-            raise located(error, f"byte {pos}") from error
+            raise locate_error(error, f"byte {pos}") from error
 
     def _shell(self, place: int) -> Shell:
         """The graph at `place` with its ports, made before its holder is."""
         pos, stop = self._spans[place]
         ops = pos
-        for number, _, _, end in fields(self.data, pos, stop):
+        for number, _, _, end in iter_fields(self.data, pos, stop):
             if number == OPS:
                 break
             ops = end
@@ -162,7 +168,7 @@ class File:
         try:
             graph = self._graph(header)
         except (AmandaError, IndexError) as error:
-            raise located(error, f"byte {pos}, graph {place}") from error
+            raise locate_error(error, f"byte {pos}, graph {place}") from error
         shell = self._shells[place] = Shell(graph, header, (ops, stop))
         return shell
 

@@ -16,7 +16,13 @@ from amanda.files.binary import messages
 from amanda.files.binary.attributes import AttrWriter
 from amanda.files.binary.messages import utf8, write
 from amanda.files.binary.shared_tables import WriteTables
-from amanda.formatkit.wire import BYTES, delimited, key, packed, varint
+from amanda.formatkit.wire import (
+    BYTES,
+    encode_field,
+    encode_key,
+    encode_varint,
+    pack_varints,
+)
 from amanda.graph import ControlPort, Edge, Graph, InputPort, Op, OutputPort, bulk
 from amanda.tensors import Tensor
 
@@ -26,7 +32,9 @@ MAGIC = b"\x0a\x0camanda/graph"
 MAJOR, MINOR = 1, 0
 Piece = bytes | bytearray | memoryview
 
-_VERSION = b"\x10" + varint(MAJOR) + (b"\x18" + varint(MINOR) if MINOR else b"")
+_VERSION = (
+    b"\x10" + encode_varint(MAJOR) + (b"\x18" + encode_varint(MINOR) if MINOR else b"")
+)
 
 # The fields of a Model, of an Op, and the ops of a Graph; a test compares the numbers.
 _STRINGS, _TYPES, _TENSORS, _GRAPHS = 4, 5, 6, 7
@@ -67,24 +75,24 @@ class Encoded:
     ) -> Iterator[Piece | Tensor]:
         """The bytes in order, and a tensor where its data stands."""
         yield MAGIC + _VERSION
-        yield b"".join([delimited(_STRINGS, utf8(word)) for word in self._words])
-        yield b"".join([delimited(_TYPES, utf8(text)) for text in self._types])
+        yield b"".join([encode_field(_STRINGS, utf8(word)) for word in self._words])
+        yield b"".join([encode_field(_TYPES, utf8(text)) for text in self._types])
         for place, tensor in enumerate(tensors):
             size = 0
-            head = delimited(1, str(tensor.dtype).encode())
+            head = encode_field(1, str(tensor.dtype).encode())
             if tensor.shape:
-                head += delimited(2, packed(tensor.shape))
+                head += encode_field(2, pack_varints(tensor.shape))
             if is_splat(tensor):
-                head += delimited(5, one_item(tensor))
+                head += encode_field(5, one_item(tensor))
             elif keys is not None:
-                head += delimited(3, utf8(keys[place]))
+                head += encode_field(3, utf8(keys[place]))
             elif size := tensor.nbytes:
-                head += key(4, BYTES) + varint(size)
-            yield key(_TENSORS, BYTES) + varint(len(head) + size) + head
+                head += encode_key(4, BYTES) + encode_varint(size)
+            yield encode_key(_TENSORS, BYTES) + encode_varint(len(head) + size) + head
             if size:
                 yield tensor
         for parts in self._graphs:
-            yield key(_GRAPHS, BYTES) + varint(sum(map(len, parts)))
+            yield encode_key(_GRAPHS, BYTES) + encode_varint(sum(map(len, parts)))
             yield from parts
 
 
@@ -152,7 +160,7 @@ class _File:
         """The type of an op, as it is written."""
         if kind is None:
             return b""
-        made = self.heads[kind] = _TYPE + varint(self.tables.word(kind))
+        made = self.heads[kind] = _TYPE + encode_varint(self.tables.word(kind))
         return made
 
     def payloads(self, holder: Any, has: bool) -> list[bytes]:
@@ -183,7 +191,7 @@ class _Body:
         out = bytearray()
         for op in self._graph:
             payload = self._subgraph(op) if isinstance(op, Graph) else self._op(op)
-            out += _OP + varint(len(payload)) + payload
+            out += _OP + encode_varint(len(payload)) + payload
             self._index += 1
         return [write(self._header()), out]
 
@@ -194,7 +202,7 @@ class _Body:
         payload = file.heads.get(op.type) or file.head(op.type)
         if op.name is not None:
             name = utf8(op.name)
-            payload += _NAME + varint(len(name)) + name
+            payload += _NAME + encode_varint(len(name)) + name
         inputs = op.inputs
         if inputs:
             payload += _INPUTS + self._references(inputs)
@@ -207,7 +215,9 @@ class _Body:
                 rare = rare or port.name is not None
         if op.has_attrs:
             attrs = file.attrs.payloads(op.attrs, op.name)
-            payload += b"".join([_ATTR + varint(len(attr)) + attr for attr in attrs])
+            payload += b"".join(
+                [_ATTR + encode_varint(len(attr)) + attr for attr in attrs]
+            )
         return payload + self._rare(op) if rare else payload
 
     def _references(self, inputs: Sequence[OutputPort | None]) -> bytes:
@@ -241,7 +251,7 @@ class _Body:
         space = op.own_namespace
         head = b""
         if space is not None:
-            head = _NAMESPACE + varint(self._tables.word(space))
+            head = _NAMESPACE + encode_varint(self._tables.word(space))
         facts = messages.Op(
             bodies=[
                 messages.Body(key, self._file.place(body))
@@ -402,8 +412,8 @@ class _Body:
 
 def _sized(values: list[int]) -> bytes:
     """Packed numbers with their length before them."""
-    raw = packed(values)
-    return varint(len(raw)) + raw
+    raw = pack_varints(values)
+    return encode_varint(len(raw)) + raw
 
 
 def _provenance(op: Op) -> messages.Provenance | None:

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from amanda.errors import AmandaError, FormatError
 from amanda.files.binary import messages
 from amanda.files.binary.messages import Span
-from amanda.formatkit.wire import BYTES, fields, located, unpacked, varint_at
+from amanda.formatkit.wire import (
+    BYTES,
+    decode_varint,
+    iter_fields,
+    locate_error,
+    unpack_varints,
+)
 from amanda.graph import Graph, InputPort, Op, OutputPort, Provenance
 
 if TYPE_CHECKING:
@@ -94,7 +100,7 @@ class Body:
             self._end()
         except (AmandaError, IndexError, UnicodeDecodeError) as error:
             at = f"byte {self._at}, graph {self._place}, op {len(self._ops)}"
-            raise located(error, at) from error
+            raise locate_error(error, at) from error
 
     def _captures(self) -> None:
         """Values of graphs around, in the list before all others, backwards."""
@@ -128,7 +134,7 @@ class Body:
             size = data[at + 1]
             start = at + 2
             if size > 127:
-                size, start = varint_at(data, at + 1, end, pos)
+                size, start = decode_varint(data, at + 1, end, pos)
             if start + size > end:
                 break
             self._at = pos + at
@@ -139,7 +145,7 @@ class Body:
     def _long(self, pos: int, stop: int) -> int:
         """Read one op of any length, or skip a field of a later minor version."""
         self._at = pos
-        number, kind, start, end = next(fields(self._file.data, pos, stop))
+        number, kind, start, end = next(iter_fields(self._file.data, pos, stop))
         if number < OPS or (number == OPS and kind != BYTES):
             bad("fields of a graph in another order than by number", pos)
         if number == OPS:
@@ -159,7 +165,7 @@ class Body:
             tag, size = data[pos], data[pos + 1]
             pos += 2
             if size > 127:
-                size, pos = varint_at(data, pos - 1, stop, base)
+                size, pos = decode_varint(data, pos - 1, stop, base)
             if tag == _TYPE:
                 kind = size
             elif tag == _NAMESPACE:
@@ -181,7 +187,9 @@ class Body:
             bad("a field reaches beyond the end of its op", base + start)
         found = self._attrs(data, attrs, base) if attrs else None
         short = outputs.isascii()
-        types = outputs if short else unpacked(outputs, 0, len(outputs), base + start)
+        types = (
+            outputs if short else unpack_varints(outputs, 0, len(outputs), base + start)
+        )
         return self._add((kind, name, space), inputs, types, found)
 
     def _add(
@@ -209,7 +217,7 @@ class Body:
 
     def _inputs(self, raw: bytes, place: int) -> list[OutputPort | None]:
         """The values that an op reads: each so many back, 0 for none."""
-        numbers = raw if raw.isascii() else unpacked(raw, 0, len(raw), place)
+        numbers = raw if raw.isascii() else unpack_varints(raw, 0, len(raw), place)
         values = self._values
         return [values[-back] if back else None for back in numbers]
 

@@ -205,13 +205,13 @@ def read(
     """The message between two positions; fields of later minor versions are ignored."""
     message = kind()
     columns = _columns(kind.__name__)
-    for number, wire_kind, start, end in wire.fields(data, pos, stop, base):
+    for number, wire_kind, start, end in wire.iter_fields(data, pos, stop, base):
         column = columns.get(number)
         if column is None:
             continue
         if wire_kind != column.wire:
             if column.packed and wire_kind == BYTES:
-                values = wire.unpacked(data, start, end, base)
+                values = wire.unpack_varints(data, start, end, base)
                 getattr(message, column.name).extend(values)
                 continue
             _wrong_kind(kind, column, base + start)
@@ -231,12 +231,12 @@ def write(message: Any) -> bytes:
         if value is None or (not value and not column.optional):
             continue
         if column.packed:
-            parts.append(wire.delimited(column.number, wire.packed(value)))
+            parts.append(wire.encode_field(column.number, wire.pack_varints(value)))
             continue
-        key = wire.key(column.number, column.wire)
+        key = wire.encode_key(column.number, column.wire)
         for item in value if column.many else (value,):
             payload = column.write(item)
-            size = wire.varint(len(payload)) if column.wire == BYTES else b""
+            size = wire.encode_varint(len(payload)) if column.wire == BYTES else b""
             parts += (key, size, payload)
     return b"".join(parts)
 
@@ -268,11 +268,11 @@ def _message_of(kind: type[Any]) -> _Scalar:
 
 
 def _uint(data: Buffer, pos: int, stop: int, base: int) -> int:
-    return wire.varint_at(data, pos, stop, base)[0]
+    return wire.decode_varint(data, pos, stop, base)[0]
 
 
 def _sint(data: Buffer, pos: int, stop: int, base: int) -> int:
-    return wire.unzigzag(wire.varint_at(data, pos, stop, base)[0])
+    return wire.unzigzag(wire.decode_varint(data, pos, stop, base)[0])
 
 
 def text(data: Buffer, pos: int, stop: int, base: int = 0) -> str:
@@ -297,9 +297,9 @@ def utf8(value: str) -> bytes:
 
 _Scalar = tuple[int, Callable[..., Any], Callable[[Any], bytes]]
 _SCALARS: dict[str, _Scalar] = {
-    "uint64": (VARINT, _uint, wire.varint),
-    "sint64": (VARINT, _sint, lambda value: wire.varint(wire.zigzag(value))),
-    "bool": (VARINT, lambda *at: bool(_uint(*at)), wire.varint),
+    "uint64": (VARINT, _uint, wire.encode_varint),
+    "sint64": (VARINT, _sint, lambda value: wire.encode_varint(wire.zigzag(value))),
+    "bool": (VARINT, lambda *at: bool(_uint(*at)), wire.encode_varint),
     "double": (
         FIXED64,
         lambda data, pos, *_: unpack_from("<d", data, pos)[0],

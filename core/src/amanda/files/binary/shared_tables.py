@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from amanda.errors import AmandaError
-from amanda.formatkit.wire import located
+from amanda.formatkit.wire import locate_error
 from amanda.types import Symbols, Type, parse_type
 
 if TYPE_CHECKING:
@@ -105,4 +105,4 @@ class ReadTables:
             try:
                 self.types.append(parse_type(text, self.symbols))
             except AmandaError as error:
-                raise located(error, f"type {number} of the file") from error
+                raise locate_error(error, f"type {number} of the file") from error

@@ -21,7 +21,7 @@ class _TextFormat:
 
     def read(self, source: Path, **options: Any) -> Graph:
         """The graph in a file; a lone op comes as a graph that holds it."""
-        from amanda.files.atomic import mapped
+        from amanda.files.atomic import map_file
         from amanda.files.text.document.schema import graph_of
         from amanda.files.text.syntax.plain_data import check_size
 
@@ -29,19 +29,19 @@ class _TextFormat:
         if not isinstance(source, str | os.PathLike):
             raise FormatError("this format reads files", got=type(source).__name__)
         name = os.fspath(source)
-        data = mapped(source)
+        data = map_file(source)
         check_size(len(data), name)
         loads, _ = self._codec()
         return graph_of(loads(bytes(data), name), name)
 
     def write(self, graph: Graph, path: Path, **options: Any) -> None:
         """Write a graph to a file; an old file is whole until the new one is."""
-        from amanda.files.atomic import replacing
+        from amanda.files.atomic import replace_file
 
         _refuse(options, "write")
         _, dumps = self._codec()
         data = dumps(graph).encode()
-        with replacing(path) as file:
+        with replace_file(path) as file:
             file.write(data)
 
     def _codec(self) -> tuple[Loads, Dumps]:

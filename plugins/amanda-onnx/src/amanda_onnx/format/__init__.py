@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from amanda.errors import AmandaError, FormatError
 from amanda.graph import Graph, Op
-from amanda_onnx.format.onnx_text import SUFFIXES, message_of, write_text
+from amanda_onnx.format.onnx_text import SUFFIXES, parse_text_model, write_text_model
 
 if TYPE_CHECKING:
-    from amanda_onnx.format.model_file import Source
+    from amanda_onnx.format.model_file import ModelFile
 
 __all__ = ["Format"]
 
@@ -61,14 +61,16 @@ class Format:
         one of its own. Each weight begins at a multiple of `alignment` bytes.
         `ir_version` is written instead of the one that the model has.
         """
-        from amanda_onnx.format.message_chunks import Placing
+        from amanda_onnx.format.message_chunks import ExternalDataOptions
         from amanda_onnx.format.writer import write_model
 
         try:
             if Path(path).suffix.lower() in SUFFIXES:
-                write_text(self.dumps(graph, ir_version=ir_version), Path(path))
+                write_text_model(self.dumps(graph, ir_version=ir_version), Path(path))
                 return
-            place = Placing(f"{Path(path).name}.data", threshold, alignment, split)
+            place = ExternalDataOptions(
+                f"{Path(path).name}.data", threshold, alignment, split
+            )
             write_model(graph, Path(path), external, place, ir_version)
         except FormatError as error:
             _place(error, os.fspath(path))
@@ -78,9 +80,9 @@ class Format:
 
     def dumps(self, graph: Graph, *, ir_version: int | None = None) -> bytes:
         """The bytes of a file with everything in it."""
-        from amanda_onnx.format.writer import check_size, model_pieces
+        from amanda_onnx.format.writer import check_size, model_chunks
 
-        pieces = model_pieces(graph, None, ir_version)
+        pieces = model_chunks(graph, None, ir_version)
         check_size(pieces)
         out = io.BytesIO()
         pieces.write(out)
@@ -102,19 +104,19 @@ class Format:
         return called(op)
 
 
-def _opened(source: Any, folder: str | Path | None) -> Source:
-    from amanda_onnx.format.model_file import Source
+def _opened(source: Any, folder: str | Path | None) -> ModelFile:
+    from amanda_onnx.format.model_file import ModelFile
 
     beside = Path(folder) if folder is not None else None
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         if path.suffix.lower() not in SUFFIXES:
-            return Source.of_file(path)
-        return Source(memoryview(message_of(path)), folder=path.parent)
+            return ModelFile.of_file(path)
+        return ModelFile(memoryview(parse_text_model(path)), folder=path.parent)
     if isinstance(source, bytes | bytearray | memoryview):
-        return Source(memoryview(source).cast("B").toreadonly(), folder=beside)
+        return ModelFile(memoryview(source).cast("B").toreadonly(), folder=beside)
     if callable(getattr(source, "SerializeToString", None)):
-        return Source(memoryview(source.SerializeToString()), folder=beside)
+        return ModelFile(memoryview(source.SerializeToString()), folder=beside)
     raise FormatError(
         "a model of ONNX is a file, bytes or an onnx.ModelProto",
         got=type(source).__name__,

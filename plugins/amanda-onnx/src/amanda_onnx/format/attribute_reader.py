@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from amanda.formatkit.wire import Buffer
-from amanda_onnx.format.messages import REST, Span, bad, read
-from amanda_onnx.format.model_file import Source
+from amanda_onnx.format.messages import UNKNOWN_FIELDS, Span, raise_at, read
+from amanda_onnx.format.model_file import ModelFile
 from amanda_onnx.format.tensor_reader import read_sparse, read_tensor
 from amanda_onnx.format.value_types import TypeReader
 
@@ -91,7 +91,7 @@ class Attribute:
 class AttributeReader:
     """Attributes of one file. Short ones are remembered by their bytes."""
 
-    def __init__(self, source: Source, types: TypeReader) -> None:
+    def __init__(self, source: ModelFile, types: TypeReader) -> None:
         self._source = source
         self._types = types
         self._known: dict[bytes, Attribute] = {}
@@ -113,8 +113,8 @@ class AttributeReader:
         place = base + pos
         name = told.get("name", "")
         if not name:
-            bad("an attribute without a name", place)
-        doc, rest = told.get("doc_string", ""), told.get(REST, b"")
+            raise_at("an attribute without a name", place)
+        doc, rest = told.get("doc_string", ""), told.get(UNKNOWN_FIELDS, b"")
         kind, noted = self._kind(told, name, place)
         if told.get("ref_attr_name"):
             value: Any = {REFERENCE: told["ref_attr_name"], "kind": kind}
@@ -122,11 +122,11 @@ class AttributeReader:
         field = FIELDS[kind]
         others = [f for f in _KIND_OF if f in told and f != field]
         if others and noted:
-            bad(f"attribute {name!r} has both {field} and {others[0]}", place)
+            raise_at(f"attribute {name!r} has both {field} and {others[0]}", place)
         if others:
-            bad(f"attribute {name!r} is {kind}, and has {others[0]}", place)
+            raise_at(f"attribute {name!r} is {kind}, and has {others[0]}", place)
         if field not in told and kind not in _EMPTY and kind != "GRAPHS":
-            bad(f"attribute {name!r} is {kind}, and has none", place)
+            raise_at(f"attribute {name!r} is {kind}, and has none", place)
         given: Any = told.get(field)
         if kind in ("GRAPH", "GRAPHS"):
             many = kind == "GRAPHS"
@@ -149,10 +149,10 @@ class AttributeReader:
         if code in KINDS:
             return KINDS[code][0], ""
         if code:
-            bad(f"attribute {name!r} is of no kind that ONNX has", place, got=code)
+            raise_at(f"attribute {name!r} is of no kind that ONNX has", place, got=code)
         found = [kind for field, kind in _KIND_OF.items() if field in told]
         if len(found) != 1:  # before IR version 2, the field that is there says it
-            bad(f"attribute {name!r} does not say of what kind it is", place)
+            raise_at(f"attribute {name!r} does not say of what kind it is", place)
         return found[0], "UNDEFINED"
 
     def _value(self, kind: str, given: Any, data: Buffer, base: int) -> tuple[Any, Any]:
@@ -187,7 +187,7 @@ class AttributeReader:
     def _type(self, span: Span) -> tuple[Any, Any]:
         type_, notes = self._types.read(span)
         if type_ is None:
-            bad("an attribute with an empty type", span[0])
+            raise_at("an attribute with an empty type", span[0])
         return type_, notes
 
 

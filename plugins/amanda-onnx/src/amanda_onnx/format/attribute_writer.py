@@ -9,25 +9,25 @@ from amanda.errors import FormatError
 from amanda.tensors import Tensor
 from amanda.types import Type
 from amanda_onnx.format.attribute_reader import CODES, FIELDS, REFERENCE
-from amanda_onnx.format.message_chunks import Outside, Pieces
+from amanda_onnx.format.message_chunks import ExternalDataWriter, MessageChunks
 from amanda_onnx.format.messages import Writer, tag
-from amanda_onnx.format.tensor_writer import sparse_pieces, tensor_pieces
-from amanda_onnx.format.value_types import same_type, type_bytes
+from amanda_onnx.format.tensor_writer import sparse_chunks, tensor_chunks
+from amanda_onnx.format.value_types import encode_type, matches_bytes
 
-__all__ = ["attribute_pieces", "kind_of", "type_of"]
+__all__ = ["attribute_chunks", "attribute_kind", "encode_value_type"]
 
 _MESSAGE: Final = "AttributeProto"
 _UNDEFINED: Final = "UNDEFINED"
 _LIST_KINDS: Final = ("FLOATS", "STRINGS", "TENSORS", "SPARSE_TENSORS", "TYPE_PROTOS")
 
 
-def attribute_pieces(
-    name: str, value: Any, notes: Mapping[str, Any], outside: Outside | None
-) -> Pieces:
+def attribute_chunks(
+    name: str, value: Any, notes: Mapping[str, Any], outside: ExternalDataWriter | None
+) -> MessageChunks:
     """An attribute with a value; `notes` are those of its op."""
     noted = _fact(notes, "kinds", name)
     reference = isinstance(value, Mapping) and REFERENCE in value
-    kind = value.get("kind") if reference else kind_of(value)
+    kind = value.get("kind") if reference else attribute_kind(value)
     if not value and noted in _LIST_KINDS and kind == "INTS":
         kind = noted
     if kind not in CODES:
@@ -35,7 +35,7 @@ def attribute_pieces(
             f"attribute {name!r} holds what no attribute of ONNX can",
             got=f"{type(value).__name__} {value!r:.60}",
         )
-    out = Pieces(Writer(_MESSAGE).put("name", name).done())
+    out = MessageChunks(Writer(_MESSAGE).put("name", name).done())
     if not reference:
         beside = _fact(notes, "values", name) or {}
         _put(out, str(kind), value, beside, outside)
@@ -54,7 +54,11 @@ def _fact(notes: Mapping[str, Any], key: str, name: str) -> Any:
 
 
 def _put(
-    out: Pieces, kind: str, value: Any, beside: Any, outside: Outside | None
+    out: MessageChunks,
+    kind: str,
+    value: Any,
+    beside: Any,
+    outside: ExternalDataWriter | None,
 ) -> None:
     field = FIELDS[kind]
     try:
@@ -84,16 +88,18 @@ def _in_range(value: Any) -> Any:
     return value
 
 
-def _one(item: Any, facts: Mapping[str, Any], outside: Outside | None) -> Pieces:
+def _one(
+    item: Any, facts: Mapping[str, Any], outside: ExternalDataWriter | None
+) -> MessageChunks:
     name = facts.get("name", "")
     if isinstance(item, Tensor):
-        return tensor_pieces(name, item, facts, outside)
+        return tensor_chunks(name, item, facts, outside)
     if isinstance(item, Type):
-        return Pieces(type_of(item, facts))
-    return sparse_pieces(name, item, facts, outside)
+        return MessageChunks(encode_value_type(item, facts))
+    return sparse_chunks(name, item, facts, outside)
 
 
-def type_of(
+def encode_value_type(
     type_: Type | None, notes: Mapping[str, Any], *, loose: bool = False
 ) -> bytes:
     """A type; in the bytes that it was read from, if it still is that type.
@@ -101,12 +107,12 @@ def type_of(
     `loose`: if it may be that type. What a weight is called elsewhere may say less.
     """
     raw = notes.get("type")
-    if isinstance(raw, bytes) and same_type(raw, type_, loose=loose):
+    if isinstance(raw, bytes) and matches_bytes(raw, type_, loose=loose):
         return raw
-    return type_bytes(type_, notes.get("denotation"))
+    return encode_type(type_, notes.get("denotation"))
 
 
-def kind_of(value: object) -> str | None:
+def attribute_kind(value: object) -> str | None:
     """The kind of attribute that a value is; None where ONNX has none for it.
 
     >>> kind_of(1), kind_of([1.0, 2]), kind_of("a"), kind_of(None)

@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import BinaryIO, Final, NamedTuple
 
 from amanda.errors import FormatError
-from amanda.formatkit.wire import varint
+from amanda.formatkit.wire import encode_varint
 from amanda.tensors import Tensor
 
-__all__ = ["Outside", "Pieces", "Placing"]
+__all__ = ["ExternalDataWriter", "MessageChunks", "ExternalDataOptions"]
 
 _BLOCK: Final = 1 << 16  # bytes of padding that are written at once
 
 
-class Pieces:
+class MessageChunks:
     """Bytes, and tensors that stand for their packed bytes."""
 
     __slots__ = ("parts", "size")
@@ -31,15 +31,15 @@ class Pieces:
             self.parts.append(raw)
             self.size += len(raw)
 
-    def take(self, tag: bytes, inner: Pieces) -> None:
+    def take(self, tag: bytes, inner: MessageChunks) -> None:
         """A message as a field."""
-        self.add(tag + varint(inner.size))
+        self.add(tag + encode_varint(inner.size))
         self.parts += inner.parts
         self.size += inner.size
 
     def data(self, tag: bytes, tensor: Tensor) -> None:
         """The packed bytes of a tensor as a field."""
-        self.add(tag + varint(tensor.nbytes))
+        self.add(tag + encode_varint(tensor.nbytes))
         self.parts.append(tensor)
         self.size += tensor.nbytes
 
@@ -51,7 +51,7 @@ class Pieces:
                 file.writelines(part.chunks())
 
 
-class Placing(NamedTuple):
+class ExternalDataOptions(NamedTuple):
     """How weights are to lie in files beside a model."""
 
     location: str
@@ -63,10 +63,10 @@ class Placing(NamedTuple):
     """The most bytes of one file; None: one has them all."""
 
 
-class Outside:
+class ExternalDataWriter:
     """Weights that go to files beside the model."""
 
-    def __init__(self, how: Placing, noted: bool) -> None:
+    def __init__(self, how: ExternalDataOptions, noted: bool) -> None:
         if how.alignment < 1 or (how.split is not None and how.split < 1):
             raise FormatError(
                 "alignment and split are numbers of bytes",

@@ -25,30 +25,30 @@ from amanda.formatkit.wire import (
     FIXED64,
     VARINT,
     Buffer,
-    fields,
-    key,
-    unpacked,
-    varint,
-    varint_at,
+    decode_varint,
+    encode_key,
+    encode_varint,
+    iter_fields,
+    unpack_varints,
 )
 
 __all__ = [
     "MESSAGES",
-    "REST",
+    "UNKNOWN_FIELDS",
     "Field",
     "Span",
     "Writer",
-    "bad",
-    "integers",
-    "joined",
+    "raise_at",
+    "decode_integers",
+    "join_spans",
     "read",
-    "signed",
+    "to_signed",
     "tag",
-    "words",
+    "decode_text",
 ]
 
 Span = tuple[int, int]
-REST: Final = ""
+UNKNOWN_FIELDS: Final = ""
 """The key of fields that the table does not know, as they are, joined."""
 
 _TABLE: Final = """
@@ -138,7 +138,7 @@ _MANY_NUMBERS: Final = ("packed", "ints", "floats")
 _ONE_BY_ONE: Final = {"ints": VARINT, "floats": FIXED32}
 
 _TAGS: Final = {
-    (message, field.name): key(number, _WIRE.get(field.kind, BYTES))
+    (message, field.name): encode_key(number, _WIRE.get(field.kind, BYTES))
     for message, rows in MESSAGES.items()
     for number, field in rows.items()
 }
@@ -148,7 +148,7 @@ _KINDS: Final = {
     for field in rows.values()
 }
 _SCALARS: Final = {
-    (message, field.name): key(number, _ONE_BY_ONE[field.kind])
+    (message, field.name): encode_key(number, _ONE_BY_ONE[field.kind])
     for message, rows in MESSAGES.items()
     for number, field in rows.items()
     if field.kind in _ONE_BY_ONE
@@ -171,7 +171,7 @@ def read(
     found: dict[str, Any] = {}
     rest: list[bytes] = []
     place = pos
-    for number, kind, start, end in fields(data, pos, stop, base):
+    for number, kind, start, end in iter_fields(data, pos, stop, base):
         field = rows.get(number)
         if field is None:
             rest.append(bytes(data[place:end]))
@@ -179,7 +179,7 @@ def read(
             _put(found, message, field, kind, data, (start, end), base)
         place = end
     if rest:
-        found[REST] = b"".join(rest)
+        found[UNKNOWN_FIELDS] = b"".join(rest)
     return found
 
 
@@ -199,22 +199,22 @@ def _put(
     else:
         fine = wire == _WIRE.get(kind, BYTES)
     if not fine:
-        bad(f"{name} of a {message} is of another kind", base + start)
+        raise_at(f"{name} of a {message} is of another kind", base + start)
     value: Any = span
     if kind == "int":
-        value = signed(varint_at(data, start, end, base)[0])
+        value = to_signed(decode_varint(data, start, end, base)[0])
     elif kind == "float":
         value = _FLOAT.unpack_from(data, start)[0]
     elif kind == "text":
-        value = words(data, start, end, base)
+        value = decode_text(data, start, end, base)
     elif kind == "ints":
-        found.setdefault(name, []).extend(integers(data, [span], base))
+        found.setdefault(name, []).extend(decode_integers(data, [span], base))
         return
     elif kind == "floats":
         found.setdefault(name, []).extend(_floats(data, start, end, base))
         return
     elif not many and kind in MESSAGES and name in found:
-        bad(f"a {message} with two of {name}", base + start)
+        raise_at(f"a {message} with two of {name}", base + start)
     if many or kind == "packed":
         found.setdefault(name, []).append(value)
     else:
@@ -223,11 +223,11 @@ def _put(
 
 def _floats(data: Buffer, start: int, end: int, base: int) -> tuple[float, ...]:
     if (end - start) % 4:
-        bad("floats that end inside one", base + start)
+        raise_at("floats that end inside one", base + start)
     return struct.unpack(f"<{(end - start) // 4}f", data[start:end])
 
 
-def words(data: Buffer, start: int, end: int, base: int = 0) -> str:
+def decode_text(data: Buffer, start: int, end: int, base: int = 0) -> str:
     """The text between two positions."""
     try:
         return str(data[start:end], "utf-8")
@@ -237,7 +237,7 @@ def words(data: Buffer, start: int, end: int, base: int = 0) -> str:
         ) from error
 
 
-def signed(value: int) -> int:
+def to_signed(value: int) -> int:
     """A number as int64 has it.
 
     >>> signed((1 << 64) - 1)
@@ -246,24 +246,24 @@ def signed(value: int) -> int:
     return value - _WRAP if value >= _SIGN else value
 
 
-def joined(data: Buffer, spans: list[Span]) -> Buffer:
+def join_spans(data: Buffer, spans: list[Span]) -> Buffer:
     """All bytes of the spans; without a copy where there is one."""
     if len(spans) == 1:
         return data[spans[0][0] : spans[0][1]]
     return b"".join([bytes(data[start:end]) for start, end in spans])
 
 
-def integers(data: Buffer, spans: list[Span], base: int = 0) -> list[int]:
+def decode_integers(data: Buffer, spans: list[Span], base: int = 0) -> list[int]:
     """Signed numbers, packed or one by one."""
     found: list[int] = []
     for start, end in spans:
-        found += unpacked(data, start, end, base)
+        found += unpack_varints(data, start, end, base)
     if found and max(found) >= _SIGN:
-        return list(map(signed, found))
+        return list(map(to_signed, found))
     return found
 
 
-def bad(message: str, place: int, **parts: Any) -> NoReturn:
+def raise_at(message: str, place: int, **parts: Any) -> NoReturn:
     """Raise FormatError for what lies at a place of the file."""
     raise FormatError(message, where=f"byte {place}", **parts)
 
@@ -296,12 +296,12 @@ class Writer:
             return self
         self._parts.append(_TAGS[self._message, name])
         if isinstance(value, int):
-            self._parts.append(varint(value & (_WRAP - 1)))
+            self._parts.append(encode_varint(value & (_WRAP - 1)))
         elif isinstance(value, float):
             self._parts.append(_FLOAT.pack(value))
         else:
             raw = value.encode() if isinstance(value, str) else value
-            self._parts += (varint(len(raw)), raw)
+            self._parts += (encode_varint(len(raw)), raw)
         return self
 
     def some(self, name: str, value: Any) -> Writer:
@@ -320,7 +320,7 @@ class Writer:
                 self._parts += (scalar, _FLOAT.pack(value))
         else:
             for value in values:
-                self._parts += (scalar, varint(value & (_WRAP - 1)))
+                self._parts += (scalar, encode_varint(value & (_WRAP - 1)))
         return self
 
     def raw(self, content: bytes) -> Writer:

@@ -14,16 +14,16 @@ from typing import Any, Final
 from amanda.errors import FormatError
 from amanda.tensors import FileMap, Tensor
 from amanda.types import DType
-from amanda_onnx.format.messages import Span, bad, read
+from amanda_onnx.format.messages import Span, raise_at, read
 
-__all__ = ["Source"]
+__all__ = ["ModelFile"]
 
 _WINDOW: Final = 16 << 20
 _LET_GO: Final = getattr(mmap, "MADV_DONTNEED", None)
 _MOST: Final = 1 << 62  # bytes of a file; what is larger is no number of bytes
 
 
-class Source:
+class ModelFile:
     """Bytes of a model; `file` where they are mapped, `folder` around them."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Source:
         self._kept = 0  # what was looked at since then may be in memory
 
     @classmethod
-    def of_file(cls, path: Path) -> Source:
+    def of_file(cls, path: Path) -> ModelFile:
         file = FileMap.of(path)
         return cls(file.view(), file=file, folder=Path(file.path).parent)
 
@@ -77,7 +77,7 @@ class Source:
             return Tensor.from_file(self.file, dtype, shape, span[0])
         return Tensor.from_buffer(self.data, dtype, shape, span[0])
 
-    def beside(self, place: int, entries: dict[str, str], size: int) -> Stretch:
+    def beside(self, place: int, entries: dict[str, str], size: int) -> FileRange:
         """Where the bytes of a tensor lie in a file beside the model."""
         location = entries.get("location", "")
         start = _number(entries, "offset", 0, place)
@@ -86,37 +86,37 @@ class Source:
         if file is None:
             file = self._beside[location] = FileMap.of(self._inside(location, place))
         if length != size:
-            bad(
+            raise_at(
                 "the data beside the model is not as long as its tensor",
                 place,
                 expected=f"{size} bytes",
                 got=f"{length} bytes",
             )
         if start + length > file.size:
-            bad(
+            raise_at(
                 f"the file {location!r} beside the model ends before its tensor does",
                 place,
                 expected=f"{start + length} bytes",
                 got=f"{file.size} bytes",
             )
-        return Stretch(file, start)
+        return FileRange(file, start)
 
     def _inside(self, location: str, place: int) -> str:
         """The path of a file in the folder of the model, or of a folder in that."""
         if self.folder is None:
-            bad(
+            raise_at(
                 "weights in another file, and no folder to find it in",
                 place,
                 got=repr(location),
                 hint="load the model from its file, or say folder=",
             )
         if fault := _fault(location):
-            bad(f"weights in a file that {fault}", place, got=repr(location))
+            raise_at(f"weights in a file that {fault}", place, got=repr(location))
         path = os.path.join(self.folder, *PureWindowsPath(location).parts)
         real = os.path.realpath(path)
         home = os.path.realpath(self.folder)
         if os.path.commonpath([real, home]) != home or real == home:
-            bad(
+            raise_at(
                 "weights in a file that a link leads out of the folder of the model",
                 place,
                 got=repr(location),
@@ -131,7 +131,7 @@ class Source:
         return real
 
 
-class Stretch:
+class FileRange:
     """Bytes of a file, from `start` on."""
 
     __slots__ = ("file", "start")
@@ -161,8 +161,10 @@ def _number(entries: dict[str, str], name: str, default: int, place: int) -> int
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        bad(f"the {name} of data beside the model is no number", place, got=repr(text))
+        raise_at(
+            f"the {name} of data beside the model is no number", place, got=repr(text)
+        )
     value = int(text)
     if value > _MOST:
-        bad(f"the {name} of data beside the model is absurd", place, got=text)
+        raise_at(f"the {name} of data beside the model is absurd", place, got=text)
     return value

@@ -28,34 +28,41 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["MODEL", "NOTES", "model_notes", "note", "notes_of", "pairs_of"]
+__all__ = [
+    "MODEL_KEY",
+    "NOTES_KEY",
+    "model_notes",
+    "add_notes",
+    "notes_of",
+    "string_pairs",
+]
 
-NOTES: Final = "onnx:notes"
-MODEL: Final = "onnx:model"
+NOTES_KEY: Final = "onnx:notes"
+MODEL_KEY: Final = "onnx:model"
 
 _NONE: Final[Mapping[str, Any]] = {}
 
 
 def notes_of(thing: Any) -> Mapping[str, Any]:
     """The notes of an op, a port or a graph; empty where there are none."""
-    found = thing.attrs.get(NOTES, _NONE) if thing.has_attrs else _NONE
+    found = thing.attrs.get(NOTES_KEY, _NONE) if thing.has_attrs else _NONE
     return found if isinstance(found, Mapping) else _NONE
 
 
 def model_notes(graph: Any) -> Mapping[str, Any]:
     """The notes of the whole model."""
-    found = graph.attrs.get(MODEL, _NONE) if graph.has_attrs else _NONE
+    found = graph.attrs.get(MODEL_KEY, _NONE) if graph.has_attrs else _NONE
     return found if isinstance(found, Mapping) else _NONE
 
 
-def note(thing: Any, **facts: Any) -> None:
+def add_notes(thing: Any, **facts: Any) -> None:
     """Keep the facts that say something."""
     told = {key: value for key, value in facts.items() if value}
     if told:
-        thing.attrs[NOTES] = {**notes_of(thing), **told}
+        thing.attrs[NOTES_KEY] = {**notes_of(thing), **told}
 
 
-def pairs_of(given: object) -> list[tuple[str, str]]:
+def string_pairs(given: object) -> list[tuple[str, str]]:
     """Keys and values of noted properties: a dict, or pairs where a key comes twice."""
     if isinstance(given, Mapping):
         return [(str(key), str(value)) for key, value in given.items()]

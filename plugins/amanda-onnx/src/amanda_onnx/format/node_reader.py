@@ -12,19 +12,19 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from amanda.errors import AmandaError, DuplicateNameError, FormatError, LimitError
-from amanda.formatkit.wire import BYTES, Buffer, fields, varint_at
+from amanda.formatkit.wire import BYTES, Buffer, decode_varint, iter_fields
 from amanda.graph import Graph, InputPort, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import VoidType
 from amanda_onnx.format.attribute_reader import Attribute
-from amanda_onnx.format.messages import MESSAGES, REST, Span, bad, read
-from amanda_onnx.format.model_file import Source
-from amanda_onnx.format.model_metadata import NOTES
+from amanda_onnx.format.messages import MESSAGES, UNKNOWN_FIELDS, Span, raise_at, read
+from amanda_onnx.format.model_file import ModelFile
+from amanda_onnx.format.model_metadata import NOTES_KEY
 
 if TYPE_CHECKING:
-    from amanda_onnx.format.reader import Model
+    from amanda_onnx.format.reader import ModelReader
 
-__all__ = ["DEEPEST", "Scope", "runs"]
+__all__ = ["MAX_DEPTH", "GraphReader", "locate_nodes"]
 
 # The fields of a node that are read in line; a test compares them with the table.
 _INPUT, _OUTPUT, _NAME, _TYPE, _ATTRIBUTE, _DOMAIN = 0x0A, 0x12, 0x1A, 0x22, 0x2A, 0x3A
@@ -38,7 +38,7 @@ _LONG: Final = frozenset(
     if field.kind in MESSAGES
 )
 
-DEEPEST: Final = 100
+MAX_DEPTH: Final = 100
 """Bodies in bodies that are followed; the readers of protobuf stop at about 30."""
 
 _OF_CONSTANT: Final[Mapping[str, tuple[Any, str]]] = {
@@ -53,8 +53,8 @@ _OF_CONSTANT: Final[Mapping[str, tuple[Any, str]]] = {
 """The attributes of a `Constant` node that make it a constant of the core."""
 
 
-def runs(
-    source: Source, span: Span, number: int
+def locate_nodes(
+    source: ModelFile, span: Span, number: int
 ) -> tuple[list[Span], list[tuple[int, int, int, int]]]:
     """Where the nodes lie, as stretches that hold nothing else, and the other fields.
 
@@ -74,15 +74,15 @@ def runs(
                 block, base, at = bytes(data[pos : min(pos + _BLOCK, stop)]), pos, 0
             end = base + _skipped(block, at, node, base)
             if end == pos:  # longer than a block, or the last one
-                _, _, _, end = next(fields(data, pos, stop))
+                _, _, _, end = next(iter_fields(data, pos, stop))
             if found and found[-1][1] == pos:
                 found[-1] = (found[-1][0], end)
             else:
                 found.append((pos, end))
         else:
-            field, kind, start, end = next(fields(data, pos, stop))
+            field, kind, start, end = next(iter_fields(data, pos, stop))
             if field == number or (field in _LONG and kind != BYTES):
-                bad(f"field {field} of a graph is of another kind", pos)
+                raise_at(f"field {field} of a graph is of another kind", pos)
             others.append((field, pos, start, end))
             source.passed(end)
         pos = end
@@ -96,18 +96,18 @@ def _skipped(block: bytes, at: int, node: int, base: int) -> int:
         size = block[at + 1]
         start = at + 2
         if size > 127:
-            size, start = varint_at(block, at + 1, end, base)
+            size, start = decode_varint(block, at + 1, end, base)
         if start + size > end:
             break
         at = start + size
     return at
 
 
-class Scope:
+class GraphReader:
     """One graph while it is read: its values by name, and the graph around it."""
 
     def __init__(
-        self, model: Model, graph: Graph, around: Scope | None, place: int
+        self, model: ModelReader, graph: Graph, around: GraphReader | None, place: int
     ) -> None:
         self.model = model
         self.graph = graph
@@ -117,16 +117,16 @@ class Scope:
         self._late: list[tuple[Op, int, str]] = []
         self._kinds: dict[str, str] = {}  # one text for all ops of a type
         self._at = place
-        if self.depth > DEEPEST:
+        if self.depth > MAX_DEPTH:
             raise LimitError(
                 "graphs in graphs, absurdly deep",
                 where=f"byte {place}",
-                expected=f"at most {DEEPEST} levels",
+                expected=f"at most {MAX_DEPTH} levels",
             )
 
     def find(self, name: str) -> OutputPort | None:
         """The value of this name, here or in a graph around."""
-        scope: Scope | None = self
+        scope: GraphReader | None = self
         while scope is not None:
             found = scope.values.get(name)
             if found is not None:
@@ -137,7 +137,7 @@ class Scope:
     def define(self, name: str, port: OutputPort, place: int) -> None:
         """One more value; no two have one name."""
         if name in self.values:
-            bad("two values of one name in a graph", place, got=repr(name))
+            raise_at("two values of one name in a graph", place, got=repr(name))
         self.values[name] = port
         port.name = name
 
@@ -182,7 +182,7 @@ class Scope:
             if size > 127:
                 if at + _KEY_AND_SIZE > end:
                     break
-                size, start = varint_at(data, at + 1, end, pos)
+                size, start = decode_varint(data, at + 1, end, pos)
             if start + size > end:
                 break
             self._at = pos + at
@@ -194,7 +194,7 @@ class Scope:
         """Read one node of any length, where it lies."""
         self._at = pos
         data = self.model.source.data
-        _, _, start, end = next(fields(data, pos, stop))
+        _, _, start, end = next(iter_fields(data, pos, stop))
         self._rare(data, start, end, 0)
         return end
 
@@ -228,7 +228,7 @@ class Scope:
                 return
             pos = end
         if pos != stop:
-            bad("a field reaches beyond the end of its node", base + start)
+            raise_at("a field reaches beyond the end of its node", base + start)
         if attributes or domain or not kind:
             self._with_more((kind, name, domain), inputs, outputs, attributes)
         else:
@@ -244,10 +244,10 @@ class Scope:
         words = {_NAME: "", _TYPE: "", _DOMAIN: ""}
         while pos < stop:
             tag = data[pos]
-            size, pos = varint_at(data, pos + 1, stop, base)
+            size, pos = decode_varint(data, pos + 1, stop, base)
             end = pos + size
             if end > stop:
-                bad("a field reaches beyond the end of its node", base + start)
+                raise_at("a field reaches beyond the end of its node", base + start)
             if tag == _ATTRIBUTE:
                 attributes.append(self._attribute(data, pos, end, base))
             elif tag == _INPUT:
@@ -298,7 +298,7 @@ class Scope:
             op = self.graph.add(kind, sources, attrs, name=name or None, outputs=count)
         except DuplicateNameError:
             op = self.graph.add(kind, sources, attrs, outputs=count)
-            op.attrs[NOTES] = {"name": name}
+            op.attrs[NOTES_KEY] = {"name": name}
         for port in op.outputs:
             word = outputs[port.index]
             if not word:
@@ -364,7 +364,7 @@ class Scope:
             "device_configurations": [
                 bytes(data[a:b]) for a, b in told.get("device_configurations", ())
             ],
-            "rest": told.get(REST),
+            "rest": told.get(UNKNOWN_FIELDS),
         }
         label = (told.get("op_type", ""), told.get("name", ""), told.get("domain", ""))
         inputs, outputs = told.get("input", []), told.get("output", [])
@@ -404,7 +404,7 @@ class Scope:
         bodies = self._bodies(attributes, own)
         op = self._made(kind, name, inputs, outputs, attrs)
         if notes:
-            op.attrs[NOTES] = {**op.attrs.get(NOTES, {}), **notes}
+            op.attrs[NOTES_KEY] = {**op.attrs.get(NOTES_KEY, {}), **notes}
         if own is not None:
             op.namespace = own
         for key, scope, _ in bodies:
@@ -449,7 +449,7 @@ class Scope:
 
     def _bodies(
         self, attributes: list[Attribute], own: str | None
-    ) -> list[tuple[str, Scope, Span]]:
+    ) -> list[tuple[str, GraphReader, Span]]:
         """Graphs that are yet empty, for each attribute that has such."""
         bodies = []
         for each in attributes:
@@ -458,7 +458,9 @@ class Scope:
                 key = f"{each.name}[{i}]" if many else each.name
                 space = self.graph.namespace if own is not None else None
                 graph = Graph(space, outer=self.graph)
-                bodies.append((key, Scope(self.model, graph, self, span[0]), span))
+                bodies.append(
+                    (key, GraphReader(self.model, graph, self, span[0]), span)
+                )
         return bodies
 
     def _weight(
@@ -467,7 +469,7 @@ class Scope:
         if name and name in self.graph:
             notes["name"], name = name, None
         op = self.graph.constant(tensor, name or None)
-        op.attrs[NOTES] = notes
+        op.attrs[NOTES_KEY] = notes
         self.define(word, op.output, self._at)
 
 

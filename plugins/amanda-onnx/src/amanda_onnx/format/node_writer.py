@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.errors import AmandaError, FormatError
-from amanda.formatkit.wire import varint
+from amanda.formatkit.wire import encode_varint
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda.types import VoidType
 from amanda_onnx.domains import DEFAULT, domain_of
 from amanda_onnx.format.attribute_reader import CODES, FIELDS
-from amanda_onnx.format.attribute_writer import attribute_pieces
-from amanda_onnx.format.message_chunks import Pieces
+from amanda_onnx.format.attribute_writer import attribute_chunks
+from amanda_onnx.format.message_chunks import MessageChunks
 from amanda_onnx.format.messages import Writer, tag
-from amanda_onnx.format.model_metadata import NOTES, notes_of
-from amanda_onnx.format.tensor_writer import entries
-from amanda_onnx.format.value_names import Space
+from amanda_onnx.format.model_metadata import NOTES_KEY, notes_of
+from amanda_onnx.format.tensor_writer import string_entries
+from amanda_onnx.format.value_names import NameScope
 
 if TYPE_CHECKING:
-    from amanda_onnx.format.writer import Job
+    from amanda_onnx.format.writer import ModelWriter
 
-__all__ = ["Nodes"]
+__all__ = ["NodeWriter"]
 
 _MESSAGE: Final = "NodeProto"
 _AT_ONCE: Final = 1 << 12
@@ -31,13 +31,15 @@ _ATTRIBUTE: Final = tag(_MESSAGE, "attribute")
 _REMEMBERED: Final = 4096
 
 
-class Nodes:
+class NodeWriter:
     """The nodes of one graph, in a field of what holds them."""
 
-    def __init__(self, job: Job, space: Space, field: bytes, in_function: bool) -> None:
+    def __init__(
+        self, job: ModelWriter, space: NameScope, field: bytes, in_function: bool
+    ) -> None:
         self.job = job
         self.space = space
-        self.out = Pieces()
+        self.out = MessageChunks()
         self.initializers: list[tuple[Op, str]] = []
         self.infos: list[tuple[OutputPort, str]] = []  # whose types are listed
         self.noted: list[OutputPort] = []
@@ -63,7 +65,7 @@ class Nodes:
             return not notes_of(op).get("node")
         return bool(op.type == "Constant" and notes_of(op).get("initializer"))
 
-    def write(self) -> Pieces:
+    def write(self) -> MessageChunks:
         """Every node, in order; names are given as values come up."""
         taken, reserved = self.space.taken, self.space.reserved
         is_root, infos = self.space.around is None, self.infos
@@ -132,7 +134,7 @@ class Nodes:
         except (IndexError, TypeError, AmandaError):  # long, or no plain value
             return False
         size = len(text)
-        sized = _SIZED[size] if size < 128 else varint(size).decode("latin-1")
+        sized = _SIZED[size] if size < 128 else encode_varint(size).decode("latin-1")
         self._texts.append(f"{self._key}{sized}{text}")
         if len(self._texts) >= _AT_ONCE:
             self._flush()
@@ -152,10 +154,10 @@ class Nodes:
         known = self.job.plain
         found = known.get((key, kind, parts))
         if found is None:
-            if key == NOTES:
+            if key == NOTES_KEY:
                 raise TypeError
-            field = Pieces()
-            field.take(_ATTRIBUTE, attribute_pieces(key, value, {}, None))
+            field = MessageChunks()
+            field.take(_ATTRIBUTE, attribute_chunks(key, value, {}, None))
             raw = b"".join(part for part in field.parts if isinstance(part, bytes))
             found = raw.decode("latin-1")
             if len(known) < _REMEMBERED:
@@ -177,7 +179,7 @@ class Nodes:
     # -- ops with more than names ----------------------------------------------------
 
     def _rare(
-        self, op: Op, outputs: list[str], bodies: dict[str, Pieces] | None
+        self, op: Op, outputs: list[str], bodies: dict[str, MessageChunks] | None
     ) -> None:
         self._flush()
         of = self.space.names.of
@@ -204,7 +206,9 @@ class Nodes:
             raise FormatError("ONNX has no loops of this kind")
         for port in op.output_ports:
             strange = (
-                [key for key in port.attrs if key != NOTES] if port.has_attrs else []
+                [key for key in port.attrs if key != NOTES_KEY]
+                if port.has_attrs
+                else []
             )
             if strange:
                 raise FormatError(f"ONNX has no attributes of values: {strange[0]!r}")
@@ -217,15 +221,15 @@ class Nodes:
         op: Op,
         inputs: list[str],
         outputs: list[str],
-        bodies: Mapping[str, Pieces],
-    ) -> Pieces:
+        bodies: Mapping[str, MessageChunks],
+    ) -> MessageChunks:
         notes = notes_of(op)
         is_weight = op.type == CONSTANT and op.own_namespace == CORE
         domain = "" if is_weight else self._domain(op)
         name = op.name or notes.get("name")
         kind = "Constant" if is_weight else op.type
         head = Writer(_MESSAGE).many("input", inputs).many("output", outputs)
-        out = Pieces(head.some("name", name).put("op_type", kind).done())
+        out = MessageChunks(head.some("name", name).put("op_type", kind).done())
         if is_weight:
             self._constant(out, op, notes)
         else:
@@ -234,7 +238,7 @@ class Nodes:
         written = notes.get("domain") if domain in DEFAULT else domain
         tail = Writer(_MESSAGE).some("doc_string", notes.get("doc_string"))
         tail.some("domain", written).some("overload", notes.get("overload"))
-        tail.many("metadata_props", entries(notes.get("metadata_props")))
+        tail.many("metadata_props", string_entries(notes.get("metadata_props")))
         tail.many("device_configurations", notes.get("device_configurations", ()))
         out.add(tail.raw(notes.get("rest", b"")).done())
         return out
@@ -252,27 +256,30 @@ class Nodes:
         self.job.need(*found)
         return found[0]
 
-    def _attributes(self, out: Pieces, op: Op, notes: Mapping[str, Any]) -> None:
+    def _attributes(self, out: MessageChunks, op: Op, notes: Mapping[str, Any]) -> None:
         field = _ATTRIBUTE
         if op.has_attrs:
             for key, value in op.attrs.items():
-                if key != NOTES:
+                if key != NOTES_KEY:
                     out.take(
-                        field, attribute_pieces(key, value, notes, self.job.outside)
+                        field, attribute_chunks(key, value, notes, self.job.outside)
                     )
 
-    def _bodies(self, op: Op) -> dict[str, Pieces]:
+    def _bodies(self, op: Op) -> dict[str, MessageChunks]:
         """The graphs of an op, each as a message."""
         return {k: self.job.graph(body, self.space) for k, body in op.bodies.items()}
 
     def _graphs(
-        self, out: Pieces, notes: Mapping[str, Any], bodies: Mapping[str, Pieces]
+        self,
+        out: MessageChunks,
+        notes: Mapping[str, Any],
+        bodies: Mapping[str, MessageChunks],
     ) -> None:
         """Attributes that are graphs, or lists of them."""
         kinds = notes.get("kinds", {})
         lists = [name for name, kind in kinds.items() if kind == "GRAPHS"]
         for name in lists:
-            found: list[Pieces] = []
+            found: list[MessageChunks] = []
             while (key := f"{name}[{len(found)}]") in bodies:
                 found.append(bodies[key])
             self._graph(out, name, "GRAPHS", found, notes)
@@ -282,14 +289,14 @@ class Nodes:
 
     @staticmethod
     def _graph(
-        out: Pieces,
+        out: MessageChunks,
         name: str,
         kind: str,
-        bodies: list[Pieces],
+        bodies: list[MessageChunks],
         notes: Mapping[str, Any],
     ) -> None:
         message = "AttributeProto"
-        attribute = Pieces(Writer(message).put("name", name).done())
+        attribute = MessageChunks(Writer(message).put("name", name).done())
         for body in bodies:
             attribute.take(tag(message, FIELDS[kind]), body)
         tail = Writer(message).some("doc_string", notes.get("docs", {}).get(name))
@@ -297,7 +304,7 @@ class Nodes:
         attribute.add(tail.raw(notes.get("rests", {}).get(name, b"")).done())
         out.take(_ATTRIBUTE, attribute)
 
-    def _constant(self, out: Pieces, op: Op, notes: Mapping[str, Any]) -> None:
+    def _constant(self, out: MessageChunks, op: Op, notes: Mapping[str, Any]) -> None:
         """The attribute of a `Constant` node: the one that it was, or `value`."""
         tensor = op.attrs.get("value")
         key = notes.get("node") or "value"
@@ -306,7 +313,7 @@ class Nodes:
             value = tensor.numpy().tolist()
         outside = self.job.outside
         out.take(
-            tag(_MESSAGE, "attribute"), attribute_pieces(key, value, notes, outside)
+            tag(_MESSAGE, "attribute"), attribute_chunks(key, value, notes, outside)
         )
 
 
@@ -321,4 +328,4 @@ def _told(error: AmandaError) -> str:
 
 
 def _wide(size: int) -> str:
-    return varint(size).decode("latin-1")
+    return encode_varint(size).decode("latin-1")

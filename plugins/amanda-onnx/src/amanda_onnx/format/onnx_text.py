@@ -14,15 +14,15 @@ from typing import Any, Final
 
 from amanda.errors import AmandaError, FormatError, PluginMissingError
 from amanda.graph import Graph
-from amanda_onnx.format.model_metadata import NOTES, notes_of
+from amanda_onnx.format.model_metadata import NOTES_KEY, notes_of
 
-__all__ = ["SUFFIXES", "message_of", "write_text"]
+__all__ = ["SUFFIXES", "parse_text_model", "write_text_model"]
 
 SUFFIXES: Final = (".onnxtxt", ".onnxtext")
 _FIELD: Final = "data"  # which field of a tensor its elements are in: all mean the same
 
 
-def message_of(path: Path) -> bytes:
+def parse_text_model(path: Path) -> bytes:
     """The bytes of the model that a text stands for."""
     parser, _ = _language()
     text = path.read_bytes().decode("utf-8", "replace")
@@ -33,19 +33,19 @@ def message_of(path: Path) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def write_text(raw: bytes, path: Path) -> None:
+def write_text_model(raw: bytes, path: Path) -> None:
     """Only what comes back: the text form has no room for much of a model."""
     import onnx
 
-    from amanda.files import replacing
-    from amanda_onnx.format.model_file import Source
+    from amanda.files import replace_file
+    from amanda_onnx.format.model_file import ModelFile
     from amanda_onnx.format.reader import read_model
 
     parser, printer = _language()
     text = printer.to_text(onnx.load_model_from_string(raw))
     try:
         again = parser.parse_model(text).SerializeToString()
-        graphs = [read_model(Source(memoryview(each))) for each in (raw, again)]
+        graphs = [read_model(ModelFile(memoryview(each))) for each in (raw, again)]
         for graph in graphs:
             _without_fields(graph)
         lost = graphs[0].difference(graphs[1])
@@ -57,7 +57,7 @@ def write_text(raw: bytes, path: Path) -> None:
             got=lost,
             hint="write it as .onnx, or as .amtxt to read it",
         )
-    with replacing(path) as file:
+    with replace_file(path) as file:
         file.write(text.encode())
 
 
@@ -85,9 +85,9 @@ def _without_fields(graph: Graph) -> None:
             left = {key: fact for key, fact in notes.items() if key != "values"}
             told = {**left, **({"values": more} if more else {})}
             if told:
-                thing.attrs[NOTES] = told
+                thing.attrs[NOTES_KEY] = told
             else:
-                del thing.attrs[NOTES]
+                del thing.attrs[NOTES_KEY]
 
 
 def _noted(root: Graph) -> Iterator[Any]:

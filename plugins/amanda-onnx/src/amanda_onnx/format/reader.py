@@ -16,14 +16,21 @@ from amanda.graph import Graph, Op, OutputPort, bulk
 from amanda.types import uint8
 from amanda_onnx.domains import DEFAULT, function_key, namespace_of, opset_of
 from amanda_onnx.format.attribute_reader import AttributeReader
-from amanda_onnx.format.messages import MESSAGES, REST, Span, bad, joined, read
-from amanda_onnx.format.model_file import Source
-from amanda_onnx.format.model_metadata import MODEL, NOTES, note
-from amanda_onnx.format.node_reader import Scope, runs
+from amanda_onnx.format.messages import (
+    MESSAGES,
+    UNKNOWN_FIELDS,
+    Span,
+    join_spans,
+    raise_at,
+    read,
+)
+from amanda_onnx.format.model_file import ModelFile
+from amanda_onnx.format.model_metadata import MODEL_KEY, NOTES_KEY, add_notes
+from amanda_onnx.format.node_reader import GraphReader, locate_nodes
 from amanda_onnx.format.tensor_reader import read_sparse, read_tensor
-from amanda_onnx.format.value_types import TypeReader, same_text
+from amanda_onnx.format.value_types import TypeReader, same_type
 
-__all__ = ["Model", "read_model"]
+__all__ = ["ModelReader", "read_model"]
 
 _NODES_OF_GRAPH, _NODES_OF_FUNCTION = 1, 7  # their fields; a test compares them
 _INFO_NAME, _INFO_TYPE = 0x0A, 0x12  # fields of a ValueInfoProto, with their kinds
@@ -33,21 +40,21 @@ _PLAIN: Final = (
 )  # fmt: skip
 
 
-def read_model(source: Source) -> Graph:
+def read_model(source: ModelFile) -> Graph:
     """The graph of a model; its weights stay where they are."""
     with bulk():
-        return Model(source).read()
+        return ModelReader(source).read()
 
 
-class Model:
+class ModelReader:
     """What the graphs of one file share."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ModelFile) -> None:
         self.source = source
         self.types = TypeReader(source)
         self.attributes = AttributeReader(source, self.types)
         self.imports: dict[str, int] = {}
-        self.waiting: deque[tuple[Scope, Span]] = deque()  # bodies to be read
+        self.waiting: deque[tuple[GraphReader, Span]] = deque()  # bodies to be read
 
     def read(self) -> Graph:
         told = self.source.read("ModelProto", (0, len(self.source.data)))
@@ -61,11 +68,11 @@ class Model:
         root.imports.update(self.imports)
         self._note_model(root, told)
         functions = [self._shell(root, span) for span in told.get("functions", [])]
-        self.waiting.append((Scope(self, root, None, 0), told["graph"]))
+        self.waiting.append((GraphReader(self, root, None, 0), told["graph"]))
         self._bodies()
         for graph, span in functions:
             self.imports = graph.imports or root.imports
-            self._function(Scope(self, graph, None, span[0]), span)
+            self._function(GraphReader(self, graph, None, span[0]), span)
             self._bodies()
         return root
 
@@ -81,9 +88,9 @@ class Model:
             told = self.source.read("OperatorSetIdProto", span)
             domain, version = told.get("domain", ""), told.get("version", 0)
             if not 0 < version < 1 << 31:
-                bad(f"no version of {domain or 'ONNX'!r}", span[0], got=version)
+                raise_at(f"no version of {domain or 'ONNX'!r}", span[0], got=version)
             if imports.setdefault(domain, version) != version:
-                bad(f"two versions of the domain {domain!r}", span[0])
+                raise_at(f"two versions of the domain {domain!r}", span[0])
         return imports
 
     def _note_model(self, root: Graph, told: Mapping[str, Any]) -> None:
@@ -100,10 +107,10 @@ class Model:
             source.tensor(span, uint8, (span[1] - span[0],))
             for span in told.get("training_info", [])
         ]
-        facts["rest"] = told.get(REST)
+        facts["rest"] = told.get(UNKNOWN_FIELDS)
         plain = {key: told[key] for key in _PLAIN if key in told}
         told_more = {key: value for key, value in facts.items() if value}
-        root.attrs[MODEL] = {**plain, **told_more}
+        root.attrs[MODEL_KEY] = {**plain, **told_more}
 
     def _bodies(self) -> None:
         """Read graphs until none is left that another one holds."""
@@ -112,8 +119,8 @@ class Model:
 
     # -- graphs --------------------------------------------------------------------
 
-    def _graph(self, scope: Scope, span: Span) -> None:
-        stretches, others = runs(self.source, span, _NODES_OF_GRAPH)
+    def _graph(self, scope: GraphReader, span: Span) -> None:
+        stretches, others = locate_nodes(self.source, span, _NODES_OF_GRAPH)
         told = self._told("GraphProto", others)
         graph = scope.graph
         graph.name = told.get("name") or None
@@ -129,13 +136,13 @@ class Model:
         self._results(scope, results)
         strange = self._annotations(scope, told.get("quantization_annotation", []))
         _name_weights(graph, weights)
-        note(
+        add_notes(
             graph,
             doc_string=told.get("doc_string"),
             metadata_props=self.source.pairs(told.get("metadata_props", [])),
             value_info=dangling,
             quantization=strange,
-            rest=told.get(REST),
+            rest=told.get(UNKNOWN_FIELDS),
         )
 
     def _told(
@@ -152,23 +159,23 @@ class Model:
             else:
                 small.append((place, end))
         if small:
-            raw = joined(self.source.data, small)
+            raw = join_spans(self.source.data, small)
             found.update(read(message, raw, 0, len(raw), small[0][0]))
         return found
 
-    def _weights(self, scope: Scope, told: Mapping[str, Any]) -> dict[str, Op]:
+    def _weights(self, scope: GraphReader, told: Mapping[str, Any]) -> dict[str, Op]:
         weights: dict[str, Op] = {}
         for span in told.get("initializer", []):
             self.source.passed(span[1])
             name, tensor, facts = read_tensor(self.source, span)
             op = scope.graph.constant(tensor)
             if facts:
-                note(op, values={"value": facts})
+                add_notes(op, values={"value": facts})
             self._define(scope, weights, name, op, span[0])
         for span in told.get("sparse_initializer", []):
             name, value, facts = read_sparse(self.source, span)
             op = scope.graph.add("Constant", attrs={"sparse_value": value})
-            note(
+            add_notes(
                 op, initializer=True, values={"sparse_value": facts} if facts else None
             )
             self._define(scope, weights, name, op, span[0])
@@ -176,26 +183,28 @@ class Model:
 
     @staticmethod
     def _define(
-        scope: Scope, weights: dict[str, Op], name: str, op: Op, place: int
+        scope: GraphReader, weights: dict[str, Op], name: str, op: Op, place: int
     ) -> None:
         if not name:
-            bad("an initializer without a name", place)
+            raise_at("an initializer without a name", place)
         scope.define(name, op.output, place)
         weights[name] = op
 
-    def _inputs(self, scope: Scope, spans: list[Span], weights: dict[str, Op]) -> None:
+    def _inputs(
+        self, scope: GraphReader, spans: list[Span], weights: dict[str, Op]
+    ) -> None:
         seen: set[str] = set()
         for i, span in enumerate(spans):
             told = self.source.read("ValueInfoProto", span)
             name = told.get("name", "")
             if not name:
-                bad("an input of a graph without a name", span[0])
+                raise_at("an input of a graph without a name", span[0])
             if name in seen:
-                bad("two inputs of one name", span[0], got=repr(name))
+                raise_at("two inputs of one name", span[0], got=repr(name))
             seen.add(name)
             held = weights.get(name)
             if held is not None:
-                note(held, input=i + 1)
+                add_notes(held, input=i + 1)
                 self._typed(held.output, told)
                 continue
             port = scope.graph.parameter()
@@ -203,14 +212,16 @@ class Model:
             self._typed(port, told)
 
     def _results(
-        self, scope: Scope, results: list[tuple[Span, dict[str, Any]]]
+        self, scope: GraphReader, results: list[tuple[Span, dict[str, Any]]]
     ) -> None:
         graph = scope.graph
         for span, told in results:
             name = told.get("name", "")
             found = scope.find(name)
             if found is None:
-                bad("an output of a graph that nothing makes", span[0], got=repr(name))
+                raise_at(
+                    "an output of a graph that nothing makes", span[0], got=repr(name)
+                )
             graph.result(found, name)
         rows = zip(graph.outputs, graph.results, results, strict=True)
         for port, value, (_, told) in rows:
@@ -218,7 +229,7 @@ class Model:
             # The type is the value's, unless it says of itself something else.
             if value is not None and value.type is None and value.graph is graph:
                 value.type = port.type
-            if value is not None and same_text(value.type, port.type):
+            if value is not None and same_type(value.type, port.type):
                 port.type = None
 
     def _typed(self, port: OutputPort, told: Mapping[str, Any], **more: Any) -> None:
@@ -233,17 +244,17 @@ class Model:
             elif type_ != port.type:
                 start, end = told["type"]
                 notes = {**notes, "type": bytes(self.source.data[start:end])}
-        note(
+        add_notes(
             port,
             **notes,
             doc_string=told.get("doc_string"),
             metadata_props=self.source.pairs(told.get("metadata_props", [])),
-            rest=told.get(REST),
+            rest=told.get(UNKNOWN_FIELDS),
             **more,
         )
 
     def _value_infos(
-        self, scope: Scope, spans: list[Span], results: set[str]
+        self, scope: GraphReader, spans: list[Span], results: set[str]
     ) -> list[bytes]:
         """Types of values inside; those of values that do not exist come back."""
         dangling = []
@@ -264,7 +275,7 @@ class Model:
         return dangling
 
     def _value_info(
-        self, scope: Scope, span: Span, results: set[str], seen: set[str]
+        self, scope: GraphReader, span: Span, results: set[str], seen: set[str]
     ) -> bool:
         """Tell a value of its type and what is noted beside, if there is the value."""
         told = self.source.read("ValueInfoProto", span)
@@ -278,40 +289,40 @@ class Model:
         self._typed(port, told, value_info=not (inside and port.type is None))
         return True
 
-    def _annotations(self, scope: Scope, spans: list[Span]) -> list[bytes]:
+    def _annotations(self, scope: GraphReader, spans: list[Span]) -> list[bytes]:
         """Names of scales and zero points, noted at the values that they are of."""
         strange = []
         for span in spans:
             told = self.source.read("TensorAnnotation", span)
             port = scope.values.get(told.get("tensor_name", ""))
             pairs = self.source.pairs(told.get("quant_parameter_tensor_names", []))
-            twice = port is not None and "quantization" in port.attrs.get(NOTES, {})
-            if port is None or not pairs or twice or REST in told:
+            twice = port is not None and "quantization" in port.attrs.get(NOTES_KEY, {})
+            if port is None or not pairs or twice or UNKNOWN_FIELDS in told:
                 strange.append(bytes(self.source.data[span[0] : span[1]]))
             else:
-                note(port, quantization=pairs)
+                add_notes(port, quantization=pairs)
         return strange
 
     # -- functions -------------------------------------------------------------------
 
     def _shell(self, root: Graph, span: Span) -> tuple[Graph, Span]:
         """A function that is yet empty, so that all calls can be told from ops."""
-        _, others = runs(self.source, span, _NODES_OF_FUNCTION)
+        _, others = locate_nodes(self.source, span, _NODES_OF_FUNCTION)
         told = self._told("FunctionProto", others)
         name, domain = told.get("name", ""), told.get("domain", "")
         if not name:
-            bad("a local function without a name", span[0])
+            raise_at("a local function without a name", span[0])
         imports = self._imports(told.get("opset_import", []))
         opset = opset_of(imports or self.imports)
         graph = Graph(namespace_of("", opset), name)
         graph.imports.update(imports)
         key = function_key(domain, name, told.get("overload", ""))
         if key in root.functions:
-            bad("two local functions of one name", span[0], got=key)
+            raise_at("two local functions of one name", span[0], got=key)
         return root.add_function(key, graph), span
 
-    def _function(self, scope: Scope, span: Span) -> None:
-        stretches, others = runs(self.source, span, _NODES_OF_FUNCTION)
+    def _function(self, scope: GraphReader, span: Span) -> None:
+        stretches, others = locate_nodes(self.source, span, _NODES_OF_FUNCTION)
         told = self._told("FunctionProto", others)
         graph = scope.graph
         for name in told.get("input", []):
@@ -320,17 +331,21 @@ class Model:
         for name in told.get("output", []):
             value = scope.find(name)
             if value is None:
-                bad("an output of a function that nothing makes", span[0], got=name)
+                raise_at(
+                    "an output of a function that nothing makes", span[0], got=name
+                )
             graph.result(value, name)
         notes: dict[str, Any] = {}
         for start, end in told.get("attribute_proto", []):
             each = self.attributes.read(self.source.data, start, end, 0)
             if each.value is None or each.name in graph.attrs:
-                bad("a default of a function that cannot be one", start, got=each.name)
+                raise_at(
+                    "a default of a function that cannot be one", start, got=each.name
+                )
             graph.attrs[each.name] = each.value
             scope.note(each, notes)
         dangling = self._value_infos(scope, told.get("value_info", []), set())
-        note(
+        add_notes(
             graph,
             **notes,
             domain=told.get("domain"),
@@ -339,7 +354,7 @@ class Model:
             doc_string=told.get("doc_string"),
             metadata_props=self.source.pairs(told.get("metadata_props", [])),
             value_info=dangling,
-            rest=told.get(REST),
+            rest=told.get(UNKNOWN_FIELDS),
         )
 
 

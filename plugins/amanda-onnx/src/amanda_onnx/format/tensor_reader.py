@@ -11,21 +11,21 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amanda.errors import AmandaError, FormatError
-from amanda.formatkit.wire import Buffer, unpacked
+from amanda.formatkit.wire import Buffer, unpack_varints
 from amanda.tensors import Tensor
 from amanda.tensors.packing import checked_shape, packed_size
 from amanda.types import DType
 from amanda_onnx.format import varint_data
 from amanda_onnx.format.element_types import DTYPES, FIELDS
-from amanda_onnx.format.messages import REST, Span, bad, joined
-from amanda_onnx.format.model_file import Source
+from amanda_onnx.format.messages import UNKNOWN_FIELDS, Span, join_spans, raise_at
+from amanda_onnx.format.model_file import ModelFile
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, Any]
 
-__all__ = ["Told", "read_sparse", "read_tensor"]
+__all__ = ["TensorRecord", "read_sparse", "read_tensor"]
 
 _TYPED_FIELDS: Final = tuple(dict.fromkeys(FIELDS.values()))
 _SHARED: Final = ("float_data", "double_data")  # whose bytes are those of raw_data
@@ -33,7 +33,7 @@ _EXTERNAL: Final = 1
 _AT_ONCE: Final = 1 << 12  # bytes of integers that are decoded when they are met
 
 
-class Told(NamedTuple):
+class TensorRecord(NamedTuple):
     """A tensor, and what the message says beside it."""
 
     name: str
@@ -41,12 +41,12 @@ class Told(NamedTuple):
     facts: dict[str, Any]
 
 
-def read_tensor(source: Source, span: Span) -> Told:
+def read_tensor(source: ModelFile, span: Span) -> TensorRecord:
     """A TensorProto. Only what is around its elements is looked at."""
     told = source.read("TensorProto", span)
     name = told.get("name", "")
     try:
-        return Told(name, *_read(source, told, span))
+        return TensorRecord(name, *_read(source, told, span))
     except AmandaError as error:
         if isinstance(error, FormatError) and error.where:
             error.who = error.who or (f"tensor {name!r}" if name else None)
@@ -62,22 +62,24 @@ def read_tensor(source: Source, span: Span) -> Told:
 
 
 def _read(
-    source: Source, told: Mapping[str, Any], span: Span
+    source: ModelFile, told: Mapping[str, Any], span: Span
 ) -> tuple[Tensor, dict[str, Any]]:
     code = told.get("data_type", 0)
     dtype = DTYPES.get(code)
     if dtype is None:
-        bad("a tensor of no element type that ONNX has", span[0], got=f"number {code}")
+        raise_at(
+            "a tensor of no element type that ONNX has", span[0], got=f"number {code}"
+        )
     if "segment" in told:
-        bad("a tensor in segments, which no version of ONNX supports", span[0])
+        raise_at("a tensor in segments, which no version of ONNX supports", span[0])
     shape = checked_shape(told.get("dims", ()))
     facts: dict[str, Any] = {}
     if told.get("doc_string"):
         facts["doc_string"] = told["doc_string"]
     if "metadata_props" in told:
         facts["metadata_props"] = source.pairs(told["metadata_props"])
-    if REST in told:
-        facts["rest"] = told[REST]
+    if UNKNOWN_FIELDS in told:
+        facts["rest"] = told[UNKNOWN_FIELDS]
     if told.get("data_location", 0) == _EXTERNAL:
         facts["external"] = True
         return _beside(source, told, dtype, shape, span), facts
@@ -87,7 +89,7 @@ def _read(
         if field in told
     ]
     if len(present) > 1:
-        bad(f"a tensor with both {present[0]} and {present[1]}", span[0])
+        raise_at(f"a tensor with both {present[0]} and {present[1]}", span[0])
     if dtype.name == "string":
         return _texts(source, told, shape, present, span), facts
     if present == ["raw_data"]:
@@ -97,14 +99,14 @@ def _read(
     field = FIELDS[dtype]
     facts["data"] = field
     if present and present != [field]:
-        bad(f"a tensor of {dtype} in {present[0]}", span[0], expected=field)
+        raise_at(f"a tensor of {dtype} in {present[0]}", span[0], expected=field)
     return _typed(source, told.get(field, []), field, dtype, shape, span[0]), facts
 
 
 def _expect(dtype: DType, shape: tuple[int, ...], there: int, place: int) -> None:
     size = packed_size(dtype, shape)
     if size != there:
-        bad(
+        raise_at(
             "the data of a tensor is not as long as its dims say",
             place,
             expected=f"{size} bytes for {dtype}{list(shape)}",
@@ -113,7 +115,7 @@ def _expect(dtype: DType, shape: tuple[int, ...], there: int, place: int) -> Non
 
 
 def _beside(
-    source: Source,
+    source: ModelFile,
     told: Mapping[str, Any],
     dtype: DType,
     shape: tuple[int, ...],
@@ -121,20 +123,20 @@ def _beside(
 ) -> Tensor:
     entries = dict(source.pairs(told.get("external_data", [])))
     if dtype.name == "string":
-        bad("texts in a file beside the model, where they cannot be", span[0])
+        raise_at("texts in a file beside the model, where they cannot be", span[0])
     stretch = source.beside(span[0], entries, packed_size(dtype, shape))
     return stretch.tensor(dtype, shape)
 
 
 def _texts(
-    source: Source,
+    source: ModelFile,
     told: Mapping[str, Any],
     shape: tuple[int, ...],
     present: list[str],
     span: Span,
 ) -> Tensor:
     if present and present != ["string_data"]:
-        bad(f"texts in {present[0]}", span[0], expected="string_data")
+        raise_at(f"texts in {present[0]}", span[0], expected="string_data")
     data = source.data
     return Tensor.strings(
         [bytes(data[start:end]) for start, end in told.get("string_data", [])], shape
@@ -145,7 +147,7 @@ def _texts(
 
 
 def _typed(
-    source: Source,
+    source: ModelFile,
     spans: list[Span],
     field: str,
     dtype: DType,
@@ -158,20 +160,22 @@ def _typed(
         _expect(dtype, shape, sum(end - start for start, end in spans), place)
         if len(spans) == 1:
             return source.tensor(spans[0], dtype, shape)
-        return Tensor.from_buffer(joined(data, spans), dtype, shape)
-    count = sum(varint_data.count(data, start, end) for start, end in spans)
-    wanted = varint_data.items(dtype, shape)
+        return Tensor.from_buffer(join_spans(data, spans), dtype, shape)
+    count = sum(varint_data.count_varints(data, start, end) for start, end in spans)
+    wanted = varint_data.varints_per_tensor(dtype, shape)
     if count != wanted:
-        bad(
+        raise_at(
             f"the {field} of a tensor has not as many numbers as its dims say",
             place,
             expected=f"{wanted} for {dtype}{list(shape)}",
             got=f"{count}",
         )
     if sum(end - start for start, end in spans) <= _AT_ONCE:
-        raw = joined(data, spans)
-        values = unpacked(raw, 0, len(raw), place)
-        return Tensor.from_buffer(varint_data.packed(values, dtype, size), dtype, shape)
+        raw = join_spans(data, spans)
+        values = unpack_varints(raw, 0, len(raw), place)
+        return Tensor.from_buffer(
+            varint_data.pack_few(values, dtype, size), dtype, shape
+        )
     return Tensor.lazy(_decoder(data, spans, dtype, shape), dtype, shape)
 
 
@@ -179,7 +183,7 @@ def _decoder(
     data: Buffer, spans: list[Span], dtype: DType, shape: tuple[int, ...]
 ) -> Callable[[], Array]:
     def decode() -> Array:
-        return varint_data.array(joined(data, spans), dtype, shape)
+        return varint_data.decode_array(join_spans(data, spans), dtype, shape)
 
     return decode
 
@@ -188,7 +192,7 @@ def _decoder(
 
 
 def read_sparse(
-    source: Source, span: Span
+    source: ModelFile, span: Span
 ) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """A sparse tensor: its name, itself as an attribute value, and what is beside.
 
@@ -200,7 +204,7 @@ def read_sparse(
     name = ""
     for part in ("values", "indices"):
         if part not in told:
-            bad(f"a sparse tensor without {part}", span[0])
+            raise_at(f"a sparse tensor without {part}", span[0])
         found = read_tensor(source, told[part])
         value[part] = found.tensor
         beside = dict(found.facts)
@@ -211,6 +215,6 @@ def read_sparse(
         if beside:
             facts[part] = beside
     value["dims"] = list(checked_shape(told.get("dims", [])))
-    if REST in told:
-        facts["rest"] = told[REST]
+    if UNKNOWN_FIELDS in told:
+        facts["rest"] = told[UNKNOWN_FIELDS]
     return name, value, facts

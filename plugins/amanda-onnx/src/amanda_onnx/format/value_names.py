@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from amanda.graph import Graph, OutputPort
 
-__all__ = ["Names", "Space"]
+__all__ = ["ModelNames", "NameScope"]
 
 
-class Names:
+class ModelNames:
     """The names of one model. `renamed` has every value that is called otherwise."""
 
     def __init__(self, root: Graph) -> None:
@@ -51,10 +51,12 @@ def _all_names(root: Graph) -> set[str]:
     return used
 
 
-class Space:
+class NameScope:
     """The names given in one graph so far, on top of those in the graphs around."""
 
-    def __init__(self, names: Names, graph: Graph, around: Space | None) -> None:
+    def __init__(
+        self, names: ModelNames, graph: Graph, around: NameScope | None
+    ) -> None:
         self.names = names
         self.around = around
         self.graph = graph
@@ -66,7 +68,7 @@ class Space:
         holder = self.reserved.get(word)
         if holder is not None and holder is not port:
             return False
-        space: Space | None = self
+        space: NameScope | None = self
         while space is not None:
             if word in space.taken:
                 return False

@@ -35,10 +35,10 @@ from amanda.types import (
     unknown,
 )
 from amanda_onnx.format.element_types import CODES, DTYPES
-from amanda_onnx.format.messages import Span, Writer, bad, read
-from amanda_onnx.format.model_file import Source
+from amanda_onnx.format.messages import Span, Writer, raise_at, read
+from amanda_onnx.format.model_file import ModelFile
 
-__all__ = ["TypeReader", "same_text", "same_type", "type_bytes"]
+__all__ = ["TypeReader", "same_type", "matches_bytes", "encode_type"]
 
 _DEEPEST: Final = 60
 _OPERATORS: Final = re.compile(r"[+*]|//| - ")  # a hyphen may belong to a name
@@ -54,7 +54,7 @@ _OPAQUE: Final = "onnx.opaque "
 class TypeReader:
     """Types of one file. Equal bytes give one type, if all its dims have names."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ModelFile) -> None:
         self._source = source
         self._known: dict[bytes, tuple[Type | None, dict[str, Any], bool]] = {}
         self._dims: dict[str, Dim] = {}
@@ -75,7 +75,7 @@ class TypeReader:
         notes = {}
         if told.get("denotation"):
             notes["denotation"] = told["denotation"]
-        if type_bytes(type_, told.get("denotation")) != raw:
+        if encode_type(type_, told.get("denotation")) != raw:
             notes["type"] = raw
         is_closed = _is_closed(type_)
         if len(self._known) < _REMEMBERED and (is_closed or type(type_) is TensorType):
@@ -95,7 +95,7 @@ class TypeReader:
         if not kinds:
             return None
         if len(kinds) > 1:
-            bad(f"a type that is both {kinds[0]} and {kinds[1]}", base)
+            raise_at(f"a type that is both {kinds[0]} and {kinds[1]}", base)
         kind = kinds[0]
         message = _READERS[kind]
         part = _part(message, raw, told[kind], base)
@@ -177,7 +177,7 @@ def _element(code: int, place: int) -> DType:
         return unknown
     dtype = DTYPES.get(code)
     if dtype is None:
-        bad("an element type that ONNX does not have", place, got=f"number {code}")
+        raise_at("an element type that ONNX does not have", place, got=f"number {code}")
     return dtype
 
 
@@ -196,26 +196,26 @@ def _is_closed(type_: Type | None) -> bool:
 # -- writing -----------------------------------------------------------------------
 
 
-def same_type(raw: bytes, type_: Type | None, *, loose: bool = False) -> bool:
+def matches_bytes(raw: bytes, type_: Type | None, *, loose: bool = False) -> bool:
     """Whether bytes that were noted still say this type, or (`loose`) allow it."""
-    source = Source(memoryview(raw))
+    source = ModelFile(memoryview(raw))
     try:
         told, _ = TypeReader(source).read((0, len(raw)))
     except AmandaError:
         return False
     if loose and isinstance(told, TensorType) and isinstance(type_, TensorType):
         return accepts(told, type_) is not False
-    return same_text(told, type_)
+    return same_type(told, type_)
 
 
-def same_text(one: Type | None, other: Type | None) -> bool:
+def same_type(one: Type | None, other: Type | None) -> bool:
     """Whether two types are written the same, dims without a name being numbered."""
     if one is None or other is None or one is other:
         return one is other
     return one.text(Symbols()) == other.text(Symbols())
 
 
-def type_bytes(type_: Type | None, denotation: str | None = None) -> bytes:
+def encode_type(type_: Type | None, denotation: str | None = None) -> bytes:
     """A TypeProto; InvalidTypeError or FormatError for what ONNX has no type for."""
     return Writer("TypeProto").raw(_value(type_)).some("denotation", denotation).done()
 

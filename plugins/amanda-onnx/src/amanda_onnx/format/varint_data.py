@@ -20,14 +20,20 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-__all__ = ["array", "count", "encoded", "items", "packed"]
+__all__ = [
+    "decode_array",
+    "count_varints",
+    "encode_tensor",
+    "varints_per_tensor",
+    "pack_few",
+]
 
 _TAILS: Final = bytes(range(128, 256))  # the bytes of a number that are not its last
 _SLICE: Final = 1 << 20
 _MOST: Final = 10  # bytes of a number
 
 
-def count(data: Buffer, start: int, end: int) -> int:
+def count_varints(data: Buffer, start: int, end: int) -> int:
     """How many numbers there are between two positions."""
     found = 0
     for at in range(start, end, _SLICE):
@@ -36,7 +42,7 @@ def count(data: Buffer, start: int, end: int) -> int:
     return found
 
 
-def items(dtype: DType, shape: tuple[int, ...]) -> int:
+def varints_per_tensor(dtype: DType, shape: tuple[int, ...]) -> int:
     """How many numbers a tensor takes."""
     size = prod(shape)
     return -(-size // (8 // dtype.bits)) if dtype.bits in (2, 4) else size
@@ -47,7 +53,7 @@ def _width(dtype: DType) -> int:
     return max(dtype.bits // 8, 1)
 
 
-def packed(values: list[int], dtype: DType, size: int) -> bytes:
+def pack_few(values: list[int], dtype: DType, size: int) -> bytes:
     """The packed bytes of a few numbers, which are `size`."""
     width = _width(dtype)
     mask = (1 << 8 * width) - 1
@@ -58,7 +64,7 @@ def packed(values: list[int], dtype: DType, size: int) -> bytes:
     return whole.to_bytes(size, "little")
 
 
-def array(data: Buffer, dtype: DType, shape: tuple[int, ...]) -> Array:
+def decode_array(data: Buffer, dtype: DType, shape: tuple[int, ...]) -> Array:
     """The array of a tensor of any size."""
     import numpy as np
 
@@ -90,7 +96,7 @@ def _decoded(data: Array) -> Array:
     return values
 
 
-def encoded(tensor: Tensor) -> bytes:
+def encode_tensor(tensor: Tensor) -> bytes:
     """The varints of a tensor: negative numbers as 64 bits, floats as their bits."""
     import numpy as np
 

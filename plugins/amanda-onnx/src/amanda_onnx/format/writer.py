@@ -14,24 +14,37 @@ from pathlib import Path
 from typing import Any, Final
 
 from amanda.errors import AmandaError, FormatError, LimitError
-from amanda.files import replacing
-from amanda.formatkit.wire import varint
+from amanda.files import replace_file
+from amanda.formatkit.wire import encode_varint
 from amanda.graph import CONSTANT, Graph, OutputPort, bulk
 from amanda.tensors import Tensor
 from amanda.types import Type
 from amanda_onnx.domains import DEFAULT, IR_OF_OPSET, domain_of
-from amanda_onnx.format.attribute_writer import attribute_pieces, type_of
-from amanda_onnx.format.message_chunks import Outside, Pieces, Placing
+from amanda_onnx.format.attribute_writer import attribute_chunks, encode_value_type
+from amanda_onnx.format.message_chunks import (
+    ExternalDataOptions,
+    ExternalDataWriter,
+    MessageChunks,
+)
 from amanda_onnx.format.messages import Writer, tag
-from amanda_onnx.format.model_metadata import MODEL, NOTES, model_notes, notes_of
-from amanda_onnx.format.node_reader import DEEPEST
-from amanda_onnx.format.node_writer import Nodes
-from amanda_onnx.format.tensor_writer import entries, sparse_pieces, tensor_pieces
-from amanda_onnx.format.value_names import Names, Space
+from amanda_onnx.format.model_metadata import (
+    MODEL_KEY,
+    NOTES_KEY,
+    model_notes,
+    notes_of,
+)
+from amanda_onnx.format.node_reader import MAX_DEPTH
+from amanda_onnx.format.node_writer import NodeWriter
+from amanda_onnx.format.tensor_writer import (
+    sparse_chunks,
+    string_entries,
+    tensor_chunks,
+)
+from amanda_onnx.format.value_names import ModelNames, NameScope
 
-__all__ = ["LARGEST", "Job", "model_pieces", "write_model"]
+__all__ = ["MAX_MESSAGE_BYTES", "ModelWriter", "model_chunks", "write_model"]
 
-LARGEST: Final = (1 << 31) - 1
+MAX_MESSAGE_BYTES: Final = (1 << 31) - 1
 """The most bytes that a message of protobuf may have."""
 
 _ALL_INPUTS: Final = 3  # up to this IR version initializers have to be inputs, too
@@ -51,49 +64,53 @@ def write_model(
     graph: Graph,
     path: Path,
     external: bool | None,
-    how: Placing,
+    how: ExternalDataOptions,
     ir_version: int | None = None,
 ) -> None:
     """Write a model, and where it has such, the files with its weights first."""
-    outside = Outside(how, noted=external is None)
-    pieces = model_pieces(graph, None if external is False else outside, ir_version)
-    if pieces.size > LARGEST and external is None:
-        outside = Outside(how, noted=False)
-        pieces = model_pieces(graph, outside, ir_version)
+    outside = ExternalDataWriter(how, noted=external is None)
+    pieces = model_chunks(graph, None if external is False else outside, ir_version)
+    if pieces.size > MAX_MESSAGE_BYTES and external is None:
+        outside = ExternalDataWriter(how, noted=False)
+        pieces = model_chunks(graph, outside, ir_version)
     check_size(pieces)
     with ExitStack() as files:
         for location in outside.files:
-            beside = files.enter_context(replacing(os.path.join(path.parent, location)))
+            beside = files.enter_context(
+                replace_file(os.path.join(path.parent, location))
+            )
             outside.write(location, beside)
-        with replacing(path) as file:
+        with replace_file(path) as file:
             pieces.write(file)
 
 
-def check_size(pieces: Pieces) -> None:
-    if pieces.size > LARGEST:
+def check_size(pieces: MessageChunks) -> None:
+    if pieces.size > MAX_MESSAGE_BYTES:
         raise LimitError(
             "a model larger than a message of protobuf can be",
-            expected=f"at most {LARGEST} bytes",
+            expected=f"at most {MAX_MESSAGE_BYTES} bytes",
             got=f"{pieces.size} bytes",
             hint="write it to a file, with external=True or a lower threshold",
         )
 
 
-def model_pieces(
-    graph: Graph, outside: Outside | None = None, ir_version: int | None = None
-) -> Pieces:
+def model_chunks(
+    graph: Graph,
+    outside: ExternalDataWriter | None = None,
+    ir_version: int | None = None,
+) -> MessageChunks:
     """A ModelProto; everything that it cannot hold is told at once."""
     with bulk():
-        return Job(graph, outside).model(ir_version)
+        return ModelWriter(graph, outside).model(ir_version)
 
 
-class Job:
+class ModelWriter:
     """One model that is being written."""
 
-    def __init__(self, root: Graph, outside: Outside | None) -> None:
+    def __init__(self, root: Graph, outside: ExternalDataWriter | None) -> None:
         self.root = root
         self.outside = outside
-        self.names = Names(root)
+        self.names = ModelNames(root)
         self.problems: list[str] = []
         self.plain: dict[tuple[str, type, Any], str] = {}  # attributes, as they are
         self._types: dict[Type | None, bytes] = {}
@@ -102,7 +119,7 @@ class Job:
         self._default: tuple[str, int] | None = None
         self._depth = 0
 
-    def model(self, ir_version: int | None) -> Pieces:
+    def model(self, ir_version: int | None) -> MessageChunks:
         root, notes = self.root, model_notes(self.root)
         found = domain_of(root.namespace or "")
         if found is None or found[0]:
@@ -146,7 +163,7 @@ class Job:
         return max(*older, with_functions, _OWN)
 
     def _refuse_attrs(self, graph: Graph) -> None:
-        known = (NOTES, MODEL)
+        known = (NOTES_KEY, MODEL_KEY)
         strange = (
             [key for key in graph.attrs if key not in known] if graph.has_attrs else []
         )
@@ -154,17 +171,22 @@ class Job:
             self.problems.append(f"ONNX has no attributes of graphs: {strange[0]!r}")
 
     def _model(
-        self, notes: Mapping[str, Any], graph: Pieces, functions: list[Pieces]
-    ) -> Pieces:
+        self,
+        notes: Mapping[str, Any],
+        graph: MessageChunks,
+        functions: list[MessageChunks],
+    ) -> MessageChunks:
         head = Writer("ModelProto").put("ir_version", self._ir)
         for key in ("producer_name", "producer_version", "domain", "model_version"):
             head.put(key, notes.get(key))
-        out = Pieces(head.put("doc_string", notes.get("doc_string")).done())
+        out = MessageChunks(head.put("doc_string", notes.get("doc_string")).done())
         out.take(tag("ModelProto", "graph"), graph)
         out.add(_imports("ModelProto", self._imports))
         tail = Writer("ModelProto")
         out.add(
-            tail.many("metadata_props", entries(notes.get("metadata_props"))).done()
+            tail.many(
+                "metadata_props", string_entries(notes.get("metadata_props"))
+            ).done()
         )
         for info in notes.get("training_info", ()):
             if isinstance(info, Tensor):
@@ -179,20 +201,20 @@ class Job:
 
     # -- graphs ----------------------------------------------------------------------
 
-    def graph(self, graph: Graph, around: Space | None) -> Pieces:
+    def graph(self, graph: Graph, around: NameScope | None) -> MessageChunks:
         """A GraphProto, with the graphs inside."""
-        if self._depth > DEEPEST:
+        if self._depth > MAX_DEPTH:
             raise LimitError(
                 "graphs in graphs, deeper than any reader follows",
-                expected=f"at most {DEEPEST} levels",
+                expected=f"at most {MAX_DEPTH} levels",
             )
         self._depth += 1
-        space = Space(self.names, graph, around)
+        space = NameScope(self.names, graph, around)
         space.reserve()
         inputs = [
             (port, space.give(port, lambda: "input")) for port in graph.parameters
         ]
-        nodes = Nodes(self, space, tag("GraphProto", "node"), False)
+        nodes = NodeWriter(self, space, tag("GraphProto", "node"), False)
         nodes.weights()
         out = nodes.write()
         results = self._results(graph, space, out, tag("GraphProto", "node"))
@@ -215,7 +237,11 @@ class Job:
         return "main" if graph is self.root else (graph.body_name or "body")
 
     def _rest(
-        self, out: Pieces, graph: Graph, nodes: Nodes, notes: Mapping[str, Any]
+        self,
+        out: MessageChunks,
+        graph: Graph,
+        nodes: NodeWriter,
+        notes: Mapping[str, Any],
     ) -> None:
         listed = set(graph.results)
         infos = [
@@ -230,10 +256,10 @@ class Job:
         out.add(tail.done())
         self._initializers(out, nodes, "sparse_initializer")
         last = Writer("GraphProto")
-        last.many("metadata_props", entries(notes.get("metadata_props")))
+        last.many("metadata_props", string_entries(notes.get("metadata_props")))
         out.add(last.raw(notes.get("rest", b"")).done())
 
-    def _listed(self, graph: Graph, nodes: Nodes) -> list[tuple[OutputPort, str]]:
+    def _listed(self, graph: Graph, nodes: NodeWriter) -> list[tuple[OutputPort, str]]:
         """Values whose types are listed: of nodes, and of others where noted."""
         asked: list[OutputPort] = [
             *graph.parameters,
@@ -242,7 +268,7 @@ class Job:
         noted = [port for port in asked if notes_of(port).get("value_info")]
         return [*((port, self.names.of(port)) for port in noted), *nodes.infos]
 
-    def _initializers(self, out: Pieces, nodes: Nodes, field: str) -> None:
+    def _initializers(self, out: MessageChunks, nodes: NodeWriter, field: str) -> None:
         for op, word in nodes.initializers:
             notes = notes_of(op)
             values = notes.get("values", {})
@@ -250,11 +276,11 @@ class Job:
                 if op.type != "Constant" and field == "initializer":
                     facts = values.get("value") or {}
                     tensor = op.attrs["value"]
-                    pieces = tensor_pieces(word, tensor, facts, self.outside)
+                    pieces = tensor_chunks(word, tensor, facts, self.outside)
                 elif op.type == "Constant" and field == "sparse_initializer":
                     facts = values.get("sparse_value") or {}
                     sparse = op.attrs["sparse_value"]
-                    pieces = sparse_pieces(word, sparse, facts, self.outside)
+                    pieces = sparse_chunks(word, sparse, facts, self.outside)
                 else:
                     continue
             except AmandaError as error:
@@ -263,7 +289,9 @@ class Job:
                 continue
             out.take(tag("GraphProto", field), pieces)
 
-    def _inputs(self, inputs: list[Any], nodes: Nodes) -> list[tuple[OutputPort, str]]:
+    def _inputs(
+        self, inputs: list[Any], nodes: NodeWriter
+    ) -> list[tuple[OutputPort, str]]:
         """Inputs in their order, with the initializers that are inputs, too."""
         found: list[tuple[OutputPort, str]] = list(inputs)
         everything = self._ir <= _ALL_INPUTS
@@ -279,7 +307,7 @@ class Job:
         return found
 
     def _results(
-        self, graph: Graph, space: Space, out: Pieces, field: bytes
+        self, graph: Graph, space: NameScope, out: MessageChunks, field: bytes
     ) -> list[tuple[OutputPort, OutputPort, str]]:
         """The results by name; a value of another name is passed on under this."""
         found: list[tuple[OutputPort, OutputPort, str]] = []
@@ -297,7 +325,7 @@ class Job:
                 word, source = wanted or self.names.fresh(name or word), word
                 space.taken.add(word)
                 node = Writer("NodeProto").put("input", source).put("output", word)
-                out.take(field, Pieces(node.put("op_type", "Identity").done()))
+                out.take(field, MessageChunks(node.put("op_type", "Identity").done()))
             given.add(word)
             found.append((outside, value, word))
         return found
@@ -311,7 +339,7 @@ class Job:
         try:
             raw = self._types.get(type_) if not notes else None
             if raw is None:
-                raw = type_of(type_, notes, loose=value.op.type == CONSTANT)
+                raw = encode_value_type(type_, notes, loose=value.op.type == CONSTANT)
                 if not notes and len(self._types) < _REMEMBERED:
                     self._types[type_] = raw
         except AmandaError as error:
@@ -324,11 +352,11 @@ class Job:
             info += _INFO_TYPE + _sized(raw)
         if notes:
             tail = Writer("ValueInfoProto").some("doc_string", notes.get("doc_string"))
-            tail.many("metadata_props", entries(notes.get("metadata_props")))
+            tail.many("metadata_props", string_entries(notes.get("metadata_props")))
             info += tail.raw(notes.get("rest", b"")).done()
         return field + _sized(info)
 
-    def _annotations(self, graph: Graph, nodes: Nodes) -> list[bytes]:
+    def _annotations(self, graph: Graph, nodes: NodeWriter) -> list[bytes]:
         ports: list[OutputPort] = list(graph.parameters)
         ports += nodes.noted
         found = []
@@ -336,26 +364,26 @@ class Job:
             pairs = notes_of(port).get("quantization")
             if pairs:
                 out = Writer("TensorAnnotation").put("tensor_name", self.names.of(port))
-                out.many("quant_parameter_tensor_names", entries(pairs))
+                out.many("quant_parameter_tensor_names", string_entries(pairs))
                 found.append(out.done())
         return found
 
     # -- functions ---------------------------------------------------------------------
 
-    def _function(self, key: str, graph: Graph) -> Pieces:
+    def _function(self, key: str, graph: Graph) -> MessageChunks:
         notes = notes_of(graph)
         domain, name, overload = _parts(key, graph, notes)
         field = tag("FunctionProto", "node")
-        space = Space(self.names, graph, None)
+        space = NameScope(self.names, graph, None)
         space.reserve()
         inputs = [space.give(port, lambda: "input") for port in graph.parameters]
         outer, self._imports = self._imports, _function_imports(graph, self._imports)
-        nodes = Nodes(self, space, field, True)
+        nodes = NodeWriter(self, space, field, True)
         body = nodes.write()
         results = self._results(graph, space, body, field)
         head = Writer("FunctionProto").put("name", name).many("input", inputs)
         head.many("output", [word for _, _, word in results])
-        out = Pieces(head.many("attribute", notes.get("attributes", ())).done())
+        out = MessageChunks(head.many("attribute", notes.get("attributes", ())).done())
         out.parts += body.parts
         out.size += body.size
         out.add(
@@ -369,16 +397,18 @@ class Job:
             out.add(self._info(_INFO_OF_FUNCTION, port, word, port))
         tail = Writer("FunctionProto").many("value_info", notes.get("value_info", ()))
         tail.some("overload", overload)
-        tail.many("metadata_props", entries(notes.get("metadata_props")))
+        tail.many("metadata_props", string_entries(notes.get("metadata_props")))
         out.add(tail.raw(notes.get("rest", b"")).done())
         self._imports = outer
         return out
 
-    def _defaults(self, out: Pieces, graph: Graph, notes: Mapping[str, Any]) -> None:
+    def _defaults(
+        self, out: MessageChunks, graph: Graph, notes: Mapping[str, Any]
+    ) -> None:
         field = tag("FunctionProto", "attribute_proto")
         for key, value in graph.attrs.items() if graph.has_attrs else ():
-            if key != NOTES:
-                out.take(field, attribute_pieces(key, value, notes, self.outside))
+            if key != NOTES_KEY:
+                out.take(field, attribute_chunks(key, value, notes, self.outside))
 
 
 def _parts(key: str, graph: Graph, notes: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -406,7 +436,7 @@ def _function_imports(graph: Graph, around: Mapping[str, int]) -> dict[str, int]
 
 
 def _sized(raw: bytes) -> bytes:
-    return varint(len(raw)) + raw
+    return encode_varint(len(raw)) + raw
 
 
 def _imports(message: str, imports: Mapping[str, int]) -> bytes:

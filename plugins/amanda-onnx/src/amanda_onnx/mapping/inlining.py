@@ -12,7 +12,7 @@ from amanda.errors import FormatError, LimitError
 from amanda.graph import Graph, Op, OutputPort
 from amanda_onnx.domains import called, domain_of
 from amanda_onnx.format.attribute_reader import REFERENCE
-from amanda_onnx.format.model_metadata import NOTES
+from amanda_onnx.format.model_metadata import NOTES_KEY
 
 __all__ = ["inlined"]
 
@@ -111,8 +111,8 @@ def _put(op: Op, function: Graph) -> list[Op]:
 def _with_arguments(op: Op, function: Graph) -> Graph:
     """A copy of a function in which its attributes are what the call says."""
     own = function.attrs if function.has_attrs else {}
-    given = {k: v for k, v in own.items() if k != NOTES} | {
-        k: v for k, v in (op.attrs.items() if op.has_attrs else ()) if k != NOTES
+    given = {k: v for k, v in own.items() if k != NOTES_KEY} | {
+        k: v for k, v in (op.attrs.items() if op.has_attrs else ()) if k != NOTES_KEY
     }
     space, around = domain_of(function.namespace or ""), domain_of(_home(op))
     made = function.clone()

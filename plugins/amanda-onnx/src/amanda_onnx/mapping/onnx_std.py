@@ -18,7 +18,7 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.mapping import Conversion, GapMet, RuleMapping, RuleSet, question
 from amanda.mapping.engine.cover import Match, decide
 from amanda.mapping.engine.program import Program
-from amanda_onnx.format.model_metadata import MODEL
+from amanda_onnx.format.model_metadata import MODEL_KEY
 from amanda_onnx.mapping import lenses
 from amanda_onnx.mapping.inlining import inlined
 from amanda_onnx.mapping.recurrent.write_recurrent import bare_if
@@ -171,9 +171,9 @@ class OnnxStd(RuleMapping):
 
 def _of_its_opset(source: Graph, made: Graph) -> None:
     """The IR version that a file had goes with its opset, and with no other one."""
-    notes = made.attrs.get(MODEL)
+    notes = made.attrs.get(MODEL_KEY)
     if isinstance(notes, dict) and source.imports.get("") != made.imports.get(""):
-        made.attrs[MODEL] = {k: v for k, v in notes.items() if k != "ir_version"}
+        made.attrs[MODEL_KEY] = {k: v for k, v in notes.items() if k != "ir_version"}
 
 
 def _taken(program: Program, op: Op, inside: Op | None = None) -> bool:

@@ -24,7 +24,7 @@ from amanda.mapping.engine.conversion_run import Run
 from amanda.mapping.routes.report import place
 from amanda.types import TensorType, Type
 from amanda_onnx.domains import DEFAULT, domain_of
-from amanda_onnx.format.model_metadata import MODEL, NOTES, notes_of
+from amanda_onnx.format.model_metadata import MODEL_KEY, NOTES_KEY, notes_of
 from amanda_onnx.mapping import MAPPING, rule_set
 
 __all__ = ["MAPPING_OF_OPSETS", "OnnxOpset", "cuts_of"]
@@ -160,10 +160,10 @@ class _Move:
 
     def _without_ir(self) -> None:
         """The IR version that a file had goes with its opset, and with no other one."""
-        notes = self.made.attrs.get(MODEL)
+        notes = self.made.attrs.get(MODEL_KEY)
         if isinstance(notes, dict):
             kept = {key: value for key, value in notes.items() if key != "ir_version"}
-            self.made.attrs[MODEL] = kept
+            self.made.attrs[MODEL_KEY] = kept
 
     # -- what stays ------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class _Move:
         notes = notes_of(op)
         after = self._after.get("Constant")
         if notes.get("node") and after and after.attr(notes["node"]) is None:
-            op.attrs[NOTES] = {**notes, "node": "value"}
+            op.attrs[NOTES_KEY] = {**notes, "node": "value"}
 
     def _changed(self, op: Op, start: str) -> bool:
         """Does the op mean something else at the other opset, though it looks alike?"""
