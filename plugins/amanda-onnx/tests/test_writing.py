@@ -270,7 +270,7 @@ def test_graphs_in_graphs_as_deep_as_they_are_read():
 
 
 def test_what_is_too_large_goes_beside_by_itself(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "LARGEST", 10_000)
+    monkeypatch.setattr(writer, "MAX_MESSAGE_BYTES", 10_000)
     path = tmp_path / "a.onnx"
     amanda.save(weighty(), path)
     assert weights_of(path) == weights_of(path)

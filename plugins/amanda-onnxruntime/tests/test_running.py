@@ -125,7 +125,7 @@ def test_local_functions_are_run():
 def test_what_is_too_large_for_one_message_goes_by_files(monkeypatch):
     import amanda_onnx.format.writer
 
-    monkeypatch.setattr(amanda_onnx.format.writer, "LARGEST", 10_000)
+    monkeypatch.setattr(amanda_onnx.format.writer, "MAX_MESSAGE_BYTES", 10_000)
     graph = graph_of()
     weight = graph.constant(Tensor.of(np.arange(5000, dtype="f"))).output
     graph.result(weight, "w")
