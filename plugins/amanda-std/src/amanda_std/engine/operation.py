@@ -10,7 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
 
 from amanda.errors import AmandaError, Undecided, UsageError
 from amanda.graph import Graph, Op, OutputPort
@@ -71,6 +80,9 @@ from amanda_std.inference.shape_arguments import hosted, is_plain, plain
 
 if TYPE_CHECKING:
     from amanda_std.engine.samples import Sample
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Function = Callable[..., Any]
 Effect = Literal["holds", "reads", "writes", "shows"]
@@ -446,14 +458,38 @@ class Operation:
         return f"<{kind} {self}>"
 
 
-def primitive(**options: Any) -> Callable[[Function], Operation]:
-    """The function is a kernel over an array namespace."""
-    return lambda function: Operation(function, composite=False, **options)
+if TYPE_CHECKING:
+
+    class TypedOperation(Operation, Generic[P, R]):
+        """An op as type checkers see it: called like the function that defines it."""
+
+        @overload  # type: ignore[override]
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+        @overload
+        def __call__(self, *args: Any, name: str | None, **attrs: Any) -> R: ...
+
+        def __call__(self, *args: Any, **attrs: Any) -> Any: ...
+
+else:
+    TypedOperation = Operation
+
+UnaryOperation: TypeAlias = "TypedOperation[[Any], Any]"
+BinaryOperation: TypeAlias = "TypedOperation[[Any, Any], Any]"
 
 
-def composite(function: Function) -> Operation:
-    """The function is the meaning, in other operations."""
-    return Operation(function, composite=True)
+def primitive(**options: Any) -> Callable[[Callable[P, R]], TypedOperation[P, R]]:
+    """Declare a primitive: the function is a kernel over an array namespace."""
+
+    def declare(function: Callable[P, R]) -> TypedOperation[P, R]:
+        return TypedOperation(function, composite=False, **options)
+
+    return declare
+
+
+def composite(function: Callable[P, R]) -> TypedOperation[P, R]:
+    """Declare a composite: the function is its definition in other ops."""
+    return TypedOperation(function, composite=True)
 
 
 def _keyed(param: Any, value: Any) -> list[tuple[str, Any]]:

@@ -1,19 +1,26 @@
-"""Ops that are declared further down, for gradients, which run after all are."""
+"""Lookup of ops at run time, for gradients of ops that others are composed of.
+
+A gradient in a low module may need an op of a module above it, which cannot be imported
+there without a circle.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+__all__ = ["late"]
 
-class Late:
-    """`late.sum_to(g, x)` finds the op when it is called."""
+if TYPE_CHECKING:
+    from amanda_std import ops as late
+else:
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        from amanda_std.ops import find
+    class _LateOps:
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            from amanda_std.ops import find
 
-        return find(name)
+            return find(name)
 
-
-late = Late()
+    late = _LateOps()
+"""`late.sum_to(g, x)` finds the op when it is called."""

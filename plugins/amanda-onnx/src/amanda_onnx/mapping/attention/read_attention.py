@@ -86,7 +86,8 @@ def linear_attention(
     told = (decay is not None, beta is not None)
     expect(told == ("gated" in update_rule, "delta" in update_rule),
            f"the rule {update_rule} wants another decay or beta")  # fmt: skip
-    rows = [_heads(q, q_num_heads), _heads(k, kv_num_heads), _heads(v, kv_num_heads)]
+    own = q.dtype
+    q, k, v = _heads(q, q_num_heads), _heads(k, kv_num_heads), _heads(v, kv_num_heads)
     if decay is not None:
         decay = _heads(decay, kv_num_heads)
     if beta is not None:
@@ -94,12 +95,12 @@ def linear_attention(
         expect(isinstance(last, int), "whether each head has a beta is not known")
         beta = _heads(beta, last)
     how: dict[str, Any] = {"scale": scale} if scale else {}
-    own = q.dtype
-    more = [decay, beta]
     if state is not None and state.dtype != own:
-        rows = [ops.astype(x, dtype=state.dtype) for x in rows]
-        more = [x if x is None else ops.astype(x, dtype=state.dtype) for x in more]
-    y, left = ops.linear_attention(*rows, state, *more, **how)
+        q, k, v, decay, beta = (
+            x if x is None else ops.astype(x, dtype=state.dtype)
+            for x in (q, k, v, decay, beta)
+        )
+    y, left = ops.linear_attention(q, k, v, state, decay, beta, **how)
     y = y if y.dtype == own else ops.astype(y, dtype=own)
     return (_joined(y), left)[:outputs]
 

@@ -88,11 +88,11 @@ class _Trees:
         elif inner:
             asks = np.maximum(self.mode, 0).astype("int64")
         lost = np.asarray(self.lost, bool) if any(self.lost) else None
-        rows = [np.asarray(v, "int64") for v in (self.yes, self.no)]
+        yes, no = np.asarray(self.yes, "int64"), np.asarray(self.no, "int64")
         fill = {"MIN": np.inf, "MAX": -np.inf}.get(join, 0.0)
         return ops.tree_ensemble(
             x, np.asarray(self.roots, "int64"), np.asarray(self.feature, "int64"),
-            np.asarray(self.split, "float64").astype(x.dtype.numpy), *rows,
+            np.asarray(self.split, "float64").astype(x.dtype.numpy), yes, no,
             self.table(targets, fill, x.dtype), asks, lost, join=join.lower(), **how,
         )  # fmt: skip
 

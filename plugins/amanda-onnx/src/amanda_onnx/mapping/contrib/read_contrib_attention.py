@@ -95,11 +95,13 @@ def _self_attention(
 ) -> Any:
     """With a past that holds keys and values in one tensor, and so comes back."""
     expect(mask is None or rank_of(mask) == 2, "a mask of other than [batch, keys]")
-    old: list[Any] = [None, None]
+    key = value = None
     if past is not None:
         halves = ops.split(past, [1, 1], axis=0, outputs=2)
-        old = [ops.squeeze(part, (0,)) for part in halves]
-    made = ops.multi_head_attention(*parts, None, mask, added, *old, **how)
+        key, value = (ops.squeeze(part, (0,)) for part in halves)
+    made = ops.multi_head_attention(
+        parts[0], parts[1], parts[2], None, mask, added, key, value, **how
+    )
     present = ops.stack(made[1], made[2], axis=0) if outputs > 1 else None
     return (made[0], present)[:outputs]
 

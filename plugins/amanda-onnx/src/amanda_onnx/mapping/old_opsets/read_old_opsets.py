@@ -124,7 +124,7 @@ def cast_by_name(x: Any, *, to: str) -> Any:
     return cast(x, to=CODES[DType(name)])
 
 
-_PAIRS = {
+_PAIRS: dict[str, tuple[Callable[..., Any], int]] = {
     "Add": (ops.add, 6), "Sub": (ops.subtract, 6), "Mul": (ops.multiply, 6),
     "Div": (ops.divide, 6), "Pow": (ops.pow, 6), "And": (ops.logical_and, 6),
     "Or": (ops.logical_or, 6), "Xor": (ops.logical_xor, 6), "Equal": (ops.equal, 6),

@@ -204,7 +204,11 @@ def abs(x: Real) -> Real:
     return xp(x).abs(x)
 
 
-abs.gradient(lambda g, x: [g * late.sign(x)])
+@abs.gradient
+def _(g: Any, x: Any) -> Any:
+    return [g * sign(x)]
+
+
 abs.samples(unary(math.fabs, (1.5, -2.0, 0.25), dtypes=("float32", "float64", "int32")))
 
 

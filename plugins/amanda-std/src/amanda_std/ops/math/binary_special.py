@@ -11,10 +11,9 @@ import numpy as np
 from amanda.types import DType
 from amanda_std.engine.annotations import Logical, RealFloating
 from amanda_std.engine.arrays import xp
-from amanda_std.engine.operation import Operation, composite, primitive
+from amanda_std.engine.operation import BinaryOperation, composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array, binary, unary
 from amanda_std.inference import shapes
-from amanda_std.ops._late import late
 from amanda_std.ops.math.arithmetic import clip, multiply, sign, subtract, where
 from amanda_std.ops.math.comparison import equal, isnan
 from amanda_std.ops.math.elementary import log as log_
@@ -33,7 +32,7 @@ def _pair(
     gradient: Callable[..., Any] | str,
     left: tuple[float, ...] = (1.5, -2.0, 0.5, 3.0),
     right: tuple[float, ...] = (2.0, -0.5, -1.0, 0.25),
-) -> Operation:
+) -> BinaryOperation:
     """A function that array namespaces have under this name."""
 
     def kernel(a: RealFloating, b: RealFloating) -> RealFloating:
@@ -49,15 +48,19 @@ def _pair(
     return op
 
 
-hypot = _pair("hypot", "sqrt(a * a + b * b), without overflow", math.hypot,
-              lambda g, a, b, y: (g * a / y, g * b / y))  # fmt: skip
-copysign = _pair("copysign", "a with the sign of b", math.copysign,
-                 lambda g, a, b: (g * sign(a) * late.copysign(1.0, b),
-                                  g * 0.0))  # fmt: skip
-logaddexp = _pair("logaddexp", "log(exp(a) + exp(b)), without overflow",
-                  lambda a, b: max(a, b) + math.log1p(math.exp(-abs(a - b))),
-                  lambda g, a, b: (g * sigmoid(a - b),
-                                   g * sigmoid(b - a)))  # fmt: skip
+hypot: BinaryOperation = _pair(
+    "hypot", "sqrt(a * a + b * b), without overflow", math.hypot,
+    lambda g, a, b, y: (g * a / y, g * b / y),
+)  # fmt: skip
+copysign: BinaryOperation = _pair(
+    "copysign", "a with the sign of b", math.copysign,
+    lambda g, a, b: (g * sign(a) * copysign(1.0, b), g * 0.0),
+)  # fmt: skip
+logaddexp: BinaryOperation = _pair(
+    "logaddexp", "log(exp(a) + exp(b)), without overflow",
+    lambda a, b: max(a, b) + math.log1p(math.exp(-abs(a - b))),
+    lambda g, a, b: (g * sigmoid(a - b), g * sigmoid(b - a)),
+)  # fmt: skip
 
 
 @primitive(shape=shapes.elementwise)

@@ -9,7 +9,7 @@ from typing import Any
 
 from amanda_std.engine.annotations import Array, Logical, Real, RealFloating
 from amanda_std.engine.arrays import xp
-from amanda_std.engine.operation import Operation, primitive
+from amanda_std.engine.operation import BinaryOperation, UnaryOperation, primitive
 from amanda_std.engine.samples import Sample, Samples, array, binary, each
 from amanda_std.inference import shapes
 
@@ -19,7 +19,7 @@ _NO_SLOPE = "its results are true or false"
 
 def _comparison(
     name: str, doc: str, oracle: Callable[[Any, Any], bool], any_type: bool = False
-) -> Operation:
+) -> BinaryOperation:
     def compare(a: Real, b: Real) -> Logical:
         return getattr(xp(a, b), name)(a, b)
 
@@ -47,7 +47,7 @@ greater = _comparison("greater", "a > b", operator.gt)
 greater_equal = _comparison("greater_equal", "a >= b", operator.ge)
 
 
-def _test(name: str, doc: str, oracle: Callable[[float], bool]) -> Operation:
+def _test(name: str, doc: str, oracle: Callable[[float], bool]) -> UnaryOperation:
     def kernel(x: RealFloating) -> Logical:
         return getattr(xp(x), name)(x)
 

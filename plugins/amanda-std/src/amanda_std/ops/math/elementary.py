@@ -9,10 +9,9 @@ from typing import Any
 
 from amanda_std.engine.annotations import Floating, Real, RealFloating
 from amanda_std.engine.arrays import xp
-from amanda_std.engine.operation import Operation, primitive
+from amanda_std.engine.operation import UnaryOperation, primitive
 from amanda_std.engine.samples import binary, unary
 from amanda_std.inference import shapes
-from amanda_std.ops._late import late
 
 _ANY = (-1.75, -0.5, 0.3, 1.0, 2.25)
 _POSITIVE = (0.25, 0.5, 1.0, 2.25, 9.0)
@@ -26,7 +25,7 @@ def _function(
     points: Sequence[float],
     gradient: Callable[..., Any],
     edges: Sequence[tuple[float, float]] = (),
-) -> Operation:
+) -> UnaryOperation:
     """A function that array namespaces have under this name."""
 
     def kernel(x: Floating) -> Floating:
@@ -41,49 +40,83 @@ def _function(
 
 _INF = math.inf
 
-exp = _function("exp", "e to the power of x", math.exp, _ANY,
-                lambda g, y: [g * y], [(-_INF, 0), (_INF, _INF)])  # fmt: skip
-expm1 = _function("expm1", "exp(x) - 1, exact near zero", math.expm1, _ANY,
-                  lambda g, y: [g * (y + 1.0)])  # fmt: skip
-log = _function("log", "The natural logarithm", math.log, _POSITIVE,
-                lambda g, x: [g / x], [(_INF, _INF)])  # fmt: skip
-log1p = _function("log1p", "log(1 + x), exact near zero", math.log1p, _POSITIVE,
-                  lambda g, x: [g / (x + 1.0)])  # fmt: skip
-exp2 = _function("exp2", "2 to the power of x", lambda x: 2.0**x, _ANY,
-                 lambda g, y: [g * y * math.log(2)], [(-_INF, 0)])  # fmt: skip
-log10 = _function("log10", "The logarithm to base 10", math.log10, _POSITIVE,
-                  lambda g, x: [g / (x * math.log(10))])  # fmt: skip
-cbrt = _function("cbrt", "The cube root",
-                 lambda x: math.copysign(builtins.abs(x) ** (1 / 3), x),
-                 (-8.0, -0.5, 0.3, 2.25), lambda g, y: [g / (y * y * 3.0)],
-                 [(0, 0)])  # fmt: skip
-log2 = _function("log2", "The logarithm to base 2", math.log2, _POSITIVE,
-                 lambda g, x: [g / (x * math.log(2))])  # fmt: skip
-sqrt = _function("sqrt", "The square root", math.sqrt, _POSITIVE,
-                 lambda g, y: [g / (y * 2.0)], [(0, 0)])  # fmt: skip
-sin = _function("sin", "The sine", math.sin, _ANY, lambda g, x: [g * late.cos(x)])
-cos = _function("cos", "The cosine", math.cos, _ANY, lambda g, x: [-(g * sin(x))])
-tan = _function("tan", "The tangent", math.tan, _INSIDE,
-                lambda g, y: [g * (y * y + 1.0)])  # fmt: skip
-asin = _function("asin", "The arc sine", math.asin, _INSIDE,
-                 lambda g, x: [g / sqrt(1.0 - x * x)])  # fmt: skip
-acos = _function("acos", "The arc cosine", math.acos, _INSIDE,
-                 lambda g, x: [-(g / sqrt(1.0 - x * x))])  # fmt: skip
-atan = _function("atan", "The arc tangent", math.atan, _ANY,
-                 lambda g, x: [g / (x * x + 1.0)])  # fmt: skip
-sinh = _function("sinh", "The hyperbolic sine", math.sinh, _ANY,
-                 lambda g, x: [g * late.cosh(x)])  # fmt: skip
-cosh = _function("cosh", "The hyperbolic cosine", math.cosh, _ANY,
-                 lambda g, x: [g * sinh(x)])  # fmt: skip
-tanh = _function("tanh", "The hyperbolic tangent", math.tanh, _ANY,
-                 lambda g, y: [g * (1.0 - y * y)],
-                 [(_INF, 1), (-_INF, -1)])  # fmt: skip
-asinh = _function("asinh", "The inverse of sinh", math.asinh, _ANY,
-                  lambda g, x: [g / sqrt(x * x + 1.0)])  # fmt: skip
-acosh = _function("acosh", "The inverse of cosh", math.acosh, (1.25, 2.0, 5.0),
-                  lambda g, x: [g / sqrt(x * x - 1.0)])  # fmt: skip
-atanh = _function("atanh", "The inverse of tanh", math.atanh, _INSIDE,
-                  lambda g, x: [g / (1.0 - x * x)])  # fmt: skip
+exp: UnaryOperation = _function(
+    "exp", "e to the power of x", math.exp, _ANY, lambda g, y: [g * y],
+    [(-_INF, 0), (_INF, _INF)],
+)  # fmt: skip
+expm1: UnaryOperation = _function(
+    "expm1", "exp(x) - 1, exact near zero", math.expm1, _ANY,
+    lambda g, y: [g * (y + 1.0)],
+)  # fmt: skip
+log: UnaryOperation = _function(
+    "log", "The natural logarithm", math.log, _POSITIVE, lambda g, x: [g / x],
+    [(_INF, _INF)],
+)  # fmt: skip
+log1p: UnaryOperation = _function(
+    "log1p", "log(1 + x), exact near zero", math.log1p, _POSITIVE,
+    lambda g, x: [g / (x + 1.0)],
+)  # fmt: skip
+exp2: UnaryOperation = _function(
+    "exp2", "2 to the power of x", lambda x: 2.0**x, _ANY,
+    lambda g, y: [g * y * math.log(2)], [(-_INF, 0)],
+)  # fmt: skip
+log10: UnaryOperation = _function(
+    "log10", "The logarithm to base 10", math.log10, _POSITIVE,
+    lambda g, x: [g / (x * math.log(10))],
+)  # fmt: skip
+cbrt: UnaryOperation = _function(
+    "cbrt", "The cube root", lambda x: math.copysign(builtins.abs(x) ** (1 / 3), x),
+    (-8.0, -0.5, 0.3, 2.25), lambda g, y: [g / (y * y * 3.0)], [(0, 0)],
+)  # fmt: skip
+log2: UnaryOperation = _function(
+    "log2", "The logarithm to base 2", math.log2, _POSITIVE,
+    lambda g, x: [g / (x * math.log(2))],
+)  # fmt: skip
+sqrt: UnaryOperation = _function(
+    "sqrt", "The square root", math.sqrt, _POSITIVE, lambda g, y: [g / (y * 2.0)],
+    [(0, 0)],
+)  # fmt: skip
+sin: UnaryOperation = _function(
+    "sin", "The sine", math.sin, _ANY, lambda g, x: [g * cos(x)],
+)  # fmt: skip
+cos: UnaryOperation = _function(
+    "cos", "The cosine", math.cos, _ANY, lambda g, x: [-(g * sin(x))],
+)  # fmt: skip
+tan: UnaryOperation = _function(
+    "tan", "The tangent", math.tan, _INSIDE, lambda g, y: [g * (y * y + 1.0)],
+)  # fmt: skip
+asin: UnaryOperation = _function(
+    "asin", "The arc sine", math.asin, _INSIDE, lambda g, x: [g / sqrt(1.0 - x * x)],
+)  # fmt: skip
+acos: UnaryOperation = _function(
+    "acos", "The arc cosine", math.acos, _INSIDE,
+    lambda g, x: [-(g / sqrt(1.0 - x * x))],
+)  # fmt: skip
+atan: UnaryOperation = _function(
+    "atan", "The arc tangent", math.atan, _ANY, lambda g, x: [g / (x * x + 1.0)],
+)  # fmt: skip
+sinh: UnaryOperation = _function(
+    "sinh", "The hyperbolic sine", math.sinh, _ANY, lambda g, x: [g * cosh(x)],
+)  # fmt: skip
+cosh: UnaryOperation = _function(
+    "cosh", "The hyperbolic cosine", math.cosh, _ANY, lambda g, x: [g * sinh(x)],
+)  # fmt: skip
+tanh: UnaryOperation = _function(
+    "tanh", "The hyperbolic tangent", math.tanh, _ANY,
+    lambda g, y: [g * (1.0 - y * y)], [(_INF, 1), (-_INF, -1)],
+)  # fmt: skip
+asinh: UnaryOperation = _function(
+    "asinh", "The inverse of sinh", math.asinh, _ANY,
+    lambda g, x: [g / sqrt(x * x + 1.0)],
+)  # fmt: skip
+acosh: UnaryOperation = _function(
+    "acosh", "The inverse of cosh", math.acosh, (1.25, 2.0, 5.0),
+    lambda g, x: [g / sqrt(x * x - 1.0)],
+)  # fmt: skip
+atanh: UnaryOperation = _function(
+    "atanh", "The inverse of tanh", math.atanh, _INSIDE,
+    lambda g, x: [g / (1.0 - x * x)],
+)  # fmt: skip
 
 
 def in_special(name: str, x: Any) -> Any:
@@ -120,7 +153,7 @@ sigmoid.samples(
 )
 
 
-def _rounding(name: str, doc: str, oracle: Callable[[float], float]) -> Operation:
+def _rounding(name: str, doc: str, oracle: Callable[[float], float]) -> UnaryOperation:
     def kernel(x: Real) -> Real:
         return getattr(xp(x), name)(x)
 
@@ -135,12 +168,14 @@ def _rounding(name: str, doc: str, oracle: Callable[[float], float]) -> Operatio
     return op
 
 
-floor = _rounding("floor", "The next whole number below", math.floor)
-ceil = _rounding("ceil", "The next whole number above", math.ceil)
-trunc = _rounding("trunc", "The next whole number towards zero", math.trunc)
-round = _rounding(
-    "round", "The nearest whole number, the even one of two", builtins.round
-)
+floor: UnaryOperation = _rounding("floor", "The next whole number below", math.floor)
+ceil: UnaryOperation = _rounding("ceil", "The next whole number above", math.ceil)
+trunc: UnaryOperation = _rounding(
+    "trunc", "The next whole number towards zero", math.trunc,
+)  # fmt: skip
+round: UnaryOperation = _rounding(
+    "round", "The nearest whole number, the even one of two", builtins.round,
+)  # fmt: skip
 
 
 @primitive(shape=shapes.elementwise)

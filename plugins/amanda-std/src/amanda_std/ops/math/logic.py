@@ -8,7 +8,7 @@ from typing import Any
 
 from amanda_std.engine.annotations import Bits, Integer, Logical
 from amanda_std.engine.arrays import xp
-from amanda_std.engine.operation import Operation, primitive
+from amanda_std.engine.operation import BinaryOperation, primitive
 from amanda_std.engine.samples import Sample, Samples, array, each
 from amanda_std.inference import shapes
 
@@ -16,7 +16,7 @@ _NO_SLOPE = "bits have no slope"
 _ROW, _COLUMN = array([True, False, True], "bool"), array([[True], [False]], "bool")
 
 
-def _logical(name: str, doc: str, oracle: Callable[[Any, Any], Any]) -> Operation:
+def _logical(name: str, doc: str, oracle: Callable[[Any, Any], Any]) -> BinaryOperation:
     def kernel(a: Logical, b: Logical) -> Logical:
         return getattr(xp(a, b), name)(a, b)
 
@@ -55,7 +55,7 @@ def _() -> Samples:
         yield Sample((x,), each(operator.not_, x))
 
 
-def _bitwise(name: str, doc: str, oracle: Callable[[Any, Any], Any]) -> Operation:
+def _bitwise(name: str, doc: str, oracle: Callable[[Any, Any], Any]) -> BinaryOperation:
     def kernel(a: Bits, b: Bits) -> Bits:
         return getattr(xp(a, b), name)(a, b)
 
@@ -99,7 +99,7 @@ def _() -> Samples:
     yield Sample((array([], "uint8"),), array([], "uint8"))
 
 
-def _shift(name: str, doc: str, oracle: Callable[[Any, Any], Any]) -> Operation:
+def _shift(name: str, doc: str, oracle: Callable[[Any, Any], Any]) -> BinaryOperation:
     def kernel(a: Integer, b: Integer) -> Integer:
         return getattr(xp(a, b), name)(a, b)
 

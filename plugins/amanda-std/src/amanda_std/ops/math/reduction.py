@@ -280,8 +280,8 @@ def _place(numbers: list[Any], *, best: Any, last: bool) -> int:
 
 argmax.samples(_places(builtins.max))
 argmin.samples(_places(builtins.min))
-for _op in (argmax, argmin):
-    _op.not_differentiable("its results are places")
+argmax.not_differentiable("its results are indices")
+argmin.not_differentiable("its results are indices")
 
 
 @primitive(shape=shapes.of_first)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from amanda_std.engine.annotations import Other, RealFloating
-from amanda_std.engine.operation import Operation, primitive
+from amanda_std.engine.operation import UnaryOperation, primitive
 from amanda_std.engine.rule_binding import NoSlope
 from amanda_std.engine.samples import Sample, Samples, array, each, unary
 from amanda_std.inference import shapes
@@ -34,18 +34,6 @@ from amanda_std.ops.math.comparison import equal
 from amanda_std.ops.math.elementary import exp, in_special, log, log1p
 
 _INF = math.inf
-
-
-class _Row(NamedTuple):
-    """A function of one number: its name here and in scipy, and what is said of it."""
-
-    name: str
-    scipy: str
-    doc: str
-    oracle: Callable[[float], float]
-    points: Sequence[float]
-    gradient: Callable[..., Any]
-    edges: Sequence[tuple[float, float]] = ()
 
 
 _ANY = (-1.75, -0.5, 0.3, 1.0, 2.25)
@@ -77,76 +65,118 @@ def _normal(x: float) -> float:
     return math.erfc(-x / math.sqrt(2)) / 2
 
 
-_ROWS = [
-    _Row("erfc", "erfc", "1 - erf(x), exact where erf is near 1", math.erfc,
-         (*_ANY, 5.0), lambda g, x: [g * _bell(x) * (-2 / _ROOT_PI)],
-         [(-_INF, 2), (_INF, 0)]),
-    _Row("erfinv", "erfinv", "Where erf is x", partial(inverse, math.erf, -6, 6),
-         _INSIDE, lambda g, y: [g * exp(y * y) * (_ROOT_PI / 2)],
-         [(1, _INF), (-1, -_INF)]),
-    _Row("lgamma", "gammaln", "The logarithm of the absolute value of gamma",
-         math.lgamma, (*_POSITIVE, -0.5, -2.25), lambda g, x: [g * late.digamma(x)],
-         [(0, _INF), (_INF, _INF)]),
-    _Row("digamma", "digamma", "The slope of lgamma", digamma_of,
-         (*_POSITIVE, -0.5, -2.25), lambda g, x: [g * _polygamma(1, x)]),
-    _Row("ndtri", "ndtri", "Where the normal distribution reaches a share",
-         partial(inverse, _normal, -9, 9), _SHARES,
-         lambda g, y: [g * exp(y * y * 0.5) * math.sqrt(2 * math.pi)],
-         [(0, -_INF), (1, _INF)]),
-    _Row("log_ndtr", "log_ndtr", "The logarithm of the normal distribution",
-         lambda x: math.log(_normal(x)), (*_ANY, -8.0),
-         lambda g, x, y: [g * exp(x * x * -0.5 - y) / math.sqrt(2 * math.pi)]),
-    _Row("i0", "i0", "The modified Bessel function I of order 0",
-         partial(bessel_i, 0), (*_ANY, 0.0), lambda g, x: [g * late.i1(x)]),
-    _Row("i0e", "i0e", "exp(-|x|) * i0(x)", partial(bessel_i, 0, scaled=True),
-         (*_ANY, 6.0), lambda g, x, y: [g * (late.i1e(x) - sign(x) * y)]),
-    _Row("i1", "i1", "The modified Bessel function I of order 1",
-         partial(bessel_i, 1), (*_ANY, 0.0), partial(_i1_slope, scaled=False)),
-    _Row("i1e", "i1e", "exp(-|x|) * i1(x)", partial(bessel_i, 1, scaled=True),
-         (*_ANY, 6.0), partial(_i1_slope, scaled=True)),
-    _Row("j0", "j0", "The Bessel function J of order 0", partial(bessel_j, 0),
-         (*_ANY, 6.0), lambda g, x: [-(g * late.j1(x))]),
-    _Row("j1", "j1", "The Bessel function J of order 1", partial(bessel_j, 1),
-         (*_ANY, 6.0, 0.0), _j1_slope),
-    _Row("y0", "y0", "The Bessel function Y of order 0", partial(bessel_y, 0),
-         _POSITIVE, lambda g, x: [-(g * late.y1(x))]),
-    _Row("y1", "y1", "The Bessel function Y of order 1", partial(bessel_y, 1),
-         _POSITIVE, lambda g, x, y: [g * (late.y0(x) - y / x)]),
-    _Row("k0", "k0", "The modified Bessel function K of order 0",
-         partial(bessel_k, 0), _POSITIVE, lambda g, x: [-(g * late.k1(x))]),
-    _Row("k0e", "k0e", "exp(x) * k0(x)", partial(bessel_k, 0, scaled=True),
-         _POSITIVE, lambda g, x, y: [g * (y - late.k1e(x))]),
-    _Row("k1", "k1", "The modified Bessel function K of order 1",
-         partial(bessel_k, 1), _POSITIVE,
-         lambda g, x, y: [-(g * (late.k0(x) + y / x))]),
-    _Row("k1e", "k1e", "exp(x) * k1(x)", partial(bessel_k, 1, scaled=True),
-         _POSITIVE, lambda g, x, y: [g * (y - late.k0e(x) - y / x)]),
-    _Row("expi", "expi", "The exponential integral Ei", exponential_integral,
-         (*_POSITIVE, -0.5), lambda g, x: [g * exp(x) / x]),
-    _Row("dawsn", "dawsn", "exp(-x**2) times the integral of exp(t**2) up to x",
-         dawson, _ANY, lambda g, x, y: [g * (1.0 - x * y * 2.0)]),
-    _Row("spence", "spence", "The integral of log(t) / (1 - t) from 1 to x",
-         spence_of, (0.25, 0.5, 0.9375, 1.25, 1.875),
-         lambda g, x: [g * log(x) / (1.0 - x)], [(1, 0)]),
-]  # fmt: skip
+def _scipy_function(
+    name: str,
+    scipy_name: str,
+    doc: str,
+    oracle: Callable[[float], float],
+    points: Sequence[float],
+    gradient: Callable[..., Any],
+    edges: Sequence[tuple[float, float]] = (),
+) -> UnaryOperation:
+    """Declare an op that computes a function of scipy.special."""
 
-
-def _declared(row: _Row) -> Operation:
     def kernel(x: RealFloating) -> RealFloating:
-        return in_special(row.scipy, x)
+        return in_special(scipy_name, x)
 
-    kernel.__doc__ = row.doc
-    op = primitive(shape=shapes.pointwise, name=row.name, numpy_only=True)(kernel)
-    op.gradient(row.gradient)
-    op.samples(unary(row.oracle, row.points, edges=row.edges))
+    kernel.__doc__ = doc
+    op = primitive(shape=shapes.pointwise, name=name, numpy_only=True)(kernel)
+    op.gradient(gradient)
+    op.samples(unary(oracle, points, edges=edges))
     return op
 
 
-(erfc, erfinv, lgamma, digamma, ndtri, log_ndtr, i0, i0e, i1, i1e, j0, j1, y0, y1,
- k0, k0e, k1, k1e, expi, dawsn, spence) = map(_declared, _ROWS)  # fmt: skip
+erfc: UnaryOperation = _scipy_function(
+    "erfc", "erfc", "1 - erf(x), exact where erf is near 1", math.erfc, (*_ANY, 5.0),
+    lambda g, x: [g * _bell(x) * (-2 / _ROOT_PI)], [(-_INF, 2), (_INF, 0)],
+)  # fmt: skip
+erfinv: UnaryOperation = _scipy_function(
+    "erfinv", "erfinv", "Where erf is x", partial(inverse, math.erf, -6, 6), _INSIDE,
+    lambda g, y: [g * exp(y * y) * (_ROOT_PI / 2)], [(1, _INF), (-1, -_INF)],
+)  # fmt: skip
+lgamma: UnaryOperation = _scipy_function(
+    "lgamma", "gammaln", "The logarithm of the absolute value of gamma", math.lgamma,
+    (*_POSITIVE, -0.5, -2.25), lambda g, x: [g * digamma(x)],
+    [(0, _INF), (_INF, _INF)],
+)  # fmt: skip
+digamma: UnaryOperation = _scipy_function(
+    "digamma", "digamma", "The slope of lgamma", digamma_of, (*_POSITIVE, -0.5, -2.25),
+    lambda g, x: [g * _polygamma(1, x)],
+)  # fmt: skip
+ndtri: UnaryOperation = _scipy_function(
+    "ndtri", "ndtri", "Where the normal distribution reaches a share",
+    partial(inverse, _normal, -9, 9), _SHARES,
+    lambda g, y: [g * exp(y * y * 0.5) * math.sqrt(2 * math.pi)],
+    [(0, -_INF), (1, _INF)],
+)  # fmt: skip
+log_ndtr: UnaryOperation = _scipy_function(
+    "log_ndtr", "log_ndtr", "The logarithm of the normal distribution",
+    lambda x: math.log(_normal(x)), (*_ANY, -8.0),
+    lambda g, x, y: [g * exp(x * x * -0.5 - y) / math.sqrt(2 * math.pi)],
+)  # fmt: skip
+i0: UnaryOperation = _scipy_function(
+    "i0", "i0", "The modified Bessel function I of order 0", partial(bessel_i, 0),
+    (*_ANY, 0.0), lambda g, x: [g * i1(x)],
+)  # fmt: skip
+i0e: UnaryOperation = _scipy_function(
+    "i0e", "i0e", "exp(-|x|) * i0(x)", partial(bessel_i, 0, scaled=True), (*_ANY, 6.0),
+    lambda g, x, y: [g * (i1e(x) - sign(x) * y)],
+)  # fmt: skip
+i1: UnaryOperation = _scipy_function(
+    "i1", "i1", "The modified Bessel function I of order 1", partial(bessel_i, 1),
+    (*_ANY, 0.0), partial(_i1_slope, scaled=False),
+)  # fmt: skip
+i1e: UnaryOperation = _scipy_function(
+    "i1e", "i1e", "exp(-|x|) * i1(x)", partial(bessel_i, 1, scaled=True), (*_ANY, 6.0),
+    partial(_i1_slope, scaled=True),
+)  # fmt: skip
+j0: UnaryOperation = _scipy_function(
+    "j0", "j0", "The Bessel function J of order 0", partial(bessel_j, 0), (*_ANY, 6.0),
+    lambda g, x: [-(g * j1(x))],
+)  # fmt: skip
+j1: UnaryOperation = _scipy_function(
+    "j1", "j1", "The Bessel function J of order 1", partial(bessel_j, 1),
+    (*_ANY, 6.0, 0.0), _j1_slope,
+)  # fmt: skip
+y0: UnaryOperation = _scipy_function(
+    "y0", "y0", "The Bessel function Y of order 0", partial(bessel_y, 0), _POSITIVE,
+    lambda g, x: [-(g * y1(x))],
+)  # fmt: skip
+y1: UnaryOperation = _scipy_function(
+    "y1", "y1", "The Bessel function Y of order 1", partial(bessel_y, 1), _POSITIVE,
+    lambda g, x, y: [g * (y0(x) - y / x)],
+)  # fmt: skip
+k0: UnaryOperation = _scipy_function(
+    "k0", "k0", "The modified Bessel function K of order 0", partial(bessel_k, 0),
+    _POSITIVE, lambda g, x: [-(g * k1(x))],
+)  # fmt: skip
+k0e: UnaryOperation = _scipy_function(
+    "k0e", "k0e", "exp(x) * k0(x)", partial(bessel_k, 0, scaled=True), _POSITIVE,
+    lambda g, x, y: [g * (y - k1e(x))],
+)  # fmt: skip
+k1: UnaryOperation = _scipy_function(
+    "k1", "k1", "The modified Bessel function K of order 1", partial(bessel_k, 1),
+    _POSITIVE, lambda g, x, y: [-(g * (k0(x) + y / x))],
+)  # fmt: skip
+k1e: UnaryOperation = _scipy_function(
+    "k1e", "k1e", "exp(x) * k1(x)", partial(bessel_k, 1, scaled=True), _POSITIVE,
+    lambda g, x, y: [g * (y - k0e(x) - y / x)],
+)  # fmt: skip
+expi: UnaryOperation = _scipy_function(
+    "expi", "expi", "The exponential integral Ei", exponential_integral,
+    (*_POSITIVE, -0.5), lambda g, x: [g * exp(x) / x],
+)  # fmt: skip
+dawsn: UnaryOperation = _scipy_function(
+    "dawsn", "dawsn", "exp(-x**2) times the integral of exp(t**2) up to x", dawson,
+    _ANY, lambda g, x, y: [g * (1.0 - x * y * 2.0)],
+)  # fmt: skip
+spence: UnaryOperation = _scipy_function(
+    "spence", "spence", "The integral of log(t) / (1 - t) from 1 to x", spence_of,
+    (0.25, 0.5, 0.9375, 1.25, 1.875), lambda g, x: [g * log(x) / (1.0 - x)], [(1, 0)],
+)  # fmt: skip
 
 
-def _fresnel(sine: bool, doc: str, slope: str) -> Operation:
+def _fresnel(sine: bool, doc: str, slope: str) -> UnaryOperation:
     def kernel(x: RealFloating) -> RealFloating:
         from scipy import special
 

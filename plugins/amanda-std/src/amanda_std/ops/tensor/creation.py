@@ -46,7 +46,9 @@ def full(shape: Host, value: Array) -> Array:
     return xp(value).broadcast_to(xp(value).asarray(value), tuple(shape))
 
 
-full.gradient(lambda g: [None, late.sum(g)])
+@full.gradient
+def _(g: Any) -> Any:
+    return [None, late.sum(g)]
 
 
 @full.samples

@@ -303,7 +303,9 @@ def broadcast_to(x: Array, shape: Host) -> Array:
     return np_.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
 
 
-broadcast_to.gradient(lambda g, x: [late.sum_to(g, x), None])
+@broadcast_to.gradient
+def _(g: Any, x: Any) -> Any:
+    return [late.sum_to(g, x), None]
 
 
 @broadcast_to.samples

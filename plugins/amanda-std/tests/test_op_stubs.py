@@ -1,0 +1,17 @@
+"""The type stub of the ops is the one that their definitions give."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+TOOL = Path(__file__).resolve().parents[3] / "tools" / "op_stubs.py"
+
+
+@pytest.mark.skipif(not TOOL.is_file(), reason="only the repository has the tool")
+def test_the_stub_names_every_op():
+    tool = runpy.run_path(str(TOOL))
+    written = tool["STUB"].read_text(encoding="utf-8")
+    assert written == tool["stub"](), "run tools/op_stubs.py"
