@@ -16,6 +16,7 @@ from types import ModuleType
 from amanda_std import ops
 from amanda_std.engine.operation import Operation
 
+_IMPORTED = re.compile(r"(?:import |, )(\w+(?: as \w+)?)")
 STUB = (
     Path(__file__).resolve().parents[1]
     / "plugins/amanda-std/src/amanda_std/ops/__init__.pyi"
@@ -57,16 +58,14 @@ def imports(module: ModuleType) -> str:
             names.append(f"{symbol} as {name}")
     if not names:
         return ""
-    listed = "".join(f"    {name},\n" for name in names)
-    return f"from {module.__name__} import (\n{listed})\n"
+    return f"from {module.__name__} import {', '.join(names)}\n"
 
 
 def stub() -> str:
     """The text of the stub."""
     lines = "".join(imports(module) for module in ops.THEMES)
-    exported = re.findall(r"(\w+),\n", lines)
-    listed = "".join(f'    "{name}",\n' for name in sorted(exported))
-    return f"{HEADER}{lines}{FOOTER}\n__all__ = [\n{listed}]\n"
+    exported = [re.split(r" as ", name)[-1] for name in _IMPORTED.findall(lines)]
+    return f"{HEADER}{lines}{FOOTER}\n__all__ = {sorted(exported)}\n"
 
 
 if __name__ == "__main__":
