@@ -28,8 +28,7 @@ from functools import partial
 from pathlib import Path
 
 import amanda
-from amanda.dictionary import Dictionary, DictionaryFolder
-from amanda.dictionary.datafile import GONE
+from amanda.dictionary import GONE, Dictionary, DictionaryFolder
 from amanda.graph import Graph, OutputPort
 from amanda.types import DType, TensorType, Type
 

@@ -17,7 +17,7 @@ from typing import Any
 
 def main(out: str, folder: str) -> None:
     sys.path.insert(0, folder)
-    from amanda.dictionary.signature import terms
+    from amanda.dictionary import format_definition
     from amanda_dictionaries_dev.jax.dialects import CHLO, STABLEHLO
 
     answer: dict[str, Any] = {}
@@ -25,7 +25,7 @@ def main(out: str, folder: str) -> None:
         for version, entries in dialect.installed().versions.items():
             answer["version"] = version
             answer[dialect.name] = {
-                entry.name: {"text": terms(entry), "doc": entry.doc}
+                entry.name: {"text": format_definition(entry), "doc": entry.doc}
                 for entry in entries
             }
     Path(out).write_text(json.dumps(answer), encoding="utf-8")

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import amanda
-from amanda.dictionary import DictionaryFolder, DictionaryHistory, parse_signature
-from amanda.dictionary.datafile import Block, Header, packed
-from amanda.dictionary.signature import terms
+from amanda.dictionary import (
+    DictionaryFolder,
+    DictionaryHeader,
+    DictionaryHistory,
+    OpHistory,
+    encode_data_file,
+    format_definition,
+    parse_signature,
+)
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Call
@@ -237,9 +243,12 @@ def test_overloads_and_tags(call: Call, host: amanda.Host) -> None:
         "add.out(self: tensor, *, port out: tensor(a!)) -> (tensor(a!))",
     )
     entries = map(parse_signature, lines)
-    blocks = [Block(entry.name, "", (("1", terms(entry)),)) for entry in entries]
-    head = Header("acme/torch", ("1",), overload=".")
-    history = DictionaryHistory("acme/torch", lambda: packed(head, blocks))
+    blocks = [
+        OpHistory(entry.name, "", (("1", format_definition(entry)),))
+        for entry in entries
+    ]
+    head = DictionaryHeader("acme/torch", ("1",), overload=".")
+    history = DictionaryHistory("acme/torch", lambda: encode_data_file(head, blocks))
     host.register_namespace("acme/torch", history)
     ended = call("ops", "acme/torch@1", "add")
     assert ended.out.splitlines()[-1] == "2 of 2 ops of acme/torch/1 called 'add'"

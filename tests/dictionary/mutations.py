@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from amanda.dictionary import Attr, Dictionary, OpDef
-from amanda.dictionary.attributes import fault_of
+from amanda.dictionary import Attr, Dictionary, OpDef, attribute_fault
 from amanda.graph import CORE, Graph, Op
 from amanda.types import DType, TensorType
 
@@ -63,7 +62,11 @@ def forbidden_value(op: Op, entry: OpDef) -> Planted:
     for name, was in dict(op.attrs).items():
         attr = entry.attr(name)
         value = None if attr is None else _forbidden(attr)
-        if attr is not None and value is not None and fault_of(attr, was) is None:
+        if (
+            attr is not None
+            and value is not None
+            and attribute_fault(attr, was) is None
+        ):
             op.attrs[name] = value
             yield {"attribute value"}
             op.attrs[name] = was

@@ -7,14 +7,16 @@ from typing import Any
 from amanda.dictionary import (
     Attr,
     Dictionary,
+    DictionaryHeader,
     DictionaryHistory,
     OpDef,
+    OpHistory,
     Port,
+    TypePattern,
+    encode_data_file,
+    format_definition,
     parse_signature,
 )
-from amanda.dictionary.datafile import Block, Header, packed
-from amanda.dictionary.signature import terms
-from amanda.dictionary.type_patterns import Pattern
 from amanda.graph import Graph, OutputPort
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Shape, TensorType, Type
@@ -38,9 +40,12 @@ _VALUES: dict[str, Any] = {
 def acme(*lines: str, **head: Any) -> Dictionary:
     """A dictionary of these entries."""
     entries = map(parse_signature, lines)
-    blocks = [Block(entry.name, "", (("1", terms(entry)),)) for entry in entries]
-    header = Header("acme/x", ("1",), **head)
-    return DictionaryHistory("acme/x", lambda: packed(header, blocks)).at("1")
+    blocks = [
+        OpHistory(entry.name, "", (("1", format_definition(entry)),))
+        for entry in entries
+    ]
+    header = DictionaryHeader("acme/x", ("1",), **head)
+    return DictionaryHistory("acme/x", lambda: encode_data_file(header, blocks)).at("1")
 
 
 def specimen(entry: OpDef, dictionary: Dictionary) -> Graph:
@@ -83,5 +88,5 @@ def _types(port: Port, chosen: dict[str, Any]) -> list[Type]:
     return [_type(told)] * number
 
 
-def _type(pattern: Pattern) -> Type:
+def _type(pattern: TypePattern) -> Type:
     return TensorType(pattern, [2]) if isinstance(pattern, DType) else pattern

@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from amanda.dictionary import DictionaryFolder, DictionaryHistory
-from amanda.dictionary.datafile import Block, Header, packed
+from amanda.dictionary import (
+    DictionaryFolder,
+    DictionaryHeader,
+    DictionaryHistory,
+    OpHistory,
+    encode_data_file,
+)
 from amanda.errors import NamespaceError
 from amanda.graph import Graph
 from amanda.types import parse_type
@@ -291,12 +296,14 @@ def test_a_header_that_cannot_be(content: bytes, message: str) -> None:
 
 
 def test_what_is_written_is_read() -> None:
-    head = Header("acme/x", ("1", "2", "3"), hints=("_",), recorded=True)
+    head = DictionaryHeader("acme/x", ("1", "2", "3"), hints=("_",), recorded=True)
     ops = [
-        Block("B", "About B.", (("1", "() -> ()"), ("2", "gone"), ("3", "() -> ()"))),
-        Block("A", "", (("2", "(x: f32) -> ()"),)),
+        OpHistory(
+            "B", "About B.", (("1", "() -> ()"), ("2", "gone"), ("3", "() -> ()"))
+        ),
+        OpHistory("A", "", (("2", "(x: f32) -> ()"),)),
     ]
-    history = DictionaryHistory("acme/x", lambda: packed(head, ops))
+    history = DictionaryHistory("acme/x", lambda: encode_data_file(head, ops))
     assert history.header == head
     assert [list(history.at(version)) for version in "123"] == [
         ["B"],

@@ -9,6 +9,7 @@ import pytest
 
 import amanda
 from amanda.dictionary import (
+    REQUIRED,
     Dictionary,
     DictionaryFolder,
     DictionaryHistory,
@@ -16,7 +17,6 @@ from amanda.dictionary import (
     NamespaceProvider,
     parse_signature,
 )
-from amanda.dictionary.call_signature import REQUIRED
 from amanda.errors import NamespaceError
 
 

@@ -13,8 +13,7 @@ from dictionary.onnx_models import cases, graph_of
 from dictionary.specimens import specimen
 from dictionary.tf_graphs import graph_of as tf_graph_of
 
-from amanda.dictionary import Dictionary, DictionaryHistory, parse_name
-from amanda.dictionary.validation import verdict
+from amanda.dictionary import Dictionary, DictionaryHistory, check_graph, parse_name
 from amanda.graph import Graph
 
 EVERY = 3  # of the graphs, so many are left out for each that is mutated
@@ -68,7 +67,7 @@ def test_models_of_onnx_have_no_fault(
 ) -> None:
     assert len(onnx_graphs) > 1500
     for name, graph in onnx_graphs.items():
-        found = verdict(graph, against=of(graph, onnx))
+        found = check_graph(graph, against=of(graph, onnx))
         assert [str(problem) for problem in found.problems] == [], name
         assert found.unchecked == {}, name
 

@@ -11,11 +11,13 @@ from amanda.dictionary import (
     DictionaryFolder,
     DictionaryHistory,
     OpDef,
+    attribute_fault,
+    decode_op_def,
+    encode_op_def,
     parse_signature,
+    round_to_float32,
 )
-from amanda.dictionary.attributes import acceptor, fault_of
-from amanda.dictionary.binary import decoded, encoded
-from amanda.dictionary.literals import float32_of
+from amanda.dictionary.attributes import fast_check
 from amanda.errors import FormatError
 from amanda.files.binary.definition import message_classes
 from amanda.types import DType, SequenceType, Sym, TensorType
@@ -71,15 +73,15 @@ def test_what_is_read_is_written(line: str) -> None:
 @pytest.mark.parametrize("line", LINES)
 def test_what_is_encoded_is_decoded(line: str) -> None:
     entry = parse_signature(line)
-    again = decoded(encoded(entry))
+    again = decode_op_def(encode_op_def(entry))
     assert again == entry
     assert [port.keyword for port in again.inputs] == [
         port.keyword for port in entry.inputs
     ]
-    theirs = message_classes()["Definition"].FromString(encoded(entry))
+    theirs = message_classes()["Definition"].FromString(encode_op_def(entry))
     assert theirs.name == entry.name
     assert len(theirs.attrs) == len(entry.attrs)
-    assert theirs.SerializeToString(deterministic=True) == encoded(entry)
+    assert theirs.SerializeToString(deterministic=True) == encode_op_def(entry)
 
 
 def test_every_definition_that_we_have_is_read_back(shelf: DictionaryFolder) -> None:
@@ -94,7 +96,7 @@ def test_every_definition_that_we_have_is_read_back(shelf: DictionaryFolder) -> 
                     count += 1
                     entry = record.entry(i)
                     assert entry.signature == name + text
-                    again = decoded(encoded(entry))
+                    again = decode_op_def(encode_op_def(entry))
                     assert again.signature == name + text
                     assert again.since == entry.since
                     assert again.until == entry.until
@@ -110,7 +112,7 @@ def test_parts() -> None:
     values = entry.variables[0].allowed
     assert values[0].parts == (SequenceType(TensorType("float32")),)
     fill = parse_signature(LINES[10])
-    assert fill.attr("b").default == float32_of(1e-05) != 1e-05
+    assert fill.attr("b").default == round_to_float32(1e-05) != 1e-05
     assert fill.attr("a").default is None
     assert not fill.attr("a").required
     assert fill.attr("h").default.numpy().tolist() == [255, 0]
@@ -162,11 +164,11 @@ def test_tags_and_members() -> None:
 )
 def test_values_of_a_kind(kind: str, fine: list[object], faulty: list[object]) -> None:
     (attr,) = parse_signature(f"f(*, a: {kind}) -> ()").attrs
-    quick = acceptor(attr)
+    quick = fast_check(attr)
     for value in fine:
-        assert fault_of(attr, value) is None, value
+        assert attribute_fault(attr, value) is None, value
     for value in faulty:
-        told = fault_of(attr, value)
+        told = attribute_fault(attr, value)
         assert told is not None, value
         assert told.startswith("a is "), told
         assert not quick(value)
@@ -174,7 +176,7 @@ def test_values_of_a_kind(kind: str, fine: list[object], faulty: list[object]) -
 
 @pytest.mark.parametrize("change", [{"form": "some"}, {"kind": "num"}, {"list": 3}])
 def test_messages_that_say_nothing_known(change: dict[str, object]) -> None:
-    told = encoded(parse_signature("f(x: f32, *, a: int = 3) -> ()"))
+    told = encode_op_def(parse_signature("f(x: f32, *, a: int = 3) -> ()"))
     message = message_classes()["Definition"].FromString(told)
     ((name, value),) = change.items()
     held = {
@@ -184,7 +186,7 @@ def test_messages_that_say_nothing_known(change: dict[str, object]) -> None:
     }
     setattr(held[name], name, value)
     with pytest.raises(FormatError):
-        decoded(message.SerializeToString())
+        decode_op_def(message.SerializeToString())
 
 
 def test_entries_are_values(onnx: DictionaryHistory) -> None:

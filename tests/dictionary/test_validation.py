@@ -11,13 +11,16 @@ import amanda
 from amanda.dictionary import (
     Dictionary,
     DictionaryFolder,
+    DictionaryHeader,
     DictionaryHistory,
+    OpHistory,
+    attribute_fault,
+    check_graph,
+    encode_data_file,
     parse_signature,
     validate,
 )
-from amanda.dictionary.attributes import acceptor, cast, fault_of
-from amanda.dictionary.datafile import Block, Header, packed
-from amanda.dictionary.validation import verdict
+from amanda.dictionary.attributes import cast_value, fast_check
 from amanda.graph import Graph
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Shape, Sym, parse_type
@@ -47,7 +50,7 @@ def test_a_fine_graph(opset: Dictionary) -> None:
     conv.output.type = parse_type("float32[1, 4, 8, 8]")
     graph.result(graph.add("Relu", [conv.output]).output)
     assert told(opset, graph) == []
-    found = verdict(graph, against=opset)
+    found = check_graph(graph, against=opset)
     assert (found.ops, found.unchecked) == (2, {})
 
 
@@ -145,7 +148,7 @@ def test_domains_and_imports(opset: Dictionary, shelf: DictionaryFolder) -> None
     graph.add("Scaler", [x], {"offset": 1}, namespace="amanda/onnx.ml/3", name="scale")
     graph.add("Foo", [x], namespace="onnx/com.acme/1")
     graph.add("Bar", [x], namespace="onnx/com.acme/1")
-    found = verdict(graph, against=shelf["amanda/onnx"].at("18"))
+    found = check_graph(graph, against=shelf["amanda/onnx"].at("18"))
     assert [str(problem) for problem in found.problems] == [
         "Scaler 'scale': attribute offset is 1, not a list of floats",
         "graph (unnamed): imports no ai.onnx.ml, which its ops are of "
@@ -173,7 +176,7 @@ def test_namespaces_that_are_none(opset: Dictionary) -> None:
     graph, (x,) = model("float32[2]")
     for name in ("no name", "amanda/onnx/99", "amanda/onnx", "amanda/nothing/1"):
         graph.add("Relu", [x], namespace=name)
-    found = verdict(graph, against=opset)
+    found = check_graph(graph, against=opset)
     assert found.problems == []
     assert sum(found.unchecked.values()) == 4
 
@@ -226,7 +229,7 @@ def test_attributes_of_the_function_around(opset: Dictionary) -> None:
     function.add("LeakyRelu", [function.parameter()], {"alpha": slope}, name="l")
     graph.add("leaky", [x], {"slope": 0.1}, namespace="onnx/acme/1")
     graph.add("Relu", [x], {"onnx:notes": {"odd": 1}})
-    found = verdict(graph, against=opset)
+    found = check_graph(graph, against=opset)
     assert (found.problems, found.unchecked) == ([], {})
 
 
@@ -336,17 +339,19 @@ VALUES: list[tuple[str, Any, Any]] = [
 @pytest.mark.parametrize(("line", "good", "bad"), VALUES)
 def test_values_of_attributes(line: str, good: Any, bad: Any) -> None:
     (attr,) = parse_signature(f"F(*, {line}) -> ()").attrs
-    assert fault_of(attr, good) is None
-    assert fault_of(attr, bad) is not None
-    assert fault_of(attr, cast(attr, good)) is None
-    for value in (good, bad, cast(attr, good)):
-        assert not acceptor(attr)(value) or fault_of(attr, value) is None
+    assert attribute_fault(attr, good) is None
+    assert attribute_fault(attr, bad) is not None
+    assert attribute_fault(attr, cast_value(attr, good)) is None
+    for value in (good, bad, cast_value(attr, good)):
+        assert not fast_check(attr)(value) or attribute_fault(attr, value) is None
 
 
 def test_dictionaries_of_others() -> None:
-    head = Header("acme/dialect", ("1",))
-    ops = [Block("Twice", "", (("1", "(x: f32) -> (y: f32)"),))]
-    dictionary = DictionaryHistory("acme/dialect", lambda: packed(head, ops)).at("1")
+    head = DictionaryHeader("acme/dialect", ("1",))
+    ops = [OpHistory("Twice", "", (("1", "(x: f32) -> (y: f32)"),))]
+    dictionary = DictionaryHistory(
+        "acme/dialect", lambda: encode_data_file(head, ops)
+    ).at("1")
     graph = Graph("acme/dialect/1")
     graph.add("Twice", [graph.parameter(parse_type("int8[]"))], {"a": 1}, name="t")
     assert told(dictionary, graph) == [

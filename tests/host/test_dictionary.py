@@ -8,10 +8,10 @@ import pytest
 
 from amanda.dictionary import (
     Name,
-    newest,
+    newest_version,
     parse_name,
     parse_span,
-    resolve,
+    resolve_name,
     version_key,
 )
 from amanda.errors import NamespaceError
@@ -63,8 +63,8 @@ def test_versions_are_ordered():
     ordered = ["0.9", "1.0a1", "1.0rc2", "1.0", "1.0.1", "1.9", "1.13.1", "2", "18"]
     for one, other in itertools.pairwise(ordered):
         assert version_key(one) < version_key(other)
-    assert newest([]) is None
-    assert newest(["1rc1"]) == "1rc1"
+    assert newest_version([]) is None
+    assert newest_version(["1rc1"]) == "1rc1"
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_spans_contain_names():
 
 
 def test_resolving():
-    assert resolve("torch", KNOWN) == Name("amanda/torch", "2.13")
-    assert resolve("onnx@18.0", KNOWN) == Name("amanda/onnx", "18")
-    assert resolve("acme/dialect@5", KNOWN) == Name("acme/dialect", "5")
+    assert resolve_name("torch", KNOWN) == Name("amanda/torch", "2.13")
+    assert resolve_name("onnx@18.0", KNOWN) == Name("amanda/onnx", "18")
+    assert resolve_name("acme/dialect@5", KNOWN) == Name("acme/dialect", "5")
 
 
 @pytest.mark.parametrize(
@@ -136,5 +136,5 @@ def test_resolving():
 )
 def test_what_is_not_there_is_told_with_what_is(text, told):
     with pytest.raises(NamespaceError) as caught:
-        resolve(text, KNOWN)
+        resolve_name(text, KNOWN)
     assert str(caught.value) == told

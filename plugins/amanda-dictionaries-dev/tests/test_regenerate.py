@@ -16,11 +16,12 @@ import pytest
 from amanda.cli import call
 from amanda.dictionary import (
     DictionaryFolder,
+    DictionaryHeader,
     DictionaryHistory,
     OpDef,
+    definition_steps,
     parse_signature,
 )
-from amanda.dictionary.datafile import Header, definition_steps
 from amanda.errors import NamespaceError, PluginMissingError
 from amanda.host import Host, default_host
 from amanda_dictionaries_dev import (
@@ -186,7 +187,7 @@ B = parse_signature("B() -> ()")
 
 
 class Small(Extractor):
-    header = Header("acme/small", ())
+    header = DictionaryHeader("acme/small", ())
 
     def __init__(
         self,
@@ -301,7 +302,9 @@ def test_raw_data(tmp_path: Path) -> None:
     file.write_text(LINES)
     raw = read_raw_data(file)
     made = op_histories(raw, lambda _, found: (B, A1, A2)[found], {"A": "About A."})
-    data = stored(ExtractedDictionary(Header("acme/small", raw.versions), made))
+    data = stored(
+        ExtractedDictionary(DictionaryHeader("acme/small", raw.versions), made)
+    )
     assert list(data.at("1").values()) == [A1, B]
     assert list(data.at("2").values()) == [A2]
     assert data.at("2")["A"].doc == "About A."

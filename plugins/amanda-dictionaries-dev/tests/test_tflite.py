@@ -10,8 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from amanda.dictionary import OpDef
-from amanda.dictionary.op_definition import Member
+from amanda.dictionary import EnumMember, OpDef
 from amanda_dictionaries_dev.tflite import op_definitions as tables
 from amanda_dictionaries_dev.tflite.extractor import TFLiteExtractor
 from amanda_dictionaries_dev.tflite.schema import read
@@ -69,7 +68,7 @@ def test_fields_have_their_defaults(
         for attr in entry.attrs:
             found = attr.default
             if attr.base != "graph":
-                value = found.number if isinstance(found, Member) else found
+                value = found.number if isinstance(found, EnumMember) else found
                 assert value == fields[attr.name], (entry.name, attr.name)
                 checked += 1
     assert checked > 200

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, ValueInfoProto, helper
 
 import amanda
-from amanda.dictionary.attributes import fault_of
+from amanda.dictionary import attribute_fault
 from amanda.errors import ConversionError
 from amanda.graph import Graph
 from amanda.mapping.rules.checks import unread
@@ -271,7 +271,7 @@ def test_no_kind_of_attribute_makes_a_check_fail():
                     told += why is not None
                     assert why is None or any(key in why for key in beside)
                     if entry.name in SPATIAL and name in known:
-                        assert why or fault_of(known[name], value) is None
+                        assert why or attribute_fault(known[name], value) is None
     assert told > 1000
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import amanda
-from amanda.dictionary import parse_signature
-from amanda.dictionary.binary import decoded, encoded
+from amanda.dictionary import decode_op_def, encode_op_def, parse_signature
 from amanda_std import trace
 from amanda_std.engine.arrays import array_type
 from amanda_std.hub.dictionary import VOCABULARY, entry
@@ -20,7 +19,7 @@ STD = VOCABULARY.at("1")
 def test_every_entry_reads_back(name):
     made = entry(OPS[name])
     assert parse_signature(str(made)).signature == str(made)
-    assert decoded(encoded(made)) == made
+    assert decode_op_def(encode_op_def(made)) == made
     assert STD[name] is made
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from amanda.api.expect import expect_a_graph, expect_graph_from
-from amanda.dictionary import Name, Span, parse_name, parse_span, resolve
+from amanda.dictionary import Name, Span, parse_name, parse_span, resolve_name
 from amanda.errors import ConversionError, NamespaceError, PluginBrokenError
 from amanda.host import host_in_use, use_host
 
@@ -159,7 +159,7 @@ def _goal(to: str, host: Host) -> Span:
     span = parse_span(to)
     versions = host.namespace_versions().get(span.path)
     if versions and span.exact is not None:
-        return Span.of(resolve(to, {span.path: versions}))
+        return Span.of(resolve_name(to, {span.path: versions}))
     return span
 
 

@@ -1,24 +1,25 @@
-"""Dictionaries: what each version of each framework calls its ops, and what they take.
+"""Op dictionaries: the ops of each version of each framework, with their definitions.
 
-    names.py       how namespaces are named, ordered and found
-    model.py       an entry: ports, attributes, type variables
-    patterns.py    the types of values, as far as an entry speaks of them
-    literals.py    attribute values as entries write them
-    signature.py   an entry as one line of text, and back
-    binary.py      an entry as a protobuf message, and back
-    attributes.py  does a value fit an attribute?
-    history.py     all versions of a vocabulary, read from one data file
-    shelf.py       a folder of such files, with digests
-    changes.py     how two dictionaries differ
-    binding.py     which port of an entry each input of an op is, and of which type
-    checking.py    one op against its entry
-    validation.py  a whole graph against its dictionaries
-    arguments.py   a call of an op: which argument is which port or attribute
-    building.py    making ops by their entries, checked
-    defaults.py    attributes left to their defaults: filled in, stripped
+    names.py           names of namespaces: parsing, ordering, resolving
+    op_definition.py   an op definition: ports, attributes, type variables
+    type_patterns.py   types of values, as far as definitions state them
+    literals.py        attribute values as text
+    signature.py       a definition as one line of text, and back
+    binary.py          a definition as a protobuf message, and back
+    attributes.py      checks and conversions of attribute values
+    datafile.py        the data file of a dictionary history
+    history.py         all versions of a dictionary, and the dictionary of one
+    folder.py          a folder of data files, with an index of digests
+    differences.py     how two dictionaries differ
+    call_signature.py  what the mapping engine needs to know of an op type
+    port_binding.py    which port each input and output of an op belongs to
+    op_checker.py      validation of one op
+    validation.py      validation of a graph
+    call_arguments.py  binding of call arguments to ports and attributes
+    op_builder.py      adding checked ops to a graph
+    defaults.py        attributes with default values: filled in, or stripped
 
-Names alone are needed by whoever lists what is installed, so all else is imported when
-it is first asked for.
+`amanda plugins` and the like need names alone, so all else is imported on first use.
 """
 
 from __future__ import annotations
@@ -31,54 +32,181 @@ from amanda.dictionary.names import (
     Namespace,
     NamespaceProvider,
     Span,
-    newest,
+    newest_version,
     parse_name,
     parse_span,
-    resolve,
+    resolve_name,
     version_key,
 )
 
 if TYPE_CHECKING:
-    from amanda.dictionary.differences import Change, Difference
-    from amanda.dictionary.folder import DictionaryFolder
+    from amanda.dictionary.attributes import attribute_fault
+    from amanda.dictionary.binary import decode_op_def, encode_op_def
+    from amanda.dictionary.call_signature import REQUIRED, Signature
+    from amanda.dictionary.datafile import (
+        GONE,
+        DictionaryHeader,
+        OpHistory,
+        definition_steps,
+        definition_text,
+        encode_data_file,
+    )
+    from amanda.dictionary.differences import Difference, OpChange
+    from amanda.dictionary.folder import INDEX_FILE, DictionaryFolder
     from amanda.dictionary.history import Dictionary, DictionaryHistory
-    from amanda.dictionary.op_definition import Attr, Deprecation, Member, OpDef, Port
-    from amanda.dictionary.signature import parse_signature
-    from amanda.dictionary.validation import Problem, Verdict, validate
+    from amanda.dictionary.literals import format_literal, round_to_float32
+    from amanda.dictionary.op_builder import add_constant, add_op
+    from amanda.dictionary.op_checker import get_checker
+    from amanda.dictionary.op_definition import (
+        Attr,
+        BodyArity,
+        Deprecation,
+        EnumMember,
+        OpDef,
+        Port,
+        PortForm,
+    )
+    from amanda.dictionary.port_binding import PortBinding, bind_ports, type_faults
+    from amanda.dictionary.signature import (
+        format_attr,
+        format_definition,
+        parse_signature,
+    )
+    from amanda.dictionary.type_patterns import (
+        TypePattern,
+        format_pattern,
+        parse_dtype_name,
+    )
+    from amanda.dictionary.validation import (
+        Problem,
+        ValidationResult,
+        check_graph,
+        validate,
+    )
 
 __all__ = [
+    "GONE",
+    "INDEX_FILE",
+    "REQUIRED",
     "Attr",
-    "Change",
+    "BodyArity",
     "Deprecation",
     "Dictionary",
-    "Difference",
+    "DictionaryFolder",
+    "DictionaryHeader",
     "DictionaryHistory",
-    "Member",
+    "Difference",
+    "EnumMember",
     "Name",
     "Namespace",
-    "OpDef",
-    "Port",
-    "Problem",
-    "DictionaryFolder",
-    "Span",
-    "Verdict",
     "NamespaceProvider",
-    "newest",
+    "OpChange",
+    "OpDef",
+    "OpHistory",
+    "Port",
+    "PortBinding",
+    "PortForm",
+    "Problem",
+    "Signature",
+    "Span",
+    "TypePattern",
+    "ValidationResult",
+    "add_constant",
+    "add_op",
+    "attribute_fault",
+    "bind_ports",
+    "check_graph",
+    "decode_op_def",
+    "definition_steps",
+    "definition_text",
+    "encode_data_file",
+    "encode_op_def",
+    "format_attr",
+    "format_definition",
+    "format_literal",
+    "format_pattern",
+    "get_checker",
+    "newest_version",
+    "parse_dtype_name",
     "parse_name",
     "parse_signature",
     "parse_span",
-    "resolve",
+    "resolve_name",
+    "round_to_float32",
+    "type_faults",
     "validate",
     "version_key",
 ]
 
 _LATE = {
-    "differences": ("Change", "Difference"),
-    "history": ("Dictionary", "DictionaryHistory"),
-    "op_definition": ("Attr", "Deprecation", "Member", "OpDef", "Port"),
-    "folder": ("DictionaryFolder",),
-    "signature": ("parse_signature",),
-    "validation": ("Problem", "Verdict", "validate"),
+    "attributes": ("attribute_fault",),
+    "binary": (
+        "decode_op_def",
+        "encode_op_def",
+    ),
+    "call_signature": (
+        "REQUIRED",
+        "Signature",
+    ),
+    "datafile": (
+        "GONE",
+        "DictionaryHeader",
+        "OpHistory",
+        "definition_steps",
+        "definition_text",
+        "encode_data_file",
+    ),
+    "differences": (
+        "Difference",
+        "OpChange",
+    ),
+    "folder": (
+        "INDEX_FILE",
+        "DictionaryFolder",
+    ),
+    "history": (
+        "Dictionary",
+        "DictionaryHistory",
+    ),
+    "literals": (
+        "format_literal",
+        "round_to_float32",
+    ),
+    "op_builder": (
+        "add_constant",
+        "add_op",
+    ),
+    "op_checker": ("get_checker",),
+    "op_definition": (
+        "Attr",
+        "BodyArity",
+        "Deprecation",
+        "EnumMember",
+        "OpDef",
+        "Port",
+        "PortForm",
+    ),
+    "port_binding": (
+        "PortBinding",
+        "bind_ports",
+        "type_faults",
+    ),
+    "signature": (
+        "format_attr",
+        "format_definition",
+        "parse_signature",
+    ),
+    "type_patterns": (
+        "TypePattern",
+        "format_pattern",
+        "parse_dtype_name",
+    ),
+    "validation": (
+        "Problem",
+        "ValidationResult",
+        "check_graph",
+        "validate",
+    ),
 }
 _HOME = {name: module for module, names in _LATE.items() for name in names}
 
@@ -87,5 +215,5 @@ def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'amanda.dictionary' has no attribute {name!r}")
     value: object = getattr(import_module(f"amanda.dictionary.{_HOME[name]}"), name)
-    globals()[name] = value  # so that this is asked once
+    globals()[name] = value  # found without this function the next time
     return value

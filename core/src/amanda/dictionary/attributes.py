@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from amanda.dictionary.literals import literal
-from amanda.dictionary.op_definition import Attr, Member
-from amanda.dictionary.type_patterns import dtype_called
+from amanda.dictionary.literals import format_literal
+from amanda.dictionary.op_definition import Attr, EnumMember
+from amanda.dictionary.type_patterns import parse_dtype_name
 from amanda.errors import AmandaError
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, RefType, Shape, Sym, TensorType, Type, parse_type
 
-__all__ = ["acceptor", "cast", "fault_of"]
+__all__ = ["attribute_fault", "cast_value", "fast_check"]
 
 
 class _Unfit(Exception):
@@ -75,7 +75,7 @@ def _string(value: Any) -> Any:
 def _dtype(value: Any) -> Any:
     if isinstance(value, DType):
         return value
-    found = dtype_called(value) if isinstance(value, str) else None
+    found = parse_dtype_name(value) if isinstance(value, str) else None
     if found is None:
         raise _Unfit
     return found
@@ -174,12 +174,12 @@ def _named(attr: Attr) -> str:
     return f"{word} or none" if attr.nullable else word
 
 
-def cast(attr: Attr, value: Any) -> Any:
+def cast_value(attr: Attr, value: Any) -> Any:
     """The value with its kind, where it is untagged; itself where it does not fit.
 
-    >>> cast(Attr("dtype", "dtype"), "float32")
+    >>> cast_value(Attr("dtype", "dtype"), "float32")
     float32
-    >>> cast(Attr("shape", "shape"), [1, 784])
+    >>> cast_value(Attr("shape", "shape"), [1, 784])
     [1, 784]
     """
     try:
@@ -214,10 +214,10 @@ def _caster(kind: str) -> Callable[[Any], Any]:
     return made
 
 
-def fault_of(attr: Attr, value: Any) -> str | None:
+def attribute_fault(attr: Attr, value: Any) -> str | None:
     """Why a value cannot be that of an attribute, or None.
 
-    >>> print(fault_of(Attr("axis", "int"), 1.5))
+    >>> print(attribute_fault(Attr("axis", "int"), 1.5))
     axis is 1.5, not an int
     """
     try:
@@ -235,8 +235,10 @@ def fault_of(attr: Attr, value: Any) -> str | None:
             return f"{attr.name} is {found}, at least {attr.minimum} is due"
     if attr.allowed:
         for item in found if isinstance(found, list) else [found]:
-            if not _allows(attr, plain(item)):
-                return f"{attr.name} is {_shown(attr, item)}, but {choices(attr)}"
+            if not _allows(attr, normalize_value(item)):
+                return (
+                    f"{attr.name} is {_shown(attr, item)}, but {describe_allowed(attr)}"
+                )
     return None
 
 
@@ -244,22 +246,22 @@ def _allows(attr: Attr, item: Any) -> bool:
     if item in attr.allowed:
         return True
     return attr.base == "enum" and item in [
-        member.number for member in attr.allowed if isinstance(member, Member)
+        member.number for member in attr.allowed if isinstance(member, EnumMember)
     ]
 
 
-def choices(attr: Attr) -> str:
+def describe_allowed(attr: Attr) -> str:
     """What an attribute or variable takes, in words."""
-    listed = [literal(attr.element, value) for value in attr.allowed]
+    listed = [format_literal(attr.element, value) for value in attr.allowed]
     return f"takes {', '.join(listed)}{' only' if len(listed) == 1 else ''}"
 
 
-def plain(value: Any) -> Any:
+def normalize_value(value: Any) -> Any:
     """A value as `allowed` has it: text as str, a tensor's type by its elements."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, RefType):
-        return plain(value.element)
+        return normalize_value(value.element)
     if isinstance(value, TensorType):
         return value.dtype
     return value
@@ -267,7 +269,7 @@ def plain(value: Any) -> Any:
 
 def _shown(attr: Attr, value: Any) -> str:
     try:
-        return literal(attr.element, plain(value))
+        return format_literal(attr.element, normalize_value(value))
     except (KeyError, AssertionError, TypeError, AttributeError):
         return reprlib.repr(value)
 
@@ -291,7 +293,7 @@ _CLASSES: Final[Mapping[str, frozenset[type]]] = {
 _LISTS: Final[frozenset[Any]] = frozenset({list, tuple})
 
 
-def acceptor(attr: Attr) -> Callable[[Any], bool]:
+def fast_check(attr: Attr) -> Callable[[Any], bool]:
     """A quick test that is true for most values that fit, and for no other.
 
     What it declines is for `fault_of` to decide.
@@ -299,13 +301,13 @@ def acceptor(attr: Attr) -> Callable[[Any], bool]:
     classes = _CLASSES.get(attr.element.partition("<")[0], frozenset())
     least, allowed = attr.minimum, frozenset(attr.allowed)
     if attr.base == "enum":
-        numbers = {m.number for m in attr.allowed if isinstance(m, Member)}
+        numbers = {m.number for m in attr.allowed if isinstance(m, EnumMember)}
         allowed |= numbers - {None}
     if attr.kind.partition("<")[0] == "any" and not attr.is_list:
         return lambda value: value is not None
     if attr.is_list:
         if allowed or not attr.kind.endswith("[]"):
-            return lambda value: fault_of(attr, value) is None
+            return lambda value: attribute_fault(attr, value) is None
         length = least or 0
 
         def fits_list(value: Any) -> bool:

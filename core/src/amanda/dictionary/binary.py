@@ -9,26 +9,33 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from amanda.dictionary.literals import literal, read_literal
-from amanda.dictionary.op_definition import Attr, Body, Deprecation, Member, OpDef, Port
-from amanda.dictionary.signature import KIND, type_names, typed_port
-from amanda.dictionary.type_patterns import Words, written_pattern
+from amanda.dictionary.literals import format_literal, parse_literal
+from amanda.dictionary.op_definition import (
+    Attr,
+    BodyArity,
+    Deprecation,
+    EnumMember,
+    OpDef,
+    Port,
+)
+from amanda.dictionary.signature import KIND, parse_port_type, type_names
+from amanda.dictionary.type_patterns import SignatureScanner, format_pattern
 from amanda.errors import FormatError
 from amanda.files.binary import dictionary_messages as messages
 from amanda.files.binary.messages import read, write
 
-__all__ = ["decoded", "encoded"]
+__all__ = ["decode_op_def", "encode_op_def"]
 
 _INTS = range(-(1 << 63), 1 << 63)
 _FORMS = frozenset({"one", "optional", "many", "each", "count", "list"})
 
 
-def encoded(entry: OpDef) -> bytes:
+def encode_op_def(entry: OpDef) -> bytes:
     """An entry as a message `Definition` of graph.proto.
 
     >>> from amanda.dictionary import parse_signature
     >>> entry = parse_signature("Sum(*xs: T, *, axis: int = 0) -> (y: T)  T in {f32}")
-    >>> decoded(encoded(entry)) == entry
+    >>> decode_op_def(encode_op_def(entry)) == entry
     True
     """
     gone = entry.deprecated
@@ -50,7 +57,7 @@ def encoded(entry: OpDef) -> bytes:
     )
 
 
-def decoded(data: bytes) -> OpDef:
+def decode_op_def(data: bytes) -> OpDef:
     """The entry of a message `Definition`."""
     told = read(messages.Definition, data, 0, len(data))
     attrs = tuple(map(_read_attr, told.attrs))
@@ -74,7 +81,7 @@ def decoded(data: bytes) -> OpDef:
 
 
 def _port(port: Port) -> messages.PortDefinition:
-    kind = port.type if isinstance(port.type, str) else written_pattern(port.type)
+    kind = port.type if isinstance(port.type, str) else format_pattern(port.type)
     told = port._replace(type=kind, form="one")._asdict()
     told.update(form=port.form, axes=list(port.axes))
     return messages.PortDefinition(**told)
@@ -85,7 +92,7 @@ def _read_port(told: messages.PortDefinition, names: set[str]) -> Port:
         raise FormatError("a port has no such form", who=told.name, got=repr(told.form))
     return Port(
         told.name,
-        typed_port(told.type, names),
+        parse_port_type(told.type, names),
         told.form,  # type: ignore[arg-type]
         told.least,
         told.number,
@@ -98,7 +105,7 @@ def _read_port(told: messages.PortDefinition, names: set[str]) -> Port:
 
 
 def _attr(attr: Attr) -> messages.AttrDefinition:
-    body = attr.body or Body("", "")
+    body = attr.body or BodyArity("", "")
     default: list[messages.Literal] = []
     if attr.default is not None:
         default += _literals(attr.kind, attr.default)
@@ -127,7 +134,7 @@ def _read_attr(told: messages.AttrDefinition) -> Attr:
         _value(told.kind, default) if told.default else None,
         tuple(_all(bare.element, allowed)),
         told.minimum,
-        Body(told.takes, told.gives) if told.takes else None,
+        BodyArity(told.takes, told.gives) if told.takes else None,
         told.place,
     )
 
@@ -147,7 +154,7 @@ def _literals(kind: str, value: Any) -> Iterator[messages.Literal]:
 
 def _literal(kind: str, value: Any) -> messages.Literal:
     if kind.partition("<")[0] in ("any", "sparse"):
-        return messages.Literal(written=literal(kind, value))
+        return messages.Literal(written=format_literal(kind, value))
     if isinstance(value, bool):
         return messages.Literal(boolean=value)
     if isinstance(value, int) and value in _INTS:
@@ -157,7 +164,7 @@ def _literal(kind: str, value: Any) -> messages.Literal:
     if isinstance(value, str):
         number = getattr(value, "number", None)
         return messages.Literal(text=str(value), number=number)
-    return messages.Literal(written=literal(kind, value))
+    return messages.Literal(written=format_literal(kind, value))
 
 
 def _all(kind: str, told: Iterator[messages.Literal]) -> Iterator[Any]:
@@ -176,9 +183,9 @@ def _value(kind: str, told: Iterator[messages.Literal]) -> Any:
         element = plain[: plain.rindex("[")]
         return tuple(_value(element, told) for _ in range(one.list))
     if one.written is not None:
-        return read_literal(plain, Words(one.written))
+        return parse_literal(plain, SignatureScanner(one.written))
     if one.text is not None and plain.partition("<")[0] == "enum":
-        return Member(one.text, one.number)
+        return EnumMember(one.text, one.number)
     for value in (one.boolean, one.integer, one.real, one.text):
         if value is not None:
             return value

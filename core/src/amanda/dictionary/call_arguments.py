@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from amanda.dictionary.attributes import cast
-from amanda.dictionary.history import meant
+from amanda.dictionary.attributes import cast_value
+from amanda.dictionary.history import suggest_names
 from amanda.dictionary.op_definition import OpDef, Port
 from amanda.errors import GraphError
 from amanda.graph import Graph
 
-__all__ = ["Given", "given"]
+__all__ = ["CallArguments", "bind_arguments"]
 
 
-class Given(NamedTuple):
+class CallArguments(NamedTuple):
     """The arguments of a call, sorted: inputs in the order of the ports, with these."""
 
     inputs: tuple[tuple[Port, Any], ...]
@@ -22,9 +22,9 @@ class Given(NamedTuple):
     bodies: dict[str, Graph]
 
 
-def given(
+def bind_arguments(
     entry: OpDef, args: Sequence[Any], more: Mapping[str, Any], *, recorded: bool
-) -> Given:
+) -> CallArguments:
     """Arguments told by order and by name, or a `GraphError` that lists the faults.
 
     With `recorded`, attributes that follow from the ports may be told too.
@@ -43,21 +43,24 @@ def given(
             attrs[name] = value
         else:
             names = [*ports, *known]
-            hint = meant(name, names) or f"it takes {', '.join(names) or 'nothing'}"
+            hint = (
+                suggest_names(name, names)
+                or f"it takes {', '.join(names) or 'nothing'}"
+            )
             faults.append(f"has no argument {name!r} ({hint})")
     for name, value in values.items():
         attr = known.get(name) if name not in ports else None
         if attr is not None and isinstance(value, Graph):
             bodies[name] = value
         elif attr is not None and value is not None:
-            attrs[name] = cast(attr, value)
+            attrs[name] = cast_value(attr, value)
     if faults:
         raise GraphError(
             f"{entry.name} cannot be called so",
             expected=entry.signature,
             problems=faults,
         )
-    return Given(tuple(_inputs(entry, values)), attrs, bodies)
+    return CallArguments(tuple(_inputs(entry, values)), attrs, bodies)
 
 
 def _by_order(entry: OpDef, args: Sequence[Any]) -> tuple[dict[str, Any], list[str]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from amanda.dictionary.datafile import Header
+from amanda.dictionary.datafile import DictionaryHeader
 from amanda.dictionary.op_definition import OpDef, Port
 
 __all__ = ["REQUIRED", "Signature", "signature_of"]
@@ -52,7 +52,7 @@ class Signature(NamedTuple):
     commutative: bool = False
 
 
-def signature_of(entry: OpDef, header: Header) -> Signature:
+def signature_of(entry: OpDef, header: DictionaryHeader) -> Signature:
     """The signature of an entry."""
     attrs = {a.name: REQUIRED if a.required else a.default for a in entry.attrs}
     follows = [a.name for a in entry.variables] if header.recorded else []

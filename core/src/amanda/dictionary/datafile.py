@@ -22,20 +22,20 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from amanda.dictionary.op_definition import OpDef
-from amanda.dictionary.signature import parse_signature, terms
+from amanda.dictionary.signature import format_definition, parse_signature
 from amanda.errors import AmandaError, NamespaceError
 
 __all__ = [
     "FORMAT",
     "GONE",
-    "Block",
-    "Header",
-    "block",
-    "blocks",
+    "DictionaryHeader",
+    "OpHistory",
     "definition_steps",
     "definition_text",
-    "header",
-    "packed",
+    "encode_data_file",
+    "find_op_history",
+    "list_ops",
+    "parse_header",
 ]
 
 FORMAT: Final = 1
@@ -45,7 +45,7 @@ _NEXT = re.compile(rb"\n(?! )")
 
 
 @dataclass(frozen=True)
-class Header:
+class DictionaryHeader:
     """What holds for a whole vocabulary.
 
     - `recorded`: ops carry the variables of their types as attributes, as TensorFlow's
@@ -71,7 +71,7 @@ class Header:
 
 
 @dataclass(frozen=True)
-class Block:
+class OpHistory:
     """What the file says of one op; a definition is the text of one, or `GONE`."""
 
     name: str
@@ -79,7 +79,7 @@ class Block:
     steps: tuple[tuple[str, str], ...]
 
 
-def packed(head: Header, ops: Iterable[Block]) -> bytes:
+def encode_data_file(head: DictionaryHeader, ops: Iterable[OpHistory]) -> bytes:
     """The file, ops sorted by name."""
     fields = {k: v for k, v in asdict(head).items() if v or k == "versions"}
     lines = [json.dumps({"format": FORMAT, **fields}, ensure_ascii=False), ""]
@@ -91,7 +91,7 @@ def packed(head: Header, ops: Iterable[Block]) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def header(data: bytes, file: str) -> Header:
+def parse_header(data: bytes, file: str) -> DictionaryHeader:
     """The first line of a file."""
     line, _, _ = data.partition(b"\n")
     try:
@@ -107,14 +107,14 @@ def header(data: bytes, file: str) -> Header:
             )
         known = {key: value for key, value in fields.items() if key != "format"}
         lists = {key: tuple(v) for key, v in known.items() if isinstance(v, list)}
-        return Header(**{**known, **lists})
+        return DictionaryHeader(**{**known, **lists})
     except (ValueError, KeyError, TypeError) as error:
         raise NamespaceError(
             "the dictionary has no header", who=file, got=str(error)
         ) from error
 
 
-def block(data: bytes, name: str) -> Block | None:
+def find_op_history(data: bytes, name: str) -> OpHistory | None:
     """What the file says of one op, found without reading the others."""
     start = data.find(f"\n{name}\n".encode())
     if start < 0 or not name or name[0] in " {":
@@ -122,7 +122,7 @@ def block(data: bytes, name: str) -> Block | None:
     return _read(data, start + 1)
 
 
-def blocks(data: bytes) -> Iterator[tuple[str, int]]:
+def list_ops(data: bytes) -> Iterator[tuple[str, int]]:
     """Each op with the place where it begins."""
     at = data.find(b"\n\n") + 2
     while at < len(data):
@@ -132,7 +132,7 @@ def blocks(data: bytes) -> Iterator[tuple[str, int]]:
         at = found.end() if found else len(data)
 
 
-def _read(data: bytes, at: int) -> Block:
+def _read(data: bytes, at: int) -> OpHistory:
     found = _NEXT.search(data, data.index(b"\n", at))
     end = found.start() if found else len(data)
     name, *lines = data[at:end].decode().split("\n")
@@ -144,7 +144,7 @@ def _read(data: bytes, at: int) -> Block:
             doc = rest
         else:
             steps.append((word, rest))
-    return Block(name, doc, tuple(steps))
+    return OpHistory(name, doc, tuple(steps))
 
 
 def definition_steps(
@@ -174,7 +174,7 @@ def definition_text(definition: OpDef) -> str:
     A default that is NaN, or a name with a bracket in it, is refused here, not by the
     reader of the file.
     """
-    text = terms(definition)
+    text = format_definition(definition)
     try:
         parsed = parse_signature(definition.name + text)
     except AmandaError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from amanda.dictionary.op_definition import Member
+from amanda.dictionary.op_definition import EnumMember
 from amanda.graph import Graph, Op
 from amanda.tensors import same_value
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from amanda.dictionary.history import Dictionary
     from amanda.dictionary.op_definition import OpDef
 
-__all__ = ["fill", "strip"]
+__all__ = ["fill_defaults", "strip_defaults"]
 
 
-def fill(graph: Graph, dictionary: Dictionary) -> list[tuple[Op, str]]:
+def fill_defaults(graph: Graph, dictionary: Dictionary) -> list[tuple[Op, str]]:
     """Gives every op of the namespace the attributes that it leaves to their defaults.
 
     Returns which it gave.
@@ -25,12 +25,12 @@ def fill(graph: Graph, dictionary: Dictionary) -> list[tuple[Op, str]]:
     for op, entry in _known(graph, dictionary):
         for attr in entry.attrs:
             if attr.default is not None and attr.name not in op.attrs:
-                op.attrs[attr.name] = plain(attr.default)
+                op.attrs[attr.name] = default_value(attr.default)
                 found.append((op, attr.name))
     return found
 
 
-def strip(
+def strip_defaults(
     graph: Graph,
     dictionary: Dictionary,
     only: Iterable[tuple[Op, str]] | None = None,
@@ -50,7 +50,7 @@ def strip(
         told = op.attrs.get(name)
         if attr is not None and told is not None:
             told = list(told) if isinstance(told, tuple) else told
-            if same_value(told, plain(attr.default)):
+            if same_value(told, default_value(attr.default)):
                 del op.attrs[name]
                 count += 1
     return count
@@ -65,8 +65,8 @@ def _known(graph: Graph, dictionary: Dictionary) -> Iterator[tuple[Op, OpDef]]:
                 yield op, entry
 
 
-def plain(default: Any) -> Any:
+def default_value(default: Any) -> Any:
     """A default as ops have it: lists for tuples, the name of an enum's value."""
     if isinstance(default, tuple):
-        return [plain(item) for item in default]
-    return str(default) if isinstance(default, Member) else default
+        return [default_value(item) for item in default]
+    return str(default) if isinstance(default, EnumMember) else default

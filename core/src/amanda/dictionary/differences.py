@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from amanda.dictionary.op_definition import Attr, OpDef, Port
-from amanda.dictionary.signature import written_attr, written_port
+from amanda.dictionary.signature import format_attr, format_port
 
 if TYPE_CHECKING:
     from amanda.dictionary.history import Dictionary
 
-__all__ = ["Change", "Difference", "difference"]
+__all__ = ["Difference", "OpChange", "compare_dictionaries"]
 
 
 @dataclass(frozen=True)
-class Change:
+class OpChange:
     """An op that both have, and not alike."""
 
     old: OpDef
@@ -33,7 +33,7 @@ class Change:
         >>> from amanda.dictionary import parse_signature
         >>> old = parse_signature("F(x: T, *, a: int = 0) -> (y: T)  T in {f32}")
         >>> new = parse_signature("F(x: T, *, b: int = 0) -> (y: T)  T in {f32, f64}")
-        >>> Change(old, new).lines
+        >>> OpChange(old, new).lines
         ['attribute a is gone', 'attribute b: int = 0 is new', 'T takes f64 too']
         """
         return [
@@ -53,7 +53,7 @@ class Difference:
     new: str
     added: tuple[str, ...]
     removed: tuple[str, ...]
-    changed: tuple[Change, ...]
+    changed: tuple[OpChange, ...]
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)
@@ -66,7 +66,9 @@ class Difference:
         )
 
 
-def difference(old: Dictionary, new: Dictionary, only: str | None = None) -> Difference:
+def compare_dictionaries(
+    old: Dictionary, new: Dictionary, only: str | None = None
+) -> Difference:
     """What is in `new` and not in `old`, and the other way round.
 
     Where both are versions of one vocabulary, a definition that `new` has of a later
@@ -83,7 +85,7 @@ def difference(old: Dictionary, new: Dictionary, only: str | None = None) -> Dif
         new.name,
         tuple(sorted(after - before)),
         tuple(sorted(before - after)),
-        tuple(Change(*pair) for name in both if (pair := _pair(old, new, name))),
+        tuple(OpChange(*pair) for name in both if (pair := _pair(old, new, name))),
     )
 
 
@@ -95,8 +97,8 @@ def _pair(old: Dictionary, new: Dictionary, name: str) -> tuple[OpDef, OpDef] | 
 
 
 def _ports(what: str, old: tuple[Port, ...], new: tuple[Port, ...]) -> Iterator[str]:
-    before = {_called(port, i): written_port(port) for i, port in enumerate(old)}
-    after = {_called(port, i): written_port(port) for i, port in enumerate(new)}
+    before = {_called(port, i): format_port(port) for i, port in enumerate(old)}
+    after = {_called(port, i): format_port(port) for i, port in enumerate(new)}
     yield from _compared(what, before, after)
     kept = [name for name in before if name in after]
     if kept != [name for name in after if name in before]:
@@ -116,7 +118,7 @@ def _attrs(old: tuple[Attr, ...], new: tuple[Attr, ...]) -> Iterator[str]:
 
 def _placed(attr: Attr) -> str:
     place = "" if attr.place is None else f", argument {attr.place + 1}"
-    return written_attr(attr) + place
+    return format_attr(attr) + place
 
 
 def _compared(
@@ -135,7 +137,7 @@ def _variables(old: tuple[Attr, ...], new: tuple[Attr, ...]) -> Iterator[str]:
     for attr in new:
         was = before.get(attr.name)
         if was is None:
-            yield f"variable {written_attr(attr)} is new"
+            yield f"variable {format_attr(attr)} is new"
         elif was != attr:
             yield from _variable(was, attr)
     names = {attr.name for attr in new}
@@ -143,16 +145,16 @@ def _variables(old: tuple[Attr, ...], new: tuple[Attr, ...]) -> Iterator[str]:
 
 
 def _variable(was: Attr, now: Attr) -> Iterator[str]:
-    from amanda.dictionary.literals import literal
+    from amanda.dictionary.literals import format_literal
 
     if was._replace(allowed=now.allowed) != now or not (was.allowed and now.allowed):
-        yield f"variable {written_attr(was)} is now {written_attr(now)}"
+        yield f"variable {format_attr(was)} is now {format_attr(now)}"
         return
     more = [value for value in now.allowed if value not in was.allowed]
     less = [value for value in was.allowed if value not in now.allowed]
     for values, told in ((more, "takes {} too"), (less, "no longer takes {}")):
         if values:
-            listed = ", ".join(literal(now.element, value) for value in values)
+            listed = ", ".join(format_literal(now.element, value) for value in values)
             yield f"{now.name} {told.format(listed)}"
 
 

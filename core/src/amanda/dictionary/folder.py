@@ -14,9 +14,9 @@ from amanda.errors import NamespaceError
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-__all__ = ["INDEX", "DictionaryFolder"]
+__all__ = ["INDEX_FILE", "DictionaryFolder"]
 
-INDEX = "index.json"
+INDEX_FILE = "index.json"
 _SCHEMA = 1
 
 
@@ -36,12 +36,16 @@ class DictionaryFolder:
     def index(self) -> dict[str, dict[str, Any]]:
         """What there is, by path: file, digest, size, where it came from."""
         try:
-            found = json.loads(self._folder.joinpath(INDEX).read_text(encoding="utf-8"))
+            found = json.loads(
+                self._folder.joinpath(INDEX_FILE).read_text(encoding="utf-8")
+            )
             if found["schema"] != _SCHEMA:
-                raise self._refused(INDEX, f"schema {_SCHEMA}", found["schema"])
+                raise self._refused(INDEX_FILE, f"schema {_SCHEMA}", found["schema"])
             spaces: dict[str, dict[str, Any]] = found["namespaces"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise self._refused(INDEX, "an index of dictionaries", error) from error
+            raise self._refused(
+                INDEX_FILE, "an index of dictionaries", error
+            ) from error
         return spaces
 
     def __getitem__(self, path: str) -> DictionaryHistory:

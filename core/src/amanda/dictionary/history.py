@@ -9,37 +9,37 @@ from typing import TYPE_CHECKING, Any
 
 from amanda.dictionary import datafile
 from amanda.dictionary.call_signature import Signature, signature_of
-from amanda.dictionary.datafile import GONE, Block, Header
+from amanda.dictionary.datafile import GONE, DictionaryHeader, OpHistory
 from amanda.dictionary.names import (
     Name,
     Namespace,
     parse_name,
-    resolve,
+    resolve_name,
     version_key,
 )
 from amanda.dictionary.op_definition import OpDef
-from amanda.dictionary.signature import read_signature, terms
-from amanda.dictionary.type_patterns import Words
+from amanda.dictionary.signature import format_definition, parse_definition
+from amanda.dictionary.type_patterns import SignatureScanner
 from amanda.errors import NamespaceError
 
 if TYPE_CHECKING:
     from amanda.dictionary.differences import Difference
-    from amanda.dictionary.op_builder import Builder
-    from amanda.dictionary.validation import Find, Problem
+    from amanda.dictionary.op_builder import OpBuilder
+    from amanda.dictionary.validation import FindDictionary, Problem
     from amanda.graph import Graph, Op
 
-__all__ = ["Dictionary", "DictionaryHistory", "Record"]
+__all__ = ["Dictionary", "DictionaryHistory", "OpRecord"]
 
 _SHOWN = 8
 """Overloads that a message names."""
 
 
-class Record:
+class OpRecord:
     """What a history holds of one op, read from its lines; entries made when asked."""
 
     __slots__ = ("_entries", "_history", "block", "places")
 
-    def __init__(self, history: DictionaryHistory, block: Block) -> None:
+    def __init__(self, history: DictionaryHistory, block: OpHistory) -> None:
         self._history = history
         self.block = block
         self.places = [history.order[version] for version, _ in block.steps]
@@ -64,7 +64,7 @@ class Record:
             since, text = steps[step]
             until = steps[step + 1][0] if step + 1 < len(steps) else None
             name, doc = self.block.name, self.block.doc
-            made = read_signature(name, Words(text), since, until, doc)
+            made = parse_definition(name, SignatureScanner(text), since, until, doc)
             self._entries[step] = made
         return made
 
@@ -98,7 +98,7 @@ class DictionaryHistory:
         self.path = path
         self._read = read
         self.sibling = sibling
-        self._records: dict[str, Record | None] = {}
+        self._records: dict[str, OpRecord | None] = {}
         self._opened: dict[str, Dictionary] = {}
 
     @cached_property
@@ -113,9 +113,9 @@ class DictionaryHistory:
         self._opened.clear()
 
     @cached_property
-    def header(self) -> Header:
+    def header(self) -> DictionaryHeader:
         """What holds for the vocabulary as a whole."""
-        return datafile.header(self._data, self.path)
+        return datafile.parse_header(self._data, self.path)
 
     @cached_property
     def order(self) -> Mapping[str, int]:
@@ -125,7 +125,7 @@ class DictionaryHistory:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Every op that any version has, sorted."""
-        return tuple(name for name, _ in datafile.blocks(self._data))
+        return tuple(name for name, _ in datafile.list_ops(self._data))
 
     def versions(self) -> tuple[str, ...]:
         """Oldest first."""
@@ -138,7 +138,7 @@ class DictionaryHistory:
         it, and the dictionary says so in `assumed`.
         """
         known = {self.path: self.header.versions}
-        found = resolve(f"{self.path}/{version}", known, assume=assume)
+        found = resolve_name(f"{self.path}/{version}", known, assume=assume)
         if found.version is None or found.version not in self.order:
             raise NamespaceError(f"{self.path} has no versions")
         return self._open(version, found.version)
@@ -149,13 +149,13 @@ class DictionaryHistory:
             made = self._opened[asked] = Dictionary(self, version, asked)
         return made
 
-    def record(self, op_type: str) -> Record | None:
+    def record(self, op_type: str) -> OpRecord | None:
         """What there is of an op, in all versions."""
         try:
             return self._records[op_type]
         except KeyError:
-            found = datafile.block(self._data, op_type)
-            record = None if found is None else Record(self, found)
+            found = datafile.find_op_history(self._data, op_type)
+            record = None if found is None else OpRecord(self, found)
             if record is not None or len(self._records) < 1 << 16:
                 self._records[op_type] = record
             return record
@@ -195,16 +195,21 @@ class Dictionary:
         path, version = parse_name(namespace.name)
         if version is None or not all(isinstance(entry, OpDef) for entry in entries):
             return None
-        head = Header(path, (version,))
-        ops = [Block(e.name, e.doc, ((version, terms(e)),)) for e in entries]
-        return DictionaryHistory(path, lambda: datafile.packed(head, ops)).at(version)
+        head = DictionaryHeader(path, (version,))
+        ops = [
+            OpHistory(e.name, e.doc, ((version, format_definition(e)),))
+            for e in entries
+        ]
+        return DictionaryHistory(path, lambda: datafile.encode_data_file(head, ops)).at(
+            version
+        )
 
     @property
     def path(self) -> str:
         return self.history.path
 
     @property
-    def header(self) -> Header:
+    def header(self) -> DictionaryHeader:
         return self.history.header
 
     def get(self, op_type: object) -> OpDef | None:
@@ -294,7 +299,7 @@ class Dictionary:
             names = ", ".join(entry.name for entry in overloads[:_SHOWN])
             more = len(overloads) - _SHOWN
             return f"which one: {names}{f' and {more} more' if more > 0 else ''}?"
-        return meant(op_type, self._names)
+        return suggest_names(op_type, self._names)
 
     def signature(self, op_type: str, /) -> Signature | None:
         """What a mapping asks of an op; None where it is not there."""
@@ -306,46 +311,48 @@ class Dictionary:
 
         With `only`, as far as one op goes.
         """
-        from amanda.dictionary.differences import difference
+        from amanda.dictionary.differences import compare_dictionaries
 
-        return difference(self, other, only)
+        return compare_dictionaries(self, other, only)
 
-    def build(self, graph: Graph) -> Builder:
+    def build(self, graph: Graph) -> OpBuilder:
         """Adds ops to a graph, each checked: `onnx.build(graph).Relu(x)`."""
-        from amanda.dictionary.op_builder import Builder
+        from amanda.dictionary.op_builder import OpBuilder
 
-        return Builder(self, graph)
+        return OpBuilder(self, graph)
 
     def fill(self, graph: Graph) -> list[tuple[Op, str]]:
         """Gives ops the attributes that they leave to their defaults; which it gave."""
-        from amanda.dictionary.defaults import fill
+        from amanda.dictionary.defaults import fill_defaults
 
-        return fill(graph, self)
+        return fill_defaults(graph, self)
 
     def strip(self, graph: Graph, only: Iterable[tuple[Op, str]] | None = None) -> int:
         """Takes away attributes that say what their defaults say; how many there were.
 
         With `only`, none but these: what `fill` gave goes, and the graph is as before.
         """
-        from amanda.dictionary.defaults import strip
+        from amanda.dictionary.defaults import strip_defaults
 
-        return strip(graph, self, only)
+        return strip_defaults(graph, self, only)
 
-    def validate(self, graph: Graph, find: Find | None = None) -> list[Problem]:
+    def validate(
+        self, graph: Graph, find: FindDictionary | None = None
+    ) -> list[Problem]:
         """Every fault of a graph of this namespace.
 
         Ops of other namespaces are looked up with `find`, or beside this dictionary.
         """
-        from amanda.dictionary.validation import verdict
+        from amanda.dictionary.validation import check_graph
 
-        return verdict(graph, find, against=self).problems
+        return check_graph(graph, find, against=self).problems
 
     def __repr__(self) -> str:
         assumed = "" if self.assumed is None else f", as of {self.assumed}"
         return f"<the dictionary {self.name}{assumed}>"
 
 
-def meant(name: str, known: Iterable[str]) -> str | None:
+def suggest_names(name: str, known: Iterable[str]) -> str | None:
     """The names that somebody who wrote `name` may have meant, as a question."""
     names = list(known)
     exact = [other for other in names if other.lower() == name.lower()]

@@ -13,12 +13,17 @@ from collections.abc import Callable
 from math import copysign, inf, isfinite, nan
 from typing import Any
 
-from amanda.dictionary.op_definition import Member
-from amanda.dictionary.type_patterns import NAME, Words, short, written_pattern
+from amanda.dictionary.op_definition import EnumMember
+from amanda.dictionary.type_patterns import (
+    NAME,
+    SignatureScanner,
+    format_pattern,
+    short_dtype_name,
+)
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Shape, Sym
 
-__all__ = ["float32_of", "literal", "read_literal"]
+__all__ = ["format_literal", "parse_literal", "round_to_float32"]
 
 _INT = re.compile(r"-?[0-9]+")
 _FLOAT = re.compile(r"-?(?:inf|nan|[0-9.]+(?:e[-+]?[0-9]+)?)")
@@ -32,10 +37,10 @@ _NONE = "none"
 _ODD_FLOATS = {"inf": inf, "-inf": -inf, "nan": nan}
 
 
-def float32_of(value: float) -> float:
+def round_to_float32(value: float) -> float:
     """The nearest number that a float32 can hold, which is what files have.
 
-    >>> float32_of(1e-05)
+    >>> round_to_float32(1e-05)
     9.999999747378752e-06
     """
     try:
@@ -51,7 +56,7 @@ def _float_text(value: float) -> str:
         return repr(value)
     for digits in range(1, 10):
         text = f"{value:.{digits}g}"
-        if float32_of(float(text)) == value:
+        if round_to_float32(float(text)) == value:
             return repr(float(text))
     return repr(value)
 
@@ -65,7 +70,7 @@ def _shape_text(value: Shape) -> str:
 def _tensor_text(value: Tensor) -> str:
     content = b"".join(value.chunks()).hex()
     assert isinstance(value.dtype, DType)
-    return f"{short(value.dtype)}{list(value.shape)} x {content}"
+    return f"{short_dtype_name(value.dtype)}{list(value.shape)} x {content}"
 
 
 def _number_text(value: Any) -> str:
@@ -88,8 +93,8 @@ _WRITE: dict[str, Callable[[Any], str]] = {
     "number": _number_text,
     "dim": str,
     "string": lambda value: json.dumps(value, ensure_ascii=False),
-    "dtype": written_pattern,
-    "type": written_pattern,
+    "dtype": format_pattern,
+    "type": format_pattern,
     "shape": _shape_text,
     "tensor": _tensor_text,
     "function": lambda value: f"@{value.name}",
@@ -99,10 +104,10 @@ _WRITE: dict[str, Callable[[Any], str]] = {
 }
 
 
-def literal(kind: str, value: Any) -> str:
+def format_literal(kind: str, value: Any) -> str:
     """A value of this kind as text.
 
-    >>> literal("float", float32_of(1e-05)), literal("string[]", ["a", "b"])
+    >>> format_literal("float", round_to_float32(1e-05)), format_literal("string[]", ["a", "b"])
     ('1e-05', '["a", "b"]')
     """
     plain = kind.rstrip("?")
@@ -110,11 +115,11 @@ def literal(kind: str, value: Any) -> str:
         return _NONE
     if plain.endswith("]"):
         element = plain[: plain.rindex("[")]
-        return f"[{', '.join(literal(element, item) for item in value)}]"
+        return f"[{', '.join(format_literal(element, item) for item in value)}]"
     return _WRITE[plain.partition("<")[0]](value)
 
 
-def read_literal(kind: str, words: Words) -> Any:
+def parse_literal(kind: str, words: SignatureScanner) -> Any:
     """The value of this kind that comes next; lists become tuples."""
     plain = kind.rstrip("?")
     if plain != kind and words.peek(_NONE):
@@ -128,23 +133,23 @@ def read_literal(kind: str, words: Words) -> Any:
     while not words.take("]"):
         if items:
             words.expect(",")
-        items.append(read_literal(element, words))
+        items.append(parse_literal(element, words))
     return tuple(items)
 
 
-def _read_bool(words: Words) -> bool:
+def _read_bool(words: SignatureScanner) -> bool:
     word = words.match(NAME, "true or false")
     if word not in ("true", "false"):
         raise words.fault("true or false")
     return word == "true"
 
 
-def _read_float(words: Words) -> float:
+def _read_float(words: SignatureScanner) -> float:
     text = words.match(_FLOAT, "a float")
-    return _ODD_FLOATS[text] if text in _ODD_FLOATS else float32_of(float(text))
+    return _ODD_FLOATS[text] if text in _ODD_FLOATS else round_to_float32(float(text))
 
 
-def _read_number(words: Words) -> Any:
+def _read_number(words: SignatureScanner) -> Any:
     if words.peek("true") or words.peek("false"):
         return _read_bool(words)
     text = words.match(_NUMBER, "a number")
@@ -156,13 +161,15 @@ def _read_number(words: Words) -> Any:
     raise words.fault("a number")
 
 
-def _read_enum(words: Words) -> Member:
+def _read_enum(words: SignatureScanner) -> EnumMember:
     """A member; in the list of all of them its number may follow."""
     name = words.match(_WORD, "the name of a value")
-    return Member(name, int(words.match(_INT, "an int")) if words.take("=") else None)
+    return EnumMember(
+        name, int(words.match(_INT, "an int")) if words.take("=") else None
+    )
 
 
-def _read_shape(words: Words) -> Shape:
+def _read_shape(words: SignatureScanner) -> Shape:
     words.expect("[")
     if words.take("..."):
         words.expect("]")
@@ -176,7 +183,7 @@ def _read_shape(words: Words) -> Shape:
     return Shape(dims)
 
 
-def _read_tensor(words: Words) -> Tensor:
+def _read_tensor(words: SignatureScanner) -> Tensor:
     dtype = words.pattern()
     assert isinstance(dtype, DType)
     shape = [int(dim) for dim in _read_shape(words).dims if isinstance(dim, int)]
@@ -185,12 +192,12 @@ def _read_tensor(words: Words) -> Tensor:
     return Tensor.from_buffer(content, dtype, shape)
 
 
-def _read_function(words: Words) -> FunctionRef:
+def _read_function(words: SignatureScanner) -> FunctionRef:
     words.expect("@")
     return FunctionRef(words.match(NAME, "the name of a function"))
 
 
-def _read_json(words: Words) -> Any:
+def _read_json(words: SignatureScanner) -> Any:
     words.peek("")
     try:
         value, words.at = json.JSONDecoder().raw_decode(words.text, words.at)
@@ -199,7 +206,7 @@ def _read_json(words: Words) -> Any:
     return value
 
 
-_READ: dict[str, Callable[[Words], Any]] = {
+_READ: dict[str, Callable[[SignatureScanner], Any]] = {
     "bool": _read_bool,
     "int": lambda words: int(words.match(_INT, "an int")),
     "float": _read_float,
@@ -208,8 +215,8 @@ _READ: dict[str, Callable[[Words], Any]] = {
     "number": _read_number,
     "dim": lambda words: int(words.match(_INT, "an int")),
     "string": lambda words: json.loads(words.match(_STRING, "a text in quotes")),
-    "dtype": Words.pattern,
-    "type": Words.pattern,
+    "dtype": SignatureScanner.pattern,
+    "type": SignatureScanner.pattern,
     "shape": _read_shape,
     "tensor": _read_tensor,
     "function": _read_function,

@@ -25,12 +25,12 @@ from amanda.errors import NamespaceError
 __all__ = [
     "Name",
     "Namespace",
-    "Span",
     "NamespaceProvider",
-    "newest",
+    "Span",
+    "newest_version",
     "parse_name",
     "parse_span",
-    "resolve",
+    "resolve_name",
     "version_key",
 ]
 
@@ -222,10 +222,10 @@ def _last_mark(text: str) -> tuple[str, str, str]:
     return (text, "", "") if at < 0 else (text[:at], text[at], text[at + 1 :])
 
 
-def newest(versions: Iterable[str]) -> str | None:
+def newest_version(versions: Iterable[str]) -> str | None:
     """The highest, where pre-releases count only when there is nothing else.
 
-    >>> newest(["1.9", "2.0rc1", "1.13.1"])
+    >>> newest_version(["1.9", "2.0rc1", "1.13.1"])
     '1.13.1'
     """
     known = list(versions)
@@ -233,7 +233,7 @@ def newest(versions: Iterable[str]) -> str | None:
     return max(released or known, key=version_key, default=None)
 
 
-def resolve(
+def resolve_name(
     text: str, known: Mapping[str, Sequence[str]], *, assume: bool = False
 ) -> Name:
     """The full name that `text` means, given the versions known of each path.
@@ -241,7 +241,7 @@ def resolve(
     A path with no version in `known` is one that lists none: any version is taken.
     With `assume` the nearest lower version stands for one that is not known.
 
-    >>> str(resolve("torch", {"amanda/torch": ["2.4", "2.13"]}))
+    >>> str(resolve_name("torch", {"amanda/torch": ["2.4", "2.13"]}))
     'amanda/torch/2.13'
     """
     name = parse_name(text)
@@ -253,7 +253,7 @@ def resolve(
         )
     versions = known[name.path]
     if name.version is None:
-        return Name(name.path, newest(versions))
+        return Name(name.path, newest_version(versions))
     if not versions or name.version in versions:
         return name
     key = version_key(name.version)

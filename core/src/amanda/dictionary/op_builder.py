@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from amanda.dictionary.call_arguments import Given, given
-from amanda.dictionary.op_checker import body_faults, checker_of
-from amanda.dictionary.port_binding import spread
+from amanda.dictionary.call_arguments import CallArguments, bind_arguments
+from amanda.dictionary.op_checker import body_faults, get_checker
+from amanda.dictionary.port_binding import bind_ports
 from amanda.dictionary.type_patterns import pattern_of
 from amanda.errors import GraphError, Undecided
 from amanda.graph import Graph, Op, OutputPort
@@ -24,16 +24,16 @@ from amanda.types import DType, Shape, TensorType, unknown
 
 if TYPE_CHECKING:
     from amanda.dictionary.history import Dictionary
-    from amanda.dictionary.op_checker import Fault
+    from amanda.dictionary.op_checker import OpFault
     from amanda.dictionary.op_definition import Attr, OpDef, Port
 
-__all__ = ["Builder", "add", "constant"]
+__all__ = ["OpBuilder", "add_constant", "add_op"]
 
 _FIRST: Final = ("int64", "int32", "float32", "bool", "string")
 """The element types that numbers become where nothing else decides."""
 
 
-def constant(
+def add_constant(
     graph: Graph, value: Any, beside: Sequence[Any] = (), *, integers: str = "int64"
 ) -> OutputPort:
     """A number, a list of numbers or a Tensor as a value of the graph.
@@ -65,7 +65,7 @@ def _first(value: Any) -> Any:
     return value
 
 
-def add(
+def add_op(
     graph: Graph,
     type: str,
     args: Sequence[Any],
@@ -86,7 +86,7 @@ def add(
             args = [
                 one
                 if one is None or isinstance(one, OutputPort)
-                else constant(graph, one, args, integers=integers)
+                else add_constant(graph, one, args, integers=integers)
                 for one in args
             ]
             break
@@ -103,7 +103,7 @@ def add(
     )
 
 
-class Builder:
+class OpBuilder:
     """Adds ops of one dictionary to a graph, each under its own name.
 
     Arguments go by the order of the entry or by name. Numbers, lists and arrays become
@@ -137,7 +137,7 @@ class Builder:
         **more: Any,
     ) -> OutputPort | tuple[OutputPort, ...]:
         recorded = self._dictionary.header.recorded
-        told = given(entry, args, more, recorded=recorded)
+        told = bind_arguments(entry, args, more, recorded=recorded)
         graph = self._graph
         before = graph.ops[-1] if len(graph) else None
         try:
@@ -160,7 +160,7 @@ class Builder:
         return op.outputs[0] if len(op.outputs) == 1 else op.outputs
 
     def _added(
-        self, entry: OpDef, told: Given, name: str | None, outputs: int | None
+        self, entry: OpDef, told: CallArguments, name: str | None, outputs: int | None
     ) -> Op:
         graph = self._graph
         bound = dict(_bound(entry, told))
@@ -174,7 +174,7 @@ class Builder:
         if self._dictionary.header.recorded:
             attrs |= _derived(entry, told, bound, args)
         count = _outputs(entry, attrs) if outputs is None else outputs
-        op = add(
+        op = add_op(
             graph,
             entry.name,
             args,
@@ -186,8 +186,8 @@ class Builder:
         _type_outputs(op, entry, attrs, bound)
         return op
 
-    def _faults(self, op: Op, entry: OpDef, told: Given) -> Iterator[Fault]:
-        checker = checker_of(self._dictionary, entry.name)
+    def _faults(self, op: Op, entry: OpDef, told: CallArguments) -> Iterator[OpFault]:
+        checker = get_checker(self._dictionary, entry.name)
         assert checker is not None
         functions = frozenset(_root(self._graph).functions)
         yield from checker.faults(op, functions, told.bodies)
@@ -211,7 +211,7 @@ def _root(graph: Graph) -> Graph:
     return graph
 
 
-def _line(fault: Fault) -> str:
+def _line(fault: OpFault) -> str:
     return fault.message + (f" ({fault.hint})" if fault.hint else "")
 
 
@@ -224,7 +224,7 @@ def _take_back(graph: Graph, before: Op | None) -> None:
 # -- types that follow -------------------------------------------------------------
 
 
-def _bound(entry: OpDef, told: Given) -> Iterator[tuple[str, DType]]:
+def _bound(entry: OpDef, told: CallArguments) -> Iterator[tuple[str, DType]]:
     """Element types of variables, by attributes and by values whose type is known."""
     for attr in (*entry.attrs, *entry.variables):
         value = told.attrs.get(attr.name)
@@ -288,7 +288,7 @@ def _usual(value: Any, variable: Attr | None) -> DType | None:
 
 
 def _derived(
-    entry: OpDef, told: Given, bound: Mapping[str, DType], args: Sequence[Any]
+    entry: OpDef, told: CallArguments, bound: Mapping[str, DType], args: Sequence[Any]
 ) -> dict[str, Any]:
     """The attributes that follow from the ports, as TensorFlow's ops carry them."""
     found: dict[str, Any] = {}
@@ -345,7 +345,7 @@ def _type_outputs(
 ) -> None:
     """Outputs whose element type the entry tells have it; shapes are not known."""
     for slot, port in zip(
-        spread(entry.outputs, len(op.outputs), entry, attrs).slots or (),
+        bind_ports(entry.outputs, len(op.outputs), entry, attrs).slots or (),
         op.outputs,
         strict=False,
     ):

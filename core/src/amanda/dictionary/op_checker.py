@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from amanda.dictionary.attributes import acceptor, fault_of
-from amanda.dictionary.history import Dictionary, meant
+from amanda.dictionary.attributes import attribute_fault, fast_check
+from amanda.dictionary.history import Dictionary, suggest_names
 from amanda.dictionary.names import Name
 from amanda.dictionary.op_definition import Attr, OpDef
-from amanda.dictionary.port_binding import Slot, spread, type_faults
+from amanda.dictionary.port_binding import PortBinding, bind_ports, type_faults
 from amanda.tensors import FunctionRef
 from amanda.types import TensorType
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from amanda.graph import Graph, InputPort, Op, OutputPort
     from amanda.types import Type
 
-__all__ = ["Checker", "Fault", "body_faults", "checker_of"]
+__all__ = ["OpChecker", "OpFault", "body_faults", "get_checker"]
 
 _NONE: Final[Mapping[str, Any]] = {}
 _SEEN: Final = 10_000  # combinations of types kept for one op type
 
 
-class Fault(NamedTuple):
+class OpFault(NamedTuple):
     """What is wrong with an op: a word for programs, the text, and what to do."""
 
     kind: str
@@ -31,7 +31,7 @@ class Fault(NamedTuple):
     hint: str | None = None
 
 
-class Checker:
+class OpChecker:
     """What ops of one type have to be. Remembers the combinations that were fine."""
 
     def __init__(self, entry: OpDef, dictionary: Dictionary) -> None:
@@ -47,7 +47,7 @@ class Checker:
         bodies = {attr.name for attr in known if attr.base == "graph"}
         self.takes_bodies = bool(bodies)
         self.accepts: dict[str, Callable[[Any], bool]] = {
-            attr.name: acceptor(attr) for attr in known if attr.name not in bodies
+            attr.name: fast_check(attr) for attr in known if attr.name not in bodies
         }
         # variables follow from the ports, so they need not be told
         self.required = frozenset(attr.name for attr in entry.attrs if attr.required)
@@ -96,7 +96,7 @@ class Checker:
 
     def faults(
         self, op: Op, functions: Collection[str], bodies: Mapping[str, Any] = _NONE
-    ) -> list[Fault]:
+    ) -> list[OpFault]:
         """Everything that is wrong with an op; `bodies` are those that it will have."""
         attrs = op.attrs if op.has_attrs else _NONE
         found = [*self._attr_faults(op, attrs, bodies), *self._body_faults(op)]
@@ -105,7 +105,7 @@ class Checker:
             assert self.entry.deprecated is not None
             hint = self.entry.deprecated.why or self.entry.doc or None
             message = f"is deprecated in {self.space}, since {self.entry.since}"
-            found.insert(0, Fault("deprecated", message, hint))
+            found.insert(0, OpFault("deprecated", message, hint))
         ports = list(self._port_faults(op, attrs))
         if not ports:
             self._remember(op, attrs)
@@ -125,23 +125,25 @@ class Checker:
 
     def _attr_faults(
         self, op: Op, attrs: Mapping[str, Any], bodies: Mapping[str, Any]
-    ) -> Iterator[Fault]:
+    ) -> Iterator[OpFault]:
         known, given = self.known, {*attrs, *map(self._of, (*op.bodies, *bodies))}
         missing = [name for name in known if name not in given]
         for name, value in attrs.items():
             attr = known.get(name)
             if attr is None:
                 if not (self.open or name.startswith(self.hints or ("\0",))):
-                    hint = meant(name, missing) or self._others()
-                    yield Fault("unknown attribute", f"has no attribute {name!r}", hint)
+                    hint = suggest_names(name, missing) or self._others()
+                    yield OpFault(
+                        "unknown attribute", f"has no attribute {name!r}", hint
+                    )
             elif isinstance(value, dict) and self.reference in value:
                 continue  # the caller of the function around says which value
-            elif (why := fault_of(attr, value)) is not None:
-                yield Fault(_kind_of(attr, value), f"attribute {why}")
+            elif (why := attribute_fault(attr, value)) is not None:
+                yield OpFault(_kind_of(attr, value), f"attribute {why}")
         for name in missing:
             if name in self.required:
                 what = "body" if known[name].base == "graph" else "attribute"
-                yield Fault(f"missing {what}", f"{what} {name!r} is missing")
+                yield OpFault(f"missing {what}", f"{what} {name!r} is missing")
 
     def _of(self, body: str) -> str:
         """The attribute that a body is of: `branches2` is one of `branches`, a list."""
@@ -154,49 +156,49 @@ class Checker:
         attrs = ", ".join(self.known)
         return f"its attributes are {attrs}" if attrs else "it has no attributes"
 
-    def _body_faults(self, op: Op) -> Iterator[Fault]:
+    def _body_faults(self, op: Op) -> Iterator[OpFault]:
         for name, body in op.bodies.items():
             attr = self.known.get(self._of(name))
             if attr is None or attr.base not in ("graph", "function"):
                 names = [a.name for a in self.known.values() if a.base == "graph"]
-                hint = meant(name, names) or None
-                yield Fault("body", f"has no body {name!r}", hint)
+                hint = suggest_names(name, names) or None
+                yield OpFault("body", f"has no body {name!r}", hint)
             elif attr.body is not None:
                 yield from body_faults(op, name, attr, body)
 
     def _function_faults(
         self, attrs: Mapping[str, Any], functions: Collection[str]
-    ) -> Iterator[Fault]:
+    ) -> Iterator[OpFault]:
         for name in self.functions:
             value = attrs.get(name)
             for each in value if isinstance(value, list | tuple) else [value]:
                 called = each.name if isinstance(each, FunctionRef) else each
                 if isinstance(called, str) and called and called not in functions:
                     message = f"attribute {name} calls {called!r}, which is no function"
-                    yield Fault("function", message, meant(called, functions))
+                    yield OpFault("function", message, suggest_names(called, functions))
 
     # -- ports ---------------------------------------------------------------------
 
-    def _port_faults(self, op: Op, attrs: Mapping[str, Any]) -> Iterator[Fault]:
+    def _port_faults(self, op: Op, attrs: Mapping[str, Any]) -> Iterator[OpFault]:
         entry, inputs = self.entry, op.inputs
-        values: list[tuple[str, Slot, Type | None]] = []
-        taken = spread(entry.inputs, len(inputs), entry, attrs)
+        values: list[tuple[str, PortBinding, Type | None]] = []
+        taken = bind_ports(entry.inputs, len(inputs), entry, attrs)
         if taken.fault:
-            yield Fault("inputs", f"inputs: {taken.fault}")
+            yield OpFault("inputs", f"inputs: {taken.fault}")
         for slot, value in zip(taken.slots or (), inputs, strict=False):
             if value is not None:
                 values.append(("input", slot, value.type))
             elif not slot.may_lack:
-                yield Fault("missing input", f"input {slot.name} is missing")
-        given = spread(entry.outputs, len(op.outputs), entry, attrs)
+                yield OpFault("missing input", f"input {slot.name} is missing")
+        given = bind_ports(entry.outputs, len(op.outputs), entry, attrs)
         if given.fault:
-            yield Fault("outputs", f"outputs: {given.fault}")
+            yield OpFault("outputs", f"outputs: {given.fault}")
         for slot, port in zip(given.slots or (), op.outputs, strict=False):
             values.append(("output", slot, port.type))
         for why in type_faults(entry, attrs, values):
-            yield Fault("type", why)
+            yield OpFault("type", why)
 
-    def _told_faults(self, op: Op, attrs: Mapping[str, Any]) -> Iterator[Fault]:
+    def _told_faults(self, op: Op, attrs: Mapping[str, Any]) -> Iterator[OpFault]:
         """What the attributes of ports repeat of the entry, as published graphs do."""
         entry = self.entry
         sides: list[tuple[str, Any, Any]] = [
@@ -204,23 +206,25 @@ class Checker:
             ("output", entry.outputs, op.outputs),
         ]
         for side, ports, given in sides:
-            slots = spread(ports, len(given), entry, attrs).slots or ()
+            slots = bind_ports(ports, len(given), entry, attrs).slots or ()
             for slot, port in zip(slots, given, strict=False):
                 if port.has_attrs:
                     yield from _retold(side, slot, port)
 
 
-def checker_of(dictionary: Dictionary, op_type: str | None) -> Checker | None:
+def get_checker(dictionary: Dictionary, op_type: str | None) -> OpChecker | None:
     """The checker of an op type, made once; None where there is no such op."""
-    made: Checker | None = dictionary.made.get(op_type)
+    made: OpChecker | None = dictionary.made.get(op_type)
     if made is None:
         entry = dictionary.get(op_type)
         if entry is not None:
-            made = dictionary.made[op_type] = Checker(entry, dictionary)
+            made = dictionary.made[op_type] = OpChecker(entry, dictionary)
     return made
 
 
-def _retold(side: str, slot: Slot, port: InputPort | OutputPort) -> Iterator[Fault]:
+def _retold(
+    side: str, slot: PortBinding, port: InputPort | OutputPort
+) -> Iterator[OpFault]:
     declared = slot.port
     by_name = declared.type if isinstance(declared.type, str) else None
     is_list = declared.form == "list"
@@ -234,16 +238,16 @@ def _retold(side: str, slot: Slot, port: InputPort | OutputPort) -> Iterator[Fau
         if key in port.attrs and port.attrs[key] != fact:
             message = f"{side} {slot.name} says {key} {port.attrs[key]!r}"
             due = f"it is {fact!r}" if fact is not None else "it has none"
-            yield Fault("port", f"{message}, {due}")
+            yield OpFault("port", f"{message}, {due}")
 
 
 def _kind_of(attr: Attr, value: Any) -> str:
     """Is a value of the wrong kind, or one that is not allowed?"""
     loose = attr._replace(allowed=(), minimum=None)
-    return "attribute kind" if fault_of(loose, value) else "attribute value"
+    return "attribute kind" if attribute_fault(loose, value) else "attribute value"
 
 
-def body_faults(op: Op, name: str, attr: Attr, body: Graph) -> Iterator[Fault]:
+def body_faults(op: Op, name: str, attr: Attr, body: Graph) -> Iterator[OpFault]:
     """Does a body take and give as many values as its entry says?"""
     assert attr.body is not None
     counts = (
@@ -254,7 +258,7 @@ def body_faults(op: Op, name: str, attr: Attr, body: Graph) -> Iterator[Fault]:
         due = _number(formula, op)
         if due != count:
             message = f"body {name!r} {verb} {_values(count)}, {_values(due)} due"
-            yield Fault("body", f"{message} ({formula})")
+            yield OpFault("body", f"{message} ({formula})")
 
 
 def _values(count: int) -> str:

@@ -17,11 +17,20 @@ if TYPE_CHECKING:
 
     Pattern = DType | Type
 
-__all__ = ["KINDS", "Attr", "Body", "Deprecation", "Form", "Member", "OpDef", "Port"]
+__all__ = [
+    "ATTR_KINDS",
+    "Attr",
+    "BodyArity",
+    "Deprecation",
+    "EnumMember",
+    "OpDef",
+    "Port",
+    "PortForm",
+]
 
-Form = Literal["one", "optional", "many", "each", "count", "list"]
+PortForm = Literal["one", "optional", "many", "each", "count", "list"]
 
-KINDS: Final = (
+ATTR_KINDS: Final = (
     "bool",
     "int",
     "float",
@@ -74,7 +83,7 @@ class Port(NamedTuple):
 
     name: str
     type: str | Pattern
-    form: Form = "one"
+    form: PortForm = "one"
     least: int = 0
     number: str = ""
     ref: bool = False
@@ -94,17 +103,17 @@ class Port(NamedTuple):
         return "!" in self.alias
 
 
-class Body(NamedTuple):
+class BodyArity(NamedTuple):
     """How many values a body takes and gives: `inputs`, `outputs + 1`, `0` ..."""
 
     parameters: str
     results: str
 
 
-class Member(str):
+class EnumMember(str):
     """A value of an enum: its name, and its number where the framework numbers them.
 
-    >>> Member("RELU", 1) == "RELU", Member("RELU", 1).number
+    >>> EnumMember("RELU", 1) == "RELU", EnumMember("RELU", 1).number
     (True, 1)
     """
 
@@ -137,7 +146,7 @@ class Attr(NamedTuple):
     default: Any = None
     allowed: tuple[Any, ...] = ()
     minimum: int | None = None
-    body: Body | None = None
+    body: BodyArity | None = None
     place: int | None = None
 
     @property
@@ -211,9 +220,9 @@ class OpDef:
         >>> print(parse_signature("Relu(x: T) -> (y: T)  T in {f16, f32}").signature)
         Relu(x: T) -> (y: T)  T in {f16, f32}
         """
-        from amanda.dictionary.signature import written
+        from amanda.dictionary.signature import format_signature
 
-        return written(self)
+        return format_signature(self)
 
     @property
     def effects(self) -> bool:

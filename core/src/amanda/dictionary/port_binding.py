@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from amanda.dictionary.attributes import cast, choices, plain
+from amanda.dictionary.attributes import cast_value, describe_allowed, normalize_value
 from amanda.dictionary.op_definition import Attr, OpDef, Port
-from amanda.dictionary.type_patterns import Pattern, pattern_of, takes, written_pattern
+from amanda.dictionary.type_patterns import (
+    TypePattern,
+    format_pattern,
+    matches_pattern,
+    pattern_of,
+)
 from amanda.types import Type
 
-__all__ = ["Slot", "Spread", "spread", "type_faults"]
+__all__ = ["PortBinding", "PortBindings", "bind_ports", "type_faults"]
 
 
-class Slot(NamedTuple):
+class PortBinding(NamedTuple):
     """One value of an op: its port, which of the port's values, and of all values."""
 
     port: Port
@@ -34,40 +39,42 @@ class Slot(NamedTuple):
         return self.port.form == "optional" or self.port.nullable
 
 
-class Spread(NamedTuple):
+class PortBindings(NamedTuple):
     """The slots of an op's inputs or outputs; None where they cannot be told.
 
     `fault` says why that many values cannot be.
     """
 
-    slots: tuple[Slot, ...] | None
+    slots: tuple[PortBinding, ...] | None
     fault: str | None = None
 
 
-def spread(
+def bind_ports(
     ports: Sequence[Port], total: int, entry: OpDef, attrs: Mapping[str, Any]
-) -> Spread:
+) -> PortBindings:
     """The slots of `total` values."""
     sizes = [_size(port, attrs) for port in ports]
     open_ends = [i for i, size in enumerate(sizes) if size is None]
     fixed = sum(size for size in sizes if size is not None)
     least = _least(ports, sizes, entry)
     if total < least:
-        return Spread(None, _due(ports, least, None if open_ends else fixed, total))
+        return PortBindings(
+            None, _due(ports, least, None if open_ends else fixed, total)
+        )
     if not open_ends:
         if total > fixed:
-            return Spread(None, _due(ports, least, fixed, total))
+            return PortBindings(None, _due(ports, least, fixed, total))
     elif len(open_ends) == 1:
         sizes[open_ends[0]] = max(total - fixed, 0)
     else:
-        return Spread(None)
+        return PortBindings(None)
     slots = [
-        Slot(port, i)
+        PortBinding(port, i)
         for port, size in zip(ports, sizes, strict=True)
         for i in range(size or 0)
     ]
     placed = [slot._replace(order=i) for i, slot in enumerate(slots[:total])]
-    return Spread(tuple(placed))
+    return PortBindings(tuple(placed))
 
 
 def _size(port: Port, attrs: Mapping[str, Any]) -> int | None:
@@ -118,7 +125,7 @@ class _Bound(NamedTuple):
 def type_faults(
     entry: OpDef,
     attrs: Mapping[str, Any],
-    values: Sequence[tuple[str, Slot, Type | None]],
+    values: Sequence[tuple[str, PortBinding, Type | None]],
 ) -> Iterator[str]:
     """What is wrong with the types of an op's values, as far as they are recorded.
 
@@ -132,7 +139,7 @@ def type_faults(
             continue
         name, port = f"{side} {slot.name}", slot.port
         if not isinstance(port.type, str):
-            if not takes(port.type, found):
+            if not matches_pattern(port.type, found):
                 yield f"{name} is {_text(found)}, not {_text(port.type)}"
             continue
         attr = entry.attr(port.type)
@@ -141,7 +148,7 @@ def type_faults(
         if attr.is_list:
             yield from _listed(attr, bound, slot, name, found)
         elif attr.allowed and found not in attr.allowed:
-            yield f"{name} is {_text(found)}, but {attr.name} {choices(attr)}"
+            yield f"{name} is {_text(found)}, but {attr.name} {describe_allowed(attr)}"
         elif port.form != "each":
             was = bound.setdefault(attr.name, _Bound(found, name))
             if was.pattern != found:
@@ -153,13 +160,21 @@ def _said(entry: OpDef, attrs: Mapping[str, Any]) -> Iterator[tuple[str, _Bound]
     """What attributes say of types."""
     for attr in (*entry.attrs, *entry.variables):
         if attr.element in ("dtype", "type") and attr.name in attrs:
-            value = cast(attr, attrs[attr.name])
-            said = list(map(plain, value)) if attr.is_list else plain(value)
+            value = cast_value(attr, attrs[attr.name])
+            said = (
+                list(map(normalize_value, value))
+                if attr.is_list
+                else normalize_value(value)
+            )
             yield attr.name, _Bound(said, "its attribute")
 
 
 def _listed(
-    attr: Attr, bound: Mapping[str, _Bound], slot: Slot, name: str, found: Pattern
+    attr: Attr,
+    bound: Mapping[str, _Bound],
+    slot: PortBinding,
+    name: str,
+    found: TypePattern,
 ) -> Iterator[str]:
     said = bound.get(attr.name)
     if said is not None:
@@ -167,11 +182,11 @@ def _listed(
             told = f"{attr.name} says {_text(said.pattern[slot.at])}"
             yield f"{name} is {_text(found)}, but {told}"
     elif attr.allowed and found not in attr.allowed:
-        yield f"{name} is {_text(found)}, but {attr.name} {choices(attr)}"
+        yield f"{name} is {_text(found)}, but {attr.name} {describe_allowed(attr)}"
 
 
 def _text(pattern: Any) -> str:
     try:
-        return written_pattern(pattern)
+        return format_pattern(pattern)
     except (AssertionError, AttributeError, IndexError):
         return str(pattern)

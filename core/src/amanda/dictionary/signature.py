@@ -26,35 +26,35 @@ import json
 import re
 from collections.abc import Iterable
 
-from amanda.dictionary.literals import literal, read_literal
+from amanda.dictionary.literals import format_literal, parse_literal
 from amanda.dictionary.op_definition import (
-    KINDS,
+    ATTR_KINDS,
     Attr,
-    Body,
+    BodyArity,
     Deprecation,
-    Form,
-    Member,
+    EnumMember,
     OpDef,
     Port,
+    PortForm,
 )
 from amanda.dictionary.type_patterns import (
     NAME,
-    Pattern,
-    Words,
-    dtype_called,
-    written_pattern,
+    SignatureScanner,
+    TypePattern,
+    format_pattern,
+    parse_dtype_name,
 )
 
 __all__ = [
     "KIND",
+    "format_attr",
+    "format_definition",
+    "format_port",
+    "format_signature",
+    "parse_definition",
+    "parse_port_type",
     "parse_signature",
-    "read_signature",
-    "terms",
     "type_names",
-    "typed_port",
-    "written",
-    "written_attr",
-    "written_port",
 ]
 
 _LEAST = {"many": 1, "each": 1}
@@ -62,7 +62,7 @@ _OP = re.compile(r"[^\s(]+")
 _INT = re.compile(r"-?[0-9]+")
 _COUNT = re.compile(r"(?:inputs|outputs)(?: [+-] [0-9]+)?|[0-9]+")
 KIND = re.compile(
-    rf"(?:{'|'.join(KINDS)})(?![A-Za-z0-9_])(?:<[^<>]*>)?(?:\?|\[[0-9]*\])*"
+    rf"(?:{'|'.join(ATTR_KINDS)})(?![A-Za-z0-9_])(?:<[^<>]*>)?(?:\?|\[[0-9]*\])*"
 )
 _NAMED = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_.]*)?\??:")
 _OF = re.compile(r"<[^<>]*>")
@@ -75,22 +75,22 @@ _TRAITS = re.compile(r"[a-z_]+(?:, [a-z_]+)*")
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
-def written(entry: OpDef) -> str:
+def format_signature(entry: OpDef) -> str:
     """The whole line of an entry: its name and what `terms` writes."""
-    return entry.name + terms(entry)
+    return entry.name + format_definition(entry)
 
 
-def terms(entry: OpDef) -> str:
+def format_definition(entry: OpDef) -> str:
     """The line without the name in front."""
     given = [
-        f"attr {written_attr(part)}" if isinstance(part, Attr) else written_port(part)
+        f"attr {format_attr(part)}" if isinstance(part, Attr) else format_port(part)
         for part in entry.arguments()
     ]
-    named = [written_attr(attr) for attr in entry.attrs if attr.place is None]
-    named += [f"port {written_port(port)}" for port in entry.inputs if port.keyword]
+    named = [format_attr(attr) for attr in entry.attrs if attr.place is None]
+    named += [f"port {format_port(port)}" for port in entry.inputs if port.keyword]
     named += [_REST] if entry.open else []
     given += ["*", *named] if named else []
-    outputs = ", ".join(written_port(port) for port in entry.outputs)
+    outputs = ", ".join(format_port(port) for port in entry.outputs)
     text = f"({', '.join(given)}) -> ({outputs})"
     if entry.variables:
         text += "  " + ", ".join(map(_variable, entry.variables))
@@ -105,9 +105,9 @@ def terms(entry: OpDef) -> str:
     return text
 
 
-def written_port(port: Port) -> str:
+def format_port(port: Port) -> str:
     """A port as it stands in a signature."""
-    kind = port.type if isinstance(port.type, str) else written_pattern(port.type)
+    kind = port.type if isinstance(port.type, str) else format_pattern(port.type)
     kind = f"ref<{kind}>" if port.ref else kind
     kind += "?" if port.nullable else ""
     kind += f"({port.alias})" if port.alias else ""
@@ -127,10 +127,10 @@ def written_port(port: Port) -> str:
     return f"*{name if port.name else ''}{each}{kind}{least}"
 
 
-def written_attr(attr: Attr) -> str:
+def format_attr(attr: Attr) -> str:
     """An attribute as it stands in a signature.
 
-    >>> written_attr(Attr("group", "int", required=False, default=1))
+    >>> format_attr(Attr("group", "int", required=False, default=1))
     'group: int = 1'
     """
     return f"{attr.name}{_absent(attr)}: {_kind(attr)}{_limits(attr)}"
@@ -149,11 +149,13 @@ def _kind(attr: Attr) -> str:
 def _limits(attr: Attr) -> str:
     text = ""
     if attr.default is not None:
-        text += f" = {literal(attr.kind, _plain(attr.default))}"
+        text += f" = {format_literal(attr.kind, _plain(attr.default))}"
     if attr.minimum is not None:
         text += f" >= {attr.minimum}"
     if attr.allowed:
-        values = ", ".join(literal(attr.element, value) for value in attr.allowed)
+        values = ", ".join(
+            format_literal(attr.element, value) for value in attr.allowed
+        )
         text += f" in {{{values}}}"
     return text
 
@@ -162,7 +164,7 @@ def _plain(value: object) -> object:
     """A default with the names of members alone: their numbers stand in the list."""
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
-    return str(value) if isinstance(value, Member) else value
+    return str(value) if isinstance(value, EnumMember) else value
 
 
 def _variable(attr: Attr) -> str:
@@ -177,12 +179,16 @@ def parse_signature(text: str) -> OpDef:
     >>> entry.inputs[0].form, entry.attr("axis").default
     ('many', 0)
     """
-    words = Words(text)
-    return read_signature(words.match(_OP, "the name of an op"), words)
+    words = SignatureScanner(text)
+    return parse_definition(words.match(_OP, "the name of an op"), words)
 
 
-def read_signature(
-    name: str, words: Words, since: str = "", until: str | None = None, doc: str = ""
+def parse_definition(
+    name: str,
+    words: SignatureScanner,
+    since: str = "",
+    until: str | None = None,
+    doc: str = "",
 ) -> OpDef:
     """The entry whose line, after the name, comes next in `words`; all of it."""
     inputs, attrs, is_open = _inputs(words)
@@ -220,7 +226,7 @@ def read_signature(
     )
 
 
-def _read_deprecation(words: Words) -> Deprecation | None:
+def _read_deprecation(words: SignatureScanner) -> Deprecation | None:
     if not words.take("deprecated "):
         return None
     version = int(words.match(_INT, "a version"))
@@ -229,12 +235,12 @@ def _read_deprecation(words: Words) -> Deprecation | None:
     return Deprecation(version, why, use)
 
 
-def _is_done(words: Words) -> bool:
+def _is_done(words: SignatureScanner) -> bool:
     words.peek("")
     return words.at == len(words.text)
 
 
-def _at_end(words: Words) -> bool:
+def _at_end(words: SignatureScanner) -> bool:
     return words.peek("deprecated ") or _is_done(words)
 
 
@@ -243,26 +249,26 @@ def type_names(attrs: Iterable[Attr]) -> set[str]:
     return {attr.name for attr in attrs if attr.element in ("dtype", "type")}
 
 
-def typed_port(text: str, names: set[str]) -> str | Pattern:
+def parse_port_type(text: str, names: set[str]) -> str | TypePattern:
     """The type of a port, written as in a signature."""
-    words = Words(text)
+    words = SignatureScanner(text)
     kind, _ = _port_type(words)
     return _resolved(Port("", kind), names, words).type
 
 
-def _resolved(port: Port, names: set[str], words: Words) -> Port:
+def _resolved(port: Port, names: set[str], words: SignatureScanner) -> Port:
     """A port whose type is no longer a word, unless an attribute is called so."""
     if not isinstance(port.type, str) or port.type in names:
         return port
     if port.type == _ANY or port.type.startswith(f"{_ANY}<"):
         return port
-    dtype = dtype_called(port.type)
+    dtype = parse_dtype_name(port.type)
     if dtype is None:
         raise words.fault(f"what {port.type!r} is, which port {port.name!r} has")
     return port._replace(type=dtype)
 
 
-def _inputs(words: Words) -> tuple[list[Port], tuple[Attr, ...], bool]:
+def _inputs(words: SignatureScanner) -> tuple[list[Port], tuple[Attr, ...], bool]:
     """Ports, attributes, and whether there may be others."""
     ports: list[Port] = []
     attrs: list[Attr] = []
@@ -287,7 +293,7 @@ def _inputs(words: Words) -> tuple[list[Port], tuple[Attr, ...], bool]:
     return ports, tuple(attrs), is_open
 
 
-def _outputs(words: Words) -> list[Port]:
+def _outputs(words: SignatureScanner) -> list[Port]:
     ports: list[Port] = []
     words.expect("(")
     while not words.take(")"):
@@ -297,10 +303,10 @@ def _outputs(words: Words) -> list[Port]:
     return ports
 
 
-def _read_port(words: Words) -> Port:
+def _read_port(words: SignatureScanner) -> Port:
     many = words.take("*")
     name = ""
-    form: Form = "one"
+    form: PortForm = "one"
     words.peek("")
     if _NAMED.match(words.text, words.at):
         named = NAME.match(words.text, words.at)
@@ -327,7 +333,7 @@ def _read_port(words: Words) -> Port:
     return Port(name, kind, form, least, number, ref, nullable, alias, axes)
 
 
-def _each(words: Words) -> bool:
+def _each(words: SignatureScanner) -> bool:
     """`any T`: of their own types each. `any` alone is a type."""
     begin = words.at
     if words.take("any ") and not words.peek(">"):
@@ -336,7 +342,7 @@ def _each(words: Words) -> bool:
     return False
 
 
-def _read_axes(words: Words) -> tuple[str, ...]:
+def _read_axes(words: SignatureScanner) -> tuple[str, ...]:
     if not words.take("["):
         return ()
     axes: list[str] = []
@@ -347,7 +353,7 @@ def _read_axes(words: Words) -> tuple[str, ...]:
     return tuple(axes)
 
 
-def _port_type(words: Words) -> tuple[str | Pattern, bool]:
+def _port_type(words: SignatureScanner) -> tuple[str | TypePattern, bool]:
     ref = words.take("ref<")
     kind = words.word_or_pattern()
     if kind == _ANY and words.peek("<"):
@@ -357,21 +363,21 @@ def _port_type(words: Words) -> tuple[str | Pattern, bool]:
     return kind, ref
 
 
-def _read_attr(words: Words, is_variable: bool = False) -> Attr:
+def _read_attr(words: SignatureScanner, is_variable: bool = False) -> Attr:
     name = words.match(NAME, "the name of an attribute")
     optional = words.take("?")
     kind = "type"
     if not is_variable or words.peek(":"):
         words.expect(":")
-        kind = words.match(KIND, f"a kind: {', '.join(KINDS)}")
+        kind = words.match(KIND, f"a kind: {', '.join(ATTR_KINDS)}")
     body = None
     if kind.startswith("graph") and words.take("("):
         takes = words.match(_COUNT, "a number of values")
         words.expect(",")
         words.peek("")
-        body = Body(takes, words.match(_COUNT, "a number of values"))
+        body = BodyArity(takes, words.match(_COUNT, "a number of values"))
         words.expect(")")
-    default = read_literal(kind, words) if words.take("=") else None
+    default = parse_literal(kind, words) if words.take("=") else None
     minimum = int(words.match(_INT, "an int")) if words.take(">=") else None
     allowed: list[object] = []
     if words.take("in {"):
@@ -379,6 +385,6 @@ def _read_attr(words: Words, is_variable: bool = False) -> Attr:
         while not words.take("}"):
             if allowed:
                 words.expect(",")
-            allowed.append(read_literal(element, words))
+            allowed.append(parse_literal(element, words))
     required = not optional and default is None
     return Attr(name, kind, required, default, tuple(allowed), minimum, body)

@@ -26,16 +26,16 @@ from amanda.types import (
 
 __all__ = [
     "NAME",
-    "Pattern",
-    "Words",
-    "dtype_called",
+    "SignatureScanner",
+    "TypePattern",
+    "format_pattern",
+    "matches_pattern",
+    "parse_dtype_name",
     "pattern_of",
-    "short",
-    "takes",
-    "written_pattern",
+    "short_dtype_name",
 ]
 
-Pattern: TypeAlias = DType | Type
+TypePattern: TypeAlias = DType | Type
 
 _LETTERS = {"float": "f", "int": "i", "uint": "u", "complex": "c", "bfloat": "bf"}
 _LONG = re.compile(r"(float|int|uint|complex|bfloat)(\d+)(?:_(\w+))?")
@@ -45,20 +45,20 @@ TENSOR = "tensor"
 
 
 @cache
-def short(dtype: DType) -> str:
+def short_dtype_name(dtype: DType) -> str:
     """The short name, where the element type has one.
 
-    >>> short(DType("float32")), short(DType("float8_e4m3fn")), short(DType("string"))
+    >>> short_dtype_name(DType("float32")), short_dtype_name(DType("float8_e4m3fn")), short_dtype_name(DType("string"))
     ('f32', 'f8e4m3fn', 'string')
     """
     found = _LONG.fullmatch(dtype.name)
     if found is None:
         return dtype.name
     name = f"{_LETTERS[found[1]]}{found[2]}{found[3] or ''}"
-    return name if dtype_called(name) is dtype else dtype.name
+    return name if parse_dtype_name(name) is dtype else dtype.name
 
 
-def pattern_of(type: Type | None) -> Pattern | None:
+def pattern_of(type: Type | None) -> TypePattern | None:
     """What is known of a value's elements; None where nothing is.
 
     A reference counts as what it refers to.
@@ -66,7 +66,7 @@ def pattern_of(type: Type | None) -> Pattern | None:
     >>> from amanda.types import parse_type
     >>> pattern_of(parse_type("float32[2, n]"))
     float32
-    >>> written_pattern(pattern_of(parse_type("sequence<int8[3]>")))
+    >>> format_pattern(pattern_of(parse_type("sequence<int8[3]>")))
     'sequence<i8>'
     """
     if isinstance(type, TensorType):
@@ -84,11 +84,11 @@ def pattern_of(type: Type | None) -> Pattern | None:
     return None
 
 
-def takes(due: Pattern, found: Pattern) -> bool:
+def matches_pattern(due: TypePattern, found: TypePattern) -> bool:
     """Is a value of type `found` one of type `due`, as far as `due` says?
 
     >>> from amanda.types import float32, string
-    >>> takes(unknown, float32), takes(string, float32)
+    >>> matches_pattern(unknown, float32), matches_pattern(string, float32)
     (True, False)
     """
     if due == found:
@@ -101,7 +101,7 @@ def takes(due: Pattern, found: Pattern) -> bool:
     *keys, inner = due.parts
     *others, other = found.parts
     same = getattr(due, "key", None) == getattr(found, "key", None)
-    return same and keys == others and takes(inner, other)
+    return same and keys == others and matches_pattern(inner, other)
 
 
 def _around(type: Type, inner: Type) -> Type:
@@ -112,30 +112,30 @@ def _around(type: Type, inner: Type) -> Type:
     )
 
 
-def _typed(pattern: Pattern) -> Type:
+def _typed(pattern: TypePattern) -> Type:
     return TensorType(pattern) if isinstance(pattern, DType) else pattern
 
 
-def written_pattern(pattern: Pattern) -> str:
+def format_pattern(pattern: TypePattern) -> str:
     """A pattern as signatures have it.
 
-    >>> written_pattern(MapType("int64", TensorType("float32")))
+    >>> format_pattern(MapType("int64", TensorType("float32")))
     'map<i64, f32>'
     """
     if isinstance(pattern, TensorType):
         assert isinstance(pattern.dtype, DType)
         pattern = pattern.dtype
     if isinstance(pattern, DType):
-        return TENSOR if pattern is unknown else short(pattern)
-    inner = written_pattern(pattern.parts[-1])
+        return TENSOR if pattern is unknown else short_dtype_name(pattern)
+    inner = format_pattern(pattern.parts[-1])
     if isinstance(pattern, MapType):
         assert isinstance(pattern.key, DType)
-        return f"map<{short(pattern.key)}, {inner}>"
+        return f"map<{short_dtype_name(pattern.key)}, {inner}>"
     keyword = "sequence" if isinstance(pattern, SequenceType) else "optional"
     return f"{keyword}<{inner}>"
 
 
-class Words:
+class SignatureScanner:
     """Words and signs of a text, taken one by one."""
 
     __slots__ = ("at", "text")
@@ -181,7 +181,7 @@ class Words:
             got=repr(rest) if rest else "the end",
         )
 
-    def word_or_pattern(self) -> str | Pattern:
+    def word_or_pattern(self) -> str | TypePattern:
         """A type, or a plain word: of an element type, or whatever is called so."""
         word = self.match(NAME, "a type")
         if word in ("sequence", "optional") and self.take("<"):
@@ -198,11 +198,11 @@ class Words:
             return MapType(key, inner)
         return word
 
-    def pattern(self) -> Pattern:
+    def pattern(self) -> TypePattern:
         found = self.word_or_pattern()
         if not isinstance(found, str):
             return found
-        dtype = dtype_called(found)
+        dtype = parse_dtype_name(found)
         if dtype is None:
             self.at -= len(found)
             raise self.fault("a type")
@@ -210,7 +210,7 @@ class Words:
 
 
 @cache
-def dtype_called(word: str) -> DType | None:
+def parse_dtype_name(word: str) -> DType | None:
     """The element type of this name or alias; `unknown` where any tensor is meant."""
     if word == TENSOR:
         return unknown

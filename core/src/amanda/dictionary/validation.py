@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from amanda.dictionary.attributes import cast
+from amanda.dictionary.attributes import cast_value
 from amanda.dictionary.history import Dictionary
 from amanda.dictionary.names import Name, parse_name, version_key
-from amanda.dictionary.op_checker import Checker, Fault, checker_of
+from amanda.dictionary.op_checker import OpChecker, OpFault, get_checker
 from amanda.errors import NamespaceError
 from amanda.graph import CONSTANT, CORE, Graph, Op
 from amanda.tensors import Tensor
@@ -17,9 +17,16 @@ from amanda.tensors import Tensor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Find", "Problem", "Verdict", "cast_attributes", "validate", "verdict"]
+__all__ = [
+    "FindDictionary",
+    "Problem",
+    "ValidationResult",
+    "cast_attributes",
+    "check_graph",
+    "validate",
+]
 
-Find: TypeAlias = Callable[[str], object]
+FindDictionary: TypeAlias = Callable[[str], object]
 """Gives the dictionary of a namespace, by its full name; None where there is none."""
 
 
@@ -49,7 +56,7 @@ class Problem:
 
 
 @dataclass
-class Verdict:
+class ValidationResult:
     """What looking through a graph found.
 
     - `problems`: the faults, in the order of the ops
@@ -62,17 +69,17 @@ class Verdict:
     unchecked: dict[str, int] = field(default_factory=dict)
 
 
-def validate(graph: Graph, find: Find) -> list[Problem]:
+def validate(graph: Graph, find: FindDictionary) -> list[Problem]:
     """Every fault of a graph, each namespace in it looked up with `find`.
 
     `Dictionary.validate` looks at a graph with one dictionary, and those beside it.
     """
-    return verdict(graph, find).problems
+    return check_graph(graph, find).problems
 
 
-def verdict(
-    graph: Graph, find: Find | None = None, against: Dictionary | None = None
-) -> Verdict:
+def check_graph(
+    graph: Graph, find: FindDictionary | None = None, against: Dictionary | None = None
+) -> ValidationResult:
     """The whole result. `against` stands for the namespace of the graph.
 
     Without `find` other namespaces are looked up beside `against`.
@@ -87,29 +94,29 @@ class _Space:
         self.name = name
         self.dictionary = dictionary
         # kept with the dictionary, so that the next graph finds them made
-        self.checkers: dict[str | None, Checker]
+        self.checkers: dict[str | None, OpChecker]
         self.checkers = {} if dictionary is None else dictionary.made
         self.hints: dict[str, str | None] = {}
 
-    def checker(self, op_type: str | None) -> Checker | None:
+    def checker(self, op_type: str | None) -> OpChecker | None:
         dictionary = self.dictionary
-        return None if dictionary is None else checker_of(dictionary, op_type)
+        return None if dictionary is None else get_checker(dictionary, op_type)
 
-    def unknown(self, op_type: str) -> Fault:
+    def unknown(self, op_type: str) -> OpFault:
         """The fault of an op that the dictionary does not have."""
         dictionary = self.dictionary
         assert dictionary is not None
         if op_type not in self.hints:  # comparing with all names takes its time
             self.hints[op_type] = dictionary.instead(op_type)
         name = Name(dictionary.path, dictionary.version).short
-        return Fault("unknown op", f"is not in {name}", self.hints[op_type])
+        return OpFault("unknown op", f"is not in {name}", self.hints[op_type])
 
 
 class _Look:
     """One look through one graph."""
 
     def __init__(
-        self, graph: Graph, find: Find | None, against: Dictionary | None
+        self, graph: Graph, find: FindDictionary | None, against: Dictionary | None
     ) -> None:
         self.root = graph
         self.find = find
@@ -119,11 +126,11 @@ class _Look:
         # a key may say more than the type that ops call it by: domain::type::overload
         self.called = {key.split("::")[1] for key in graph.functions if "::" in key}
         self.called |= self.functions
-        self.found = Verdict()
+        self.found = ValidationResult()
         self.places: dict[Graph, str] = {}
         self.imported: set[tuple[Graph, _Space]] = set()
 
-    def through(self) -> Verdict:
+    def through(self) -> ValidationResult:
         for graph in self.root.graphs():
             home = self._space(graph.namespace)
             for i, op in enumerate(graph):
@@ -169,7 +176,7 @@ class _Look:
             for fault in faults:
                 self._tell(op, i, fault)
         elif op.type is None:
-            self._tell(op, i, Fault("unknown op", "has no type"))
+            self._tell(op, i, OpFault("unknown op", "has no type"))
         elif op.type in self.called:
             return
         elif space.dictionary is not None:
@@ -178,11 +185,11 @@ class _Look:
             name = space.name or "no namespace"
             self.found.unchecked[name] = self.found.unchecked.get(name, 0) + 1
 
-    def _tell(self, op: Op, i: int, fault: Fault) -> None:
+    def _tell(self, op: Op, i: int, fault: OpFault) -> None:
         graph = op.graph
         assert graph is not None
         if graph not in self.places:
-            self.places[graph] = place_of(op)
+            self.places[graph] = location_of(op)
         label = op.label if op.name is not None else f"{op.type or 'op'} #{i}"
         kind, message, hint = fault
         problem = Problem(kind, label, self.places[graph], message, hint)
@@ -191,10 +198,10 @@ class _Look:
     def _core(self, op: Op, i: int) -> None:
         if op.type != CONSTANT:
             message = f"is not an op of the core, which has {CONSTANT!r} only"
-            self._tell(op, i, Fault("unknown op", message))
+            self._tell(op, i, OpFault("unknown op", message))
         elif not isinstance(op.attrs.get("value"), Tensor):
             message = "attribute 'value' is missing"
-            self._tell(op, i, Fault("missing attribute", message))
+            self._tell(op, i, OpFault("missing attribute", message))
 
     def _imports(self, graph: Graph) -> None:
         """Does the graph import what its ops are of, in the version that they have?"""
@@ -210,7 +217,7 @@ class _Look:
             self.imported.add((importer, space))
             fault = _import_fault(importer.imports, dictionary, self.against)
             if fault is not None:
-                label, place = importer.label, place_of(importer)
+                label, place = importer.label, location_of(importer)
                 self.found.problems.append(
                     Problem(fault.kind, label, place, fault.message, fault.hint)
                 )
@@ -248,22 +255,22 @@ def _uses(graph: Graph, namespace: str | None) -> bool:
 
 def _import_fault(
     imports: Mapping[str, int], dictionary: Dictionary, against: Dictionary | None
-) -> Fault | None:
+) -> OpFault | None:
     domains = dictionary.header.domains
     said = [imports[domain] for domain in domains if domain in imports]
     domain = domains[-1]
     if not said:
         message = f"imports no {domain}, which its ops are of"
-        return Fault("import", message, f"import {domain} {dictionary.version}")
+        return OpFault("import", message, f"import {domain} {dictionary.version}")
     if dictionary is against:
         return None
     if version_key(str(said[0])) != version_key(dictionary.version):
         message = f"imports {domain} {said[0]}, but its ops are of {dictionary.version}"
-        return Fault("import", message)
+        return OpFault("import", message)
     return None
 
 
-def place_of(op: Op) -> str:
+def location_of(op: Op) -> str:
     """Where an op stands, from the inside out; empty in the root graph.
 
     `in body 'then_branch' of If 'choose'`, `in function 'f'`.
@@ -303,7 +310,7 @@ def cast_attributes(graph: Graph, dictionary: Dictionary) -> int:
             attr = entry.attr(name) if entry is not None else None
             if attr is None:
                 continue
-            made = cast(attr, value)
+            made = cast_value(attr, value)
             if made.__class__ is not value.__class__ or attr.is_list:
                 count += made != value or made.__class__ is not value.__class__
                 op.attrs[name] = made

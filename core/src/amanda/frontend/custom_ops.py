@@ -27,14 +27,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from amanda.dictionary import (
+    DictionaryHeader,
     DictionaryHistory,
     OpDef,
+    OpHistory,
+    encode_data_file,
+    format_definition,
     parse_name,
     parse_signature,
     version_key,
 )
-from amanda.dictionary.datafile import Block, Header, packed
-from amanda.dictionary.signature import terms
 from amanda.errors import NumericMismatchError, UsageError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.host import host_in_use
@@ -208,10 +210,10 @@ class CustomVocabulary(DictionaryHistory):
         for (name, version), op in sorted(
             self.ops.items(), key=lambda row: version_key(row[0][1])
         ):
-            steps.setdefault(name, []).append((version, terms(op.entry)))
+            steps.setdefault(name, []).append((version, format_definition(op.entry)))
             docs[name] = " ".join((op.__doc__ or "").split())
-        blocks = [Block(n, docs[n], tuple(found)) for n, found in steps.items()]
-        return packed(Header(self.path, tuple(versions)), blocks)
+        blocks = [OpHistory(n, docs[n], tuple(found)) for n, found in steps.items()]
+        return encode_data_file(DictionaryHeader(self.path, tuple(versions)), blocks)
 
     def add(self, op: CustomOp) -> None:
         """One more op; one that was declared before is replaced."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from amanda.dictionary import parse_name, resolve, version_key
+from amanda.dictionary import parse_name, resolve_name, version_key
 from amanda.errors import NamespaceError, PluginBrokenError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def open_namespace(host: Host, name: str, *, assume: bool) -> Namespace:
         if not versions[path]:
             with host.calling(entry, "listing its versions", PluginBrokenError):
                 versions[path] = list(provider.versions())
-    full = resolve(name, versions, assume=assume)
+    full = resolve_name(name, versions, assume=assume)
     if provider is None or full.version is None:
         raise NamespaceError(f"{full} has no version")
     asked = parse_name(name).version or full.version

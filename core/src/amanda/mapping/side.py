@@ -12,8 +12,7 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
-from amanda.dictionary.call_signature import REQUIRED, Signature
-from amanda.dictionary.op_builder import add
+from amanda.dictionary import REQUIRED, Signature, add_op
 from amanda.errors import AmandaError, Undecided
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda.tensors import Tensor
@@ -252,7 +251,7 @@ class PlainSide:
         signature = self.signature(type)
         if signature is None:
             raise Decline(f"{self.name} has no op {type}")
-        op = add(
+        op = add_op(
             graph,
             type,
             args,

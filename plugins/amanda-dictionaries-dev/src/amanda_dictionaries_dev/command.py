@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from amanda.cli import Answer, Table, VerbGroup, verb, working
-from amanda.dictionary import DictionaryHistory, parse_name
-from amanda.dictionary.folder import INDEX
+from amanda.dictionary import INDEX_FILE, DictionaryHistory, parse_name
 from amanda.errors import NamespaceError, PluginMissingError
 from amanda.host import Entry, default_host
 from amanda_dictionaries_dev import (
@@ -193,7 +192,7 @@ def _data_folder(path: str) -> Path:
         module = entry.value.partition(":")[0]
         spec = find_spec(module) if module else None  # None if registered in a program
         for folder in (spec.submodule_search_locations or ()) if spec else ():
-            if Path(folder, INDEX).is_file():
+            if Path(folder, INDEX_FILE).is_file():
                 return Path(folder)
     raise NamespaceError(
         f"no dictionary of {path} is installed",

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from amanda.dictionary.datafile import GONE
-from amanda.dictionary.folder import INDEX
+from amanda.dictionary import GONE, INDEX_FILE
 from amanda.files import replace_file
 from amanda_dictionaries_dev.extractor import ExtractedDictionary
 
@@ -26,7 +25,7 @@ def save(dictionary: ExtractedDictionary, folder: Path, checked: str = "") -> st
     data = dictionary.packed()
     file = f"{header.namespace.partition('/')[2]}.ops"
     _write(folder / file, data)
-    index_file = folder / INDEX
+    index_file = folder / INDEX_FILE
     index: dict[str, Any] = {"schema": 1, "namespaces": {}}
     if index_file.exists():
         index = json.loads(index_file.read_text(encoding="utf-8"))

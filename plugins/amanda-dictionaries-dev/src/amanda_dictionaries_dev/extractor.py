@@ -9,9 +9,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from amanda.dictionary.datafile import Block, Header, packed
-from amanda.dictionary.op_definition import OpDef
-from amanda.dictionary.type_patterns import Pattern
+from amanda.dictionary import (
+    DictionaryHeader,
+    OpDef,
+    OpHistory,
+    TypePattern,
+    encode_data_file,
+)
 from amanda.errors import NamespaceError, PluginMissingError
 from amanda.types import DType
 from amanda.types.dtypes import all_names
@@ -32,11 +36,11 @@ _DTYPE_ORDER = {name: i for i, name in enumerate(all_names())}
 class ExtractedDictionary(NamedTuple):
     """All versions of a dictionary, as a data file holds them."""
 
-    header: Header
-    blocks: list[Block]
+    header: DictionaryHeader
+    blocks: list[OpHistory]
 
     def packed(self) -> bytes:
-        return packed(self.header, self.blocks)
+        return encode_data_file(self.header, self.blocks)
 
 
 class InstalledOps(NamedTuple):
@@ -61,7 +65,7 @@ class Extractor:
     it known.
     """
 
-    header: Header
+    header: DictionaryHeader
     waivers: Mapping[str, str] = MappingProxyType({})
 
     @property
@@ -113,10 +117,10 @@ def definitions_by_name(
     return by_name
 
 
-def sort_patterns(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
+def sort_patterns(patterns: Iterable[TypePattern]) -> tuple[TypePattern, ...]:
     """Unique patterns: element types in canonical order, then other types by text."""
 
-    def key(pattern: Pattern) -> tuple[int, str]:
+    def key(pattern: TypePattern) -> tuple[int, str]:
         if isinstance(pattern, DType):
             return _DTYPE_ORDER[pattern.name], ""
         return len(_DTYPE_ORDER), str(pattern)

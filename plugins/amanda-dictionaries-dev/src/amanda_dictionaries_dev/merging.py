@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amanda.dictionary import DictionaryHistory, OpDef, version_key
-from amanda.dictionary.datafile import GONE, Block, definition_text
+from amanda.dictionary import (
+    GONE,
+    DictionaryHistory,
+    OpDef,
+    OpHistory,
+    definition_text,
+    version_key,
+)
 from amanda_dictionaries_dev.extractor import (
     ExtractedDictionary,
     Extractor,
@@ -45,7 +51,7 @@ def merge_versions(
         now = docs.get(name, "")
         if steps:
             doc = now or before if versions[-1] in found else before or now
-            blocks.append(Block(name, doc, steps))
+            blocks.append(OpHistory(name, doc, steps))
     source = extractor.header.source or installed.source
     header = replace(extractor.header, versions=versions, source=source)
     return ExtractedDictionary(header, blocks)

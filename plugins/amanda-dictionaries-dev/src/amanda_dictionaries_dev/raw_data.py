@@ -15,9 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from amanda.dictionary import version_key
-from amanda.dictionary.datafile import Block, definition_steps
-from amanda.dictionary.op_definition import OpDef
+from amanda.dictionary import OpDef, OpHistory, definition_steps, version_key
 from amanda.errors import NamespaceError
 
 __all__ = ["RawData", "op_histories", "read_raw_data"]
@@ -85,11 +83,11 @@ def op_histories(
     raw: RawData,
     definition: Callable[[str, Any], OpDef],
     docs: Mapping[str, str] | None = None,
-) -> list[Block]:
+) -> list[OpHistory]:
     """The history of every op; `definition` converts a name and its raw data."""
     docs = docs or {}
     return [
-        Block(
+        OpHistory(
             name,
             docs.get(name, ""),
             definition_steps(

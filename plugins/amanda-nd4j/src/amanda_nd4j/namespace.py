@@ -21,10 +21,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from amanda.dictionary import Attr, DictionaryHistory, OpDef, Port
-from amanda.dictionary.datafile import Block, Header, definition_steps, packed
-from amanda.dictionary.history import Dictionary
-from amanda.dictionary.names import version_key
+from amanda.dictionary import (
+    Attr,
+    Dictionary,
+    DictionaryHeader,
+    DictionaryHistory,
+    OpDef,
+    OpHistory,
+    Port,
+    definition_steps,
+    encode_data_file,
+    version_key,
+)
 from amanda.errors import FormatError, NamespaceError
 from amanda.types import unknown
 from amanda_nd4j.textproto import Message, parse_text
@@ -190,11 +198,13 @@ def from_files(files: Mapping[str, str | Path]) -> DictionaryHistory:
     found = {v: dict(_entries(Path(files[v]))) for v in versions}
     names = sorted({name for entries in found.values() for name in entries})
     blocks = [
-        Block(name, "", definition_steps((v, found[v].get(name)) for v in versions))
+        OpHistory(name, "", definition_steps((v, found[v].get(name)) for v in versions))
         for name in names
     ]
     sources = ", ".join(str(files[version]) for version in versions)
-    content = packed(Header(PATH, versions, f"nd4j: {sources}"), blocks)
+    content = encode_data_file(
+        DictionaryHeader(PATH, versions, f"nd4j: {sources}"), blocks
+    )
     return DictionaryHistory(PATH, lambda: content)
 
 

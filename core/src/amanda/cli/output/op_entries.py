@@ -36,9 +36,9 @@ def data_of(entry: OpDef) -> dict[str, object]:
 
 
 def _port(port: Port) -> dict[str, object]:
-    from amanda.dictionary.type_patterns import written_pattern
+    from amanda.dictionary import format_pattern
 
-    kind = port.type if isinstance(port.type, str) else written_pattern(port.type)
+    kind = port.type if isinstance(port.type, str) else format_pattern(port.type)
     told = {**port._asdict(), "type": kind, "number": port.number or None}
     return {**told, "alias": port.alias or None, "axes": list(port.axes)}
 
@@ -60,7 +60,7 @@ def _value(kind: str, value: Any) -> object:
     """A value as JSON has it, or as signatures write it where JSON has none."""
     from math import isfinite
 
-    from amanda.dictionary.literals import literal
+    from amanda.dictionary import format_literal
 
     plain = kind.rstrip("?")
     if value is None:
@@ -74,7 +74,7 @@ def _value(kind: str, value: Any) -> object:
     if base in ("bool", "int", "string", "dim", "any"):
         return value
     real = isinstance(value, int | float) and base in ("float", "double", "number")
-    return value if real and isfinite(value) else literal(kind, value)
+    return value if real and isfinite(value) else format_literal(kind, value)
 
 
 def listed(entry: OpDef) -> dict[str, object]:

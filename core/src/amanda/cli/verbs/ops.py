@@ -228,11 +228,16 @@ def _versions() -> dict[str, list[str]]:
 
 def _installed() -> Answer:
     """The dictionaries that there are."""
-    from amanda.dictionary import newest
+    from amanda.dictionary import newest_version
 
     found = _versions()
     rows = [
-        (path, len(versions), versions[0] if versions else "?", newest(versions) or "?")
+        (
+            path,
+            len(versions),
+            versions[0] if versions else "?",
+            newest_version(versions) or "?",
+        )
         for path, versions in found.items()
     ]
     data = [{"namespace": path, "versions": found[path]} for path in found]

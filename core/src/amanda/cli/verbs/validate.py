@@ -15,7 +15,7 @@ from amanda.cli.verbs.ops import dictionary_of
 from amanda.errors import NamespaceError, UsageError
 
 if TYPE_CHECKING:
-    from amanda.dictionary import Dictionary, Verdict
+    from amanda.dictionary import Dictionary, ValidationResult
 
 __all__ = ["command"]
 
@@ -29,7 +29,7 @@ def command(file: str, *, form: str | None, against: str | None) -> Answer:
 
     All faults are told, each with its place. Exit code 1 says that there are some.
     """
-    from amanda.dictionary.validation import verdict
+    from amanda.dictionary import check_graph
 
     graph, form = opened(file, form)
     name = against or graph.namespace
@@ -41,7 +41,7 @@ def command(file: str, *, form: str | None, against: str | None) -> Answer:
         )
     dictionary = dictionary_of(name)
     with working("checking every op"):
-        found = verdict(graph, _beside, dictionary)
+        found = check_graph(graph, _beside, dictionary)
     data = {
         "file": file,
         "format": form,
@@ -70,7 +70,7 @@ def _beside(name: str) -> Dictionary | None:
         return None
 
 
-def _text(dictionary: Dictionary, found: Verdict) -> Iterator[str]:
+def _text(dictionary: Dictionary, found: ValidationResult) -> Iterator[str]:
     yield from map(str, found.problems)
     if found.problems:
         yield ""

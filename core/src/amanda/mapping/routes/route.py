@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from amanda.dictionary import Name, Span, newest
+from amanda.dictionary import Name, Span, newest_version
 from amanda.errors import ConversionError
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _met(one: Span, other: Span) -> Span:
 
 def _exact(span: Span, known: Mapping[str, Sequence[str]]) -> str:
     inside = [v for v in known.get(span.path, ()) if Name(span.path, v) in span]
-    return str(Name(span.path, newest(inside) or span.high or span.low))
+    return str(Name(span.path, newest_version(inside) or span.high or span.low))
 
 
 def _no_route(start: Name, goal: Span, links: Sequence[Link]) -> ConversionError:

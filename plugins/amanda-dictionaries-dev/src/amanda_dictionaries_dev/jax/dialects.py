@@ -21,8 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from amanda.dictionary import OpDef, parse_signature
-from amanda.dictionary.datafile import Header
+from amanda.dictionary import DictionaryHeader, OpDef, parse_signature
 from amanda.errors import NamespaceError
 from amanda_dictionaries_dev import (
     ExtractedDictionary,
@@ -103,7 +102,7 @@ class DialectExtractor(Extractor):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.header = Header(
+        self.header = DictionaryHeader(
             namespace=f"amanda/{name}",
             versions=(),
             source="the bindings in jaxlib's releases",

@@ -18,8 +18,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from amanda.dictionary import OpDef, parse_signature
-from amanda.dictionary.datafile import Header
+from amanda.dictionary import DictionaryHeader, OpDef, parse_signature
 from amanda_dictionaries_dev import Extractor, InstalledOps, requires_framework
 from amanda_dictionaries_dev.jax.traced_programs import Program, programs
 
@@ -92,7 +91,7 @@ _PLACES: Final = ("x", "y", "z")
 class PrimitivesExtractor(Extractor):
     """The primitives of the JAX that is installed."""
 
-    header = Header(namespace="amanda/jax", versions=())
+    header = DictionaryHeader(namespace="amanda/jax", versions=())
 
     def installed(self) -> InstalledOps:
         with requires_framework("jax", "jax"):

@@ -10,8 +10,13 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from amanda.dictionary import OpDef, version_key
-from amanda.dictionary.datafile import Block, Header, definition_steps
+from amanda.dictionary import (
+    DictionaryHeader,
+    OpDef,
+    OpHistory,
+    definition_steps,
+    version_key,
+)
 from amanda_dictionaries_dev import (
     ExtractedDictionary,
     Extractor,
@@ -25,7 +30,7 @@ from amanda_dictionaries_dev.keras.op_definitions import entries
 
 
 class KerasExtractor(Extractor):
-    header = Header(
+    header = DictionaryHeader(
         namespace="amanda/keras",
         versions=(),
         source="the sources of the layers in Keras' releases",
@@ -59,7 +64,7 @@ class KerasExtractor(Extractor):
             tables.append((each, {entry.name: entry for entry in entries(rows, {})}))
         names = sorted({name for _, table in tables for name in table})
         blocks = [
-            Block(
+            OpHistory(
                 name,
                 docs.get(name, ""),
                 definition_steps((v, table.get(name)) for v, table in tables),

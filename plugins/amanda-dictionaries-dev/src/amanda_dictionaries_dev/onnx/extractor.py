@@ -7,10 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from amanda.dictionary import Attr, Deprecation, OpDef, Port
-from amanda.dictionary.datafile import Block, Header, definition_steps
-from amanda.dictionary.op_definition import Body
-from amanda.dictionary.type_patterns import Pattern
+from amanda.dictionary import (
+    Attr,
+    BodyArity,
+    Deprecation,
+    DictionaryHeader,
+    OpDef,
+    OpHistory,
+    Port,
+    TypePattern,
+    definition_steps,
+)
 from amanda.types import DType, MapType, OptionalType, SequenceType, TensorType, Type
 from amanda_dictionaries_dev import (
     ExtractedDictionary,
@@ -27,11 +34,11 @@ _TYPES = {
     "float6e2m3": "float6_e2m3fn",
     "float6e3m2": "float6_e3m2fn",
 }
-_BRANCH, _LOOP = Body("0", "outputs"), Body("inputs", "outputs + 1")
-_SCAN = Body("inputs", "outputs")
+_BRANCH, _LOOP = BodyArity("0", "outputs"), BodyArity("inputs", "outputs + 1")
+_SCAN = BodyArity("inputs", "outputs")
 # What the schema of an op with a body says in words only. (Scan of opset 8 has one more
 # input, the lengths of the sequences.)
-_BODIES: Mapping[tuple[str, str], Body] = {
+_BODIES: Mapping[tuple[str, str], BodyArity] = {
     ("If", "then_branch"): _BRANCH,
     ("If", "else_branch"): _BRANCH,
     ("Loop", "body"): _LOOP,
@@ -45,7 +52,7 @@ class OnnxExtractor(Extractor):
 
     def __init__(self, name: str, *domains: str) -> None:
         self.domain = domains[0]
-        self.header = Header(
+        self.header = DictionaryHeader(
             namespace=f"amanda/{name}",
             versions=(),
             hints=("onnx:",),
@@ -99,10 +106,10 @@ def _since(schema: Any) -> int:
     return int(schema.since_version)
 
 
-def block_of(name: str, schemas: Sequence[Any]) -> Block:
+def block_of(name: str, schemas: Sequence[Any]) -> OpHistory:
     """An op with its schemas, oldest first; each is a definition of its own."""
     steps = [(str(_since(schema)), entry_of(schema)) for schema in schemas]
-    return Block(name, steps[-1][1].doc, definition_steps(steps, always=True))
+    return OpHistory(name, steps[-1][1].doc, definition_steps(steps, always=True))
 
 
 def entry_of(schema: Any) -> OpDef:
@@ -142,7 +149,7 @@ def port_of(port: Any, constraints: Mapping[str, Any]) -> Port:
     return Port(port.name, kind, "optional" if option == "Optional" else "one")
 
 
-def pattern_of(text: str) -> Pattern:
+def pattern_of(text: str) -> TypePattern:
     """`seq(tensor(float))` and its like as a pattern.
 
     >>> print(pattern_of("seq(tensor(float))"))
@@ -161,7 +168,7 @@ def pattern_of(text: str) -> Pattern:
     return SequenceType(_whole(part)) if outer == "seq" else OptionalType(_whole(part))
 
 
-def _whole(pattern: Pattern) -> Type:
+def _whole(pattern: TypePattern) -> Type:
     return TensorType(pattern) if isinstance(pattern, DType) else pattern
 
 
@@ -178,7 +185,7 @@ def attr_of(schema: Any, name: str) -> Attr:
         default = _plain(helper.get_attribute_value(given.default_value))
     body = _BODIES.get((schema.name, name))
     if body is _SCAN and (schema.name, schema.since_version) == ("Scan", 8):
-        body = Body("inputs - 1", "outputs")
+        body = BodyArity("inputs - 1", "outputs")
     return Attr(name, kind, given.required, default, body=body)
 
 

@@ -20,8 +20,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from amanda.dictionary import OpDef, version_key
-from amanda.dictionary.datafile import Block, definition_steps
+from amanda.dictionary import OpDef, OpHistory, definition_steps, version_key
 from amanda_dictionaries_dev import ExtractedDictionary, InstalledOps, read_raw_data
 from amanda_dictionaries_dev.onnx.extractor import OnnxExtractor, entry_of
 
@@ -63,7 +62,7 @@ class ReleasedOpsetsExtractor(OnnxExtractor):
                         version = min(version, str(row["since"]), key=version_key)
                 steps.append((version, entry))
             blocks.append(
-                Block(name, _doc(found), definition_steps(steps, always=True))
+                OpHistory(name, _doc(found), definition_steps(steps, always=True))
             )
         return ExtractedDictionary(replace(self.header, versions=versions), blocks)
 

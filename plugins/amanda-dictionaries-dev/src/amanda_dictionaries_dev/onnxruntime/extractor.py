@@ -11,10 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from amanda.dictionary import Attr, Deprecation, OpDef, Port
-from amanda.dictionary.datafile import Header
-from amanda.dictionary.op_definition import Form
-from amanda.dictionary.type_patterns import Pattern
+from amanda.dictionary import (
+    Attr,
+    Deprecation,
+    DictionaryHeader,
+    OpDef,
+    Port,
+    PortForm,
+    TypePattern,
+)
 from amanda.types import DType, OptionalType, SequenceType, TensorType
 from amanda_dictionaries_dev import (
     Extractor,
@@ -42,7 +47,7 @@ class OnnxruntimeExtractor(Extractor):
 
     def __init__(self, domain: str) -> None:
         self.domain = domain
-        self.header = Header(
+        self.header = DictionaryHeader(
             namespace=f"onnx/{domain}",
             versions=(),
             hints=("onnx:",),
@@ -99,7 +104,7 @@ def entry_of(schema: Any) -> OpDef:
 def _ports(ports: Any, least: int, constraints: Mapping[str, Any]) -> tuple[Port, ...]:
     """Inputs or outputs, of which there are `least` at least."""
     found = []
-    form: Form
+    form: PortForm
     for i, port in enumerate(ports):
         kind = port.typeStr
         kind = kind if kind in constraints else pattern_of(kind)
@@ -113,7 +118,7 @@ def _ports(ports: Any, least: int, constraints: Mapping[str, Any]) -> tuple[Port
     return tuple(found)
 
 
-def pattern_of(text: str) -> Pattern:
+def pattern_of(text: str) -> TypePattern:
     """`seq(tensor(float16))` and its like as a pattern.
 
     >>> print(pattern_of("seq(tensor(float16))"))

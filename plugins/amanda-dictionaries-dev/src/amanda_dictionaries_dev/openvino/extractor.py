@@ -25,11 +25,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from amanda.dictionary import Attr, OpDef, parse_signature
-from amanda.dictionary.datafile import Header
-from amanda.dictionary.literals import float32_of
-from amanda.dictionary.signature import written_attr
-from amanda.dictionary.type_patterns import dtype_called
+from amanda.dictionary import (
+    Attr,
+    DictionaryHeader,
+    OpDef,
+    format_attr,
+    parse_dtype_name,
+    parse_signature,
+    round_to_float32,
+)
 from amanda.errors import NamespaceError
 from amanda_dictionaries_dev import (
     Extractor,
@@ -45,7 +49,7 @@ from amanda_dictionaries_dev.openvino.cpp_headers import (
 )
 from amanda_dictionaries_dev.openvino.python_builders import Builder, builders
 
-__all__ = ["OpenVINOExtractor", "OPENVINO"]
+__all__ = ["OPENVINO", "OpenVINOExtractor"]
 
 _DETECTED = ("selected_outputs", "selected_indices", "selected_num")
 _BOXES = ("selected_indices", "selected_scores", "valid_outputs")
@@ -121,7 +125,7 @@ _TRAITS = {
 class OpenVINOExtractor(Extractor):
     """All opsets; version 16 is opset16."""
 
-    header = Header(namespace="amanda/openvino", versions=())
+    header = DictionaryHeader(namespace="amanda/openvino", versions=())
 
     def installed(self) -> InstalledOps:
         # found and not imported, as importing it sends reports from a forked process
@@ -211,7 +215,7 @@ class Wheel:
         """Attributes as a signature has them."""
         given = self.attributes[key].items()
         builder = self.builders.get(key)
-        return tuple(written_attr(_attr(name, row, builder)) for name, row in given)
+        return tuple(format_attr(_attr(name, row, builder)) for name, row in given)
 
 
 def asked(opset: str, ops: Mapping[str, Iterable[str]]) -> dict[str, Any]:
@@ -281,9 +285,9 @@ def _as_word(value: Any, allowed: Iterable[str]) -> Any:
 
 def _plain(kind: str, value: Any) -> Any:
     if kind == "dtype":
-        return dtype_called(str(value).replace("f8e4m3", "f8e4m3fn"))
+        return parse_dtype_name(str(value).replace("f8e4m3", "f8e4m3fn"))
     if kind == "float":
-        return float32_of(float(value))
+        return round_to_float32(float(value))
     return tuple(value) if isinstance(value, list) else value
 
 

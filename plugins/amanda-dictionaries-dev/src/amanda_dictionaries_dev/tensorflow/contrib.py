@@ -12,8 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from amanda.dictionary import OpDef, version_key
-from amanda.dictionary.datafile import Header
+from amanda.dictionary import DictionaryHeader, OpDef, version_key
 from amanda.errors import PluginMissingError
 from amanda_dictionaries_dev import (
     ExtractedDictionary,
@@ -26,7 +25,7 @@ from amanda_dictionaries_dev.tensorflow.op_definitions import entry_of
 
 
 class ContribExtractor(Extractor):
-    header = Header(
+    header = DictionaryHeader(
         namespace="amanda/tensorflow.contrib",
         versions=(),
         source="the libraries of contrib in TensorFlow's releases",

@@ -15,8 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from amanda.dictionary import version_key
-from amanda.dictionary.datafile import Header
+from amanda.dictionary import DictionaryHeader, version_key
 from amanda.errors import NamespaceError
 from amanda_dictionaries_dev import (
     ExtractedDictionary,
@@ -33,7 +32,7 @@ _UNWRITTEN = "TODO: add doc"  # what TensorFlow says where nobody wrote anything
 
 
 class TensorFlowExtractor(Extractor):
-    header = Header(
+    header = DictionaryHeader(
         namespace="amanda/tensorflow",
         versions=(),
         source="the libraries of TensorFlow's releases",

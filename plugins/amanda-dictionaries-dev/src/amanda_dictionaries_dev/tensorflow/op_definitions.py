@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from amanda.dictionary import Attr, Deprecation, OpDef, Port
-from amanda.dictionary.literals import float32_of
+from amanda.dictionary import Attr, Deprecation, OpDef, Port, round_to_float32
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Shape, Sym
 from amanda_dictionaries_dev import sort_patterns
@@ -137,7 +136,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 _VALUES: Mapping[str, Callable[[Any], Any]] = {
     "bool": bool,
-    "float": lambda value: float32_of(float(value)),
+    "float": lambda value: round_to_float32(float(value)),
     "func": lambda value: FunctionRef(value["func"]),
     "int": int,
     "shape": _shape,

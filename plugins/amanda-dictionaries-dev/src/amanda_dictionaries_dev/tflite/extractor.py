@@ -8,8 +8,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from amanda.dictionary import OpDef, version_key
-from amanda.dictionary.datafile import Block, Header, definition_steps
+from amanda.dictionary import (
+    DictionaryHeader,
+    OpDef,
+    OpHistory,
+    definition_steps,
+    version_key,
+)
 from amanda_dictionaries_dev import (
     ExtractedDictionary,
     Extractor,
@@ -24,7 +29,7 @@ _FILE = "lite/python/schema_py_generated.py"
 
 
 class TFLiteExtractor(Extractor):
-    header = Header(
+    header = DictionaryHeader(
         namespace="amanda/tflite",
         versions=(),
         source="the schemas in TensorFlow's releases",
@@ -56,7 +61,7 @@ class TFLiteExtractor(Extractor):
             tables.append((each, {entry.name: entry for entry in entries(rows)}))
         names = sorted({name for _, table in tables for name in table})
         blocks = [
-            Block(
+            OpHistory(
                 name, "", definition_steps((v, table.get(name)) for v, table in tables)
             )
             for name in names

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from amanda.dictionary import Attr, OpDef, parse_signature
-from amanda.dictionary.op_definition import Body, Member
+from amanda.dictionary import Attr, BodyArity, EnumMember, OpDef, parse_signature
 from amanda_dictionaries_dev.tflite.operands import NUMBERED, OPERANDS
 
 _OPTIONS = {
@@ -62,20 +61,22 @@ _ENUMS = {
 }
 # Fields that name a subgraph: the body of an operator, as far as its place tells how
 # many values it takes and gives.
-_BODIES: Mapping[tuple[str, str], Body | None] = {
-    ("CALL", "Subgraph"): Body("inputs", "outputs"),
-    ("CALL_ONCE", "InitSubgraphIndex"): Body("0", "0"),
-    ("IF", "ElseSubgraphIndex"): Body("inputs - 1", "outputs"),
-    ("IF", "ThenSubgraphIndex"): Body("inputs - 1", "outputs"),
-    ("STABLEHLO_COMPOSITE", "DecompositionSubgraphIndex"): Body("inputs", "outputs"),
+_BODIES: Mapping[tuple[str, str], BodyArity | None] = {
+    ("CALL", "Subgraph"): BodyArity("inputs", "outputs"),
+    ("CALL_ONCE", "InitSubgraphIndex"): BodyArity("0", "0"),
+    ("IF", "ElseSubgraphIndex"): BodyArity("inputs - 1", "outputs"),
+    ("IF", "ThenSubgraphIndex"): BodyArity("inputs - 1", "outputs"),
+    ("STABLEHLO_COMPOSITE", "DecompositionSubgraphIndex"): BodyArity(
+        "inputs", "outputs"
+    ),
     ("STABLEHLO_REDUCE", "BodySubgraphIndex"): None,
     ("STABLEHLO_REDUCE_WINDOW", "BodySubgraphIndex"): None,
     ("STABLEHLO_SCATTER", "UpdateComputationSubgraphIndex"): None,
     ("STABLEHLO_SORT", "ComparatorSubgraphIndex"): None,
-    ("STABLEHLO_WHILE", "BodySubgraphIndex"): Body("inputs", "outputs"),
-    ("STABLEHLO_WHILE", "CondSubgraphIndex"): Body("inputs", "1"),
-    ("WHILE", "BodySubgraphIndex"): Body("inputs", "outputs"),
-    ("WHILE", "CondSubgraphIndex"): Body("inputs", "1"),
+    ("STABLEHLO_WHILE", "BodySubgraphIndex"): BodyArity("inputs", "outputs"),
+    ("STABLEHLO_WHILE", "CondSubgraphIndex"): BodyArity("inputs", "1"),
+    ("WHILE", "BodySubgraphIndex"): BodyArity("inputs", "outputs"),
+    ("WHILE", "CondSubgraphIndex"): BodyArity("inputs", "1"),
 }
 _BODY_LISTS = {("STABLEHLO_CASE", "BranchSubgraphIndices")}
 _STATEFUL = {
@@ -149,7 +150,7 @@ def _enum(
 ) -> Attr:
     numbers: Mapping[str, int] = rows[f"enum:{enum}"]
     members = tuple(
-        Member(member, number)
+        EnumMember(member, number)
         for member, number in sorted(numbers.items(), key=lambda item: item[1])
     )
     if row.get("vector"):

@@ -15,8 +15,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from amanda.dictionary import OpDef, version_key
-from amanda.dictionary.datafile import Block, Header, definition_steps
+from amanda.dictionary import (
+    DictionaryHeader,
+    OpDef,
+    OpHistory,
+    definition_steps,
+    version_key,
+)
 from amanda_dictionaries_dev import (
     ExtractedDictionary,
     Extractor,
@@ -53,7 +58,7 @@ Table = Mapping[str, Mapping[str, Any]]
 
 
 class TorchExtractor(Extractor):
-    header = Header(
+    header = DictionaryHeader(
         namespace="amanda/torch",
         versions=(),
         source="the declarations in PyTorch's releases",
@@ -99,11 +104,11 @@ class TorchExtractor(Extractor):
 
 def blocks_of_versions(
     versions: list[tuple[str, dict[str, OpDef]]], docs: Mapping[str, str]
-) -> list[Block]:
+) -> list[OpHistory]:
     """The history of all versions, of what each has."""
     names = sorted({name for _, entries in versions for name in entries})
     return [
-        Block(
+        OpHistory(
             name,
             docs.get(name.split(".")[1], ""),
             definition_steps(

@@ -16,8 +16,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from amanda.dictionary import OpDef, parse_signature
-from amanda.dictionary.literals import literal
+from amanda.dictionary import OpDef, format_literal, parse_signature
 from amanda.types import DType
 
 SEEDED = "nondeterministic_seeded"
@@ -115,7 +114,7 @@ def _attr(arg: Mapping[str, Any]) -> str | None:
     if arg["default"] is None:
         return f"{arg['name']}?: {kind.removesuffix('?')}"
     value = _default(parts[1], arg["default"])
-    return f"{arg['name']}: {kind} = {literal(kind, value)}"
+    return f"{arg['name']}: {kind} = {format_literal(kind, value)}"
 
 
 def _default(base: str, value: Any) -> Any:

@@ -13,8 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from amanda import namespace
-from amanda.dictionary import Attr
-from amanda.dictionary.attributes import fault_of
+from amanda.dictionary import Attr, attribute_fault
 from amanda.graph import Op
 from amanda.types import TensorType
 
@@ -137,7 +136,7 @@ def _looked_into(op: Op, opset: int, more: Rule) -> str | None:
         attr = known.get(key)
         if attr is None:
             continue
-        why = fault_of(attr, value)
+        why = attribute_fault(attr, value)
         if why is not None:
             return why
         attrs[key] = value

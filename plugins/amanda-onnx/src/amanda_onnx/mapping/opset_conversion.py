@@ -15,8 +15,7 @@ from functools import cache
 from typing import Any, Final
 
 from amanda import namespace
-from amanda.dictionary import Dictionary, OpDef, parse_name
-from amanda.dictionary.op_checker import checker_of
+from amanda.dictionary import Dictionary, OpDef, get_checker, parse_name
 from amanda.errors import ConversionError
 from amanda.graph import CORE, Graph, Op, OutputPort, bulk, copy_ops
 from amanda.mapping import Conversion, Gap, GapMet, Report, constant_of, unmapped
@@ -183,7 +182,7 @@ class _Move:
             return False
         self._given(op, before, after)
         with self._typed(op):
-            faults = checker_of(self._after, op.type).faults(  # type: ignore[union-attr]
+            faults = get_checker(self._after, op.type).faults(  # type: ignore[union-attr]
                 op, frozenset(self.made.functions)
             )
         self.report.carried += not faults

@@ -12,9 +12,13 @@ from functools import cache
 from typing import Any
 
 from amanda import namespace
-from amanda.dictionary import parse_name
-from amanda.dictionary.op_builder import constant
-from amanda.dictionary.port_binding import Slot, spread, type_faults
+from amanda.dictionary import (
+    PortBinding,
+    add_constant,
+    bind_ports,
+    parse_name,
+    type_faults,
+)
 from amanda.graph import Graph, Op, OutputPort
 from amanda.mapping import Decline, PlainSide, Signature
 from amanda.tensors import Tensor
@@ -102,7 +106,9 @@ class OnnxSide(PlainSide):
         if signature is None:
             raise Decline(f"{domain} is not imported, or has no op {own}")
         values = [
-            v if v is None or isinstance(v, OutputPort) else constant(graph, v, args)
+            v
+            if v is None or isinstance(v, OutputPort)
+            else add_constant(graph, v, args)
             for v in args
         ]
         while values and values[-1] is None:
@@ -146,8 +152,8 @@ def _type_fault(
     """Why an op does not take these element types, as far as they are known."""
     told: Any = namespace(space, assume=True)
     entry = told[type]
-    slots = spread(entry.inputs, len(inputs), entry, attrs).slots or ()
-    values: list[tuple[str, Slot, Type | None]] = [
+    slots = bind_ports(entry.inputs, len(inputs), entry, attrs).slots or ()
+    values: list[tuple[str, PortBinding, Type | None]] = [
         ("input", slot, value.type)
         for slot, value in zip(slots, inputs, strict=False)
         if value is not None
@@ -156,7 +162,7 @@ def _type_fault(
         tensor = attrs.get(name)
         if isinstance(tensor, Tensor):
             port = (entry.inputs if side == "input" else entry.outputs)[at]
-            values.append((side, Slot(port, 0), TensorType(tensor.dtype)))
+            values.append((side, PortBinding(port, 0), TensorType(tensor.dtype)))
     return next(type_faults(entry, attrs, values), None)
 
 
