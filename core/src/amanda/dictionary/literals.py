@@ -107,8 +107,10 @@ _WRITE: dict[str, Callable[[Any], str]] = {
 def format_literal(kind: str, value: Any) -> str:
     """A value of this kind as text.
 
-    >>> format_literal("float", round_to_float32(1e-05)), format_literal("string[]", ["a", "b"])
-    ('1e-05', '["a", "b"]')
+    >>> format_literal("float", round_to_float32(1e-05))
+    '1e-05'
+    >>> format_literal("string[]", ["a", "b"])
+    '["a", "b"]'
     """
     plain = kind.rstrip("?")
     if value is None and plain != kind:

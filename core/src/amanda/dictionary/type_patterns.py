@@ -48,8 +48,8 @@ TENSOR = "tensor"
 def short_dtype_name(dtype: DType) -> str:
     """The short name, where the element type has one.
 
-    >>> short_dtype_name(DType("float32")), short_dtype_name(DType("float8_e4m3fn")), short_dtype_name(DType("string"))
-    ('f32', 'f8e4m3fn', 'string')
+    >>> short_dtype_name(DType("float32")), short_dtype_name(DType("float8_e4m3fn"))
+    ('f32', 'f8e4m3fn')
     """
     found = _LONG.fullmatch(dtype.name)
     if found is None:
