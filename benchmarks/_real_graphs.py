@@ -83,12 +83,12 @@ def nd4j(data: Path) -> tuple[Any, str] | None:
 
 def forget() -> None:
     """The hub set as it is before the first conversion: no call, no type is known."""
-    from amanda_std.engine.call_cache import Repeats
+    from amanda_std.engine.call_cache import CallCache
     from amanda_std.ops import OPS
 
     for operation in OPS.values():
         operation._known.clear()
-        operation.repeats = Repeats(operation)
+        operation.repeats = CallCache(operation)
 
 
 def mirrored(case: Real, more: Iterable[str] = ()) -> RuleMapping:

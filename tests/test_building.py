@@ -37,7 +37,7 @@ def test_every_block_runs_and_prints_what_it_says() -> None:
 
 
 def test_the_page_has_the_table_of_the_code() -> None:
-    from amanda_std.engine.literals import ALONE, BESIDE
+    from amanda_std.engine.literals import DEFAULT_DTYPES, NUMBER_KINDS
 
     kinds = {
         "bool": "bools",
@@ -45,11 +45,11 @@ def test_the_page_has_the_table_of_the_code() -> None:
         "float": "floats",
         "complex": "complex",
     }
-    for kind, taken in BESIDE.items():
+    for kind, taken in NUMBER_KINDS.items():
         (row,) = re.findall(
             rf"^\| `{kind.__name__}` \| (.*) \| (\w+) \|$", PAGE, re.MULTILINE
         )
-        assert row[1] == ALONE[kind]
+        assert row[1] == DEFAULT_DTYPES[kind]
         for name, word in kinds.items():
             assert (word in row[0]) == (name in taken)
 

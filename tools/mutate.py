@@ -53,9 +53,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amanda_std.engine.arrays import Kernels, using
-from amanda_std.engine.operation import Operation
-from amanda_std.engine.samples import Sample, difference
+from amanda_std import Operation
+from amanda_std.backends import Kernels, Sample, difference, use_kernels
 from amanda_std.ops import OPS
 
 LEAST = 0.95
@@ -433,7 +432,7 @@ def _noticed(
         with (
             _limited(table.seconds),
             table.at_work(),
-            using(kernels),
+            use_kernels(kernels),
             np.errstate(all="ignore"),
             warnings.catch_warnings(),
         ):
@@ -518,7 +517,7 @@ class _Samples(dict[str, list[Sample]]):
         op = OPS[name]
         assert op.samples_rule is not None
         self[name] = list(op.samples_rule())
-        with self.table.at_work(), using(self.kernels), np.errstate(all="ignore"):
+        with self.table.at_work(), use_kernels(self.kernels), np.errstate(all="ignore"):
             assert not any(_fails(op, s, self.table) for s in self[name]), op
         return self[name]
 

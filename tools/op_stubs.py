@@ -13,8 +13,7 @@ import re
 from pathlib import Path
 from types import ModuleType
 
-from amanda_std import ops
-from amanda_std.engine.operation import Operation
+from amanda_std import Operation, ops
 
 _IMPORTED = re.compile(r"(?:import |, )(\w+(?: as \w+)?)")
 STUB = (

@@ -51,7 +51,7 @@ def onnx(name: str) -> Side:
 @cache
 def mapping() -> RuleMapping:
     from amanda_std import ops
-    from amanda_std.hub.mapping_side import SIDE
+    from amanda_std.mappings import STD_SIDE
 
     rules = RuleSet("onnx-std", "amanda/onnx", STD)
     rules.table("code", {1: DType("float32"), 7: DType("int64"), 10: DType("float16")})
@@ -73,7 +73,7 @@ def mapping() -> RuleMapping:
         y = a @ b if alpha == 1 else a @ b * alpha
         return y if c is None else y + (c if beta == 1 else c * beta)
 
-    return RuleMapping(onnx, SIDE, rules)
+    return RuleMapping(onnx, STD_SIDE, rules)
 
 
 def model(opset: int) -> Graph:
@@ -125,13 +125,13 @@ def test_in_and_out_of_the_hub(opset: int) -> None:
 
 
 def test_the_numbers_stay_the_same() -> None:
-    from amanda_std.runtime.step_runner import Program
+    from amanda_std.backends import StepRunner
 
     over = mapping().conversion(model(18), STD).graph
     there = mapping().conversion(over, "amanda/onnx/11").graph
     again = mapping().conversion(there, STD).graph
     x = np.random.default_rng(1).standard_normal((2, 3, 8, 8)).astype("float32")
-    first, second = (Program(graph).run([x])[0] for graph in (over, again))
+    first, second = (StepRunner(graph).run([x])[0] for graph in (over, again))
     np.testing.assert_allclose(first, second, rtol=1e-6)
     np.testing.assert_allclose(np.sum(first, axis=1), 1, rtol=1e-5)
 

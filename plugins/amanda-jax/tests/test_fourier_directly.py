@@ -15,7 +15,7 @@ import pytest
 
 from amanda.types import DType
 from amanda_jax.kernels import JAX, fourier
-from amanda_std.engine.arrays import using
+from amanda_std.backends import use_kernels
 
 CLOSE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-6, "float64": 1e-13}
 
@@ -51,7 +51,7 @@ def check(
     def function(x):
         return fourier.dft(x, size, axis, inverse=inverse, onesided=onesided)
 
-    with jax.enable_x64(True), using(JAX):
+    with jax.enable_x64(True), use_kernels(JAX):
         program = jax.jit(function).lower(x).as_text()
         got = jax.jit(function)(x)
     assert got.dtype == x.dtype
@@ -116,7 +116,7 @@ def test_what_has_no_imaginary_part_has_none(size, middle, inverse):
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 @pytest.mark.parametrize("shape", [(0, 4), (2, 0, 4), (0, 1)])
 def test_a_batch_of_none(shape, dtype, inverse, last):
-    with jax.enable_x64(True), using(JAX):
+    with jax.enable_x64(True), use_kernels(JAX):
         x = jnp.zeros((*shape, last), dtype)
         got = fourier.dft(x, inverse=inverse, onesided=False)
         wide = fourier.dft(x, 6, inverse=inverse, onesided=False)

@@ -21,8 +21,7 @@ from amanda_jax.compile import disk_cache
 from amanda_jax.compile.disk_cache import Kept
 from amanda_jax.compile.structure_hash import structure
 from amanda_jax.settings import Settings
-from amanda_std import ops, trace
-from amanda_std.engine.values import Value, tracing
+from amanda_std import Value, ops, trace, tracing
 
 X = np.cos(np.arange(8, dtype="float32")).reshape(2, 4)
 

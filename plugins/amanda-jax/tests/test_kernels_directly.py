@@ -17,8 +17,7 @@ from amanda.types import DType
 from amanda_jax.compile.trace_context import running
 from amanda_jax.cpu_tuning import winograd
 from amanda_jax.kernels import array_ops, convolution, scatter, sequences, slicing
-from amanda_std.engine.arrays import using
-from amanda_std.ops.nn.convolution import to_front
+from amanda_std.backends import channels_first_permutation, use_kernels
 
 CONVOLUTION = "conv_general_dilated"
 
@@ -53,7 +52,7 @@ def summed(x, w, b, s, d, pads, groups=1) -> np.ndarray:
 
 def laid(array: np.ndarray, layout: str) -> np.ndarray:
     """An array whose axes stand as `NC*` or `OI*` tell, in another order."""
-    return array.transpose(np.argsort(to_front(layout, array.ndim)))
+    return array.transpose(np.argsort(channels_first_permutation(layout, array.ndim)))
 
 
 def check_conv(
@@ -255,7 +254,7 @@ class TestWhereNumbersAre:
     )
     def test_broadcast_to(self, shape, is_there):
         x = np.arange(2).reshape(2, 1)
-        with jax.enable_x64(True), using(None):
+        with jax.enable_x64(True), use_kernels(None):
             made = array_ops.broadcast_to(x, shape)
         assert isinstance(made, jax.Array) is is_there
         np.testing.assert_array_equal(made, np.broadcast_to(x, shape))

@@ -23,10 +23,8 @@ from amanda.graph import Graph
 from amanda.types import DType, TensorType, parse_type
 from amanda_jax.backend import JaxBackend
 from amanda_jax.formats.jaxprs.mapping import MAPPING
-from amanda_std import ops, trace
-from amanda_std.engine.operation import Operation
-from amanda_std.engine.samples import Sample
-from amanda_std.hub.op_access import is_std
+from amanda_std import Operation, ops, trace
+from amanda_std.backends import Sample, is_std
 from amanda_std.ops import OPS
 
 LOOSE = {2: 3e-2, 4: 2e-5, 8: 1e-6, 16: 1e-6, 1: 0.2}

@@ -22,10 +22,8 @@ from amanda.graph import Graph
 from amanda.types import DType, Sym, TensorType, evaluate
 from amanda_jax.shapes.bucketing import padded_results
 from amanda_jax.shapes.padding_rules import RULES
-from amanda_std import trace
-from amanda_std.engine.annotations import Param
-from amanda_std.engine.operation import Operation
-from amanda_std.engine.samples import Sample
+from amanda_std import Operation, trace
+from amanda_std.backends import Param, Sample
 from amanda_std.ops import OPS
 
 MORE = 3

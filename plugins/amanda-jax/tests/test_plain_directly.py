@@ -10,7 +10,7 @@ from scipy.signal import get_window
 
 from amanda.types import DType
 from amanda_jax.kernels import JAX, array_ops
-from amanda_std.engine.arrays import chosen_kernels, using
+from amanda_std.backends import current_kernels, use_kernels
 
 SHARES = {
     "hann": (0.5, 0.5),
@@ -28,11 +28,11 @@ class TestWindows:
     def test_as_scipy_on_the_device_whatever_their_size(
         self, name, size, periodic, dtype
     ):
-        with jax.enable_x64(True), using(JAX):
+        with jax.enable_x64(True), use_kernels(JAX):
             got = array_ops.cosine_window(
                 size, shares=SHARES[name], periodic=periodic, dtype=DType(dtype)
             )
-            kernels = chosen_kernels()
+            kernels = current_kernels()
         assert isinstance(got, jax.Array)
         assert kernels is JAX
         assert got.dtype == dtype
@@ -41,7 +41,7 @@ class TestWindows:
         np.testing.assert_allclose(got, wanted, rtol=0, atol=loose)
 
     def test_without_a_table_numpy_makes_it(self):
-        with using(None):
+        with use_kernels(None):
             got = array_ops.cosine_window(
                 5, shares=SHARES["hann"], periodic=True, dtype=DType("float64")
             )

@@ -20,11 +20,9 @@ from amanda.errors import BackendError
 from amanda.graph import Graph
 from amanda.types import DType, SequenceType, Sym, TensorType, TupleType, Type
 from amanda_jax.backend import DECLINED, JaxBackend
-from amanda_std import trace
-from amanda_std.engine.operation import Operation
-from amanda_std.engine.samples import Sample
+from amanda_std import Operation, trace
+from amanda_std.backends import Sample, join_types
 from amanda_std.ops import OPS
-from amanda_std.runtime.containers import joined
 
 LOOSE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-6,
          "complex64": 2e-5, "complex128": 1e-6}  # fmt: skip
@@ -65,7 +63,7 @@ def _fed(value: Any, role: str) -> Any:
 
 def _type(value: Any, way: str) -> Type:
     if isinstance(value, list):
-        return SequenceType(joined(_type(v, way) for v in value))
+        return SequenceType(join_types(_type(v, way) for v in value))
     if isinstance(value, tuple):
         return TupleType(_type(v, way) for v in value)
     dims = [Sym.unknown() if way == "open" else n for n in value.shape]

@@ -13,8 +13,7 @@ import amanda
 from amanda.graph import Graph
 from amanda.types import parse_type
 from amanda_jax.compile.structure_hash import alone, structure
-from amanda_std import ops, trace
-from amanda_std.engine.values import Value, tracing
+from amanda_std import Value, ops, trace, tracing
 
 TYPES = [parse_type("bool[]"), parse_type("float32[3]"), parse_type("float32[3]")]
 FEEDS = [np.bool_(True), np.float32([0.1, 0.2, 0.3]), np.float32([1, 2, 3])]

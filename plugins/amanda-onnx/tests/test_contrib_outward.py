@@ -14,7 +14,7 @@ import amanda
 from amanda.types import TensorType
 from amanda_onnx.format import Format
 from amanda_std import ops, trace
-from amanda_std.engine.arrays import array_type
+from amanda_std.mappings import array_type
 
 onnxruntime = pytest.importorskip("onnxruntime")
 R = np.random.default_rng(29)

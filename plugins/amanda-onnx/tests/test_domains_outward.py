@@ -30,8 +30,7 @@ from amanda_onnx.mapping.classical_ml import write_trees
 from amanda_onnx.mapping.contrib import write_contrib
 from amanda_onnx.mapping.side import DOMAINS
 from amanda_std import ops, trace
-from amanda_std.engine.arrays import array_type
-from amanda_std.engine.samples import Sample, difference
+from amanda_std.mappings import Sample, array_type, difference
 from amanda_std.ops import OPS
 
 runtime = pytest.importorskip("onnxruntime")

@@ -29,7 +29,7 @@ from amanda_onnx.format.element_types import DTYPES
 from amanda_onnx.mapping import MAPPING
 from amanda_onnx.mapping.attribute_checks import FLAGS, words_of
 from amanda_onnx_conformance import cases, data_sets
-from amanda_std.engine.samples import difference
+from amanda_std.mappings import difference
 
 STD = "amanda/std/1"
 FEW = 4

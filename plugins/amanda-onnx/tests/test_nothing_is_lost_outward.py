@@ -29,9 +29,7 @@ from amanda_onnx.mapping.classical_ml import write_trees
 from amanda_onnx.mapping.contrib import write_contrib
 from amanda_onnx.mapping.side import DOMAINS
 from amanda_std import trace
-from amanda_std.engine.annotations import REQUIRED
-from amanda_std.engine.arrays import array_type
-from amanda_std.engine.samples import Sample, difference
+from amanda_std.mappings import REQUIRED, Sample, array_type, difference
 from amanda_std.ops import OPS
 
 NEWEST, OLD = 26, (17, 12, 7)

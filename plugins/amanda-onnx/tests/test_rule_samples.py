@@ -23,8 +23,7 @@ from amanda.types import TensorType
 from amanda_onnx.format import Format
 from amanda_onnx.mapping import MAPPING
 from amanda_std import ops, trace
-from amanda_std.engine.arrays import array_type
-from amanda_std.engine.samples import Sample, difference
+from amanda_std.mappings import Sample, array_type, difference
 from amanda_std.ops import OPS
 
 STD = "amanda/std/1"

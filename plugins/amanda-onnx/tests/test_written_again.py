@@ -14,7 +14,7 @@ from amanda.types import Sym, TensorType
 from amanda_onnx.format import Format
 from amanda_onnx_conformance import cases, data_sets, load_model
 from amanda_std import ops, trace
-from amanda_std.engine.arrays import array_type
+from amanda_std.mappings import array_type
 
 RNG = np.random.default_rng(11)
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from amanda.graph import Graph
-from amanda_std.engine.arrays import using
+from amanda_std.engine.arrays import use_kernels
 from amanda_std.runtime.numpy_kernels import NUMPY
-from amanda_std.runtime.step_runner import Program
+from amanda_std.runtime.step_runner import StepRunner
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def run() -> Callable[..., list[np.ndarray]]:
 
     def call(graph: Graph, *args: object) -> list[np.ndarray]:
         assert graph.check() == []
-        with using(NUMPY), np.errstate(all="ignore"):
-            return [np.asarray(v) for v in Program(graph, NUMPY).run(args)]
+        with use_kernels(NUMPY), np.errstate(all="ignore"):
+            return [np.asarray(v) for v in StepRunner(graph, NUMPY).run(args)]
 
     return call
 
@@ -31,8 +31,8 @@ def run_values() -> Callable[..., list[object]]:
 
     def call(graph: Graph, *args: object) -> list[object]:
         assert graph.check() == []
-        with using(NUMPY), np.errstate(all="ignore"):
-            return Program(graph, NUMPY).run(args)
+        with use_kernels(NUMPY), np.errstate(all="ignore"):
+            return StepRunner(graph, NUMPY).run(args)
 
     return call
 

@@ -9,7 +9,7 @@ from amanda.errors import InvalidTypeError, Undecided, UsageError
 from amanda.graph import Graph
 from amanda.types import DType, TensorType, parse_type
 from amanda_std import Value, ops, trace, tracing
-from amanda_std.engine.literals import ALONE, BESIDE
+from amanda_std.engine.literals import DEFAULT_DTYPES, NUMBER_KINDS
 from amanda_std.engine.values import Typed
 
 X = np.arange(24, dtype="float64").reshape(2, 3, 4) - 11.5
@@ -202,7 +202,7 @@ NUMBERS = {bool: True, int: 3, float: 2.5, complex: 1j}
 TYPES = ("bool", "int8", "uint8", "float16", "bfloat16", "float32", "complex64")
 
 
-@pytest.mark.parametrize("kind", BESIDE, ids=lambda k: k.__name__)
+@pytest.mark.parametrize("kind", NUMBER_KINDS, ids=lambda k: k.__name__)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_the_table_of_numbers(kind, dtype):
     """A number becomes the element type beside it, as the table says, or is refused."""
@@ -210,7 +210,7 @@ def test_the_table_of_numbers(kind, dtype):
     x = parse_type(f"{dtype}[2]")
     both = (lambda v: ops.equal(v, number), lambda v: ops.equal(v, [number, number]))
     for call in both:
-        if DType(dtype).kind in BESIDE[kind]:
+        if DType(dtype).kind in NUMBER_KINDS[kind]:
             graph = trace(call, [x])
             constant = next(op for op in graph if op.type == "constant")
             assert constant.output.type.dtype is DType(dtype)
@@ -220,10 +220,10 @@ def test_the_table_of_numbers(kind, dtype):
                 trace(call, [x])
 
 
-@pytest.mark.parametrize("kind", ALONE, ids=lambda k: k.__name__)
+@pytest.mark.parametrize("kind", DEFAULT_DTYPES, ids=lambda k: k.__name__)
 def test_numbers_alone(kind):
     graph = trace(lambda: ops.identity([NUMBERS[kind]]), [])
-    assert graph.results[0].type.dtype is DType(ALONE[kind])
+    assert graph.results[0].type.dtype is DType(DEFAULT_DTYPES[kind])
 
 
 LOST = [

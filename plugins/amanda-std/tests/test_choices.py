@@ -7,8 +7,8 @@ import numpy as np
 from amanda.types import parse_type
 from amanda_std import ops, trace
 from amanda_std.engine.arrays import Kernels
-from amanda_std.engine.kernel_dispatch import Chosen, chosen, when
-from amanda_std.runtime.step_runner import Program
+from amanda_std.engine.kernel_dispatch import KernelDispatch, dispatch, when
+from amanda_std.runtime.step_runner import StepRunner
 
 
 def told(name, log):
@@ -22,14 +22,14 @@ def told(name, log):
 def program(kernel, type_, log, **attrs):
     """Runs `square` on two numbers, by a table in which it is this kernel."""
     graph = trace(ops.square, [parse_type(type_)])
-    made = Program(graph, Kernels("mine", {"square": kernel}))
+    made = StepRunner(graph, Kernels("mine", {"square": kernel}))
     log.clear()
     return made
 
 
 def test_by_element_type():
     log = []
-    kernel = chosen(
+    kernel = dispatch(
         when(told("bytes", log), dtype=("int8", "uint8")),
         when(told("single", log), dtype="float32"),
         otherwise=told("other", log),
@@ -47,17 +47,17 @@ def test_by_attributes():
     graph = trace(lambda x: (ops.sort(x), ops.sort(x, descending=True)),
                   [parse_type("float32[3]")])  # fmt: skip
     up = told("up", log)
-    kernel = chosen(
+    kernel = dispatch(
         when(up, descending=False, dtype="float32"), otherwise=told("down", log)
     )
-    Program(graph, Kernels("mine", {"sort": kernel})).run([np.ones(3, "float32")])
+    StepRunner(graph, Kernels("mine", {"sort": kernel})).run([np.ones(3, "float32")])
     assert log == ["up", "down"]
 
 
 def test_it_is_chosen_once_where_the_graph_tells():
     asked = []
 
-    class Counted(Chosen):
+    class Counted(KernelDispatch):
         def of(self, dtype, attrs):
             asked.append(str(dtype))
             return super().of(dtype, attrs)

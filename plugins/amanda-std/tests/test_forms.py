@@ -16,11 +16,11 @@ from amanda.errors import (
 from amanda.graph import Graph
 from amanda.types import Sym, TensorType, parse_type
 from amanda_std import Value, lower, ops, trace, tracing
-from amanda_std.engine.annotations import Array, Host
-from amanda_std.engine.arrays import Kernels, using
+from amanda_std.engine.annotations import Array, ShapeArg
+from amanda_std.engine.arrays import Kernels, use_kernels
 from amanda_std.engine.operation import composite
 from amanda_std.engine.values import Typed
-from amanda_std.hub.lowering import primitives
+from amanda_std.hub.lowering import is_not_composite
 
 N = Sym.named("n")
 
@@ -150,12 +150,12 @@ def test_what_decides_in_python_raises():
 def test_a_composite_stays_whole_until_its_questions_are_answered(run):
     graph = trace(lambda x: ops.layer_norm(x, axis=1), [parse_type("float32[...]")])
     assert str(graph.results[0].type) == "float32[...]"
-    (left,) = lower(graph, primitives)
+    (left,) = lower(graph, is_not_composite)
     assert str(left) == "layer_norm #0: the rank of this tensor is not known"
     x = np.float32([[1, 3]])
     np.testing.assert_allclose(run(graph, x)[0], [[-1, 1]], atol=1e-4)
     graph.parameters[0].type = f32(N, 2)
-    assert lower(graph, primitives) == []
+    assert lower(graph, is_not_composite) == []
     np.testing.assert_allclose(run(graph, x)[0], [[-1, 1]], atol=1e-4)
 
 
@@ -284,7 +284,7 @@ def test_wrong_calls(call, told):
 
 def test_a_table_row_is_what_computes():
     table = Kernels("numpy", {"exp": lambda x: x + 100})
-    with using(table):
+    with use_kernels(table):
         assert ops.exp(np.float64(1)) == 101
         assert ops.softplus(np.float64(0)) > 4  # composites use it too
     assert ops.exp(np.float64(0)) == 1
@@ -292,7 +292,7 @@ def test_a_table_row_is_what_computes():
 
 def test_the_form_is_that_of_the_python_function():
     @composite
-    def half(x: Array, axes: Host = None, *, mode: str = "up") -> Array:
+    def half(x: Array, axes: ShapeArg = None, *, mode: str = "up") -> Array:
         return x
 
     assert str(half) == "half(x, axes=None, *, mode='up')"

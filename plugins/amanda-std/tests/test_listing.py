@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from amanda_std.hub.op_table import table
+from amanda_std.hub.op_table import render_op_table
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "std.md"
 MARK = "<!-- made by amanda_std.hub.op_table -->\n"
@@ -16,4 +16,4 @@ MARK = "<!-- made by amanda_std.hub.op_table -->\n"
 def test_the_page_lists_the_ops():
     _, mark, listed = PAGE.read_text(encoding="utf-8").partition(MARK)
     assert mark
-    assert listed.strip() == table().strip(), f"write {PAGE} again"
+    assert listed.strip() == render_op_table().strip(), f"write {PAGE} again"

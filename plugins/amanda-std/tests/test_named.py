@@ -181,7 +181,7 @@ def samples(name):
 
 
 ELEMENTWISE = [n for n, op in OPS.items() if named.is_elementwise(op)]
-ALONG = [n for n, op in OPS.items() if named.goes_along(op)]
+ALONG = [n for n, op in OPS.items() if named.is_along_axes(op)]
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
@@ -242,7 +242,7 @@ def test_simple_axes(run):
     graph = amanda.function(model).graph(x, h, w, u)
     assert str(graph.results[0].type) == "float64[sample=2, recurrent=3, 5]"
     np.testing.assert_allclose(run(graph, x, h, w, u)[0], want)
-    with named.placing(named.RECURRENT, named.SAMPLE):
+    with named.axis_order(named.RECURRENT, named.SAMPLE):
         graph = amanda.function(model).graph(x, h, w, u)
     assert str(graph.results[0].type) == "float64[recurrent=3, sample=2, 5]"
     np.testing.assert_allclose(run(graph, x, h, w, u)[0], want.swapaxes(0, 1))

@@ -14,7 +14,7 @@ from amanda.tensors import Tensor
 from amanda.types import parse_type
 from amanda_std import ops, trace
 from amanda_std.runtime.numpy_kernels import NUMPY
-from amanda_std.runtime.step_runner import Program
+from amanda_std.runtime.step_runner import StepRunner
 
 X = parse_type("float32[n, 4]")
 WIDE = parse_type("float32[64, 64]")
@@ -90,7 +90,7 @@ def random_steps(seed, *xs):
 
 
 def test_the_plan_is_printed_the_same_each_time():
-    texts = {str(Program(trace(deep, [WIDE, WIDE]), NUMPY).plan()) for _ in range(3)}
+    texts = {str(StepRunner(trace(deep, [WIDE, WIDE]), NUMPY).plan()) for _ in range(3)}
     [text] = texts
     lines = text.splitlines()
     assert lines[0] == "%0 input graph:0: float32[64, 64]"
@@ -127,7 +127,7 @@ def test_weights_are_read_when_they_are_needed():
     y = graph.add("add", [x, w]).output
     y.type = WIDE
     graph.result(y)
-    program = Program(graph, NUMPY)
+    program = StepRunner(graph, NUMPY)
     assert (read, list(program.weights)) == ([], ["w"])
     x = np.ones((64, 64), "float32")
     other = np.zeros((64, 64), "float32")

@@ -11,8 +11,8 @@ from amanda_std import Operation, grad, lower, ops, trace
 from amanda_std.engine import annotations as kinds
 from amanda_std.engine.arrays import array_type
 from amanda_std.engine.samples import difference
-from amanda_std.hub.lowering import primitives
-from amanda_std.hub.op_table import missing
+from amanda_std.hub.lowering import is_not_composite
+from amanda_std.hub.op_table import missing_declarations
 from amanda_std.ops import OPS as EVERY
 from amanda_std.passes import drop, fold, infer, share
 
@@ -76,7 +76,7 @@ def expect(got, want, tolerance):
 
 
 def test_nothing_is_missing():
-    assert missing() == {}
+    assert missing_declarations() == {}
 
 
 def test_what_is_missing_is_told():
@@ -91,10 +91,10 @@ def test_what_is_missing_is_told():
     op = Operation(bare, composite=False)
     lacking = ["a doc line", "samples", "inference"]
     why = "a gradient, or the reason why there is none"
-    assert missing([op]) == {"bare": [*lacking, why]}
+    assert missing_declarations([op]) == {"bare": [*lacking, why]}
     op.samples(samples)
     op.not_differentiable("it is bare")
-    assert missing([op]) == {"bare": lacking}
+    assert missing_declarations([op]) == {"bare": lacking}
 
 
 WHY_NEVER_EMPTY = {
@@ -224,12 +224,12 @@ def whole(graph: Graph) -> None: ...
 
 
 def lowered(graph: Graph) -> None:
-    lower(graph, primitives)
+    lower(graph, is_not_composite)
     infer(graph)
 
 
 def passed(graph: Graph) -> None:
-    lower(graph, primitives)
+    lower(graph, is_not_composite)
     for run_pass in (infer, fold, share, drop, infer):
         run_pass(graph)
 
@@ -259,7 +259,7 @@ def test_composites_decompose(name, typing):
         ):
             continue
         graph, _ = traced(op, sample, typing)
-        left = lower(graph, primitives)
+        left = lower(graph, is_not_composite)
         if name != "sum_to":  # whether an axis was broadcast is told at run time
             assert [str(op) for op in left] == []
 

@@ -13,8 +13,8 @@ from amanda.tensors import Tensor
 from amanda.types import Sym, TensorType, parse_type
 from amanda_std import Value, ops, trace, tracing
 from amanda_std.engine.arrays import array_type
-from amanda_std.engine.call_cache import Repeats
-from amanda_std.hub.mapping_side import SIDE
+from amanda_std.engine.call_cache import CallCache
+from amanda_std.hub.mapping_side import STD_SIDE
 from amanda_std.ops import OPS
 
 X = parse_type("float32[n, 4]")
@@ -23,7 +23,7 @@ X = parse_type("float32[n, 4]")
 @pytest.fixture
 def fresh(monkeypatch):
     """Forgets what was called before, of one operation."""
-    return lambda op: monkeypatch.setattr(op, "repeats", Repeats(op))
+    return lambda op: monkeypatch.setattr(op, "repeats", CallCache(op))
 
 
 def known(op):
@@ -170,7 +170,7 @@ def test_a_side_and_a_call_may_mean_other_things(fresh):
     graph = Graph("amanda/std/1")
     x = graph.parameter(X)
     low = graph.parameter(parse_type("float32[]"))
-    by_side = [SIDE.build(graph, "clip", [x, low, None], {})[0] for _ in range(2)]
+    by_side = [STD_SIDE.build(graph, "clip", [x, low, None], {})[0] for _ in range(2)]
     with tracing(graph):
         by_call = [ops.clip(x, low, None).port for _ in range(2)]
     assert len({repr(told(v.op)) for v in (*by_side, *by_call)}) == 1

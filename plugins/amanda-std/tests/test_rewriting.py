@@ -15,7 +15,7 @@ from amanda.passes import Rewriting, apply, inline
 from amanda.types import TensorType, parse_type
 from amanda_std import grad, ops, trace, tracing
 from amanda_std.engine.values import Value
-from amanda_std.hub.mapping_side import SIDE
+from amanda_std.hub.mapping_side import STD_SIDE
 from amanda_std.passes import (
     branches,
     canonical,
@@ -122,7 +122,7 @@ def fires(row, run, values=ODD):
     before = run(graph, *fed)
     rules = RuleSet("one", "amanda/std", "amanda/std")
     rules.equations(row.text)
-    assert Rewriting(rules, SIDE)(graph) >= 1
+    assert Rewriting(rules, STD_SIDE)(graph) >= 1
     drop(graph)
     return before, run(graph, *fed)
 
@@ -223,7 +223,7 @@ def taken_by(rewriting, op):
 def test_no_row_is_shadowed_by_another(file):
     """Its own left side goes to it: a row that never comes to its turn is dead."""
     rules = rules_of(file)
-    rewriting = Rewriting(rules, SIDE, "identity")
+    rewriting = Rewriting(rules, STD_SIDE, "identity")
     for row in rules.rows:
         graph = picked_side(row) if picks(row) else left_side(row)[0]
         assert taken_by(rewriting, graph.results[0].op) == row.id, row.text
@@ -378,7 +378,7 @@ def test_rules_that_go_round_are_told():
     rules.equations("add(x, y) => multiply(x, y)\nmultiply(x, y) => add(x, y)")
     graph = trace(lambda x: x + x, [X])
     with pytest.raises(UsageError, match="wheel go round"):
-        Rewriting(rules, SIDE)(graph)
+        Rewriting(rules, STD_SIDE)(graph)
     assert graph.check() == []
 
 
@@ -387,7 +387,7 @@ def test_a_rule_does_not_do_again_what_others_need():
     rules = RuleSet("costly", "amanda/std", "amanda/std")
     rules.equations("abs(exp(x)) => square(tanh(x))")
     alone = trace(lambda x: ops.abs(ops.exp(x)), [X])
-    assert Rewriting(rules, SIDE)(alone) == 1
+    assert Rewriting(rules, STD_SIDE)(alone) == 1
 
     def both(x):
         e = ops.exp(x)
@@ -395,7 +395,7 @@ def test_a_rule_does_not_do_again_what_others_need():
 
     shared = trace(both, [X])
     before = shared.clone()
-    assert Rewriting(rules, SIDE)(shared) == 0
+    assert Rewriting(rules, STD_SIDE)(shared) == 0
     assert shared.difference(before) is None
 
 

@@ -14,7 +14,7 @@ from amanda_std.ops.containers import optionals, sequences, tuples
 from amanda_std.ops.control import state
 from amanda_std.ops.text import strings
 from amanda_std.passes import drop, fold, infer, share
-from amanda_std.runtime.containers import joined, of_texts, type_of
+from amanda_std.runtime.containers import join_types, string_array, type_of
 from amanda_std.runtime.state import Cell
 
 THEMES = (optionals, sequences, state, strings, tuples)
@@ -145,17 +145,17 @@ WRONG = [
     (lambda: ops.map_get({1: X}, np.int64(2)), UsageError, "otherwise="),
     (lambda: ops.string_lower(X), InvalidTypeError, "kind string"),
     (
-        lambda: ops.regex_full_match(of_texts(["a"], ()), pattern=r"(a)\1"),
+        lambda: ops.regex_full_match(string_array(["a"], ()), pattern=r"(a)\1"),
         UsageError,
         "RE2",
     ),
     (
-        lambda: ops.regex_full_match(of_texts(["a"], ()), pattern="("),
+        lambda: ops.regex_full_match(string_array(["a"], ()), pattern="("),
         UsageError,
         "no regular expression",
     ),
     (
-        lambda: ops.string_to_number(of_texts(["x"], ()), dtype="int64"),
+        lambda: ops.string_to_number(string_array(["x"], ()), dtype="int64"),
         UsageError,
         "no number of int64",
     ),
@@ -191,7 +191,7 @@ def test_wrong_types_are_told(call, text):
 
 def test_a_sequence_has_what_its_elements_share():
     rows = [parse_type(f"float32[{n}, 3]") for n in (2, 5)]
-    assert str(joined(rows)) == "float32[?, 3]"
+    assert str(join_types(rows)) == "float32[?, 3]"
     found = ops.sequence_construct(*rows)
     assert str(found) == "sequence<float32[?, 3]>"
 

@@ -9,10 +9,10 @@ import amanda
 from amanda.dictionary import decode_op_def, encode_op_def, parse_signature
 from amanda_std import trace
 from amanda_std.engine.arrays import array_type
-from amanda_std.hub.dictionary import VOCABULARY, entry
+from amanda_std.hub.dictionary import HISTORY, entry
 from amanda_std.ops import OPS
 
-STD = VOCABULARY.at("1")
+STD = HISTORY.at("1")
 
 
 @pytest.mark.parametrize("name", OPS)

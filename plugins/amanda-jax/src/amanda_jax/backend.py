@@ -49,14 +49,13 @@ class JaxBackend:
 
     def takes(self, op: Op) -> Literal[True] | str:
         from amanda_jax.compile.python_ops import KERNELS
-        from amanda_std.engine.operation import check_kernels
-        from amanda_std.hub.op_access import operation_of, why_unreadable
+        from amanda_std.backends import operation_of, why_invalid, why_no_kernel
 
-        reason = why_unreadable(op)
+        reason = why_invalid(op)
         if reason is not None or isinstance(op, Graph):
             return reason or True
         reason = DECLINED.get(op.type or "") or _strange((*op.inputs, *op.outputs))
-        return reason or check_kernels(operation_of(op), KERNELS) or True
+        return reason or why_no_kernel(operation_of(op), KERNELS) or True
 
     def compile(
         self, graph: Graph, device: str | None, options: Mapping[str, Any]

@@ -23,8 +23,7 @@ from amanda_jax.settings import Settings
 from amanda_jax.shapes.bucketing import coded
 from amanda_jax.shapes.dynamic_shapes import Bounded
 from amanda_jax.weights.device_weights import Weights
-from amanda_std.hub.effect_order import effect_of
-from amanda_std.runtime.state import State, Surroundings
+from amanda_std.backends import RunContext, State, effect_of
 
 if TYPE_CHECKING:
     from amanda_jax.export.exporter import Written
@@ -112,7 +111,7 @@ class Executable:
         ready, self._weights = self._placed(graph, device, settings)
         self.state = State() if _has_state(ready) else None
         """The variables, by key; None where there are none."""
-        around = Surroundings(
+        around = RunContext(
             self.state, settings.observe, settings.callbacks or {}, host_in_use()
         )
         self._graph = ready

@@ -18,9 +18,8 @@ from amanda_jax.compile.partition import why_outside
 from amanda_jax.compile.passes import plainly
 from amanda_jax.kernels import JAX
 from amanda_jax.shapes.static_values import followed
-from amanda_std.engine.arrays import using
-from amanda_std.hub.op_access import is_constant, is_std
-from amanda_std.runtime.step_runner import Program as Steps
+from amanda_std.backends import StepRunner as Steps
+from amanda_std.backends import is_constant, is_std, use_kernels
 
 __all__ = ["as_function"]
 
@@ -62,7 +61,7 @@ def as_function(graph: Graph) -> tuple[Callable[..., Any], dict[str, Any]]:
     def function(parameters: Any, /, *args: Any, **named: Any) -> Any:
         given = _in_order(inputs, args, named)
         held = {key: parameters[name] for key, name in names.items()}
-        with using(JAX), np.errstate(all="ignore"), _narrowly():
+        with use_kernels(JAX), np.errstate(all="ignore"), _narrowly():
             values = jax.tree.map(jnp.asarray, given)
             made = steps.run(values, weights={**fixed, **held})
         return made[0] if len(made) == 1 else tuple(made)

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amanda_std import ops
+    from amanda_std import ops, passes
     from amanda_std.autodiff.gradients import grad
     from amanda_std.engine.operation import Operation
     from amanda_std.engine.values import Value, trace, tracing
@@ -29,6 +29,7 @@ __all__ = [
     "lower",
     "named",
     "ops",
+    "passes",
     "trace",
     "tracing",
 ]
@@ -45,7 +46,11 @@ _HOMES = {
     "tracing": "engine.values",
 }
 
-_MODULES = {"named": "amanda_std.frontend.named_axes", "ops": "amanda_std.ops"}
+_MODULES = {
+    "named": "amanda_std.frontend.named_axes",
+    "ops": "amanda_std.ops",
+    "passes": "amanda_std.passes",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import value_digest
 from amanda_jax.compile.structure_hash import alone, structure
 from amanda_jax.shapes.static_values import followed
-from amanda_std.hub.op_access import is_constant
+from amanda_std.backends import is_constant
 
 __all__ = ["blocks", "labels", "likeness"]
 

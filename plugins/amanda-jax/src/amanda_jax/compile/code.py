@@ -10,7 +10,7 @@ from jax.tree import leaves
 from amanda_jax.compile.disk_cache import Kept
 from amanda_jax.settings import Settings
 from amanda_jax.weights.device_weights import Weights
-from amanda_std.runtime.state import Surroundings
+from amanda_std.backends import RunContext
 
 __all__ = ["Build", "Code", "Told", "copied"]
 
@@ -61,7 +61,7 @@ class Build(NamedTuple):
 
     weights: Weights
     settings: Settings
-    around: Surroundings
+    around: RunContext
     kept: Kept | None = None
     """Where compiled programs are kept, if they are."""
 

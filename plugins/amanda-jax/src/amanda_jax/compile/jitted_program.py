@@ -23,9 +23,8 @@ from amanda_jax.compile.x64 import has_wide, is_wide
 from amanda_jax.kernels import JAX
 from amanda_jax.weights.device_weights import Held
 from amanda_jax.weights.memory import give_back
-from amanda_std.engine.arrays import using
-from amanda_std.hub.op_access import is_constant
-from amanda_std.runtime.step_runner import Program as Steps
+from amanda_std.backends import StepRunner as Steps
+from amanda_std.backends import is_constant, use_kernels
 
 __all__ = ["FullError", "MisfitError", "Program", "UntraceableError", "is_array"]
 
@@ -193,7 +192,7 @@ class Program:
 
     def _run(self, weights: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         with (
-            using(JAX),
+            use_kernels(JAX),
             jax.default_matmul_precision(self._build.settings.precision),
             np.errstate(all="ignore"),
         ):

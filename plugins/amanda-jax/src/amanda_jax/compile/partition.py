@@ -16,8 +16,7 @@ from amanda_jax.compile.python_ops import DECIDED_BY_DATA
 from amanda_jax.compile.specialize import Special
 from amanda_jax.shapes.static_values import behind, followed
 from amanda_jax.weights.device_weights import LITERAL
-from amanda_std.hub.effect_order import effect_of
-from amanda_std.hub.op_access import is_constant
+from amanda_std.backends import effect_of, is_constant
 
 __all__ = ["code_of"]
 

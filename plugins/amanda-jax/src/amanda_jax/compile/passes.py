@@ -13,11 +13,15 @@ from amanda_jax.cpu_tuning import few_row_products
 from amanda_jax.weights.device_weights import is_weight
 from amanda_jax.weights.layout import in_order, layout_in_tiles, lies_in_file
 from amanda_std import passes
-from amanda_std.hub.lowering import lower
-from amanda_std.hub.op_access import arguments, is_constant, is_std
-from amanda_std.passes.fold import SMALL
-from amanda_std.passes.infer import infer
-from amanda_std.passes.movements import order_of
+from amanda_std.backends import (
+    MAX_FOLDED_BYTES,
+    full_permutation,
+    infer,
+    is_constant,
+    is_std,
+    lower,
+    op_arguments,
+)
 
 LONG: Final = 4096
 VECTOR: Final = 16
@@ -145,8 +149,8 @@ def _transposed(op: Op) -> OutputPort | None:
 
 
 def _order(op: Op, tensor: Tensor) -> tuple[int, ...]:
-    perm = arguments(op, lambda port: port)[1]["perm"]
-    return order_of(perm, len(tensor.shape))
+    perm = op_arguments(op, lambda port: port)[1]["perm"]
+    return full_permutation(perm, len(tensor.shape))
 
 
 def _turned_when_moved(graph: Graph) -> int:
@@ -161,7 +165,7 @@ def _turned_when_moved(graph: Graph) -> int:
             if weight is None:
                 continue
             tensor: Tensor = weight.op.attrs["value"]
-            if tensor.nbytes <= SMALL or not lies_in_file(tensor):
+            if tensor.nbytes <= MAX_FOLDED_BYTES or not lies_in_file(tensor):
                 continue
             key = id(tensor), _order(op, tensor)
             if key not in turned:
@@ -213,7 +217,7 @@ def kernels_last(graph: Graph, *, in_tiles: bool, symbolic: bool = False) -> Non
         if op.type != "conv" or not is_std(op):
             continue
         kernel = op.inputs[1]
-        attrs = arguments(op, lambda port: port)[1]
+        attrs = op_arguments(op, lambda port: port)[1]
         if kernel is None or not is_constant(kernel.op):
             continue
         if attrs["layout"] != "N*C" or attrs["kernel_layout"] != "OI*":

@@ -12,7 +12,7 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda_jax.compile.code import Build, Code, Told, copied
 from amanda_jax.compile.python_ops import Outside
 from amanda_jax.compile.shared_program import Alike
-from amanda_std.hub.op_access import is_constant
+from amanda_std.backends import is_constant
 
 __all__ = ["Pieces"]
 

@@ -23,11 +23,9 @@ from amanda_jax.compile.trace_context import running
 from amanda_jax.kernels import JAX, dynamic_shapes
 from amanda_jax.kernels.dynamic_shapes import by_numpy
 from amanda_jax.weights.device_weights import Held
-from amanda_std.engine.arrays import using
-from amanda_std.hub.op_access import is_constant
+from amanda_std.backends import StepRunner as Steps
+from amanda_std.backends import is_constant, run_context, use_kernels
 from amanda_std.ops import OPS
-from amanda_std.runtime.state import around
-from amanda_std.runtime.step_runner import Program as Steps
 
 __all__ = ["DECIDED_BY_DATA", "Outside"]
 
@@ -90,8 +88,8 @@ class Outside:
             enter(jax.default_device(self._device))
             enter(jax.default_matmul_precision(self._precision))
             enter(running(host_driven=True))
-            enter(using(KERNELS))
-            enter(around(self._around))
+            enter(use_kernels(KERNELS))
+            enter(run_context(self._around))
             enter(np.errstate(all="ignore"))
             held = self._held.among(self._near(self._held.moved))
             return self._steps.run(self._near([*args]), weights=held)

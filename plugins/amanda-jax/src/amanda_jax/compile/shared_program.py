@@ -11,7 +11,7 @@ from amanda_jax.compile.code import Build, Code, Told
 from amanda_jax.compile.jitted_program import Program, UntraceableError
 from amanda_jax.shapes.static_values import followed
 from amanda_jax.weights.device_weights import Held
-from amanda_std.runtime.step_runner import Program as Steps
+from amanda_std.backends import StepRunner as Steps
 
 __all__ = ["Alike"]
 

@@ -14,8 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import value_digest
 from amanda_jax.weights.device_weights import is_weight
-from amanda_std.engine.annotations import BODY
-from amanda_std.hub.op_access import function_of, is_constant, is_std, operation_of
+from amanda_std.backends import BODY, find_function, is_constant, is_std, operation_of
 
 __all__ = ["alone", "structure"]
 
@@ -98,7 +97,7 @@ class _Telling:
         for param in operation_of(op).form.params:
             if param.role != BODY or param.name not in op.attrs:
                 continue
-            function = function_of(op.graph, op.attrs[param.name])
+            function = find_function(op.graph, op.attrs[param.name])
             known = function in self._functions
             number = self._functions.setdefault(function, len(self._functions))
             yield f"function {param.name} {number}".encode()

@@ -29,13 +29,17 @@ from amanda_jax.kernels.symbolic_shapes import ROWS, Size
 from amanda_jax.shapes.dynamic_shapes import Bounded
 from amanda_jax.shapes.static_values import followed, holds
 from amanda_jax.weights.device_weights import Held
-from amanda_std.engine.annotations import BODY, HOST
-from amanda_std.engine.arrays import using
-from amanda_std.hub.lowering import lower
-from amanda_std.hub.op_access import arguments, operation_of
-from amanda_std.passes import drop
-from amanda_std.passes.infer import infer
-from amanda_std.runtime.step_runner import Program as Steps
+from amanda_std.backends import (
+    BODY,
+    SHAPE_ARG,
+    drop,
+    infer,
+    lower,
+    op_arguments,
+    operation_of,
+    use_kernels,
+)
+from amanda_std.backends import StepRunner as Steps
 
 __all__ = ["Traceable", "Written", "exported", "refused", "traceable"]
 
@@ -109,7 +113,7 @@ def traceable(
     def function(*values: Any) -> Any:
         with (
             running(host_driven=False, without=options.without),
-            using(kernels),
+            use_kernels(kernels),
             jax.default_matmul_precision(options.precision),
             np.errstate(all="ignore"),
         ):
@@ -334,13 +338,13 @@ class _Symbolic(Steps):
 
     def _call(self, op: Op) -> tuple[Callable[..., Any], list[int]]:
         call, ins = super()._call(op)
-        args, _ = arguments(op, lambda port: port)
+        args, _ = op_arguments(op, lambda port: port)
         params = operation_of(op).form.each(len(args))
         rows = [row for row in zip(params, args, strict=True) if row[0].role != BODY]
         told = {
             i: found
             for i, (param, arg) in enumerate(rows)
-            if param.role == HOST and isinstance(arg, OutputPort)
+            if param.role == SHAPE_ARG and isinstance(arg, OutputPort)
             if (found := self._told(arg)) is not None
         }
         return (partial(_instead, told, call) if told else call), ins

@@ -26,7 +26,7 @@ from amanda_jax.kernels import (
     slicing,
     special_functions,
 )
-from amanda_std.engine.arrays import Kernels
+from amanda_std.backends import Kernels
 from amanda_std.ops import OPS
 
 __all__ = ["JAX"]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from amanda_std.engine.arrays import chosen_kernels, using
+from amanda_std.backends import current_kernels, use_kernels
 from amanda_std.ops import OPS
 
 LARGE: Final = 1 << 12
@@ -76,8 +76,8 @@ def cosine_window(size: Any, **attrs: Any) -> Any:
     def places(start: Any, stop: Any, step: Any) -> Any:
         return jnp.arange(start, stop, step, dtype="int64")
 
-    kernels = chosen_kernels()
-    with using(kernels and kernels.also({"arange": places})):
+    kernels = current_kernels()
+    with use_kernels(kernels and kernels.also({"arange": places})):
         return OPS["cosine_window"].function(size, **attrs)
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from amanda.types import DType
-from amanda_std.ops.math.complex_numbers import part_of
+from amanda_std.backends import real_dtype
 
 _BYTE = DType("uint8")
 
@@ -31,7 +31,7 @@ def _through_pairs(x: Any, dtype: Any) -> Any:
     shape = (*x.shape, old // new) if old > new else x.shape[: x.ndim - (old < new)]
     if x.dtype.kind == "c":
         x, old = jnp.stack([x.real, x.imag], -1), old // 2
-    part = part_of(dtype)
+    part = real_dtype(dtype)
     rows = x.reshape(-1, part.bits // old) if part.bits > old else x.reshape(-1)
     made = lax.bitcast_convert_type(rows, part.numpy)
     if part != dtype:

@@ -16,9 +16,8 @@ from amanda_jax.compile.trace_context import (
     note,
     why_untraceable,
 )
+from amanda_std.backends import per_tensor, run_branch
 from amanda_std.ops import OPS
-from amanda_std.ops.control.conditionals import chosen
-from amanda_std.ops.control.scan import each
 
 UNROLLED: Final = 64
 """Rounds up to which a loop that XLA cannot take is written out."""
@@ -71,7 +70,7 @@ def _of_a_branch(where: str, error: AmandaError) -> HostDrivenError:
 def case(index: Any, branches: Any, *xs: Any) -> Any:
     told = known(index)
     if told is not None or is_host_driven():
-        return chosen(index, branches, *xs)
+        return run_branch(index, branches, *xs)
     last = len(branches) - 1
     place = jnp.asarray(index).reshape(())
     inside = (place >= 0) & (place <= last)
@@ -190,7 +189,9 @@ def scan(
             out_axes=out_axes, out_reverse=out_reverse,
         )  # fmt: skip
     init, xs = _arrays(values[:carried]), values[carried:]
-    ways = zip(each(axes, len(xs), 0), each(reverse, len(xs), False), strict=True)
+    ways = zip(
+        per_tensor(axes, len(xs), 0), per_tensor(reverse, len(xs), False), strict=True
+    )
     rows = [
         _turned(jnp.moveaxis(jnp.asarray(x), axis, 0), back)
         for x, (axis, back) in zip(xs, ways, strict=True)
@@ -207,7 +208,10 @@ def scan(
     note("scan: lax.scan")
     count = len(made)
     back = zip(
-        made, each(out_axes, count, 0), each(out_reverse, count, False), strict=True
+        made,
+        per_tensor(out_axes, count, 0),
+        per_tensor(out_reverse, count, False),
+        strict=True,
     )
     return (*last, *(jnp.moveaxis(_turned(y, r), 0, axis) for y, axis, r in back))
 

@@ -14,14 +14,14 @@ from jax import lax
 from amanda_jax import settings
 from amanda_jax.compile.trace_context import is_on
 from amanda_jax.cpu_tuning import winograd
-from amanda_std.ops.nn.convolution import (
-    explicit,
-    input_first,
-    steps,
-    to_front,
-    transposed_rows,
-    window_cut,
-    windows,
+from amanda_std.backends import (
+    channels_first_permutation,
+    explicit_padding,
+    input_first_permutation,
+    per_axis,
+    transposed_windows,
+    window_counts,
+    window_slices,
 )
 
 FEW: Final = 256
@@ -41,15 +41,18 @@ def conv(
     padding: Any, dilations: Any, groups: int,
 ) -> Any:  # fmt: skip
     n = x.ndim - 2
-    data, kernel = to_front(layout, x.ndim), to_front(kernel_layout, w.ndim)
-    s, d = steps(strides, n), steps(dilations, n)
+    data, kernel = (
+        channels_first_permutation(layout, x.ndim),
+        channels_first_permutation(kernel_layout, w.ndim),
+    )
+    s, d = per_axis(strides, n), per_axis(dilations, n)
     spatial = [x.shape[i] for i in data[2:]]
     if w.ndim < x.ndim:  # turned for tiles on its way to the device
-        pads = explicit(padding, spatial, [winograd.KERNEL] * n, s, d)
+        pads = explicit_padding(padding, spatial, [winograd.KERNEL] * n, s, d)
         y = winograd.conv(jnp.asarray(x), w, pads)
         return y if b is None else y + b
     window = [w.shape[i] for i in kernel[2:]]
-    pads = explicit(padding, spatial, window, s, d)
+    pads = explicit_padding(padding, spatial, window, s, d)
     pads_none = not any(map(any, pads))
     behind = data[1] == x.ndim - 1 and kernel[:2] == (w.ndim - 1, w.ndim - 2)
     plain = behind and groups == 1
@@ -78,14 +81,14 @@ def conv(
 
 def _are_few(x: Any, window: Any, s: Any, d: Any, pads: Any) -> bool:
     """Whether a kernel is put to so few places that turning it for them costs more."""
-    sizes = [x.shape[0], *windows(x.shape[1:-1], window, s, tuple(pads), d)]
+    sizes = [x.shape[0], *window_counts(x.shape[1:-1], window, s, tuple(pads), d)]
     return all(type(n) is int for n in sizes) and prod(sizes) <= FEW
 
 
 def _is_for_one_core(x: Any, w: Any, s: Any, d: Any, pads: Any) -> bool:
     """Whether XLA's library would let one core do it, though it is worth several."""
     *window, _, out = w.shape
-    sizes = [x.shape[0], *windows(x.shape[1:-1], window, s, tuple(pads), d)]
+    sizes = [x.shape[0], *window_counts(x.shape[1:-1], window, s, tuple(pads), d)]
     if out >= NARROW or not all(type(n) is int for n in sizes):
         return False
     return bool(sizes[1] >= 2 * PARTS and prod(sizes) * w.size >= MUCH)
@@ -114,10 +117,10 @@ def _columns(x: Any, w: Any, s: Any, d: Any, pads: Any) -> Any:
     window, out = w.shape[:-2], w.shape[-1]
     every_pad = [(0, 0), *pads, (0, 0)]
     x = lax.pad(x, np.zeros((), x.dtype), [(*pair, 0) for pair in every_pad])
-    size = windows(x.shape[1:-1], window, s, None, d)
+    size = window_counts(x.shape[1:-1], window, s, None, d)
     every = slice(None)
     seen = [
-        x[(every, *window_cut(at, size, s, d), every)] for at in np.ndindex(*window)
+        x[(every, *window_slices(at, size, s, d), every)] for at in np.ndindex(*window)
     ]
     columns = jnp.concatenate(seen, -1)
     made = jnp.matmul(columns.reshape(-1, columns.shape[-1]), w.reshape(-1, out))
@@ -142,11 +145,13 @@ def conv_transpose(
     padding: Any, dilations: Any, groups: int, output_padding: Any,
 ) -> Any:  # fmt: skip
     """A convolution of the data spread by the strides, with the kernel reversed."""
-    data = to_front(layout, x.ndim)
-    w = jnp.transpose(w, input_first(kernel_layout, w.ndim))
+    data = channels_first_permutation(layout, x.ndim)
+    w = jnp.transpose(w, input_first_permutation(kernel_layout, w.ndim))
     inner, out, *kernel = w.shape
     spatial = [x.shape[i] for i in data[2:]]
-    rows = transposed_rows(spatial, kernel, strides, padding, dilations, output_padding)
+    rows = transposed_windows(
+        spatial, kernel, strides, padding, dilations, output_padding
+    )
     w = w.reshape(groups, inner // groups, out, *kernel).swapaxes(1, 2)
     w = w.reshape(groups * out, inner // groups, *kernel)
     y = lax.conv_general_dilated(
@@ -158,7 +163,9 @@ def conv_transpose(
         ],
         lhs_dilation=[row[2] for row in rows],
         rhs_dilation=[row[4] for row in rows],
-        dimension_numbers=lax.ConvDimensionNumbers(data, to_front("OI*", w.ndim), data),
+        dimension_numbers=lax.ConvDimensionNumbers(
+            data, channels_first_permutation("OI*", w.ndim), data
+        ),
         feature_group_count=groups,
     )
     return y if b is None else y + _on_channels(b, data)

@@ -16,9 +16,8 @@ import numpy as np
 from jax import lax
 
 from amanda.errors import UsageError
-from amanda_std.engine.arrays import using
+from amanda_std.backends import NUMPY, use_kernels
 from amanda_std.ops import OPS
-from amanda_std.runtime.numpy_kernels import NUMPY
 
 __all__ = ["MOST", "ROWS", "by_numpy"]
 
@@ -32,7 +31,7 @@ def by_numpy(name: str) -> Callable[..., Any]:
     function = OPS[name].implementation(NUMPY)
 
     def kernel(*args: Any, **attrs: Any) -> Any:
-        with using(NUMPY):
+        with use_kernels(NUMPY):
             return function(*map(_on_host, args), **attrs)
 
     return kernel

@@ -10,9 +10,13 @@ import numpy as np
 from jax import lax
 
 from amanda_jax.compile.trace_context import is_on
-from amanda_std.ops.math.reduction import bound
-from amanda_std.ops.nn.convolution import explicit, steps, to_front
-from amanda_std.ops.nn.pooling import places_of
+from amanda_std.backends import (
+    channels_first_permutation,
+    dtype_bound,
+    explicit_padding,
+    per_axis,
+    pooled_sizes,
+)
 
 Pads = list[tuple[int, int]]
 
@@ -28,14 +32,14 @@ class _Windows:
         ceil: bool, layout: str,
     ) -> None:  # fmt: skip
         n = len(window)
-        self.order = to_front(layout, x.ndim)
+        self.order = channels_first_permutation(layout, x.ndim)
         self.window = tuple(window)
-        self.strides, self.dilations = steps(strides, n), steps(dilations, n)
+        self.strides, self.dilations = per_axis(strides, n), per_axis(dilations, n)
         self.spatial = [x.shape[i] for i in self.order[2:]]
-        self.pads: Pads = explicit(
+        self.pads: Pads = explicit_padding(
             padding, self.spatial, window, self.strides, self.dilations
         )
-        self.size = places_of(
+        self.size = pooled_sizes(
             self.spatial, window, self.strides, self.pads, self.dilations, ceil
         )
 
@@ -102,7 +106,7 @@ def max_pool(
     layout: str,
 ) -> Any:  # fmt: skip
     windows = _Windows(x, window, strides, padding, dilations, ceil, layout)
-    return windows.reduced(x, np.asarray(bound(x.dtype, True), x.dtype), lax.max)
+    return windows.reduced(x, np.asarray(dtype_bound(x.dtype, True), x.dtype), lax.max)
 
 
 def avg_pool(

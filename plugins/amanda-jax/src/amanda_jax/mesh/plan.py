@@ -28,7 +28,7 @@ from amanda_jax.mesh.specs import (
 )
 from amanda_jax.shapes.static_values import followed
 from amanda_jax.weights.device_weights import is_weight
-from amanda_std.hub.op_access import is_constant
+from amanda_std.backends import is_constant
 
 __all__ = ["Placed", "Plan", "divided", "planned"]
 

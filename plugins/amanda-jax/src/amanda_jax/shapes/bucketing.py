@@ -23,8 +23,7 @@ from amanda_jax.compile.specialize import called
 from amanda_jax.settings import Sizes
 from amanda_jax.shapes.padding import CLEAN, Padding, listed
 from amanda_jax.shapes.padding_rules import RULES
-from amanda_std.hub.lowering import lower, primitives
-from amanda_std.passes.infer import infer
+from amanda_std.backends import infer, is_not_composite, lower
 
 __all__ = ["Buckets", "coded", "cut_back", "followed_through", "padded_results"]
 
@@ -193,7 +192,7 @@ def padded_results(
     `most` tells the largest size that each is padded to, if there is one. All ops that
     padding must not reach are told in one error."""
     copy = graph.clone()
-    lower(copy, primitives)
+    lower(copy, is_not_composite)
     infer(copy)
     padding = Padding(most, RULES)
     found = followed_through(copy, padding)

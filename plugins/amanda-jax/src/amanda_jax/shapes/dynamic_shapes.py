@@ -33,11 +33,15 @@ from amanda_jax.shapes.padding import Padding
 from amanda_jax.shapes.padding_rules import RULES
 from amanda_jax.shapes.static_values import followed
 from amanda_jax.weights.device_weights import Held
-from amanda_std.engine.arrays import using
-from amanda_std.hub.lowering import lower, primitives
-from amanda_std.hub.op_access import is_std, operation_of
-from amanda_std.passes.infer import infer
-from amanda_std.runtime.step_runner import Program as Steps
+from amanda_std.backends import StepRunner as Steps
+from amanda_std.backends import (
+    infer,
+    is_not_composite,
+    is_std,
+    lower,
+    operation_of,
+    use_kernels,
+)
 
 __all__ = ["Bounded"]
 
@@ -104,7 +108,7 @@ class Bounded:
         try:
             with (
                 running(host_driven=False, without=options.without),
-                using(JAX),
+                use_kernels(JAX),
                 jax.default_matmul_precision(options.precision),
                 np.errstate(all="ignore"),
             ):
@@ -206,7 +210,7 @@ def _resized(x: Any, axis: int, size: int) -> Any:
 
 def _expanded(graph: Graph) -> Graph:
     copy = graph.clone()
-    lower(copy, lambda op: op.type in MOST or primitives(op))
+    lower(copy, lambda op: op.type in MOST or is_not_composite(op))
     infer(copy)
     return copy
 

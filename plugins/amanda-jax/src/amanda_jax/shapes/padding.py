@@ -16,9 +16,15 @@ from typing import Any, Final, NamedTuple
 from amanda.errors import AmandaError, Undecided
 from amanda.graph import Graph, Op, OutputPort
 from amanda.types import Dim, Sym, TensorType, same
-from amanda_std.engine.annotations import HOST
-from amanda_std.hub.op_access import arguments, is_constant, is_std, operation_of, reads
-from amanda_std.inference import shapes
+from amanda_std.backends import (
+    SHAPE_ARG,
+    inputs_and_captures,
+    is_constant,
+    is_std,
+    op_arguments,
+    operation_of,
+    shapes,
+)
 
 __all__ = [
     "CLEAN",
@@ -129,7 +135,7 @@ class Padding:
 
     def follow(self, graph: Graph) -> None:
         for op in graph:
-            given = [self.states.get(v, CLEAN) for v in reads(op)]
+            given = [self.states.get(v, CLEAN) for v in inputs_and_captures(op)]
             made: Sequence[Padded | None]
             if is_constant(op) or not any(s is None or s for s in given):
                 continue
@@ -146,7 +152,7 @@ class Padding:
             made = self._ruled(op)
             for port, state in zip(op.outputs, made, strict=True):
                 self.expect_told(port, state)
-            if At(op, self).sizes(lambda role: role == HOST):
+            if At(op, self).sizes(lambda role: role == SHAPE_ARG):
                 self._expect_no_new(op)
             return made
         except (MixesError, Undecided) as error:
@@ -156,12 +162,12 @@ class Padding:
     def _ruled(self, op: Op) -> Sequence[Padded]:
         at = At(op, self)
         name = op.type or ""
-        has_axes = any(self.state(v).axes for v in reads(op))
+        has_axes = any(self.state(v).axes for v in inputs_and_captures(op))
         if name in SIZES or not has_axes:
             told = [self._content(port, op) for port in op.outputs]
             if all(state is not None for state in told):
                 return [state for state in told if state is not None]
-        tells = at.sizes(lambda role: role != HOST or name not in SIZING)
+        tells = at.sizes(lambda role: role != SHAPE_ARG or name not in SIZING)
         if tells:
             raise MixesError(f"computes with the size of {listed(tells)}")
         rule = self.rules.get(name) or self.rules.get(at.kind)
@@ -216,7 +222,7 @@ class At:
     def __init__(self, op: Op, padding: Padding) -> None:
         self.op = op
         self.padding = padding
-        self.args, self.attrs = arguments(op, lambda port: port)
+        self.args, self.attrs = op_arguments(op, lambda port: port)
         self.params = operation_of(op).form.each(len(self.args))
 
     @property
@@ -272,7 +278,7 @@ def _free(dims: Iterable[Dim]) -> set[Sym]:
 def _met(op: Op) -> set[Sym]:
     """The symbols in what is known of what an op reads."""
     found: set[Sym] = set()
-    for value in reads(op):
+    for value in inputs_and_captures(op):
         own = value.type
         if isinstance(own, TensorType):
             found |= _free(own.shape.dims if own.shape.has_rank else ())

@@ -7,7 +7,7 @@ from typing import Any, Final
 from amanda.graph import Op, OutputPort, Parameter
 from amanda.types import Sym, TensorType
 from amanda_jax.shapes.padding import At, MixesError, Padded, alike, expect_whole
-from amanda_std.hub.op_access import arguments, is_constant
+from amanda_std.backends import is_constant, op_arguments
 
 __all__ = ["gather", "gather_elements", "gather_nd"]
 
@@ -82,7 +82,7 @@ def _is_long(op: Op) -> bool:
 
 
 def _counts_up(op: Op) -> bool:
-    (start, _, step), _ = arguments(op, lambda port: port)
+    (start, _, step), _ = op_arguments(op, lambda port: port)
     return type(start) is int and start >= 0 and type(step) is int and step > 0
 
 

@@ -24,7 +24,7 @@ from amanda_jax.shapes.padding import (
     expect_whole,
 )
 from amanda_jax.shapes.padding_gather import gather, gather_elements, gather_nd
-from amanda_std.inference.shapes import product
+from amanda_std.backends import product
 
 __all__ = ["RULES"]
 

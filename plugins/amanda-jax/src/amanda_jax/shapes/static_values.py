@@ -14,8 +14,13 @@ from typing import Any, Final, NamedTuple
 
 from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import OptionalType, SequenceType, TupleType
-from amanda_std.engine.annotations import HOST
-from amanda_std.hub.op_access import arguments, is_constant, is_std, operation_of
+from amanda_std.backends import (
+    SHAPE_ARG,
+    is_constant,
+    is_std,
+    op_arguments,
+    operation_of,
+)
 
 __all__ = ["Followed", "behind", "followed", "holds"]
 
@@ -83,12 +88,12 @@ def _asked(op: Op) -> Iterator[tuple[OutputPort, bool]]:
     A choice that shapes alone decide is none where the graph is cut around it, too."""
     if not is_std(op):
         return
-    args, _ = arguments(op, lambda port: port)
+    args, _ = op_arguments(op, lambda port: port)
     params = operation_of(op).form.each(len(args))
     deciding = _deciding(op, args)
     for param, value in zip(params, args, strict=True):
         if isinstance(value, OutputPort):
-            if param.kind.role == HOST or any(value is each for each in deciding):
+            if param.kind.role == SHAPE_ARG or any(value is each for each in deciding):
                 yield value, True
             elif op.type in ("if", "case") and value is args[0]:
                 yield value, False

@@ -19,10 +19,10 @@ from amanda_jax.weights.layout import (
     turned,
 )
 from amanda_jax.weights.memory import let_go
-from amanda_std.hub.op_access import is_constant
+from amanda_std.backends import is_constant
 
 if TYPE_CHECKING:
-    from amanda_std.runtime.step_runner import Program as Steps
+    from amanda_std.backends import StepRunner as Steps
 
 __all__ = ["LITERAL", "Held", "Weights", "is_weight"]
 

@@ -17,8 +17,12 @@ from amanda.tensors import Tensor
 from amanda.types import DType, TensorType
 from amanda_jax.cpu_tuning import winograd
 from amanda_jax.weights.memory import aligned, is_in_file, let_go, room_for
-from amanda_std.hub.op_access import arguments, is_std
-from amanda_std.ops.nn.convolution import ordered, to_front
+from amanda_std.backends import (
+    channels_first_permutation,
+    is_std,
+    op_arguments,
+    permute,
+)
 
 __all__ = [
     "form_along_rows",
@@ -88,8 +92,8 @@ def _work(results: int, batch: int, rows: int, columns: int) -> int:
 
 def turned(tensor: Tensor, layout: str, form: winograd.Form) -> Tensor:
     """The kernel for tiles, where the device can read it without another copy."""
-    order = to_front(layout, len(tensor.shape))
-    out, *others = ordered(tensor.shape, order)
+    order = channels_first_permutation(layout, len(tensor.shape))
+    out, *others = permute(tensor.shape, order)
     one = winograd.turned(np.zeros((1, *others), tensor.dtype.numpy), form)
     shape = (*one.shape[:-1], one.shape[-1] * out)
 
@@ -144,8 +148,8 @@ def _in_tiles(op: Op, kernel: OutputPort) -> bool:
     if str(tensor.dtype) not in _FLOATS or len(tensor.shape) != 4:
         return False
     steps = [n for key in ("strides", "dilations") for n in attrs[key] or ()]
-    order = to_front(attrs["kernel_layout"], 4)
-    out, inner, *window = ordered(tensor.shape, order)
+    order = channels_first_permutation(attrs["kernel_layout"], 4)
+    out, inner, *window = permute(tensor.shape, order)
     return (
         attrs["layout"] == "N*C"
         and attrs["groups"] == 1
@@ -157,7 +161,7 @@ def _in_tiles(op: Op, kernel: OutputPort) -> bool:
 
 
 def _attrs(op: Op) -> dict[str, Any]:
-    return arguments(op, lambda port: port)[1]
+    return op_arguments(op, lambda port: port)[1]
 
 
 def _is_counted(op: Op) -> bool:

@@ -62,9 +62,9 @@ def _theme_order(theme: ModuleType) -> tuple[int, str]:
 
 
 def _std(_name: str) -> Any:
-    from amanda_std.hub.mapping_side import SIDE
+    from amanda_std.mappings import STD_SIDE
 
-    return SIDE
+    return STD_SIDE
 
 
 class OnnxStd(RuleMapping):
@@ -145,9 +145,7 @@ class OnnxStd(RuleMapping):
 
     def _lowered(self, graph: Graph, start: str, goal: str, refused: set[str]) -> Graph:
         """A copy with types, in which what no rule takes is decomposed."""
-        from amanda_std.hub.lowering import lower
-        from amanda_std.hub.op_access import operation_of
-        from amanda_std.passes import infer
+        from amanda_std.mappings import infer, lower, operation_of
 
         program = self.program(start, goal)
 

@@ -13,7 +13,7 @@ from amanda.errors import AmandaError, InvalidTypeError, Undecided, UsageError
 from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import TensorType, Type
 from amanda_std.engine.operation import Operation
-from amanda_std.engine.rule_binding import NoSlope
+from amanda_std.engine.rule_binding import NoGradient
 from amanda_std.engine.values import (
     Tracing,
     Value,
@@ -23,7 +23,13 @@ from amanda_std.engine.values import (
     value_type,
 )
 from amanda_std.hub.lowering import expand, expand_graph
-from amanda_std.hub.op_access import arguments, is_constant, is_std, operation_of, reads
+from amanda_std.hub.op_access import (
+    inputs_and_captures,
+    is_constant,
+    is_std,
+    op_arguments,
+    operation_of,
+)
 from amanda_std.ops.control.functions import by_its_gradient, gradient_name
 
 _SLOPED = ("float", "complex", "unknown")
@@ -51,7 +57,7 @@ def grad(graph: Graph, of: OutputPort, wrt: Sequence[OutputPort]) -> list[Output
         return [_given(found.get(port), port, into) for port in targets]
 
 
-def pulled_back(
+def backpropagate(
     graph: Graph, seeds: Mapping[OutputPort, Any], wrt: Sequence[OutputPort]
 ) -> list[Any]:
     """The gradients by some values, from those of others, where ops are being added.
@@ -70,7 +76,7 @@ def _pulled(
     graph: Graph, seeds: dict[OutputPort, Any], targets: Sequence[OutputPort]
 ) -> dict[OutputPort, Any]:
     """The gradients of all that is on the way from targets to seeds."""
-    needed = reached(graph, targets)
+    needed = dependents(graph, targets)
     found = dict(seeds)
     for op in reversed(_behind(graph, seeds)):
         if not any(port in needed for port in op.outputs):
@@ -106,24 +112,26 @@ def _expect(ports: Sequence[OutputPort], kinds: Sequence[str], what: str) -> Non
 # -- what is on the way ----------------------------------------------------------
 
 
-def reached(graph: Graph, wrt: Sequence[OutputPort]) -> set[OutputPort]:
+def dependents(graph: Graph, wrt: Sequence[OutputPort]) -> set[OutputPort]:
     """What depends on some values, through numbers that have slopes."""
     found = set(wrt)
     for op in graph:
         if op.type == "stop_gradient" or is_constant(op):
             continue
-        if any(v in found for v in reads(op)):
-            found.update(p for p in op.outputs if has_slope(value_type(p)))
+        if any(v in found for v in inputs_and_captures(op)):
+            found.update(p for p in op.outputs if is_differentiable_type(value_type(p)))
     return found
 
 
-def has_slope(type: Type) -> bool:
+def is_differentiable_type(type: Type) -> bool:
     """Whether values of a type may have gradients; what holds floats would have."""
     if isinstance(type, TensorType):
         return type.dtype.kind in _SLOPED
     inner = [getattr(type, name, None) for name in ("element", "value")]
     parts = [*inner, *getattr(type, "items", ())]
-    return any(isinstance(part, Type) and has_slope(part) for part in parts)
+    return any(
+        isinstance(part, Type) and is_differentiable_type(part) for part in parts
+    )
 
 
 def _behind(graph: Graph, ports: Iterable[OutputPort]) -> list[Op]:
@@ -138,7 +146,7 @@ def _expand_composites(
     """Composites on the way become primitives, or at least ops with gradients."""
     targets = [port.resolve() for port in wrt]
     kept = {port.op for port in targets}
-    on_way = reached(graph, targets)
+    on_way = dependents(graph, targets)
     waiting = [
         op
         for op in _behind(graph, [port.resolve() for port in of])
@@ -189,7 +197,7 @@ def _backward(
     """The gradients of an op's results, handed to what it reads."""
     if is_constant(op):
         return
-    wanted = [port for port in dict.fromkeys(reads(op)) if port in needed]
+    wanted = [port for port in dict.fromkeys(inputs_and_captures(op)) if port in needed]
     if not wanted:  # it makes one of those that gradients are asked by
         return
     if isinstance(op, Graph) or not is_std(op):
@@ -206,7 +214,7 @@ def _backward(
         raise
     for port, gradient in made:
         if port in needed and gradient is not None:
-            if isinstance(gradient, NoSlope):
+            if isinstance(gradient, NoGradient):
                 raise _missing(op, gradient.why)
             _add(found, port, gradient)
 
@@ -218,7 +226,7 @@ def _by_rule(
     from amanda_std.ops import OPS
 
     assert operation.gradient_rule is not None
-    args, attrs = arguments(op, Value)
+    args, attrs = op_arguments(op, Value)
     many = operation.form.many
     results = tuple(map(Value, op.outputs))
     made = operation.gradient_rule(
@@ -235,7 +243,7 @@ def _by_rule(
     for argument, gradient in zip(args, made, strict=False):
         if not isinstance(argument, Value) or argument.port not in wanted:
             continue
-        if operation.sums_gradients and not isinstance(gradient, NoSlope | None):
+        if operation.sums_gradients and not isinstance(gradient, NoGradient | None):
             gradient = OPS["sum_to"](gradient, argument)
         pairs.append((argument.port, gradient))
     return pairs

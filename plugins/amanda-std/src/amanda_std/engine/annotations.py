@@ -37,7 +37,7 @@ from amanda.types import (
 
 __all__ = [
     "BODY",
-    "HOST",
+    "SHAPE_ARG",
     "REQUIRED",
     "TENSOR",
     "VALUE",
@@ -49,11 +49,11 @@ __all__ = [
     "Cast",
     "Complex",
     "Floating",
-    "Form",
-    "Host",
+    "OpForm",
+    "ShapeArg",
     "Index",
     "Integer",
-    "Kind",
+    "ArgKind",
     "Logical",
     "Map",
     "Maybe",
@@ -67,17 +67,17 @@ __all__ = [
     "Signed",
     "Text",
     "Tuple",
-    "form_of",
+    "parse_form",
 ]
 
 TENSOR: Final = "tensor"
-HOST: Final = "host"
+SHAPE_ARG: Final = "host"
 VALUE: Final = "value"
 BODY: Final = "body"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ArgKind:
     """What one annotation says."""
 
     role: str = TENSOR
@@ -103,31 +103,33 @@ class Kind:
 
 _NUMBERS = ("int", "uint", "float", "complex")
 
-Array: TypeAlias = Annotated[Any, Kind()]
-Number: TypeAlias = Annotated[Any, Kind(kinds=_NUMBERS)]
-Real: TypeAlias = Annotated[Any, Kind(kinds=("int", "uint", "float"))]
-Signed: TypeAlias = Annotated[Any, Kind(kinds=("int", "float", "complex"))]
-Floating: TypeAlias = Annotated[Any, Kind(kinds=("float", "complex"))]
-RealFloating: TypeAlias = Annotated[Any, Kind(kinds=("float",))]
-Complex: TypeAlias = Annotated[Any, Kind(kinds=("complex",))]
-Integer: TypeAlias = Annotated[Any, Kind(kinds=("int", "uint"))]
-Bits: TypeAlias = Annotated[Any, Kind(kinds=("int", "uint", "bool"))]
-Logical: TypeAlias = Annotated[Any, Kind(shared=False, kinds=("bool",), dtype=bool_)]
+Array: TypeAlias = Annotated[Any, ArgKind()]
+Number: TypeAlias = Annotated[Any, ArgKind(kinds=_NUMBERS)]
+Real: TypeAlias = Annotated[Any, ArgKind(kinds=("int", "uint", "float"))]
+Signed: TypeAlias = Annotated[Any, ArgKind(kinds=("int", "float", "complex"))]
+Floating: TypeAlias = Annotated[Any, ArgKind(kinds=("float", "complex"))]
+RealFloating: TypeAlias = Annotated[Any, ArgKind(kinds=("float",))]
+Complex: TypeAlias = Annotated[Any, ArgKind(kinds=("complex",))]
+Integer: TypeAlias = Annotated[Any, ArgKind(kinds=("int", "uint"))]
+Bits: TypeAlias = Annotated[Any, ArgKind(kinds=("int", "uint", "bool"))]
+Logical: TypeAlias = Annotated[Any, ArgKind(shared=False, kinds=("bool",), dtype=bool_)]
 Index: TypeAlias = Annotated[
-    Any, Kind(shared=False, kinds=("int", "uint"), dtype=int64)
+    Any, ArgKind(shared=False, kinds=("int", "uint"), dtype=int64)
 ]
-Other: TypeAlias = Annotated[Any, Kind(shared=False)]
-Cast: TypeAlias = Annotated[Any, Kind(shared=False, attribute="dtype")]
-Host: TypeAlias = Annotated[Any, Kind(role=HOST, shared=False)]
-Body: TypeAlias = Annotated[Any, Kind(role=BODY, shared=False)]
-Bodies: TypeAlias = Annotated[Any, Kind(role=BODY, shared=False, many=True)]
-Text: TypeAlias = Annotated[Any, Kind(shared=False, kinds=("string",), dtype=string)]
-Anything: TypeAlias = Annotated[Any, Kind(role=VALUE, shared=False)]
-Sequence: TypeAlias = Annotated[Any, Kind(role=VALUE, shared=False, holds=SequenceType)]
-Maybe: TypeAlias = Annotated[Any, Kind(role=VALUE, shared=False, holds=OptionalType)]
-Tuple: TypeAlias = Annotated[Any, Kind(role=VALUE, shared=False, holds=TupleType)]
-Map: TypeAlias = Annotated[Any, Kind(role=VALUE, shared=False, holds=MapType)]
-Ref: TypeAlias = Annotated[Any, Kind(role=VALUE, shared=False, holds=RefType)]
+Other: TypeAlias = Annotated[Any, ArgKind(shared=False)]
+Cast: TypeAlias = Annotated[Any, ArgKind(shared=False, attribute="dtype")]
+ShapeArg: TypeAlias = Annotated[Any, ArgKind(role=SHAPE_ARG, shared=False)]
+Body: TypeAlias = Annotated[Any, ArgKind(role=BODY, shared=False)]
+Bodies: TypeAlias = Annotated[Any, ArgKind(role=BODY, shared=False, many=True)]
+Text: TypeAlias = Annotated[Any, ArgKind(shared=False, kinds=("string",), dtype=string)]
+Anything: TypeAlias = Annotated[Any, ArgKind(role=VALUE, shared=False)]
+Sequence: TypeAlias = Annotated[
+    Any, ArgKind(role=VALUE, shared=False, holds=SequenceType)
+]
+Maybe: TypeAlias = Annotated[Any, ArgKind(role=VALUE, shared=False, holds=OptionalType)]
+Tuple: TypeAlias = Annotated[Any, ArgKind(role=VALUE, shared=False, holds=TupleType)]
+Map: TypeAlias = Annotated[Any, ArgKind(role=VALUE, shared=False, holds=MapType)]
+Ref: TypeAlias = Annotated[Any, ArgKind(role=VALUE, shared=False, holds=RefType)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class Param:
     """One parameter of an op that is no attribute."""
 
     name: str
-    kind: Kind
+    kind: ArgKind
     optional: bool = False
     variadic: bool = False
     default: Any = None
@@ -146,13 +148,13 @@ class Param:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class OpForm:
     """The signature of an op, read from that of its Python function."""
 
     params: tuple[Param, ...]
     attributes: MappingProxyType[str, Any]
     """Each attribute with its default."""
-    results: tuple[Kind, ...]
+    results: tuple[ArgKind, ...]
     """The kind of each result; of all of them where their number varies."""
     varies: bool
     """Whether the number of results is structure."""
@@ -177,7 +179,7 @@ class Form:
         return self.params + self.params[-1:] * extra
 
 
-def form_of(function: Callable[..., Any]) -> Form:
+def parse_form(function: Callable[..., Any]) -> OpForm:
     """The form that a function's annotations declare."""
     signature = inspect.signature(function, eval_str=True)
     params: list[Param] = []
@@ -200,14 +202,14 @@ def form_of(function: Callable[..., Any]) -> Form:
         kinds = tuple(_kind(p, where) for p in parts if p is not Ellipsis)
     else:
         varies, kinds = False, (_kind(result, f"what {function.__name__} returns"),)
-    return Form(tuple(params), MappingProxyType(attributes), kinds, varies)
+    return OpForm(tuple(params), MappingProxyType(attributes), kinds, varies)
 
 
-def _kind(annotation: Any, where: str) -> Kind:
+def _kind(annotation: Any, where: str) -> ArgKind:
     parts = [a for a in get_args(annotation) if a is not NoneType]
     if get_origin(annotation) is not Annotated and len(parts) == 1:
         annotation = parts[0]  # X | None
     for word in getattr(annotation, "__metadata__", ()):
-        if isinstance(word, Kind):
+        if isinstance(word, ArgKind):
             return word
     raise TypeError(f"{where} is annotated with {annotation!r}, which is no kind")

@@ -254,9 +254,9 @@ class ArrayLike:
 
     def grad(self, wrt: Any) -> Any:
         """The gradients of its sum, by one value or by each of a list, as ops."""
-        from amanda_std.frontend.functions import slopes
+        from amanda_std.frontend.functions import gradients_here
 
-        return slopes(self, wrt)
+        return gradients_here(self, wrt)
 
 
 def _told(numbers: tuple[Any, ...]) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType, TensorType
-from amanda_std.engine.literals import BESIDE, as_tensor
+from amanda_std.engine.literals import NUMBER_KINDS, as_tensor
 
 _NUMPY = (np.ndarray, np.generic, int, float, bool, complex, list, type(None))
 
@@ -26,10 +26,10 @@ def xp(*arrays: Any) -> Any:
     return np
 
 
-def are_numpy(values: Iterable[Any]) -> bool:
+def all_numpy(values: Iterable[Any]) -> bool:
     """Whether no array among them is of another library."""
     return not any(
-        not are_numpy(v)
+        not all_numpy(v)
         if isinstance(v, list | tuple)
         else hasattr(v, "__array_namespace__") and not isinstance(v, _NUMPY)
         for v in values
@@ -86,11 +86,11 @@ class Kernels(Mapping[str, Callable[..., Any]]):
 _chosen: ContextVar[Kernels | None] = ContextVar("amanda_std_kernels", default=None)
 
 
-def chosen_kernels() -> Kernels | None:
+def current_kernels() -> Kernels | None:
     return _chosen.get()
 
 
-class using:  # noqa: N801 - read as a verb
+class use_kernels:  # noqa: N801 - read as a verb
     """Ops called on arrays in here take their kernels from this table first."""
 
     __slots__ = ("_kernels", "_token")
@@ -105,39 +105,41 @@ class using:  # noqa: N801 - read as a verb
         _chosen.reset(self._token)
 
 
-def as_number(value: Any, dtype: DType | None, beside: Any) -> Any:
+def number_as_array(value: Any, dtype: DType | None, beside: Any) -> Any:
     """A Python number as an array of the element type of those beside it."""
     if dtype is None:
         return np.asarray(value)
-    if dtype.kind not in BESIDE[type(value)]:
+    if dtype.kind not in NUMBER_KINDS[type(value)]:
         as_tensor(value, dtype)  # says what is wrong
     return xp(*beside).asarray(value, dtype=dtype.numpy)
 
 
 def array_type(array: Any) -> TensorType:
     """The type of an array, with its content where that is small and integer."""
-    from amanda_std.inference.shape_arguments import MOST
+    from amanda_std.inference.shape_arguments import MAX_KNOWN_ELEMENTS
 
     dtype = DType.of(array)
     shape = np.shape(array)
     if dtype.kind in ("int", "uint", "bool") and isinstance(array, _NUMPY):
         known = np.asarray(array)
-        if known.size <= MOST:
+        if known.size <= MAX_KNOWN_ELEMENTS:
             return TensorType(dtype, shape, value=known.tolist())
     return TensorType(dtype, shape)
 
 
-def in_single(function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
+def in_float32(function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
     """A composite of numpy arrays; those of small floats are computed in float32.
 
     numpy does not take Python's numbers for small floats as it does for its own, and
     what is rounded once at the end is nearer to the truth."""
-    small = [a.dtype for a in args if isinstance(a, _NUMPY[:2]) and is_small(a.dtype)]
+    small = [
+        a.dtype for a in args if isinstance(a, _NUMPY[:2]) and is_small_float(a.dtype)
+    ]
     if not small:
         return function(*args, **attrs)
     single = np.dtype("float32")
     wide = [
-        a.astype(single) if isinstance(a, _NUMPY[:2]) and is_small(a.dtype) else a
+        a.astype(single) if isinstance(a, _NUMPY[:2]) and is_small_float(a.dtype) else a
         for a in args
     ]
     made = function(*wide, **attrs)
@@ -146,6 +148,6 @@ def in_single(function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
     return made.astype(small[0]) if made.dtype == single else made
 
 
-def is_small(dtype: Any) -> bool:
+def is_small_float(dtype: Any) -> bool:
     """Whether this is one of the float types that are not numpy's own."""
     return bool(dtype.kind == "V" and DType.of(dtype).kind == "float")

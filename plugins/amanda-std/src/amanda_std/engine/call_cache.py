@@ -14,12 +14,12 @@ from amanda.errors import AmandaError
 from amanda.graph import CONSTANT, Op, OutputPort, Parameter
 from amanda.types import DType, TensorType, Type
 from amanda_std.engine.values import Tracing, Value, value_type
-from amanda_std.inference.type_inference import makes_dims
+from amanda_std.inference.type_inference import introduces_symbols
 
 if TYPE_CHECKING:
     from amanda_std.engine.operation import Operation
 
-__all__ = ["Repeats", "key_of"]
+__all__ = ["CallCache", "call_key"]
 
 _KEPT = 1024
 _PORTS = (OutputPort, Parameter)
@@ -39,7 +39,7 @@ class _Call(NamedTuple):
     """The types of the arguments, whose identities are in the key."""
 
 
-class Repeats:
+class CallCache:
     """The calls of one operation that were made, by what they have in common."""
 
     __slots__ = ("_calls", "_operation")
@@ -84,7 +84,7 @@ class Repeats:
         if not types or any(found.__class__ is not TensorType for found in types):
             return
         read = [port for port in ports if port is not None]
-        if makes_dims(types, [value_type(port) for port in read]):  # type: ignore[arg-type]
+        if introduces_symbols(types, [value_type(port) for port in read]):  # type: ignore[arg-type]
             return
         if len(self._calls) >= _KEPT:
             self._calls.clear()
@@ -93,7 +93,7 @@ class Repeats:
         self._calls[key] = _Call(count, attrs, types, held)  # type: ignore[arg-type]
 
 
-def key_of(
+def call_key(
     args: Sequence[Any], attrs: Mapping[str, Any], ports: Ports, way: Any = None
 ) -> Any:
     """What calls have in common that add the same op; puts the values into `ports`.

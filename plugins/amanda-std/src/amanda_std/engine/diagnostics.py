@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 from amanda.errors import AmandaError, InvalidTypeError, Undecided, UsageError
 from amanda.graph import Graph, OutputPort
 from amanda.types import DType, Sym, TensorType, Type
-from amanda_std.engine.annotations import HOST, TENSOR, Param
+from amanda_std.engine.annotations import SHAPE_ARG, TENSOR, Param
 from amanda_std.engine.arrays import array_type
 from amanda_std.engine.literals import is_literal
 from amanda_std.engine.values import Typed, value_type
@@ -24,13 +24,21 @@ from amanda_std.engine.values import Typed, value_type
 if TYPE_CHECKING:
     from amanda_std.engine.operation import Operation
 
-__all__ = ["BARE", "check_attributes", "explained", "inside", "kept", "misfit", "tell"]
+__all__ = [
+    "BARE_ERRORS",
+    "check_attributes",
+    "explain_error",
+    "failing_op",
+    "check_attribute",
+    "find_mismatch",
+    "add_context",
+]
 
-BARE = (TypeError, AttributeError, LookupError, ValueError, ArithmeticError)
+BARE_ERRORS = (TypeError, AttributeError, LookupError, ValueError, ArithmeticError)
 """What Python and numpy raise where a rule or kernel was given what it cannot take."""
 
 
-def called(operation: Operation, args: Sequence[Any]) -> str:
+def format_call(operation: Operation, args: Sequence[Any]) -> str:
     """A call as messages have it: an op and the types of what it was given."""
     return f"{operation.name}({', '.join(map(_shown, args))})"
 
@@ -58,14 +66,14 @@ def _shown(value: Any) -> str:
 _LONG = 200  # characters of an operand that a message shows
 
 
-def inside(operation: Operation, args: Sequence[Any], who: str | None) -> str:
+def failing_op(operation: Operation, args: Sequence[Any], who: str | None) -> str:
     """Who it was: the op that was called, and the one in its meaning that failed.
 
     >>> from amanda_std.ops import OPS
     >>> inside(OPS["relu"], ["x"], "maximum(x, y)")
     "relu('x'), in maximum(x, y)"
     """
-    own = called(operation, args)
+    own = format_call(operation, args)
     inner = who or ""
     if inner.startswith(f"{operation.name}("):
         inner = inner.partition(", in ")[2]
@@ -73,16 +81,18 @@ def inside(operation: Operation, args: Sequence[Any], who: str | None) -> str:
     return f"{own}, in {inner}" if inner else own
 
 
-def tell(error: AmandaError, operation: Operation, args: Sequence[Any]) -> None:
+def add_context(error: AmandaError, operation: Operation, args: Sequence[Any]) -> None:
     """Adds to an error which op was called, and how, as far as it does not say."""
-    error.who = inside(operation, args, error.who)
+    error.who = failing_op(operation, args, error.who)
     if isinstance(error, Undecided) or error.expected or error.got or error.problems:
         return
     error.expected = str(operation)
     error.got = ", ".join(map(_shown, args))
 
 
-def kept(operation: Operation, key: str, make: Callable[..., Any], value: Any) -> Any:
+def check_attribute(
+    operation: Operation, key: str, make: Callable[..., Any], value: Any
+) -> Any:
     """An attribute as ops keep it; an error that names the op where it is none."""
     try:
         return make(key, value)
@@ -93,27 +103,27 @@ def kept(operation: Operation, key: str, make: Callable[..., Any], value: Any) -
         raise
 
 
-def explained(
+def explain_error(
     operation: Operation,
     args: Sequence[Any],
     attrs: Mapping[str, Any],
     error: BaseException,
 ) -> AmandaError:
     """The error that tells what a bare one was about."""
-    found = misfit(operation, args, attrs)
+    found = find_mismatch(operation, args, attrs)
     if found is not None:
         return found
     told = ", ".join(f"{key}={value!r}" for key, value in attrs.items())
     return InvalidTypeError(
         f"{operation.name} cannot be called so: {str(error) or type(error).__name__}",
-        who=called(operation, args),
+        who=format_call(operation, args),
         expected=str(operation),
         got=f"{', '.join(map(_shown, args))}{f'; {told}' if told else ''}",
         hint=f"what {operation.name} is: {operation.doc}",
     )
 
 
-def misfit(
+def find_mismatch(
     operation: Operation, args: Sequence[Any], attrs: Mapping[str, Any]
 ) -> AmandaError | None:
     """What is wrong with the kinds of arguments and attributes; None if nothing."""
@@ -122,7 +132,7 @@ def misfit(
             _check_argument(operation, p, a)
         check_attributes(operation, attrs)
     except AmandaError as found:
-        found.who = found.who or called(operation, args)
+        found.who = found.who or format_call(operation, args)
         return found
     return None
 
@@ -142,7 +152,7 @@ def _check_argument(operation: Operation, param: Param, value: Any) -> None:
                 expected="a tensor, an array or numbers",
                 got=repr(value),
             )
-    if param.role == HOST and not _is_host(value):
+    if param.role == SHAPE_ARG and not _is_host(value):
         raise InvalidTypeError(
             f"{operation.name} takes integers as {param.name}",
             where=f"argument {param.name!r}",

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 from amanda.types import DType, TensorType, Type, unknown
 
-__all__ = ["Chosen", "When", "chosen", "when"]
+__all__ = ["KernelDispatch", "DispatchRow", "dispatch", "when"]
 
 Implementation = Callable[..., Any]
 
 
-class When(NamedTuple):
+class DispatchRow(NamedTuple):
     """An implementation, and the element types and attributes that it is for."""
 
     implementation: Implementation
@@ -39,16 +39,16 @@ class When(NamedTuple):
 
 def when(
     implementation: Implementation, *, dtype: str | Sequence[str] = (), **attrs: Any
-) -> When:
+) -> DispatchRow:
     """What is for an element type, or several, and for attributes that are so."""
     names = (dtype,) if isinstance(dtype, str) else dtype
-    return When(implementation, frozenset(map(DType, names)), attrs)
+    return DispatchRow(implementation, frozenset(map(DType, names)), attrs)
 
 
-class Chosen:
+class KernelDispatch:
     """A kernel that is one of several. Made by `chosen`."""
 
-    def __init__(self, rows: Sequence[When], otherwise: Implementation) -> None:
+    def __init__(self, rows: Sequence[DispatchRow], otherwise: Implementation) -> None:
         self.rows = tuple(rows)
         self.otherwise = otherwise
 
@@ -72,11 +72,11 @@ class Chosen:
         return self.of(dtype, attrs)(*args, **attrs)
 
 
-def chosen(*rows: When, otherwise: Implementation) -> Chosen:
+def dispatch(*rows: DispatchRow, otherwise: Implementation) -> KernelDispatch:
     """The implementation of the first row that fits, else the other one.
 
     >>> pick = chosen(when(abs, dtype="int8"), otherwise=float)
     >>> pick.of(DType("int8"), {}) is abs, pick.of(DType("int16"), {}) is float
     (True, True)
     """
-    return Chosen(rows, otherwise)
+    return KernelDispatch(rows, otherwise)

@@ -22,9 +22,9 @@ from amanda.errors import InvalidTypeError
 from amanda.tensors import Tensor
 from amanda.types import DType
 
-__all__ = ["ALONE", "BESIDE", "as_tensor", "is_literal", "is_number"]
+__all__ = ["DEFAULT_DTYPES", "NUMBER_KINDS", "as_tensor", "is_literal", "is_number"]
 
-BESIDE: Final[dict[type, tuple[str, ...]]] = {
+NUMBER_KINDS: Final[dict[type, tuple[str, ...]]] = {
     bool: ("bool",),
     int: ("int", "uint", "float", "complex"),
     float: ("float", "complex"),
@@ -32,7 +32,12 @@ BESIDE: Final[dict[type, tuple[str, ...]]] = {
 }
 """The kinds of element types that a Python number becomes; the widest number last."""
 
-ALONE: Final = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
+DEFAULT_DTYPES: Final = {
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    complex: "complex128",
+}
 """The element type of a Python number with no tensor beside it."""
 
 
@@ -42,7 +47,7 @@ def is_number(value: object) -> bool:
     >>> is_number(1.5), is_number("1.5"), is_number([1.5])
     (True, False, False)
     """
-    return type(value) in BESIDE
+    return type(value) in NUMBER_KINDS
 
 
 def is_literal(value: object) -> bool:
@@ -59,12 +64,12 @@ def as_tensor(value: Any, dtype: DType | None = None) -> Tensor:
     (float64, float32)
     """
     numbers = list(_numbers(value))
-    widest = max(map(type, numbers), key=list(BESIDE).index, default=float)
+    widest = max(map(type, numbers), key=list(NUMBER_KINDS).index, default=float)
     if dtype is None:
-        return Tensor.of(value, ALONE[widest])
+        return Tensor.of(value, DEFAULT_DTYPES[widest])
     if dtype.kind == "unknown":
         raise AssertionError("the caller knows the element type")
-    if numbers and dtype.kind not in BESIDE[widest]:
+    if numbers and dtype.kind not in NUMBER_KINDS[widest]:
         raise InvalidTypeError(
             f"the number {_first(numbers, widest)!r} is none of {dtype}",
             expected=f"a number that {dtype} has",

@@ -24,15 +24,15 @@ from amanda_std.engine.values import Tracing, Typed, Value, lift, port_type, val
 from amanda_std.inference import type_inference
 
 __all__ = [
-    "computed",
-    "dtype_beside",
-    "flat",
+    "as_port",
+    "dtype_for_numbers",
+    "flatten_args",
     "port_of",
-    "reading",
-    "sequence",
+    "call_mode",
+    "pack_sequence",
     "tensor_type",
-    "ties",
-    "with_late_numbers",
+    "shares_dtype",
+    "defer_numbers",
 ]
 
 _TYPES = frozenset(
@@ -41,13 +41,13 @@ _TYPES = frozenset(
 _VALUES = (Value, OutputPort, Parameter)
 
 
-def sequence(items: list[Any]) -> Any:
+def pack_sequence(items: list[Any]) -> Any:
     from amanda_std import ops
 
     return ops.OPS["sequence_construct"](*items)
 
 
-def reading(args: Sequence[Any]) -> type | None:
+def call_mode(args: Sequence[Any]) -> type | None:
     """Typed, Value, or None for arrays. Types win: a body may capture values."""
     has_values = has_dims = False
     for a in args:
@@ -59,8 +59,10 @@ def reading(args: Sequence[Any]) -> type | None:
         elif kind is Sym:
             has_dims = True
         elif kind is list or kind is tuple:
-            inner = reading(a)
-            if inner is Typed and not all(i.__class__ in (Sym, int) for i in flat(a)):
+            inner = call_mode(a)
+            if inner is Typed and not all(
+                i.__class__ in (Sym, int) for i in flatten_args(a)
+            ):
                 return Typed
             has_values = has_values or inner is Value
             has_dims = has_dims or inner is Typed
@@ -69,10 +71,10 @@ def reading(args: Sequence[Any]) -> type | None:
     return Typed if has_dims else None
 
 
-def flat(args: Iterable[Any]) -> Iterable[Any]:
+def flatten_args(args: Iterable[Any]) -> Iterable[Any]:
     for a in args:
         if isinstance(a, list | tuple):
-            yield from flat(a)
+            yield from flatten_args(a)
         else:
             yield a
 
@@ -83,17 +85,17 @@ def port_of(value: Any) -> OutputPort | None:
     return value if isinstance(value, OutputPort) else None
 
 
-def ties(param: Any) -> bool:
+def shares_dtype(param: Any) -> bool:
     return bool(param.kind.role == TENSOR and param.kind.shared)
 
 
-def dtype_beside(params: Sequence[Any], args: Sequence[Any]) -> Any:
+def dtype_for_numbers(params: Sequence[Any], args: Sequence[Any]) -> Any:
     """The element type that Python numbers take: that of the tensors they meet."""
     if all(a is None or a.__class__ in _VALUES for a in args):
         return None  # nobody asks
     numbers = False
     for p, a in zip(params, args, strict=True):
-        if not ties(p) or a is None:
+        if not shares_dtype(p) or a is None:
             continue
         if is_literal(a):
             numbers = numbers or is_number(a)
@@ -106,16 +108,21 @@ def dtype_beside(params: Sequence[Any], args: Sequence[Any]) -> Any:
     return None
 
 
-def with_late_numbers(params: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+def defer_numbers(params: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     """Numbers beside tensors of unknown element types, as ops that wait for them."""
     from amanda_std import ops
 
     rows = list(zip(params, args, strict=True))
-    beside = next((a for p, a in rows if ties(p) and port_of(a) is not None), None)
+    beside = next(
+        (a for p, a in rows if shares_dtype(p) and port_of(a) is not None), None
+    )
     if beside is None:
         raise type_inference.unknown_dtype()
     like = ops.OPS["number_like"]
-    return [like(beside, value=a) if ties(p) and is_number(a) else a for p, a in rows]
+    return [
+        like(beside, value=a) if shares_dtype(p) and is_number(a) else a
+        for p, a in rows
+    ]
 
 
 def _own_dtype(a: Any) -> Any:
@@ -138,16 +145,16 @@ def tensor_type(a: Any, params: Sequence[Any], args: Sequence[Any]) -> Type:
     if isinstance(a, Sym):
         return TensorType("int64", (), value=a)
     if is_literal(a):
-        return array_type(as_tensor(a, dtype_beside(params, args)).numpy())
+        return array_type(as_tensor(a, dtype_for_numbers(params, args)).numpy())
     return array_type(a)
 
 
-def computed(value: Any, into: Tracing) -> Any:
+def as_port(value: Any, into: Tracing) -> Any:
     """A host argument as one value: lists of values are stacked."""
     if isinstance(value, list | tuple):
         from amanda_std import ops
 
-        return ops.OPS["stack"](*[computed(item, into) for item in value])
+        return ops.OPS["stack"](*[as_port(item, into) for item in value])
     if isinstance(value, int | Sym):
         return lift(value, into, DType("int64"))
     return value

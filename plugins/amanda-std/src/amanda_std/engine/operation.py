@@ -34,49 +34,49 @@ from amanda.types import (
 from amanda_std.engine import diagnostics
 from amanda_std.engine.annotations import (
     BODY,
-    HOST,
     REQUIRED,
+    SHAPE_ARG,
     TENSOR,
     VALUE,
-    Form,
-    form_of,
+    OpForm,
+    parse_form,
 )
 from amanda_std.engine.arrays import (
     Kernels,
-    are_numpy,
-    as_number,
-    chosen_kernels,
-    in_single,
+    all_numpy,
+    current_kernels,
+    in_float32,
+    number_as_array,
 )
-from amanda_std.engine.call_cache import Ports, Repeats, key_of
+from amanda_std.engine.call_cache import CallCache, Ports, call_key
 from amanda_std.engine.literals import as_tensor, is_literal, is_number
 from amanda_std.engine.operands import (
-    computed,
-    dtype_beside,
-    flat,
+    as_port,
+    call_mode,
+    defer_numbers,
+    dtype_for_numbers,
+    flatten_args,
+    pack_sequence,
     port_of,
-    reading,
-    sequence,
+    shares_dtype,
     tensor_type,
-    ties,
-    with_late_numbers,
 )
-from amanda_std.engine.rule_binding import Rule
+from amanda_std.engine.rule_binding import BoundRule
 from amanda_std.engine.values import (
     Tracing,
     Typed,
     Value,
-    adding,
-    current,
     is_tracing,
     is_types_only,
     lift,
+    require_tracing,
     trace,
+    tracing_target,
     types_only,
     value_type,
 )
 from amanda_std.inference import type_inference
-from amanda_std.inference.shape_arguments import hosted, is_plain, plain
+from amanda_std.inference.shape_arguments import is_static, to_dims, to_integers
 
 if TYPE_CHECKING:
     from amanda_std.engine.samples import Sample
@@ -107,11 +107,11 @@ class Operation:
         commutative: bool = False,
         numpy_only: bool = False,
         effect: Effect | None = None,
-        form: Form | None = None,
+        form: OpForm | None = None,
     ) -> None:
         self.name = name or function.__name__.rstrip("_")
         self.function = function
-        self.form = form or form_of(function)
+        self.form = form or parse_form(function)
         self.is_composite = composite
         self.shape_rule = self._rule(shape)
         """Types of tensors and dims of host arguments -> the shape of each result."""
@@ -124,15 +124,15 @@ class Operation:
         """Whether small floats must stay what they are inside: its results tell."""
         self.effect = effect
         """What it does besides computing its results, or what they depend on."""
-        self.type_rule: Rule | None = None
-        self.body_rule: Rule | None = None
-        self.gradient_rule: Rule | None = None
+        self.type_rule: BoundRule | None = None
+        self.body_rule: BoundRule | None = None
+        self.gradient_rule: BoundRule | None = None
         self.no_gradient: str | None = None
         self.sloped_by: str | None = None
         """The attribute that gives it a gradient after all."""
         self.samples_rule: Callable[[], Iterable[Sample]] | None = None
-        self._known = type_inference.Memo()
-        self.repeats = Repeats(self)
+        self._known = type_inference.TypeCache()
+        self.repeats = CallCache(self)
         self._many = self.form.many
 
     @property
@@ -142,8 +142,8 @@ class Operation:
 
     # -- declaration -----------------------------------------------------------
 
-    def _rule(self, function: Function | None, *extra: str) -> Rule | None:
-        return None if function is None else Rule(function, self.form, extra)
+    def _rule(self, function: Function | None, *extra: str) -> BoundRule | None:
+        return None if function is None else BoundRule(function, self.form, extra)
 
     def infer(self, rule: Function) -> Function:
         """Types of the results, whole: for ops whose bodies or types decide them."""
@@ -180,9 +180,9 @@ class Operation:
 
     def __call__(self, *args: Any, name: str | None = None, **attrs: Any) -> Any:
         """Computes, infers or adds an op, by what the arguments are."""
-        into = adding()
+        into = tracing_target()
         ports: Ports = []
-        key = None if into is None else key_of(args, attrs, ports)
+        key = None if into is None else call_key(args, attrs, ports)
         if into is None or key is None:
             return self._read(args, attrs, name)
         made = self.repeats.add(key, ports, into, name)
@@ -197,7 +197,7 @@ class Operation:
         self, args: Sequence[Any], attrs: Mapping[str, Any], name: str | None
     ) -> Any:
         bound, given = self.bind(args, attrs)
-        kind = reading(bound)
+        kind = call_mode(bound)
         if kind is None and self._wants_a_graph and is_tracing():
             kind = Value
         if kind is None:
@@ -243,7 +243,9 @@ class Operation:
         given = {}
         for key, default in self.form.attributes.items():
             if key in rest:
-                given[key] = diagnostics.kept(self, key, attribute, rest.pop(key))
+                given[key] = diagnostics.check_attribute(
+                    self, key, normalize_attribute, rest.pop(key)
+                )
             elif default is REQUIRED:
                 raise UsageError(f"{self.name} needs {key}=", expected=str(self))
             else:
@@ -259,20 +261,20 @@ class Operation:
         dtype = type_inference.array_dtype(self, params, args)
         try:
             ready = [
-                plain(a)
-                if p.kind.role == HOST
-                else as_number(a, dtype, args)
+                to_integers(a)
+                if p.kind.role == SHAPE_ARG
+                else number_as_array(a, dtype, args)
                 if is_number(a) and p.kind.role == TENSOR
-                else as_tensor(a, dtype if ties(p) else None).numpy()
+                else as_tensor(a, dtype if shares_dtype(p) else None).numpy()
                 if isinstance(a, list) and p.kind.role == TENSOR and is_literal(a)
                 else a
                 for p, a in zip(params, args, strict=True)
             ]
-            return self.implementation(chosen_kernels())(*ready, **attrs)
+            return self.implementation(current_kernels())(*ready, **attrs)
         except AmandaError as error:
-            diagnostics.tell(error, self, args)
+            diagnostics.add_context(error, self, args)
             raise
-        except diagnostics.BARE as error:
+        except diagnostics.BARE_ERRORS as error:
             found = self._mistake(args, attrs, error)
             if found is error:
                 raise
@@ -284,19 +286,19 @@ class Operation:
         """What to raise where a kernel failed: what inference says against the call.
 
         What other libraries than numpy say of their arrays is theirs."""
-        if not are_numpy(args):
+        if not all_numpy(args):
             return error
-        found = diagnostics.misfit(self, args, attrs)
+        found = diagnostics.find_mismatch(self, args, attrs)
         if found is not None:
             return found
         try:
             self.types(self.normal(args), attrs)
         except AmandaError as told:
-            diagnostics.tell(told, self, args)
+            diagnostics.add_context(told, self, args)
             return told
-        except diagnostics.BARE as other:
+        except diagnostics.BARE_ERRORS as other:
             error = other
-        return diagnostics.explained(self, args, attrs, error)
+        return diagnostics.explain_error(self, args, attrs, error)
 
     def implementation(self, kernels: Kernels | None) -> Function:
         """What computes this op: the row of a table, else the function itself."""
@@ -304,7 +306,7 @@ class Operation:
         if row is not None:
             return row
         if self.is_composite and self.body_rule is None and not self.minds_types:
-            return partial(in_single, self.function)
+            return partial(in_float32, self.function)
         return self.function
 
     def types(self, args: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
@@ -315,8 +317,8 @@ class Operation:
         """Arguments as inference wants them."""
         params = self.form.each(len(args))
         return [
-            hosted(a)
-            if p.kind.role == HOST
+            to_dims(a)
+            if p.kind.role == SHAPE_ARG
             else a
             if p.kind.role == BODY or a is None
             else tensor_type(a, params, args)
@@ -329,18 +331,18 @@ class Operation:
         """One op in the graph that is being traced, with inferred types.
 
         Where it cannot be, the graph is as it was."""
-        given = () if is_tracing() else map(port_of, flat(args))
-        into = current([port for port in given if port is not None])
+        given = () if is_tracing() else map(port_of, flatten_args(args))
+        into = require_tracing([port for port in given if port is not None])
         before = len(into.made)
         try:
             return self._traced(into, args, attrs, name)
         except AmandaError as error:
-            diagnostics.tell(error, self, args)
+            diagnostics.add_context(error, self, args)
             into.take_back(before)
             raise
-        except diagnostics.BARE as error:
+        except diagnostics.BARE_ERRORS as error:
             into.take_back(before)
-            raise diagnostics.explained(self, args, attrs, error) from error
+            raise diagnostics.explain_error(self, args, attrs, error) from error
 
     def _traced(
         self,
@@ -351,9 +353,9 @@ class Operation:
     ) -> tuple[Value, ...]:
         params = self.form.each(len(args))
         try:
-            dtype = dtype_beside(params, args)
+            dtype = dtype_for_numbers(params, args)
         except Undecided:
-            args, dtype = with_late_numbers(params, args), None
+            args, dtype = defer_numbers(params, args), None
         inputs: list[OutputPort | None] = []
         stored: dict[str, Any] = {}
         seen: list[Any] = []
@@ -363,21 +365,23 @@ class Operation:
             if p.kind.role == BODY:
                 seen.append(_held(p, bodies, named, into))
                 continue
-            if p.kind.role == HOST:
-                known = hosted(a)
-                if is_plain(known):
+            if p.kind.role == SHAPE_ARG:
+                known = to_dims(a)
+                if is_static(known):
                     if known != p.default:
                         stored[p.name] = known
                     inputs.append(None)
                     seen.append(known)
                     continue
-                a = computed(a, into)
+                a = as_port(a, into)
             if p.kind.role == VALUE and isinstance(a, list):
-                a = sequence(a)
-            port = None if a is None else lift(a, into, dtype if ties(p) else None)
+                a = pack_sequence(a)
+            port = (
+                None if a is None else lift(a, into, dtype if shares_dtype(p) else None)
+            )
             inputs.append(port)
             own = None if port is None else value_type(port)
-            seen.append(hosted(own) if p.kind.role == HOST else own)
+            seen.append(to_dims(own) if p.kind.role == SHAPE_ARG else own)
         while inputs and inputs[-1] is None:
             inputs.pop()
         told = {k: v for k, v in attrs.items() if v != self.form.attributes[k]}
@@ -394,9 +398,9 @@ class Operation:
         for port, found in zip(op.outputs, types, strict=True):
             port.type = found
         if self.effect in ("reads", "writes") or _may_hold_state(op):
-            from amanda_std.hub.effect_order import order
+            from amanda_std.hub.effect_order import add_control_edges
 
-            order(op)
+            add_control_edges(op)
         return tuple(map(Value, op.outputs))
 
     def _bodies(
@@ -429,10 +433,10 @@ class Operation:
 
     def _told(self, args: Sequence[Any], into: Tracing) -> list[Any]:
         """Arguments as inference wants them, functions told by name looked up."""
-        from amanda_std.hub.op_access import function_of
+        from amanda_std.hub.op_access import find_function
 
         known = [
-            function_of(into.graph, a) if isinstance(a, FunctionRef) else a
+            find_function(into.graph, a) if isinstance(a, FunctionRef) else a
             for a in args
         ]
         return self.normal(known)
@@ -506,9 +510,9 @@ def _held(
 ) -> Any:
     """The body of a parameter as inference sees it."""
     if param.name in named:
-        from amanda_std.hub.op_access import function_of
+        from amanda_std.hub.op_access import find_function
 
-        return function_of(into.graph, named[param.name])
+        return find_function(into.graph, named[param.name])
     if param.kind.many:
         return tuple(b for key, b in bodies.items() if key.startswith(param.name))
     return bodies[param.name]
@@ -525,18 +529,18 @@ def _may_hold_state(op: Op) -> bool:
     return any(isinstance(v.type, RefType) for body in bodies for v in body.captures)
 
 
-def attribute(key: str, value: Any) -> Any:
+def normalize_attribute(key: str, value: Any) -> Any:
     """An attribute as ops keep it: hashable, in Python's and our own types."""
     if isinstance(value, list | tuple):
-        return tuple(attribute(key, item) for item in value)
+        return tuple(normalize_attribute(key, item) for item in value)
     if key == "dtype" and value is not None and not isinstance(value, DType):
         return DType(value) if isinstance(value, str) else DType.of(value)
     if hasattr(value, "tolist") and not isinstance(value, Sym):
-        return attribute(key, value.tolist())
+        return normalize_attribute(key, value.tolist())
     return value
 
 
-def check_kernels(operation: Operation, kernels: Kernels | None) -> str | None:
+def why_no_kernel(operation: Operation, kernels: Kernels | None) -> str | None:
     """Why an array library cannot run an op, or None."""
     if kernels is None or operation.name in kernels or not operation.numpy_only:
         return None

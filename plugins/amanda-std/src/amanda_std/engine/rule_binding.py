@@ -12,10 +12,10 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from amanda_std.engine.annotations import Form
+from amanda_std.engine.annotations import OpForm
 
 
-class NoSlope:
+class NoGradient:
     """What a gradient rule gives for an argument that it has no gradient by: why."""
 
     __slots__ = ("why",)
@@ -24,13 +24,13 @@ class NoSlope:
         self.why = why
 
 
-class Rule:
+class BoundRule:
     """A function, and where each of its parameters comes from."""
 
     __slots__ = ("_all", "_extra", "_named", "_positional", "_rest", "function")
 
     def __init__(
-        self, function: Callable[..., Any], form: Form, extra: Sequence[str] = ()
+        self, function: Callable[..., Any], form: OpForm, extra: Sequence[str] = ()
     ) -> None:
         self.function = function
         self._extra = tuple(extra)

@@ -90,12 +90,14 @@ def ramp(*shape: int, dtype: str = "float64", start: float = -1.0) -> Any:
     return np.array(numbers, "float64").reshape(shape).astype(DType(dtype).numpy)
 
 
-def counting(*shape: int, dtype: str = "int64", start: int = 0) -> Any:
+def arange_of_shape(*shape: int, dtype: str = "int64", start: int = 0) -> Any:
     size = prod(shape)
     return np.arange(start, start + size).astype(DType(dtype).numpy).reshape(shape)
 
 
-def each(function: Callable[..., Any], *arrays: Any, dtype: Any = None) -> Any:
+def elementwise_by_loop(
+    function: Callable[..., Any], *arrays: Any, dtype: Any = None
+) -> Any:
     """A scalar function at every place of arrays that broadcast, by a plain loop."""
     full = np.broadcast_arrays(*arrays)
     out = np.empty(full[0].shape, object)
@@ -123,12 +125,18 @@ def unary(
     def make() -> Samples:
         for dtype in dtypes:
             x = array(points, dtype)
-            yield Sample((x,), each(function, x, dtype=result), smooth=smooth)
+            yield Sample(
+                (x,), elementwise_by_loop(function, x, dtype=result), smooth=smooth
+            )
         first = next(iter(dtypes))
         x = array(points[0], first)
-        yield Sample((x,), each(function, x, dtype=result), smooth=smooth)
+        yield Sample(
+            (x,), elementwise_by_loop(function, x, dtype=result), smooth=smooth
+        )
         empty = np.zeros((0, 3), DType(first).numpy)
-        yield Sample((empty,), each(function, empty, dtype=result), smooth=False)
+        yield Sample(
+            (empty,), elementwise_by_loop(function, empty, dtype=result), smooth=False
+        )
         if edges:
             x = array([a for a, _ in edges], first)
             y = array([b for _, b in edges], result or first)
@@ -151,25 +159,33 @@ def binary(
     def make() -> Samples:
         for dtype in dtypes:
             a, b = array(left, dtype), array(right, dtype)
-            yield Sample((a, b), each(function, a, b, dtype=result), smooth=smooth)
+            yield Sample(
+                (a, b), elementwise_by_loop(function, a, b, dtype=result), smooth=smooth
+            )
             column = a.reshape(-1, 1)
-            expected = each(function, column, b, dtype=result)
+            expected = elementwise_by_loop(function, column, b, dtype=result)
             yield Sample((column, b), expected, smooth=smooth)
         first = next(iter(dtypes))
         a, b = array(left[0], first), array(right, first)
-        yield Sample((a, b), each(function, a, b, dtype=result), smooth=smooth)
+        yield Sample(
+            (a, b), elementwise_by_loop(function, a, b, dtype=result), smooth=smooth
+        )
         a, b = array(left[0], first), array(right[0], first)
-        yield Sample((a, b), each(function, a, b, dtype=result), smooth=smooth)
+        yield Sample(
+            (a, b), elementwise_by_loop(function, a, b, dtype=result), smooth=smooth
+        )
         empty = np.zeros((2, 0), DType(first).numpy)
         one = empty[:, :1].reshape(2, 0)
         yield Sample(
-            (empty, one), each(function, empty, one, dtype=result), smooth=False
+            (empty, one),
+            elementwise_by_loop(function, empty, one, dtype=result),
+            smooth=False,
         )
 
     return make
 
 
-def folded(
+def reduce_by_loop(
     function: Callable[[list[Any]], Any],
     x: Any,
     axes: Iterable[int] | None,
@@ -206,20 +222,26 @@ def reductions(
     def make() -> Samples:
         for dtype in dtypes:
             whole = dtype.startswith(("int", "uint", "bool"))
-            x = counting(2, 3, 2, dtype=dtype) if whole else ramp(2, 3, 2, dtype=dtype)
+            x = (
+                arange_of_shape(2, 3, 2, dtype=dtype)
+                if whole
+                else ramp(2, 3, 2, dtype=dtype)
+            )
             if dtype == "bool":
                 x = array([[[1, 0], [1, 1], [0, 0]], [[1, 1], [0, 1], [1, 0]]], dtype)
             for axes in (None, (1,), (-1, 0), ()):
                 for keep in (False, True):
-                    y = folded(function, x, axes, keep, result)
+                    y = reduce_by_loop(function, x, axes, keep, result)
                     yield Sample((x, axes), y, {"keepdims": keep}, smooth=smooth)
         first = next(iter(dtypes))
         x = array(3, first)
-        yield Sample((x, None), folded(function, x, None, False, result), smooth=smooth)
+        yield Sample(
+            (x, None), reduce_by_loop(function, x, None, False, result), smooth=smooth
+        )
         forms = [(0, 2), (2, 0)] if empty else [(0, 2)]
         for form in forms:
             x = np.zeros(form, DType(first).numpy)
-            y = folded(function, x, (1,), False, result)
+            y = reduce_by_loop(function, x, (1,), False, result)
             yield Sample((x, (1,)), y, smooth=False)
 
     return make
@@ -231,10 +253,10 @@ __all__ = [
     "Samples",
     "array",
     "binary",
-    "counting",
+    "arange_of_shape",
     "difference",
-    "each",
-    "folded",
+    "elementwise_by_loop",
+    "reduce_by_loop",
     "nan",
     "ramp",
     "reductions",

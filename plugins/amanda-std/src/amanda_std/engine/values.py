@@ -161,7 +161,7 @@ def constant_of(port: OutputPort) -> Tensor | None:
     return None
 
 
-def dims(x: Any) -> tuple[Dim, ...]:
+def dims_of(x: Any) -> tuple[Dim, ...]:
     """Dims to decide with: a symbol raises Undecided when it is compared.
 
     A value's own `shape` is to compute with: it has run-time values for symbols.
@@ -195,9 +195,9 @@ class Tracing:
     def _first(self, op: Op, seen: dict[Any, tuple[Op, object]]) -> Op:
         """What computes the same; names of their own and effects keep ops apart."""
         from amanda_std.hub.op_access import is_std, operation_of
-        from amanda_std.passes.share import key_of
+        from amanda_std.passes.share import common_subexpression_key
 
-        key = None if op.name is not None else key_of(op)
+        key = None if op.name is not None else common_subexpression_key(op)
         if key is None or (is_std(op) and operation_of(op).effect is not None):
             return op
         first, _ = seen.get(key, (op, None))
@@ -279,7 +279,7 @@ def tracing(
     return _While(Tracing(graph, provenance), before, share)
 
 
-def current(ports: Sequence[OutputPort] = ()) -> Tracing:
+def require_tracing(ports: Sequence[OutputPort] = ()) -> Tracing:
     """Where ops go: the graph of `tracing`, else that of the values themselves."""
     state = _current.get()
     if state is not None:
@@ -309,7 +309,7 @@ def is_types_only() -> bool:
     return _types_only.get()
 
 
-def adding() -> Tracing | None:
+def tracing_target() -> Tracing | None:
     """Where ops on values of a graph are added; None where they only tell types."""
     return None if _types_only.get() else _current.get()
 
@@ -321,7 +321,7 @@ def is_tracing() -> bool:
 
 def lift(value: Any, into: Tracing, dtype: ElementType | None = None) -> OutputPort:
     """A port as it is; an array, tensor or number as a constant of the graph."""
-    value = by_place(value)
+    value = without_axis_names(value)
     if isinstance(value, Value):
         value = value.port
     if isinstance(value, OutputPort):
@@ -344,7 +344,7 @@ def lift(value: Any, into: Tracing, dtype: ElementType | None = None) -> OutputP
     return port
 
 
-def by_place(value: Any) -> Any:
+def without_axis_names(value: Any) -> Any:
     """What a tensor with named axes holds; everything else as it is."""
     is_named = isinstance(value, ArrayLike) and not isinstance(value, Operators)
     return value.data if is_named else value
@@ -368,11 +368,11 @@ def trace(
     outer = state.graph if state is not None else None
     graph = Graph("amanda/std/1" if outer is None else None, name, outer=outer)
     with tracing(graph, None, state.provenance if state else None) as into:
-        fill(into, function, types, names)
+        trace_into(into, function, types, names)
     return graph
 
 
-def fill(
+def trace_into(
     into: Tracing,
     function: Callable[..., Any],
     types: Sequence[Type | None],

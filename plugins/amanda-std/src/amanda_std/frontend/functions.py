@@ -23,23 +23,23 @@ from amanda_std.engine.values import (
     Tracing,
     Typed,
     Value,
-    by_place,
-    current,
-    fill,
     is_types_only,
     lift,
+    require_tracing,
+    trace_into,
     tracing,
     value_type,
+    without_axis_names,
 )
 from amanda_std.ops.control.functions import GRADIENT
 
 if TYPE_CHECKING:
     from amanda.frontend.functions import Function
 
-__all__ = ["call", "gradients", "slopes", "whole"]
+__all__ = ["call_function", "gradients_of_values", "gradients_here", "trace_root"]
 
 
-def whole(
+def trace_root(
     function: Callable[..., Any],
     types: Sequence[Type | None],
     name: str | None = None,
@@ -48,17 +48,19 @@ def whole(
     """A Python function over ops as a root graph, wherever it is asked for."""
     graph = Graph(NAMESPACE, name)
     with tracing(graph) as into:
-        fill(into, function, types, names)
+        trace_into(into, function, types, names)
     return graph
 
 
-def call(function: Function, args: Sequence[Any], settings: Mapping[str, Any]) -> Any:
+def call_function(
+    function: Function, args: Sequence[Any], settings: Mapping[str, Any]
+) -> Any:
     """What a function makes of arrays, of types, or of values: an op of these."""
-    args = [by_place(a) for a in args]
+    args = [without_axis_names(a) for a in args]
     inputs = [i for i, a in enumerate(args) if a is not None]
     ports = [a for a in map(_port, args) if a is not None]
     if ports and not is_types_only():
-        return _added(function, args, inputs, settings, current(ports))
+        return _added(function, args, inputs, settings, require_tracing(ports))
     if any(isinstance(a, Type | Typed) for a in args):
         args = list(map(_as_typed, args))
     return function.calling(len(args), inputs, settings)(*(args[i] for i in inputs))
@@ -68,7 +70,7 @@ def _as_typed(value: Any) -> Any:
     return Typed(value) if isinstance(value, TensorType) else value
 
 
-def gradients(graph: Graph, of: Any, wrt: Sequence[Any]) -> list[Any]:
+def gradients_of_values(graph: Graph, of: Any, wrt: Sequence[Any]) -> list[Any]:
     """The gradients of the sum of `of`: ports by ports, values by values."""
     from amanda_std.autodiff.gradients import grad
 
@@ -79,14 +81,14 @@ def gradients(graph: Graph, of: Any, wrt: Sequence[Any]) -> list[Any]:
     ]
 
 
-def slopes(of: Any, wrt: Any) -> Any:
+def gradients_here(of: Any, wrt: Any) -> Any:
     """The gradients of a value where it is being made; of types, their types."""
     many = isinstance(wrt, list | tuple)
     targets = list(wrt) if many else [wrt]
     if isinstance(of, Typed) or is_types_only():
         found: list[Any] = [_as_typed(_without_content(x.type)) for x in targets]
     else:
-        found = gradients(current([of.port]).graph, of, targets)
+        found = gradients_of_values(require_tracing([of.port]).graph, of, targets)
     return found if many else found[0]
 
 
@@ -178,7 +180,7 @@ def _made(
     graph = root.add_function(name, Graph(root.namespace, function.name))
     try:
         with tracing(graph) as into:
-            shape = fill(into, body, types, names)
+            shape = trace_into(into, body, types, names)
         function.expect_results([value_type(v) for v in graph.results if v])
     except BaseException as error:
         root.remove_function(name)
@@ -212,7 +214,7 @@ def _attach(
     body = root.add_function(told, Graph(root.namespace, told))
     try:
         with tracing(body) as into:
-            fill(into, backward, [*types, *results, *results])
+            trace_into(into, backward, [*types, *results, *results])
         if len(body.results) != len(types):
             raise UsageError(
                 f"the gradient of the function {function.name!r} is one for each "
@@ -325,9 +327,9 @@ def _key(types: Sequence[Type]) -> Any:
 
 
 def _frozen(function: Function, settings: Mapping[str, Any]) -> Any:
-    from amanda_std.engine.operation import attribute
+    from amanda_std.engine.operation import normalize_attribute
 
-    key = tuple(sorted((k, attribute(k, v)) for k, v in settings.items()))
+    key = tuple(sorted((k, normalize_attribute(k, v)) for k, v in settings.items()))
     try:
         hash(key)
     except TypeError:

@@ -36,7 +36,7 @@ __all__ = [
     "Named",
     "concat",
     "contract",
-    "placing",
+    "axis_order",
     "simple",
     "strict",
     "tensor",
@@ -64,7 +64,7 @@ def strict() -> Iterator[None]:
 
 
 @contextmanager
-def placing(*names: str) -> Iterator[None]:
+def axis_order(*names: str) -> Iterator[None]:
     """In here results have these axes first, in this order, where they have them."""
     token = _first.set(names)
     try:
@@ -433,7 +433,7 @@ def is_elementwise(operation: Operation) -> bool:
     return of in (shapes.elementwise, shapes.pointwise)
 
 
-def goes_along(operation: Operation) -> bool:
+def is_along_axes(operation: Operation) -> bool:
     """Whether it works along axes that it is told, and leaves the others alone."""
     if not _axis_of(operation) or operation.form.many:
         return False
@@ -455,7 +455,7 @@ def _function(name: str) -> Callable[..., Any]:
     operation = ops.find(name)
     if is_elementwise(operation):
         return _Elementwise(operation)
-    if goes_along(operation):
+    if is_along_axes(operation):
         return _Along(operation)
     raise UsageError(
         f"names of axes do not tell what {operation.name} is of them",

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from amanda.frontend.functions import Function
     from amanda.graph import Graph, OutputPort
     from amanda.types import Type
-    from amanda_std.engine.annotations import Kind, Param
+    from amanda_std.engine.annotations import ArgKind, Param
     from amanda_std.engine.operation import Operation
-    from amanda_std.hub.mapping_side import StdSide
+    from amanda_std.hub.mapping_side import StdMappingSide
 
 VERSION = "1"
 
@@ -26,7 +26,7 @@ _INTEGERS = ("int", "uint")
 _KINDS = {bool: "bool", int: "int", float: "double", str: "string"}
 
 
-class Std:
+class StdNamespace:
     """`amanda/std/1`: op types and their entries."""
 
     name = NAMESPACE
@@ -59,22 +59,22 @@ class Std:
 
     def signature(self, op_type: str) -> Any:
         """What the mapping engine asks; None where there is no such op."""
-        from amanda_std.hub.mapping_side import SIDE
+        from amanda_std.hub.mapping_side import STD_SIDE
 
-        return SIDE.signature(op_type)
+        return STD_SIDE.signature(op_type)
 
     def missing(self) -> dict[str, list[str]]:
         """What the definitions of ops lack, by op: nothing, if nothing."""
-        from amanda_std.hub.op_table import missing
+        from amanda_std.hub.op_table import missing_declarations
 
-        return missing()
+        return missing_declarations()
 
     @property
-    def side(self) -> StdSide:
+    def side(self) -> StdMappingSide:
         """What rules build in."""
-        from amanda_std.hub.mapping_side import SIDE
+        from amanda_std.hub.mapping_side import STD_SIDE
 
-        return SIDE
+        return STD_SIDE
 
     # -- building by hand ------------------------------------------------------------
 
@@ -86,23 +86,23 @@ class Std:
         names: Sequence[str | None] = (),
     ) -> Graph:
         """A root graph of a Python function over ops."""
-        from amanda_std.frontend.functions import whole
+        from amanda_std.frontend.functions import trace_root
 
-        return whole(function, types, name, names)
+        return trace_root(function, types, name, names)
 
     def call(
         self, function: Function, args: Sequence[Any], settings: Mapping[str, Any]
     ) -> Any:
         """What a function makes of arrays, types or values: of these, an op `call`."""
-        from amanda_std.frontend.functions import call
+        from amanda_std.frontend.functions import call_function
 
-        return call(function, args, settings)
+        return call_function(function, args, settings)
 
     def grad(self, graph: Graph, of: Any, wrt: Sequence[Any]) -> list[Any]:
         """Gradients as ops at the end of a graph: ports of ports, values of values."""
-        from amanda_std.frontend.functions import gradients
+        from amanda_std.frontend.functions import gradients_of_values
 
-        return gradients(graph, of, wrt)
+        return gradients_of_values(graph, of, wrt)
 
     def calling(
         self,
@@ -127,33 +127,33 @@ class Std:
 def _dictionary() -> Dictionary:
     from amanda.dictionary import Dictionary
 
-    made = Dictionary.of(Std())
+    made = Dictionary.of(StdNamespace())
     assert made is not None
     return made
 
 
-class StdVocabulary:
+class StdDictionaryHistory:
     """All versions of the hub set: there is one."""
 
     def versions(self) -> Sequence[str]:
         return [VERSION]
 
-    def at(self, version: str) -> Std:
+    def at(self, version: str) -> StdNamespace:
         if version != VERSION:
             raise NamespaceError(
                 f"there is no version {version} of amanda/std", expected=VERSION
             )
-        return Std()
+        return StdNamespace()
 
 
-VOCABULARY = StdVocabulary()
+HISTORY = StdDictionaryHistory()
 
 
 @cache
 def entry(operation: Operation) -> OpDef:
     """The dictionary entry that the form of an op amounts to."""
     from amanda.dictionary import Attr, OpDef
-    from amanda_std.engine.annotations import BODY, HOST, TENSOR, Kind
+    from amanda_std.engine.annotations import BODY, SHAPE_ARG, TENSOR, ArgKind
 
     form = operation.form
     tensors = [p for p in form.params if p.role == TENSOR]
@@ -161,8 +161,8 @@ def entry(operation: Operation) -> OpDef:
     own = [p for p in tensors if not p.kind.shared and p.kind.kinds]
     variables = [_variable("T", shared[0])] if shared else []
     variables += [_variable(_own(p.name), p.kind) for p in own]
-    computed = [p for p in form.params if p.role == HOST]
-    variables += [_variable(_own(p.name), Kind(kinds=_INTEGERS)) for p in computed]
+    computed = [p for p in form.params if p.role == SHAPE_ARG]
+    variables += [_variable(_own(p.name), ArgKind(kinds=_INTEGERS)) for p in computed]
     known = {variable.name for variable in variables} | set(form.attributes)
     hosts = [Attr(p.name, "any", False) for p in computed]
     bodies = [
@@ -194,9 +194,9 @@ def _own(name: str) -> str:
 
 def _port(param: Param, known: set[str]) -> Port:
     from amanda.dictionary import Port
-    from amanda_std.engine.annotations import HOST
+    from amanda_std.engine.annotations import SHAPE_ARG
 
-    if param.role == HOST:
+    if param.role == SHAPE_ARG:
         return Port(param.name, _own(param.name), "optional")
     type_ = _type(param.kind, _own(param.name), known)
     if param.variadic:
@@ -204,7 +204,7 @@ def _port(param: Param, known: set[str]) -> Port:
     return Port(param.name, type_, "optional" if param.optional else "one")
 
 
-def _type(kind: Kind, own: str, known: set[str]) -> Any:
+def _type(kind: ArgKind, own: str, known: set[str]) -> Any:
     """What an entry says of a value: a variable, any tensor, or any value at all."""
     from amanda.types import unknown
     from amanda_std.engine.annotations import TENSOR
@@ -229,11 +229,11 @@ def _outputs(operation: Operation, known: set[str]) -> tuple[Port, ...]:
     )
 
 
-def _result_type(kind: Kind, known: set[str]) -> Any:
+def _result_type(kind: ArgKind, known: set[str]) -> Any:
     return kind.attribute or kind.dtype or _type(kind, "", known)
 
 
-def _variable(name: str, kind: Kind) -> Attr:
+def _variable(name: str, kind: ArgKind) -> Attr:
     from amanda.dictionary import Attr
     from amanda.types import DType
     from amanda.types.dtypes import all_names

@@ -16,7 +16,7 @@ from amanda.tensors import FunctionRef
 from amanda.types import RefType
 from amanda_std import NAMESPACE
 
-__all__ = ["effect_of", "has_effects", "is_pure", "order"]
+__all__ = ["effect_of", "has_effects", "is_pure", "add_control_edges"]
 
 
 def effect_of(op: Op) -> str | None:
@@ -77,7 +77,7 @@ def _named(op: Op) -> Iterator[Graph]:
             yield found
 
 
-def order(op: Op) -> None:
+def add_control_edges(op: Op) -> None:
     """Control edges from the ops that have to run before this one."""
     graph = op.graph
     assert graph is not None

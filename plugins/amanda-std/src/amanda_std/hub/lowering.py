@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 from amanda.errors import AmandaError, Undecided
 from amanda.graph import Graph, Op, OutputPort, Provenance
 from amanda_std.engine.values import Value, lift, tracing
-from amanda_std.hub.op_access import arguments, is_std, operation_of
+from amanda_std.hub.op_access import is_std, op_arguments, operation_of
 
 Rules = Mapping[str, Callable[..., Any]]
 
-__all__ = ["Left", "expand", "expand_graph", "lower", "primitives"]
+__all__ = ["UndecomposedOp", "expand", "expand_graph", "lower", "is_not_composite"]
 
 
-class Left(NamedTuple):
+class UndecomposedOp(NamedTuple):
     """An op that a target does not take and that could not be decomposed."""
 
     op: Op
@@ -25,7 +25,7 @@ class Left(NamedTuple):
         return f"{self.op.label}: {self.why}"
 
 
-def primitives(op: Op) -> bool:
+def is_not_composite(op: Op) -> bool:
     """A target's `takes` that leaves no composite."""
     return not is_std(op) or not operation_of(op).is_composite
 
@@ -40,7 +40,7 @@ def expand(
     graph, operation = op.graph, operation_of(op)
     assert graph is not None
     function = rule or operation.function
-    args, attrs = arguments(op, Value)
+    args, attrs = op_arguments(op, Value)
     old = op.provenance
     source = old.sources if old else (op.name or op.type or "?",)
     with tracing(graph, op, Provenance(source, by)) as into:
@@ -86,13 +86,13 @@ def lower(
     graph: Graph,
     takes: Callable[[Op], object],
     rules: Rules | None = None,
-) -> list[Left]:
+) -> list[UndecomposedOp]:
     """Decomposes what a target does not take, and leaves whole what it takes.
 
     `takes` gives True, or anything else for no (a reason, say). `rules` are the
     target's own meanings of ops, primitives too, tried before those of the hub. What
     could not be decomposed stays as it is, and is returned with the reason."""
-    left: list[Left] = []
+    left: list[UndecomposedOp] = []
     for part in graph.graphs():
         for op in list(part):
             _lower_one(op, takes, rules or {}, left)
@@ -100,7 +100,7 @@ def lower(
 
 
 def _lower_one(
-    start: Op, takes: Callable[[Op], object], rules: Rules, left: list[Left]
+    start: Op, takes: Callable[[Op], object], rules: Rules, left: list[UndecomposedOp]
 ) -> None:
     waiting = [start]
     while waiting:
@@ -115,12 +115,12 @@ def _lower_one(
                 if isinstance(answer, str)
                 else "a primitive has no decomposition"
             )
-            left.append(Left(op, why))
+            left.append(UndecomposedOp(op, why))
             continue
         try:
             waiting += reversed(expand(op, rule, "lower"))
         except Undecided as error:
-            left.append(Left(op, str(error.message)))
+            left.append(UndecomposedOp(op, str(error.message)))
         except AmandaError as error:
             error.who = error.who or op.label
             raise

@@ -11,15 +11,15 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.mapping.side import Decline, Signature
 from amanda_std import NAMESPACE
 from amanda_std.engine.annotations import BODY
-from amanda_std.engine.call_cache import Ports, key_of
+from amanda_std.engine.call_cache import Ports, call_key
 from amanda_std.engine.operation import Operation
 from amanda_std.engine.values import Tracing, Value, lift, tracing
 from amanda_std.ops import OPS
 
-__all__ = ["SIDE", "StdSide"]
+__all__ = ["STD_SIDE", "StdMappingSide"]
 
 
-class StdSide:
+class StdMappingSide:
     """`amanda/std/1` as the mapping engine uses it.
 
     Types are inferred while ops are built, so that guards and lenses can ask for them.
@@ -56,7 +56,7 @@ class StdSide:
             given["outputs"] = outputs
         with tracing(graph) as into:
             ports: Ports = []
-            key = None if bodies else key_of(args, given, ports, "built")
+            key = None if bodies else call_key(args, given, ports, "built")
             found = operation.repeats.add(key, ports, into, name)
             if found:
                 return found
@@ -122,4 +122,4 @@ def _signature(operation: Operation) -> Signature:
     )
 
 
-SIDE = StdSide()
+STD_SIDE = StdMappingSide()

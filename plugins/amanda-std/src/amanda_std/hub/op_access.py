@@ -9,7 +9,7 @@ from amanda.errors import InvalidTypeError, NamespaceError
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda_std import NAMESPACE
 from amanda_std.engine.annotations import BODY, REQUIRED, Param
-from amanda_std.engine.operation import Operation, attribute
+from amanda_std.engine.operation import Operation, normalize_attribute
 from amanda_std.ops import OPS, find
 
 
@@ -27,20 +27,20 @@ def is_constant(op: Op) -> bool:
     return op.type == CONSTANT and op.namespace == CORE
 
 
-def why_unreadable(op: Op) -> str | None:
+def why_invalid(op: Op) -> str | None:
     """What is wrong with an op of the hub set, or None."""
     if isinstance(op, Graph):
         return None
     if op.namespace != NAMESPACE:
         return f"it is of {op.namespace}, not {NAMESPACE}"
     try:
-        arguments(op, lambda port: port)
+        op_arguments(op, lambda port: port)
     except (InvalidTypeError, NamespaceError) as error:
         return error.message
     return None
 
 
-def arguments(
+def op_arguments(
     op: Op, value: Callable[[OutputPort], Any]
 ) -> tuple[list[Any], dict[str, Any]]:
     """The arguments and attributes of an op; `value` says what stands for an input."""
@@ -59,7 +59,7 @@ def arguments(
             if source is not None:
                 args.append(value(source))
             elif p.name in attrs:
-                args.append(attribute(p.name, attrs[p.name]))
+                args.append(normalize_attribute(p.name, attrs[p.name]))
             elif p.optional:
                 args.append(p.default)
             else:
@@ -70,7 +70,7 @@ def arguments(
     names = {p.name for p in form.params}
     for key, default in form.attributes.items():
         if key in attrs:
-            given[key] = attribute(key, attrs[key])
+            given[key] = normalize_attribute(key, attrs[key])
         elif default is REQUIRED:
             raise InvalidTypeError(f"{operation.name} lacks {key}")
         else:
@@ -97,10 +97,10 @@ def _body(op: Op, param: Param) -> Any:
     told = op.attrs.get(name) if op.has_attrs else None
     if told is None:
         raise InvalidTypeError(f"{op.type} has no body {name!r}")
-    return function_of(op.graph, told)
+    return find_function(op.graph, told)
 
 
-def function_of(graph: Graph | None, name: Any) -> Graph:
+def find_function(graph: Graph | None, name: Any) -> Graph:
     """The function of this name of the root that a graph is in."""
     found = {} if graph is None else root_of(graph).functions
     told = getattr(name, "name", name)
@@ -129,7 +129,7 @@ def _beside(graph: Graph) -> Graph | None:
     return graph.outer or graph.root
 
 
-def reads(op: Op) -> list[OutputPort]:
+def inputs_and_captures(op: Op) -> list[OutputPort]:
     """What an op reads, what its bodies capture included."""
     found = [v for v in op.inputs if v is not None]
     inner = [op] if isinstance(op, Graph) else op.bodies.values()

@@ -12,7 +12,7 @@ from amanda_std.engine.operation import Operation
 from amanda_std.ops import OPS, THEMES
 
 
-def table() -> str:
+def render_op_table() -> str:
     """Every op, theme by theme: what it is called with, what it says of itself.
 
     `*` marks primitives; the others are composites."""
@@ -27,7 +27,9 @@ def table() -> str:
     return "\n\n".join(parts) + f"\n\n{len(OPS)} ops.\n"
 
 
-def missing(ops: Iterable[Operation] = tuple(OPS.values())) -> dict[str, list[str]]:
+def missing_declarations(
+    ops: Iterable[Operation] = tuple(OPS.values()),
+) -> dict[str, list[str]]:
     """What each op lacks of all that its definition should say; nothing, if nothing.
 
     A composite infers, and has a gradient, by its meaning in other ops."""
@@ -48,10 +50,10 @@ def _lacks(op: Operation) -> Iterable[str]:
 
 def _row(op: Operation) -> str:
     star = "" if op.is_composite else "\\*"
-    return f"| `{call(op)}`{star} | {_cell(op.doc)} | {_gradient(op)} |"
+    return f"| `{render_call(op)}`{star} | {_cell(op.doc)} | {_gradient(op)} |"
 
 
-def call(op: Operation) -> str:
+def render_call(op: Operation) -> str:
     """How an op is called, without the defaults of its attributes."""
     words = [
         f"*{p.name}" if p.variadic else f"{p.name}?" if p.optional else p.name

@@ -14,16 +14,16 @@ from typing import Any, Final, NoReturn
 from amanda.errors import InvalidTypeError, Undecided
 from amanda.types import Dim, Sym, TensorType
 
-MOST: Final = 64
+MAX_KNOWN_ELEMENTS: Final = 64
 """Elements of a tensor whose content is followed through types."""
 
 
-def anything() -> Dim:
+def unknown_integer() -> Dim:
     """Some integer, maybe negative: a plain symbol would claim that it is not."""
     return Sym.unknown() - Sym.unknown()
 
 
-def is_data(dim: Dim) -> bool:
+def may_be_negative(dim: Dim) -> bool:
     """Whether a dim expression may hold an integer that is no size.
 
     `anything()` subtracts a symbol without a name, which sizes hardly ever do.
@@ -37,7 +37,7 @@ def is_data(dim: Dim) -> bool:
     return any(factor < 0 and nameless & {part} for part, factor in dim.terms)
 
 
-class Open:
+class UnknownShapeArg:
     """A host argument of which not even the length is known."""
 
     __slots__ = ("type",)
@@ -54,7 +54,7 @@ class Open:
     __len__ = __getitem__ = __index__ = __bool__ = _undecided
 
 
-def plain(value: Any) -> Any:
+def to_integers(value: Any) -> Any:
     """A host argument as a kernel wants it.
 
     >>> import numpy as np
@@ -64,7 +64,7 @@ def plain(value: Any) -> Any:
     if value is None or type(value) is int:
         return value
     if isinstance(value, list | tuple):
-        return tuple(map(plain, value))
+        return tuple(map(to_integers, value))
     if hasattr(value, "tolist"):
         return _tuples(value.tolist())
     if hasattr(value, "__array__"):
@@ -84,45 +84,45 @@ def _tuples(value: Any) -> Any:
     return value
 
 
-def hosted(value: Any) -> Any:
+def to_dims(value: Any) -> Any:
     """A host argument as an inference rule wants it: dims in tuples, None, or Open."""
-    if value is None or type(value) is int or isinstance(value, Sym | Open):
+    if value is None or type(value) is int or isinstance(value, Sym | UnknownShapeArg):
         return value
     if isinstance(value, list | tuple):
         return tuple(map(_one, value))
     own = getattr(value, "type", value)
-    return of_type(own) if isinstance(own, TensorType) else plain(value)
+    return dims_of_type(own) if isinstance(own, TensorType) else to_integers(value)
 
 
 def _one(value: Any) -> Any:
-    found = hosted(value)
-    return anything() if isinstance(found, Open) else found
+    found = to_dims(value)
+    return unknown_integer() if isinstance(found, UnknownShapeArg) else found
 
 
-def of_type(type: TensorType) -> Any:
+def dims_of_type(type: TensorType) -> Any:
     """What a tensor of this type says, read as a host argument."""
     if type.value is not None:
         return type.value
     sizes = [d for d in type.shape if isinstance(d, int)] if type.shape.has_rank else []
-    if not type.shape.is_static or prod(sizes) > MOST:
-        return Open(type)
+    if not type.shape.is_static or prod(sizes) > MAX_KNOWN_ELEMENTS:
+        return UnknownShapeArg(type)
     return _filled(sizes)
 
 
 def _filled(sizes: list[int]) -> Any:
     if not sizes:
-        return anything()
+        return unknown_integer()
     return tuple(_filled(sizes[1:]) for _ in range(sizes[0]))
 
 
-def is_plain(value: Any) -> bool:
+def is_static(value: Any) -> bool:
     """Whether a hosted argument holds nothing but numbers."""
     if isinstance(value, tuple):
-        return all(map(is_plain, value))
+        return all(map(is_static, value))
     return value is None or type(value) is int
 
 
-def index_of(axis: Any, rank: int, what: str = "axis") -> int:
+def normalize_axis(axis: Any, rank: int, what: str = "axis") -> int:
     """A possibly negative axis as 0 <= axis < rank; Undecided where it is computed."""
     number = int(axis.__index__())
     if not -rank <= number < rank:
@@ -134,7 +134,7 @@ def index_of(axis: Any, rank: int, what: str = "axis") -> int:
     return number % rank
 
 
-def indices_of(axes: Any, rank: int) -> tuple[int, ...]:
+def normalize_axes(axes: Any, rank: int) -> tuple[int, ...]:
     """Axes as 0 <= axis < rank, all of them where `axes` is None.
 
     >>> indices_of((-1, 0), 3), indices_of(None, 2)
@@ -142,8 +142,8 @@ def indices_of(axes: Any, rank: int) -> tuple[int, ...]:
     """
     if axes is None:
         return tuple(range(rank))
-    given = axes if isinstance(axes, tuple | list | Open) else (axes,)
-    found = tuple(index_of(axis, rank) for axis in given)
+    given = axes if isinstance(axes, tuple | list | UnknownShapeArg) else (axes,)
+    found = tuple(normalize_axis(axis, rank) for axis in given)
     if len(set(found)) != len(found):
         raise InvalidTypeError("an axis is named twice", got=list(given))
     return found

@@ -7,12 +7,12 @@ from typing import Any
 
 from amanda.errors import InvalidTypeError, Undecided
 from amanda.types import Dim, Shape, Sym, TensorType, minimum, same
-from amanda_std.inference.shape_arguments import Open, indices_of
+from amanda_std.inference.shape_arguments import UnknownShapeArg, normalize_axes
 
 Dims = tuple[Dim, ...]
 
 
-def of_first(x: TensorType) -> Shape:
+def same_as_first(x: TensorType) -> Shape:
     """The shape of the first argument."""
     return x.shape
 
@@ -118,14 +118,14 @@ def expect_same(a: Dim, b: Dim, what: str) -> Dim:
     return b if isinstance(b, int) or a.is_anonymous else a
 
 
-def reduced(x: TensorType, axes: Any = None, *, keepdims: bool = False) -> Shape:
+def reduce(x: TensorType, axes: Any = None, *, keepdims: bool = False) -> Shape:
     """What a reduction leaves; `axes` None takes them all."""
     rank = x.shape.rank if x.shape.has_rank else None
     if rank is None:
         return Shape([]) if axes is None and not keepdims else Shape(None)
-    if isinstance(axes, Open) or _has_symbols(axes):
+    if isinstance(axes, UnknownShapeArg) or _has_symbols(axes):
         return Shape([Sym.unknown() for _ in range(rank)] if keepdims else None)
-    gone = set(indices_of(axes, rank))
+    gone = set(normalize_axes(axes, rank))
     kept = enumerate(x.shape.dims)
     return Shape([1 if i in gone else d for i, d in kept if keepdims or i not in gone])
 
@@ -136,7 +136,7 @@ def _has_symbols(axes: Any) -> bool:
     )
 
 
-def unknowns(count: int) -> Shape:
+def unknown_dims(count: int) -> Shape:
     return Shape([Sym.unknown() for _ in range(count)])
 
 
@@ -163,8 +163,8 @@ def matmul(a: TensorType, b: TensorType) -> Shape:
 
 
 def gather(x: TensorType, indices: TensorType, axis: Any = 0) -> Shape:
-    from amanda_std.inference.shape_arguments import index_of
+    from amanda_std.inference.shape_arguments import normalize_axis
 
-    at = index_of(axis, x.shape.rank)
+    at = normalize_axis(axis, x.shape.rank)
     dims = x.shape.dims
     return Shape((*dims[:at], *indices.shape.dims, *dims[at + 1 :]))

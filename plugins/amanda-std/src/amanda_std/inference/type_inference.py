@@ -13,9 +13,15 @@ from amanda.errors import AmandaError, InvalidTypeError, Undecided
 from amanda.graph import Graph
 from amanda.types import DType, Sym, TensorType, Type, unknown
 from amanda_std.engine import diagnostics
-from amanda_std.engine.annotations import BODY, HOST, TENSOR, Kind, Param
+from amanda_std.engine.annotations import BODY, SHAPE_ARG, TENSOR, ArgKind, Param
 from amanda_std.engine.values import Operators, Typed
-from amanda_std.inference.shape_arguments import MOST, Open, anything, is_data, is_plain
+from amanda_std.inference.shape_arguments import (
+    MAX_KNOWN_ELEMENTS,
+    UnknownShapeArg,
+    is_static,
+    may_be_negative,
+    unknown_integer,
+)
 
 if TYPE_CHECKING:
     from amanda_std.engine.operation import Operation
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
 _KEPT = 1024
 
 
-class Memo(dict[Any, tuple[Type, ...]]):
+class TypeCache(dict[Any, tuple[Type, ...]]):
     """Types that were inferred before. Inferring a composite runs it whole."""
 
     __slots__ = ()
@@ -41,7 +47,7 @@ def unknown_dtype() -> Undecided:
 
 
 def result_types(
-    operation: Operation, args: Sequence[Any], attrs: Mapping[str, Any], memo: Memo
+    operation: Operation, args: Sequence[Any], attrs: Mapping[str, Any], memo: TypeCache
 ) -> tuple[Type, ...]:
     """The types of what an op returns for arguments of these types."""
     key = _key(args, attrs)
@@ -53,11 +59,11 @@ def result_types(
         dtype = shared_dtype(operation, params, args)
         found = _infer(operation, params, args, attrs, dtype)
     except AmandaError as error:
-        diagnostics.tell(error, operation, args)
+        diagnostics.add_context(error, operation, args)
         raise
-    except diagnostics.BARE as error:
-        raise diagnostics.explained(operation, args, attrs, error) from error
-    if key is not None and not makes_dims(found, args):
+    except diagnostics.BARE_ERRORS as error:
+        raise diagnostics.explain_error(operation, args, attrs, error) from error
+    if key is not None and not introduces_symbols(found, args):
         memo.keep(key, found)
     return found
 
@@ -185,7 +191,7 @@ def _differ(
     )
 
 
-def _dtype_of(kind: Kind, shared: Any, attrs: Mapping[str, Any]) -> Any:
+def _dtype_of(kind: ArgKind, shared: Any, attrs: Mapping[str, Any]) -> Any:
     if kind.attribute is not None:
         return attrs[kind.attribute] or unknown
     if kind.dtype is not None:
@@ -193,7 +199,7 @@ def _dtype_of(kind: Kind, shared: Any, attrs: Mapping[str, Any]) -> Any:
     return shared if kind.shared else unknown
 
 
-def _result_kinds(operation: Operation, count: int) -> tuple[Kind, ...]:
+def _result_kinds(operation: Operation, count: int) -> tuple[ArgKind, ...]:
     kinds = operation.form.results
     return kinds * count if operation.form.varies else kinds
 
@@ -246,7 +252,7 @@ def _with_content(
 def _can_hold(type: TensorType) -> bool:
     if type.dtype.kind not in ("int", "uint", "bool") or not type.shape.is_static:
         return False
-    return int(type.shape.size) <= MOST
+    return int(type.shape.size) <= MAX_KNOWN_ELEMENTS
 
 
 def _by_kernel(
@@ -261,15 +267,15 @@ def _by_kernel(
     for p, a in zip(params, args, strict=True):
         if p.kind.role == BODY:
             return None
-        if p.kind.role == HOST or a is None:
-            if isinstance(a, Open) or not is_plain(a):
+        if p.kind.role == SHAPE_ARG or a is None:
+            if isinstance(a, UnknownShapeArg) or not is_static(a):
                 return None
             ready.append(a)
         elif not isinstance(a, TensorType):
             return None
         elif a.value is not None:
             known += 1
-            ready.append(objects(a.value, a))
+            ready.append(object_array(a.value, a))
         elif params[-1].variadic and _can_hold(a):
             ready.append(_unknowns(a))
         else:
@@ -277,7 +283,7 @@ def _by_kernel(
     return operation.function(*ready, **attrs) if known else None
 
 
-def objects(value: Any, type: TensorType) -> Any:
+def object_array(value: Any, type: TensorType) -> Any:
     """Known content as a numpy array of Python objects."""
     import numpy as np
 
@@ -292,7 +298,7 @@ def _unknowns(type: TensorType) -> Any:
 
     array = np.empty([int(d) for d in type.shape], object)
     for at in np.ndindex(array.shape):
-        array[at] = anything()
+        array[at] = unknown_integer()
     return array
 
 
@@ -303,7 +309,7 @@ def _holding(type: TensorType, value: Any) -> TensorType:
     items = array.reshape(-1).tolist()
     if array.shape != type.shape.dims or not _fits(items, type.dtype):
         return type
-    if items and all(isinstance(d, Sym) and is_data(d) for d in items):
+    if items and all(isinstance(d, Sym) and may_be_negative(d) for d in items):
         return type
     kind = bool if type.dtype.kind == "bool" else int
     exact = [d if isinstance(d, Sym) else kind(d) for d in items]
@@ -343,12 +349,12 @@ def _part(value: Any) -> Any:
         return tuple(map(_part, value))
     if isinstance(value, Sym):
         return ("dim", value.key)
-    if isinstance(value, Open | Graph):
+    if isinstance(value, UnknownShapeArg | Graph):
         raise TypeError
     return value
 
 
-def makes_dims(found: Sequence[Type], args: Sequence[Any]) -> bool:
+def introduces_symbols(found: Sequence[Type], args: Sequence[Any]) -> bool:
     """Whether a dim was made up: the next call must get another one."""
     known = {s.key for a in args for s in _free(a)}
     return any(s.key not in known for t in found for s in _free(t) if s.is_anonymous)

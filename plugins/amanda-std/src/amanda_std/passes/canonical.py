@@ -7,7 +7,7 @@ from amanda.tensors import same_value
 from amanda_std.engine.annotations import REQUIRED
 from amanda_std.engine.values import port_type
 from amanda_std.hub.op_access import is_constant, is_std, operation_of
-from amanda_std.passes.movements import order_of
+from amanda_std.passes.movements import full_permutation
 
 
 def canonical(graph: Graph) -> int:
@@ -44,7 +44,7 @@ def _order_in_full(op: Op) -> bool:
     if not shape.has_rank:
         return False
     perm = op.attrs.get("perm")
-    order = order_of(perm, shape.rank)
+    order = full_permutation(perm, shape.rank)
     if perm is not None and tuple(perm) == order:
         return False
     op.attrs["perm"] = order

@@ -11,13 +11,13 @@ from amanda.tensors import Tensor
 from amanda.types import Sym, TensorType
 from amanda_std.engine.values import constant_of
 from amanda_std.hub.effect_order import effect_of
-from amanda_std.hub.op_access import arguments, is_constant, is_std, operation_of
+from amanda_std.hub.op_access import is_constant, is_std, op_arguments, operation_of
 
-SMALL = 1 << 16
+MAX_FOLDED_BYTES = 1 << 16
 """Bytes that a folded result may always have."""
 
 
-def fold(graph: Graph, most: int = SMALL) -> int:
+def fold(graph: Graph, most: int = MAX_FOLDED_BYTES) -> int:
     """Replaces what is known by constants, in all graphs inside; how many ops.
 
     Known is what reads constants only, and what the types tell the content of. A result
@@ -47,7 +47,7 @@ def _known(op: Op, most: int) -> list[Tensor] | None:
     size = _size(op)
     if size is None or size > room:
         return None
-    args, attrs = arguments(op, lambda port: np.asarray(constant_of(port)))
+    args, attrs = op_arguments(op, lambda port: np.asarray(constant_of(port)))
     with np.errstate(all="ignore"):
         made = operation_of(op).run(args, attrs)
     many = made if isinstance(made, tuple | list) else (made,)

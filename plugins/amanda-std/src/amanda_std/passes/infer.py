@@ -14,8 +14,8 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.types import TensorType, Type
 from amanda_std.engine.operation import Operation
 from amanda_std.engine.values import constant_of, value_type
-from amanda_std.hub.op_access import arguments, is_constant, is_std, operation_of
-from amanda_std.inference.type_inference import makes_dims
+from amanda_std.hub.op_access import is_constant, is_std, op_arguments, operation_of
+from amanda_std.inference.type_inference import introduces_symbols
 
 
 def infer(graph: Graph, changed: Iterable[OutputPort] | None = None) -> int:
@@ -29,7 +29,7 @@ def infer(graph: Graph, changed: Iterable[OutputPort] | None = None) -> int:
     for op in graph:
         if dirty is not None and not _reads_one(op, dirty):
             continue
-        types = types_of(op, known)
+        types = result_types_of(op, known)
         if types is None:
             continue
         for port, each in zip(op.outputs, types, strict=True):
@@ -65,10 +65,10 @@ def with_axes(found: Type, old: Type | None) -> Type:
     return TensorType(found.dtype, found.shape, old.axes, found.value)
 
 
-def retype(ops: Iterable[Op]) -> None:
+def infer_ops(ops: Iterable[Op]) -> None:
     """Infers the types of these ops alone, in the order in which they come."""
     for op in ops:
-        for port, found in zip(op.outputs, types_of(op) or (), strict=False):
+        for port, found in zip(op.outputs, result_types_of(op) or (), strict=False):
             port.type = with_axes(found, port.type)
 
 
@@ -78,7 +78,7 @@ def _reads_one(op: Op, values: set[OutputPort]) -> bool:
     return any(v in values for body in op.bodies.values() for v in body.captures)
 
 
-def types_of(op: Op, known: _Known | None = None) -> tuple[Type, ...] | None:
+def result_types_of(op: Op, known: _Known | None = None) -> tuple[Type, ...] | None:
     """The types of the results of an op; None where it is none of ours.
 
     `known` is what ops gave before: of a run in which constants have their types."""
@@ -97,7 +97,7 @@ def types_of(op: Op, known: _Known | None = None) -> tuple[Type, ...] | None:
     for body in op.bodies.values():
         infer(body)
     try:
-        types = inferred(operation, op)
+        types = infer_by_definition(operation, op)
         if key is not None and known is not None and not _makes_dims(op, types):
             known[key] = types
         return types
@@ -122,12 +122,14 @@ def _signature(op: Op) -> Any:
 
 def _makes_dims(op: Op, types: tuple[Type, ...]) -> bool:
     """Whether a dim was made up, so that the next such op must get another one."""
-    return makes_dims(types, [value_type(v) for v in op.inputs if v is not None])
+    return introduces_symbols(
+        types, [value_type(v) for v in op.inputs if v is not None]
+    )
 
 
-def inferred(operation: Operation, op: Op) -> tuple[Type, ...]:
+def infer_by_definition(operation: Operation, op: Op) -> tuple[Type, ...]:
     """The types that the definition of an op gives its results."""
-    args, attrs = arguments(op, lambda port: port)
+    args, attrs = op_arguments(op, lambda port: port)
     if operation.form.varies and not attrs.get("outputs", True):
         attrs["outputs"] = len(op.outputs)
     types = operation.types(operation.normal(args), attrs)

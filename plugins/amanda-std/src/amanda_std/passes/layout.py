@@ -16,12 +16,17 @@ from amanda.mapping import Decline, RuleSet
 from amanda.passes import Rewriting
 from amanda_std import ops
 from amanda_std.engine.values import Tracing, Value, port_type, tracing
-from amanda_std.hub.mapping_side import SIDE
-from amanda_std.hub.op_access import arguments, is_constant, is_std, operation_of
+from amanda_std.hub.mapping_side import STD_SIDE
+from amanda_std.hub.op_access import is_constant, is_std, op_arguments, operation_of
 from amanda_std.ops import OPS
 from amanda_std.ops.nn.convolution import to_front
 from amanda_std.passes import movements
-from amanda_std.passes.movements import TRANSPOSE, inner, inverse, order_of
+from amanda_std.passes.movements import (
+    TRANSPOSE,
+    first_producer,
+    full_permutation,
+    inverse_permutation,
+)
 from amanda_std.passes.pointwise import is_pointwise
 
 __all__ = ["channels_first", "channels_last", "sink"]
@@ -97,11 +102,11 @@ def _bring(graph: Graph, op: Op, layout: str, into: Tracing) -> None:
     before = len(into.made)
     with graph.before(op):
         if None in op.inputs:
-            args, attrs = arguments(op, Value)
+            args, attrs = op_arguments(op, Value)
         else:
             args = list(map(Value, op.inputs))  # type: ignore[arg-type]
             attrs = op.attrs if op.has_attrs else {}
-        args[0] = movements.transposed(data, order)
+        args[0] = movements.transpose_once(data, order)
         made = operation_of(op)(*args, **{**attrs, "layout": layout})
         restored = TRANSPOSE(made, perm=back).port
     sources = op.provenance.sources if op.provenance else (op.name or op.type or "?",)
@@ -121,8 +126,8 @@ def _orders(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The order of axes that brings one layout to another, and the one back."""
     first, there = to_front(own, rank), to_front(layout, rank)
-    order = tuple([first[inverse(there)[axis]] for axis in range(rank)])
-    return order, inverse(order)
+    order = tuple([first[inverse_permutation(there)[axis]] for axis in range(rank)])
+    return order, inverse_permutation(order)
 
 
 # -- transposes on their way ---------------------------------------------------------
@@ -136,7 +141,7 @@ def _sinking() -> Rewriting:
             rules.read(name)(_SPECIAL[name](name))
         elif operation.is_composite or is_pointwise(operation, {}, ()):
             rules.read(name)(_rule(name))
-    return Rewriting(rules, SIDE, worth=_reads_moved)
+    return Rewriting(rules, STD_SIDE, worth=_reads_moved)
 
 
 def _is_transpose(op: Op) -> bool:
@@ -154,7 +159,7 @@ def _reads_moved(op: Op) -> bool:
     if perm is None:
         shape = port_type(op.output).shape
         return shape.has_rank and shape.rank < 2
-    return order_of(perm, len(perm)) == tuple(range(len(perm)))
+    return full_permutation(perm, len(perm)) == tuple(range(len(perm)))
 
 
 def _rule(name: str) -> Callable[..., Any]:
@@ -169,7 +174,7 @@ def _rule(name: str) -> Callable[..., Any]:
         if not is_pointwise(operation, attrs, [x is not None for x in xs]):
             raise Decline(f"{name} does not go element by element")
         moved = [
-            inner(x.port.op) if own == order else _as_before(x, order)
+            first_producer(x.port.op) if own == order else _as_before(x, order)
             for x, own in zip(xs, orders, strict=True)
         ]
         if any(map(_is_input, moved)) and any(map(_is_input, xs)):
@@ -202,9 +207,9 @@ def _order(x: Any) -> tuple[int, ...] | None:
         return None
     perm = op.attrs.get("perm")
     if perm is not None:
-        return order_of(perm, len(perm))
+        return full_permutation(perm, len(perm))
     shape = port_type(x.port).shape
-    return order_of(None, shape.rank) if shape.has_rank else None
+    return full_permutation(None, shape.rank) if shape.has_rank else None
 
 
 def _as_before(x: Any, order: tuple[int, ...]) -> Any:
@@ -214,14 +219,14 @@ def _as_before(x: Any, order: tuple[int, ...]) -> Any:
     if not isinstance(x, Value):
         raise Decline("an argument decides the shape")
     if _order(x) == order:
-        return inner(x.port.op)
+        return first_producer(x.port.op)
     if x.ndim == 0:
         return x
     if not is_constant(x.port.op) or x.ndim > len(order):
         return _brought_before(x, order)
     if x.ndim < len(order):
         x = ops.reshape(x, [*[1] * (len(order) - x.ndim), *x.type.shape])
-    return TRANSPOSE(x, perm=inverse(order))
+    return TRANSPOSE(x, perm=inverse_permutation(order))
 
 
 def _brought_before(x: Any, order: tuple[int, ...]) -> Any:
@@ -232,7 +237,7 @@ def _brought_before(x: Any, order: tuple[int, ...]) -> Any:
         raise Decline("not all that it reads is transposed alike")
     for op in x.port.user_ops:
         made = Value(op.outputs[0]) if op.outputs else None
-        if op.graph is x.port.graph and _order(made) == inverse(order):
+        if op.graph is x.port.graph and _order(made) == inverse_permutation(order):
             return made
     raise Decline("not all that it reads is transposed alike")
 

@@ -11,28 +11,28 @@ from amanda.types import Shape, same
 from amanda_std import ops
 from amanda_std.engine.values import Value
 from amanda_std.hub.op_access import is_std
-from amanda_std.inference.shape_arguments import hosted
+from amanda_std.inference.shape_arguments import to_dims
 
 __all__ = [
     "TRANSPOSE",
-    "declare",
-    "inner",
-    "inverse",
-    "order_of",
+    "add_rules",
+    "first_producer",
+    "inverse_permutation",
+    "full_permutation",
     "transpose",
-    "transposed",
+    "transpose_once",
 ]
 
 TRANSPOSE: Final = ops.OPS["transpose"]
 
 
-def declare(rules: RuleSet) -> None:
+def add_rules(rules: RuleSet) -> None:
     """Adds the functions of this module to a set of rules."""
     for name, call in _RULES.items():
         rules.read(name)(call)
 
 
-def order_of(perm: Sequence[int] | None, rank: int) -> tuple[int, ...]:
+def full_permutation(perm: Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """An order of axes as it is written in full.
 
     >>> order_of(None, 3), order_of([0, -1, 1], 3)
@@ -43,7 +43,7 @@ def order_of(perm: Sequence[int] | None, rank: int) -> tuple[int, ...]:
     return tuple([axis % rank for axis in perm])
 
 
-def inverse(order: Sequence[int]) -> tuple[int, ...]:
+def inverse_permutation(order: Sequence[int]) -> tuple[int, ...]:
     """The order that brings the axes back.
 
     >>> inverse((2, 0, 1))
@@ -60,7 +60,7 @@ def _made_by(value: Any, name: str) -> Op:
     return op  # type: ignore[no-any-return]
 
 
-def inner(op: Op) -> Any:
+def first_producer(op: Op) -> Any:
     """What the op reads first, as functions see it."""
     return Value(op.inputs[0])  # type: ignore[arg-type]
 
@@ -75,7 +75,7 @@ def _is_shape_of(x: Any, shape: Shape) -> bool:
 
 def _result_shape(name: str, x: Any, shape: Any, **attrs: Any) -> Shape:
     """The shape that an op gives, whose second argument is a shape."""
-    found = ops.OPS[name].types([x.type, hosted(shape)], attrs)
+    found = ops.OPS[name].types([x.type, to_dims(shape)], attrs)
     return found[0].shape  # type: ignore[attr-defined, no-any-return]
 
 
@@ -89,13 +89,13 @@ def _identity(x: Any) -> Any:
 def transpose(x: Any, *, perm: Any) -> Any:
     """One that changes nothing goes, two become one, or none."""
     rank = x.ndim
-    order = order_of(perm, rank)
+    order = full_permutation(perm, rank)
     if order == tuple(range(rank)):
         return x
     return _joined(_made_by(x, "transpose"), order)
 
 
-def transposed(x: Any, order: tuple[int, ...]) -> Any:
+def transpose_once(x: Any, order: tuple[int, ...]) -> Any:
     """A value in another order of axes, by one transpose at most."""
     first = x.port.op
     if first.type != "transpose" or not is_std(first):
@@ -105,11 +105,11 @@ def transposed(x: Any, order: tuple[int, ...]) -> Any:
 
 def _joined(first: Op, order: tuple[int, ...]) -> Any:
     """What the first transpose reads, in the order in which both bring it."""
-    before = order_of(first.attrs.get("perm"), len(order))
+    before = full_permutation(first.attrs.get("perm"), len(order))
     joined = tuple([before[axis] for axis in order])
     if joined == tuple(range(len(order))):
-        return inner(first)
-    return TRANSPOSE(inner(first), perm=joined)
+        return first_producer(first)
+    return TRANSPOSE(first_producer(first), perm=joined)
 
 
 def _reshape(x: Any, shape: Any, *, copy_zero: bool) -> Any:
@@ -121,14 +121,14 @@ def _reshape(x: Any, shape: Any, *, copy_zero: bool) -> Any:
     if copy_zero:
         raise Decline("it may copy a dim of what it reads")
     first = _made_by(x, "reshape")
-    return ops.reshape(inner(first), shape)
+    return ops.reshape(first_producer(first), shape)
 
 
 def _astype(x: Any, *, dtype: Any) -> Any:
     if x.dtype == dtype:
         return x
     first = _made_by(x, "astype")
-    source = inner(first)
+    source = first_producer(first)
     if not _holds(x.dtype, source.dtype):
         raise Decline(f"{x.dtype} does not hold all of {source.dtype}")
     return ops.astype(source, dtype=dtype)
@@ -183,7 +183,7 @@ def _sum_to(x: Any, like: Any) -> Any:
 
 def _squeeze(x: Any, axes: Any = None) -> Any:
     first = _made_by(x, "expand_dims")
-    source = inner(first)
+    source = first_producer(first)
     added = first.attrs.get("axes")
     if added is None or axes is None or not _ints(added) or not _ints(axes):
         raise Decline("the axes are not told")

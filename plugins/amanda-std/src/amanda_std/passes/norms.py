@@ -11,8 +11,8 @@ from amanda.mapping import Decline, RuleSet
 from amanda.passes import Rewriting
 from amanda_std import ops
 from amanda_std.engine.values import Value
-from amanda_std.hub.mapping_side import SIDE
-from amanda_std.hub.op_access import arguments, is_constant, is_std
+from amanda_std.hub.mapping_side import STD_SIDE
+from amanda_std.hub.op_access import is_constant, is_std, op_arguments
 from amanda_std.ops.nn.convolution import to_front
 
 __all__ = ["fold_norms"]
@@ -33,7 +33,7 @@ def _folding() -> Rewriting:
     rules = RuleSet("fold_norms", "amanda/std", "amanda/std")
     for head, call in _RULES.items():
         rules.read(head)(call)
-    return Rewriting(rules, SIDE)
+    return Rewriting(rules, STD_SIDE)
 
 
 def _batch_norm(
@@ -107,7 +107,7 @@ def _channel(layer: Op, rank: int) -> int:
     """The axis of the channels that a layer makes."""
     if layer.type != "conv":
         return rank - 1
-    return to_front(arguments(layer, Value)[1]["layout"], rank)[1]
+    return to_front(op_arguments(layer, Value)[1]["layout"], rank)[1]
 
 
 def _vector(c: Any, x: Any, layer: Op) -> Any:
@@ -125,7 +125,7 @@ def _vector(c: Any, x: Any, layer: Op) -> Any:
 
 def _scaled(layer: Op, factor: Any, offset: Any) -> Any:
     """The layer with its weights times a factor, its bias plus an offset."""
-    args, attrs = arguments(layer, Value)
+    args, attrs = op_arguments(layer, Value)
     x, w, b, *_ = *args, None
     if factor is not None:
         w = w * _along(factor, w, layer, attrs)

@@ -10,7 +10,7 @@ from amanda.errors import AmandaError
 from amanda.graph import Op
 from amanda.types import DType, Sym, TensorType
 from amanda_std.engine.annotations import TENSOR
-from amanda_std.engine.diagnostics import BARE
+from amanda_std.engine.diagnostics import BARE_ERRORS
 from amanda_std.engine.operation import Operation
 from amanda_std.engine.values import port_type, trace
 from amanda_std.hub.op_access import is_constant, is_std, operation_of
@@ -54,7 +54,7 @@ def _by_meaning(
 
     try:
         graph = trace(meaning, types)
-    except (AmandaError, *BARE):
+    except (AmandaError, *BARE_ERRORS):
         return False  # it asks for what no order of axes may change, or for more axes
     return all(map(_goes_along, graph))
 

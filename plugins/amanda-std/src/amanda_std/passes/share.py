@@ -10,7 +10,7 @@ from amanda.types import Sym
 from amanda_std.hub.effect_order import is_pure
 from amanda_std.hub.op_access import is_constant, is_std, operation_of
 
-SMALL = 1 << 12
+MAX_SHARED_BYTES = 1 << 12
 """Bytes of a constant that is compared by content; a larger one only by identity."""
 
 
@@ -23,7 +23,7 @@ def share(graph: Graph) -> int:
     for part in graph.graphs():
         seen: dict[Any, Op] = {}
         for op in part:
-            key = key_of(op)
+            key = common_subexpression_key(op)
             if key is None:
                 continue
             first = seen.setdefault(key, op)
@@ -33,7 +33,7 @@ def share(graph: Graph) -> int:
     return count
 
 
-def key_of(op: Op) -> Any:
+def common_subexpression_key(op: Op) -> Any:
     """What two ops have in common if they compute the same; None if they may not."""
     if op.bodies or op.control_inputs or op.control_outputs or isinstance(op, Graph):
         return None
@@ -55,7 +55,7 @@ def key_of(op: Op) -> Any:
 
 
 def _constant_key(tensor: Tensor) -> Any:
-    if tensor.nbytes > SMALL:
+    if tensor.nbytes > MAX_SHARED_BYTES:
         return ("constant", id(tensor))
     return ("constant", tensor.digest())
 

@@ -8,7 +8,7 @@ from importlib.resources import files
 from amanda.graph import Graph
 from amanda.mapping import RuleSet
 from amanda.passes import Rewriting
-from amanda_std.hub.mapping_side import SIDE
+from amanda_std.hub.mapping_side import STD_SIDE
 from amanda_std.passes import movements
 
 __all__ = ["rules_of", "simplify", "stable"]
@@ -30,13 +30,13 @@ def stable(graph: Graph) -> int:
 @cache
 def _simplify() -> Rewriting:
     rules = rules_of("algebra.rules", "simplify")
-    movements.declare(rules)
-    return Rewriting(rules, SIDE, "identity")
+    movements.add_rules(rules)
+    return Rewriting(rules, STD_SIDE, "identity")
 
 
 @cache
 def _stable() -> Rewriting:
-    return Rewriting(rules_of("stable.rules", "stable"), SIDE)
+    return Rewriting(rules_of("stable.rules", "stable"), STD_SIDE)
 
 
 def rules_of(file: str, name: str = "rules") -> RuleSet:

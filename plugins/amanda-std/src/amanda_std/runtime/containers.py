@@ -35,11 +35,11 @@ from amanda_std.runtime.state import Cell
 
 __all__ = [
     "expect_kind",
-    "has_texts",
-    "joined",
-    "of_texts",
-    "plain_type",
-    "text",
+    "holds_strings",
+    "join_types",
+    "string_array",
+    "without_content",
+    "decode_string",
     "type_of",
 ]
 
@@ -54,12 +54,12 @@ def type_of(value: Any) -> Type:
     sequence<float32[?]>
     """
     if isinstance(value, list):
-        return SequenceType(joined(map(type_of, value)))
+        return SequenceType(join_types(map(type_of, value)))
     if isinstance(value, tuple):
         return TupleType(map(type_of, value))
     if isinstance(value, dict):
         keys = DType.of(np.asarray(list(value))) if value else DType("int64")
-        return MapType(keys, joined(map(type_of, value.values())))
+        return MapType(keys, join_types(map(type_of, value.values())))
     if value is None:
         return OptionalType(UNKNOWN)
     if isinstance(value, Cell):
@@ -67,11 +67,15 @@ def type_of(value: Any) -> Type:
     return TensorType(DType.of(value), np.shape(value))
 
 
-def joined(types: Any) -> Type:
+def join_types(types: Any) -> Type:
     """What values of all these types are; InvalidTypeError where nothing is."""
     found: Type | None = None
     for each in types:
-        found = plain_type(each) if found is None else _join(found, plain_type(each))
+        found = (
+            without_content(each)
+            if found is None
+            else _join(found, without_content(each))
+        )
     return UNKNOWN if found is None else found
 
 
@@ -96,7 +100,7 @@ def _misfit(a: Type, b: Type) -> InvalidTypeError:
     )
 
 
-def plain_type(type: Type) -> Type:
+def without_content(type: Type) -> Type:
     """The type without content."""
     if isinstance(type, TensorType) and type.value is not None:
         return TensorType(type.dtype, type.shape, type.axes)
@@ -126,19 +130,19 @@ _NAMES: dict[type[Type], str] = {
 # -- texts -------------------------------------------------------------------------
 
 
-def text(item: Any) -> str:
+def decode_string(item: Any) -> str:
     """An element of a tensor of texts. Weights and files have them in UTF-8."""
     return item.decode("utf-8") if isinstance(item, bytes) else str(item)
 
 
-def of_texts(items: Sequence[str], shape: Sequence[int]) -> Any:
+def string_array(items: Sequence[str], shape: Sequence[int]) -> Any:
     """An array of texts, in row-major order."""
     flat = np.empty(len(items), object)
     flat[:] = items
     return flat.reshape(tuple(shape))
 
 
-def has_texts(array: Any) -> bool:
+def holds_strings(array: Any) -> bool:
     """Whether this is an array that holds texts in a form that ops do not use."""
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "OSU":
         return False

@@ -18,15 +18,15 @@ from amanda_std.hub.op_access import is_std
 if TYPE_CHECKING:
     from amanda.graph import OutputPort
     from amanda_std.engine.arrays import Kernels
-    from amanda_std.runtime.step_runner import Row
+    from amanda_std.runtime.step_runner import UnscheduledStep
 
-__all__ = ["Held", "Lives", "Plan", "PlannedStep", "lives"]
+__all__ = ["PlannedValue", "Lifetimes", "MemoryPlan", "PlannedStep", "plan_lifetimes"]
 
-NEAR = 32
+MAX_REUSE_DISTANCE = 32
 """Steps that memory waits for who may use it again; longer, and it is given back."""
 
 
-class Held(NamedTuple):
+class PlannedValue(NamedTuple):
     """A value while a program runs."""
 
     place: int
@@ -62,10 +62,10 @@ class PlannedStep(NamedTuple):
     frees: tuple[int, ...]
 
 
-class Plan(NamedTuple):
+class MemoryPlan(NamedTuple):
     """What a program does with memory. `str` of it is a table."""
 
-    values: tuple[Held, ...]
+    values: tuple[PlannedValue, ...]
     steps: tuple[PlannedStep, ...]
 
     @property
@@ -97,7 +97,7 @@ class Plan(NamedTuple):
         return "\n".join(lines)
 
 
-class Lives(NamedTuple):
+class Lifetimes(NamedTuple):
     """Of each step: the place it writes over, and the places that are empty after."""
 
     over: Mapping[int, int]
@@ -105,9 +105,9 @@ class Lives(NamedTuple):
     memory: Mapping[int, int]
 
 
-def lives(
-    rows: Sequence[Row], results: Sequence[int], kernels: Kernels | None
-) -> Lives:
+def plan_lifetimes(
+    rows: Sequence[UnscheduledStep], results: Sequence[int], kernels: Kernels | None
+) -> Lifetimes:
     """How long every value is kept, and what takes its memory then."""
     last: dict[int, int] = {}
     for i, row in enumerate(rows):
@@ -130,7 +130,7 @@ def lives(
             if place in own:
                 kept = over.get(i)
                 memory[place] = len(memory) if kept is None else memory[kept]
-    return Lives(over, frees, _numbered(memory))
+    return Lifetimes(over, frees, _numbered(memory))
 
 
 def _numbered(memory: Mapping[int, int]) -> dict[int, int]:
@@ -139,7 +139,9 @@ def _numbered(memory: Mapping[int, int]) -> dict[int, int]:
     return {p: numbers.setdefault(m, len(numbers)) for p, m in memory.items()}
 
 
-def _own(rows: Sequence[Row], kernels: Kernels | None) -> dict[int, OutputPort]:
+def _own(
+    rows: Sequence[UnscheduledStep], kernels: Kernels | None
+) -> dict[int, OutputPort]:
     """The values whose memory is the program's own and nobody else's."""
     own: dict[int, OutputPort] = {}
     if kernels is None or not kernels.fresh:
@@ -154,7 +156,7 @@ def _own(rows: Sequence[Row], kernels: Kernels | None) -> dict[int, OutputPort]:
 
 
 def _taken_over(
-    rows: Sequence[Row],
+    rows: Sequence[UnscheduledStep],
     dying: Sequence[Sequence[int]],
     own: Mapping[int, OutputPort],
     kernels: Kernels | None,
@@ -175,7 +177,7 @@ def _taken_over(
                 waiting = free.get(wanted, [])
                 while taken is None and waiting:
                     place, since = waiting.pop()
-                    taken = place if i - since <= NEAR else None
+                    taken = place if i - since <= MAX_REUSE_DISTANCE else None
         if taken is not None:
             found[i] = taken
         for place in dying[i]:
@@ -185,7 +187,7 @@ def _taken_over(
     return found
 
 
-def _takes_out(row: Row, kernels: Kernels) -> bool:
+def _takes_out(row: UnscheduledStep, kernels: Kernels) -> bool:
     """Whether the kernel of a step takes `out=`, and is called as it is."""
     kind = row.op.type
     named = kind in kernels.in_place or kind in kernels.into

@@ -12,9 +12,9 @@ from amanda_std import NAMESPACE
 
 if TYPE_CHECKING:
     from amanda.types import Type
-    from amanda_std.runtime.memory_plan import Plan
-    from amanda_std.runtime.state import State, Surroundings
-    from amanda_std.runtime.step_runner import Program
+    from amanda_std.runtime.memory_plan import MemoryPlan
+    from amanda_std.runtime.state import RunContext, State
+    from amanda_std.runtime.step_runner import StepRunner
 
 _OWN = ("float32", "float64")
 _OPTIONS = ("callbacks", "observe", "state")
@@ -36,17 +36,17 @@ class NumpyBackend:
         return ["cpu"]
 
     def takes(self, op: Op) -> Literal[True] | str:
-        from amanda_std.hub.op_access import why_unreadable
+        from amanda_std.hub.op_access import why_invalid
 
-        return why_unreadable(op) or True
+        return why_invalid(op) or True
 
     def compile(
         self, graph: Graph, device: str | None, options: Mapping[str, Any]
     ) -> NumpyExecutable:
-        from amanda_std.hub.lowering import lower, primitives
+        from amanda_std.hub.lowering import is_not_composite, lower
         from amanda_std.passes import drop, fold, infer, share
         from amanda_std.runtime.numpy_kernels import NUMPY
-        from amanda_std.runtime.step_runner import Program
+        from amanda_std.runtime.step_runner import StepRunner
 
         if device not in (None, *self.devices()):
             raise BackendError(
@@ -56,11 +56,14 @@ class NumpyBackend:
         _check(options)
         typed = graph.clone()
         infer(typed)
-        lower(typed, lambda op: op.type in NUMPY or not _is_plain(op) or primitives(op))
+        lower(
+            typed,
+            lambda op: op.type in NUMPY or not _is_plain(op) or is_not_composite(op),
+        )
         for improve in (fold, share, drop):
             improve(typed)
         types = [port.type for port in graph.parameters]
-        return NumpyExecutable(Program(typed, NUMPY), types, options)
+        return NumpyExecutable(StepRunner(typed, NUMPY), types, options)
 
 
 def _check(options: Mapping[str, Any]) -> None:
@@ -100,7 +103,7 @@ class NumpyExecutable:
 
     def __init__(
         self,
-        program: Program,
+        program: StepRunner,
         types: Sequence[Type | None],
         options: Mapping[str, Any],
     ) -> None:
@@ -108,23 +111,23 @@ class NumpyExecutable:
         self._takers = [_taker(type_) for type_ in types]
         self.state: State | None = None
         """The variables, by key; None where there are none."""
-        self._around: Surroundings | None = None
+        self._around: RunContext | None = None
         if program.effects:
             self._surround(options)
 
     def _surround(self, options: Mapping[str, Any]) -> None:
         from amanda.host import host_in_use
-        from amanda_std.runtime.state import State, Surroundings
+        from amanda_std.runtime.state import RunContext, State
 
         if self.program.effects & _STATE:
             given = options.get("state")
             self.state = State() if given is None else given
         callbacks = options.get("callbacks") or {}
-        self._around = Surroundings(
+        self._around = RunContext(
             self.state, options.get("observe"), callbacks, host_in_use()
         )
 
-    def plan(self) -> Plan:
+    def plan(self) -> MemoryPlan:
         """Where values are kept, how long, and what is written over."""
         return self.program.plan()
 
@@ -136,17 +139,20 @@ class NumpyExecutable:
         """Feeds come in the order of the inputs. `out` is an offer not taken."""
         import numpy as np
 
-        from amanda_std.engine.arrays import using
+        from amanda_std.engine.arrays import use_kernels
 
         del out
         values = zip(self._takers, feeds.values(), strict=True)
         args = [take(feed) for take, feed in values]
-        with using(self.program.kernels), np.errstate(all="ignore"):
+        with use_kernels(self.program.kernels), np.errstate(all="ignore"):
             if self._around is None:
                 return [_own(value) for value in self.program.run(args)]
-            from amanda_std.runtime.state import around
+            from amanda_std.runtime.state import run_context
 
-            with around(self._around), self.state.lock if self.state else nullcontext():
+            with (
+                run_context(self._around),
+                self.state.lock if self.state else nullcontext(),
+            ):
                 return [_own(value) for value in self.program.run(args)]
 
 
@@ -199,11 +205,11 @@ def _nested(feed: Any) -> Any:
 
 
 def _texts(array: Any) -> Any:
-    from amanda_std.runtime.containers import has_texts, of_texts, text
+    from amanda_std.runtime.containers import decode_string, holds_strings, string_array
 
-    if not has_texts(array):
+    if not holds_strings(array):
         return array
-    return of_texts([text(item) for item in array.flat], array.shape)
+    return string_array([decode_string(item) for item in array.flat], array.shape)
 
 
 def _own(value: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from amanda_std.engine.arrays import Kernels, is_small
+from amanda_std.engine.arrays import Kernels, is_small_float
 from amanda_std.ops.control.conditionals import chosen
 from amanda_std.ops.math.elementary import in_special
 
@@ -70,7 +70,7 @@ def _through_single(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(kernel)
     def call(x: Any, *args: Any, **attrs: Any) -> Any:
-        if not is_small(x.dtype):
+        if not is_small_float(x.dtype):
             return kernel(x, *args, **attrs)
         wide = [None if a is None else a.astype("float32") for a in args]
         return kernel(x.astype("float32"), *wide, **attrs).astype(x.dtype)
@@ -102,7 +102,7 @@ def _sum(x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
 def _mean(x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
     if axes == ():
         return x
-    wide = "float32" if is_small(x.dtype) else None
+    wide = "float32" if is_small_float(x.dtype) else None
     if x.size:
         y = np.mean(x, axis=axes, keepdims=keepdims, dtype=wide)
     else:  # of nothing it is NaN, and np.mean warns of it

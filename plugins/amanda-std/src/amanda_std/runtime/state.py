@@ -16,7 +16,7 @@ import numpy as np
 from amanda.errors import InvalidTypeError, UsageError
 from amanda.host import Host, host_in_use
 
-__all__ = ["Cell", "State", "Surroundings", "around", "surroundings"]
+__all__ = ["Cell", "State", "RunContext", "run_context", "current_run"]
 
 
 class Cell:
@@ -123,7 +123,7 @@ class State(Mapping[str, Any]):
         return f"<state of {', '.join(self) or 'nothing'}>"
 
 
-class Surroundings(NamedTuple):
+class RunContext(NamedTuple):
     """What the kernels of effects reach while a program runs."""
 
     state: State | None = None
@@ -155,20 +155,20 @@ class Surroundings(NamedTuple):
 CALLBACKS: dict[str, Callable[..., Any]] = {}
 """Functions that conversions put into graphs of this process, by name."""
 
-_NOTHING = Surroundings()
-_current: ContextVar[Surroundings] = ContextVar("amanda_std_around", default=_NOTHING)
+_NOTHING = RunContext()
+_current: ContextVar[RunContext] = ContextVar("amanda_std_around", default=_NOTHING)
 
 
-def surroundings() -> Surroundings:
+def current_run() -> RunContext:
     return _current.get()
 
 
-class around:  # noqa: N801 - read as a verb
+class run_context:  # noqa: N801 - read as a verb
     """Kernels of effects that run in here find these surroundings."""
 
     __slots__ = ("_held", "_token")
 
-    def __init__(self, held: Surroundings) -> None:
+    def __init__(self, held: RunContext) -> None:
         self._held = held
 
     def __enter__(self) -> None:

@@ -15,19 +15,25 @@ from amanda.errors import AmandaError, BackendError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import TensorType, Type, unknown
-from amanda_std.engine.annotations import BODY, HOST, TENSOR, Param
+from amanda_std.engine.annotations import BODY, SHAPE_ARG, TENSOR, Param
 from amanda_std.engine.arrays import Kernels
-from amanda_std.engine.kernel_dispatch import Chosen
+from amanda_std.engine.kernel_dispatch import KernelDispatch
 from amanda_std.engine.operation import Operation
 from amanda_std.hub.effect_order import effect_of as _effect
-from amanda_std.hub.op_access import arguments, is_constant, operation_of
+from amanda_std.hub.op_access import is_constant, op_arguments, operation_of
 from amanda_std.inference import type_inference
-from amanda_std.inference.shape_arguments import plain
-from amanda_std.runtime.containers import has_texts, of_texts, text
-from amanda_std.runtime.memory_plan import Held, Lives, Plan, PlannedStep, lives
+from amanda_std.inference.shape_arguments import to_integers
+from amanda_std.runtime.containers import decode_string, holds_strings, string_array
+from amanda_std.runtime.memory_plan import (
+    Lifetimes,
+    MemoryPlan,
+    PlannedStep,
+    PlannedValue,
+    plan_lifetimes,
+)
 
 
-class Step(NamedTuple):
+class RunStep(NamedTuple):
     """One op: what it calls, the places it reads and writes, and those then empty."""
 
     call: Callable[..., Any]
@@ -39,7 +45,7 @@ class Step(NamedTuple):
     label: str
 
 
-class Row(NamedTuple):
+class UnscheduledStep(NamedTuple):
     """A step in the making."""
 
     op: Op
@@ -53,7 +59,7 @@ class Row(NamedTuple):
 Key = str | int
 
 
-class Program:
+class StepRunner:
     """A graph as steps. `run` gets what its parameters are, and what it captures."""
 
     def __init__(self, graph: Graph, kernels: Kernels | None = None) -> None:
@@ -94,11 +100,11 @@ class Program:
 
     # -- making ----------------------------------------------------------------
 
-    def _inside(self, graph: Graph) -> Program:
+    def _inside(self, graph: Graph) -> StepRunner:
         """What runs a body, or a graph that stands as an op."""
-        return Program(graph, self.kernels)
+        return StepRunner(graph, self.kernels)
 
-    def _row(self, op: Op, number: int) -> Row | None:
+    def _row(self, op: Op, number: int) -> UnscheduledStep | None:
         if is_constant(op):
             key = len(self.weights) if op.name is None else op.name
             self.weights[key] = (self._new(op.output), op.attrs["value"])
@@ -113,15 +119,15 @@ class Program:
             call, ins = self._call(op)
             many = operation_of(op).form.many
         outs = [self._new(port) for port in op.outputs]
-        return Row(op, call, ins, outs, many, _label(op, number))
+        return UnscheduledStep(op, call, ins, outs, many, _label(op, number))
 
     def _call(self, op: Op) -> tuple[Callable[..., Any], list[int]]:
         """The kernel of an op, wrapped as far as its arguments ask for."""
         operation = operation_of(op)
-        args, attrs = arguments(op, lambda port: port)
+        args, attrs = op_arguments(op, lambda port: port)
         params = operation.form.each(len(args))
         call = operation.implementation(self.kernels)
-        if isinstance(call, Chosen):
+        if isinstance(call, KernelDispatch):
             types = [a.type for a in args if isinstance(a, OutputPort)]
             call = call.built(types, attrs)
         if attrs:
@@ -129,7 +135,7 @@ class Program:
         hosts = [
             i
             for i, (p, a) in enumerate(zip(params, args, strict=True))
-            if p.kind.role == HOST and isinstance(a, OutputPort)
+            if p.kind.role == SHAPE_ARG and isinstance(a, OutputPort)
         ]
         if hosts:
             call = partial(_with_hosts, call, tuple(hosts))
@@ -155,9 +161,9 @@ class Program:
             ]
         return call, ins
 
-    def _scheduled(self, rows: Sequence[Row]) -> list[Step]:
+    def _scheduled(self, rows: Sequence[UnscheduledStep]) -> list[RunStep]:
         """The steps, each with the places that nothing reads after it."""
-        plan = lives(rows, self._results, self.kernels)
+        plan = plan_lifetimes(rows, self._results, self.kernels)
         steps = []
         for i, row in enumerate(rows):
             call, ins, over = row.call, row.ins, plan.over.get(i)
@@ -167,11 +173,13 @@ class Program:
                 call, ins = partial(_into, call), [*ins, over]
             out = -1 if row.many else row.outs[0]
             drop = tuple(plan.frees[i])
-            steps.append(Step(call, _taker(ins), out, tuple(row.outs), drop, row.label))
+            steps.append(
+                RunStep(call, _taker(ins), out, tuple(row.outs), drop, row.label)
+            )
         self._plan = _plan(self, rows, plan)
         return steps
 
-    def plan(self) -> Plan:
+    def plan(self) -> MemoryPlan:
         """What is kept where, how long, and what is written over."""
         return self._plan
 
@@ -242,13 +250,15 @@ def _array(tensor: Tensor) -> Any:
     """A weight as kernels want it: texts are `str`."""
     array = tensor.numpy()
     return (
-        of_texts([text(t) for t in array.flat], array.shape)
-        if has_texts(array)
+        string_array([decode_string(t) for t in array.flat], array.shape)
+        if holds_strings(array)
         else array
     )
 
 
-def _plan(program: Program, rows: Sequence[Row], plan: Lives) -> Plan:
+def _plan(
+    program: StepRunner, rows: Sequence[UnscheduledStep], plan: Lifetimes
+) -> MemoryPlan:
     """The description of what was planned."""
     made = {place: i for i, row in enumerate(rows) for place in row.outs}
     last: dict[int, int] = {}
@@ -269,7 +279,7 @@ def _plan(program: Program, rows: Sequence[Row], plan: Lives) -> Plan:
         memory = plan.memory.get(place)
         type_ = port.type
         begins = made.get(place, -1)
-        values.append(Held(place, str(port), kind, type_, begins, ends, memory))
+        values.append(PlannedValue(place, str(port), kind, type_, begins, ends, memory))
     steps = [
         PlannedStep(
             row.label,
@@ -280,7 +290,7 @@ def _plan(program: Program, rows: Sequence[Row], plan: Lives) -> Plan:
         )
         for i, row in enumerate(rows)
     ]
-    return Plan(tuple(values), tuple(steps))
+    return MemoryPlan(tuple(values), tuple(steps))
 
 
 class BodyCall:
@@ -288,7 +298,7 @@ class BodyCall:
 
     __slots__ = ("captured", "program")
 
-    def __init__(self, program: Program, captured: Sequence[Any]) -> None:
+    def __init__(self, program: StepRunner, captured: Sequence[Any]) -> None:
         self.program = program
         self.captured = captured
 
@@ -300,7 +310,7 @@ class BodyCall:
         return self.program.run(args, self.captured)
 
 
-def _call_graph(program: Program, count: int, *args: Any) -> list[Any]:
+def _call_graph(program: StepRunner, count: int, *args: Any) -> list[Any]:
     return program.run(args[:count], args[count:])
 
 
@@ -314,7 +324,7 @@ def _graphs(param: Param, value: Any) -> Sequence[Graph]:
 def _with_bodies(
     call: Callable[..., Any],
     count: int,
-    bodies: Sequence[tuple[int, bool, Sequence[Program]]],
+    bodies: Sequence[tuple[int, bool, Sequence[StepRunner]]],
     *args: Any,
 ) -> Any:
     """Bodies put in at their places, each with what it captures."""
@@ -333,7 +343,7 @@ def _with_bodies(
 def _with_hosts(call: Callable[..., Any], hosts: Sequence[int], *args: Any) -> Any:
     ready = list(args)
     for i in hosts:
-        ready[i] = plain(ready[i])
+        ready[i] = to_integers(ready[i])
     return call(*ready)
 
 

@@ -37,9 +37,9 @@ def _jax(name: str) -> PlainSide:
 
 
 def _std(_name: str) -> Any:
-    from amanda_std.hub.mapping_side import SIDE
+    from amanda_std.mappings import STD_SIDE
 
-    return SIDE
+    return STD_SIDE
 
 
 MAPPING = RuleMapping(_jax, _std, rule_set())

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from amanda_jax.formats.jaxprs.shapes import expect
 from amanda_std import ops
-from amanda_std.ops.control.bodies import pasted
-from amanda_std.passes.movements import inverse
+from amanda_std.backends import inverse_permutation
+from amanda_std.mappings import inline_body
 
 __all__ = ["READ"]
 
@@ -79,7 +79,7 @@ def conv(
         dilations=tuple(rhs_dilation),
         groups=feature_group_count,
     )
-    return _turned(y, inverse(numbers["out_spec"]))
+    return _turned(y, inverse_permutation(numbers["out_spec"]))
 
 
 def _turned(x: Any, order: Sequence[int]) -> Any:
@@ -145,7 +145,7 @@ def scan(
     scanned = len(jaxpr.results) - num_carry
 
     def body(*now: Any) -> Any:
-        return pasted(jaxpr, (*around, *now))
+        return inline_body(jaxpr, (*around, *now))
 
     back: Any = (reverse,) * rows if reverse and rows else None
     out: Any = (reverse,) * scanned if reverse and scanned else None
@@ -161,15 +161,15 @@ def while_(
     many = cond_jaxpr.results[0].type.shape.rank > 0
 
     def goes_on(*now: Any) -> Any:
-        told = pasted(cond_jaxpr, (*asked, *now))[0]
+        told = inline_body(cond_jaxpr, (*asked, *now))[0]
         return ops.any(told) if many else told
 
     def once(*now: Any) -> Any:
         """Where several loops run side by side, those that have ended stay."""
-        after = pasted(body_jaxpr, (*around, *now))
+        after = inline_body(body_jaxpr, (*around, *now))
         if not many:
             return after
-        told = pasted(cond_jaxpr, (*asked, *now))[0]
+        told = inline_body(cond_jaxpr, (*asked, *now))[0]
         rows = zip(after, now, strict=True)
         return [ops.where(_beside(told, new), new, old) for new, old in rows]
 

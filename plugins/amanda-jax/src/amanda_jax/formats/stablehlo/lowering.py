@@ -54,9 +54,9 @@ def plain_build() -> Any:
     from amanda_jax.devices import chosen
     from amanda_jax.settings import ON_CPU, Settings
     from amanda_jax.weights.device_weights import Weights
-    from amanda_std.runtime.state import Surroundings
+    from amanda_std.backends import RunContext
 
-    around = Surroundings(None, None, {}, host_in_use())
+    around = RunContext(None, None, {}, host_in_use())
     settings = Settings(without=ON_CPU)  # the same, whoever makes it for whom
     return Build(Weights(chosen("cpu")), settings, around)
 

@@ -17,7 +17,7 @@ from amanda.errors import FormatError, LimitError
 from amanda.graph import Graph, OutputPort
 from amanda.tensors import FunctionRef
 from amanda_jax.formats.stablehlo.mlir_types import NAME, attribute, dense, type_of
-from amanda_std.hub.op_access import root_of
+from amanda_std.backends import root_of
 
 __all__ = ["graph_of", "version"]
 

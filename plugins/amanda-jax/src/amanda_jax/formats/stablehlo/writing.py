@@ -15,7 +15,7 @@ from amanda_jax.formats.stablehlo.mlir_types import (
     dense_text,
     type_text,
 )
-from amanda_std.hub.op_access import is_constant
+from amanda_std.backends import is_constant
 
 __all__ = ["text_of"]
 

@@ -11,7 +11,7 @@ from amanda.graph import Graph
 from amanda.types import DType, same
 from amanda_onnx.mapping.static_values import dtype_of, expect, rank_of
 from amanda_std import ops
-from amanda_std.ops.control.bodies import pasted
+from amanda_std.mappings import inline_body
 
 __all__ = ["READ"]
 
@@ -58,7 +58,7 @@ def _shared(x: Any, q: Any) -> Any:
 def _changed(x: Any, body: Graph | None, dtype: Any) -> Any:
     if body is None:
         return x
-    made = pasted(body, [x])
+    made = inline_body(body, [x])
     expect(len(made) == 1, "a graph that gives one tensor")
     return _as(made[0], dtype)
 

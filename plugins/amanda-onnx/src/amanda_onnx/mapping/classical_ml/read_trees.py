@@ -20,7 +20,7 @@ from amanda_onnx.mapping.classical_ml.read_linear import (
 )
 from amanda_onnx.mapping.static_values import expect
 from amanda_std import ops
-from amanda_std.ops.ml.trees import COMPARISONS
+from amanda_std.mappings import TREE_COMPARISONS
 
 __all__ = ["READ"]
 
@@ -84,7 +84,7 @@ class _Trees:
         how: dict[str, Any] = {"depth": self.depth()}
         asks = None
         if len(set(inner)) == 1:
-            how["compare"] = COMPARISONS[inner[0]]
+            how["compare"] = TREE_COMPARISONS[inner[0]]
         elif inner:
             asks = np.maximum(self.mode, 0).astype("int64")
         lost = np.asarray(self.lost, bool) if any(self.lost) else None

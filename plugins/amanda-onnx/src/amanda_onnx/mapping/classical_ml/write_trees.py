@@ -14,7 +14,7 @@ import numpy as np
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda.types import MapType
-from amanda_std.ops.ml.trees import COMPARISONS, JOINS
+from amanda_std.mappings import TREE_AGGREGATIONS, TREE_COMPARISONS
 
 __all__ = ["WRITE"]
 
@@ -54,7 +54,7 @@ class _Forest:
         found = [_known(value, "nodes of trees").tolist() for value in rows]
         self.roots, self.feature, self.split, self.yes, self.no, self.says = found
         count = len(self.yes)
-        one = COMPARISONS.index(compare)
+        one = TREE_COMPARISONS.index(compare)
         self.asks = [one] * count if asks is None else _known(asks, "nodes").tolist()
         self.lost = [False] * count if lost is None else _known(lost, "nodes").tolist()
 
@@ -285,7 +285,7 @@ def map_values(o: Any, m: Any) -> Any:
     return o.Reshape(row, [-1])
 
 
-assert set(_CODES) == set(JOINS)
+assert set(_CODES) == set(TREE_AGGREGATIONS)
 
 WRITE: dict[str, Any] = {
     "equal": equal,

@@ -13,7 +13,7 @@ from amanda.types import TensorType, int32
 from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.elementwise.write_elementwise import number
 from amanda_onnx.mapping.shapes.write_shapes import opset
-from amanda_std.ops.tensor.saturating_cast import limits
+from amanda_std.mappings import finite_limits
 
 __all__ = ["WRITE"]
 
@@ -76,7 +76,7 @@ def isnan(o: Any, x: Any) -> Any:
 
 def isinf(o: Any, x: Any) -> Any:
     _until(o, 9, "IsInf")
-    most = limits(_float(x))[1]
+    most = finite_limits(_float(x))[1]
     return o.Greater(o.Abs(x), number(most, x))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from amanda.graph import Graph
 from amanda_onnx.mapping.static_values import expect
 from amanda_std import ops
-from amanda_std.ops.control.bodies import pasted
+from amanda_std.mappings import inline_body
 
 __all__ = ["ACTIVATIONS", "LSTM_GATES", "PEEPHOLES", "READ", "reordered"]
 
@@ -162,7 +162,7 @@ def batched_scan(lengths: Any, *values: Any, body: Graph, num_scan_inputs: int,
 
     def one(*rows: Any) -> Any:
         return ops.scan(
-            lambda *v: pasted(body, v), None, *rows, carried=carried, reverse=back
+            lambda *v: inline_body(body, v), None, *rows, carried=carried, reverse=back
         )
 
     return ops.scan(one, None, *values, carried=0)

@@ -202,9 +202,11 @@ def scan(o: Any, length: Any = None, *values: Any, body: Any, carried: int,
 def bare_if(condition: Any, then: Any, otherwise: Any, *xs: Any) -> Any:
     """A choice of ONNX hands its bodies nothing: they read what is around them."""
     from amanda_std import ops
-    from amanda_std.ops.control.bodies import pasted
+    from amanda_std.mappings import inline_body
 
-    return ops.if_(condition, lambda: pasted(then, xs), lambda: pasted(otherwise, xs))
+    return ops.if_(
+        condition, lambda: inline_body(then, xs), lambda: inline_body(otherwise, xs)
+    )
 
 
 WRITE: dict[str, Any] = {"rnn": rnn, "gru": gru, "lstm": lstm, "scan": scan}

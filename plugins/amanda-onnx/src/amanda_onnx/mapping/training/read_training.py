@@ -77,7 +77,7 @@ def gradient(o: Any, *inputs: Any, xs: Any, y: str, zs: Any = ()) -> Any:
 
     The op may also ask for those at other values than the ones that were computed with;
     that would take the graph a second time."""
-    from amanda_std.autodiff.gradients import pulled_back
+    from amanda_std.mappings import backpropagate
 
     names = [value.name for value in o.source.inputs]
     expect(names == [*xs, *(zs or ())], "a Gradient at other values than its graph's")
@@ -86,7 +86,7 @@ def gradient(o: Any, *inputs: Any, xs: Any, y: str, zs: Any = ()) -> Any:
     if found is None:
         raise Decline(f"no value {y} is made before the Gradient")
     at = list(inputs[: len(xs)])
-    made = pulled_back(o.graph, {found: ops.ones_like(o.side.value(found))}, at)
+    made = backpropagate(o.graph, {found: ops.ones_like(o.side.value(found))}, at)
     values = map(o.side.value, at)
     return tuple(
         ops.zeros_like(x) if g is None else g for g, x in zip(made, values, strict=True)

@@ -10,7 +10,7 @@ import numpy as np
 from amanda_std.engine.annotations import RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
-from amanda_std.engine.values import dims
+from amanda_std.engine.values import dims_of
 from amanda_std.ops.attention.scaled_dot_product import check_shared
 from amanda_std.ops.control.scan import scan
 from amanda_std.ops.linalg.matmul import matmul
@@ -37,7 +37,7 @@ def linear_attention(
     state after the last place. It is computed in float32 at least."""
     own, wide = own_dtype(q), wide_dtype(q)
     factor = astype(_factor(q, scale), dtype=wide)
-    check_shared(dims(k)[1], dims(q)[1])
+    check_shared(dims_of(k)[1], dims_of(q)[1])
     batch, heads = k.shape[0], k.shape[1]
     if state is None:
         shape = [batch, heads, k.shape[3], v.shape[3]]

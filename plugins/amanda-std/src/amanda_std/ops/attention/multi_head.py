@@ -16,7 +16,7 @@ from amanda.types import DType
 from amanda_std.engine.annotations import Index, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.engine.values import dims
+from amanda_std.engine.values import dims_of
 from amanda_std.ops.attention.rotary_embedding import rotary_embedding
 from amanda_std.ops.attention.scaled_dot_product import attention_with_cache
 from amanda_std.ops.math.arithmetic import add, maximum, subtract, where
@@ -39,14 +39,14 @@ GROWS = ("total", "new", "never")
 
 def _parted(x: Any, heads: int) -> Any:
     """[batch, places, heads * depth] as [batch, heads, places, depth]."""
-    size = dims(x)[-1]
+    size = dims_of(x)[-1]
     depth = size // heads if isinstance(size, int) else -1
     y = reshape(x, [0, 0, heads, depth], copy_zero=True)
     return transpose(y, perm=(0, 2, 1, 3))
 
 
 def _joined(y: Any) -> Any:
-    _, heads, _, depth = dims(y)
+    _, heads, _, depth = dims_of(y)
     told = isinstance(heads, int) and isinstance(depth, int)
     size = heads * depth if told else -1
     y = transpose(y, perm=(0, 2, 1, 3))
@@ -55,7 +55,7 @@ def _joined(y: Any) -> Any:
 
 def _split(x: Any, sizes: list[Any]) -> list[Any]:
     """Parts of these sizes along the last axis."""
-    axis, start, found = len(dims(x)) - 1, 0, []
+    axis, start, found = len(dims_of(x)) - 1, 0, []
     for size in sizes:
         found.append(slice_(x, [start], [start + size], [axis]))
         start = start + size
@@ -81,7 +81,7 @@ def multi_head_attention(
         sizes = [x.shape[-1] for x in (q, k, v)]
         rows = zip((q, k, v), _split(bias, sizes), sizes, strict=True)
         q, k, v = (add(x, reshape(b, [n])) for x, b, n in rows)
-    q, k, v = (x if len(dims(x)) == 4 else _parted(x, heads) for x in (q, k, v))
+    q, k, v = (x if len(dims_of(x)) == 4 else _parted(x, heads) for x in (q, k, v))
     if seen is not None:
         flags = expand_dims(astype(seen, dtype=DType("bool")), (1, 2))
         more = where(flags, number(0.0, q), number(fill, q))
@@ -122,7 +122,7 @@ def grouped_attention(
     start = None if past_key is None else _start(last, new)
     if cos is not None:
         at = _places(q, start) if at is None else at
-        size = 2 * (half or dims(cos)[-1].__index__())
+        size = 2 * (half or dims_of(cos)[-1].__index__())
         q, k = (
             rotary_embedding(x, cos, sin, at, interleaved=interleaved, size=size)
             for x in (q, k)
@@ -143,7 +143,7 @@ def grouped_attention(
 def _start(last: Any, new: Any) -> Any:
     """The place of the first new key of each batch. Of a first text, which may be
     filled up behind, it is 0."""
-    if len(dims(last)) == 2:
+    if len(dims_of(last)) == 2:
         last = squeeze(last, (1,))
     return maximum(subtract(add(whole(last), 1), new), 0)
 

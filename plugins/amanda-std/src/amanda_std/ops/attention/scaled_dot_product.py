@@ -12,7 +12,7 @@ from amanda.types import same
 from amanda_std.engine.annotations import Index, Other, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.engine.values import dims
+from amanda_std.engine.values import dims_of
 from amanda_std.ops.linalg.matmul import matmul
 from amanda_std.ops.math.arithmetic import (
     add,
@@ -187,7 +187,7 @@ def check_shared(few: Any, most: Any) -> None:
 
 def _shared(x: Any, q: Any) -> Any:
     """Heads of keys or values, each for as many heads of queries as share it."""
-    few, most = dims(x)[1], dims(q)[1]
+    few, most = dims_of(x)[1], dims_of(q)[1]
     if same(few, most) is True:
         return x
     check_shared(few, most)
@@ -198,7 +198,7 @@ def _shared(x: Any, q: Any) -> Any:
 
 def _longer(mask: Any, k: Any) -> Any:
     """A mask may tell of the first places only; the others are not seen."""
-    if same(dims(mask)[-1], dims(k)[2]) is True:
+    if same(dims_of(mask)[-1], dims_of(k)[2]) is True:
         return mask
     rest = subtract(whole(k.shape[2]), whole(mask.shape[-1]))
     is_truth = own_dtype(mask).kind == "bool"

@@ -11,12 +11,12 @@ from amanda.types import MapType, SequenceType, Shape, Sym, TensorType
 from amanda_std.engine.annotations import Anything, Array, Map, Other, Sequence
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.runtime.containers import expect_kind, of_texts, text
+from amanda_std.runtime.containers import decode_string, expect_kind, string_array
 
 
 def _keys(array: Any) -> list[Any]:
     items = np.asarray(array).reshape(-1).tolist()
-    return [text(k) if isinstance(k, bytes) else k for k in items]
+    return [decode_string(k) if isinstance(k, bytes) else k for k in items]
 
 
 @primitive(numpy_only=True)
@@ -84,7 +84,7 @@ def map_keys(m: Map) -> Anything:
     """The keys of a map in a row, in the order in which they came in"""
     keys = list(m)
     if any(isinstance(k, str) for k in keys):
-        return of_texts(keys, [len(keys)])
+        return string_array(keys, [len(keys)])
     return np.array(keys, "int64")
 
 
@@ -117,7 +117,7 @@ def _() -> Samples:
         keys = array([7, 3], "int64")
         want = {7: array(1, dtype), 3: array(2, dtype)}
         yield Sample((keys, array([1, 2], dtype)), [want])
-    words = of_texts(["a", "b"], [2])
+    words = string_array(["a", "b"], [2])
     yield Sample((words, array([1.0, 2.0])), [{"a": array(1.0), "b": array(2.0)}])
     yield Sample((array([], "int64"), array([], "float32")), [{}])
 
@@ -128,7 +128,7 @@ def _() -> Samples:
         rows = array([[1, 2], [3, 4]], dtype)
         want = [{7: array(a, dtype), 3: array(b, dtype)} for a, b in ((1, 2), (3, 4))]
         yield Sample((array([7, 3], "int64"), rows), [want])
-    words = of_texts(["a", "b"], [2])
+    words = string_array(["a", "b"], [2])
     yield Sample((words, array([[1.0, 2.0]])), [[{"a": array(1.0), "b": array(2.0)}]])
     yield Sample((words, np.zeros((0, 2), "float32")), [[]])
 
@@ -153,7 +153,7 @@ def _() -> Samples:
 def _() -> Samples:
     yield Sample((_map(),), array([7, 3], "int64"))
     words = {"b": array(1.0), "a": array(2.0)}
-    yield Sample((words,), of_texts(["b", "a"], [2]))
+    yield Sample((words,), string_array(["b", "a"], [2]))
 
 
 @map_vectorize.samples

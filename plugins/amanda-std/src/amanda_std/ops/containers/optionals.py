@@ -12,7 +12,7 @@ from amanda_std.engine.annotations import Anything, Logical, Maybe
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.engine.values import UNKNOWN
-from amanda_std.runtime.containers import expect_kind, plain_type
+from amanda_std.runtime.containers import expect_kind, without_content
 
 _NO_SLOPE = "gradients do not go through optionals"
 
@@ -28,7 +28,7 @@ def optional(x: Anything = None, *, type: Any = None) -> Maybe:
 def _(x: Any, type: Any) -> Any:
     if isinstance(x, OptionalType):
         raise InvalidTypeError("an optional of an optional is not kept apart", got=x)
-    held = type if x is None else plain_type(x)
+    held = type if x is None else without_content(x)
     if isinstance(held, str):
         held = parse_type(held)
     return [OptionalType(UNKNOWN if held is None else held)]

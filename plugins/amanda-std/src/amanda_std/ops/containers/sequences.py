@@ -8,12 +8,19 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError, UsageError
 from amanda.types import SequenceType, Shape, Sym, TensorType
-from amanda_std.engine.annotations import Anything, Array, Body, Host, Index, Sequence
+from amanda_std.engine.annotations import (
+    Anything,
+    Array,
+    Body,
+    Index,
+    Sequence,
+    ShapeArg,
+)
 from amanda_std.engine.operation import primitive
-from amanda_std.engine.samples import Sample, Samples, array, counting
-from amanda_std.inference.shape_arguments import index_of
+from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
+from amanda_std.inference.shape_arguments import normalize_axis
 from amanda_std.ops.control.bodies import many, result_types
-from amanda_std.runtime.containers import expect_kind, joined
+from amanda_std.runtime.containers import expect_kind, join_types
 
 _NO_SLOPE = "gradients do not go through sequences"
 _SCALAR = TensorType("int64", [])
@@ -40,7 +47,7 @@ def sequence_construct(*xs: Anything) -> Sequence:
 
 @sequence_construct.infer
 def _(*xs: Any) -> Any:
-    return [SequenceType(joined(xs))]
+    return [SequenceType(join_types(xs))]
 
 
 @primitive(numpy_only=True)
@@ -75,7 +82,7 @@ def sequence_insert(xs: Sequence, x: Anything, at: Index | None = None) -> Seque
 
 @sequence_insert.infer
 def _(xs: Any, x: Any) -> Any:
-    return [SequenceType(joined([expect_kind(SequenceType, xs).element, x]))]
+    return [SequenceType(join_types([expect_kind(SequenceType, xs).element, x]))]
 
 
 @primitive(numpy_only=True)
@@ -104,11 +111,11 @@ def _(xs: Any) -> Any:
 
 @primitive(numpy_only=True)
 def split_to_sequence(
-    x: Array, sizes: Host = None, *, axis: int = 0, keepdims: bool = True
+    x: Array, sizes: ShapeArg = None, *, axis: int = 0, keepdims: bool = True
 ) -> Sequence:
     """Parts along an axis: of the sizes told; of one size, the last maybe smaller;
     else single slices, whose axis may go"""
-    axis = index_of(axis, x.ndim)
+    axis = normalize_axis(axis, x.ndim)
     total = x.shape[axis]
     if sizes is None:
         parts = np.split(x, total, axis) if total else []
@@ -129,7 +136,7 @@ def _(x: Any, sizes: Any, axis: Any, keepdims: Any) -> Any:
     if not x.shape.has_rank:
         return [SequenceType(TensorType(x.dtype))]
     dims = list(x.shape.dims)
-    place = index_of(axis, len(dims))
+    place = normalize_axis(axis, len(dims))
     if sizes is None and not keepdims:
         return [SequenceType(TensorType(x.dtype, [*dims[:place], *dims[place + 1 :]]))]
     dims[place] = 1 if sizes is None else _size_of_all(sizes, dims[place])
@@ -163,7 +170,7 @@ def _(xs: Any, axis: Any, new_axis: Any) -> Any:
     if not element.shape.has_rank:
         return [TensorType(element.dtype)]
     dims = list(element.shape.dims)
-    place = index_of(axis, len(dims) + new_axis)
+    place = normalize_axis(axis, len(dims) + new_axis)
     dims[place : place + (not new_axis)] = [Sym.unknown()]
     return [TensorType(element.dtype, Shape(dims))]
 
@@ -203,7 +210,7 @@ def _(xs: Any, *others: Any) -> Any:
 @sequence_map.infer
 def _(body: Any, xs: Any, *others: Any) -> Any:
     found = result_types(body, _elements(xs, others))
-    return [SequenceType(joined([t])) for t in found]
+    return [SequenceType(join_types([t])) for t in found]
 
 
 for _op in (
@@ -272,7 +279,7 @@ def _() -> Samples:
 @split_to_sequence.samples
 def _() -> Samples:
     for dtype in ("float32", "int64"):
-        x = counting(3, 2, dtype=dtype)
+        x = arange_of_shape(3, 2, dtype=dtype)
         yield Sample((x,), [[x[:1], x[1:2], x[2:]]])
         rows = [array([0, 1], dtype), array([2, 3], dtype), array([4, 5], dtype)]
         yield Sample((x,), [rows], {"keepdims": False})

@@ -9,7 +9,7 @@ from amanda.types import TupleType
 from amanda_std.engine.annotations import Anything, Tuple
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.runtime.containers import expect_kind, plain_type
+from amanda_std.runtime.containers import expect_kind, without_content
 
 _NO_SLOPE = "gradients do not go through tuples and maps"
 
@@ -22,7 +22,7 @@ def tuple_make(*xs: Anything) -> Tuple:
 
 @tuple_make.infer
 def _(*xs: Any) -> Any:
-    return [TupleType(map(plain_type, xs))]
+    return [TupleType(map(without_content, xs))]
 
 
 @primitive(numpy_only=True)
@@ -33,7 +33,7 @@ def tuple_push(t: Tuple, x: Anything) -> Tuple:
 
 @tuple_push.infer
 def _(t: Any, x: Any) -> Any:
-    return [TupleType([*expect_kind(TupleType, t).items, plain_type(x)])]
+    return [TupleType([*expect_kind(TupleType, t).items, without_content(x)])]
 
 
 @primitive(numpy_only=True)

@@ -16,14 +16,14 @@ from amanda_std.engine.values import (
     Operators,
     Typed,
     Value,
-    current,
     is_types_only,
     lift,
+    require_tracing,
     trace,
     value_type,
 )
 from amanda_std.ops.tensor.creation import zeros_like
-from amanda_std.runtime.containers import joined, plain_type, type_of
+from amanda_std.runtime.containers import join_types, type_of, without_content
 
 _open: list[Graph] = []
 """The functions that are being pasted, each in the one before."""
@@ -109,12 +109,12 @@ def both(a: Type, b: Type) -> Type:
         return a
     if isinstance(a, TensorType) and isinstance(b, TensorType):
         return join(plain(a), plain(b))
-    return joined([a, b]) if type(a) is type(b) else UNKNOWN
+    return join_types([a, b]) if type(a) is type(b) else UNKNOWN
 
 
 def plain(type: Type) -> Any:
     """The type without content, which another round may change."""
-    return plain_type(type)
+    return without_content(type)
 
 
 def carried_types(
@@ -190,17 +190,17 @@ def pasted(body: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
             got=names,
             hint="a loop does what is done again and again: ops.loop, ops.while_",
         )
-    into = current()
+    into = require_tracing()
     memo: dict[Any, Any] = {}
     made = into.graph.paste(body, [lift(x, into) for x in xs], memo=memo)
     copies = [memo[op] for op in body]
     for copy in copies:
         into.note(copy)
-    from amanda_std.passes.infer import retype
+    from amanda_std.passes.infer import infer_ops
 
     _open.append(body)
     try:
-        retype(copies)
+        infer_ops(copies)
     finally:
         _open.pop()
     return tuple(None if port is None else Value(port) for port in made)
@@ -222,7 +222,7 @@ def pulled(
 
     `seeds`: the gradients of what the body returns, None for some. The body is run
     anew: what it computed before is not kept."""
-    from amanda_std.autodiff.gradients import pulled_back
+    from amanda_std.autodiff.gradients import backpropagate
 
     results = pasted(body, xs)
     given: dict[OutputPort, Any] = {}
@@ -230,7 +230,7 @@ def pulled(
         if seed is not None and result is not None:
             old = given.get(result.port)
             given[result.port] = seed if old is None else old + seed
-    return pulled_back(current().graph, given, wanted)
+    return backpropagate(require_tracing().graph, given, wanted)
 
 
 def filled(gradient: Any, of: Any) -> Any:

@@ -12,10 +12,10 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError
 from amanda.types import DType, Shape, Sym, TensorType
-from amanda_std.engine.annotations import Array, Cast, Host
+from amanda_std.engine.annotations import Array, Cast, ShapeArg
 from amanda_std.engine.operation import composite, primitive
-from amanda_std.engine.samples import Sample, Samples, array, counting
-from amanda_std.inference.shape_arguments import Open, is_data
+from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
+from amanda_std.inference.shape_arguments import UnknownShapeArg, may_be_negative
 from amanda_std.ops.tensor.creation import arange, zeros_like
 from amanda_std.ops.tensor.creation import zeros as zeros_
 from amanda_std.ops.tensor.scatter import scatter_nd
@@ -47,7 +47,7 @@ def _(g: Any, to: str, source: str) -> Any:
 
 
 @composite
-def allocate(shape: Host, *, dtype: Any, device: str = "") -> Cast:
+def allocate(shape: ShapeArg, *, dtype: Any, device: str = "") -> Cast:
     """Memory on a device: 0 everywhere, until something is put there"""
     made = zeros_(shape, dtype=dtype)
     return transfer(made, to=device) if device else made
@@ -57,9 +57,9 @@ transfer.stays = allocate.stays = True  # a constant would be on no device
 
 
 def _viewed(x: TensorType, shape: Any, strides: Any, offset: Any) -> Shape:
-    if isinstance(shape, Open):
+    if isinstance(shape, UnknownShapeArg):
         return Shape(None)
-    dims = [Sym.unknown() if is_data(d) else d for d in shape]
+    dims = [Sym.unknown() if may_be_negative(d) else d for d in shape]
     told = _told(shape, strides, offset)
     if told is not None and x.shape.is_static:
         size = int(np.prod([int(d) for d in x.shape.dims], dtype=np.int64))
@@ -70,7 +70,9 @@ def _viewed(x: TensorType, shape: Any, strides: Any, offset: Any) -> Shape:
 def _told(shape: Any, strides: Any, offset: Any) -> tuple[Any, Any, int] | None:
     """Sizes, steps and start as numbers; None where a run tells them."""
     rows = [shape, strides, (offset,)]
-    if any(isinstance(r, Open) for r in rows) or isinstance(offset, Open):
+    if any(isinstance(r, UnknownShapeArg) for r in rows) or isinstance(
+        offset, UnknownShapeArg
+    ):
         return None
     if not all(isinstance(n, int) for row in rows for n in row):
         return None
@@ -99,7 +101,7 @@ def _expect_inside(size: int, shape: Any, strides: Any, offset: int) -> None:
 
 
 @primitive(shape=_viewed)
-def view(x: Array, shape: Host, strides: Host, offset: Host = 0) -> Array:
+def view(x: Array, shape: ShapeArg, strides: ShapeArg, offset: ShapeArg = 0) -> Array:
     """x's elements as they lie in a row, seen in another shape, by steps for each axis
 
     `strides` and `offset` count elements. A backend may answer without a copy."""
@@ -142,7 +144,7 @@ def _() -> Samples:
     for dtype, device in (("float32", "cpu"), ("int64", "")):
         for shape in ((2, 3), (0, 2), ()):
             attrs = {"dtype": DType(dtype), "device": device}
-            zeros = counting(*shape, dtype=dtype) * array(0, dtype)
+            zeros = arange_of_shape(*shape, dtype=dtype) * array(0, dtype)
             yield Sample((shape,), zeros.astype(dtype), attrs)
 
 
@@ -154,7 +156,7 @@ def _() -> Samples:
         ((3,), (-2,), 5), ((4,), (0,), 2), ((), (), 3), ((0, 2), (1, 1), 0),
     ]  # fmt: skip
     for dtype in ("float64", "int32"):
-        x = counting(2, 3, dtype=dtype, start=1)
+        x = arange_of_shape(2, 3, dtype=dtype, start=1)
         row = x.reshape(-1).tolist()
         for shape, strides, offset in forms:
             seen = np.zeros(shape, dtype)

@@ -12,8 +12,8 @@ from amanda.types import TensorType, accepts, parse_type
 from amanda_std.engine.annotations import Anything, Array, Logical, Other
 from amanda_std.engine.arrays import array_type
 from amanda_std.engine.operation import primitive
-from amanda_std.engine.samples import Sample, Samples, array, counting
-from amanda_std.runtime.state import CALLBACKS, surroundings
+from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
+from amanda_std.runtime.state import CALLBACKS, current_run
 
 
 @primitive(name="print", numpy_only=True, effect="shows")
@@ -27,7 +27,7 @@ def print_(x: Array, *, text: str = "") -> Array:
 @primitive(numpy_only=True, effect="shows")
 def probe(x: Array, *, label: str) -> Array:
     """x itself, shown to who observes the executable"""
-    observe = surroundings().observe
+    observe = current_run().observe
     if observe is not None:
         seen = np.asarray(x).view()
         seen.flags.writeable = False
@@ -66,7 +66,7 @@ def host_callback(
 ) -> tuple[Anything, ...]:
     """What a Python function makes of xs. The graph has its name; who compiles it tells
     which function that is, or the host does; `types` are those of the results"""
-    made = surroundings().callback(function)(*xs)
+    made = current_run().callback(function)(*xs)
     results = (
         made if isinstance(made, tuple | list) else () if made is None else (made,)
     )
@@ -139,7 +139,7 @@ def _() -> Samples:
     CALLBACKS[name] = lambda a, b: (a - b, np.array(a.size, "int64"))
     for dtype in ("float64", "int32"):
         for size, parts in ((3, [3, 1, -1]), (0, [])):
-            x = counting(size, dtype=dtype, start=5)
+            x = arange_of_shape(size, dtype=dtype, start=5)
             y = array([2, 5, 8][:size], dtype)
             types = (f"{dtype}[{size}]", "int64[]")
             wanted = [array(parts, dtype), array(size, "int64")]

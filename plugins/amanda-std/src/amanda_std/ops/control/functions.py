@@ -70,20 +70,20 @@ def custom_gradient(
 def gradient_name(op: Op) -> str | None:
     """The function that tells the gradients of what an op calls; None for the op's own
     meaning."""
-    from amanda_std.hub.op_access import arguments
+    from amanda_std.hub.op_access import op_arguments
 
     if op.type != "call":
         return None
-    function = arguments(op, Value)[0][0]
+    function = op_arguments(op, Value)[0][0]
     told = function.attrs.get(GRADIENT) if function.has_attrs else None
     return getattr(told, "name", told)
 
 
 def by_its_gradient(function: Any, *xs: Any) -> tuple[Any, ...]:
     """What `call` means where the function has gradients of its own."""
-    from amanda_std.hub.op_access import function_of
+    from amanda_std.hub.op_access import find_function
 
-    backward = function_of(function, function.attrs[GRADIENT])
+    backward = find_function(function, function.attrs[GRADIENT])
     made: tuple[Any, ...] = custom_gradient(
         lambda *values: pasted(function, values),
         lambda *values: pasted(backward, values),

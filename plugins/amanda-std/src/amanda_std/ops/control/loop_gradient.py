@@ -46,9 +46,9 @@ class Rounds:
         for key, plain in (("out_axes", 0), ("out_reverse", False)):
             if self.op.has_attrs and self.op.attrs.get(key) is not None:
                 self.op.attrs[key] = (*self.op.attrs[key], plain)
-        from amanda_std.passes.infer import types_of
+        from amanda_std.passes.infer import result_types_of
 
-        made.type = (types_of(self.op) or [None])[-1]
+        made.type = (result_types_of(self.op) or [None])[-1]
         return made
 
     def back(
@@ -115,7 +115,7 @@ class _Trip:
 
     def _moving(self, wanted: set[OutputPort]) -> list[int]:
         """The carried values that depend on what is wanted, in any round."""
-        from amanda_std.autodiff.gradients import has_slope, reached
+        from amanda_std.autodiff.gradients import dependents, is_differentiable_type
 
         rounds, body = self.rounds, self.rounds.body
         first, parameters = rounds.first, body.parameters
@@ -125,12 +125,12 @@ class _Trip:
         while True:
             start = [parameters[self.head + i] for i in sorted(found)]
             start += [parameters[k] for k in self.rows]
-            on_way = reached(body, [*start, *self.inner])
+            on_way = dependents(body, [*start, *self.inner])
             more = {
                 i
                 for i in range(rounds.count)
                 if body.results[rounds.lead + i] in on_way
-                and has_slope(value_type(parameters[self.head + i]))
+                and is_differentiable_type(value_type(parameters[self.head + i]))
             }
             if more <= found:
                 return sorted(found)

@@ -12,7 +12,7 @@ from amanda.types import Sym, TensorType
 from amanda_std.engine.annotations import Anything, Body, Index, Logical
 from amanda_std.engine.operation import Operation, primitive
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.inference.shape_arguments import is_data
+from amanda_std.inference.shape_arguments import may_be_negative
 from amanda_std.ops.control.bodies import (
     carried_types,
     many,
@@ -71,7 +71,9 @@ def _(trips: Any, condition: Any, body: Any, *init: Any) -> Any:
     _, *rest = result_types(body, [*before, *kept])
     count: Any = Sym.unknown()
     if condition is None and trips is not None and isinstance(trips.value, int | Sym):
-        count = trips.value if _always(body) and not is_data(trips.value) else count
+        count = (
+            trips.value if _always(body) and not may_be_negative(trips.value) else count
+        )
     rows = [stacked_type(t, count) for t in rest[len(init) :]]
     return [*final_types(init, kept, rest), *rows]
 

@@ -10,10 +10,14 @@ import numpy as np
 from amanda.errors import InvalidTypeError
 from amanda.graph import Op, OutputPort
 from amanda.types import Sym, TensorType, same
-from amanda_std.engine.annotations import Anything, Body, Host
+from amanda_std.engine.annotations import Anything, Body, ShapeArg
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.inference.shape_arguments import Open, index_of, is_data
+from amanda_std.inference.shape_arguments import (
+    UnknownShapeArg,
+    may_be_negative,
+    normalize_axis,
+)
 from amanda_std.ops.control.bodies import (
     carried_types,
     many,
@@ -27,7 +31,7 @@ from amanda_std.ops.math.arithmetic import multiply
 
 @primitive()
 def scan(
-    body: Body, length: Host = None, *values: Anything, carried: int,
+    body: Body, length: ShapeArg = None, *values: Anything, carried: int,
     axes: tuple[int, ...] | None = None, reverse: tuple[bool, ...] | None = None,
     out_axes: tuple[int, ...] | None = None,
     out_reverse: tuple[bool, ...] | None = None,
@@ -89,7 +93,7 @@ def _without(shape: Sequence[int], axis: int) -> list[int]:
 
 def _row_types(xs: Sequence[Any], axes: Any) -> list[TensorType]:
     return [
-        TensorType(x.dtype, _without(x.shape.dims, index_of(a, x.shape.rank)))
+        TensorType(x.dtype, _without(x.shape.dims, normalize_axis(a, x.shape.rank)))
         if x.shape.has_rank
         else TensorType(x.dtype)
         for x, a in zip(xs, each(axes, len(xs), 0), strict=True)
@@ -98,12 +102,12 @@ def _row_types(xs: Sequence[Any], axes: Any) -> list[TensorType]:
 
 def _count(length: Any, xs: Sequence[Any], axes: Any) -> Any:
     """How many rounds there are: the dim that says most."""
-    found = None if length is None or isinstance(length, Open) else length
-    found = None if isinstance(found, Sym) and is_data(found) else found
+    found = None if length is None or isinstance(length, UnknownShapeArg) else length
+    found = None if isinstance(found, Sym) and may_be_negative(found) else found
     for x, a in zip(xs, each(axes, len(xs), 0), strict=True):
         if not x.shape.has_rank:
             continue
-        dim = x.shape.dims[index_of(a, x.shape.rank)]
+        dim = x.shape.dims[normalize_axis(a, x.shape.rank)]
         if found is not None and same(found, dim) is False:
             raise InvalidTypeError(
                 "what is scanned has one length", expected=found, got=dim

@@ -11,8 +11,8 @@ from amanda.types import RefType, TensorType, accepts, parse_type
 from amanda_std.engine.annotations import Anything, Array, Ref
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.runtime.containers import expect_kind, plain_type
-from amanda_std.runtime.state import Cell, surroundings
+from amanda_std.runtime.containers import expect_kind, without_content
+from amanda_std.runtime.state import Cell, current_run
 
 _NO_SLOPE = "gradients are taken of values, not of variables: read it before, once"
 
@@ -21,14 +21,14 @@ _NO_SLOPE = "gradients are taken of values, not of variables: read it before, on
 def variable(initial: Anything = None, *, key: str, type: Any = None) -> Ref:
     """The variable of a key; it begins with a value, or with none of the type told"""
     del type
-    state = surroundings().state
+    state = current_run().state
     return Cell(key, initial) if state is None else state.cell(key, initial)
 
 
 @variable.infer
 def _(initial: Any, type: Any) -> Any:
     told = parse_type(type) if isinstance(type, str) else type
-    held = told if initial is None or told is not None else plain_type(initial)
+    held = told if initial is None or told is not None else without_content(initial)
     return [RefType(TensorType() if held is None else held)]
 
 
@@ -50,7 +50,7 @@ def _expect_fit(v: Any, x: Any) -> Any:
         raise InvalidTypeError(
             "the variable holds tensors of another type", expected=held, got=x
         )
-    return [plain_type(x)]
+    return [without_content(x)]
 
 
 @primitive(numpy_only=True, effect="writes")

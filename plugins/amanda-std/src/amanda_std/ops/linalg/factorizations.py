@@ -17,7 +17,7 @@ from amanda_std.engine.annotations import Index, RealFloating
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.engine.values import dims
+from amanda_std.engine.values import dims_of
 from amanda_std.ops._oracles.matrices import (
     householder,
     jacobi,
@@ -84,7 +84,7 @@ def qr(x: RealFloating, *, full: bool = False) -> tuple[RealFloating, RealFloati
 
 @qr.gradient
 def _(g: Any, y: Any, x: Any, *, full: bool) -> Any:
-    rows, columns = dims(x)[-2:]
+    rows, columns = dims_of(x)[-2:]
     if full or rows < columns:
         raise InvalidTypeError(
             "qr has no gradient for more columns than rows, nor for all columns of Q"
@@ -295,7 +295,7 @@ def lu(x: RealFloating) -> tuple[RealFloating, Index]:
 
 @lu.gradient
 def _(g: Any, y: Any, x: Any) -> Any:
-    rows, columns = dims(x)[-2:]
+    rows, columns = dims_of(x)[-2:]
     if not rows == columns:
         raise InvalidTypeError("lu has a gradient for square matrices only")
     packed, order = y

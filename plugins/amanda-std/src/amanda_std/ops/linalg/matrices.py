@@ -12,7 +12,7 @@ from amanda.types import Dim, Shape, TensorType, minimum
 from amanda_std.engine.annotations import Array, Floating, RealFloating
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
-from amanda_std.engine.samples import Sample, Samples, array, counting
+from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
 from amanda_std.inference import shapes
 from amanda_std.ops._oracles.matrices import (
     matrices,
@@ -104,7 +104,7 @@ def _(g: Any, x: Any, *, offset: int) -> Any:
 @diagonal.samples
 def _() -> Samples:
     for dtype in ("float64", "int32", "bfloat16"):
-        x = counting(2, 3, 4, dtype=dtype, start=1)
+        x = arange_of_shape(2, 3, 4, dtype=dtype, start=1)
         for offset in (0, 1, -1, 2):
             rows, columns = max(-offset, 0), max(offset, 0)
             length = min(3 - rows, 4 - columns)
@@ -145,7 +145,7 @@ def trace(x: Floating, *, offset: int = 0) -> Floating:
 @trace.samples
 def _() -> Samples:
     for dtype in ("float64", "float32"):
-        x = counting(2, 3, 3, dtype=dtype, start=1)
+        x = arange_of_shape(2, 3, 3, dtype=dtype, start=1)
         for offset in (0, 1, -2):
             y = [math.fsum(float(x[b, i, i + offset]) for i in range(3)
                            if 0 <= i + offset < 3) for b in range(2)]  # fmt: skip

@@ -11,9 +11,16 @@ from amanda.errors import Undecided
 from amanda_std.engine.annotations import Array, Logical, Number, Real, Signed
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import primitive
-from amanda_std.engine.samples import Sample, Samples, array, binary, each, unary
+from amanda_std.engine.samples import (
+    Sample,
+    Samples,
+    array,
+    binary,
+    elementwise_by_loop,
+    unary,
+)
 from amanda_std.inference import shapes
-from amanda_std.inference.type_inference import objects
+from amanda_std.inference.type_inference import object_array
 from amanda_std.ops._late import late
 from amanda_std.ops.math.comparison import equal, greater, less, less_equal
 from amanda_std.ops.math.elementary import floor, log, trunc
@@ -57,7 +64,7 @@ def _positive_quotient(a: Any, b: Any) -> Any:
     """Rounding down is rounding towards zero where both have one sign."""
     if a.value is None or b.value is None:
         raise Undecided("an operand is known at run time only")
-    top, bottom = objects(a.value, a), objects(b.value, b)
+    top, bottom = object_array(a.value, a), object_array(b.value, b)
     if not (np.all(top >= 0) and np.all(bottom > 0)):
         raise Undecided("the sign of an operand is not known")
     return np.floor_divide(top, bottom)
@@ -168,7 +175,9 @@ def _smaller(a: Any, b: Any) -> Any:
 def _pairwise(function: Any, a: Any, b: Any) -> Any:
     if a.value is None or b.value is None:
         return None
-    return np.frompyfunc(function, 2, 1)(objects(a.value, a), objects(b.value, b))
+    return np.frompyfunc(function, 2, 1)(
+        object_array(a.value, a), object_array(b.value, b)
+    )
 
 
 @primitive(shape=shapes.elementwise, content=_larger, commutative=True)
@@ -275,10 +284,10 @@ def _() -> Samples:
     for dtype in ("float32", "float64", "int32"):
         x = array([-3, -1, 0, 2, 5], dtype)
         low, high = array(-2, dtype), array(4, dtype)
-        both = each(lambda v: min(max(v, -2), 4), x)
+        both = elementwise_by_loop(lambda v: min(max(v, -2), 4), x)
         yield Sample((x, low, high), both)
-        yield Sample((x, low), each(lambda v: max(v, -2), x))
-        yield Sample((x, None, high), each(lambda v: min(v, 4), x))
+        yield Sample((x, low), elementwise_by_loop(lambda v: max(v, -2), x))
+        yield Sample((x, None, high), elementwise_by_loop(lambda v: min(v, 4), x))
         yield Sample((x,), x)
     x = array([1.0, 5.0])
     yield Sample((x, array(3.0), array(2.0)), array([2.0, 2.0]))

@@ -210,7 +210,7 @@ radians.samples(unary(math.radians, (-90.0, 30.0, 200.0)))
 degrees.samples(unary(math.degrees, (-1.5, 0.3, 3.0)))
 
 
-@primitive(shape=shapes.of_first)
+@primitive(shape=shapes.same_as_first)
 def signbit(x: RealFloating) -> Logical:
     """Whether the sign is minus; -0.0 has one"""
     return xp(x).signbit(x)

@@ -12,7 +12,7 @@ from amanda.errors import InvalidTypeError
 from amanda.types import DType, Shape, TensorType
 from amanda_std.engine.annotations import Cast, Integer, Other
 from amanda_std.engine.operation import composite, primitive
-from amanda_std.engine.samples import Sample, Samples, array, each
+from amanda_std.engine.samples import Sample, Samples, array, elementwise_by_loop
 from amanda_std.inference import shapes
 from amanda_std.ops.math.logic import (
     bitwise_and,
@@ -67,7 +67,7 @@ def _counts(function: Callable[[int, int], int]) -> Callable[[], Samples]:
             def count(v: int, bits: int = bits) -> int:
                 return function(v & ((1 << bits) - 1), bits)
 
-            yield Sample((x,), each(count, x))
+            yield Sample((x,), elementwise_by_loop(count, x))
         yield Sample((array(9, "int32"),), array(function(9, 32), "int32"))
         yield Sample((np.zeros((0, 2), "int32"),), np.zeros((0, 2), "int32"))
 

@@ -10,7 +10,13 @@ from typing import Any
 from amanda_std.engine.annotations import Array, Logical, Real, RealFloating
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import BinaryOperation, UnaryOperation, primitive
-from amanda_std.engine.samples import Sample, Samples, array, binary, each
+from amanda_std.engine.samples import (
+    Sample,
+    Samples,
+    array,
+    binary,
+    elementwise_by_loop,
+)
 from amanda_std.inference import shapes
 
 _LEFT, _RIGHT = (1.0, -2.0, 3.0, 0.0), (1.0, 3.0, -1.0, 0.0)
@@ -59,7 +65,7 @@ def _test(name: str, doc: str, oracle: Callable[[float], bool]) -> UnaryOperatio
     def _() -> Samples:
         for dtype in ("float32", "float64", "float16", "bfloat16"):
             x = array([[1.5, math.inf], [-math.inf, math.nan]], dtype)
-            yield Sample((x,), each(oracle, x, dtype="bool"))
+            yield Sample((x,), elementwise_by_loop(oracle, x, dtype="bool"))
         yield Sample((array(0.0),), array(oracle(0.0), "bool"))
         yield Sample((array([]),), array([], "bool"))
 

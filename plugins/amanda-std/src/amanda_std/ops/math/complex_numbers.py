@@ -16,7 +16,7 @@ from amanda.types import DType, TensorType, unknown
 from amanda_std.engine.annotations import Complex, Other, RealFloating
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
-from amanda_std.engine.samples import Sample, Samples, array, each
+from amanda_std.engine.samples import Sample, Samples, array, elementwise_by_loop
 from amanda_std.inference import shapes
 from amanda_std.ops.math.binary_special import hypot
 from amanda_std.ops.math.elementary import atan2
@@ -80,7 +80,7 @@ real.gradient(lambda g: [complex_(g, zeros_like(g))])
 imag.gradient(lambda g: [complex_(zeros_like(g), -g)])
 
 
-@primitive(shape=shapes.of_first)
+@primitive(shape=shapes.same_as_first)
 def conj(x: Complex) -> Complex:
     """The complex conjugate"""
     return xp(x).conj(x)
@@ -123,7 +123,7 @@ def _() -> Samples:
         a = array([v.real for v in _NUMBERS], dtype)
         b = array([v.imag for v in _NUMBERS], dtype)
         yield Sample((a, b), np.array(_NUMBERS, whole))
-        y = each(complex, a[:, None], b, dtype=whole)
+        y = elementwise_by_loop(complex, a[:, None], b, dtype=whole)
         yield Sample((a[:, None], b), y)
     yield Sample((a[0], b[0]), np.array(_NUMBERS[0]))
     yield Sample((a[:0], b[:0]), np.zeros(0, "complex128"))

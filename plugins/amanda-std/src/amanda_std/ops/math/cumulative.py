@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from amanda_std.engine.annotations import Host, Number, Real, RealFloating
+from amanda_std.engine.annotations import Number, Real, RealFloating, ShapeArg
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.inference import shapes
-from amanda_std.inference.shape_arguments import index_of
+from amanda_std.inference.shape_arguments import normalize_axis
 from amanda_std.ops.control.scan import scan
 from amanda_std.ops.math.arithmetic import maximum, multiply, where
 from amanda_std.ops.math.comparison import equal
@@ -49,9 +49,9 @@ def _scan(
     return _turned(np_, y, axis, reverse)
 
 
-@primitive(shape=shapes.of_first)
+@primitive(shape=shapes.same_as_first)
 def cumulative_prod(
-    x: Number, axis: Host = 0, *, exclusive: bool = False, reverse: bool = False
+    x: Number, axis: ShapeArg = 0, *, exclusive: bool = False, reverse: bool = False
 ) -> Number:
     """The products of all elements up to each one, along an axis"""
 
@@ -66,7 +66,7 @@ def _(g: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
     """From the other end, a factor at a time: nothing is divided by, so zeros may be.
 
     What is carried is the gradient of the product of all that comes before."""
-    at = index_of(axis, x.ndim)
+    at = normalize_axis(axis, x.ndim)
 
     def step(rest: Any, factor: Any, slope: Any) -> Any:
         if exclusive:
@@ -106,14 +106,14 @@ def _extreme(x: Any, axis: int, reverse: bool, name: str) -> Any:
     return _scan(x, axis, False, reverse, run, None)
 
 
-@primitive(shape=shapes.of_first)
-def cumulative_max(x: Real, axis: Host = 0, *, reverse: bool = False) -> Real:
+@primitive(shape=shapes.same_as_first)
+def cumulative_max(x: Real, axis: ShapeArg = 0, *, reverse: bool = False) -> Real:
     """The largest of all elements up to each one, along an axis; NaN from one on"""
     return _extreme(x, axis, reverse, "maximum")
 
 
-@primitive(shape=shapes.of_first)
-def cumulative_min(x: Real, axis: Host = 0, *, reverse: bool = False) -> Real:
+@primitive(shape=shapes.same_as_first)
+def cumulative_min(x: Real, axis: ShapeArg = 0, *, reverse: bool = False) -> Real:
     """The smallest of all elements up to each one, along an axis; NaN from one on"""
     return _extreme(x, axis, reverse, "minimum")
 
@@ -142,9 +142,13 @@ cumulative_max.gradient(_to_holder)
 cumulative_min.gradient(_to_holder)
 
 
-@primitive(shape=shapes.of_first)
+@primitive(shape=shapes.same_as_first)
 def cumulative_logsumexp(
-    x: RealFloating, axis: Host = 0, *, exclusive: bool = False, reverse: bool = False
+    x: RealFloating,
+    axis: ShapeArg = 0,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
 ) -> RealFloating:
     """The logarithms of the sums of exponentials up to each one, along an axis"""
 

@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from amanda_std.engine.annotations import (
-    Host,
     Index,
     Other,
     Real,
+    ShapeArg,
 )
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
@@ -32,7 +32,7 @@ from amanda_std.ops.tensor.shape import astype, reshape, shape_of
 
 
 @composite
-def bincount(x: Index, size: Host, weights: Real | None = None) -> Other:
+def bincount(x: Index, size: ShapeArg, weights: Real | None = None) -> Other:
     """How often each of 0, 1, ... size - 1 is there, or the sum of its weights"""
     shares = weights
     if shares is None:
@@ -54,7 +54,7 @@ def _() -> Samples:
 
 @composite
 def histogram(
-    x: Real, low: Real, high: Real, bins: Host, *, clamp: bool = True
+    x: Real, low: Real, high: Real, bins: ShapeArg, *, clamp: bool = True
 ) -> Index:
     """How many elements each of equal parts from low to high has
 

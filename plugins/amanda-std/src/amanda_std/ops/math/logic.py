@@ -9,7 +9,7 @@ from typing import Any
 from amanda_std.engine.annotations import Bits, Integer, Logical
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import BinaryOperation, primitive
-from amanda_std.engine.samples import Sample, Samples, array, each
+from amanda_std.engine.samples import Sample, Samples, array, elementwise_by_loop
 from amanda_std.inference import shapes
 
 _NO_SLOPE = "bits have no slope"
@@ -29,8 +29,8 @@ def _logical(name: str, doc: str, oracle: Callable[[Any, Any], Any]) -> BinaryOp
     @op.samples
     def _() -> Samples:
         for a, b in ((_ROW, _COLUMN), (_ROW, _ROW), (_ROW[:0], _ROW[:0])):
-            yield Sample((a, b), each(oracle, a, b))
-        yield Sample((_ROW[0], _ROW[1]), each(oracle, _ROW[0], _ROW[1]))
+            yield Sample((a, b), elementwise_by_loop(oracle, a, b))
+        yield Sample((_ROW[0], _ROW[1]), elementwise_by_loop(oracle, _ROW[0], _ROW[1]))
 
     return op
 
@@ -52,7 +52,7 @@ logical_not.not_differentiable(_NO_SLOPE)
 @logical_not.samples
 def _() -> Samples:
     for x in (_ROW, _COLUMN, _ROW[0], _ROW[:0]):
-        yield Sample((x,), each(operator.not_, x))
+        yield Sample((x,), elementwise_by_loop(operator.not_, x))
 
 
 def _bitwise(name: str, doc: str, oracle: Callable[[Any, Any], Any]) -> BinaryOperation:
@@ -67,7 +67,7 @@ def _bitwise(name: str, doc: str, oracle: Callable[[Any, Any], Any]) -> BinaryOp
     def _() -> Samples:
         for dtype in ("int32", "uint8", "int64"):
             a, b = array([1, 6, 12], dtype), array([[3], [10]], dtype)
-            yield Sample((a, b), each(oracle, a, b))
+            yield Sample((a, b), elementwise_by_loop(oracle, a, b))
         yield Sample((array(-1, "int8"), array(6, "int8")),
                      array(oracle(-1, 6), "int8"))  # fmt: skip
         yield Sample((array([], "int8"), array(6, "int8")), array([], "int8"))
@@ -93,7 +93,7 @@ bitwise_invert.not_differentiable(_NO_SLOPE)
 def _() -> Samples:
     for dtype in ("int8", "int64"):
         x = array([0, 5, -3], dtype)
-        yield Sample((x,), each(lambda v: -v - 1, x))
+        yield Sample((x,), elementwise_by_loop(lambda v: -v - 1, x))
     yield Sample((array(5, "uint8"),), array(250, "uint8"))
     yield Sample((array([True, False], "bool"),), array([False, True], "bool"))
     yield Sample((array([], "uint8"),), array([], "uint8"))
@@ -111,7 +111,7 @@ def _shift(name: str, doc: str, oracle: Callable[[Any, Any], Any]) -> BinaryOper
     def _() -> Samples:
         for dtype in ("uint8", "int32", "uint64"):
             a, b = array([1, 6, 12], dtype), array([[0], [3]], dtype)
-            yield Sample((a, b), each(oracle, a, b))
+            yield Sample((a, b), elementwise_by_loop(oracle, a, b))
         yield Sample((array(9, "int64"), array(1, "int64")),
                      array(oracle(9, 1), "int64"))  # fmt: skip
         yield Sample((array([], "uint8"), array([], "uint8")), array([], "uint8"))

@@ -7,9 +7,16 @@ from functools import partial
 
 import numpy as np
 
-from amanda_std.engine.annotations import Floating, Host, Real, RealFloating
+from amanda_std.engine.annotations import Floating, Real, RealFloating, ShapeArg
 from amanda_std.engine.operation import composite
-from amanda_std.engine.samples import Sample, Samples, array, folded, ramp, reductions
+from amanda_std.engine.samples import (
+    Sample,
+    Samples,
+    array,
+    ramp,
+    reduce_by_loop,
+    reductions,
+)
 from amanda_std.ops.math.arithmetic import abs as abs_
 from amanda_std.ops.math.elementary import log, sqrt, square
 from amanda_std.ops.math.reduction import sum_, var
@@ -17,7 +24,7 @@ from amanda_std.ops.math.reduction import sum_, var
 
 @composite
 def std(
-    x: Floating, axes: Host = None, *, correction: int = 0, keepdims: bool = False
+    x: Floating, axes: ShapeArg = None, *, correction: int = 0, keepdims: bool = False
 ) -> Floating:
     """The square root of the variance along axes"""
     return sqrt(var(x, axes, correction=correction, keepdims=keepdims))
@@ -25,21 +32,21 @@ def std(
 
 @composite
 def norm_l1(
-    x: RealFloating, axes: Host = None, *, keepdims: bool = False
+    x: RealFloating, axes: ShapeArg = None, *, keepdims: bool = False
 ) -> RealFloating:
     """The sum of absolute values along axes"""
     return sum_(abs_(x), axes, keepdims=keepdims)
 
 
 @composite
-def sum_squares(x: Real, axes: Host = None, *, keepdims: bool = False) -> Real:
+def sum_squares(x: Real, axes: ShapeArg = None, *, keepdims: bool = False) -> Real:
     """The sum of squares along axes"""
     return sum_(square(x), axes, keepdims=keepdims)
 
 
 @composite
 def norm_l2(
-    x: RealFloating, axes: Host = None, *, keepdims: bool = False
+    x: RealFloating, axes: ShapeArg = None, *, keepdims: bool = False
 ) -> RealFloating:
     """The square root of the sum of squares along axes"""
     return sqrt(sum_squares(x, axes, keepdims=keepdims))
@@ -47,7 +54,7 @@ def norm_l2(
 
 @composite
 def log_sum(
-    x: RealFloating, axes: Host = None, *, keepdims: bool = False
+    x: RealFloating, axes: ShapeArg = None, *, keepdims: bool = False
 ) -> RealFloating:
     """The logarithm of the sum along axes"""
     return log(sum_(x, axes, keepdims=keepdims))
@@ -67,9 +74,9 @@ def _() -> Samples:
                 x = ramp(3, 4, dtype=dtype)
                 find = partial(_deviation, correction=correction)
                 attrs = {"correction": correction}
-                yield Sample((x, axes), folded(find, x, axes, False), attrs)
+                yield Sample((x, axes), reduce_by_loop(find, x, axes, False), attrs)
                 attrs |= {"keepdims": True}
-                yield Sample((x, axes), folded(find, x, axes, True), attrs)
+                yield Sample((x, axes), reduce_by_loop(find, x, axes, True), attrs)
     yield Sample((np.zeros((0, 2)), (1,)), np.zeros(0), smooth=False)
 
 
@@ -78,9 +85,9 @@ def _() -> Samples:
     for dtype in ("float64", "float32"):
         x = array([[0.5, 2.0, 1.25], [3.0, 0.25, 4.0]], dtype)
         for axes in (None, (0,), (-1,), (0, 1)):
-            y = folded(lambda n: math.log(math.fsum(n)), x, axes, False)
+            y = reduce_by_loop(lambda n: math.log(math.fsum(n)), x, axes, False)
             yield Sample((x, axes), y)
-            y = folded(lambda n: math.log(math.fsum(n)), x, axes, True)
+            y = reduce_by_loop(lambda n: math.log(math.fsum(n)), x, axes, True)
             yield Sample((x, axes), y, {"keepdims": True})
     yield Sample((array(2.0),), array(math.log(2)))
     yield Sample((np.zeros((0, 2)), (1,)), np.zeros(0), smooth=False)

@@ -12,27 +12,27 @@ import numpy as np
 from amanda.types import Dim, DType, Shape, same
 from amanda_std.engine.annotations import (
     Floating,
-    Host,
     Index,
     Logical,
     Number,
     Other,
     Real,
+    ShapeArg,
 )
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import (
     Sample,
     Samples,
+    arange_of_shape,
     array,
-    counting,
-    folded,
     ramp,
+    reduce_by_loop,
     reductions,
 )
-from amanda_std.engine.values import dims
+from amanda_std.engine.values import dims_of
 from amanda_std.inference import shapes
-from amanda_std.inference.shape_arguments import indices_of
+from amanda_std.inference.shape_arguments import normalize_axes
 from amanda_std.ops._late import late
 from amanda_std.ops.math.arithmetic import stop_gradient, where
 from amanda_std.ops.math.comparison import equal, isfinite
@@ -61,11 +61,11 @@ def _content(function: Any) -> Any:
     """The content of a reduced tensor, by the kernel of numpy on objects."""
 
     def rule(x: Any, axes: Any = None, *, keepdims: bool) -> Any:
-        from amanda_std.inference.type_inference import objects
+        from amanda_std.inference.type_inference import object_array
 
         if x.value is None:
             return None
-        return function(objects(x.value, x), axis=_axis(axes), keepdims=keepdims)
+        return function(object_array(x.value, x), axis=_axis(axes), keepdims=keepdims)
 
     return rule
 
@@ -74,8 +74,8 @@ def _axis(axes: Any) -> Any:
     return axes if axes is None or isinstance(axes, tuple) else (axes,)
 
 
-@primitive(shape=shapes.reduced, content=_content(np.sum), name="sum")
-def sum_(x: Number, axes: Host = None, *, keepdims: bool = False) -> Number:
+@primitive(shape=shapes.reduce, content=_content(np.sum), name="sum")
+def sum_(x: Number, axes: ShapeArg = None, *, keepdims: bool = False) -> Number:
     """The sum along axes"""
     total = xp(x).sum(x, axis=_axis(axes), keepdims=keepdims, dtype=_wide(x))
     return total.astype(x.dtype)
@@ -102,11 +102,11 @@ def _kept(y: Any, x: Any, axes: Any, keepdims: bool) -> Any:
     """A reduced value with the reduced axes kept."""
     if keepdims:
         return y
-    return expand_dims(y, tuple(sorted(indices_of(axes, x.ndim))))
+    return expand_dims(y, tuple(sorted(normalize_axes(axes, x.ndim))))
 
 
-@primitive(shape=shapes.reduced, content=_content(np.prod))
-def prod(x: Number, axes: Host = None, *, keepdims: bool = False) -> Number:
+@primitive(shape=shapes.reduce, content=_content(np.prod))
+def prod(x: Number, axes: ShapeArg = None, *, keepdims: bool = False) -> Number:
     """The product along axes"""
     total = xp(x).prod(x, axis=_axis(axes), keepdims=keepdims, dtype=_wide(x))
     return total.astype(x.dtype)
@@ -117,7 +117,7 @@ def _(g: Any, x: Any, axes: Any = None, *, keepdims: bool) -> Any:
     """Each factor gets the product of the others: of those before it and those after.
 
     Nothing is divided by, so factors may be zero."""
-    gone = tuple(sorted(indices_of(axes, x.ndim)))
+    gone = tuple(sorted(normalize_axes(axes, x.ndim)))
     if not gone:
         return [g]
     order = (*(i for i in range(x.ndim) if i not in gone), *gone)
@@ -139,7 +139,7 @@ def _() -> Samples:
     for zeros in ((1,), (0, 2), ()):
         x = ramp(2, 3)
         x[:, list(zeros)] = 0.0
-        yield Sample((x, (1,)), folded(math.prod, x, (1,), False))
+        yield Sample((x, (1,)), reduce_by_loop(math.prod, x, (1,), False))
 
 
 def _extreme(x: Any, axes: Any, keepdims: bool, largest: bool) -> Any:
@@ -149,13 +149,13 @@ def _extreme(x: Any, axes: Any, keepdims: bool, largest: bool) -> Any:
     if 0 not in x.shape:
         return function(x, axis=_axis(axes), keepdims=keepdims)
     kept = list(x.shape)
-    for axis in indices_of(axes, x.ndim):
+    for axis in normalize_axes(axes, x.ndim):
         kept[axis] = 1
     if 0 not in kept:
         y = np_.full(tuple(kept), bound(x.dtype, largest), dtype=x.dtype)
     else:
         y = np_.zeros(tuple(kept), dtype=x.dtype)
-    gone = () if keepdims else indices_of(axes, x.ndim)
+    gone = () if keepdims else normalize_axes(axes, x.ndim)
     return np_.squeeze(y, axis=tuple(gone))
 
 
@@ -166,14 +166,14 @@ def bound(dtype: Any, low: bool) -> Any:
     return info.min if low else info.max
 
 
-@primitive(shape=shapes.reduced, name="max")
-def max_(x: Real, axes: Host = None, *, keepdims: bool = False) -> Real:
+@primitive(shape=shapes.reduce, name="max")
+def max_(x: Real, axes: ShapeArg = None, *, keepdims: bool = False) -> Real:
     """The largest along axes; NaN where one is"""
     return _extreme(x, axes, keepdims, True)
 
 
-@primitive(shape=shapes.reduced, name="min")
-def min_(x: Real, axes: Host = None, *, keepdims: bool = False) -> Real:
+@primitive(shape=shapes.reduce, name="min")
+def min_(x: Real, axes: ShapeArg = None, *, keepdims: bool = False) -> Real:
     """The smallest along axes; NaN where one is"""
     return _extreme(x, axes, keepdims, False)
 
@@ -204,14 +204,14 @@ max_.samples(partial(_extremes, builtins.max, -math.inf, "min"))
 min_.samples(partial(_extremes, builtins.min, math.inf, "max"))
 
 
-@primitive(shape=shapes.reduced, content=_content(np.all), name="all")
-def all_(x: Logical, axes: Host = None, *, keepdims: bool = False) -> Logical:
+@primitive(shape=shapes.reduce, content=_content(np.all), name="all")
+def all_(x: Logical, axes: ShapeArg = None, *, keepdims: bool = False) -> Logical:
     """Whether all hold along axes"""
     return xp(x).all(x, axis=_axis(axes), keepdims=keepdims)
 
 
-@primitive(shape=shapes.reduced, content=_content(np.any), name="any")
-def any_(x: Logical, axes: Host = None, *, keepdims: bool = False) -> Logical:
+@primitive(shape=shapes.reduce, content=_content(np.any), name="any")
+def any_(x: Logical, axes: ShapeArg = None, *, keepdims: bool = False) -> Logical:
     """Whether one holds along axes"""
     return xp(x).any(x, axis=_axis(axes), keepdims=keepdims)
 
@@ -236,12 +236,12 @@ def _found(x: Any, axis: Any, keepdims: bool, last: bool, function: str) -> Any:
 
 
 def _one_axis(x: Any, axis: Any, keepdims: bool) -> Shape:
-    return shapes.reduced(x, (axis,), keepdims=keepdims)
+    return shapes.reduce(x, (axis,), keepdims=keepdims)
 
 
 @primitive(shape=_one_axis)
 def argmax(
-    x: Real, axis: Host = 0, *, keepdims: bool = False, last: bool = False
+    x: Real, axis: ShapeArg = 0, *, keepdims: bool = False, last: bool = False
 ) -> Index:
     """Where the largest is along an axis, the first or last of several"""
     return _found(x, axis, keepdims, last, "argmax")
@@ -249,7 +249,7 @@ def argmax(
 
 @primitive(shape=_one_axis)
 def argmin(
-    x: Real, axis: Host = 0, *, keepdims: bool = False, last: bool = False
+    x: Real, axis: ShapeArg = 0, *, keepdims: bool = False, last: bool = False
 ) -> Index:
     """Where the smallest is along an axis, the first or last of several"""
     return _found(x, axis, keepdims, last, "argmin")
@@ -263,7 +263,7 @@ def _places(best: Any) -> Any:
             for axis in (0, 1, -1):
                 for last in (False, True):
                     find = partial(_place, best=best, last=last)
-                    y = folded(find, x, (axis,), True, "int64")
+                    y = reduce_by_loop(find, x, (axis,), True, "int64")
                     attrs = {"last": last}
                     yield Sample((x, axis), y, {**attrs, "keepdims": True})
                     yield Sample((x, axis), np.squeeze(y, axis), attrs)
@@ -284,9 +284,9 @@ argmax.not_differentiable("its results are indices")
 argmin.not_differentiable("its results are indices")
 
 
-@primitive(shape=shapes.of_first)
+@primitive(shape=shapes.same_as_first)
 def cumulative_sum(
-    x: Number, axis: Host = 0, *, exclusive: bool = False, reverse: bool = False
+    x: Number, axis: ShapeArg = 0, *, exclusive: bool = False, reverse: bool = False
 ) -> Number:
     """The sums of all elements up to each one, along an axis"""
     np_ = xp(x)
@@ -342,7 +342,7 @@ def _running(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
 def count(x: Any, axes: Any) -> Any:
     """How many elements a reduction takes together; a value where a dim is one."""
     number: Any = 1
-    for axis in indices_of(axes, x.ndim):
+    for axis in normalize_axes(axes, x.ndim):
         number = x.shape[axis] * number
     return number
 
@@ -357,7 +357,7 @@ def as_float(number: Any, like: Any) -> Any:
 
 
 @composite
-def mean(x: Floating, axes: Host = None, *, keepdims: bool = False) -> Floating:
+def mean(x: Floating, axes: ShapeArg = None, *, keepdims: bool = False) -> Floating:
     """The mean along axes"""
     return sum_(x, axes, keepdims=keepdims) / as_float(count(x, axes), x)
 
@@ -374,7 +374,7 @@ def _() -> Samples:
 
 @composite
 def var(
-    x: Floating, axes: Host = None, *, correction: int = 0, keepdims: bool = False
+    x: Floating, axes: ShapeArg = None, *, correction: int = 0, keepdims: bool = False
 ) -> Floating:
     """The variance along axes"""
     apart = x - mean(x, axes, keepdims=True)
@@ -389,9 +389,9 @@ def _() -> Samples:
         for axes in (None, (0,), (-1, 0)):
             x = ramp(3, 4)
             find = partial(_variance, correction=correction)
-            y = folded(find, x, axes, False)
+            y = reduce_by_loop(find, x, axes, False)
             yield Sample((x, axes), y, {"correction": correction})
-            y = folded(find, x, axes, True)
+            y = reduce_by_loop(find, x, axes, True)
             yield Sample((x, axes), y, {"correction": correction, "keepdims": True})
     yield Sample((np.zeros((0, 2)), (1,)), np.zeros(0), smooth=False)
     yield Sample((array(2.0, "float32"),), array(0.0, "float32"))
@@ -403,7 +403,9 @@ def _variance(numbers: list[float], correction: int) -> float:
 
 
 @composite
-def logsumexp(x: Floating, axes: Host = None, *, keepdims: bool = False) -> Floating:
+def logsumexp(
+    x: Floating, axes: ShapeArg = None, *, keepdims: bool = False
+) -> Floating:
     """The logarithm of the sum of exponentials along axes, without overflow"""
     most = stop_gradient(max_(x, axes, keepdims=True))
     most = where(isfinite(most), most, zeros_like(most))
@@ -411,7 +413,7 @@ def logsumexp(x: Floating, axes: Host = None, *, keepdims: bool = False) -> Floa
     y = log(total) + most
     if keepdims:
         return y
-    return squeeze(y, tuple(sorted(indices_of(axes, len(dims(x))))))
+    return squeeze(y, tuple(sorted(normalize_axes(axes, len(dims_of(x))))))
 
 
 logsumexp.samples(
@@ -426,7 +428,7 @@ _bound = bound  # its name before it was public
 def sum_to(x: Number, like: Other) -> Number:
     """x summed to the shape of another: what broadcasting did, undone"""
     extra = x.ndim - like.ndim
-    have, want = dims(x), dims(like)
+    have, want = dims_of(x), dims_of(like)
     narrow = [i for i, d in enumerate(want) if _differs(have[extra + i], d)]
     axes = (*range(extra), *(extra + i for i in narrow))
     if not axes:
@@ -445,12 +447,12 @@ def _differs(have: Dim, want: Dim) -> bool:
 
 @sum_to.samples
 def _() -> Samples:
-    x = counting(2, 3, dtype="float64")
+    x = arange_of_shape(2, 3, dtype="float64")
     yield Sample((x, np.zeros((3,))), array([3.0, 5.0, 7.0]))
     yield Sample((x, np.zeros((2, 1))), array([[3.0], [12.0]]))
     yield Sample((x, array(0.0)), array(15.0))
     yield Sample((x, x), x)
-    deep = counting(2, 3, 2, dtype="float64")
+    deep = arange_of_shape(2, 3, 2, dtype="float64")
     yield Sample((deep, np.zeros((3, 1))), array([[14.0], [22.0], [30.0]]))
     row = array([[1, 2]], "int32")
     yield Sample((row, row[0]), array([1, 2], "int32"))

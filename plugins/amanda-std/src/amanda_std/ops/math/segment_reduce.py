@@ -10,9 +10,9 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError
 from amanda_std.engine.annotations import (
-    Host,
     Index,
     Real,
+    ShapeArg,
 )
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
@@ -51,7 +51,7 @@ def _nothing(reduction: str, dtype: Any) -> Any:
 
 @composite
 def segment_reduce(
-    x: Real, segments: Index, count: Host, *, reduction: str = "sum"
+    x: Real, segments: Index, count: ShapeArg, *, reduction: str = "sum"
 ) -> Real:
     """The sums (mean, prod, max, min) of the parts of the first axis by their segments
 

@@ -9,17 +9,21 @@ import numpy as np
 
 from amanda.types import Shape, Sym, TensorType
 from amanda_std.engine.annotations import (
-    Host,
     Index,
     Logical,
     Real,
     RealFloating,
+    ShapeArg,
 )
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.inference import shapes
-from amanda_std.inference.shape_arguments import Open, index_of, is_data
+from amanda_std.inference.shape_arguments import (
+    UnknownShapeArg,
+    may_be_negative,
+    normalize_axis,
+)
 from amanda_std.ops.math.comparison import greater, isfinite, less
 from amanda_std.ops.math.logic import logical_and
 from amanda_std.ops.math.reduction import all_, sum_
@@ -39,7 +43,7 @@ def _order(x: Any, axis: int, descending: bool) -> Any:
     return np_.flip(x.shape[axis] - 1 - places, axis=axis)
 
 
-@primitive(shape=shapes.of_first)
+@primitive(shape=shapes.same_as_first)
 def argsort(x: Real, *, axis: int = -1, descending: bool = False) -> Index:
     """The places of the elements in sorted order, along an axis"""
     return _order(x, axis, descending).astype("int64")
@@ -48,7 +52,7 @@ def argsort(x: Real, *, axis: int = -1, descending: bool = False) -> Index:
 argsort.not_differentiable("its results are places")
 
 
-@primitive(shape=shapes.of_first)
+@primitive(shape=shapes.same_as_first)
 def sort(x: Real, *, axis: int = -1, descending: bool = False) -> Real:
     """The elements in sorted order, along an axis"""
     return xp(x).take_along_axis(x, _order(x, axis, descending), axis=axis)
@@ -102,16 +106,20 @@ sort.samples(_samples(False))
 
 
 def _top(x: TensorType, k: Any, *, axis: int = -1) -> list[Shape]:
-    at = index_of(axis, x.shape.rank)
+    at = normalize_axis(axis, x.shape.rank)
     one = k[0] if isinstance(k, tuple) else k  # also as a vector of one
-    count = Sym.unknown() if isinstance(one, Open) or is_data(one) else one
+    count = (
+        Sym.unknown()
+        if isinstance(one, UnknownShapeArg) or may_be_negative(one)
+        else one
+    )
     shape = Shape([count if i == at else d for i, d in enumerate(x.shape.dims)])
     return [shape, shape]
 
 
 @primitive(shape=_top)
 def topk(
-    x: Real, k: Host, *, axis: int = -1, largest: bool = True
+    x: Real, k: ShapeArg, *, axis: int = -1, largest: bool = True
 ) -> tuple[Real, Index]:
     """The k largest or smallest in order, and their places, along an axis"""
     count = k if isinstance(k, int) else k[0]

@@ -9,8 +9,8 @@ from typing import Any
 
 from amanda_std.engine.annotations import Other, RealFloating
 from amanda_std.engine.operation import UnaryOperation, primitive
-from amanda_std.engine.rule_binding import NoSlope
-from amanda_std.engine.samples import Sample, Samples, array, each, unary
+from amanda_std.engine.rule_binding import NoGradient
+from amanda_std.engine.samples import Sample, Samples, array, elementwise_by_loop, unary
 from amanda_std.inference import shapes
 from amanda_std.ops._late import late
 from amanda_std.ops._oracles.special_functions import (
@@ -216,20 +216,20 @@ def _table(
     def make() -> Samples:
         for dtype in ("float64", "float32", "float16"):
             xs = [array(c, dtype) for c in columns]
-            yield Sample(tuple(xs), each(oracle, *xs), fixed=fixed)
+            yield Sample(tuple(xs), elementwise_by_loop(oracle, *xs), fixed=fixed)
         xs = [array(c) for c in columns]
         wide = [xs[0][:, None], *xs[1:]]
-        yield Sample(tuple(wide), each(oracle, *wide), fixed=fixed)
+        yield Sample(tuple(wide), elementwise_by_loop(oracle, *wide), fixed=fixed)
         one = [x[1] for x in xs]
-        yield Sample(tuple(one), each(oracle, *one), fixed=fixed)
+        yield Sample(tuple(one), elementwise_by_loop(oracle, *one), fixed=fixed)
         none = tuple(x[:0] for x in xs)
         yield Sample(none, none[0], smooth=False)
 
     return make
 
 
-def _by(what: str) -> NoSlope:
-    return NoSlope(f"its slope by {what} has no closed form")
+def _by(what: str) -> NoGradient:
+    return NoGradient(f"its slope by {what} has no closed form")
 
 
 @primitive(shape=shapes.elementwise, numpy_only=True)
@@ -266,11 +266,14 @@ def _(g: Any, n: Any, x: Any) -> Any:
 def _() -> Samples:
     for dtype in ("float64", "float32", "float16"):
         n, x = array([0, 1, 2, 3], "int64"), array([0.75, 1.5, 2.0, 3.25], dtype)
-        yield Sample((n, x), each(polygamma_of, n, x))
-        yield Sample((n[:, None], x), each(polygamma_of, n[:, None], x), tolerance=1e-2
-                     if dtype == "float16" else None)  # fmt: skip
+        yield Sample((n, x), elementwise_by_loop(polygamma_of, n, x))
+        yield Sample(
+            (n[:, None], x),
+            elementwise_by_loop(polygamma_of, n[:, None], x),
+            tolerance=1e-2 if dtype == "float16" else None,
+        )
     n, x = array(2, "int32"), array(1.25)
-    yield Sample((n, x), each(polygamma_of, n, x))
+    yield Sample((n, x), elementwise_by_loop(polygamma_of, n, x))
     yield Sample((n, array([])), array([]), smooth=False)
 
 

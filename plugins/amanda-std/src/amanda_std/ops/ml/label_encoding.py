@@ -10,8 +10,8 @@ import numpy as np
 from amanda.types import DType, MapType, Shape, Sym, TensorType
 from amanda_std.engine.annotations import (
     Anything,
+    ArgKind,
     Array,
-    Kind,
     Map,
 )
 from amanda_std.engine.operation import composite, primitive
@@ -24,7 +24,7 @@ from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.shape import astype, expand_dims
 from amanda_std.runtime.containers import expect_kind
 
-Key: TypeAlias = Annotated[Any, Kind(shared=False)]
+Key: TypeAlias = Annotated[Any, ArgKind(shared=False)]
 
 
 @composite

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from amanda_std.engine.annotations import Floating, Host, Real
+from amanda_std.engine.annotations import Floating, Real, ShapeArg
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.ops.math.arithmetic import (
@@ -56,7 +56,7 @@ def _adapted(x: Any, size: Any, fold: Any) -> Any:
 
 
 @composite
-def adaptive_max_pool(x: Real, size: Host) -> Real:
+def adaptive_max_pool(x: Real, size: ShapeArg) -> Real:
     """The largest of as many parts of NC* data as are told
 
     Their lengths are as even as can be; neighbours may overlap by one element."""
@@ -64,7 +64,7 @@ def adaptive_max_pool(x: Real, size: Host) -> Real:
 
 
 @composite
-def adaptive_avg_pool(x: Floating, size: Host) -> Floating:
+def adaptive_avg_pool(x: Floating, size: ShapeArg) -> Floating:
     """The mean of as many parts of NC* data as are told, as in adaptive_max_pool"""
 
     def fold(seen: Any, there: Any, count: Any, axis: int, after: int) -> Any:

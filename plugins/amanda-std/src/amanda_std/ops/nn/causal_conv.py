@@ -10,7 +10,7 @@ import numpy as np
 from amanda_std.engine.annotations import RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
-from amanda_std.engine.values import dims
+from amanda_std.engine.values import dims_of
 from amanda_std.ops._late import late
 from amanda_std.ops.attention.scaled_dot_product import cast_to
 from amanda_std.ops.math.arithmetic import add, multiply
@@ -32,7 +32,7 @@ def causal_conv(
     `past` are the places before, zeros where they are not told; they come back with the
     new ones, for the next part. `window` is the length of the kernel [channels, 1, n],
     where its type does not tell it; `activation` any that is an op."""
-    k = window or dims(w)[2].__index__()
+    k = window or dims_of(w)[2].__index__()
     batch, channels, length = x.shape
     if past is None:
         past = full_([batch, channels, k - 1], number(0, x))
@@ -54,7 +54,7 @@ def causal_conv(
 
 def _known(x: Any, shape: list[Any]) -> Any:
     """x with a shape that its type may not know, in words that it does."""
-    return x if all(isinstance(d, int) for d in dims(x)) else reshape(x, shape)
+    return x if all(isinstance(d, int) for d in dims_of(x)) else reshape(x, shape)
 
 
 @causal_conv.samples

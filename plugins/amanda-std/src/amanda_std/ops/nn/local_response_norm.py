@@ -9,7 +9,7 @@ import numpy as np
 
 from amanda_std.engine.annotations import RealFloating
 from amanda_std.engine.operation import composite
-from amanda_std.engine.samples import Sample, Samples, folded, ramp
+from amanda_std.engine.samples import Sample, Samples, ramp, reduce_by_loop
 from amanda_std.ops.math.arithmetic import abs as abs_
 from amanda_std.ops.math.arithmetic import add, divide, subtract
 from amanda_std.ops.math.arithmetic import pow as pow_
@@ -75,9 +75,11 @@ def _() -> Samples:
     for dtype in ("float64", "float32"):
         x = ramp(2, 3, 2, 2, dtype=dtype)
         for axes, epsilon in (((0, 2, 3), 1e-9), ((1,), 0.1)):
-            middle = folded(lambda n: math.fsum(n) / len(n), x, axes, True, "float64")
+            middle = reduce_by_loop(
+                lambda n: math.fsum(n) / len(n), x, axes, True, "float64"
+            )
             apart = x.astype("float64") - middle
-            spread = folded(
+            spread = reduce_by_loop(
                 lambda n: math.sqrt(math.fsum(v * v for v in n) / len(n)),
                 apart, axes, True,
             )  # fmt: skip
@@ -111,7 +113,7 @@ def _() -> Samples:
                 def size(n: list[float], p: int = p) -> float:
                     return float(sum(abs(v) ** p for v in n) ** (1 / p))
 
-                norm = folded(size, x, (axis,), True, "float64")
+                norm = reduce_by_loop(size, x, (axis,), True, "float64")
                 yield Sample((x,), (x / norm).astype(dtype), {"p": p, "axis": axis})
     yield Sample((np.zeros((2, 2)),), np.zeros((2, 2)), smooth=False)
     yield Sample((ramp(2, 0),), ramp(2, 0), smooth=False)

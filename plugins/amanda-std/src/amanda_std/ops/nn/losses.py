@@ -15,9 +15,9 @@ from amanda.errors import InvalidTypeError
 from amanda.types import DType
 from amanda_std.engine.annotations import Index, RealFloating
 from amanda_std.engine.operation import Operation, composite
-from amanda_std.engine.samples import Sample, Samples, array, each, ramp
-from amanda_std.engine.values import dims
-from amanda_std.inference.shape_arguments import index_of
+from amanda_std.engine.samples import Sample, Samples, array, elementwise_by_loop, ramp
+from amanda_std.engine.values import dims_of
+from amanda_std.inference.shape_arguments import normalize_axis
 from amanda_std.ops.math.arithmetic import abs as abs_
 from amanda_std.ops.math.arithmetic import (
     add,
@@ -69,7 +69,7 @@ def nll_loss(
     """Minus the logarithm, given along an axis, of each label's share
 
     `weight` has one number for each class; labels that are `ignore` count nothing."""
-    at = index_of(axis, len(dims(x)))
+    at = normalize_axis(axis, len(dims_of(x)))
     labels = astype(labels, dtype=DType("int64"))
     if ignore is None:
         counts = None
@@ -343,7 +343,9 @@ def _rows(op: Operation) -> Callable[[], Samples]:
                 continue
             for dtype in ("float64", "float32"):
                 x, t = (array(c, dtype).reshape(2, 2) for c in columns)
-                every = each(oracle, x.astype("float64"), t.astype("float64"))
+                every = elementwise_by_loop(
+                    oracle, x.astype("float64"), t.astype("float64")
+                )
                 wanted = (("none", every), ("sum", every.sum()), ("mean", every.mean()))
                 for reduction, y in wanted:
                     given = {**attrs, "reduction": reduction}

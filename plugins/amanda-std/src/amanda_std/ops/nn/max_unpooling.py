@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from amanda_std.engine.annotations import Array, Host, Index, Real
+from amanda_std.engine.annotations import Array, Index, Real, ShapeArg
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.ops.math.arithmetic import add, floor_divide, multiply, remainder
@@ -75,7 +75,7 @@ def _unravelled(flat: Any, sizes: Any) -> list[Any]:
 
 @composite
 def max_unpool(
-    x: Array, indices: Index, size: Host, *, whole_tensor: bool = False
+    x: Array, indices: Index, size: ShapeArg, *, whole_tensor: bool = False
 ) -> Array:
     """NC* elements at their places in data of a size (of NC*), 0 elsewhere
 

@@ -10,7 +10,7 @@ import numpy as np
 from amanda_std.engine.annotations import Floating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.inference.shape_arguments import index_of
+from amanda_std.inference.shape_arguments import normalize_axis
 from amanda_std.ops.math.arithmetic import add, divide, multiply, subtract
 from amanda_std.ops.math.elementary import sqrt
 from amanda_std.ops.math.reduction import mean
@@ -19,12 +19,12 @@ from amanda_std.ops.tensor.shape import reshape
 
 def _trailing(x: Any, axis: int) -> tuple[int, ...]:
     """The axes from one on, counted from the end."""
-    return tuple(range(index_of(axis, x.ndim) - x.ndim, 0))
+    return tuple(range(normalize_axis(axis, x.ndim) - x.ndim, 0))
 
 
 def _along(values: Any, x: Any, axis: int) -> Any:
     """A vector as a tensor that lies along one axis of x."""
-    at = index_of(axis, x.ndim)
+    at = normalize_axis(axis, x.ndim)
     return reshape(values, [-1 if i == at else 1 for i in range(x.ndim)])
 
 
@@ -75,7 +75,7 @@ def instance_norm(
     *, axis: int = 1, epsilon: float = 1e-5,
 ) -> Floating:  # fmt: skip
     """Mean 0 and deviation 1 for every channel of every element of the batch"""
-    at = index_of(axis, x.ndim)
+    at = normalize_axis(axis, x.ndim)
     axes = tuple(i for i in range(1, x.ndim) if i != at)
     y = _standard(x, axes, epsilon)
     wide = [None if v is None else _along(v, x, axis) for v in (scale, bias)]

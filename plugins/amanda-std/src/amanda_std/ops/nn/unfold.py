@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from amanda_std.engine.annotations import Host, Number
+from amanda_std.engine.annotations import Number, ShapeArg
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
-from amanda_std.engine.values import dims as dims_of
+from amanda_std.engine.values import dims_of as dims_of
 from amanda_std.ops.math.arithmetic import add, multiply
 from amanda_std.ops.math.arithmetic import where as where_
 from amanda_std.ops.math.logic import logical_and
@@ -44,9 +44,14 @@ def unfold(
 
 @composite
 def fold(
-    x: Number, size: Host, window: Host, *, strides: tuple[int, ...] | None = None,
-    padding: Pairs | None = None, dilations: tuple[int, ...] | None = None,
-) -> Number:  # fmt: skip
+    x: Number,
+    size: ShapeArg,
+    window: ShapeArg,
+    *,
+    strides: tuple[int, ...] | None = None,
+    padding: Pairs | None = None,
+    dilations: tuple[int, ...] | None = None,
+) -> Number:
     """Columns [N, C * window, places] added up where their windows lie (col2im)"""
     told = isinstance(window, tuple | list)
     n = len(window) if told else dims_of(window)[0].__index__()

@@ -8,10 +8,10 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 
 from amanda.types import DType, same
-from amanda_std.engine.annotations import Array, Cast, Kind, Other, RealFloating
+from amanda_std.engine.annotations import ArgKind, Array, Cast, Other, RealFloating
 from amanda_std.engine.operation import composite
-from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
-from amanda_std.engine.values import dims
+from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array, ramp
+from amanda_std.engine.values import dims_of
 from amanda_std.ops.linalg.matmul import matmul
 from amanda_std.ops.math.arithmetic import add, multiply
 from amanda_std.ops.nn.convolution import conv
@@ -21,8 +21,8 @@ from amanda_std.ops.tensor.manipulation import slice_
 from amanda_std.ops.tensor.shape import astype, expand_dims, reshape, transpose
 
 _INT32, _DOUBLE, _SINGLE = DType("int32"), DType("float64"), DType("float32")
-Scale: TypeAlias = Annotated[Any, Kind(shared=False, kinds=("float",))]
-Sum: TypeAlias = Annotated[Any, Kind(shared=False, dtype=_INT32)]
+Scale: TypeAlias = Annotated[Any, ArgKind(shared=False, kinds=("float",))]
+Sum: TypeAlias = Annotated[Any, ArgKind(shared=False, dtype=_INT32)]
 
 
 def _less(x: Any, zero: Any, dtype: DType) -> Any:
@@ -33,7 +33,7 @@ def _less(x: Any, zero: Any, dtype: DType) -> Any:
 
 def _by_row(zero: Any) -> Any:
     """A zero point for each row of a matrix."""
-    if zero is None or len(dims(zero)) != 1:
+    if zero is None or len(dims_of(zero)) != 1:
         return zero
     return expand_dims(zero, (1,))
 
@@ -63,7 +63,7 @@ def quantized_linear(
     block. `scales` and `zeros` are [outputs, blocks]."""
     wide = dequantize(w, astype(scales, dtype=_SINGLE), zeros, axis=1, block=block)
     wide = astype(wide, dtype=own_dtype(x))
-    if same(dims(x)[-1], dims(w)[1]) is not True:
+    if same(dims_of(x)[-1], dims_of(w)[1]) is not True:
         wide = slice_(wide, [0], [x.shape[-1]], [1])
     y = matmul(x, transpose(wide, perm=(1, 0)))
     return y if bias is None else add(y, bias)
@@ -82,8 +82,8 @@ def conv_integer(
     """The convolution of x - x_zero and w - w_zero, in 32 bits
 
     By way of double precision, which is exact for sums below 2**53."""
-    if w_zero is not None and len(dims(w_zero)) == 1:
-        rank, out = len(dims(w)), kernel_layout.index("O")
+    if w_zero is not None and len(dims_of(w_zero)) == 1:
+        rank, out = len(dims_of(w)), kernel_layout.index("O")
         at = out if out == 0 else rank - 1 if out == len(kernel_layout) - 1 else out
         w_zero = reshape(w_zero, [-1 if i == at else 1 for i in range(rank)])
     y = conv(
@@ -128,9 +128,9 @@ def quantized_conv(
 
 
 def _on_channels(v: Any, x: Any, layout: str) -> Any:
-    if not dims(v):
+    if not dims_of(v):
         return v
-    rank = len(dims(x))
+    rank = len(dims_of(x))
     at = 1 if layout.startswith("NC") else rank - 1
     return reshape(v, [-1 if i == at else 1 for i in range(rank)])
 
@@ -201,8 +201,8 @@ def _() -> Samples:
 
 @conv_integer.samples
 def _() -> Samples:
-    x = counting(1, 2, 3, 3, dtype="uint8", start=2)
-    w = counting(2, 2, 2, 2, dtype="int8", start=-5)
+    x = arange_of_shape(1, 2, 3, 3, dtype="uint8", start=2)
+    w = arange_of_shape(2, 2, 2, 2, dtype="int8", start=-5)
     for pad in (0, 1):
         attrs = {"padding": ((pad, pad),) * 2}
         y = _correlated(x, w, 0, [0, 0], pad)
@@ -251,8 +251,8 @@ def _() -> Samples:
 
 @quantized_conv.samples
 def _() -> Samples:
-    x = counting(1, 2, 3, 3, dtype="uint8", start=2)
-    w = counting(2, 2, 2, 2, dtype="int8", start=-5)
+    x = arange_of_shape(1, 2, 3, 3, dtype="uint8", start=2)
+    w = arange_of_shape(2, 2, 2, 2, dtype="int8", start=-5)
     half, third = array(0.5, "float32"), array(0.375, "float32")
     total = _correlated(x, w, 7, [1, 1], 0)
     zeros = [array(7, "uint8"), array(1, "int8"), array(9, "uint8")]

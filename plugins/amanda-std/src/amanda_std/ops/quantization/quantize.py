@@ -17,8 +17,8 @@ from amanda.types import DType, TensorType, unknown
 from amanda_std.engine.annotations import Cast, Other, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.engine.values import dims
-from amanda_std.inference.shape_arguments import index_of
+from amanda_std.engine.values import dims_of
+from amanda_std.inference.shape_arguments import normalize_axis
 from amanda_std.ops.math.arithmetic import (
     clip,
     divide,
@@ -49,29 +49,29 @@ _UINT8: Final = DType("uint8")
 
 def aligned(scale: Any, x: Any, axis: int | None, block: int) -> Any:
     """A scale or zero point in a shape that broadcasts with the data."""
-    rank = len(dims(scale))
+    rank = len(dims_of(scale))
     if block:
         if axis is None:
             raise InvalidTypeError("blocks are along an axis", hint="say it: axis=...")
-        return _repeated(scale, x, index_of(axis, len(dims(x))), block)
+        return _repeated(scale, x, normalize_axis(axis, len(dims_of(x))), block)
     if rank == 0 or axis is None:
         return scale
-    whole = len(dims(x))
+    whole = len(dims_of(x))
     if rank != 1:
         raise InvalidTypeError(
             "a scale for an axis has one axis", got=f"one of rank {rank}"
         )
-    at = index_of(axis, whole)
+    at = normalize_axis(axis, whole)
     return reshape(scale, [-1 if i == at else 1 for i in range(whole)])
 
 
 def _repeated(scale: Any, x: Any, axis: int, block: int) -> Any:
     """Each element `block` times along an axis, as far as the data go."""
-    rank = len(dims(scale))
-    if rank != len(dims(x)):
+    rank = len(dims_of(scale))
+    if rank != len(dims_of(x)):
         raise InvalidTypeError(
             "scales for blocks have the rank of the data",
-            expected=len(dims(x)), got=rank,
+            expected=len(dims_of(x)), got=rank,
         )  # fmt: skip
     places = floor_divide(arange(0, x.shape[axis]), block)
     return gather(scale, places, axis)
@@ -208,7 +208,7 @@ def fake_quantize_range(
 
     `narrow`: one step less, so that there are as many on both sides of 0."""
     least, most, step = nudged(low, high, bits, narrow)
-    held = clip(x, least, most) if not dims(low) else _between(x, least, most)
+    held = clip(x, least, most) if not dims_of(low) else _between(x, least, most)
     return floor((held - least) / step + 0.5) * step + least
 
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError, Undecided
 from amanda.types import DType
-from amanda_std.engine.annotations import Cast, Host, Index, Logical, RealFloating
+from amanda_std.engine.annotations import Cast, Index, Logical, RealFloating, ShapeArg
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.engine.values import dims
+from amanda_std.engine.values import dims_of
 from amanda_std.ops._oracles.prng import (
     box_muller,
     philox_stream,
@@ -104,7 +104,7 @@ def _low_digits(key: Any, shape: Any, own: DType, digits: int) -> Any:
 
 @composite
 def random_uniform(
-    key: Words, shape: Host, *, dtype: Any = _FLOAT32,
+    key: Words, shape: ShapeArg, *, dtype: Any = _FLOAT32,
     generator: str = "threefry",
 ) -> Cast:  # fmt: skip
     """Numbers from 0 to before 1, all equally likely"""
@@ -120,7 +120,7 @@ def _between(key: Any, shape: Any, low: Any, high: Any, dtype: DType) -> Any:
 
 @composite
 def random_normal(
-    key: Words, shape: Host, *, dtype: Any = _FLOAT32,
+    key: Words, shape: ShapeArg, *, dtype: Any = _FLOAT32,
     generator: str = "threefry",
 ) -> Cast:  # fmt: skip
     """Numbers of the normal distribution: by erfinv as JAX, by Box and Muller as
@@ -158,7 +158,7 @@ of 32 are within two deviations happens less than once in 10**30 blocks."""
 
 @composite
 def random_truncated_normal(
-    key: Words, shape: Host, *, low: float = -2.0, high: float = 2.0,
+    key: Words, shape: ShapeArg, *, low: float = -2.0, high: float = 2.0,
     dtype: Any = _FLOAT32, generator: str = "threefry",
 ) -> Cast:  # fmt: skip
     """Numbers of the normal distribution between two bounds; -2 and 2 for Philox"""
@@ -199,7 +199,7 @@ def _truncated(key: Any, shape: Any) -> Any:
 
 @composite
 def random_bernoulli(
-    key: Words, p: RealFloating, shape: Host = None, *, generator: str = "threefry"
+    key: Words, p: RealFloating, shape: ShapeArg = None, *, generator: str = "threefry"
 ) -> Logical:
     """True with probability p"""
     wanted = p.shape if shape is None else shape
@@ -209,7 +209,7 @@ def random_bernoulli(
 
 @composite
 def random_integers(
-    key: Words, shape: Host, low: Host, high: Host, *, dtype: Any = _INT32,
+    key: Words, shape: ShapeArg, low: ShapeArg, high: ShapeArg, *, dtype: Any = _INT32,
     generator: str = "threefry",
 ) -> Cast:  # fmt: skip
     """Integers from low to before high"""
@@ -251,7 +251,7 @@ def _number(number: Any, dtype: DType) -> Any:
 
 @composite
 def random_gumbel(
-    key: Words, shape: Host, *, dtype: Any = _FLOAT32,
+    key: Words, shape: ShapeArg, *, dtype: Any = _FLOAT32,
     generator: str = "threefry",
 ) -> Cast:  # fmt: skip
     """Numbers of the Gumbel distribution: -log(-log(uniform))"""
@@ -264,11 +264,11 @@ def random_gumbel(
 
 @composite
 def random_categorical(
-    key: Words, logits: RealFloating, shape: Host = (), *, axis: int = -1,
+    key: Words, logits: RealFloating, shape: ShapeArg = (), *, axis: int = -1,
     generator: str = "threefry",
 ) -> Index:  # fmt: skip
     """Places along an axis, each as likely as exp(logits) says; `shape` of them each"""
-    rank = len(dims(logits))
+    rank = len(dims_of(logits))
     dtype = logits.dtype
     dtype = dtype if isinstance(dtype, DType) else DType.of(dtype)
     if not isinstance(shape, tuple | list):
@@ -281,7 +281,7 @@ def random_categorical(
 
 @composite
 def random_permutation(
-    key: Words, count: Host, *, generator: str = "threefry"
+    key: Words, count: ShapeArg, *, generator: str = "threefry"
 ) -> Index:
     """The integers from 0 to before count, in an order that is drawn
 

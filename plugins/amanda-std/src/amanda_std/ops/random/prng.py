@@ -14,12 +14,12 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError, Undecided
 from amanda.types import DType, Shape, TensorType
-from amanda_std.engine.annotations import Cast, Host, Index, Kind
+from amanda_std.engine.annotations import ArgKind, Cast, Index, ShapeArg
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.inference import shapes
-from amanda_std.inference.shape_arguments import Open
+from amanda_std.inference.shape_arguments import UnknownShapeArg
 from amanda_std.ops._oracles.prng import (
     philox_block,
     philox_stream,
@@ -40,7 +40,7 @@ from amanda_std.ops.tensor.manipulation import concat, flip, slice_, split, stac
 from amanda_std.ops.tensor.shape import astype, reshape
 
 _UINT32, _UINT64 = DType("uint32"), DType("uint64")
-Words: TypeAlias = Annotated[Any, Kind(shared=False, kinds=("uint",), dtype=_UINT32)]
+Words: TypeAlias = Annotated[Any, ArgKind(shared=False, kinds=("uint",), dtype=_UINT32)]
 
 
 def _block_shape(key: TensorType, count: TensorType, width: int) -> Shape:
@@ -96,7 +96,7 @@ def expect_generator(generator: str) -> None:
 
 def size_of(shape: Any) -> Any:
     """How many elements a shape has, computed where it is."""
-    if isinstance(shape, Open):
+    if isinstance(shape, UnknownShapeArg):
         raise Undecided("how much is drawn is known at run time only")
     if isinstance(shape, tuple | list):
         found: Any = 1
@@ -152,7 +152,7 @@ def paired(key: Any, count: Any) -> Any:
 
 @composite
 def random_bits(
-    key: Words, shape: Host, *, dtype: Any = _UINT32, generator: str = "threefry"
+    key: Words, shape: ShapeArg, *, dtype: Any = _UINT32, generator: str = "threefry"
 ) -> Cast:
     """Unsigned integers of which every bit is drawn"""
     expect_generator(generator)
@@ -191,7 +191,7 @@ def random_key(seed: Index, *, generator: str = "threefry") -> Words:
 
 
 @composite
-def random_split(key: Words, count: Host = 2) -> Words:
+def random_split(key: Words, count: ShapeArg = 2) -> Words:
     """Keys of Threefry made of one, a row each, as jax.random.split makes them"""
     return threefry2x32(key, _pairs(count))
 

@@ -13,12 +13,16 @@ from typing import Any
 import numpy as np
 
 from amanda.types import Shape, Sym, TensorType, unknown
-from amanda_std.engine.annotations import Complex, Host, Other, RealFloating
+from amanda_std.engine.annotations import Complex, Other, RealFloating, ShapeArg
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.engine.values import dims
-from amanda_std.inference.shape_arguments import Open, indices_of, is_data
+from amanda_std.engine.values import dims_of
+from amanda_std.inference.shape_arguments import (
+    UnknownShapeArg,
+    may_be_negative,
+    normalize_axes,
+)
 from amanda_std.ops.math.arithmetic import multiply, where
 from amanda_std.ops.math.comparison import equal
 from amanda_std.ops.math.complex_numbers import (
@@ -41,22 +45,24 @@ from amanda_std.ops.tensor.shape import astype, dim, expand_dims, reshape
 def _sized(x: TensorType, sizes: Any, axes: Any) -> list[Any]:
     """The dims of x with those of the axes as they are told."""
     found = list(x.shape.dims)
-    if isinstance(axes, Open) or any(isinstance(a, Sym) for a in axes):
+    if isinstance(axes, UnknownShapeArg) or any(isinstance(a, Sym) for a in axes):
         return [Sym.unknown() for _ in found]
-    at = indices_of(axes, len(found))
+    at = normalize_axes(axes, len(found))
     if sizes is None:
         return found
-    told = [Sym.unknown()] * len(at) if isinstance(sizes, Open) else list(sizes)
+    told = (
+        [Sym.unknown()] * len(at) if isinstance(sizes, UnknownShapeArg) else list(sizes)
+    )
     for axis, n in zip(at, told, strict=True):
-        found[axis] = Sym.unknown() if is_data(n) else n
+        found[axis] = Sym.unknown() if may_be_negative(n) else n
     return found
 
 
 def _last(x: TensorType, axes: Any) -> Any:
     """The axis that is halved, None where it is not known."""
-    if isinstance(axes, Open) or isinstance(axes[-1], Sym):
+    if isinstance(axes, UnknownShapeArg) or isinstance(axes[-1], Sym):
         return None
-    return indices_of(axes, x.shape.rank)[-1]
+    return normalize_axes(axes, x.shape.rank)[-1]
 
 
 def _same(x: TensorType, sizes: Any, axes: Any) -> Any:
@@ -102,7 +108,11 @@ def _transformed(name: str, x: Any, sizes: Any, axes: Any, norm: str) -> Any:
 
 @primitive()
 def fft(
-    x: Complex, sizes: Host = None, axes: Host = (-1,), *, norm: str = "backward"
+    x: Complex,
+    sizes: ShapeArg = None,
+    axes: ShapeArg = (-1,),
+    *,
+    norm: str = "backward",
 ) -> Complex:
     """The Fourier transform; axes are cut or filled with 0 to the sizes first"""
     return _transformed("fftn", x, sizes, axes, norm)
@@ -110,7 +120,11 @@ def fft(
 
 @primitive()
 def ifft(
-    x: Complex, sizes: Host = None, axes: Host = (-1,), *, norm: str = "backward"
+    x: Complex,
+    sizes: ShapeArg = None,
+    axes: ShapeArg = (-1,),
+    *,
+    norm: str = "backward",
 ) -> Complex:
     """The inverse of fft"""
     return _transformed("ifftn", x, sizes, axes, norm)
@@ -118,7 +132,11 @@ def ifft(
 
 @primitive()
 def rfft(
-    x: RealFloating, sizes: Host = None, axes: Host = (-1,), *, norm: str = "backward"
+    x: RealFloating,
+    sizes: ShapeArg = None,
+    axes: ShapeArg = (-1,),
+    *,
+    norm: str = "backward",
 ) -> Other:
     """The Fourier transform of real numbers: the last axis told has its first half"""
     return _transformed("rfftn", x, sizes, axes, norm)
@@ -126,7 +144,11 @@ def rfft(
 
 @primitive()
 def irfft(
-    x: Complex, sizes: Host = None, axes: Host = (-1,), *, norm: str = "backward"
+    x: Complex,
+    sizes: ShapeArg = None,
+    axes: ShapeArg = (-1,),
+    *,
+    norm: str = "backward",
 ) -> Other:
     """The inverse of rfft: real numbers, an even count of them where none is told"""
     return _transformed("irfftn", x, sizes, axes, norm)
@@ -145,7 +167,7 @@ def _fitted(v: Any, x: Any, axes: Any) -> Any:
 
 
 def _own_axes(x: Any, axes: Any) -> tuple[int, ...]:
-    return indices_of(axes, len(dims(x)))
+    return normalize_axes(axes, len(dims_of(x)))
 
 
 def _mirrored(op: Any) -> Any:
@@ -195,7 +217,7 @@ def _twice(g: Any, y: Any, axis: int) -> Any:
         equal(number, 0), equal(number * 2, length)
     )  # the others are met twice
     weight = astype(where(alone, np.asarray(1), np.asarray(2)), dtype=y.dtype)
-    row = [-1 if i == axis else 1 for i in range(len(dims(y)))]
+    row = [-1 if i == axis else 1 for i in range(len(dims_of(y)))]
     return reshape(weight, row)
 
 
@@ -204,15 +226,19 @@ def _twice(g: Any, y: Any, axis: int) -> Any:
 
 @composite
 def dft(
-    x: RealFloating, size: Host = None, axis: Host = -2, *, inverse: bool = False,
+    x: RealFloating,
+    size: ShapeArg = None,
+    axis: ShapeArg = -2,
+    *,
+    inverse: bool = False,
     onesided: bool = False,
-) -> RealFloating:  # fmt: skip
+) -> RealFloating:
     """A Fourier transform of pairs: the last axis holds real and imaginary parts
 
     Or real parts alone, where it has one element. `onesided`: the first half only; of
     the inverse, the operand is that half and the result is real."""
-    rank = len(dims(x))
-    at = indices_of(axis, rank)
+    rank = len(dims_of(x))
+    at = normalize_axes(axis, rank)
     sizes = None if size is None else (size,)
     if inverse and onesided:
         y = expand_dims(irfft(from_pairs(x), sizes, at), (-1,))

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from amanda_std.engine.annotations import Array, Host, Real
+from amanda_std.engine.annotations import Array, Real, ShapeArg
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.engine.values import dims
+from amanda_std.engine.values import dims_of
 from amanda_std.ops.math.arithmetic import add, multiply
 from amanda_std.ops.tensor.creation import arange, zeros
 from amanda_std.ops.tensor.indexing import gather
@@ -17,7 +17,7 @@ from amanda_std.ops.tensor.scatter import scatter_nd
 from amanda_std.ops.tensor.shape import expand_dims, transpose
 
 
-def _spots(count: Any, length: Host, step: Host) -> Any:
+def _spots(count: Any, length: ShapeArg, step: ShapeArg) -> Any:
     """The places of each frame: a row each."""
     first = multiply(arange(0, count), _number(step))
     return add(expand_dims(first, (1,)), arange(0, length))
@@ -28,17 +28,17 @@ def _number(host: Any) -> Any:
 
 
 @composite
-def frames(x: Array, length: Host, step: Host) -> Array:
+def frames(x: Array, length: ShapeArg, step: ShapeArg) -> Array:
     """Pieces of the last axis, one every so many steps, as rows; a rest is left out"""
     count = (x.shape[-1] - length) // step + 1
     return gather(x, _spots(count, length, step), -1)
 
 
 @composite
-def overlap_add(x: Real, step: Host) -> Real:
+def overlap_add(x: Real, step: ShapeArg) -> Real:
     """Frames laid over each other, one every so many steps, and added up"""
     count, length = x.shape[-2:]
-    rank = len(dims(x))
+    rank = len(dims_of(x))
     order = (rank - 2, rank - 1, *range(rank - 2))
     front = transpose(x, perm=order)
     whole = (count - 1) * step + length

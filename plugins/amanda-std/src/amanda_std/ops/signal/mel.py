@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType
-from amanda_std.engine.annotations import Cast, Host
+from amanda_std.engine.annotations import Cast, ShapeArg
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.ops.tensor.shape import astype, expand_dims
@@ -18,7 +18,7 @@ _FLOAT32 = DType("float32")
 
 @composite
 def mel_weights(
-    bins: Host, length: Host, *, rate: int, low: float, high: float,
+    bins: ShapeArg, length: ShapeArg, *, rate: int, low: float, high: float,
     dtype: Any = _FLOAT32,
 ) -> Cast:  # fmt: skip
     """The share of each frequency of a transform of `length` in each bin of mel

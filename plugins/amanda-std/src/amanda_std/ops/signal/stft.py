@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType
-from amanda_std.engine.annotations import Complex, Host, Other, RealFloating
+from amanda_std.engine.annotations import Complex, Other, RealFloating, ShapeArg
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.ops.math.arithmetic import divide, multiply, where
@@ -26,9 +26,13 @@ _FLOAT32 = DType("float32")
 
 @composite
 def stft(
-    x: RealFloating, length: Host, step: Host, window: RealFloating | None = None, *,
+    x: RealFloating,
+    length: ShapeArg,
+    step: ShapeArg,
+    window: RealFloating | None = None,
+    *,
     onesided: bool = True,
-) -> Other:  # fmt: skip
+) -> Other:
     """The Fourier transform of every frame of the last axis, weighed by a window"""
     pieces = frames(x, length, step)
     if window is not None:
@@ -39,7 +43,9 @@ def stft(
 
 
 @composite
-def istft(x: Complex, length: Host, step: Host, window: Other | None = None) -> Other:
+def istft(
+    x: Complex, length: ShapeArg, step: ShapeArg, window: Other | None = None
+) -> Other:
     """The signal of which these are the one-sided spectra of frames
 
     Where frames lie over each other they are weighed by the window again, so that the

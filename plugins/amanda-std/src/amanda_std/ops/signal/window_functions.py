@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType
-from amanda_std.engine.annotations import Cast, Host
+from amanda_std.engine.annotations import Cast, ShapeArg
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.ops.math.arithmetic import add, maximum, multiply, subtract, where
@@ -23,7 +23,7 @@ _FLOAT32 = DType("float32")
 
 @composite
 def cosine_window(
-    size: Host, *, shares: tuple[float, ...], periodic: bool = True,
+    size: ShapeArg, *, shares: tuple[float, ...], periodic: bool = True,
     dtype: Any = _FLOAT32,
 ) -> Cast:  # fmt: skip
     """A sum of cosines, the k-th of k turns, with signs in turn; 1 where size is 1
@@ -43,14 +43,16 @@ def cosine_window(
 
 
 @composite
-def hann_window(size: Host, *, periodic: bool = True, dtype: Any = _FLOAT32) -> Cast:
+def hann_window(
+    size: ShapeArg, *, periodic: bool = True, dtype: Any = _FLOAT32
+) -> Cast:
     """The window of Hann: one bow of a cosine"""
     return cosine_window(size, shares=(0.5, 0.5), periodic=periodic, dtype=dtype)
 
 
 @composite
 def hamming_window(
-    size: Host, *, alpha: float = 0.54, periodic: bool = True, dtype: Any = _FLOAT32
+    size: ShapeArg, *, alpha: float = 0.54, periodic: bool = True, dtype: Any = _FLOAT32
 ) -> Cast:
     """The window of Hamming: the bow stands on a base; ONNX has 25/46 for alpha"""
     shares = (alpha, 1 - alpha)
@@ -59,7 +61,7 @@ def hamming_window(
 
 @composite
 def blackman_window(
-    size: Host, *, periodic: bool = True, dtype: Any = _FLOAT32
+    size: ShapeArg, *, periodic: bool = True, dtype: Any = _FLOAT32
 ) -> Cast:
     """The window of Blackman: two cosines"""
     return cosine_window(size, shares=(0.42, 0.5, 0.08), periodic=periodic, dtype=dtype)

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType, Shape, Sym, TensorType, maximum
-from amanda_std.engine.annotations import Array, Cast, Host, Index, Other, Real
+from amanda_std.engine.annotations import Array, Cast, Index, Other, Real, ShapeArg
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.literals import as_tensor
 from amanda_std.engine.operation import composite, primitive
-from amanda_std.engine.samples import Sample, Samples, array, counting
-from amanda_std.engine.values import dims
+from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
+from amanda_std.engine.values import dims_of
 from amanda_std.inference import shapes
-from amanda_std.inference.shape_arguments import Open, is_data
+from amanda_std.inference.shape_arguments import UnknownShapeArg, may_be_negative
 from amanda_std.ops._late import late
 from amanda_std.ops.math.arithmetic import add, floor_divide, multiply, where
 from amanda_std.ops.math.arithmetic import maximum as maximum_
@@ -33,7 +33,7 @@ def number(value: float, like: Any) -> Any:
 
 
 def _filled(shape: Any) -> Shape:
-    return Shape([Sym.unknown() if is_data(d) else d for d in shape])
+    return Shape([Sym.unknown() if may_be_negative(d) else d for d in shape])
 
 
 def _repeated(shape: Any, value: TensorType) -> Any:
@@ -41,7 +41,7 @@ def _repeated(shape: Any, value: TensorType) -> Any:
 
 
 @primitive(shape=_filled, content=_repeated)
-def full(shape: Host, value: Array) -> Array:
+def full(shape: ShapeArg, value: Array) -> Array:
     """One number everywhere"""
     return xp(value).broadcast_to(xp(value).asarray(value), tuple(shape))
 
@@ -59,7 +59,7 @@ def _() -> Samples:
 
 
 @composite
-def zeros(shape: Host, *, dtype: Any) -> Cast:
+def zeros(shape: ShapeArg, *, dtype: Any) -> Cast:
     """0 everywhere"""
     return full(shape, np.asarray(0, DType(dtype).numpy))
 
@@ -102,14 +102,16 @@ number_like.gradient(lambda: [None])
 
 @number_like.samples
 def _() -> Samples:
-    yield Sample((counting(2, dtype="float32"),), array(2.5, "float32"), {"value": 2.5})
+    yield Sample(
+        (arange_of_shape(2, dtype="float32"),), array(2.5, "float32"), {"value": 2.5}
+    )
     yield Sample((np.zeros((0, 2)),), array(-1.0), {"value": -1})
     yield Sample((array([1, 2], "int8"),), array(7, "int8"), {"value": 7})
     yield Sample((array(True, "bool"),), array(False, "bool"), {"value": False})
 
 
 def _alike(value: int) -> Samples:
-    yield Sample((counting(2, dtype="float32"),), array([value] * 2, "float32"))
+    yield Sample((arange_of_shape(2, dtype="float32"),), array([value] * 2, "float32"))
     yield Sample((array(5, "int64"),), array(value, "int64"))
     yield Sample((np.zeros((0, 2)),), np.zeros((0, 2)))
 
@@ -121,7 +123,7 @@ for _op, _value in ((zeros_like, 0), (ones_like, 1)):
 
 def _counted(start: Any, stop: Any, step: Any = 1) -> Shape:
     if any(
-        isinstance(h, Open) or (isinstance(h, Sym) and is_data(h))
+        isinstance(h, UnknownShapeArg) or (isinstance(h, Sym) and may_be_negative(h))
         for h in (start, stop, step)
     ):
         return Shape([Sym.unknown()])
@@ -137,7 +139,7 @@ def _counted(start: Any, stop: Any, step: Any = 1) -> Shape:
         start + i * step for i in builtins.range(int(_counted(start, stop, step)[0]))
     ],
 )
-def arange(start: Host, stop: Host, step: Host = 1) -> Index:
+def arange(start: ShapeArg, stop: ShapeArg, step: ShapeArg = 1) -> Index:
     """The integers from start to before stop"""
     return np.arange(start, stop, step, dtype="int64")
 
@@ -171,7 +173,7 @@ def _() -> Samples:
 
 
 @primitive(shape=lambda rows, columns: _square(rows, columns))
-def eye(rows: Host, columns: Host = None, *, k: int = 0, dtype: Any) -> Cast:
+def eye(rows: ShapeArg, columns: ShapeArg = None, *, k: int = 0, dtype: Any) -> Cast:
     """1 on a diagonal, 0 elsewhere"""
     return np.eye(rows, columns, k, dtype=dtype.numpy)
 
@@ -179,7 +181,10 @@ def eye(rows: Host, columns: Host = None, *, k: int = 0, dtype: Any) -> Cast:
 def _square(rows: Any, columns: Any) -> Shape:
     wanted = [rows, rows if columns is None else columns]
     return Shape(
-        [Sym.unknown() if isinstance(d, Open) or is_data(d) else d for d in wanted]
+        [
+            Sym.unknown() if isinstance(d, UnknownShapeArg) or may_be_negative(d) else d
+            for d in wanted
+        ]
     )
 
 
@@ -198,14 +203,14 @@ def _() -> Samples:
         yield Sample((rows, columns), y, {"k": k, "dtype": DType(dtype)})
 
 
-@primitive(shape=shapes.of_first, content=True)
-def tril(x: Array, k: Host = 0) -> Array:
+@primitive(shape=shapes.same_as_first, content=True)
+def tril(x: Array, k: ShapeArg = 0) -> Array:
     """What is on and below a diagonal, 0 elsewhere"""
     return xp(x).tril(x, k=k)
 
 
-@primitive(shape=shapes.of_first, content=True)
-def triu(x: Array, k: Host = 0) -> Array:
+@primitive(shape=shapes.same_as_first, content=True)
+def triu(x: Array, k: ShapeArg = 0) -> Array:
     """What is on and above a diagonal, 0 elsewhere"""
     return xp(x).triu(x, k=k)
 
@@ -217,7 +222,7 @@ triu.gradient(lambda g, k=0: [triu(g, k), None])
 def _triangle(lower: bool) -> Any:
     def make() -> Samples:
         for dtype in ("float64", "int32"):
-            x = counting(2, 3, 3, dtype=dtype, start=1)
+            x = arange_of_shape(2, 3, 3, dtype=dtype, start=1)
             for k in (0, 1, -1, 5):
                 y = x.copy()
                 for at in np.ndindex(x.shape):
@@ -236,7 +241,7 @@ triu.samples(_triangle(False))
 @composite
 def one_hot(
     indices: Other,
-    depth: Host,
+    depth: ShapeArg,
     on: Array,
     off: Array,
     *,
@@ -246,7 +251,7 @@ def one_hot(
     """`on` where the new axis is at the index, `off` elsewhere
 
     `wrap`: negative indices count from the end."""
-    rank = len(dims(indices)) + 1
+    rank = len(dims_of(indices)) + 1
     places = expand_dims(astype(indices, dtype=DType("int64")), (axis,))
     count = arange(0, depth)
     if wrap:

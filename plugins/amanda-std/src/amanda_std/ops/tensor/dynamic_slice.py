@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from amanda_std.engine.annotations import Array, Host, Index
+from amanda_std.engine.annotations import Array, Index, ShapeArg
 from amanda_std.engine.operation import composite
-from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
+from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array, ramp
 from amanda_std.ops.math.arithmetic import (
     add,
     identity,
@@ -41,7 +41,7 @@ def _steps(start: Any, size: Any) -> Any:
 
 
 @composite
-def dynamic_slice(x: Array, starts: Index, sizes: Host) -> Array:
+def dynamic_slice(x: Array, starts: Index, sizes: ShapeArg) -> Array:
     """A part of a size at a computed place, which is moved to lie inside x"""
     for i, size in enumerate(parts_of(sizes, x.ndim)):
         if isinstance(size, int) and isinstance(x.shape[i], int) and size == x.shape[i]:
@@ -81,7 +81,7 @@ _STARTS = ([1, 2], [-1, 0], [5, 1], [-9, -2])
 @dynamic_slice.samples
 def _() -> Samples:
     for dtype in ("float64", "int32"):
-        x = counting(3, 5, dtype=dtype)
+        x = arange_of_shape(3, 5, dtype=dtype)
         for numbers in _STARTS:
             starts = array(numbers, "int64")
             for sizes in ((2, 3), (3, 2)):
@@ -98,7 +98,10 @@ def _() -> Samples:
 @dynamic_update_slice.samples
 def _() -> Samples:
     for dtype in ("float64", "int32"):
-        x, update = counting(3, 5, dtype=dtype), counting(2, 3, dtype=dtype, start=50)
+        x, update = (
+            arange_of_shape(3, 5, dtype=dtype),
+            arange_of_shape(2, 3, dtype=dtype, start=50),
+        )
         for numbers in _STARTS:
             starts = array(numbers, "int64")
             at = _slow_begin(starts, (2, 3), (3, 5))
@@ -143,8 +146,8 @@ def tensor_scatter(
 @tensor_scatter.samples
 def _() -> Samples:
     for dtype in ("float64", "float32", "int8"):
-        cache = counting(2, 2, 4, 1, dtype=dtype)
-        update = counting(2, 2, 3, 1, dtype=dtype, start=50)
+        cache = arange_of_shape(2, 2, 4, 1, dtype=dtype)
+        update = arange_of_shape(2, 2, 3, 1, dtype=dtype, start=50)
         for circular, numbers in ((False, [1, 0]), (True, [2, 3])):
             at = array(numbers, "int64")
             y = cache.copy()

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from amanda_std.engine.annotations import (
-    Host,
     Index,
+    ShapeArg,
 )
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
@@ -23,7 +23,7 @@ from amanda_std.ops.tensor.manipulation import stack
 
 
 @composite
-def unravel_index(indices: Index, shape: Host) -> Index:
+def unravel_index(indices: Index, shape: ShapeArg) -> Index:
     """Places counted through a shape, row by row, as a row of places for each axis"""
     many = len(shape) if isinstance(shape, tuple | list) else shape.shape[0]
     flat = whole(indices)
@@ -36,7 +36,7 @@ def unravel_index(indices: Index, shape: Host) -> Index:
 
 
 @composite
-def ravel_index(places: Index, shape: Host) -> Index:
+def ravel_index(places: Index, shape: ShapeArg) -> Index:
     """A row of places for each axis, as places counted through a shape, row by row"""
     many = len(shape) if isinstance(shape, tuple | list) else shape.shape[0]
     total: Any = None

@@ -10,14 +10,14 @@ from amanda.errors import Undecided
 from amanda.types import Shape, Sym, TensorType
 from amanda_std.engine.annotations import (
     Array,
-    Host,
     Index,
+    ShapeArg,
 )
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import primitive
-from amanda_std.engine.samples import Sample, Samples, array, counting
+from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
 from amanda_std.inference import shapes
-from amanda_std.inference.shape_arguments import index_of
+from amanda_std.inference.shape_arguments import normalize_axis
 from amanda_std.ops._late import late
 from amanda_std.ops.tensor.creation import arange, zeros_like
 from amanda_std.ops.tensor.shape import (
@@ -30,7 +30,7 @@ from amanda_std.ops.tensor.shape import (
 
 
 @primitive(shape=shapes.gather, content=True)
-def gather(x: Array, indices: Index, axis: Host = 0) -> Array:
+def gather(x: Array, indices: Index, axis: ShapeArg = 0) -> Array:
     """The parts of x at some places of an axis; negative places count from its end"""
     if indices.dtype == object:
         indices = indices.astype("int64")
@@ -40,7 +40,7 @@ def gather(x: Array, indices: Index, axis: Host = 0) -> Array:
 @gather.gradient
 def _(g: Any, x: Any, indices: Any, axis: Any = 0) -> Any:
     rank, inner = x.ndim, indices.ndim
-    at = index_of(axis, rank)
+    at = normalize_axis(axis, rank)
     order = (*range(at, at + inner), *range(at), *range(at + inner, rank + inner - 1))
     front = transpose(g, perm=order) if at else g
     places = (at, *(i for i in range(rank) if i != at))
@@ -53,7 +53,7 @@ def _(g: Any, x: Any, indices: Any, axis: Any = 0) -> Any:
 
 @gather.samples
 def _() -> Samples:
-    x = counting(3, 4, dtype="float64")
+    x = arange_of_shape(3, 4, dtype="float64")
     yield Sample((x, array([2, 0], "int64")), array([[8.0, 9, 10, 11], [0, 1, 2, 3]]))
     yield Sample(
         (x, array([[-1, 1]], "int32"), 1), array([[[3.0, 1]], [[7, 5]], [[11, 9]]])
@@ -86,7 +86,7 @@ def _(g: Any, x: Any, indices: Any, *, axis: int) -> Any:
 
 @gather_elements.samples
 def _() -> Samples:
-    x = counting(3, 2, dtype="float64")
+    x = arange_of_shape(3, 2, dtype="float64")
     yield Sample((x, array([[2, 0], [-1, 1]], "int64")), array([[4.0, 1], [4, 3]]))
     yield Sample(
         (x, array([[1], [0], [1]], "int32")), array([[1.0], [2], [5]]), {"axis": 1}
@@ -140,12 +140,12 @@ def _with_batches(indices: Any, batch_dims: int) -> Any:
 
 @gather_nd.samples
 def _() -> Samples:
-    x = counting(2, 3, 2, dtype="float64")
+    x = arange_of_shape(2, 3, 2, dtype="float64")
     yield Sample((x, array([[0, 2], [1, 0]], "int64")), array([[4.0, 5], [6, 7]]))
     yield Sample((x, array([[[1, 2, 1]]], "int32")), array([[11.0]]))
     batched = array([[2.0, 3], [6, 7]])
     yield Sample((x, array([[1], [0]], "int64")), batched, {"batch_dims": 1})
-    deep = counting(2, 2, 3, dtype="float64")
+    deep = arange_of_shape(2, 2, 3, dtype="float64")
     at = array([[[[2], [0]], [[1], [1]]], [[[0], [0]], [[2], [1]]]], "int64")
     places = array([[[2.0, 0], [4, 4]], [[6, 6], [11, 10]]])
     yield Sample((deep, at), places, {"batch_dims": 2})

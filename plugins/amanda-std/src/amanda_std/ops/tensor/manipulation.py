@@ -9,12 +9,17 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError, Undecided
 from amanda.types import Dim, Shape, Sym, TensorType, maximum, minimum
-from amanda_std.engine.annotations import Array, Host
+from amanda_std.engine.annotations import Array, ShapeArg
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import primitive
-from amanda_std.engine.samples import Sample, Samples, array, counting
+from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
 from amanda_std.inference import shapes
-from amanda_std.inference.shape_arguments import Open, index_of, indices_of, is_data
+from amanda_std.inference.shape_arguments import (
+    UnknownShapeArg,
+    may_be_negative,
+    normalize_axes,
+    normalize_axis,
+)
 from amanda_std.ops.math.arithmetic import negative
 from amanda_std.ops.math.reduction import sum_, sum_to
 from amanda_std.ops.tensor.creation import arange, zeros, zeros_like
@@ -26,7 +31,7 @@ def _joined(*xs: TensorType, axis: int = 0) -> Shape:
     if not xs:
         raise InvalidTypeError("concat needs a tensor")
     rows = [x.shape.dims for x in xs]
-    at = index_of(axis, len(rows[0]))
+    at = normalize_axis(axis, len(rows[0]))
     if len({len(row) for row in rows}) > 1:
         raise InvalidTypeError("only tensors of one rank are joined", got=rows)
     found = list(rows[0])
@@ -72,7 +77,7 @@ def _stacked(*xs: TensorType, axis: int = 0) -> Shape:
     for x in xs[1:]:
         pairs = zip(found, x.shape.dims, strict=True)
         found = [shapes.expect_same(a, b, "stack takes equal shapes") for a, b in pairs]
-    at = index_of(axis, len(found) + 1)
+    at = normalize_axis(axis, len(found) + 1)
     return Shape([*found[:at], len(xs), *found[at:]])
 
 
@@ -105,18 +110,18 @@ def _parts(
 ) -> list[Shape]:
     if not x.shape.has_rank and (outputs or isinstance(sizes, tuple)):
         return [Shape(None)] * (outputs or len(sizes))
-    at = index_of(axis, x.shape.rank)
+    at = normalize_axis(axis, x.shape.rank)
     whole = x.shape.dims[at]
     if sizes is None:
         if not outputs:
             raise InvalidTypeError("split needs sizes, or the number of outputs")
         each = -(-whole // outputs)
         sizes = [each] * (outputs - 1) + [whole - each * (outputs - 1)]
-    elif isinstance(sizes, Open):
+    elif isinstance(sizes, UnknownShapeArg):
         sizes = [Sym.unknown() for _ in range(outputs)]
     elif not any(isinstance(n, Sym) for n in sizes):
         shapes.expect_same(sum(sizes), whole, "the parts do not make the whole")
-    wanted = [Sym.unknown() if is_data(n) else n for n in sizes]
+    wanted = [Sym.unknown() if may_be_negative(n) else n for n in sizes]
     return [
         Shape([n if i == at else d for i, d in enumerate(x.shape.dims)]) for n in wanted
     ]
@@ -124,7 +129,7 @@ def _parts(
 
 @primitive(shape=_parts, content=True)
 def split(
-    x: Array, sizes: Host = None, *, axis: int = 0, outputs: int = 0
+    x: Array, sizes: ShapeArg = None, *, axis: int = 0, outputs: int = 0
 ) -> tuple[Array, ...]:
     """Parts along an axis, of the sizes told or equal ones, the last maybe smaller"""
     if sizes is None:
@@ -148,11 +153,11 @@ def _(g: Any, y: Any, *, axis: int) -> Any:
 
 @split.samples
 def _() -> Samples:
-    x = counting(5, dtype="float64")
+    x = arange_of_shape(5, dtype="float64")
     yield Sample((x, (2, 3)), [array([0.0, 1.0]), array([2.0, 3.0, 4.0])])
     three = [array([0.0, 1.0]), array([2.0, 3.0]), array([4.0])]
     yield Sample((x,), three, {"outputs": 3})
-    rows = counting(2, 2, dtype="int32")
+    rows = arange_of_shape(2, 2, dtype="int32")
     halves = [array([[0], [2]], "int32"), array([[1], [3]], "int32")]
     yield Sample((rows, (1, 1)), halves, {"axis": -1})
     yield Sample((x, (5, 0)), [x, x[:0]], smooth=False)
@@ -177,7 +182,7 @@ def _clamped(at: Dim, d: Dim) -> Dim:
 
 def _span(d: Dim, start: Dim, stop: Dim, step: Dim) -> Dim:
     """How many elements a slice takes; a fresh symbol where that is not told."""
-    if any(isinstance(n, Sym) and is_data(n) for n in (start, stop, step)):
+    if any(isinstance(n, Sym) and may_be_negative(n) for n in (start, stop, step)):
         return Sym.unknown()
     if isinstance(step, Sym):
         return Sym.unknown()
@@ -198,14 +203,14 @@ def _sliced(
     x: TensorType, starts: Any, stops: Any, axes: Any = None, steps: Any = None
 ) -> Shape:
     found = list(x.shape.dims)
-    if any(isinstance(h, Open) for h in (starts, stops, axes, steps)):
-        return shapes.unknowns(len(found))
+    if any(isinstance(h, UnknownShapeArg) for h in (starts, stops, axes, steps)):
+        return shapes.unknown_dims(len(found))
     try:
-        at = indices_of(
+        at = normalize_axes(
             axes if axes is not None else tuple(range(len(starts))), len(found)
         )
     except Undecided:
-        return shapes.unknowns(len(found))
+        return shapes.unknown_dims(len(found))
     rows = zip(at, starts, stops, steps or (1,) * len(starts), strict=True)
     for axis, start, stop, step in rows:
         if isinstance(step, int) and step == 0:
@@ -216,7 +221,11 @@ def _sliced(
 
 @primitive(shape=_sliced, content=True, name="slice")
 def slice_(
-    x: Array, starts: Host, stops: Host, axes: Host = None, steps: Host = None
+    x: Array,
+    starts: ShapeArg,
+    stops: ShapeArg,
+    axes: ShapeArg = None,
+    steps: ShapeArg = None,
 ) -> Array:
     """Every step-th element from start to before stop, as Python slices"""
     at: list[Any] = [slice(None)] * x.ndim
@@ -233,7 +242,7 @@ def _(
     rank = x.ndim
     if isinstance(axes, tuple) or axes is None:
         count = len(starts) if axes is None and isinstance(starts, tuple) else rank
-        named = indices_of(tuple(range(count)) if axes is None else axes, rank)
+        named = normalize_axes(tuple(range(count)) if axes is None else axes, rank)
     else:
         raise Undecided("the axes of the slice are known at run time only")
     for i, axis in enumerate(named):
@@ -258,7 +267,7 @@ def placed(
 
 @slice_.samples
 def _() -> Samples:
-    x = counting(3, 4, dtype="float64")
+    x = arange_of_shape(3, 4, dtype="float64")
     yield Sample((x, (1,), (3,)), array([[4.0, 5, 6, 7], [8, 9, 10, 11]]))
     yield Sample((x, (0, 1), (2, 4), (0, 1), (1, 2)), array([[1.0, 3], [5, 7]]))
     yield Sample((x, (-2,), (2**63 - 1,), (1,)), array([[2.0, 3], [6, 7], [10, 11]]))
@@ -277,26 +286,26 @@ def _padded(
     axes: Any = None,
 ) -> Shape:
     found = list(x.shape.dims)
-    if isinstance(pads, Open):
-        return shapes.unknowns(len(found))
+    if isinstance(pads, UnknownShapeArg):
+        return shapes.unknown_dims(len(found))
     try:
-        at = indices_of(axes, len(found))
+        at = normalize_axes(axes, len(found))
     except Undecided:
-        return shapes.unknowns(len(found))
+        return shapes.unknown_dims(len(found))
     if len(at) != len(pads):
         raise InvalidTypeError("a pair for each axis", expected=len(at), got=len(pads))
     for axis, (low, high) in zip(at, pads, strict=True):
         total = found[axis] + low + high
-        found[axis] = Sym.unknown() if is_data(total) else total
+        found[axis] = Sym.unknown() if may_be_negative(total) else total
     return Shape(found)
 
 
 @primitive(shape=_padded, numpy_only=True)
 def pad(
     x: Array,
-    pads: Host,
+    pads: ShapeArg,
     value: Array = None,
-    axes: Host = None,
+    axes: ShapeArg = None,
     *,
     mode: str = "constant",
 ) -> Array:
@@ -343,7 +352,7 @@ def _from_copies(g: Any, x: Any, pads: Any, axes: Any, mode: str) -> Any:
     Which element each is a copy of is told by the numbers of the places, padded."""
     if axes is not None and not isinstance(axes, tuple):
         raise Undecided("the axes that are padded are known at run time only")
-    for i, axis in enumerate(indices_of(axes, x.ndim)):
+    for i, axis in enumerate(normalize_axes(axes, x.ndim)):
         if isinstance(pads, tuple):
             if not any(pads[i]):
                 continue
@@ -378,14 +387,14 @@ def _() -> Samples:
 
 
 def _tiled(x: TensorType, repeats: Any) -> Shape:
-    if isinstance(repeats, Open):
+    if isinstance(repeats, UnknownShapeArg):
         raise Undecided("the repeats are known at run time only")
     rows = zip(x.shape.dims, repeats, strict=True)
-    return Shape([Sym.unknown() if is_data(n) else d * n for d, n in rows])
+    return Shape([Sym.unknown() if may_be_negative(n) else d * n for d, n in rows])
 
 
 @primitive(shape=_tiled, content=True)
-def tile(x: Array, repeats: Host) -> Array:
+def tile(x: Array, repeats: ShapeArg) -> Array:
     """The whole tensor repeated along each axis"""
     return xp(x).tile(x, tuple(repeats))
 
@@ -416,7 +425,7 @@ def _of_first(x: TensorType) -> Shape:
 
 
 @primitive(shape=_of_first, content=True)
-def flip(x: Array, axes: Host = None) -> Array:
+def flip(x: Array, axes: ShapeArg = None) -> Array:
     """The elements in reverse order along axes"""
     return xp(x).flip(x, axis=axes)
 

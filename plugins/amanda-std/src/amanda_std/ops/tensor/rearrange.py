@@ -10,11 +10,11 @@ import numpy as np
 from amanda.errors import InvalidTypeError
 from amanda_std.engine.annotations import (
     Array,
-    Host,
     Index,
+    ShapeArg,
 )
 from amanda_std.engine.operation import composite
-from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
+from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array, ramp
 from amanda_std.ops.math.arithmetic import (
     floor_divide,
     maximum,
@@ -61,7 +61,7 @@ def reverse_sequence(
 @reverse_sequence.samples
 def _() -> Samples:
     for dtype in ("float64", "int32"):
-        x = counting(4, 3, 2, dtype=dtype)
+        x = arange_of_shape(4, 3, 2, dtype=dtype)
         for dims, numbers in (((0, 1), [2, 0, 4]), ((1, 0), [1, 3, 2, 0])):
             n = array(numbers, "int64")
             y = x.copy()
@@ -93,7 +93,7 @@ def roll(x: Array, shifts: Index, *, axes: tuple[int, ...] | None = None) -> Arr
 @roll.samples
 def _() -> Samples:
     for dtype in ("float64", "int32"):
-        x = counting(3, 4, dtype=dtype)
+        x = arange_of_shape(3, 4, dtype=dtype)
         for axes, shifts in (((0,), [1]), ((-1,), [-3]), ((0, 1), [5, 2]),
                              ((1, 1), [1, 2])):  # fmt: skip
             y = x
@@ -111,7 +111,7 @@ def _() -> Samples:
 
 
 @composite
-def repeat(x: Array, repeats: Host, *, axis: int | None = None) -> Array:
+def repeat(x: Array, repeats: ShapeArg, *, axis: int | None = None) -> Array:
     """Each element of an axis several times: one number for all, or one for each"""
     if axis is None:
         x, axis = reshape(x, [-1]), 0
@@ -139,7 +139,7 @@ def _stacked(numbers: Any) -> Any:
 @repeat.samples
 def _() -> Samples:
     for dtype in ("float64", "int32"):
-        x = counting(2, 3, dtype=dtype)
+        x = arange_of_shape(2, 3, dtype=dtype)
         for times in (1, 3):
             y = array([[v for v in row for _ in range(times)] for row in x], dtype)
             yield Sample((x, times), y, {"axis": -1})
@@ -172,7 +172,7 @@ def meshgrid(*xs: Array, indexing: str = "xy") -> tuple[Array, ...]:
 @meshgrid.samples
 def _() -> Samples:
     for dtype in ("float64", "int32"):
-        a, b, c = (counting(n, dtype=dtype) for n in (2, 3, 4))
+        a, b, c = (arange_of_shape(n, dtype=dtype) for n in (2, 3, 4))
         for indexing in ("xy", "ij"):
             dims = (3, 2, 4) if indexing == "xy" else (2, 3, 4)
             first = 1 if indexing == "xy" else 0
@@ -215,7 +215,7 @@ def take(
 @take.samples
 def _() -> Samples:
     for dtype in ("float64", "int32"):
-        x = counting(3, 4, dtype=dtype)
+        x = arange_of_shape(3, 4, dtype=dtype)
         at = array([[1, 7], [-2, 3]], "int64")
         for mode, axis in itertools.product(("clip", "wrap", "fill"), (0, 1, None)):
             parts = x.reshape(-1) if axis is None else np.moveaxis(x, axis, 0)

@@ -30,7 +30,7 @@ def _put(y: Any, at: Any, updates: Any, reduction: str) -> None:
         _REDUCE[reduction].at(y, at, updates)
 
 
-@primitive(shape=shapes.of_first, numpy_only=True)
+@primitive(shape=shapes.same_as_first, numpy_only=True)
 def scatter_elements(
     x: Array, indices: Index, updates: Array, *, axis: int = 0, reduction: str = "none"
 ) -> Array:
@@ -138,7 +138,7 @@ def _merge(reduction: str, old: float, new: float) -> float:
             "min": min(old, new)}[reduction]  # fmt: skip
 
 
-@primitive(shape=shapes.of_first, numpy_only=True)
+@primitive(shape=shapes.same_as_first, numpy_only=True)
 def scatter_nd(
     x: Array, indices: Index, updates: Array, *, reduction: str = "none"
 ) -> Array:

@@ -9,12 +9,17 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError, Undecided
 from amanda.types import Dim, Shape, Sym, TensorType, same
-from amanda_std.engine.annotations import Array, Cast, Host, Index, Other
+from amanda_std.engine.annotations import Array, Cast, Index, Other, ShapeArg
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
-from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
+from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array, ramp
 from amanda_std.inference import shapes
-from amanda_std.inference.shape_arguments import Open, index_of, indices_of, is_data
+from amanda_std.inference.shape_arguments import (
+    UnknownShapeArg,
+    may_be_negative,
+    normalize_axes,
+    normalize_axis,
+)
 from amanda_std.ops._late import late
 
 _A_SHAPE = "it depends on the shape only"
@@ -27,7 +32,7 @@ def shape_of(x: Other) -> Index:
 
 
 def _dim(x: TensorType, axis: int) -> Dim:
-    return x.shape.dims[index_of(axis, x.shape.rank)]
+    return x.shape.dims[normalize_axis(axis, x.shape.rank)]
 
 
 @primitive(shape=lambda: Shape([]), content=_dim)
@@ -108,7 +113,9 @@ def _() -> Samples:
     units = array([0, 1, 1j], "complex64")
     yield Sample((units,), array([False, True, True], "bool"), {"dtype": "bool"})
     yield Sample(
-        (counting(2, 2),), array([[0, 1], [2, 3]], "float32"), {"dtype": "float32"}
+        (arange_of_shape(2, 2),),
+        array([[0, 1], [2, 3]], "float32"),
+        {"dtype": "float32"},
     )
     yield Sample((array(3, "int64"),), array(3.0), {"dtype": "float64"})
     yield Sample((np.zeros((0, 2)),), np.zeros((0, 2), "int64"), {"dtype": "int64"})
@@ -134,11 +141,11 @@ def _reshaped(x: TensorType, shape: Any, *, copy_zero: bool = False) -> Shape:
 def _wanted(x: TensorType, i: int, dim: Dim, copy_zero: bool) -> Dim:
     """A dim as the caller writes it: 0 may stand for the one that x has there."""
     if isinstance(dim, Sym):
-        return Sym.unknown() if is_data(dim) else dim
+        return Sym.unknown() if may_be_negative(dim) else dim
     if dim == 0 and copy_zero:
         if not x.shape.has_rank:
             return Sym.unknown()
-        return x.shape.dims[index_of(i, x.shape.rank)]
+        return x.shape.dims[normalize_axis(i, x.shape.rank)]
     if dim < -1:
         raise InvalidTypeError("a dim is at least 0, or -1 for the rest", got=dim)
     return dim
@@ -164,7 +171,7 @@ def _rest(x: TensorType, others: list[Dim]) -> Dim:
 
 
 @primitive(shape=_reshaped, content=True)
-def reshape(x: Array, shape: Host, *, copy_zero: bool = False) -> Array:
+def reshape(x: Array, shape: ShapeArg, *, copy_zero: bool = False) -> Array:
     """The same elements in another shape; -1 is what is left, 0 may copy a dim"""
     new = [x.shape[i] if d == 0 and copy_zero else d for i, d in enumerate(shape)]
     return xp(x).reshape(x, tuple(new))
@@ -189,19 +196,19 @@ def _() -> Samples:
 
 def _expanded(x: TensorType, axes: Any) -> Shape:
     given = axes if isinstance(axes, tuple) else (axes,)
-    if isinstance(axes, Open):
+    if isinstance(axes, UnknownShapeArg):
         raise Undecided("how many axes are put in is known at run time only")
     rank = x.shape.rank + len(given)
     try:
-        at = set(indices_of(given, rank))
+        at = set(normalize_axes(given, rank))
     except Undecided:
-        return shapes.unknowns(rank)
+        return shapes.unknown_dims(rank)
     rest = iter(x.shape.dims)
     return Shape([1 if i in at else next(rest) for i in range(rank)])
 
 
 @primitive(shape=_expanded, content=True)
-def expand_dims(x: Array, axes: Host) -> Array:
+def expand_dims(x: Array, axes: ShapeArg) -> Array:
     """Axes of length 1 put in, where they are to be in the result"""
     return xp(x).expand_dims(x, axis=axes)
 
@@ -225,14 +232,14 @@ def _squeezed(x: TensorType, axes: Any = None) -> Shape:
         if any(isinstance(d, Sym) for d in found):
             raise Undecided("which dims are 1 is known at run time only")
         return Shape([d for d in found if d != 1])
-    gone = set(indices_of(axes, len(found)))
+    gone = set(normalize_axes(axes, len(found)))
     for i in gone:
         shapes.expect_same(1, found[i], f"axis {i} is not of length 1")
     return Shape([d for i, d in enumerate(found) if i not in gone])
 
 
 @primitive(shape=_squeezed, content=True)
-def squeeze(x: Array, axes: Host = None) -> Array:
+def squeeze(x: Array, axes: ShapeArg = None) -> Array:
     """Axes of length 1 taken out; all of them where none is named"""
     return xp(x).squeeze(x, axis=axes)
 
@@ -292,12 +299,12 @@ def _() -> Samples:
 
 
 def _broadcast_to(x: TensorType, shape: Any) -> Shape:
-    wanted = Shape([Sym.unknown() if is_data(d) else d for d in shape])
+    wanted = Shape([Sym.unknown() if may_be_negative(d) else d for d in shape])
     return shapes.broadcast(x.shape, wanted)
 
 
 @primitive(shape=_broadcast_to, content=True)
-def broadcast_to(x: Array, shape: Host) -> Array:
+def broadcast_to(x: Array, shape: ShapeArg) -> Array:
     """x repeated to a shape that it broadcasts with"""
     np_ = xp(x)
     return np_.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
@@ -350,7 +357,7 @@ def _() -> Samples:
 def flatten(x: Array, *, axis: int = 1) -> Array:
     """A matrix: the axes before `axis` as rows, the others as columns"""
     rank = x.ndim
-    at = index_of(axis, rank + 1) if axis >= 0 else index_of(axis, rank)
+    at = normalize_axis(axis, rank + 1) if axis >= 0 else normalize_axis(axis, rank)
     rows: Any = 1
     for n in x.shape[:at]:
         rows = n * rows
@@ -362,7 +369,7 @@ def flatten(x: Array, *, axis: int = 1) -> Array:
 
 @flatten.samples
 def _() -> Samples:
-    x = counting(2, 3, 2, dtype="float64")
+    x = arange_of_shape(2, 3, 2, dtype="float64")
     numbers = x.reshape(-1).tolist()
     for axis, rows in ((0, 1), (1, 2), (2, 6), (3, 12), (-1, 6)):
         step = 12 // rows

@@ -14,8 +14,8 @@ from amanda_std.engine.annotations import (
     Other,
 )
 from amanda_std.engine.operation import composite, primitive
-from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
-from amanda_std.inference.shape_arguments import index_of
+from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array, ramp
+from amanda_std.inference.shape_arguments import normalize_axis
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.shape import reshape
 
@@ -24,7 +24,7 @@ def _differing(x: TensorType, *, axis: int | None = None) -> list[Shape]:
     count = Sym.unknown()
     if axis is None:
         return [Shape([count]), Shape([count]), Shape([x.shape.size]), Shape([count])]
-    at = index_of(axis, x.shape.rank)
+    at = normalize_axis(axis, x.shape.rank)
     whole_: list[Any] = list(x.shape.dims)
     one = x.shape.dims[at]
     whole_[at] = count
@@ -98,7 +98,7 @@ def compress(x: Array, condition: Logical, *, axis: int | None = None) -> Array:
 def _() -> Samples:
     flags = array([True, False, True], "bool")
     for dtype in ("float64", "int32"):
-        x = counting(3, 4, dtype=dtype)
+        x = arange_of_shape(3, 4, dtype=dtype)
         yield Sample((x, flags), x[[0, 2]], {"axis": 0}, smooth=False)
         yield Sample((x, flags), x[:, [0, 2]], {"axis": -1}, smooth=False)
         yield Sample((x, flags), array([0, 2], dtype), smooth=False)

@@ -18,14 +18,14 @@ _NOT_IN_RE2 = re.compile(r"\\[1-9]|\(\?(?:=|!|<=|<!|>|\(|P=)|[*+?}]\+")
 _LONGEST = 1 << 16
 
 
-@primitive(numpy_only=True, shape=shapes.of_first)
+@primitive(numpy_only=True, shape=shapes.same_as_first)
 def regex_full_match(x: Text, *, pattern: str) -> Logical:
     """Whether the whole text fits a regular expression"""
     fits = _compiled(pattern).fullmatch
     return map_strings(lambda item: fits(item) is not None, x, "bool")
 
 
-@primitive(numpy_only=True, shape=shapes.of_first)
+@primitive(numpy_only=True, shape=shapes.same_as_first)
 def regex_replace(
     x: Text, *, pattern: str, rewrite: str, everywhere: bool = True
 ) -> Text:

@@ -13,38 +13,38 @@ from amanda_std.engine.annotations import Cast, Index, Other, Text
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.inference import shapes
-from amanda_std.runtime.containers import of_texts, text
+from amanda_std.runtime.containers import decode_string, string_array
 
 _NO_SLOPE = "texts have no slope"
 
 
 def map_strings(function: Callable[[str], Any], x: Any, dtype: Any = object) -> Any:
     """A function of one text at every place."""
-    items = [function(text(item)) for item in np.asarray(x, object).flat]
+    items = [function(decode_string(item)) for item in np.asarray(x, object).flat]
     if dtype is object:
-        return of_texts(items, np.shape(x))
+        return string_array(items, np.shape(x))
     return np.array(items, dtype).reshape(np.shape(x))
 
 
-@primitive(numpy_only=True, shape=shapes.of_first)
+@primitive(numpy_only=True, shape=shapes.same_as_first)
 def string_lower(x: Text) -> Text:
     """The texts in lower case"""
     return map_strings(str.lower, x)
 
 
-@primitive(numpy_only=True, shape=shapes.of_first)
+@primitive(numpy_only=True, shape=shapes.same_as_first)
 def string_upper(x: Text) -> Text:
     """The texts in upper case"""
     return map_strings(str.upper, x)
 
 
-@primitive(numpy_only=True, shape=shapes.of_first)
+@primitive(numpy_only=True, shape=shapes.same_as_first)
 def string_strip(x: Text) -> Text:
     """The texts without white space at both ends"""
     return map_strings(str.strip, x)
 
 
-@primitive(numpy_only=True, shape=shapes.of_first)
+@primitive(numpy_only=True, shape=shapes.same_as_first)
 def string_length(x: Text, *, unit: str = "chars") -> Index:
     """How long the texts are, in characters or in bytes of UTF-8"""
     if unit not in ("chars", "bytes"):
@@ -58,15 +58,17 @@ def string_length(x: Text, *, unit: str = "chars") -> Index:
 def string_concat(a: Text, b: Text) -> Text:
     """One text behind the other, place by place"""
     a, b = np.broadcast_arrays(np.asarray(a, object), np.asarray(b, object))
-    items = [text(x) + text(y) for x, y in zip(a.flat, b.flat, strict=True)]
-    return of_texts(items, a.shape)
+    items = [
+        decode_string(x) + decode_string(y) for x, y in zip(a.flat, b.flat, strict=True)
+    ]
+    return string_array(items, a.shape)
 
 
 @primitive(numpy_only=True, shape=lambda x: Shape([]) if x.shape.has_rank else x.shape)
 def string_join(x: Text, *, separator: str = "") -> Text:
     """All texts as one, in row-major order"""
-    whole = separator.join(text(item) for item in np.asarray(x, object).flat)
-    return of_texts([whole], ())
+    whole = separator.join(decode_string(item) for item in np.asarray(x, object).flat)
+    return string_array([whole], ())
 
 
 @primitive(numpy_only=True)
@@ -77,7 +79,7 @@ def string_split(
     number; split at white space where no delimiter is told, at most so many times"""
     limit = -1 if most is None else most
     rows = [
-        text(item).split(delimiter or None, limit)
+        decode_string(item).split(delimiter or None, limit)
         for item in np.asarray(x, object).flat
     ]
     width = max(map(len, rows), default=0)
@@ -85,7 +87,7 @@ def string_split(
     counts = np.array([len(row) for row in rows], "int64")
     shape = np.shape(x)
     return (
-        of_texts([part for row in parts for part in row], [*shape, width]),
+        string_array([part for row in parts for part in row], [*shape, width]),
         counts.reshape(shape),
     )
 
@@ -111,9 +113,9 @@ def string_normalize(
         raise UsageError("a change of case", expected=", ".join(_CASES), got=case)
     alike: Callable[[str], str] = (lambda s: s) if case_sensitive else str.lower
     gone = {alike(word) for word in stopwords}
-    items = [text(item) for item in np.asarray(x, object).flat]
+    items = [decode_string(item) for item in np.asarray(x, object).flat]
     kept = [_CASES[case](item) for item in items if alike(item) not in gone] or [""]
-    return of_texts(kept, [1] * (np.ndim(x) - 1) + [len(kept)])
+    return string_array(kept, [1] * (np.ndim(x) - 1) + [len(kept)])
 
 
 _CASES: dict[str, Callable[[str], str]] = {
@@ -136,7 +138,7 @@ def _(x: Any) -> Any:
     return [TensorType(string, [*ahead, Sym.unknown()])]
 
 
-@primitive(numpy_only=True, shape=shapes.of_first)
+@primitive(numpy_only=True, shape=shapes.same_as_first)
 def string_to_number(x: Text, *, dtype: Any) -> Cast:
     """The numbers that texts say: 3, -0.5, 1e5, NaN, INF"""
     numpy = DType(dtype).numpy
@@ -158,10 +160,12 @@ def _truth(item: str) -> bool:
     raise ValueError(repr(item))
 
 
-@primitive(numpy_only=True, shape=shapes.of_first)
+@primitive(numpy_only=True, shape=shapes.same_as_first)
 def string_from_number(x: Other) -> Text:
     """Numbers as texts: as few digits as tell them apart; NaN, INF, -INF"""
-    return of_texts([_written(item) for item in np.asarray(x).reshape(-1)], np.shape(x))
+    return string_array(
+        [_written(item) for item in np.asarray(x).reshape(-1)], np.shape(x)
+    )
 
 
 def _written(item: Any) -> str:
@@ -203,7 +207,7 @@ def word_samples(want: Any, **attrs: Any) -> Callable[[], Samples]:
         yield Sample((_NONE,), np.empty((0, 2), want_array.dtype), attrs)
         alone = np.empty((), want_array.dtype)
         alone[()] = want[0][1]
-        yield Sample((of_texts(["b C"], ()),), alone, attrs)
+        yield Sample((string_array(["b C"], ()),), alone, attrs)
 
     return make
 
@@ -228,14 +232,16 @@ def _() -> Samples:
     want = _texts([["Ärger-", "b C+"], ["-", " x\t+"]])
     yield Sample((_WORDS, _texts(["-", "+"])), want)
     yield Sample((_NONE, _texts(["-", "+"])), _NONE)
-    yield Sample((of_texts(["a"], ()), of_texts(["b"], ())), of_texts(["ab"], ()))
+    yield Sample(
+        (string_array(["a"], ()), string_array(["b"], ())), string_array(["ab"], ())
+    )
 
 
 @string_join.samples
 def _() -> Samples:
-    yield Sample((_WORDS,), of_texts(["Ärger,b C,, x\t"], ()), {"separator": ","})
-    yield Sample((_NONE,), of_texts([""], ()))
-    yield Sample((of_texts(["a"], ()),), of_texts(["a"], ()))
+    yield Sample((_WORDS,), string_array(["Ärger,b C,, x\t"], ()), {"separator": ","})
+    yield Sample((_NONE,), string_array([""], ()))
+    yield Sample((string_array(["a"], ()),), string_array(["a"], ()))
 
 
 @string_split.samples
@@ -247,7 +253,7 @@ def _() -> Samples:
     yield Sample((x,), [want, array([2, 1, 1], "int64")], {"delimiter": " ", "most": 1})
     none = np.empty((0,), object)
     yield Sample((none,), [np.empty((0, 0), object), array([], "int64")])
-    yield Sample((of_texts(["a,b"], ()),), [_texts(["a", "b"]), array(2, "int64")],
+    yield Sample((string_array(["a,b"], ()),), [_texts(["a", "b"]), array(2, "int64")],
                  {"delimiter": ","})  # fmt: skip
 
 
@@ -284,5 +290,5 @@ def _() -> Samples:
     yield Sample((array([float("-inf")], "float64"),), _texts(["-INF"]))
     yield Sample((array([7, -8], "int64"),), _texts(["7", "-8"]))
     yield Sample((array([1, 0], "bool"),), _texts(["True", "False"]))
-    yield Sample((array(0.25, "float64"),), of_texts(["0.25"], ()))
+    yield Sample((array(0.25, "float64"),), string_array(["0.25"], ()))
     yield Sample((np.empty((0, 2), "float32"),), _NONE)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from amanda_std.engine.annotations import Array, Host, Index, Real, RealFloating
+from amanda_std.engine.annotations import Array, Index, Real, RealFloating, ShapeArg
 from amanda_std.engine.operation import composite
-from amanda_std.engine.samples import Sample, Samples, array, counting, ramp
+from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array, ramp
 from amanda_std.ops.math.arithmetic import abs as abs_
 from amanda_std.ops.math.arithmetic import (
     add,
@@ -40,7 +40,7 @@ from amanda_std.ops.vision.grid_sample import between, to_rows
 
 @composite
 def center_crop_pad(
-    x: Array, sizes: Host, *, axes: tuple[int, ...] | None = None
+    x: Array, sizes: ShapeArg, *, axes: tuple[int, ...] | None = None
 ) -> Array:
     """x cut or padded with zeros on both sides to sizes of axes; the odd one behind"""
     at = [a % x.ndim for a in (range(x.ndim) if axes is None else axes)]
@@ -69,12 +69,12 @@ def center_crop_pad(
 @center_crop_pad.samples
 def _() -> Samples:
     for dtype in ("float64", "int32"):
-        line = counting(5, dtype=dtype, start=1)
+        line = arange_of_shape(5, dtype=dtype, start=1)
         for size, want in ((5, [1, 2, 3, 4, 5]), (3, [2, 3, 4]), (2, [2, 3]),
                            (7, [0, 1, 2, 3, 4, 5, 0]), (8, [0, 1, 2, 3, 4, 5, 0, 0]),
                            (0, [])):  # fmt: skip
             yield Sample((line, (size,)), array(want, dtype))
-        x = counting(2, 3, dtype=dtype)
+        x = arange_of_shape(2, 3, dtype=dtype)
         y = array([[0, 1, 0], [3, 4, 0]], dtype)[:, :2]
         yield Sample((x, (2, 1)), x[:, 1:2], {"axes": (0, 1)})
         yield Sample((x, (2,)), y * 0 + x[:, :2], {"axes": (-1,)})
@@ -82,9 +82,14 @@ def _() -> Samples:
 
 @composite
 def crop_and_resize(
-    x: Real, boxes: RealFloating, batch: Index, sizes: Host, *, mode: str = "linear",
+    x: Real,
+    boxes: RealFloating,
+    batch: Index,
+    sizes: ShapeArg,
+    *,
+    mode: str = "linear",
     extrapolation: float = 0.0,
-) -> RealFloating:  # fmt: skip
+) -> RealFloating:
     """Boxes (y1, x1, y2, x2), as shares of NCHW images, at one size, by lines
 
     What lies outside the image becomes `extrapolation`."""

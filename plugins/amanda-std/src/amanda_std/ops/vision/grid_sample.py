@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from amanda.errors import InvalidTypeError
-from amanda_std.engine.annotations import Host, RealFloating
+from amanda_std.engine.annotations import RealFloating, ShapeArg
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.engine.values import dims as dims_of
+from amanda_std.engine.values import dims_of as dims_of
 from amanda_std.ops.math.arithmetic import abs as abs_
 from amanda_std.ops.math.arithmetic import add, maximum, minimum, multiply, remainder
 from amanda_std.ops.math.arithmetic import where as where_
@@ -165,7 +165,7 @@ def initial_offsets(x: Any, spatial: list[Any], rank: int) -> Any:
 
 @composite
 def affine_grid(
-    theta: RealFloating, size: Host, *, align_corners: bool = False
+    theta: RealFloating, size: ShapeArg, *, align_corners: bool = False
 ) -> RealFloating:
     """The places that affine maps [N, d, d + 1] send those of a grid of NC* size to"""
     told = isinstance(size, tuple | list)

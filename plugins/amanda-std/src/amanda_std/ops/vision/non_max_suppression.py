@@ -9,13 +9,13 @@ import numpy as np
 
 from amanda.types import Shape, Sym
 from amanda_std.engine.annotations import (
-    Host,
     Index,
     RealFloating,
+    ShapeArg,
 )
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.inference.shape_arguments import Open, is_data
+from amanda_std.inference.shape_arguments import UnknownShapeArg, may_be_negative
 
 _PLACES = "its results are places"
 
@@ -116,13 +116,17 @@ def _of_slim_boxes() -> Samples:
 
 
 def _limited(limit: Any) -> list[Shape]:
-    size = Sym.unknown() if isinstance(limit, Open) or is_data(limit) else limit
+    size = (
+        Sym.unknown()
+        if isinstance(limit, UnknownShapeArg) or may_be_negative(limit)
+        else limit
+    )
     return [Shape([size]), Shape([size]), Shape([])]
 
 
 @primitive(shape=_limited, numpy_only=True)
 def soft_nms(
-    boxes: RealFloating, scores: RealFloating, limit: Host, *, overlap: float = 1.0,
+    boxes: RealFloating, scores: RealFloating, limit: ShapeArg, *, overlap: float = 1.0,
     least: float = -math.inf, sigma: float = 0.0,
 ) -> tuple[Index, RealFloating, Index]:  # fmt: skip
     """The best boxes [n, 4] one by one, the scores of others lowered by what they share

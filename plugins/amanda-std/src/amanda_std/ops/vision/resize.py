@@ -9,7 +9,7 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError
 from amanda.types import DType
-from amanda_std.engine.annotations import Host, Other, Real
+from amanda_std.engine.annotations import Other, Real, ShapeArg
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.ops.linalg.matmul import matmul
@@ -212,7 +212,7 @@ def _mixed(y: Any, axis: int, shares: Any) -> Any:
 
 @composite
 def resize(
-    x: Real, sizes: Host, scales: Other = None, region: Other = None, *,
+    x: Real, sizes: ShapeArg, scales: Other = None, region: Other = None, *,
     axes: tuple[int, ...] | None = None, mode: str = "nearest",
     coordinates: str = "half_pixel", rounding: str = "round_prefer_floor",
     cubic: float = -0.75, exclude_outside: bool = False, antialias: bool = False,

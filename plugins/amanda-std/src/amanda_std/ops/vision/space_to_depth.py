@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from amanda.errors import InvalidTypeError
-from amanda_std.engine.annotations import Array, Host
+from amanda_std.engine.annotations import Array, ShapeArg
 from amanda_std.engine.operation import composite
-from amanda_std.engine.samples import Sample, Samples, counting
+from amanda_std.engine.samples import Sample, Samples, arange_of_shape
 from amanda_std.ops.math.arithmetic import negative
 from amanda_std.ops.tensor.manipulation import pad
 from amanda_std.ops.tensor.shape import reshape, transpose
@@ -70,7 +70,7 @@ def space_to_depth(
 
 
 @composite
-def space_to_batch(x: Array, pads: Host, *, block: tuple[int, ...]) -> Array:
+def space_to_batch(x: Array, pads: ShapeArg, *, block: tuple[int, ...]) -> Array:
     """Blocks of the axes after the first laid out in the batch, after padding them"""
     n = len(block)
     x = pad(x, pads, None, tuple(range(1, n + 1)))
@@ -85,7 +85,7 @@ def space_to_batch(x: Array, pads: Host, *, block: tuple[int, ...]) -> Array:
 
 
 @composite
-def batch_to_space(x: Array, crops: Host, *, block: tuple[int, ...]) -> Array:
+def batch_to_space(x: Array, crops: ShapeArg, *, block: tuple[int, ...]) -> Array:
     """The batch laid out as blocks of the axes after it, which are then cropped"""
     n = len(block)
     many, rest = x.shape[0], list(x.shape[n + 1 :])
@@ -116,7 +116,7 @@ def _blocks(to_depth: bool) -> Any:
             for data, block in (((2, 2, 4, 6), 2), ((1, 3, 6), 3), ((1, 1, 2, 2), 1)):
                 for mode in ("DCR", "CRD"):
                     n = len(data) - 2
-                    wide = counting(*data, dtype=dtype)
+                    wide = arange_of_shape(*data, dtype=dtype)
                     small = (d // block for d in data[2:])
                     deep = np.zeros((data[0], data[1] * block**n, *small), dtype)
                     for i, c, *at in np.ndindex(wide.shape):
@@ -151,7 +151,7 @@ def _batches(to_batch: bool) -> Any:
         ]
         for dtype in ("float64", "int32"):
             for data, block, pads in forms:
-                x = counting(*data, dtype=dtype, start=1)
+                x = arange_of_shape(*data, dtype=dtype, start=1)
                 n = len(block)
                 full = [d + a + b for d, (a, b) in zip(data[1:], pads, strict=False)]
                 small = [d // b for d, b in zip(full, block, strict=True)]

@@ -1,0 +1,113 @@
+"""What backends for the hub import: op access, kernel tables, the step runner, state.
+
+A backend with kernels of its own lowers a graph to what it supports, and runs it as
+steps over numbered slots::
+
+    from amanda_std.backends import Kernels, StepRunner, is_not_composite, lower
+
+    KERNELS = Kernels("mine", {"tanh": mine.tanh, "add": mine.add})
+
+    def compile(self, graph, device, options):
+        lower(graph, lambda op: op.type in KERNELS or is_not_composite(op))
+        return Executable(StepRunner(graph, KERNELS))
+"""
+
+from __future__ import annotations
+
+from amanda_std.engine.annotations import BODY, SHAPE_ARG, Param
+from amanda_std.engine.arrays import Kernels, current_kernels, use_kernels
+from amanda_std.engine.kernel_dispatch import dispatch, when
+from amanda_std.engine.operation import Operation, why_no_kernel
+from amanda_std.engine.samples import Sample, difference
+from amanda_std.engine.values import Value, tracing
+from amanda_std.hub.effect_order import effect_of
+from amanda_std.hub.lowering import is_not_composite, lower
+from amanda_std.hub.op_access import (
+    find_function,
+    inputs_and_captures,
+    is_constant,
+    is_std,
+    op_arguments,
+    operation_of,
+    root_of,
+    why_invalid,
+)
+from amanda_std.inference import shapes
+from amanda_std.inference.shapes import product
+from amanda_std.ops.control.bodies import pasted as inline_body
+from amanda_std.ops.control.conditionals import chosen as run_branch
+from amanda_std.ops.control.scan import each as per_tensor
+from amanda_std.ops.math.complex_numbers import part_of as real_dtype
+from amanda_std.ops.math.reduction import bound as dtype_bound
+from amanda_std.ops.nn.convolution import explicit as explicit_padding
+from amanda_std.ops.nn.convolution import input_first as input_first_permutation
+from amanda_std.ops.nn.convolution import ordered as permute
+from amanda_std.ops.nn.convolution import steps as per_axis
+from amanda_std.ops.nn.convolution import to_front as channels_first_permutation
+from amanda_std.ops.nn.convolution import transposed_rows as transposed_windows
+from amanda_std.ops.nn.convolution import window_cut as window_slices
+from amanda_std.ops.nn.convolution import windows as window_counts
+from amanda_std.ops.nn.pooling import places_of as pooled_sizes
+from amanda_std.passes.drop import drop
+from amanda_std.passes.fold import MAX_FOLDED_BYTES
+from amanda_std.passes.infer import infer
+from amanda_std.passes.movements import full_permutation, inverse_permutation
+from amanda_std.runtime.containers import join_types
+from amanda_std.runtime.numpy_kernels import NUMPY
+from amanda_std.runtime.state import RunContext, State, run_context
+from amanda_std.runtime.step_runner import StepRunner
+
+__all__ = [
+    "BODY",
+    "MAX_FOLDED_BYTES",
+    "NUMPY",
+    "SHAPE_ARG",
+    "Kernels",
+    "Operation",
+    "Param",
+    "RunContext",
+    "Sample",
+    "State",
+    "StepRunner",
+    "Value",
+    "channels_first_permutation",
+    "current_kernels",
+    "difference",
+    "dispatch",
+    "drop",
+    "dtype_bound",
+    "effect_of",
+    "explicit_padding",
+    "find_function",
+    "full_permutation",
+    "infer",
+    "inline_body",
+    "input_first_permutation",
+    "inputs_and_captures",
+    "inverse_permutation",
+    "is_constant",
+    "is_not_composite",
+    "is_std",
+    "join_types",
+    "lower",
+    "op_arguments",
+    "operation_of",
+    "per_axis",
+    "per_tensor",
+    "permute",
+    "pooled_sizes",
+    "product",
+    "real_dtype",
+    "root_of",
+    "run_branch",
+    "run_context",
+    "shapes",
+    "tracing",
+    "transposed_windows",
+    "use_kernels",
+    "when",
+    "why_invalid",
+    "why_no_kernel",
+    "window_counts",
+    "window_slices",
+]

@@ -1,0 +1,47 @@
+"""What mappings to and from the hub import: its side, and the ops of its graphs.
+
+A mapping function traces ops of the hub where the matched op stood::
+
+    from amanda_std import ops
+    from amanda_std.mappings import inline_body
+
+    def read_loop(op, xs):
+        return ops.while_(..., lambda *carried: inline_body(op.bodies["body"], carried))
+"""
+
+from __future__ import annotations
+
+from amanda_std.autodiff.gradients import backpropagate
+from amanda_std.engine.annotations import REQUIRED
+from amanda_std.engine.arrays import array_type
+from amanda_std.engine.operation import Operation
+from amanda_std.engine.samples import Sample, difference
+from amanda_std.engine.values import Value, tracing
+from amanda_std.hub.lowering import lower
+from amanda_std.hub.mapping_side import STD_SIDE
+from amanda_std.hub.op_access import is_std, operation_of
+from amanda_std.ops.control.bodies import pasted as inline_body
+from amanda_std.ops.ml.trees import COMPARISONS as TREE_COMPARISONS
+from amanda_std.ops.ml.trees import JOINS as TREE_AGGREGATIONS
+from amanda_std.ops.tensor.saturating_cast import limits as finite_limits
+from amanda_std.passes.infer import infer
+
+__all__ = [
+    "REQUIRED",
+    "STD_SIDE",
+    "TREE_AGGREGATIONS",
+    "TREE_COMPARISONS",
+    "Operation",
+    "Sample",
+    "Value",
+    "array_type",
+    "backpropagate",
+    "difference",
+    "finite_limits",
+    "infer",
+    "inline_body",
+    "is_std",
+    "lower",
+    "operation_of",
+    "tracing",
+]
