@@ -28,7 +28,7 @@ from amanda_onnx.format import Format
 from amanda_onnx.mapping import MAPPING
 from amanda_onnx.mapping.classical_ml import write_trees
 from amanda_onnx.mapping.contrib import write_contrib
-from amanda_onnx.mapping.side import DOMAINS
+from amanda_onnx.mapping.side import DOMAINS, onnx_side
 from amanda_std import ops, trace
 from amanda_std.mappings import Sample, array_type, difference
 from amanda_std.ops import OPS
@@ -373,7 +373,7 @@ def test_an_op_of_another_domain_is_made_of_what_it_takes(type):
 
 
 def test_why_an_op_of_another_domain_is_not_made():
-    side = MAPPING.writing({"com.microsoft": 1}).left("amanda/onnx/22")
+    side = onnx_side("amanda/onnx/22", {"com.microsoft": 1})
     graph = Graph()
     values = [graph.parameter(step(F64, 2, 3, 8)) for _ in range(3)]
     why = r"SkipLayerNormalization 1: input input is f64, but T takes bf16, f16, f32"

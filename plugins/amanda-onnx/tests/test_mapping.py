@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 import amanda
 from amanda.errors import ConversionError
 from amanda.testing import MappingSample, MappingSuite
-from amanda_onnx.mapping import MAPPING, rule_set
+from amanda_onnx.mapping import MAPPING
 
 NEWEST = 26
 KINDS = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64,
@@ -254,7 +254,7 @@ def test_weights_are_shared():
 
 
 def test_rules_and_functions():
-    rules = rule_set()
+    rules = MAPPING.rules
     assert MAPPING.rules is rules
     assert len(rules.rows) >= 155
     assert len(rules.functions) >= 104
@@ -298,7 +298,7 @@ def test_lenses_hold_their_laws():
     from random import Random
 
     names = ("spread",)
-    for lens in (rule_set().lenses[name] for name in names):
+    for lens in (MAPPING.rules.lenses[name] for name in names):
         for seed in range(20):
             (value,) = lens.draw(Random(seed))
             there = lens.forth(value)

@@ -484,8 +484,8 @@ def test_maps_that_go_in_come_back(case):
 
 
 def test_every_op_of_the_domain_has_a_rule():
-    from amanda_onnx.mapping import rule_set
+    from amanda_onnx.mapping import MAPPING
 
     names = {s.name for s in defs.get_all_schemas() if s.domain == ML}
-    lacks = {n for n in names if not rule_set().of_type(f"{ML}.{n}", forward=True)}
+    lacks = {n for n in names if not MAPPING.rules.of_type(f"{ML}.{n}", forward=True)}
     assert lacks == set()

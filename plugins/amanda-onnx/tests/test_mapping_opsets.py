@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 import amanda
 from amanda_onnx.format import Format
-from amanda_onnx.mapping import rule_set
+from amanda_onnx.mapping import MAPPING
 from amanda_std import ops, trace
 
 OPSETS = range(7, 29)
@@ -156,6 +156,6 @@ def test_every_version_of_every_op_has_a_rule():
 def test_every_op_of_the_other_domains_has_a_rule():
     from onnx import defs
 
-    rules = rule_set()
+    rules = MAPPING.rules
     names = {f"{s.domain}.{s.name}" for s in defs.get_all_schemas() if s.domain}
     assert {n for n in names if not rules.of_type(n, forward=True)} == set()

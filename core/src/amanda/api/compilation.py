@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from amanda.api.conversion import converted, route_to
+from amanda.api.conversion import converted, pick_up_route, route_to
 from amanda.api.expect import expect_a_graph
 from amanda.dictionary import parse_span
 from amanda.errors import (
@@ -129,20 +129,20 @@ def _made(
     options: Mapping[str, Any],
 ) -> Compiled:
     """What a backend compiles a graph to, which is brought to where it takes it."""
-    from amanda.backend import Compiled, refusals, untaken
+    from amanda.backend import Compiled, lower_for_backend, untaken
 
     graph = _brought(graph, made, entry, host)
     with host.calling(entry, "asked what it takes", PluginBrokenError):
-        problems = refusals(graph, made.takes)
+        lowered, problems = lower_for_backend(graph, made.takes)
     if problems and not fallback:
         raise untaken(entry.what, problems)
-    host.fire("before_compile", graph=graph, backend=entry.name, device=device)
+    host.fire("before_compile", graph=lowered, backend=entry.name, device=device)
     executable: Any
     if problems:
-        executable = _split(graph, made, entry, device, fallback, host, options)
+        executable = _split(lowered, made, entry, device, fallback, host, options)
     else:
         with host.calling(entry, "compiling", BackendError):
-            executable = made.compile(graph, device, dict(options))
+            executable = made.compile(lowered, device, dict(options))
     if not callable(executable):
         raise PluginBrokenError(
             f"{entry.what} did not return an executable",
@@ -217,8 +217,11 @@ def _brought(graph: Graph, made: Backend, entry: Entry, host: Host) -> Graph:
     """The graph in the namespace of the backend; the same one where it is there."""
     from amanda.backend import consumes
 
-    if graph.namespace is not None and consumes(graph.namespace, made.namespace):
-        return graph
+    space = graph.namespace
+    if space is not None and consumes(space, made.namespace):
+        # foreign ops, such as custom ones, that some mapping supports by now
+        route = pick_up_route(graph, space, host)
+        return converted(graph, route, False, host) if route.steps else graph
     try:
         goal = parse_span(made.namespace)
     except NamespaceError as error:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from amanda.api.expect import expect_a_graph, expect_graph_from
-from amanda.dictionary import Name, Span, parse_name, parse_span, resolve_name
+from amanda.dictionary import Span, parse_name, parse_span, resolve_name
 from amanda.errors import ConversionError, NamespaceError, PluginBrokenError
 from amanda.host import host_in_use, use_host
 
@@ -25,8 +25,8 @@ def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
     Its `gaps` and `reports` try the route out when they are asked for. `to` may also be
     a backend: then it is the way there, and `refusals` is what it does not take.
     """
-    from amanda.backend import consumes, refusals
-    from amanda.mapping import Plan, Route
+    from amanda.backend import consumes, lower_for_backend
+    from amanda.mapping import Plan
 
     expect_a_graph(graph, "plan")
     host = host or host_in_use()
@@ -36,13 +36,13 @@ def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
     backend: Backend = host.get("backends", to.partition(":")[0])
     space = graph.namespace
     if space is not None and consumes(space, backend.namespace):
-        route = Route(space, space)
+        route = pick_up_route(graph, space, host)
     else:
         route = route_to(graph, parse_span(backend.namespace), host)
 
     def refused(made: Graph) -> Any:
         with use_host(host):
-            return refusals(made, backend.takes)
+            return lower_for_backend(made, backend.takes).problems
 
     return Plan(route, graph, step, refused)
 
@@ -78,7 +78,7 @@ def convert(
 
 def route_to(graph: Graph, goal: Span, host: Host) -> Route:
     """The way of a graph to one of some namespaces, over what the host has."""
-    from amanda.mapping import Route, find_route
+    from amanda.mapping import find_route
 
     if graph.namespace is None:
         raise ConversionError(
@@ -87,22 +87,28 @@ def route_to(graph: Graph, goal: Span, host: Host) -> Route:
         )
     start = parse_name(graph.namespace)
     if start in goal or graph.namespace == str(goal):
-        return Route(graph.namespace, graph.namespace, _pick_ups(graph, start, host))
+        return pick_up_route(graph, graph.namespace, host)
     return find_route(start, goal, _links(host), host.namespace_versions())
 
 
-def _pick_ups(graph: Graph, here: Name, host: Host) -> tuple[Step, ...]:
-    """Steps that map what an earlier conversion kept as it was, where one can now."""
-    from amanda.mapping import Step
+def pick_up_route(graph: Graph, namespace: str, host: Host) -> Route:
+    """The route that maps foreign ops, such as custom ones, to the graph's namespace.
 
-    kept = {op.own_namespace for part in graph.graphs() for op in part} - {None}
-    spaces = [parse_name(space) for space in kept if space is not None]
+    It has no steps where no mapping supports any of them.
+    """
+    from amanda.graph import CORE
+    from amanda.mapping import Route, Step
+
+    found = {op.own_namespace for part in graph.graphs() for op in part}
+    foreign = [parse_name(name) for name in found if name not in (None, CORE)]
     keys = {
         link.key
-        for link in (_links(host) if spaces else ())
-        if here in link.target and any(space in link.source for space in spaces)
+        for link in (_links(host) if foreign else ())
+        if parse_name(namespace) in link.target
+        and any(name in link.source for name in foreign)
     }
-    return tuple(Step(key, str(here), str(here)) for key in sorted(keys))
+    steps = tuple(Step(key, namespace, namespace) for key in sorted(keys))
+    return Route(namespace, namespace, steps)
 
 
 def converted(

@@ -12,6 +12,7 @@ from amanda.backend._compiled import Compiled
 from amanda.backend._executable_cache import Kept, kept_key
 from amanda.backend._fallback import Party, Placement, Split, split, untaken
 from amanda.backend._feeds import misfits
+from amanda.backend._lowering import Lowered, lower_for_backend
 from amanda.backend._partition import Piece, extracted, pieces
 from amanda.backend._protocols import (
     Backend,
@@ -31,6 +32,7 @@ __all__ = [
     "Handles",
     "Kept",
     "Key",
+    "Lowered",
     "Party",
     "Piece",
     "Placement",
@@ -39,6 +41,7 @@ __all__ = [
     "consumes",
     "extracted",
     "kept_key",
+    "lower_for_backend",
     "misfits",
     "pieces",
     "refusals",

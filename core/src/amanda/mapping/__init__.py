@@ -6,7 +6,17 @@
 from __future__ import annotations
 
 from amanda.mapping.engine.adapters import adapter
+from amanda.mapping.engine.function_inlining import inline_functions
+from amanda.mapping.hub_mapping import HubMapping, SideFactory
 from amanda.mapping.lenses.lens import Lens, make_table
+from amanda.mapping.lowering import (
+    Definitions,
+    Overrides,
+    Supports,
+    Unlowered,
+    definitions_of,
+    lower,
+)
 from amanda.mapping.routes.plan import Plan, conversion, expect_whole
 from amanda.mapping.routes.process import Process
 from amanda.mapping.routes.report import Conversion, Report
@@ -36,6 +46,15 @@ from amanda.mapping.side import (
 )
 
 __all__ = [
+    "lower",
+    "inline_functions",
+    "definitions_of",
+    "Unlowered",
+    "Supports",
+    "SideFactory",
+    "Overrides",
+    "HubMapping",
+    "Definitions",
     "QUESTIONS",
     "REQUIRED",
     "Builder",

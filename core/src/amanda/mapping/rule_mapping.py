@@ -26,20 +26,30 @@ _End: TypeAlias = Side | Callable[[str], Side]
 class RuleMapping:
     """Maps graphs by rules, in either direction from the same text.
 
-    `left` and `right` are sides, or functions that give the side of a namespace by its
-    full name (`amanda/onnx/18`), where there are several versions. Where both ends are
-    one framework, the direction follows from the versions: left is the older.
+    `left` and `right` are sides, or functions that return the side of a namespace by
+    its full name (`amanda/onnx/18`), where there are several versions. `rules` may be a
+    function that builds the rule set. Where both ends are one framework, the direction
+    follows from the versions: left is the older.
 
     An entry of `amanda.mappings`:
 
         mapping = RuleMapping(onnx_side, std_side, rules)
     """
 
-    def __init__(self, left: _End, right: _End, rules: RuleSet) -> None:
+    def __init__(
+        self, left: _End, right: _End, rules: RuleSet | Callable[[], RuleSet]
+    ) -> None:
         self.left = left
         self.right = right
-        self.rules = rules
-        self._programs: dict[tuple[str, str, bool], Program] = {}
+        self._rules = rules
+        self._programs: dict[Any, Program] = {}
+
+    @property
+    def rules(self) -> RuleSet:
+        """The rule set; one that was given as a function is built on first use."""
+        if not isinstance(self._rules, RuleSet):
+            self._rules = self._rules()
+        return self._rules
 
     def apply(
         self, graph: Graph, to: str, *, keep_foreign: bool, gap_met: GapMet
@@ -60,15 +70,14 @@ class RuleMapping:
         trace: bool = False,
     ) -> Conversion:
         """The same with its report; gaps are in there, and not raised."""
-        is_there = parse_name(graph.namespace or to).path == parse_name(to).path
-        if is_there and self.rules.left != self.rules.right:
+        if self._has_path_of(graph, to) and self.rules.left != self.rules.right:
             return self._picked_up(graph, to, keep_foreign, gap_met, trace)
         start, goal = self._ends(graph, to)
         done: list[Conversion] = []
         with bulk():
             for source, target in between(self.rules, start, goal):
                 run = Run(
-                    self.program(source, target),
+                    self._program_for(graph, source, target),
                     keep_foreign=keep_foreign,
                     gap_met=gap_met or _nobody,
                     trace=trace,
@@ -98,7 +107,7 @@ class RuleMapping:
         for space in spaces:
             if space is None or parse_name(space).path != other:
                 continue
-            program = self.program(space, str(goal), picks_up=True)
+            program = self._program_for(graph, space, str(goal), picks_up=True)
             with bulk():
                 run = Run(
                     program,
@@ -114,12 +123,13 @@ class RuleMapping:
         if op.graph is None:
             raise UsageError("the op stands in no graph", got=repr(op))
         start, goal = self._ends(op.graph, to)
-        return self.program(*next(between(self.rules, start, goal))).takes(op)
+        source, target = next(between(self.rules, start, goal))
+        return self._program_for(op.graph, source, target).takes(op)
 
     def with_rules(self, *paths: str | Path) -> Self:
         """The same mapping with the rules of files, which are tried before its own."""
         made = copy(self)
-        made.rules = self.rules.copy()
+        made._rules = self.rules.copy()
         made._programs = {}
         for path in map(Path, paths):
             made.rules.load(path)
@@ -138,6 +148,16 @@ class RuleMapping:
             program.picks_up = picks_up
             self._programs[key] = program
         return self._programs[key]
+
+    def _program_for(
+        self, graph: Graph, source: str, target: str, *, picks_up: bool = False
+    ) -> Program:
+        """The program for one graph; other mappings may choose by what it imports."""
+        del graph
+        return self.program(source, target, picks_up=picks_up)
+
+    def _has_path_of(self, graph: Graph, to: str) -> bool:
+        return parse_name(graph.namespace or to).path == parse_name(to).path
 
     def _ends(self, graph: Graph, to: str) -> tuple[str, str]:
         start, goal = graph.namespace or "", parse_name(to)

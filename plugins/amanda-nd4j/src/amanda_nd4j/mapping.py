@@ -20,8 +20,6 @@ from amanda.mapping import (
     GapMet,
     PlainSide,
     RuleMapping,
-    RuleSet,
-    Side,
     Signature,
     constant_of,
 )
@@ -39,17 +37,17 @@ class Nd4jMapping(RuleMapping):
     """A framework to nd4j and back, by the rule sets that the user has."""
 
     def __init__(self, framework: str) -> None:
+        super().__init__(
+            lambda name: SourceSide(name, _INTEGERS[framework]),
+            lambda name: Nd4jSide(name, self.translation),
+            lambda: self.translation.rules,
+        )
         self.framework = framework
-        self._programs = {}
 
     @cached_property
     def translation(self) -> Translation:
         """The rule sets as rows, and what they needed."""
         return translated(self.framework, installed(self.framework), _newest())
-
-    @cached_property
-    def rules(self) -> RuleSet:  # type: ignore[override]
-        return self.translation.rules
 
     def conversion(
         self,
@@ -81,12 +79,6 @@ class Nd4jMapping(RuleMapping):
             told = tuple(f"{op.type}, {place(op)}: {_PAST}" for op, _ in places)
             done.report.losses = (*done.report.losses, *told)
         return done
-
-    def left(self, name: str) -> Side:
-        return SourceSide(name, _INTEGERS[self.framework])
-
-    def right(self, name: str) -> Side:
-        return Nd4jSide(name, self.translation)
 
 
 class SourceSide(PlainSide):

@@ -168,8 +168,7 @@ class RuleSet:
         **more: Any,
     ) -> Lens:
         """A lens of this set's own; it may take the place of one of the core's."""
-        made = Lens(name, do, undo, draw, doc, **more)
-        return self._lens(made)
+        return self.add_lens(Lens(name, do, undo, draw, doc, **more))
 
     def table(
         self,
@@ -182,9 +181,10 @@ class RuleSet:
         there = self.lenses.get(name)
         if there is not None and there.rows is not None and same(there.rows, made.rows):
             return there
-        return self._lens(made)
+        return self.add_lens(made)
 
-    def _lens(self, lens: Lens) -> Lens:
+    def add_lens(self, lens: Lens) -> Lens:
+        """Add a lens; it may replace one of the core, but none of this set."""
         if not lens.name.isidentifier() or lens.name in QUESTIONS:
             raise UsageError(f"a lens cannot be called {lens.name!r}", who=self.name)
         if self.lenses.get(lens.name) is not LENSES.get(lens.name):

@@ -1,19 +1,29 @@
-"""The mapping between ONNX and the hub set, both ways.
+"""The mapping between ONNX and the hub, both ways.
 
-side.py              ONNX as an end of mappings
-onnx_std.py          the rule set; decomposing what an opset does not have
-static_values.py     what functions ask of values
+side.py               ONNX as one side of mappings
+attribute_checks.py   what attributes must be where a schema says it in prose only
+inlining.py           local functions of a model
+opset_conversion.py   a model at another opset
+static_values.py      what mapping functions know of values
 
-Each package is one theme: its rules (`*.rules`) are ops that correspond one to one, and
-patterns; `read_*.py` and `write_*.py` are functions from and to ONNX, for ops whose
+Each sub-package is one theme: its rules (`*.rules`) are ops that correspond one to one,
+and patterns; `read_*.py` and `write_*.py` are functions from and to ONNX, for ops whose
 arguments decide what is built.
 """
 
 from __future__ import annotations
 
-from amanda_onnx.mapping.onnx_std import OnnxStd, rule_set
+from amanda.mapping import HubMapping
+from amanda_onnx.mapping.control.write_control import DEFINITIONS
+from amanda_onnx.mapping.side import onnx_side
 
-__all__ = ["MAPPING", "OnnxStd", "rule_set"]
+__all__ = ["MAPPING"]
 
-MAPPING = OnnxStd()
+MAPPING = HubMapping(
+    "onnx-std",
+    "amanda/onnx",
+    side=onnx_side,
+    package=__name__,
+    definitions=DEFINITIONS,
+)
 """The entry `onnx-std` of `amanda.mappings`."""

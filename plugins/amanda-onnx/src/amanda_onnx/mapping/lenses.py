@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from amanda.mapping import Decline, RuleSet
+from amanda.mapping import Decline, Lens
 from amanda_onnx.format.element_types import CODES, DTYPES
 
-__all__ = ["declare"]
+__all__ = ["LENSES"]
 
 
 def _spread(value: Any) -> Any:
@@ -26,15 +26,9 @@ def _code(value: Any) -> int:
     return CODES[value]
 
 
-_ROWS: tuple[tuple[Any, ...], ...] = (
-    ("spread", _spread, _spread, lambda r: (r.choice([None, [1, 1], [2, 1]]),),
-     "steps; nothing where all are 1"),
-    ("code", _dtype, _code, lambda r: (r.choice(sorted(DTYPES)),),
-     "the number of an element type to that type"),
+LENSES = (
+    Lens("spread", _spread, _spread, lambda r: (r.choice([None, [1, 1], [2, 1]]),),
+         "steps; nothing where all are 1", exact=False, takes_none=True),
+    Lens("code", _dtype, _code, lambda r: (r.choice(sorted(DTYPES)),),
+         "the number of an element type to that type", exact=False, takes_none=True),
 )  # fmt: skip
-
-
-def declare(rules: RuleSet) -> None:
-    """Add them to a set of rules."""
-    for name, do, undo, draw, doc in _ROWS:
-        rules.lens(name, do, undo, draw, doc, exact=False, takes_none=True)

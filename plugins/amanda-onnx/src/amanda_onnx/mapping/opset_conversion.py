@@ -24,7 +24,7 @@ from amanda.mapping.routes.report import place
 from amanda.types import TensorType, Type
 from amanda_onnx.domains import DEFAULT, domain_of
 from amanda_onnx.format.model_metadata import MODEL_KEY, NOTES_KEY, notes_of
-from amanda_onnx.mapping import MAPPING, rule_set
+from amanda_onnx.mapping import MAPPING
 
 __all__ = ["MAPPING_OF_OPSETS", "OnnxOpset", "cuts_of"]
 
@@ -91,7 +91,7 @@ def cuts_of(type: str) -> tuple[int, ...]:
     ((13,), (6,), ())
     """
     found: set[int] = set()
-    for rule in rule_set().of_type(type, forward=True):
+    for rule in MAPPING.rules.of_type(type, forward=True):
         term: Any = getattr(rule, "left", None) or getattr(rule, "term", None)
         if term.low is not None:
             found.add(term.low)

@@ -19,12 +19,14 @@ from amanda.dictionary import (
     parse_name,
     type_faults,
 )
-from amanda.graph import Graph, Op, OutputPort
+from amanda.graph import KEEP, Graph, Op, OutputPort
 from amanda.mapping import Decline, PlainSide, Signature
 from amanda.tensors import Tensor
-from amanda.types import SequenceType, TensorType, Type
+from amanda.types import SequenceType, TensorType, Type, VoidType
 from amanda_onnx.domains import domain_of, namespace_of
+from amanda_onnx.format.model_metadata import MODEL_KEY
 from amanda_onnx.mapping.attribute_checks import fault
+from amanda_onnx.mapping.inlining import inline_local_functions
 
 _ROUND = (TensorType("int64", []), TensorType("bool", []))
 
@@ -64,13 +66,12 @@ class OnnxSide(PlainSide):
     tells by its attributes which one it is.
     """
 
-    def __init__(self, opset: int, domains: Mapping[str, int] | None = None) -> None:
+    def __init__(self, opset: int, domains: Mapping[str, int]) -> None:
         name = f"amanda/onnx/{opset}"
         dictionary: Any = namespace(name, assume=True)
-        found = DOMAINS if domains is None else domains
-        super().__init__(name, _signatures(dictionary.signature, found))
+        super().__init__(name, _signatures(dictionary.signature, domains))
         self.opset = opset
-        self.domains = found
+        self.domains = domains
         self.imports = {"": opset}
 
     def build(
@@ -135,6 +136,21 @@ class OnnxSide(PlainSide):
         space = op.own_namespace
         return fault(op, self.opset) if space is None or space == self.name else None
 
+    def prepare(self, graph: Graph) -> Graph:
+        """A model to be read: local functions are inlined."""
+        return inline_local_functions(graph)
+
+    def finish(self, graph: Graph, source: Graph) -> None:
+        """Complete a written model with what no rule decides."""
+        for part in graph.graphs():
+            _omit_unused_outputs(part)
+        for op in graph.walk():
+            if op.type == "STFT" and op.own_namespace is None:
+                # onnx's checker reads a missing value as 0, against the schema
+                op.attrs.setdefault("onesided", 1)
+        if source.imports.get("") != graph.imports.get(""):
+            drop_ir_version(graph)
+
     def type_of(self, op: Op) -> str | None:
         """The op type; for ops of the other domains, after the domain."""
         space = op.own_namespace
@@ -144,6 +160,29 @@ class OnnxSide(PlainSide):
         if found is None or found[0] not in DOMAINS:
             return None
         return f"{found[0]}.{op.type}"
+
+
+def drop_ir_version(graph: Graph) -> None:
+    """Forget the IR version of a model's file, which belongs to its old opset."""
+    metadata = graph.attrs.get(MODEL_KEY)
+    if isinstance(metadata, dict):
+        kept = {k: v for k, v in metadata.items() if k != "ir_version"}
+        graph.attrs[MODEL_KEY] = kept
+
+
+def _omit_unused_outputs(graph: Graph) -> None:
+    """Mark unused outputs of ops of other domains as absent.
+
+    A runtime that computes them may choose a slower kernel, or refuse the op.
+    """
+    named = {v for e in graph.entries.values() for side in e for v in side.values()}
+    for op in graph:
+        domain = None if op.own_namespace is None else domain_of(op.own_namespace)
+        if domain is None or not domain[0] or op.provenance is None:
+            continue
+        for port in op.outputs[1:]:
+            if not port.users and port not in named and KEEP not in port.marks:
+                port.type = VoidType()
 
 
 def _type_fault(
@@ -226,7 +265,14 @@ def _signatures(
     return signature
 
 
+def onnx_side(name: str, imports: Mapping[str, int] | None = None) -> OnnxSide:
+    """The side of `amanda/onnx/18`: with all domains to read, with those in `imports`
+    to write."""
+    found = DOMAINS if imports is None else imports
+    known = tuple(sorted((d, v) for d, v in found.items() if d in DOMAINS))
+    return _cached_side(int(parse_name(name).version or 1), known)
+
+
 @cache
-def onnx_side(name: str) -> OnnxSide:
-    """The side of a namespace by its full name, `amanda/onnx/18`, with all domains."""
-    return OnnxSide(int(parse_name(name).version or 1))
+def _cached_side(opset: int, domains: tuple[tuple[str, int], ...]) -> OnnxSide:
+    return OnnxSide(opset, dict(domains))

@@ -14,7 +14,7 @@ from amanda_std import NAMESPACE
 if TYPE_CHECKING:
     from amanda.dictionary import Attr, Dictionary, OpDef, Port
     from amanda.frontend.functions import Function
-    from amanda.graph import Graph, OutputPort
+    from amanda.graph import Graph, Op, OutputPort
     from amanda.types import Type
     from amanda_std.engine.annotations import ArgKind, Param
     from amanda_std.engine.operation import Operation
@@ -75,6 +75,28 @@ class StdNamespace:
         from amanda_std.hub.mapping_side import STD_SIDE
 
         return STD_SIDE
+
+    # -- definitions of ops by others, for `amanda.mapping.lower` --------------------
+
+    def is_composite(self, op_type: str, /) -> bool:
+        """Whether an op type is defined by other ops."""
+        from amanda_std.ops import OPS
+
+        return op_type in OPS and OPS[op_type].is_composite
+
+    def infer(self, graph: Graph, /) -> object:
+        """Add inferred types to the values of a graph, in place."""
+        from amanda_std.passes import infer
+
+        return infer(graph)
+
+    def expand(
+        self, op: Op, definition: Callable[..., Any] | None = None, /
+    ) -> Sequence[Op]:
+        """Replace an op by its definition, one level deep; returns the new ops."""
+        from amanda_std.hub.lowering import expand
+
+        return expand(op, definition, "lower")
 
     # -- building by hand ------------------------------------------------------------
 

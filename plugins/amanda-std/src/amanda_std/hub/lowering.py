@@ -1,28 +1,18 @@
-"""Composites expanded: one by one, or all that a target does not take."""
+"""Expansion of composites, and lowering to what a target supports."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
-from amanda.errors import AmandaError, Undecided
 from amanda.graph import Graph, Op, OutputPort, Provenance
+from amanda.mapping import Overrides, Supports, Unlowered
+from amanda.mapping import lower as lower_any
+from amanda_std import NAMESPACE
 from amanda_std.engine.values import Value, lift, tracing
 from amanda_std.hub.op_access import is_std, op_arguments, operation_of
 
-Rules = Mapping[str, Callable[..., Any]]
-
-__all__ = ["UndecomposedOp", "expand", "expand_graph", "lower", "is_not_composite"]
-
-
-class UndecomposedOp(NamedTuple):
-    """An op that a target does not take and that could not be decomposed."""
-
-    op: Op
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.op.label}: {self.why}"
+__all__ = ["expand", "expand_graph", "is_not_composite", "lower"]
 
 
 def is_not_composite(op: Op) -> bool:
@@ -83,44 +73,9 @@ def _hand_over(
 
 
 def lower(
-    graph: Graph,
-    takes: Callable[[Op], object],
-    rules: Rules | None = None,
-) -> list[UndecomposedOp]:
-    """Decomposes what a target does not take, and leaves whole what it takes.
+    graph: Graph, supports: Supports, overrides: Overrides | None = None
+) -> list[Unlowered]:
+    """Replace ops of the hub that are not supported: see `amanda.mapping.lower`."""
+    from amanda_std.hub.dictionary import StdNamespace
 
-    `takes` gives True, or anything else for no (a reason, say). `rules` are the
-    target's own meanings of ops, primitives too, tried before those of the hub. What
-    could not be decomposed stays as it is, and is returned with the reason."""
-    left: list[UndecomposedOp] = []
-    for part in graph.graphs():
-        for op in list(part):
-            _lower_one(op, takes, rules or {}, left)
-    return left
-
-
-def _lower_one(
-    start: Op, takes: Callable[[Op], object], rules: Rules, left: list[UndecomposedOp]
-) -> None:
-    waiting = [start]
-    while waiting:
-        op = waiting.pop()
-        if not is_std(op) or takes(op) is True:
-            continue
-        rule = rules.get(op.type or "")
-        if rule is None and not operation_of(op).is_composite:
-            answer = takes(op)
-            why = (
-                answer
-                if isinstance(answer, str)
-                else "a primitive has no decomposition"
-            )
-            left.append(UndecomposedOp(op, why))
-            continue
-        try:
-            waiting += reversed(expand(op, rule, "lower"))
-        except Undecided as error:
-            left.append(UndecomposedOp(op, str(error.message)))
-        except AmandaError as error:
-            error.who = error.who or op.label
-            raise
+    return lower_any(graph, supports, overrides, known={NAMESPACE: StdNamespace()})

@@ -1,45 +1,29 @@
-"""The mapping `jax-std`: programs of JAX to the hub set."""
+"""The mapping `jax-std`: JAX primitives to the hub."""
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Mapping
 from typing import Any
 
 from amanda import namespace
-from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature
-from amanda_jax.formats.jaxprs import elementwise, neural_network, shapes
+from amanda.mapping import HubMapping, PlainSide, Signature
 
-__all__ = ["MAPPING", "rule_set"]
-
-
-@cache
-def rule_set() -> RuleSet:
-    rules = RuleSet("jax-std", "amanda/jax", "amanda/std")
-    for module in (elementwise, shapes, neural_network):
-        for head, function in module.READ.items():
-            rules.read(head)(function)
-    return rules
+__all__ = ["MAPPING"]
 
 
-@cache
-def _jax(name: str) -> PlainSide:
+def jax_side(name: str, _imports: Mapping[str, int] | None = None) -> PlainSide:
+    """A version of JAX as a side: `branches` are numbered bodies, not an attribute."""
     dictionary: Any = namespace(name, assume=True)
 
-    def signature(type: str) -> Signature | None:
-        """What is known of a primitive. Branches are bodies of their own, numbered."""
-        found: Signature | None = dictionary.signature(type)
+    def signature(primitive: str) -> Signature | None:
+        found: Signature | None = dictionary.signature(primitive)
         if found is None or "branches" not in found.attrs:
             return found
-        rest = {k: v for k, v in found.attrs.items() if k != "branches"}
-        return found._replace(attrs=rest)
+        attrs = {k: v for k, v in found.attrs.items() if k != "branches"}
+        return found._replace(attrs=attrs)
 
     return PlainSide(name, signature)
 
 
-def _std(_name: str) -> Any:
-    from amanda_std.mappings import STD_SIDE
-
-    return STD_SIDE
-
-
-MAPPING = RuleMapping(_jax, _std, rule_set())
+MAPPING = HubMapping("jax-std", "amanda/jax", side=jax_side, package=__package__)
+"""The entry `jax-std` of `amanda.mappings`."""

@@ -14,7 +14,7 @@ from amanda_onnx.mapping.recurrent.read_recurrent import (
 )
 from amanda_onnx.mapping.shapes.write_shapes import opset, whole
 
-__all__ = ["WRITE", "bare_if"]
+__all__ = ["WRITE"]
 
 _NAMES = {
     "sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu", "affine": "Affine",
@@ -197,16 +197,6 @@ def scan(o: Any, length: Any = None, *values: Any, body: Any, carried: int,
     told = {key: list(value) for key, value in attrs.items() if value is not None}
     return o.Scan(*values, body=body, num_scan_inputs=count, **told,
                   outputs=len(o.source.outputs))  # fmt: skip
-
-
-def bare_if(condition: Any, then: Any, otherwise: Any, *xs: Any) -> Any:
-    """A choice of ONNX hands its bodies nothing: they read what is around them."""
-    from amanda_std import ops
-    from amanda_std.mappings import inline_body
-
-    return ops.if_(
-        condition, lambda: inline_body(then, xs), lambda: inline_body(otherwise, xs)
-    )
 
 
 WRITE: dict[str, Any] = {"rnn": rnn, "gru": gru, "lstm": lstm, "scan": scan}

@@ -6,21 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from amanda.graph import Graph
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.shapes.write_shapes import content, opset
 
-__all__ = ["WRITE", "tell_halves"]
-
-
-def tell_halves(made: Graph) -> None:
-    """Write `onesided` where it is left out: onnx's checker takes that for 0, against
-    what the op says of itself."""
-    for op in made.walk():
-        if op.type == "STFT" and op.own_namespace is None:
-            op.attrs.setdefault("onesided", 1)
+__all__ = ["WRITE"]
 
 
 def mel_weights(

@@ -1,0 +1,93 @@
+"""Graphs lowered to what a backend supports, by the definitions of their namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, NamedTuple
+
+from amanda.backend._protocols import refusals
+
+if TYPE_CHECKING:
+    from amanda.graph import Graph, Op
+    from amanda.mapping import Unlowered
+
+__all__ = ["Lowered", "lower_for_backend"]
+
+
+class Lowered(NamedTuple):
+    """A graph for a backend, and why some of its ops are still not supported."""
+
+    graph: Graph
+    problems: list[str]
+
+
+def lower_for_backend(graph: Graph, supports: Callable[[Op], object]) -> Lowered:
+    """Replace what a backend does not support; the graph itself where that is nothing.
+
+    Nested graphs are inlined, and composites replaced by their definitions. An op whose
+    definition needs an unsupported op stays whole, so that a fallback can run it.
+    """
+    from amanda.graph import Graph
+    from amanda.mapping import definitions_of
+    from amanda.passes import inline
+
+    problems = refusals(graph, supports)
+    definitions = definitions_of(graph.namespace) if problems else None
+    if definitions is None:
+        return Lowered(graph, problems)
+    typed = graph.clone()
+    if any(isinstance(op, Graph) and supports(op) is not True for op in typed.walk()):
+        inline(typed)
+    definitions.infer(typed)
+    lowered, unlowered = _lowered_copy(typed, supports, frozenset())
+    if not unlowered:
+        return Lowered(lowered, refusals(lowered, supports))
+    ops = list(typed.walk())
+    problems = [f"{ops[i].label}: {each.why}" for i, each in unlowered.items()]
+    lowered, _ = _lowered_copy(typed, supports, unlowered.keys())
+    return Lowered(lowered, problems)
+
+
+def _lowered_copy(
+    graph: Graph, supports: Callable[[Op], object], keep: Collection[int]
+) -> tuple[Graph, dict[int, Unlowered]]:
+    """A lowered copy, and what cannot be lowered, by the index of the original op.
+
+    Ops with an index in `keep` stay whole.
+    """
+    from amanda.mapping import lower
+
+    copy = graph.clone()
+    index = {op: i for i, op in enumerate(copy.walk())}
+    whole = {op for op, i in index.items() if i in keep}
+    unlowered: dict[int, Unlowered] = {}
+    for each in lower(copy, supports, keep=whole):
+        unlowered.setdefault(index[each.root], each)
+    _remove_unused_functions(copy)
+    return copy, unlowered
+
+
+def _remove_unused_functions(graph: Graph) -> None:
+    """Remove functions whose calls were replaced; they may need unsupported ops."""
+    from amanda.tensors import FunctionRef
+
+    names = list(graph.functions)
+    while names:
+        bodies = {name: set(graph.functions[name].walk()) for name in names}
+        users = {
+            name: [op for op in graph.walk() if op not in bodies[name]]
+            for name in names
+        }
+        unused = [
+            name
+            for name in names
+            if not any(
+                value == name or (isinstance(value, FunctionRef) and value.name == name)
+                for op in users[name]
+                if op.has_attrs
+                for value in op.attrs.values()
+            )
+        ]
+        for name in unused:
+            graph.remove_function(name)
+        names = list(graph.functions) if unused else []

@@ -1,0 +1,270 @@
+"""Mappings to and from a hub namespace, declared by a side and a package of rules.
+
+A plug-in says what its ops look like (a side) and where its rules are (a package); what
+every mapping to the hub needs besides is done here:
+
+    MAPPING = HubMapping(
+        "acme-std", "amanda/acme", side=acme_side, package="amanda_acme.mapping"
+    )
+
+- Rules are discovered: the `*.rules` files of the package and the tables `READ`,
+  `WRITE` and `LENSES` of its modules and of its sub-packages. A sub-package with a
+  higher `PRIORITY` comes first; otherwise names decide.
+- Hub ops that the target does not support are replaced by their definitions.
+- Ops of several domains: the side is built for the domains that a graph imports.
+- What rules built and no result uses is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from importlib import import_module
+from importlib.resources import files
+from operator import attrgetter
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any, Final, Protocol, TypeAlias
+
+from amanda.current_host import host_in_use
+from amanda.dictionary import parse_name
+from amanda.errors import AmandaError
+from amanda.graph import Graph, Op
+from amanda.mapping.engine.compiled_rule import Way
+from amanda.mapping.engine.cover import Match, decide
+from amanda.mapping.engine.program import Program
+from amanda.mapping.engine.trim import trim
+from amanda.mapping.lowering import Overrides, lower
+from amanda.mapping.routes.report import Conversion
+from amanda.mapping.routes.route import GapMet
+from amanda.mapping.rule_mapping import RuleMapping
+from amanda.mapping.rules.rule_set import RuleSet
+from amanda.mapping.side import PlainSide, Side, question
+
+__all__ = ["HUB", "HubMapping", "SideFactory", "discover_rules"]
+
+HUB: Final = "amanda/std/1"
+Imports: TypeAlias = "tuple[tuple[str, int], ...] | None"
+
+
+class SideFactory(Protocol):
+    """Builds the framework's side of a hub mapping.
+
+    A side may also have `prepare(graph)`, which returns the graph to be read, for
+    instance with local functions inlined, and `finish(graph, source)`, which completes
+    a written graph in place.
+    """
+
+    def __call__(self, namespace: str, imports: Mapping[str, int] | None, /) -> Side:
+        """The side of a version of the framework.
+
+        `imports` has the domains of a graph to be written, with their versions; it is
+        None for graphs to be read, whose ops may be of any domain.
+        """
+
+
+def dictionary_side(namespace: str, _imports: Mapping[str, int] | None) -> Side:
+    """A side that has nothing but the dictionary of its namespace."""
+    dictionary: Any = host_in_use().namespace(namespace, assume=True)
+    side: Side = PlainSide.of(dictionary)
+    return side
+
+
+class HubMapping(RuleMapping):
+    """A framework to the hub and back.
+
+    On the way back, `definitions` replace hub ops, by type, before the hub's own
+    definitions are tried; one may raise Decline to leave an op as it is.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        framework: str,
+        *,
+        package: str,
+        side: SideFactory = dictionary_side,
+        hub: str = HUB,
+        definitions: Overrides | None = None,
+    ) -> None:
+        rules = partial(discover_rules, name, framework, hub, package)
+        super().__init__(lambda name: side(name, None), self._hub_side, rules)
+        self.framework = parse_name(framework).path
+        self.hub = hub
+        self.definitions = definitions or {}
+        self._side = side
+
+    def _hub_side(self, name: str) -> Side:
+        space: Any = host_in_use().namespace(name)
+        return space.side  # type: ignore[no-any-return]
+
+    def composites(self) -> list[str]:
+        """The hub ops that are replaced by their definitions where no rule fits."""
+        hub: Any = host_in_use().namespace(self.hub)
+        return [name for name in hub if hub.is_composite(name)]
+
+    # -- conversions -----------------------------------------------------------------
+
+    def conversion(
+        self,
+        graph: Graph,
+        to: str,
+        *,
+        keep_foreign: bool = False,
+        gap_met: GapMet | None = None,
+        trace: bool = False,
+    ) -> Conversion:
+        """The graph in the other namespace, and a report with the gaps."""
+        convert = partial(
+            super().conversion,
+            to=to, keep_foreign=keep_foreign, gap_met=gap_met, trace=trace,
+        )  # fmt: skip
+        if graph.namespace is not None and self._has_path_of(graph, to):
+            return convert(graph)
+        start, goal = self._ends(graph, to)
+        program = self._program_for(graph, start, goal)
+        if parse_name(start).path == self.framework:
+            prepare = getattr(program.source, "prepare", None)
+            source = graph if prepare is None else prepare(graph)
+            done = convert(source)
+            trim(source, done.graph)
+            return done
+        return self._written(graph, program, convert)
+
+    def _written(
+        self, graph: Graph, program: Program, convert: Callable[[Graph], Conversion]
+    ) -> Conversion:
+        """A graph of the hub in the framework's ops.
+
+        A composite that some rule seemed to support and that became a gap nevertheless
+        is replaced by its definition, and the conversion is repeated.
+        """
+        refused: set[str] = set()
+        hub: Any = host_in_use().namespace(self.hub)
+        while True:
+            lowered = self._lowered(graph, program, refused)
+            done = convert(lowered)
+            gaps = {gap.op for gap in done.report.gaps} - refused
+            more = {type for type in gaps if type in hub and hub.is_composite(type)}
+            if not more:
+                break
+            refused |= more
+        trim(lowered, done.graph)
+        finish = getattr(program.target, "finish", None)
+        if finish is not None:
+            finish(done.graph, graph)
+        return done
+
+    def _lowered(
+        self, graph: Graph, program: Program, refused: Collection[str]
+    ) -> Graph:
+        """A typed copy in which composites that no rule supports are replaced."""
+        hub: Any = host_in_use().namespace(self.hub)
+
+        def supports(op: Op) -> bool:
+            if op.type in refused:
+                return False
+            if not hub.is_composite(op.type):
+                return op.type not in self.definitions
+            return _is_matched(program, op) or any(
+                _is_matched(program, user, op)
+                for port in op.outputs
+                for user in port.user_ops
+                if user is not op.graph
+            )
+
+        copy = graph.clone()
+        hub.infer(copy)
+        lower(copy, supports, self.definitions)
+        return copy
+
+    # -- programs --------------------------------------------------------------------
+
+    def program(
+        self,
+        source: str,
+        target: str,
+        *,
+        picks_up: bool = False,
+        imports: Mapping[str, int] | None = None,
+    ) -> Program:
+        """The compiled rules from one version to another.
+
+        `imports` are the domains of a graph to be written; without any, only ops of the
+        framework's own domain are written.
+        """
+        if parse_name(target).path != self.framework:
+            return super().program(source, target, picks_up=picks_up)
+        domains = tuple(sorted((imports or {}).items()))
+        key = (source, target, picks_up, domains)
+        if key not in self._programs:
+            ends = (self._hub_side(source), self._side(target, dict(domains)))
+            program = Program(self.rules, *ends, forward=False)
+            program.picks_up = picks_up
+            self._programs[key] = program
+        return self._programs[key]
+
+    def _program_for(
+        self, graph: Graph, source: str, target: str, *, picks_up: bool = False
+    ) -> Program:
+        return self.program(source, target, picks_up=picks_up, imports=graph.imports)
+
+
+def _is_matched(program: Program, op: Op, part: Op | None = None) -> bool:
+    """Whether a rule matches an op, with `part` as another op of its pattern."""
+    ways = program.choice(op.type or "").for_op(op)
+    return any(_matches(way, op, part) for way in ways)
+
+
+def _matches(way: Way, op: Op, part: Op | None) -> bool:
+    slots: list[Any] = [None] * way.width
+    ops: list[Op] = []
+    if part is not None and way.size == 1:
+        return False
+    if way.take(op, slots, ops) is not None or (part and part not in ops):
+        return False
+    try:
+        decide(Match(way, slots, [op]), question)
+    except AmandaError:
+        return False
+    return True
+
+
+# -- discovery -------------------------------------------------------------------------
+
+
+def discover_rules(name: str, left: str, right: str, package: str) -> RuleSet:
+    """All rules of a package and its sub-packages.
+
+    A rule file is any `*.rules`. Modules may have `READ` and `WRITE`, functions by the
+    head of the op that they are for, and `LENSES`.
+    """
+    rules = RuleSet(name, left, right)
+    modules = [module for each in _packages(package) for module in _modules(each)]
+    for module in modules:
+        for lens in getattr(module, "LENSES", ()):
+            rules.add_lens(lens)
+    for each in _packages(package):
+        found = (f for f in files(each).iterdir() if f.name.endswith(".rules"))
+        for file in sorted(found, key=attrgetter("name")):
+            rules.equations(file.read_text("utf-8"), file.name)
+    for module in modules:
+        for head, function in getattr(module, "READ", {}).items():
+            rules.read(head)(function)
+        for head, function in getattr(module, "WRITE", {}).items():
+            rules.write(head)(function)
+    return rules
+
+
+def _packages(package: str) -> list[ModuleType]:
+    """A package, then its sub-packages by priority and name."""
+    root = import_module(package)
+    names = [info.name for info in iter_modules(root.__path__) if info.ispkg]
+    found = [import_module(f"{package}.{name}") for name in sorted(names)]
+    return [root, *sorted(found, key=lambda m: -getattr(m, "PRIORITY", 0))]
+
+
+def _modules(package: ModuleType) -> Iterator[ModuleType]:
+    names = [info.name for info in iter_modules(package.__path__) if not info.ispkg]
+    for name in sorted(names):
+        yield import_module(f"{package.__name__}.{name}")
