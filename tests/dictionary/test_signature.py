@@ -19,7 +19,7 @@ from amanda.dictionary import (
 )
 from amanda.dictionary.attributes import fast_check
 from amanda.errors import FormatError
-from amanda.files.binary.definition import message_classes
+from amanda.files.binary.messages import message_classes
 from amanda.types import DType, SequenceType, Sym, TensorType
 
 LINES = [

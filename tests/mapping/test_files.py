@@ -13,13 +13,9 @@ from mapping.files import COMMITTED, EVERYTHING, TABLES, committed, empty
 from mapping.toys import TO, A, B, chain, lines
 
 from amanda.errors import FormatError, LimitError
-from amanda.files.binary import mapping_messages, messages
-from amanda.files.binary.definition import (
-    MAPPING,
-    definition,
-    descriptor,
-    message_classes,
-)
+from amanda.files.binary import mapping_messages
+from amanda.files.binary.mapping_messages import CODEC
+from amanda.formatkit import file_descriptor, message_classes
 from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature
 from amanda.mapping.rules import protobuf, rule_file
 from amanda.mapping.rules.parser import parse
@@ -170,18 +166,18 @@ def test_faulty_tables(old, new, told):
 
 
 def test_every_class_has_the_fields_of_its_message():
-    assert set(mapping_messages.CLASSES) == set(definition(MAPPING))
-    for name, kind in mapping_messages.CLASSES.items():
-        assert [item.name for item in fields(kind)] == list(definition(MAPPING)[name])
+    assert set(CODEC.classes) == set(CODEC.schema.messages)
+    for name, kind in CODEC.classes.items():
+        assert [item.name for item in fields(kind)] == list(CODEC.schema[name].fields)
 
 
 def test_the_protobuf_library_reads_and_writes_the_same():
     data = protobuf.dumps(everything())
-    theirs = message_classes(MAPPING)["RuleFile"].FromString(data)
+    theirs = message_classes(CODEC.schema)["RuleFile"].FromString(data)
     assert theirs.magic == "amanda rules"
     assert [rule.arrow for rule in theirs.rules[:3]] == ["<=>", "<=>", "<=>"]
     assert theirs.SerializeToString(deterministic=True) == data
-    assert descriptor(MAPPING).name == "mapping.proto"
+    assert CODEC.proto.name == "mapping.proto"
 
 
 def test_protoc_takes_it(tmp_path):
@@ -190,19 +186,19 @@ def test_protoc_takes_it(tmp_path):
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
     out = tmp_path / "set"
-    folder = f"-I{MAPPING.parent}"
+    folder = f"-I{CODEC.proto.parent}"
     protoc = (sys.executable, "-m", "grpc_tools.protoc")  # not beside other libraries
-    arguments = (folder, f"--descriptor_set_out={out}", MAPPING.name)
+    arguments = (folder, f"--descriptor_set_out={out}", CODEC.proto.name)
     subprocess.run([*protoc, *arguments], check=True)
     (made,) = FileDescriptorSet.FromString(out.read_bytes()).file
-    assert descriptor(MAPPING) == made
+    assert file_descriptor(CODEC.schema, CODEC.proto.name) == made
 
 
 def changed(change):
     """A file in protobuf form with something changed."""
     read = protobuf.read(protobuf.dumps(everything()))
     change(read)
-    return messages.write(read)
+    return mapping_messages.write(read)
 
 
 def nested(file):

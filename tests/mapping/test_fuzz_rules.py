@@ -13,7 +13,7 @@ from mapping.toys import TO, A, B, chain
 from text.mutations import mutated
 
 from amanda.errors import AmandaError, InternalError
-from amanda.files.binary import mapping_messages, messages
+from amanda.files.binary import mapping_messages
 from amanda.mapping import PlainSide, RuleMapping
 from amanda.mapping.lenses.builtin import LENSES
 from amanda.mapping.rules import protobuf, rule_file
@@ -122,7 +122,7 @@ def changed(message, dice):
             value.pop(dice.randrange(len(value)))
         elif value and what == 1:
             value.insert(dice.randrange(len(value)), copy.deepcopy(dice.choice(value)))
-        elif value and type(value[0]).__name__ in mapping_messages.CLASSES:
+        elif value and type(value[0]).__name__ in mapping_messages.CODEC.classes:
             changed(dice.choice(value), dice)
         elif value or name in ("tags", "after"):
             value.append(dice.choice(WORDS))
@@ -142,6 +142,6 @@ def test_messages():
         file = protobuf.read(good)
         for _ in range(dice.choice([1, 1, 2, 4])):
             changed(file if dice.random() < 0.1 else dice.choice(file.rules), dice)
-        data = messages.write(file)
+        data = mapping_messages.write(file)
         fault = fault_of(binary_in, data)
         assert fault is None, (i, fault, file)

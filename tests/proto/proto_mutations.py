@@ -11,12 +11,14 @@ import numpy as np
 
 from amanda.errors import AmandaError
 from amanda.files.binary import codec
-from amanda.files.binary.definition import definition, message_classes
+from amanda.files.binary.messages import CODEC, message_classes
 from amanda.graph import Graph, Provenance
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Shape, Sym, TensorType
 
 ROUNDS = int(os.environ.get("AMANDA_FUZZ_ROUNDS", "500"))
+
+FIELDS = {name: message.fields for name, message in CODEC.schema.messages.items()}
 
 
 def plain() -> Graph:
@@ -102,16 +104,16 @@ def break_messages(data: bytes, choose: random.Random) -> bytes:
     for _ in range(choose.choice([1, 1, 1, 2, 4])):
         messages = list(walk(model, "Model"))
         message, kind = choose.choice(messages)
-        name = choose.choice(list(definition()[kind]))
-        spec = definition()[kind][name]
+        name = choose.choice(list(FIELDS[kind]))
+        spec = FIELDS[kind][name]
         if spec.repeated:
-            break_list(getattr(message, name), spec.kind, choose, messages)
-        elif spec.kind in definition():
-            others = [other for other, its in messages if its == spec.kind]
+            break_list(getattr(message, name), spec.type, choose, messages)
+        elif spec.type in FIELDS:
+            others = [other for other, its in messages if its == spec.type]
             if others:
                 getattr(message, name).CopyFrom(choose.choice(others))
         else:
-            setattr(message, name, value_of(spec.kind, choose))
+            setattr(message, name, value_of(spec.type, choose))
     return bytes(model.SerializeToString())
 
 
@@ -122,7 +124,7 @@ def break_list(
     what = choose.randrange(4)
     if what == 0 and items:
         del items[at]
-    elif kind not in definition():
+    elif kind not in FIELDS:
         if what == 1 and items:
             items[at] = value_of(kind, choose)
         else:
@@ -161,12 +163,12 @@ def value_of(kind: str, choose: random.Random) -> Any:
 
 def walk(message: Any, kind: str) -> Iterator[tuple[Any, str]]:
     yield message, kind
-    for name, spec in definition()[kind].items():
-        if spec.kind in definition():
+    for name, spec in FIELDS[kind].items():
+        if spec.type in FIELDS:
             held = getattr(message, name)
             for inner in held if spec.repeated else [held]:
                 if spec.repeated or message.HasField(name):
-                    yield from walk(inner, spec.kind)
+                    yield from walk(inner, spec.type)
 
 
 def only_errors_of_ours(read: Callable[[bytes], Graph], data: bytes) -> bool:

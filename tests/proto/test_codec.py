@@ -13,7 +13,7 @@ from strategies import graphs
 
 from amanda.errors import FormatError, InvalidTypeError, LimitError
 from amanda.files.binary import codec, encoder, graph_decoder
-from amanda.files.binary.definition import message_classes
+from amanda.files.binary.messages import message_classes
 from amanda.graph import Graph, Provenance
 from amanda.tensors import Tensor
 from amanda.types import Shape, Sym, TensorType

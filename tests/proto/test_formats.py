@@ -41,8 +41,8 @@ def test_verify_is_an_option_of_the_archive(tmp_path: Path) -> None:
 
 
 def test_graph_proto_is_part_of_the_package() -> None:
-    from amanda.files.binary import definition
+    from amanda.files.binary.messages import PROTO
 
-    text = definition.PROTO.read_text(encoding="utf-8")
+    text = PROTO.read_text(encoding="utf-8")
     assert "package amanda.v1;" in text
     assert max(map(len, text.splitlines())) <= 88

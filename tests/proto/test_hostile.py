@@ -10,7 +10,7 @@ import pytest
 
 from amanda.errors import AmandaError, FormatError
 from amanda.files.binary import codec
-from amanda.files.binary.definition import message_classes
+from amanda.files.binary.messages import message_classes
 
 HUGE = 10**13
 MANY = 20_000

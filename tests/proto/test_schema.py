@@ -14,44 +14,42 @@ import pytest
 
 from amanda.errors import FormatError
 from amanda.files.binary import attributes, decoder, encoder, graph_decoder, messages
-from amanda.files.binary.definition import (
-    PROTO,
-    Field,
-    definition,
-    descriptor,
-    message_classes,
-)
+from amanda.files.binary.messages import CODEC, PROTO, message_classes
+from amanda.formatkit import ProtoField, file_descriptor
+from amanda.formatkit.scalars import encode_utf8
+
+FIELDS = {name: message.fields for name, message in CODEC.schema.messages.items()}
 
 
 def number(message: str, field: str) -> int:
-    return definition()[message][field].number
+    return FIELDS[message][field].number
 
 
 def test_every_class_has_the_fields_of_its_message() -> None:
     written_elsewhere = {"Model", "Attr", "Tensor"}
-    assert set(messages.CLASSES) == set(definition()) - written_elsewhere
-    for name, kind in messages.CLASSES.items():
-        assert [item.name for item in fields(kind)] == list(definition()[name])
+    assert set(CODEC.classes) == set(FIELDS) - written_elsewhere
+    for name, kind in CODEC.classes.items():
+        assert [item.name for item in fields(kind)] == list(FIELDS[name])
         for item in fields(kind):
-            spec = definition()[name][item.name]
+            spec = FIELDS[name][item.name]
             assert typed(spec) == item.type, f"{name}.{item.name}"
 
 
-def typed(spec: Field) -> str:
+def typed(spec: ProtoField) -> str:
     """What a field should be in Python."""
-    if spec.kind == "Attr":
+    if spec.type == "Attr":
         return "Attrs"
     plain = {"uint64": "int", "sint64": "int", "string": "str", "double": "float"}
-    kind = plain.get(spec.kind, spec.kind)
+    kind = plain.get(spec.type, spec.type)
     if spec.repeated:
         return f"list[{kind}]"
-    return f"{kind} | None" if spec.optional or kind in messages.CLASSES else kind
+    return f"{kind} | None" if spec.optional or kind in CODEC.classes else kind
 
 
 def test_numbers_of_attributes() -> None:
     kinds = {"uint64": 0, "sint64": 0, "bool": 0, "double": 1, "string": 2, "bytes": 2}
-    for name, spec in definition()["Attr"].items():
-        kind = 2 if spec.repeated else kinds[spec.kind]
+    for name, spec in FIELDS["Attr"].items():
+        kind = 2 if spec.repeated else kinds[spec.type]
         assert getattr(attributes, name.upper()) == spec.number << 3 | kind, name
 
 
@@ -64,9 +62,7 @@ def test_numbers_in_line() -> None:
         assert getattr(encoder, f"_{name.upper()}") == bytes([tag])
     assert number("Graph", "ops") == graph_decoder.OPS
     assert bytes([number("Graph", "ops") << 3 | 2]) == encoder._OP
-    assert number("Graph", "ops") == max(
-        f.number for f in definition()["Graph"].values()
-    )
+    assert number("Graph", "ops") == max(f.number for f in FIELDS["Graph"].values())
     for name in ("strings", "types", "tensors", "graphs"):
         assert getattr(encoder, f"_{name.upper()}") == number("Model", name)
     assert [number("Tensor", name) for name in ("dtype", "shape")] == [1, 2]
@@ -86,17 +82,17 @@ def test_protoc_reads_it_as_we_do(tmp_path: Path) -> None:
     arguments = (folder, f"--descriptor_set_out={out}", PROTO.name)
     subprocess.run([*protoc, *arguments], check=True)
     (made,) = FileDescriptorSet.FromString(out.read_bytes()).file
-    assert descriptor() == made
+    assert file_descriptor(CODEC.schema, PROTO.name) == made
 
 
 def random_message(name: str, choose: random.Random) -> tuple[Any, Any]:
     """The same message as ours and as the protobuf library's."""
-    ours, theirs = messages.CLASSES[name](), message_classes()[name]()
-    for field, (_, kind, many, *_) in definition()[name].items():
+    ours, theirs = CODEC.classes[name](), message_classes()[name]()
+    for field, (_, _, kind, many, *_) in FIELDS[name].items():
         if kind == "Attr" or choose.random() < 0.4:
             continue
         for _ in range(choose.randint(1, 3) if many else 1):
-            if kind in messages.CLASSES:
+            if kind in CODEC.classes:
                 mine, other = random_message(kind, choose)
             else:
                 mine = other = random_scalar(kind, choose)
@@ -104,7 +100,7 @@ def random_message(name: str, choose: random.Random) -> tuple[Any, Any]:
                 getattr(ours, field).append(mine)
             else:
                 setattr(ours, field, mine)
-            if not many and kind in messages.CLASSES:
+            if not many and kind in CODEC.classes:
                 getattr(theirs, field).CopyFrom(other)
             elif many:
                 getattr(theirs, field).append(other)
@@ -124,16 +120,14 @@ def random_scalar(kind: str, choose: random.Random) -> Any:
     return choose.choice([0, 1, 127, 128, 2**40, low, 2**63 - 1])
 
 
-@pytest.mark.parametrize("name", messages.CLASSES)
+@pytest.mark.parametrize("name", CODEC.classes)
 def test_messages_are_those_of_the_protobuf_library(name: str) -> None:
     choose = random.Random(name)
     for _ in range(60):
         ours, theirs = random_message(name, choose)
         raw = theirs.SerializeToString(deterministic=True)
         assert messages.write(ours) == raw
-        assert (
-            messages.read(messages.CLASSES[name], b"??" + raw, 2, len(raw) + 2) == ours
-        )
+        assert messages.read(CODEC.classes[name], b"??" + raw, 2, len(raw) + 2) == ours
 
 
 def test_numbers_need_not_be_packed() -> None:
@@ -150,12 +144,12 @@ def test_a_field_of_another_kind() -> None:
     with pytest.raises(FormatError) as caught:
         messages.read(messages.Capture, b"\x0a\x01x", 0, 3, base=40)
     assert str(caught.value) == (
-        "the field graph of a Capture is of another kind\n  where:    byte 42"
+        "the field graph of a Capture has another wire type\n  where:    byte 42"
     )
 
 
 def test_a_text_that_is_none() -> None:
-    with pytest.raises(FormatError, match="a text is not UTF-8"):
+    with pytest.raises(FormatError, match="a string is not UTF-8"):
         messages.read(messages.Import, b"\x0a\x01\xff", 0, 3)
     with pytest.raises(FormatError, match="half of a surrogate pair"):
-        messages.utf8("\ud800")
+        encode_utf8("\ud800")

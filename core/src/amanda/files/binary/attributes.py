@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from amanda.errors import AmandaError, FormatError, LimitError
-from amanda.files.binary.messages import Span, utf8
 from amanda.files.binary.shared_tables import ReadTables, WriteTables
+from amanda.formatkit import Span
+from amanda.formatkit.scalars import encode_utf8
 from amanda.formatkit.wire import (
     BYTES,
     VARINT,
@@ -182,13 +183,17 @@ _WRITERS: dict[type[Any], Callable[[AttrWriter, Any], bytes]] = {
     bool: lambda _, value: _TRUE if value else _FALSE,
     int: lambda to, value: _integer(value, to.key),
     float: lambda _, value: _REAL + struct.pack("<d", value),
-    str: lambda _, value: encode_field(_TEXT, utf8(value)),
+    str: lambda _, value: encode_field(_TEXT, encode_utf8(value)),
     bytes: lambda _, value: encode_field(_DATA, value),
     DType: lambda _, value: encode_field(_DTYPE, str(value).encode()),
     Quantized: lambda _, value: encode_field(_DTYPE, str(value).encode()),
-    Shape: lambda to, value: encode_field(_SHAPE, utf8(value.text(to.tables.symbols))),
-    Sym: lambda to, value: encode_field(_DIM, utf8(value.text(to.tables.symbols))),
-    FunctionRef: lambda _, value: encode_field(_FUNCTION, utf8(value.name)),
+    Shape: lambda to, value: encode_field(
+        _SHAPE, encode_utf8(value.text(to.tables.symbols))
+    ),
+    Sym: lambda to, value: encode_field(
+        _DIM, encode_utf8(value.text(to.tables.symbols))
+    ),
+    FunctionRef: lambda _, value: encode_field(_FUNCTION, encode_utf8(value.name)),
     Tensor: lambda to, value: _TENSOR + encode_varint(to.tensor(value)),
     Type: lambda to, value: _TYPE + encode_varint(to.tables.type(value)),
 }

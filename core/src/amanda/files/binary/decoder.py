@@ -20,8 +20,9 @@ from amanda.files.binary import messages
 from amanda.files.binary.attributes import AttrReader
 from amanda.files.binary.encoder import MAGIC, MAJOR
 from amanda.files.binary.graph_decoder import OPS, Body, Shell, bad, provenance
-from amanda.files.binary.messages import Span, text
 from amanda.files.binary.shared_tables import ReadTables
+from amanda.formatkit import Span
+from amanda.formatkit.scalars import decode_utf8
 from amanda.formatkit.wire import (
     BYTES,
     decode_varint,
@@ -121,7 +122,7 @@ class File:
             if kind != BYTES:
                 bad(f"field {number} of the file is of another kind", start)
             small = number in (4, 5)
-            into.append(text(self.data, start, stop) if small else (start, stop))
+            into.append(decode_utf8(self.data, start, stop) if small else (start, stop))
         _check_version(major)
         tables = ReadTables(words, types)
         tables.tensors += [self._tensor(*span) for span in tensors]
@@ -136,7 +137,7 @@ class File:
             elif kind != BYTES:
                 bad("a part of a tensor is of another kind", start)
             elif number == 1:
-                dtype = text(self.data, start, end)
+                dtype = decode_utf8(self.data, start, end)
             elif number in (_KEY, _DATA, _SPLAT):
                 found[number] = self.data[start:end]
         if len(found) > 1:

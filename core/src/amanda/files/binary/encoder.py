@@ -14,8 +14,9 @@ from typing import Any, cast
 from amanda.errors import FormatError
 from amanda.files.binary import messages
 from amanda.files.binary.attributes import AttrWriter
-from amanda.files.binary.messages import utf8, write
+from amanda.files.binary.messages import write
 from amanda.files.binary.shared_tables import WriteTables
+from amanda.formatkit.scalars import encode_utf8
 from amanda.formatkit.wire import (
     BYTES,
     encode_field,
@@ -75,8 +76,12 @@ class Encoded:
     ) -> Iterator[Piece | Tensor]:
         """The bytes in order, and a tensor where its data stands."""
         yield MAGIC + _VERSION
-        yield b"".join([encode_field(_STRINGS, utf8(word)) for word in self._words])
-        yield b"".join([encode_field(_TYPES, utf8(text)) for text in self._types])
+        yield b"".join(
+            [encode_field(_STRINGS, encode_utf8(word)) for word in self._words]
+        )
+        yield b"".join(
+            [encode_field(_TYPES, encode_utf8(text)) for text in self._types]
+        )
         for place, tensor in enumerate(tensors):
             size = 0
             head = encode_field(1, str(tensor.dtype).encode())
@@ -85,7 +90,7 @@ class Encoded:
             if is_splat(tensor):
                 head += encode_field(5, one_item(tensor))
             elif keys is not None:
-                head += encode_field(3, utf8(keys[place]))
+                head += encode_field(3, encode_utf8(keys[place]))
             elif size := tensor.nbytes:
                 head += encode_key(4, BYTES) + encode_varint(size)
             yield encode_key(_TENSORS, BYTES) + encode_varint(len(head) + size) + head
@@ -201,7 +206,7 @@ class _Body:
         file, numbers = self._file, self._numbers
         payload = file.heads.get(op.type) or file.head(op.type)
         if op.name is not None:
-            name = utf8(op.name)
+            name = encode_utf8(op.name)
             payload += _NAME + encode_varint(len(name)) + name
         inputs = op.inputs
         if inputs:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from amanda.errors import AmandaError, FormatError
 from amanda.files.binary import messages
-from amanda.files.binary.messages import Span
+from amanda.formatkit import Span
 from amanda.formatkit.wire import (
     BYTES,
     decode_varint,

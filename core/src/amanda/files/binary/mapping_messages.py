@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Final
+
+from amanda.formatkit import RecordCodec
 
 __all__ = [
-    "CLASSES",
+    "CODEC",
     "Rule",
     "RuleFile",
     "RuleFunction",
     "RulePart",
     "RuleTable",
     "RuleValue",
+    "read",
+    "write",
 ]
 
 
@@ -82,7 +87,10 @@ class RuleFile:
     target_hints: list[str] = field(default_factory=list)
 
 
-CLASSES: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (Rule, RuleFile, RuleFunction, RulePart, RuleTable, RuleValue)
-}
+CODEC: Final = RecordCodec(
+    Path(__file__).with_name("mapping.proto"),
+    [Rule, RuleFile, RuleFunction, RulePart, RuleTable, RuleValue],
+)
+
+read = CODEC.read
+write = CODEC.write

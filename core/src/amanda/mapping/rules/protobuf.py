@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.errors import AmandaError, FormatError, LimitError, UsageError
-from amanda.files.binary import messages
+from amanda.files.binary import mapping_messages
 from amanda.files.binary.mapping_messages import (
     Rule,
     RuleFile,
@@ -79,7 +79,7 @@ def dumps(rules: RuleSet) -> bytes:
         )
         file.functions.append(made)
     file.rules = [_rule(row) for row in rules.rows]
-    return messages.write(file)
+    return mapping_messages.write(file)
 
 
 def _rule(row: Row) -> Rule:
@@ -162,7 +162,7 @@ def read(data: bytes, file: str = "<bytes>") -> RuleFile:
     if len(data) > MAX_TEXT:
         raise LimitError("the file of rules is absurdly long", where=file)
     try:
-        made = messages.read(RuleFile, memoryview(data), 0, len(data))
+        made = mapping_messages.read(RuleFile, memoryview(data), 0, len(data))
     except AmandaError as error:
         error.who = error.who or file
         raise

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from amanda.formatkit.wire import Buffer
-from amanda_onnx.format.messages import UNKNOWN_FIELDS, Span, raise_at, read
+from amanda.formatkit import UNKNOWN_FIELDS, Buffer, Span, raise_at
+from amanda_onnx.format.messages import SCHEMA
 from amanda_onnx.format.model_file import ModelFile
 from amanda_onnx.format.tensor_reader import read_sparse, read_tensor
 from amanda_onnx.format.value_types import TypeReader
@@ -109,7 +109,7 @@ class AttributeReader:
         return found
 
     def _read(self, data: Buffer, pos: int, stop: int, base: int) -> Attribute:
-        told = read("AttributeProto", data, pos, stop, base)
+        told = SCHEMA.read("AttributeProto", data, pos, stop, base)
         place = base + pos
         name = told.get("name", "")
         if not name:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from amanda.errors import FormatError
+from amanda.formatkit import MessageChunks
 from amanda.tensors import Tensor
 from amanda.types import Type
 from amanda_onnx.format.attribute_reader import CODES, FIELDS, REFERENCE
-from amanda_onnx.format.message_chunks import ExternalDataWriter, MessageChunks
-from amanda_onnx.format.messages import Writer, tag
+from amanda_onnx.format.external_data import ExternalDataWriter
+from amanda_onnx.format.messages import SCHEMA
 from amanda_onnx.format.tensor_writer import sparse_chunks, tensor_chunks
 from amanda_onnx.format.value_types import encode_type, matches_bytes
 
@@ -35,16 +36,16 @@ def attribute_chunks(
             f"attribute {name!r} holds what no attribute of ONNX can",
             got=f"{type(value).__name__} {value!r:.60}",
         )
-    out = MessageChunks(Writer(_MESSAGE).put("name", name).done())
+    out = MessageChunks(SCHEMA.writer(_MESSAGE).put("name", name).done())
     if not reference:
         beside = _fact(notes, "values", name) or {}
         _put(out, str(kind), value, beside, outside)
-    tail = Writer(_MESSAGE).some("doc_string", _fact(notes, "docs", name))
+    tail = SCHEMA.writer(_MESSAGE).put_if("doc_string", _fact(notes, "docs", name))
     if noted != _UNDEFINED:
         tail.put("type", CODES[str(kind)])
     if reference:
         tail.put("ref_attr_name", value[REFERENCE])
-    out.add(tail.raw(_fact(notes, "rests", name) or b"").done())
+    out.append(tail.put_raw(_fact(notes, "rests", name) or b"").done())
     return out
 
 
@@ -64,12 +65,12 @@ def _put(
     try:
         if kind in ("INT", "FLOAT", "STRING"):
             plain = int(value) if kind == "INT" else value
-            out.add(Writer(_MESSAGE).put(field, _in_range(plain)).done())
+            out.append(SCHEMA.writer(_MESSAGE).put(field, _in_range(plain)).done())
             return
         if kind in ("INTS", "FLOATS", "STRINGS"):
             for item in value:
                 _in_range(item)
-            out.add(Writer(_MESSAGE).many(field, value).done())
+            out.append(SCHEMA.writer(_MESSAGE).put_all(field, value).done())
             return
     except OverflowError:
         raise FormatError("a number that no 32-bit float holds", got=value) from None
@@ -79,7 +80,7 @@ def _put(
     facts = [*facts, *[{}] * (len(values) - len(facts))]
     for item, fact in zip(values, facts, strict=False):
         told = fact if isinstance(fact, Mapping) else {}
-        out.take(tag(_MESSAGE, field), _one(item, told, outside))
+        out.append_message(SCHEMA.tag(_MESSAGE, field), _one(item, told, outside))
 
 
 def _in_range(value: Any) -> Any:

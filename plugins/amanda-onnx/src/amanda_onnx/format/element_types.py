@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from amanda.formatkit import DTypeCodes
 from amanda.types import DType
 
-__all__ = ["CODES", "DTYPES", "FIELDS"]
+__all__ = ["CODES", "DTYPES", "ELEMENT_TYPES", "FIELDS"]
 
 # The element types of ONNX by number, and the field that holds such elements where
 # `raw_data` does not.
@@ -25,11 +26,11 @@ _ROWS: Final = """
 """
 _WORDS: Final = _ROWS.split()
 
-DTYPES: Final[Mapping[int, DType]] = {
-    int(number): DType(name)
-    for number, name in zip(_WORDS[::3], _WORDS[1::3], strict=True)
-}
-CODES: Final[Mapping[DType, int]] = {dtype: code for code, dtype in DTYPES.items()}
+ELEMENT_TYPES: Final = DTypeCodes(
+    "ONNX", dict(zip(map(int, _WORDS[::3]), _WORDS[1::3], strict=True))
+)
+DTYPES: Final = ELEMENT_TYPES.dtypes
+CODES: Final = ELEMENT_TYPES.codes
 FIELDS: Final[Mapping[DType, str]] = {
     DType(name): field for name, field in zip(_WORDS[1::3], _WORDS[2::3], strict=True)
 }

@@ -5,26 +5,23 @@ Nothing outside the folder of a model is read for it, whatever the model says.
 
 from __future__ import annotations
 
-import mmap
 import os
-from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final
 
 from amanda.errors import FormatError
+from amanda.formatkit import MessageFile, Span, raise_at
 from amanda.tensors import FileMap, Tensor
 from amanda.types import DType
-from amanda_onnx.format.messages import Span, raise_at, read
+from amanda_onnx.format.messages import SCHEMA
 
 __all__ = ["ModelFile"]
 
-_WINDOW: Final = 16 << 20
-_LET_GO: Final = getattr(mmap, "MADV_DONTNEED", None)
-_MOST: Final = 1 << 62  # bytes of a file; what is larger is no number of bytes
+_MAX_OFFSET: Final = 1 << 62
 
 
-class ModelFile:
-    """Bytes of a model; `file` where they are mapped, `folder` around them."""
+class ModelFile(MessageFile):
+    """The bytes of a model, and the files with external data beside it."""
 
     def __init__(
         self,
@@ -33,34 +30,12 @@ class ModelFile:
         file: FileMap | None = None,
         folder: Path | None = None,
     ) -> None:
-        self.data = data
-        self.file = file
-        self.folder = folder
-        self._beside: dict[str, FileMap] = {}
-        self._kept = 0  # what was looked at since then may be in memory
-
-    @classmethod
-    def of_file(cls, path: Path) -> ModelFile:
-        file = FileMap.of(path)
-        return cls(file.view(), file=file, folder=Path(file.path).parent)
-
-    def passed(self, place: int) -> None:
-        """What was looked at on the way here need not stay in memory.
-
-        Opening looks at a few bytes beside each weight, and the system may map 2 MB
-        around them. Whoever reads the weights later finds them as before.
-        """
-        if abs(place - self._kept) < _WINDOW:
-            return
-        self._kept = place
-        held = self.data.obj
-        if _LET_GO is not None and isinstance(held, mmap.mmap):
-            with suppress(OSError, ValueError):
-                held.madvise(_LET_GO)
+        super().__init__(data, file=file, folder=folder)
+        self._external: dict[str, FileMap] = {}
 
     def read(self, message: str, span: Span) -> dict[str, Any]:
         """The fields of a message that lies here."""
-        return read(message, self.data, *span)
+        return SCHEMA.read(message, self.data, *span)
 
     def pairs(self, spans: list[Span]) -> dict[str, str] | list[list[str]]:
         """String properties: a dict, or pairs where a key comes twice."""
@@ -71,20 +46,14 @@ class ModelFile:
         found = dict[str, str](pairs)
         return found if len(found) == len(pairs) else pairs
 
-    def tensor(self, span: Span, dtype: DType, shape: tuple[int, ...]) -> Tensor:
-        """A tensor whose packed bytes lie here."""
-        if self.file is not None:
-            return Tensor.from_file(self.file, dtype, shape, span[0])
-        return Tensor.from_buffer(self.data, dtype, shape, span[0])
-
     def beside(self, place: int, entries: dict[str, str], size: int) -> FileRange:
         """Where the bytes of a tensor lie in a file beside the model."""
         location = entries.get("location", "")
         start = _number(entries, "offset", 0, place)
         length = _number(entries, "length", size, place)
-        file = self._beside.get(location)
+        file = self._external.get(location)
         if file is None:
-            file = self._beside[location] = FileMap.of(self._inside(location, place))
+            file = self._external[location] = FileMap.of(self._inside(location, place))
         if length != size:
             raise_at(
                 "the data beside the model is not as long as its tensor",
@@ -165,6 +134,6 @@ def _number(entries: dict[str, str], name: str, default: int, place: int) -> int
             f"the {name} of data beside the model is no number", place, got=repr(text)
         )
     value = int(text)
-    if value > _MOST:
+    if value > _MAX_OFFSET:
         raise_at(f"the {name} of data beside the model is absurd", place, got=text)
     return value

@@ -26,7 +26,9 @@ rest            fields that no version of ONNX known here has, as they are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
+
+from amanda.formatkit import SideRecords
 
 __all__ = [
     "MODEL_KEY",
@@ -37,29 +39,14 @@ __all__ = [
     "string_pairs",
 ]
 
-NOTES_KEY: Final = "onnx:notes"
-MODEL_KEY: Final = "onnx:model"
+NODE_RECORDS: Final = SideRecords("onnx:notes")
+MODEL_RECORDS: Final = SideRecords("onnx:model")
+NOTES_KEY: Final = NODE_RECORDS.key
+MODEL_KEY: Final = MODEL_RECORDS.key
 
-_NONE: Final[Mapping[str, Any]] = {}
-
-
-def notes_of(thing: Any) -> Mapping[str, Any]:
-    """The notes of an op, a port or a graph; empty where there are none."""
-    found = thing.attrs.get(NOTES_KEY, _NONE) if thing.has_attrs else _NONE
-    return found if isinstance(found, Mapping) else _NONE
-
-
-def model_notes(graph: Any) -> Mapping[str, Any]:
-    """The notes of the whole model."""
-    found = graph.attrs.get(MODEL_KEY, _NONE) if graph.has_attrs else _NONE
-    return found if isinstance(found, Mapping) else _NONE
-
-
-def add_notes(thing: Any, **facts: Any) -> None:
-    """Keep the facts that say something."""
-    told = {key: value for key, value in facts.items() if value}
-    if told:
-        thing.attrs[NOTES_KEY] = {**notes_of(thing), **told}
+notes_of = NODE_RECORDS.of
+add_notes = NODE_RECORDS.add
+model_notes = MODEL_RECORDS.of
 
 
 def string_pairs(given: object) -> list[tuple[str, str]]:

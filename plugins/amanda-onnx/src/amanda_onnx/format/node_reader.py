@@ -12,12 +12,20 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from amanda.errors import AmandaError, DuplicateNameError, FormatError, LimitError
-from amanda.formatkit.wire import BYTES, Buffer, decode_varint, iter_fields
+from amanda.formatkit import (
+    BYTES,
+    UNKNOWN_FIELDS,
+    Buffer,
+    Span,
+    decode_varint,
+    iter_fields,
+    raise_at,
+)
 from amanda.graph import Graph, InputPort, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import VoidType
 from amanda_onnx.format.attribute_reader import Attribute
-from amanda_onnx.format.messages import MESSAGES, UNKNOWN_FIELDS, Span, raise_at, read
+from amanda_onnx.format.messages import SCHEMA
 from amanda_onnx.format.model_file import ModelFile
 from amanda_onnx.format.model_metadata import NOTES_KEY
 
@@ -34,8 +42,8 @@ _VOID: Final = VoidType()
 _LONG: Final = frozenset(
     number
     for message in ("GraphProto", "FunctionProto")
-    for number, field in MESSAGES[message].items()
-    if field.kind in MESSAGES
+    for number, codec in SCHEMA.codecs[message].items()
+    if codec.is_message
 )
 
 MAX_DEPTH: Final = 100
@@ -84,7 +92,7 @@ def locate_nodes(
             if field == number or (field in _LONG and kind != BYTES):
                 raise_at(f"field {field} of a graph is of another kind", pos)
             others.append((field, pos, start, end))
-            source.passed(end)
+            source.release(end)
         pos = end
     return found, others
 
@@ -351,7 +359,7 @@ class GraphReader:
     # -- nodes with more than names --------------------------------------------------
 
     def _rare(self, data: Buffer, pos: int, stop: int, base: int) -> None:
-        told = read("NodeProto", data, pos, stop, base)
+        told = SCHEMA.read("NodeProto", data, pos, stop, base)
         attributes = [
             self._attribute(data, a, b, base) for a, b in told.get("attribute", ())
         ]

@@ -6,17 +6,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.errors import AmandaError, FormatError
-from amanda.formatkit.wire import encode_varint
+from amanda.formatkit import MessageChunks, NameScope, encode_varint
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda.types import VoidType
 from amanda_onnx.domains import DEFAULT, domain_of
 from amanda_onnx.format.attribute_reader import CODES, FIELDS
 from amanda_onnx.format.attribute_writer import attribute_chunks
-from amanda_onnx.format.message_chunks import MessageChunks
-from amanda_onnx.format.messages import Writer, tag
+from amanda_onnx.format.messages import SCHEMA
 from amanda_onnx.format.model_metadata import NOTES_KEY, notes_of
 from amanda_onnx.format.tensor_writer import string_entries
-from amanda_onnx.format.value_names import NameScope
 
 if TYPE_CHECKING:
     from amanda_onnx.format.writer import ModelWriter
@@ -27,7 +25,7 @@ _MESSAGE: Final = "NodeProto"
 _AT_ONCE: Final = 1 << 12
 _SIZED: Final = [chr(size) for size in range(128)]  # the size of a short field
 _VOID: Final = VoidType()
-_ATTRIBUTE: Final = tag(_MESSAGE, "attribute")
+_ATTRIBUTE: Final = SCHEMA.tag(_MESSAGE, "attribute")
 _REMEMBERED: Final = 4096
 
 
@@ -68,7 +66,7 @@ class NodeWriter:
     def write(self) -> MessageChunks:
         """Every node, in order; names are given as values come up."""
         taken, reserved = self.space.taken, self.space.reserved
-        is_root, infos = self.space.around is None, self.infos
+        is_root, infos = self.space.outer is None, self.infos
         renamed = self._renamed
         for op in self.space.graph:
             rare = _may_be_weight(op)
@@ -105,7 +103,7 @@ class NodeWriter:
         """The name of a value, which it gets here."""
         if port.type == _VOID and not port.users:
             return ""
-        return self.space.give(port, lambda: op.name or f"{op.type}_{port.index}")
+        return self.space.assign(port, lambda: op.name or f"{op.type}_{port.index}")
 
     def _quick(self, op: Op, outputs: list[str]) -> bool:
         """Write an op with plain attributes and short names; False for any other."""
@@ -157,7 +155,7 @@ class NodeWriter:
             if key == NOTES_KEY:
                 raise TypeError
             field = MessageChunks()
-            field.take(_ATTRIBUTE, attribute_chunks(key, value, {}, None))
+            field.append_message(_ATTRIBUTE, attribute_chunks(key, value, {}, None))
             raw = b"".join(part for part in field.parts if isinstance(part, bytes))
             found = raw.decode("latin-1")
             if len(known) < _REMEMBERED:
@@ -173,7 +171,7 @@ class NodeWriter:
 
     def _flush(self) -> None:
         if self._texts:
-            self.out.add("".join(self._texts).encode("latin-1"))
+            self.out.append("".join(self._texts).encode("latin-1"))
             self._texts.clear()
 
     # -- ops with more than names ----------------------------------------------------
@@ -182,7 +180,7 @@ class NodeWriter:
         self, op: Op, outputs: list[str], bodies: dict[str, MessageChunks] | None
     ) -> None:
         self._flush()
-        of = self.space.names.of
+        of = self.space.names.name_of
         inputs = ["" if value is None else of(value) for value in op.inputs]
         try:
             self._refuse_rare(op)
@@ -192,7 +190,7 @@ class NodeWriter:
                 raise
             self.job.problems.append(f"{op.label}: {_told(error)}")
             return
-        self.out.take(self._field, node)
+        self.out.append_message(self._field, node)
 
     def _refuse_rare(self, op: Op) -> None:
         """What an op of ours may have and a node cannot."""
@@ -228,19 +226,21 @@ class NodeWriter:
         domain = "" if is_weight else self._domain(op)
         name = op.name or notes.get("name")
         kind = "Constant" if is_weight else op.type
-        head = Writer(_MESSAGE).many("input", inputs).many("output", outputs)
-        out = MessageChunks(head.some("name", name).put("op_type", kind).done())
+        head = (
+            SCHEMA.writer(_MESSAGE).put_all("input", inputs).put_all("output", outputs)
+        )
+        out = MessageChunks(head.put_if("name", name).put("op_type", kind).done())
         if is_weight:
             self._constant(out, op, notes)
         else:
             self._attributes(out, op, notes)
             self._graphs(out, notes, bodies)
         written = notes.get("domain") if domain in DEFAULT else domain
-        tail = Writer(_MESSAGE).some("doc_string", notes.get("doc_string"))
-        tail.some("domain", written).some("overload", notes.get("overload"))
-        tail.many("metadata_props", string_entries(notes.get("metadata_props")))
-        tail.many("device_configurations", notes.get("device_configurations", ()))
-        out.add(tail.raw(notes.get("rest", b"")).done())
+        tail = SCHEMA.writer(_MESSAGE).put_if("doc_string", notes.get("doc_string"))
+        tail.put_if("domain", written).put_if("overload", notes.get("overload"))
+        tail.put_all("metadata_props", string_entries(notes.get("metadata_props")))
+        tail.put_all("device_configurations", notes.get("device_configurations", ()))
+        out.append(tail.put_raw(notes.get("rest", b"")).done())
         return out
 
     def _domain(self, op: Op) -> str:
@@ -261,7 +261,7 @@ class NodeWriter:
         if op.has_attrs:
             for key, value in op.attrs.items():
                 if key != NOTES_KEY:
-                    out.take(
+                    out.append_message(
                         field, attribute_chunks(key, value, notes, self.job.outside)
                     )
 
@@ -296,13 +296,15 @@ class NodeWriter:
         notes: Mapping[str, Any],
     ) -> None:
         message = "AttributeProto"
-        attribute = MessageChunks(Writer(message).put("name", name).done())
+        attribute = MessageChunks(SCHEMA.writer(message).put("name", name).done())
         for body in bodies:
-            attribute.take(tag(message, FIELDS[kind]), body)
-        tail = Writer(message).some("doc_string", notes.get("docs", {}).get(name))
+            attribute.append_message(SCHEMA.tag(message, FIELDS[kind]), body)
+        tail = SCHEMA.writer(message).put_if(
+            "doc_string", notes.get("docs", {}).get(name)
+        )
         tail.put("type", CODES[kind])
-        attribute.add(tail.raw(notes.get("rests", {}).get(name, b"")).done())
-        out.take(_ATTRIBUTE, attribute)
+        attribute.append(tail.put_raw(notes.get("rests", {}).get(name, b"")).done())
+        out.append_message(_ATTRIBUTE, attribute)
 
     def _constant(self, out: MessageChunks, op: Op, notes: Mapping[str, Any]) -> None:
         """The attribute of a `Constant` node: the one that it was, or `value`."""
@@ -312,8 +314,9 @@ class NodeWriter:
         if key != "value" and tensor is not None:
             value = tensor.numpy().tolist()
         outside = self.job.outside
-        out.take(
-            tag(_MESSAGE, "attribute"), attribute_chunks(key, value, notes, outside)
+        out.append_message(
+            SCHEMA.tag(_MESSAGE, "attribute"),
+            attribute_chunks(key, value, notes, outside),
         )
 
 

@@ -12,18 +12,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from amanda.errors import FormatError
+from amanda.formatkit import UNKNOWN_FIELDS, Span, join_spans, raise_at
 from amanda.graph import Graph, Op, OutputPort, bulk
 from amanda.types import uint8
 from amanda_onnx.domains import DEFAULT, function_key, namespace_of, opset_of
 from amanda_onnx.format.attribute_reader import AttributeReader
-from amanda_onnx.format.messages import (
-    MESSAGES,
-    UNKNOWN_FIELDS,
-    Span,
-    join_spans,
-    raise_at,
-    read,
-)
+from amanda_onnx.format.messages import SCHEMA
 from amanda_onnx.format.model_file import ModelFile
 from amanda_onnx.format.model_metadata import MODEL_KEY, NOTES_KEY, add_notes
 from amanda_onnx.format.node_reader import GraphReader, locate_nodes
@@ -149,24 +143,24 @@ class ModelReader:
         self, message: str, others: list[tuple[int, int, int, int]]
     ) -> dict[str, Any]:
         """The fields beside the nodes, which were found already."""
-        rows = MESSAGES[message]
+        codecs = SCHEMA.codecs[message]
         found: dict[str, Any] = {}
         small: list[Span] = []
         for number, place, start, end in others:
-            field = rows.get(number)
-            if field is not None and field.kind in MESSAGES:
-                found.setdefault(field.name, []).append((start, end))
+            codec = codecs.get(number)
+            if codec is not None and codec.is_message:
+                found.setdefault(codec.name, []).append((start, end))
             else:
                 small.append((place, end))
         if small:
             raw = join_spans(self.source.data, small)
-            found.update(read(message, raw, 0, len(raw), small[0][0]))
+            found.update(SCHEMA.read(message, raw, 0, len(raw), small[0][0]))
         return found
 
     def _weights(self, scope: GraphReader, told: Mapping[str, Any]) -> dict[str, Op]:
         weights: dict[str, Op] = {}
         for span in told.get("initializer", []):
-            self.source.passed(span[1])
+            self.source.release(span[1])
             name, tensor, facts = read_tensor(self.source, span)
             op = scope.graph.constant(tensor)
             if facts:

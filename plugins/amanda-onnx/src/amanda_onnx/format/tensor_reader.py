@@ -11,13 +11,22 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amanda.errors import AmandaError, FormatError
-from amanda.formatkit.wire import Buffer, unpack_varints
+from amanda.formatkit import (
+    UNKNOWN_FIELDS,
+    Buffer,
+    Span,
+    count_varints,
+    decode_varint_array,
+    join_spans,
+    pack_elements,
+    raise_at,
+    unpack_varints,
+    varints_per_tensor,
+)
 from amanda.tensors import Tensor
 from amanda.tensors.packing import checked_shape, packed_size
 from amanda.types import DType
-from amanda_onnx.format import varint_data
 from amanda_onnx.format.element_types import DTYPES, FIELDS
-from amanda_onnx.format.messages import UNKNOWN_FIELDS, Span, join_spans, raise_at
 from amanda_onnx.format.model_file import ModelFile
 
 if TYPE_CHECKING:
@@ -161,8 +170,8 @@ def _typed(
         if len(spans) == 1:
             return source.tensor(spans[0], dtype, shape)
         return Tensor.from_buffer(join_spans(data, spans), dtype, shape)
-    count = sum(varint_data.count_varints(data, start, end) for start, end in spans)
-    wanted = varint_data.varints_per_tensor(dtype, shape)
+    count = sum(count_varints(data, start, end) for start, end in spans)
+    wanted = varints_per_tensor(dtype, shape)
     if count != wanted:
         raise_at(
             f"the {field} of a tensor has not as many numbers as its dims say",
@@ -173,9 +182,7 @@ def _typed(
     if sum(end - start for start, end in spans) <= _AT_ONCE:
         raw = join_spans(data, spans)
         values = unpack_varints(raw, 0, len(raw), place)
-        return Tensor.from_buffer(
-            varint_data.pack_few(values, dtype, size), dtype, shape
-        )
+        return Tensor.from_buffer(pack_elements(values, dtype, size), dtype, shape)
     return Tensor.lazy(_decoder(data, spans, dtype, shape), dtype, shape)
 
 
@@ -183,7 +190,7 @@ def _decoder(
     data: Buffer, spans: list[Span], dtype: DType, shape: tuple[int, ...]
 ) -> Callable[[], Array]:
     def decode() -> Array:
-        return varint_data.decode_array(join_spans(data, spans), dtype, shape)
+        return decode_varint_array(join_spans(data, spans), dtype, shape)
 
     return decode
 

@@ -17,6 +17,7 @@ import re
 from typing import Any, Final
 
 from amanda.errors import AmandaError, FormatError, LimitError
+from amanda.formatkit import Span, raise_at
 from amanda.types import (
     Dim,
     DType,
@@ -35,7 +36,7 @@ from amanda.types import (
     unknown,
 )
 from amanda_onnx.format.element_types import CODES, DTYPES
-from amanda_onnx.format.messages import Span, Writer, raise_at, read
+from amanda_onnx.format.messages import SCHEMA
 from amanda_onnx.format.model_file import ModelFile
 
 __all__ = ["TypeReader", "same_type", "matches_bytes", "encode_type"]
@@ -70,7 +71,7 @@ class TypeReader:
         if found is not None:
             type_, notes, is_closed = found
             return type_ if is_closed else _renewed(type_), notes
-        told = read("TypeProto", raw, 0, len(raw), place)
+        told = SCHEMA.read("TypeProto", raw, 0, len(raw), place)
         type_ = self._type(raw, told, place, 0)
         notes = {}
         if told.get("denotation"):
@@ -124,7 +125,7 @@ class TypeReader:
         if "shape" not in part:
             return TensorType(dtype)
         spans = _part("TensorShapeProto", raw, part["shape"], base).get("dim", [])
-        rows = [_part("Dimension", raw, span, base) for span in spans]
+        rows = [_part("TensorShapeProto.Dimension", raw, span, base) for span in spans]
         shape = Shape([self._dim(row) for row in rows])
         axes = [row.get("denotation") or None for row in rows]
         return TensorType(dtype, shape, axes if any(axes) else None)
@@ -143,17 +144,17 @@ class TypeReader:
 
 
 _READERS: Final = {
-    "tensor_type": "Tensor",
-    "sequence_type": "Sequence",
-    "map_type": "Map",
-    "optional_type": "Optional",
-    "sparse_tensor_type": "SparseTensor",
-    "opaque_type": "Opaque",
+    "tensor_type": "TypeProto.Tensor",
+    "sequence_type": "TypeProto.Sequence",
+    "map_type": "TypeProto.Map",
+    "optional_type": "TypeProto.Optional",
+    "sparse_tensor_type": "TypeProto.SparseTensor",
+    "opaque_type": "TypeProto.Opaque",
 }
 
 
 def _part(message: str, raw: bytes, span: Span, base: int) -> dict[str, Any]:
-    return read(message, raw, span[0], span[1], base)
+    return SCHEMA.read(message, raw, span[0], span[1], base)
 
 
 def _named(name: str) -> Dim:
@@ -217,24 +218,35 @@ def same_type(one: Type | None, other: Type | None) -> bool:
 
 def encode_type(type_: Type | None, denotation: str | None = None) -> bytes:
     """A TypeProto; InvalidTypeError or FormatError for what ONNX has no type for."""
-    return Writer("TypeProto").raw(_value(type_)).some("denotation", denotation).done()
+    return (
+        SCHEMA.writer("TypeProto")
+        .put_raw(_value(type_))
+        .put_if("denotation", denotation)
+        .done()
+    )
 
 
 def _value(type_: Type | None) -> bytes:
-    out = Writer("TypeProto")
+    out = SCHEMA.writer("TypeProto")
     match type_:
         case None:
             return b""
         case TensorType():
-            return out.put("tensor_type", _tensor_bytes("Tensor", type_)).done()
+            return out.put(
+                "tensor_type", _tensor_bytes("TypeProto.Tensor", type_)
+            ).done()
         case SequenceType():
-            part = Writer("Sequence").put("elem_type", _value(type_.element))
+            part = SCHEMA.writer("TypeProto.Sequence").put(
+                "elem_type", _value(type_.element)
+            )
             return out.put("sequence_type", part.done()).done()
         case OptionalType():
-            part = Writer("Optional").put("elem_type", _value(type_.element))
+            part = SCHEMA.writer("TypeProto.Optional").put(
+                "elem_type", _value(type_.element)
+            )
             return out.put("optional_type", part.done()).done()
         case MapType() if isinstance(type_.key, DType):
-            part = Writer("Map").put("key_type", _code(type_.key))
+            part = SCHEMA.writer("TypeProto.Map").put("key_type", _code(type_.key))
             part.put("value_type", _value(type_.value))
             return out.put("map_type", part.done()).done()
         case OpaqueType():
@@ -243,33 +255,37 @@ def _value(type_: Type | None) -> bytes:
 
 
 def _opaque_bytes(type_: OpaqueType) -> bytes:
-    out = Writer("TypeProto")
+    out = SCHEMA.writer("TypeProto")
     if type_.content.startswith(_OPAQUE):
         domain, _, name = type_.content.removeprefix(_OPAQUE).partition(" ")
-        part = Writer("Opaque").some("domain", domain).some("name", name)
+        part = (
+            SCHEMA.writer("TypeProto.Opaque")
+            .put_if("domain", domain)
+            .put_if("name", name)
+        )
         return out.put("opaque_type", part.done()).done()
     if type_.content.startswith(_SPARSE):
         dense = parse_type(type_.content.removeprefix(_SPARSE))
         if isinstance(dense, TensorType):
-            raw = _tensor_bytes("SparseTensor", dense)
+            raw = _tensor_bytes("TypeProto.SparseTensor", dense)
             return out.put("sparse_tensor_type", raw).done()
     raise FormatError("ONNX has no such type", got=type_)
 
 
 def _tensor_bytes(message: str, type_: TensorType) -> bytes:
-    out = Writer(message)
+    out = SCHEMA.writer(message)
     if type_.dtype is not unknown:
         out.put("elem_type", _code(type_.dtype))
     if type_.shape.has_rank:
-        shape = Writer("TensorShapeProto")
+        shape = SCHEMA.writer("TensorShapeProto")
         names = type_.axes or [None] * type_.shape.rank
         for dim, name in zip(type_.shape, names, strict=True):
-            row = Writer("Dimension")
+            row = SCHEMA.writer("TensorShapeProto.Dimension")
             if isinstance(dim, int):
                 row.put("dim_value", dim)
             elif not dim.is_anonymous:
                 row.put("dim_param", dim.name or str(dim))
-            shape.put("dim", row.some("denotation", name).done())
+            shape.put("dim", row.put_if("denotation", name).done())
         out.put("shape", shape.done())
     return out.done()
 

@@ -15,18 +15,14 @@ from typing import Any, Final
 
 from amanda.errors import AmandaError, FormatError, LimitError
 from amanda.files import replace_file
-from amanda.formatkit.wire import encode_varint
+from amanda.formatkit import MessageChunks, ModelNames, NameScope, encode_varint
 from amanda.graph import CONSTANT, Graph, OutputPort, bulk
 from amanda.tensors import Tensor
 from amanda.types import Type
 from amanda_onnx.domains import DEFAULT, IR_OF_OPSET, domain_of
 from amanda_onnx.format.attribute_writer import attribute_chunks, encode_value_type
-from amanda_onnx.format.message_chunks import (
-    ExternalDataOptions,
-    ExternalDataWriter,
-    MessageChunks,
-)
-from amanda_onnx.format.messages import Writer, tag
+from amanda_onnx.format.external_data import ExternalDataOptions, ExternalDataWriter
+from amanda_onnx.format.messages import SCHEMA
 from amanda_onnx.format.model_metadata import (
     MODEL_KEY,
     NOTES_KEY,
@@ -40,7 +36,6 @@ from amanda_onnx.format.tensor_writer import (
     string_entries,
     tensor_chunks,
 )
-from amanda_onnx.format.value_names import ModelNames, NameScope
 
 __all__ = ["MAX_MESSAGE_BYTES", "ModelWriter", "model_chunks", "write_model"]
 
@@ -51,13 +46,13 @@ _ALL_INPUTS: Final = 3  # up to this IR version initializers have to be inputs, 
 _WITH_FUNCTIONS: Final = 8
 _OWN: Final = 4
 _REMEMBERED: Final = 4096
-_INPUT: Final = tag("GraphProto", "input")
-_OUTPUT: Final = tag("GraphProto", "output")
-_INFO: Final = tag("GraphProto", "value_info")
-_INFO_OF_FUNCTION: Final = tag("FunctionProto", "value_info")
+_INPUT: Final = SCHEMA.tag("GraphProto", "input")
+_OUTPUT: Final = SCHEMA.tag("GraphProto", "output")
+_INFO: Final = SCHEMA.tag("GraphProto", "value_info")
+_INFO_OF_FUNCTION: Final = SCHEMA.tag("FunctionProto", "value_info")
 _NEEDLESS: Final = (_INFO, _INFO_OF_FUNCTION)  # types that nobody has to know
-_INFO_NAME: Final = tag("ValueInfoProto", "name")
-_INFO_TYPE: Final = tag("ValueInfoProto", "type")
+_INFO_NAME: Final = SCHEMA.tag("ValueInfoProto", "name")
+_INFO_TYPE: Final = SCHEMA.tag("ValueInfoProto", "type")
 
 
 def write_model(
@@ -176,27 +171,27 @@ class ModelWriter:
         graph: MessageChunks,
         functions: list[MessageChunks],
     ) -> MessageChunks:
-        head = Writer("ModelProto").put("ir_version", self._ir)
+        head = SCHEMA.writer("ModelProto").put("ir_version", self._ir)
         for key in ("producer_name", "producer_version", "domain", "model_version"):
             head.put(key, notes.get(key))
         out = MessageChunks(head.put("doc_string", notes.get("doc_string")).done())
-        out.take(tag("ModelProto", "graph"), graph)
-        out.add(_imports("ModelProto", self._imports))
-        tail = Writer("ModelProto")
-        out.add(
-            tail.many(
+        out.append_message(SCHEMA.tag("ModelProto", "graph"), graph)
+        out.append(_imports("ModelProto", self._imports))
+        tail = SCHEMA.writer("ModelProto")
+        out.append(
+            tail.put_all(
                 "metadata_props", string_entries(notes.get("metadata_props"))
             ).done()
         )
         for info in notes.get("training_info", ()):
             if isinstance(info, Tensor):
-                out.data(tag("ModelProto", "training_info"), info)
+                out.append_tensor(SCHEMA.tag("ModelProto", "training_info"), info)
         for function in functions:
-            out.take(tag("ModelProto", "functions"), function)
-        last = Writer("ModelProto").many(
+            out.append_message(SCHEMA.tag("ModelProto", "functions"), function)
+        last = SCHEMA.writer("ModelProto").put_all(
             "configuration", notes.get("configuration", ())
         )
-        out.add(last.raw(notes.get("rest", b"")).done())
+        out.append(last.put_raw(notes.get("rest", b"")).done())
         return out
 
     # -- graphs ----------------------------------------------------------------------
@@ -210,22 +205,26 @@ class ModelWriter:
             )
         self._depth += 1
         space = NameScope(self.names, graph, around)
-        space.reserve()
+        space.reserve_results()
         inputs = [
-            (port, space.give(port, lambda: "input")) for port in graph.parameters
+            (port, space.assign(port, lambda: "input")) for port in graph.parameters
         ]
-        nodes = NodeWriter(self, space, tag("GraphProto", "node"), False)
+        nodes = NodeWriter(self, space, SCHEMA.tag("GraphProto", "node"), False)
         nodes.weights()
         out = nodes.write()
-        results = self._results(graph, space, out, tag("GraphProto", "node"))
+        results = self._results(graph, space, out, SCHEMA.tag("GraphProto", "node"))
         notes = notes_of(graph)
-        out.add(Writer("GraphProto").put("name", self._name(graph)).done())
+        out.append(SCHEMA.writer("GraphProto").put("name", self._name(graph)).done())
         self._initializers(out, nodes, "initializer")
-        out.add(Writer("GraphProto").some("doc_string", notes.get("doc_string")).done())
+        out.append(
+            SCHEMA.writer("GraphProto")
+            .put_if("doc_string", notes.get("doc_string"))
+            .done()
+        )
         for port, word in self._inputs(inputs, nodes):
-            out.add(self._info(_INPUT, port, word, port))
+            out.append(self._info(_INPUT, port, word, port))
         for outside, value, word in results:
-            out.add(self._info(_OUTPUT, value, word, outside))
+            out.append(self._info(_OUTPUT, value, word, outside))
         self._rest(out, graph, nodes, notes)
         self._depth -= 1
         return out
@@ -249,15 +248,15 @@ class ModelWriter:
             for port, word in self._listed(graph, nodes)
             if port not in listed or notes_of(port).get("value_info")
         ]
-        tail = Writer("GraphProto").raw(b"".join(infos))
-        tail.many("value_info", notes.get("value_info", ()))
-        tail.many("quantization_annotation", self._annotations(graph, nodes))
-        tail.many("quantization_annotation", notes.get("quantization", ()))
-        out.add(tail.done())
+        tail = SCHEMA.writer("GraphProto").put_raw(b"".join(infos))
+        tail.put_all("value_info", notes.get("value_info", ()))
+        tail.put_all("quantization_annotation", self._annotations(graph, nodes))
+        tail.put_all("quantization_annotation", notes.get("quantization", ()))
+        out.append(tail.done())
         self._initializers(out, nodes, "sparse_initializer")
-        last = Writer("GraphProto")
-        last.many("metadata_props", string_entries(notes.get("metadata_props")))
-        out.add(last.raw(notes.get("rest", b"")).done())
+        last = SCHEMA.writer("GraphProto")
+        last.put_all("metadata_props", string_entries(notes.get("metadata_props")))
+        out.append(last.put_raw(notes.get("rest", b"")).done())
 
     def _listed(self, graph: Graph, nodes: NodeWriter) -> list[tuple[OutputPort, str]]:
         """Values whose types are listed: of nodes, and of others where noted."""
@@ -266,7 +265,7 @@ class ModelWriter:
             *(op.outputs[0] for op, _ in nodes.initializers),
         ]
         noted = [port for port in asked if notes_of(port).get("value_info")]
-        return [*((port, self.names.of(port)) for port in noted), *nodes.infos]
+        return [*((port, self.names.name_of(port)) for port in noted), *nodes.infos]
 
     def _initializers(self, out: MessageChunks, nodes: NodeWriter, field: str) -> None:
         for op, word in nodes.initializers:
@@ -287,7 +286,7 @@ class ModelWriter:
                 got = f" ({error.got})" if error.got else ""
                 self.problems.append(f"{op.label}: {error.message}{got}")
                 continue
-            out.take(tag("GraphProto", field), pieces)
+            out.append_message(SCHEMA.tag("GraphProto", field), pieces)
 
     def _inputs(
         self, inputs: list[Any], nodes: NodeWriter
@@ -300,7 +299,7 @@ class ModelWriter:
             place = notes_of(op).get("input")
             if place:
                 late.append((place - 1, (op.outputs[0], word)))
-            elif everything and nodes.space.around is None:
+            elif everything and nodes.space.outer is None:
                 late.append((1 << 62, (op.outputs[0], word)))
         for at, row in sorted(late, key=lambda item: item[0]):
             found.insert(at, row)
@@ -318,14 +317,18 @@ class ModelWriter:
                     f"result {outside.index} of {graph.label} is empty"
                 )
                 continue
-            name, word = outside.name, self.names.of(value)
+            name, word = outside.name, self.names.name_of(value)
             same = name in (word, value.name) if name else word not in given
             if not same or (not name and value.graph is not graph):
                 wanted = name if name and name not in space.taken else None
-                word, source = wanted or self.names.fresh(name or word), word
+                word, source = wanted or self.names.new_name(name or word), word
                 space.taken.add(word)
-                node = Writer("NodeProto").put("input", source).put("output", word)
-                out.take(field, MessageChunks(node.put("op_type", "Identity").done()))
+                node = (
+                    SCHEMA.writer("NodeProto").put("input", source).put("output", word)
+                )
+                out.append_message(
+                    field, MessageChunks(node.put("op_type", "Identity").done())
+                )
             given.add(word)
             found.append((outside, value, word))
         return found
@@ -351,9 +354,11 @@ class ModelWriter:
         if raw or notes.get("untyped"):
             info += _INFO_TYPE + _sized(raw)
         if notes:
-            tail = Writer("ValueInfoProto").some("doc_string", notes.get("doc_string"))
-            tail.many("metadata_props", string_entries(notes.get("metadata_props")))
-            info += tail.raw(notes.get("rest", b"")).done()
+            tail = SCHEMA.writer("ValueInfoProto").put_if(
+                "doc_string", notes.get("doc_string")
+            )
+            tail.put_all("metadata_props", string_entries(notes.get("metadata_props")))
+            info += tail.put_raw(notes.get("rest", b"")).done()
         return field + _sized(info)
 
     def _annotations(self, graph: Graph, nodes: NodeWriter) -> list[bytes]:
@@ -363,8 +368,10 @@ class ModelWriter:
         for port in ports:
             pairs = notes_of(port).get("quantization")
             if pairs:
-                out = Writer("TensorAnnotation").put("tensor_name", self.names.of(port))
-                out.many("quant_parameter_tensor_names", string_entries(pairs))
+                out = SCHEMA.writer("TensorAnnotation").put(
+                    "tensor_name", self.names.name_of(port)
+                )
+                out.put_all("quant_parameter_tensor_names", string_entries(pairs))
                 found.append(out.done())
         return found
 
@@ -373,42 +380,52 @@ class ModelWriter:
     def _function(self, key: str, graph: Graph) -> MessageChunks:
         notes = notes_of(graph)
         domain, name, overload = _parts(key, graph, notes)
-        field = tag("FunctionProto", "node")
+        field = SCHEMA.tag("FunctionProto", "node")
         space = NameScope(self.names, graph, None)
-        space.reserve()
-        inputs = [space.give(port, lambda: "input") for port in graph.parameters]
+        space.reserve_results()
+        inputs = [space.assign(port, lambda: "input") for port in graph.parameters]
         outer, self._imports = self._imports, _function_imports(graph, self._imports)
         nodes = NodeWriter(self, space, field, True)
         body = nodes.write()
         results = self._results(graph, space, body, field)
-        head = Writer("FunctionProto").put("name", name).many("input", inputs)
-        head.many("output", [word for _, _, word in results])
-        out = MessageChunks(head.many("attribute", notes.get("attributes", ())).done())
+        head = SCHEMA.writer("FunctionProto").put("name", name).put_all("input", inputs)
+        head.put_all("output", [word for _, _, word in results])
+        out = MessageChunks(
+            head.put_all("attribute", notes.get("attributes", ())).done()
+        )
         out.parts += body.parts
         out.size += body.size
-        out.add(
-            Writer("FunctionProto").some("doc_string", notes.get("doc_string")).done()
+        out.append(
+            SCHEMA.writer("FunctionProto")
+            .put_if("doc_string", notes.get("doc_string"))
+            .done()
         )
-        out.add(_imports("FunctionProto", self._imports))
-        out.add(Writer("FunctionProto").put("domain", domain).done())
+        out.append(_imports("FunctionProto", self._imports))
+        out.append(SCHEMA.writer("FunctionProto").put("domain", domain).done())
         self._defaults(out, graph, notes)
-        listed = [(port, self.names.of(port)) for port in graph.parameters if port.type]
+        listed = [
+            (port, self.names.name_of(port)) for port in graph.parameters if port.type
+        ]
         for port, word in [*listed, *nodes.infos]:
-            out.add(self._info(_INFO_OF_FUNCTION, port, word, port))
-        tail = Writer("FunctionProto").many("value_info", notes.get("value_info", ()))
-        tail.some("overload", overload)
-        tail.many("metadata_props", string_entries(notes.get("metadata_props")))
-        out.add(tail.raw(notes.get("rest", b"")).done())
+            out.append(self._info(_INFO_OF_FUNCTION, port, word, port))
+        tail = SCHEMA.writer("FunctionProto").put_all(
+            "value_info", notes.get("value_info", ())
+        )
+        tail.put_if("overload", overload)
+        tail.put_all("metadata_props", string_entries(notes.get("metadata_props")))
+        out.append(tail.put_raw(notes.get("rest", b"")).done())
         self._imports = outer
         return out
 
     def _defaults(
         self, out: MessageChunks, graph: Graph, notes: Mapping[str, Any]
     ) -> None:
-        field = tag("FunctionProto", "attribute_proto")
+        field = SCHEMA.tag("FunctionProto", "attribute_proto")
         for key, value in graph.attrs.items() if graph.has_attrs else ():
             if key != NOTES_KEY:
-                out.take(field, attribute_chunks(key, value, notes, self.outside))
+                out.append_message(
+                    field, attribute_chunks(key, value, notes, self.outside)
+                )
 
 
 def _parts(key: str, graph: Graph, notes: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -440,8 +457,8 @@ def _sized(raw: bytes) -> bytes:
 
 
 def _imports(message: str, imports: Mapping[str, int]) -> bytes:
-    out = Writer(message)
+    out = SCHEMA.writer(message)
     for domain, version in imports.items():
-        entry = Writer("OperatorSetIdProto").put("domain", domain)
+        entry = SCHEMA.writer("OperatorSetIdProto").put("domain", domain)
         out.put("opset_import", entry.put("version", version).done())
     return out.done()

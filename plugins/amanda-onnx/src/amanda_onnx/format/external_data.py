@@ -9,46 +9,11 @@ from __future__ import annotations
 from typing import BinaryIO, Final, NamedTuple
 
 from amanda.errors import FormatError
-from amanda.formatkit.wire import encode_varint
 from amanda.tensors import Tensor
 
-__all__ = ["ExternalDataWriter", "MessageChunks", "ExternalDataOptions"]
+__all__ = ["ExternalDataWriter", "ExternalDataOptions"]
 
 _BLOCK: Final = 1 << 16  # bytes of padding that are written at once
-
-
-class MessageChunks:
-    """Bytes, and tensors that stand for their packed bytes."""
-
-    __slots__ = ("parts", "size")
-
-    def __init__(self, *parts: bytes) -> None:
-        self.parts: list[bytes | Tensor] = list(parts)
-        self.size = sum(map(len, parts))
-
-    def add(self, raw: bytes) -> None:
-        if raw:
-            self.parts.append(raw)
-            self.size += len(raw)
-
-    def take(self, tag: bytes, inner: MessageChunks) -> None:
-        """A message as a field."""
-        self.add(tag + encode_varint(inner.size))
-        self.parts += inner.parts
-        self.size += inner.size
-
-    def data(self, tag: bytes, tensor: Tensor) -> None:
-        """The packed bytes of a tensor as a field."""
-        self.add(tag + encode_varint(tensor.nbytes))
-        self.parts.append(tensor)
-        self.size += tensor.nbytes
-
-    def write(self, file: BinaryIO) -> None:
-        for part in self.parts:
-            if isinstance(part, bytes):
-                file.write(part)
-            else:
-                file.writelines(part.chunks())
 
 
 class ExternalDataOptions(NamedTuple):
