@@ -15,3 +15,11 @@ def test_the_stub_names_every_op():
     tool = runpy.run_path(str(TOOL))
     written = tool["STUB"].read_text(encoding="utf-8")
     assert written == tool["stub"](), "run tools/op_stubs.py"
+
+
+def test_no_package_hides_an_op():
+    from pkgutil import iter_modules
+
+    from amanda_std import ops
+
+    assert not {info.name for info in iter_modules(ops.__path__)} & set(ops.OPS)

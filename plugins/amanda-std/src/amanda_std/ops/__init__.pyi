@@ -3,11 +3,6 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from amanda_std.engine.operation import Operation
-from amanda_std.ops.attention.flex import flex_attention
-from amanda_std.ops.attention.linear import linear_attention
-from amanda_std.ops.attention.multi_head import grouped_attention, multi_head_attention
-from amanda_std.ops.attention.rotary_embedding import rotary_embedding
-from amanda_std.ops.attention.scaled_dot_product import attention, attention_with_cache
 from amanda_std.ops.containers.maps import map_get, map_keys, map_make, map_rows, map_vectorize
 from amanda_std.ops.containers.optionals import get_element, has_element, optional
 from amanda_std.ops.containers.sequences import concat_from_sequence, sequence_at, sequence_construct, sequence_empty, sequence_erase, sequence_insert, sequence_length, sequence_map, split_to_sequence
@@ -82,6 +77,11 @@ from amanda_std.ops.text.ngrams import ngram_counts
 from amanda_std.ops.text.regex import regex_full_match, regex_replace
 from amanda_std.ops.text.strings import string_concat, string_from_number, string_join, string_length, string_lower, string_normalize, string_split, string_strip, string_to_number, string_upper
 from amanda_std.ops.training.optimizers import adadelta_step, adagrad_step, adam_step, adamax_step, ftrl_step, lion_step, momentum_step, rmsprop_step, sgd_step
+from amanda_std.ops.transformer.flex import flex_attention
+from amanda_std.ops.transformer.linear import linear_attention
+from amanda_std.ops.transformer.multi_head import grouped_attention, multi_head_attention
+from amanda_std.ops.transformer.rotary_embedding import rotary_embedding
+from amanda_std.ops.transformer.scaled_dot_product import attention, attention_with_cache
 from amanda_std.ops.vision.crop import center_crop_pad, crop_and_resize
 from amanda_std.ops.vision.decode_image import decode_image
 from amanda_std.ops.vision.grid_sample import affine_grid, grid_sample

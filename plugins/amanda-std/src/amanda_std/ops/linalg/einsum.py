@@ -1,4 +1,4 @@
-"""Einstein summation"""
+"""Einstein summation (einsum)"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from amanda_std.ops.tensor.creation import eye, full
 
 
 def _einsum_shape(*xs: TensorType, equation: str) -> Shape:
-    terms, right = _terms(equation, len(xs))
+    terms, right = _split_equation(equation, len(xs))
     known: dict[str, Any] = {}
     ellipses = []
     for term, x in zip(terms, xs, strict=True):
@@ -35,13 +35,15 @@ def _einsum_shape(*xs: TensorType, equation: str) -> Shape:
         middle = len(dims) - len(before) - len(after)
         if middle < 0 or (middle and not dots):
             raise InvalidTypeError(
-                "the equation is for another rank", expected=term, got=x.shape
+                "the equation does not fit the rank of an operand",
+                expected=term,
+                got=x.shape,
             )
         letters = list(before) + [None] * middle + list(after)
         for letter, dim in zip(letters, dims, strict=True):
             if letter is not None:
                 old = known.get(letter, dim)
-                known[letter] = _merged(old, dim, letter)
+                known[letter] = _broadcast_dim(old, dim, letter)
         ellipses.append(Shape(dims[len(before) : len(before) + middle]))
     before, dots, after = right.partition("...")
     middle_dims = shapes.broadcast(*ellipses).dims if dots else ()
@@ -50,7 +52,7 @@ def _einsum_shape(*xs: TensorType, equation: str) -> Shape:
     )
 
 
-def _merged(a: Any, b: Any, letter: str) -> Any:
+def _broadcast_dim(a: Any, b: Any, letter: str) -> Any:
     if isinstance(a, int) and a == 1:
         return b
     if isinstance(b, int) and b == 1:
@@ -60,19 +62,20 @@ def _merged(a: Any, b: Any, letter: str) -> Any:
 
 @primitive(shape=_einsum_shape)
 def einsum(*xs: Number, equation: str) -> Number:
-    """The sum of products that an equation of letters tells"""
+    """Einstein summation of products, given by an equation of subscripts"""
     np_ = xp(*xs)
     return accumulate_wide(partial(np_.einsum, equation.replace(" ", "")), np_, *xs)
 
 
 @einsum.gradient
 def _(g: Any, *xs: Any, equation: str) -> Any:
-    """For each operand, the equation with the result in its place.
-
-    A letter that a term has twice is a diagonal: the places beside it get nothing. One
-    that no other term has was summed: all its places get the same."""
-    terms, right = _spelled(*_terms(equation, len(xs)), [x.ndim for x in xs])
-    letters = _unused({*right, *"".join(terms)})
+    """For each operand, the equation with the result in its position.
+    A subscript repeated in a term is a diagonal: the rest gets zero. One that no other
+    term has was summed: its gradient is broadcast."""
+    terms, right = _replace_ellipsis(
+        *_split_equation(equation, len(xs)), [x.ndim for x in xs]
+    )
+    letters = _free_letters({*right, *"".join(terms)})
     found = []
     for i, (term, x) in enumerate(zip(terms, xs, strict=True)):
         others = [t for j, t in enumerate(terms) if j != i]
@@ -95,28 +98,28 @@ def _(g: Any, *xs: Any, equation: str) -> Any:
     return found
 
 
-def _spelled(
+def _replace_ellipsis(
     terms: list[str], right: str, ranks: list[int]
 ) -> tuple[list[str], str]:  # fmt: skip
-    """The terms with letters in the place of `...`, the last axes of which meet."""
+    """Terms with letters in place of `...`, aligned at the last axes."""
     dots = [
         rank - len(term.replace("...", "")) if "..." in term else 0
         for term, rank in zip(terms, ranks, strict=True)
     ]
-    free = _unused({*right, *"".join(terms)})
+    free = _free_letters({*right, *"".join(terms)})
     names = "".join(next(free) for _ in range(max(dots)))
     whole = right.replace("...", names)
     cut = [names[len(names) - n :] for n in dots]
     return [t.replace("...", c) for t, c in zip(terms, cut, strict=True)], whole
 
 
-def _unused(letters: set[str]) -> Iterator[str]:
+def _free_letters(letters: set[str]) -> Iterator[str]:
     return (c for c in string.ascii_letters if c not in letters)
 
 
-def _summed(equation: str, *xs: Any) -> Any:
-    """An equation by a loop over every letter."""
-    terms, right = _terms(equation, len(xs))
+def _einsum_by_loops(equation: str, *xs: Any) -> Any:
+    """Evaluate an equation by loops over every subscript."""
+    terms, right = _split_equation(equation, len(xs))
     sizes = {
         c: n
         for t, x in zip(terms, xs, strict=True)
@@ -142,11 +145,16 @@ def _() -> Samples:
         xs = [ramp(*d, start=0.3 * i - 1) for i, d in enumerate(dims)]
         smooth = all(x.size for x in xs)
         yield Sample(
-            tuple(xs), _summed(equation, *xs), {"equation": equation}, smooth=smooth
+            tuple(xs),
+            _einsum_by_loops(equation, *xs),
+            {"equation": equation},
+            smooth=smooth,
         )
     for dtype in ("float16", "bfloat16"):
         xs = [ramp(2, 3, dtype=dtype), ramp(3, 2, start=0.5, dtype=dtype)]
-        yield Sample(tuple(xs), _summed("ij,jk->ik", *xs), {"equation": "ij, jk -> ik"})
+        yield Sample(
+            tuple(xs), _einsum_by_loops("ij,jk->ik", *xs), {"equation": "ij, jk -> ik"}
+        )
     x = ramp(3, 3, dtype="float32")
     diagonal = array([x[i, i] for i in range(3)], "float32")
     yield Sample((x,), diagonal, {"equation": "ii->i"})
@@ -167,18 +175,18 @@ def _() -> Samples:
         )
         expected = array([[5, 10], [14, 10]], dtype)
         yield Sample((a, b), expected, {"equation": "ij,jk->ik"}, tolerance=1e-9)
-    many = array([1] * 4096, "bfloat16")  # as many as do not add up in so few digits
+    many = array([1] * 4096, "bfloat16")  # longer sums need a wider accumulator
     yield Sample((many, many), array(4096, "bfloat16"), {"equation": "i,i->"})
 
 
-def _terms(equation: str, count: int) -> tuple[list[str], str]:
-    """The letters of each operand and of the result, `...` kept."""
+def _split_equation(equation: str, count: int) -> tuple[list[str], str]:
+    """Subscripts of each operand and of the result, `...` included."""
     text = equation.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
     if len(terms) != count:
         raise InvalidTypeError(
-            "the equation is for another number of operands",
+            "the equation has another number of operands",
             expected=f"{count} terms", got=equation,
         )  # fmt: skip
     if not arrow:
@@ -188,9 +196,9 @@ def _terms(equation: str, count: int) -> tuple[list[str], str]:
     return terms, right
 
 
-def _lettered(equation: str, *xs: Any) -> tuple[list[str], str]:
-    """The terms with letters for what `...` stands for, counted from the end."""
-    terms, right = _terms(equation, len(xs))
+def _expand_ellipsis(equation: str, *xs: Any) -> tuple[list[str], str]:
+    """Terms with letters in place of `...`, numbered from the last axis."""
+    terms, right = _split_equation(equation, len(xs))
     if "..." not in equation:
         return terms, right
     free = [c for c in ascii_letters if c not in equation]

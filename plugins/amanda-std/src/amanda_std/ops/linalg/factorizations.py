@@ -1,7 +1,7 @@
-"""Factorisations of matrices, each with its signs settled, so that backends agree.
+"""Matrix factorizations (QR, eigh, SVD, LU) with fixed signs, so that backends agree.
 
-Frameworks leave the signs of vectors to LAPACK. Here the diagonal of R is not negative,
-and the entries of a vector, weighed by 1 / (i + sqrt(2)), have a positive sum.
+LAPACK leaves the signs of vectors open. Here the diagonal of R is nonnegative, and the
+entries of a vector, weighted by 1 / (i + sqrt(2)), have a positive sum.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from amanda_std.ops.tensor.creation import arange, eye, tril, triu, zeros_like
 from amanda_std.ops.tensor.shape import astype, broadcast_like, expand_dims, swap_last
 
 
-def _t(x: Any) -> Any:
+def _transpose(x: Any) -> Any:
     return swap_last(x)
 
 
-def _signs(np_: Any, vectors: Any) -> Any:
+def _column_signs(np_: Any, vectors: Any) -> Any:
     """1 or -1 for each column."""
     weights = np.asarray(1 / (np.arange(vectors.shape[-2]) + math.sqrt(2)))
     weights = np_.asarray(weights.astype(vectors.dtype))
@@ -52,22 +52,21 @@ def _signs(np_: Any, vectors: Any) -> Any:
     return np_.where(total < 0, -1, 1).astype(vectors.dtype)
 
 
-def _orthogonal_parts(x: TensorType, full: bool) -> tuple[Any, Any, Any, Any, Any]:
+def _factor_dims(x: TensorType, full: bool) -> tuple[Any, Any, Any, Any, Any]:
     batch, rows, columns = matrix_dims(x)
     least = minimum(rows, columns)
     return batch, rows, columns, least, (rows if full else least)
 
 
 def _qr_shapes(x: TensorType, full: bool) -> list[Shape]:
-    batch, rows, columns, _, inner = _orthogonal_parts(x, full)
+    batch, rows, columns, _, inner = _factor_dims(x, full)
     return [Shape([*batch, rows, inner]), Shape([*batch, inner, columns])]
 
 
 @primitive(shape=_qr_shapes)
 def qr(x: RealFloating, *, full: bool = False) -> tuple[RealFloating, RealFloating]:
-    """Q and R of which Q @ R is x: orthogonal columns, and an upper triangle
-
-    `full`: as many columns as rows."""
+    """QR factorization: Q @ R is x, Q has orthonormal columns, R is upper triangular
+    `full`: a square Q."""
     np_ = xp(x)
 
     def run(x: Any) -> Any:
@@ -87,15 +86,15 @@ def _(g: Any, y: Any, x: Any, *, full: bool) -> Any:
     rows, columns = dims_of(x)[-2:]
     if full or rows < columns:
         raise InvalidTypeError(
-            "qr has no gradient for more columns than rows, nor for all columns of Q"
+            "qr has no gradient for more columns than rows, nor with full=True"
         )
     q, r = y
     to_q, to_r = (v if v is not None else zeros_like(w)
                   for v, w in zip(g, y, strict=True))  # fmt: skip
-    m = matmul(r, _t(to_r)) - matmul(_t(to_q), q)
-    whole = tril(m) + _t(tril(m, -1))
+    m = matmul(r, _transpose(to_r)) - matmul(_transpose(to_q), q)
+    whole = tril(m) + _transpose(tril(m, -1))
     top = to_q + matmul(q, whole)
-    return [_t(triangular_solve(r, _t(top), lower=False))]
+    return [_transpose(triangular_solve(r, _transpose(top), lower=False))]
 
 
 @qr.samples
@@ -130,8 +129,7 @@ def _eigh_shapes(x: TensorType) -> list[Shape]:
 
 @primitive(shape=_eigh_shapes)
 def eigh(x: RealFloating) -> tuple[RealFloating, RealFloating]:
-    """The eigenvalues of symmetric matrices, rising, and the vectors, as columns
-
+    """Eigenvalues (ascending) and eigenvectors (columns) of symmetric matrices
     Only the lower triangle of x is read."""
     np_ = xp(x)
 
@@ -139,14 +137,14 @@ def eigh(x: RealFloating) -> tuple[RealFloating, RealFloating]:
         low = np_.tril(x)
         whole = low + np_.swapaxes(np_.tril(x, k=-1), -1, -2)
         values, vectors = np_.linalg.eigh(whole)
-        return values, vectors * _signs(np_, vectors)[..., None, :]
+        return values, vectors * _column_signs(np_, vectors)[..., None, :]
 
     made: tuple[Any, Any] = in_single_at_least(run, x)
     return made
 
 
-def _apart(values: Any) -> Any:
-    """1 / (v[j] - v[i]), and 0 on the diagonal."""
+def _reciprocal_gaps(values: Any) -> Any:
+    """1 / (v[j] - v[i]), with 0 on the diagonal."""
     gaps = expand_dims(values, (-2,)) - expand_dims(values, (-1,))
     none = equal(gaps, 0.0)
     return where(none, 0.0, 1.0 / where(none, 1.0, gaps))
@@ -159,10 +157,10 @@ def _(g: Any, y: Any) -> Any:
     if g[0] is not None:
         inner = diagonal_matrix(g[0])
     if g[1] is not None:
-        turned = _apart(values) * matmul(_t(vectors), g[1])
+        turned = _reciprocal_gaps(values) * matmul(_transpose(vectors), g[1])
         inner = turned if inner is None else inner + turned
-    whole = matmul(matmul(vectors, inner), _t(vectors))
-    whole = (whole + _t(whole)) * 0.5
+    whole = matmul(matmul(vectors, inner), _transpose(vectors))
+    whole = (whole + _transpose(whole)) * 0.5
     return [tril(whole) + tril(whole, -1)]
 
 
@@ -185,7 +183,7 @@ def _() -> Samples:
 
 
 def _svd_shapes(x: TensorType, full: bool) -> list[Shape]:
-    batch, rows, columns, least, inner = _orthogonal_parts(x, full)
+    batch, rows, columns, least, inner = _factor_dims(x, full)
     right = columns if full else least
     return [Shape([*batch, rows, inner]), Shape([*batch, least]),
             Shape([*batch, right, columns])]  # fmt: skip
@@ -195,14 +193,13 @@ def _svd_shapes(x: TensorType, full: bool) -> list[Shape]:
 def svd(
     x: RealFloating, *, full: bool = False
 ) -> tuple[RealFloating, RealFloating, RealFloating]:
-    """U, s and Vh of which U * s @ Vh is x, the singular values s falling
-
-    `full`: as many columns of U as rows of x, as many rows of Vh as columns."""
+    """Singular value decomposition: U * s @ Vh is x, s in descending order
+    `full`: square U and Vh."""
     np_ = xp(x)
 
     def run(x: Any) -> Any:
         u, s, vh = np_.linalg.svd(x, full_matrices=full)
-        sign = _signs(np_, u)
+        sign = _column_signs(np_, u)
         least = s.shape[-1]
         ones = np_.ones((*sign.shape[:-1], vh.shape[-2] - least), dtype=x.dtype)
         down = np_.concat([sign[..., :least], ones], axis=-1)
@@ -215,30 +212,28 @@ def svd(
 @svd.gradient
 def _(g: Any, y: Any, *, full: bool) -> Any:
     if full:
-        raise InvalidTypeError(
-            "svd has no gradient where all vectors are asked for", hint="full=False"
-        )
+        raise InvalidTypeError("svd has no gradient with full=True", hint="full=False")
     u, s, vh = y
-    v = _t(vh)
+    v = _transpose(vh)
     to_u, to_s, to_vh = g
     wide, down = expand_dims(s, (-2,)), expand_dims(s, (-1,))
-    gaps = _apart(s * s)
+    gaps = _reciprocal_gaps(s * s)
     inner = None if to_s is None else diagonal_matrix(to_s)
     outer = None
     if to_u is not None:
-        part = matmul(_t(u), to_u)
-        inner = _plus(inner, gaps * (part - _t(part)) * wide)
+        part = matmul(_transpose(u), to_u)
+        inner = _add_optional(inner, gaps * (part - _transpose(part)) * wide)
         rest = to_u - matmul(u, part)
         outer = matmul(rest / wide, vh)
     if to_vh is not None:
-        part = matmul(vh, _t(to_vh))
-        inner = _plus(inner, down * (gaps * (part - _t(part))))
-        rest = to_vh - matmul(_t(part), vh)
-        outer = _plus(outer, matmul(u, rest / down))
-    return [_plus(matmul(matmul(u, inner), _t(v)), outer)]
+        part = matmul(vh, _transpose(to_vh))
+        inner = _add_optional(inner, down * (gaps * (part - _transpose(part))))
+        rest = to_vh - matmul(_transpose(part), vh)
+        outer = _add_optional(outer, matmul(u, rest / down))
+    return [_add_optional(matmul(matmul(u, inner), _transpose(v)), outer)]
 
 
-def _plus(a: Any, b: Any) -> Any:
+def _add_optional(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else a + b
 
 
@@ -265,7 +260,7 @@ def _() -> Samples:
     yield Sample((none,), [none, none[..., 0], none], smooth=False)
 
 
-# -- triangles of a permuted matrix ------------------------------------------------
+# -- LU --------------------------------------------------------------------------
 
 
 def _lu_shapes(x: TensorType) -> list[Shape]:
@@ -275,9 +270,8 @@ def _lu_shapes(x: TensorType) -> list[Shape]:
 
 @primitive(shape=_lu_shapes, numpy_only=True)
 def lu(x: RealFloating) -> tuple[RealFloating, Index]:
-    """L and U in one matrix, without the 1s on the diagonal of L, and the order of rows
-
-    L @ U is x with its rows in that order, which has the largest pivots."""
+    """LU factorization with partial pivoting: L and U in one matrix, and the row order
+    The unit diagonal of L is not stored. L @ U is x with its rows in that order."""
     from scipy.linalg import lu_factor
 
     packed, order = np.zeros_like(x), np.zeros(x.shape[:-1], "int64")
@@ -299,18 +293,18 @@ def _(g: Any, y: Any, x: Any) -> Any:
     if not rows == columns:
         raise InvalidTypeError("lu has a gradient for square matrices only")
     packed, order = y
-    lower = tril(packed, -1) + _identity(packed)
+    lower = tril(packed, -1) + _identity_like(packed)
     upper = triu(packed)
-    left = tril(matmul(_t(lower), tril(g[0], -1)), -1)
-    right = triu(matmul(triu(g[0]), _t(upper)))
+    left = tril(matmul(_transpose(lower), tril(g[0], -1)), -1)
+    right = triu(matmul(triu(g[0]), _transpose(upper)))
     inner = triangular_solve(lower, left + right, transpose=True, unit=True)
-    whole = _t(triangular_solve(upper, _t(inner), lower=False))
+    whole = _transpose(triangular_solve(upper, _transpose(inner), lower=False))
     number = arange(0, x.shape[-1])
     moved = equal(expand_dims(order, (-1,)), number)
-    return [matmul(_t(astype(moved, dtype=x.dtype)), whole)]
+    return [matmul(_transpose(astype(moved, dtype=x.dtype)), whole)]
 
 
-def _identity(x: Any) -> Any:
+def _identity_like(x: Any) -> Any:
     return broadcast_like(eye(x.shape[-1], dtype=x.dtype), x)
 
 

@@ -1,4 +1,4 @@
-"""Systems of equations that have no solution, or many."""
+"""Least squares, pseudo-inverse and rank."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from amanda_std.ops.math.reduction import max_, sum_
 from amanda_std.ops.tensor.shape import astype, dim, expand_dims, swap_last
 
 
-def _counting(x: Any, s: Any, tolerance: float | None) -> Any:
-    """Which singular values are not just roundings."""
+def _significant(x: Any, s: Any, tolerance: float | None) -> Any:
+    """Which singular values are above the tolerance."""
     if tolerance is None:
         longer = maximum(dim(x, axis=-2), dim(x, axis=-1))
         import ml_dtypes
@@ -43,12 +43,11 @@ def _counting(x: Any, s: Any, tolerance: float | None) -> Any:
 
 @composite
 def pinv(x: RealFloating, *, tolerance: float | None = None) -> RealFloating:
-    """The inverse of matrices, also of those that have none, as Moore and Penrose say
-
-    Singular values up to `tolerance` times the largest count as 0; if not told, as many
-    roundings as the longer axis has elements."""
+    """Moore-Penrose pseudo-inverse
+    Singular values up to `tolerance` times the largest count as 0; by default, the
+    machine epsilon times the longer dim."""
     u, s, vh = svd(x)
-    counts = _counting(x, s, tolerance)
+    counts = _significant(x, s, tolerance)
     scale = where(counts, reciprocal(where(counts, s, 1.0)), 0.0)
     right = multiply(swap_last(vh), expand_dims(scale, (-2,)))
     return matmul(right, swap_last(u))
@@ -56,7 +55,7 @@ def pinv(x: RealFloating, *, tolerance: float | None = None) -> RealFloating:
 
 @pinv.gradient
 def _(g: Any, y: Any, x: Any) -> Any:
-    """Of matrices whose rank does not change; Golub and Pereyra, 1973."""
+    """For matrices of constant rank; Golub and Pereyra, 1973."""
     y_, g_ = swap_last(y), swap_last(g)
     rows = near_identity(matmul(x, y)) - matmul(x, y)
     columns = near_identity(matmul(y, x)) - matmul(y, x)
@@ -70,24 +69,23 @@ def _(g: Any, y: Any, x: Any) -> Any:
 def lstsq(
     a: RealFloating, b: RealFloating, *, tolerance: float | None = None
 ) -> RealFloating:
-    """x of which a @ x is as near to b as can be; of several, the smallest
-
+    """Least-squares solution of a @ x = b, of minimum norm
     `tolerance` is that of `pinv`."""
     return matmul(pinv(a, tolerance=tolerance), b)
 
 
 @composite
 def matrix_rank(x: RealFloating, *, tolerance: float | None = None) -> Index:
-    """How many singular values are more than `tolerance` times the largest"""
+    """Rank: the number of singular values above `tolerance` times the largest"""
     s = svd(x)[1]
-    return sum_(astype(_counting(x, s, tolerance), dtype="int64"), (-1,))
+    return sum_(astype(_significant(x, s, tolerance), dtype="int64"), (-1,))
 
 
-matrix_rank.not_differentiable("a rank is a whole number")
+matrix_rank.not_differentiable("the rank is an integer")
 
 
-def _of_rank_two(rows: int, columns: int) -> tuple[Any, Any]:
-    """A matrix made of its singular values, 4 and 1.5, and its inverse."""
+def _rank_two_matrix(rows: int, columns: int) -> tuple[Any, Any]:
+    """A matrix with singular values 4 and 1.5, and its pseudo-inverse."""
     left = householder(spread_out(rows, 2) + 2 * np.eye(rows, 2))[0][:, :2]
     right = householder(spread_out(columns, 2) - np.eye(columns, 2))[0][:, :2]
     values = array([4.0, 1.5])
@@ -105,7 +103,7 @@ def _() -> Samples:
     for dtype in ("float64", "float32"):
         loose = 1e-4 if dtype == "float32" else 1e-9
         for rows, columns in _SHAPES:
-            x, y = (v.astype(dtype) for v in _of_rank_two(rows, columns))
+            x, y = (v.astype(dtype) for v in _rank_two_matrix(rows, columns))
             whole = min(rows, columns) == 2
             yield Sample((x,), y, tolerance=loose, smooth=whole)
             x, y = np.stack([x, 2 * x]), np.stack([y, y / 2])
@@ -122,7 +120,7 @@ def _() -> Samples:
     for dtype in ("float64", "float32"):
         loose = 1e-4 if dtype == "float32" else 1e-9
         for rows, columns in _SHAPES:
-            a, inverse = _of_rank_two(rows, columns)
+            a, inverse = _rank_two_matrix(rows, columns)
             y = matrix_product(inverse, b[:, :rows])
             given = (v.astype(dtype) for v in (a, b[:, :rows]))
             whole = min(rows, columns) == 2
@@ -143,7 +141,7 @@ def _() -> Samples:
 def _() -> Samples:
     for dtype in ("float64", "float32"):
         for shape in _SHAPES:
-            x = _of_rank_two(*shape)[0].astype(dtype)
+            x = _rank_two_matrix(*shape)[0].astype(dtype)
             yield Sample((np.stack([x, x * 0]),), array([2, 0], "int64"))
     x = np.diag(array([8.0, 2.0, 0.5]))
     for tolerance, rank in ((0.01, 3), (0.1, 2), (0.5, 1)):

@@ -1,4 +1,4 @@
-"""Matrix multiplication"""
+"""Matrix multiplication (matmul)"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from amanda_std.ops.tensor.shape import expand_dims, squeeze, swap_last
 
 @primitive(shape=shapes.matmul)
 def matmul(a: Number, b: Number) -> Number:
-    """The product of matrices, over the axes before the last two"""
+    """Matrix product, with broadcast batch axes"""
     np_ = xp(a, b)
     return accumulate_wide(np_.matmul, np_, a, b)
 
@@ -45,7 +45,7 @@ def _() -> Samples:
     for left, right in forms:
         a, b = ramp(*left), ramp(*right, start=0.4)
         yield Sample((a, b), matmul_by_loops(a, b), smooth=a.size > 0 and b.size > 0)
-    ones = array([[1] * 3000], "float16")  # half precision stops at 2048 of them
+    ones = array([[1] * 3000], "float16")  # a half-precision sum of ones stops at 2048
     yield Sample((ones, ones.T), array([[3000]], "float16"))
     for dtype in ("float32", "float16", "bfloat16", "int32"):
         a, b = ramp(2, 3, dtype=dtype), ramp(3, 2, start=0.5, dtype=dtype)
@@ -58,5 +58,5 @@ def _() -> Samples:
     for dtype in ("float8_e4m3fn", "float8_e5m2"):
         a, b = array([[1, 2, 3]], dtype), array([[2], [0], [1]], dtype)
         yield Sample((a, b), array([[5]], dtype))
-    many = array([1] * 4096, "bfloat16")  # as many as do not add up in so few digits
+    many = array([1] * 4096, "bfloat16")  # longer sums need a wider accumulator
     yield Sample((many, many), array(4096, "bfloat16"))

@@ -1,4 +1,4 @@
-"""Linear algebra of matrices: the last two axes; those before them are a batch."""
+"""Linear algebra of matrices in the last two axes; the axes before are a batch."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from amanda_std.ops.tensor.shape import dim, expand_dims, squeeze, swap_last
 
 
 def square_dims(x: TensorType) -> tuple[Dim, ...]:
-    """The dims of square matrices."""
+    """Dims of square matrices."""
     found = x.shape.dims
     if len(found) < 2:
-        raise InvalidTypeError("a matrix has two axes", got=x.shape)
+        raise InvalidTypeError("a matrix has at least two axes", got=x.shape)
     side = shapes.expect_same(found[-2], found[-1], "the matrix is not square")
     return (*found[:-2], side, side)
 
@@ -43,14 +43,13 @@ def square_dims(x: TensorType) -> tuple[Dim, ...]:
 def matrix_dims(x: TensorType) -> tuple[tuple[Dim, ...], Dim, Dim]:
     found = x.shape.dims
     if len(found) < 2:
-        raise InvalidTypeError("a matrix has two axes", got=x.shape)
+        raise InvalidTypeError("a matrix has at least two axes", got=x.shape)
     return found[:-2], found[-2], found[-1]
 
 
 def in_single_at_least(function: Any, *xs: Any, first: bool = False) -> Any:
-    """A function of LAPACK: of half precision by way of float32.
-
-    `first`: only its first result is of the element type of the arguments."""
+    """Call a LAPACK function, in float32 for half precision.
+    `first`: only the first result has the element type of the arguments."""
     kept = xs[0].dtype
     if kept.itemsize > 2:
         return function(*xs)
@@ -62,16 +61,16 @@ def in_single_at_least(function: Any, *xs: Any, first: bool = False) -> Any:
     return made.astype(kept)
 
 
-def _t(x: Any) -> Any:
+def _transpose(x: Any) -> Any:
     return swap_last(x)
 
 
-def _lower_half(x: Any) -> Any:
-    """What is below the diagonal, and half of what is on it."""
+def _half_triangle(x: Any) -> Any:
+    """Strictly lower triangle, plus half of the diagonal."""
     return (tril(x) + tril(x, -1)) * 0.5
 
 
-def _length(rows: Dim, columns: Dim, offset: int) -> Dim:
+def _diagonal_length(rows: Dim, columns: Dim, offset: int) -> Dim:
     if offset >= 0:
         return minimum(rows, columns - offset)
     return minimum(rows + offset, columns)
@@ -79,12 +78,12 @@ def _length(rows: Dim, columns: Dim, offset: int) -> Dim:
 
 def _diagonal_shape(x: TensorType, offset: int) -> Shape:
     batch, rows, columns = matrix_dims(x)
-    return Shape([*batch, _length(rows, columns, offset)])
+    return Shape([*batch, _diagonal_length(rows, columns, offset)])
 
 
 @primitive(shape=_diagonal_shape)
 def diagonal(x: Array, *, offset: int = 0) -> Array:
-    """The diagonal of matrices, or one above it; below it where `offset` is negative"""
+    """Diagonal of matrices; above the main one if `offset` > 0, below if negative"""
     return xp(x).linalg.diagonal(x, offset=offset)
 
 
@@ -117,7 +116,7 @@ def _() -> Samples:
 
 @composite
 def diagonal_matrix(x: Array) -> Array:
-    """Matrices with x on their diagonal, and 0 elsewhere"""
+    """Diagonal matrices with x on the diagonal"""
     length = x.shape[-1]
     row = arange(0, length)
     hit = equal(expand_dims(row, (1,)), row)
@@ -138,7 +137,7 @@ def _() -> Samples:
 
 @composite
 def trace(x: Floating, *, offset: int = 0) -> Floating:
-    """The sum of the diagonal of matrices"""
+    """Sum of the diagonal"""
     return sum_(diagonal(x, offset=offset), (-1,))
 
 
@@ -155,8 +154,7 @@ def _() -> Samples:
 
 @primitive(shape=lambda x: Shape(square_dims(x)))
 def cholesky(x: RealFloating) -> RealFloating:
-    """The lower triangle L of which L @ L.T is x, a symmetric positive matrix
-
+    """Cholesky factor: lower triangular L with L @ L.T = x, symmetric positive definite
     Only the lower triangle of x is read."""
     np_ = xp(x)
 
@@ -170,10 +168,10 @@ def cholesky(x: RealFloating) -> RealFloating:
 
 @cholesky.gradient
 def _(g: Any, y: Any) -> Any:
-    inner = _lower_half(matmul(_t(y), tril(g)))
+    inner = _half_triangle(matmul(_transpose(y), tril(g)))
     left = triangular_solve(y, inner, transpose=True)
-    whole = _t(triangular_solve(y, _t(left), transpose=True))
-    return [tril(whole) + tril(_t(whole), -1)]
+    whole = _transpose(triangular_solve(y, _transpose(left), transpose=True))
+    return [tril(whole) + tril(_transpose(whole), -1)]
 
 
 @cholesky.samples
@@ -193,7 +191,7 @@ def _() -> Samples:
 def _solve_shape(a: TensorType, b: TensorType) -> Shape:
     left = square_dims(a)
     batch, rows, columns = matrix_dims(b)
-    shapes.expect_same(left[-1], rows, "the sides of the equation differ")
+    shapes.expect_same(left[-1], rows, "the row counts of a and b differ")
     wide = shapes.broadcast(Shape(left[:-2]), Shape(batch))
     return Shape([*wide.dims, rows, columns])
 
@@ -203,9 +201,8 @@ def triangular_solve(
     a: RealFloating, b: RealFloating, *, lower: bool = True, transpose: bool = False,
     unit: bool = False,
 ) -> RealFloating:  # fmt: skip
-    """x of which a @ x is b, where a is a triangle; `unit`: with 1 on its diagonal
-
-    `transpose`: of which a.T @ x is b. What is on the other side is not read."""
+    """Solve a @ x = b for triangular a; `unit`: with a unit diagonal
+    `transpose`: solve a.T @ x = b. The other triangle is not read."""
     from scipy.linalg import solve_triangular
 
     def run(a: Any, b: Any) -> Any:
@@ -230,7 +227,7 @@ def _(
     del b
     to_b = triangular_solve(a, g, lower=lower, transpose=not transpose, unit=unit)
     left, right = (y, to_b) if transpose else (to_b, y)
-    to_a = -matmul(left, _t(right))
+    to_a = -matmul(left, _transpose(right))
     part = tril if lower else triu
     edge = -1 if lower else 1
     return part(to_a, edge if unit else 0), to_b
@@ -256,7 +253,7 @@ def _() -> Samples:
                     yield Sample((a, b), x, attrs, tolerance=loose)
     x = spread_out(2, 3, 1)
     yield Sample((full[0], matrix_product(np.tril(full[:1]), x)), x)
-    sides = array([[[2, 0], [1, 1]], [[0.5, 0], [4, -4]]])  # several of them, one b
+    sides = array([[[2, 0], [1, 1]], [[0.5, 0], [4, -4]]])  # a batch of matrices, one b
     wanted = array([[[0.5], [1.0]], [[2.0], [1.625]]])
     yield Sample((sides, array([[1.0], [1.5]])), wanted)
     none = np.zeros((0, 3, 2))
@@ -265,15 +262,15 @@ def _() -> Samples:
 
 @primitive(shape=lambda a, b: _solve_shape(a, b))
 def solve(a: Floating, b: Floating) -> Floating:
-    """x of which a @ x is b"""
+    """Solve a @ x = b"""
     return in_single_at_least(xp(a, b).linalg.solve, a, b)
 
 
 @solve.broadcast_gradient
 def _(g: Any, y: Any, a: Any, b: Any) -> Any:
     del b
-    to_b = solve(_t(a), g)
-    return -matmul(to_b, _t(y)), to_b
+    to_b = solve(_transpose(a), g)
+    return -matmul(to_b, _transpose(y)), to_b
 
 
 @solve.samples
@@ -291,11 +288,11 @@ def _() -> Samples:
 
 @primitive(shape=lambda x: Shape(square_dims(x)))
 def inverse(x: Floating) -> Floating:
-    """The matrix whose product with x is the identity"""
+    """Matrix inverse"""
     return in_single_at_least(xp(x).linalg.inv, x)
 
 
-inverse.gradient(lambda g, y: [-matmul(_t(y), matmul(g, _t(y)))])
+inverse.gradient(lambda g, y: [-matmul(_transpose(y), matmul(g, _transpose(y)))])
 
 
 @inverse.samples
@@ -315,19 +312,19 @@ def _batch_of_square(x: TensorType) -> Shape:
 
 @primitive(shape=_batch_of_square)
 def det(x: Floating) -> Floating:
-    """The determinant"""
+    """Determinant"""
     return in_single_at_least(xp(x).linalg.det, x)
 
 
 @det.gradient
 def _(g: Any, y: Any, x: Any) -> Any:
-    # exact where the matrix has an inverse
-    return [expand_dims(g * y, (-2, -1)) * _t(inverse(x))]
+    # exact for invertible matrices
+    return [expand_dims(g * y, (-2, -1)) * _transpose(inverse(x))]
 
 
 @primitive(shape=lambda x: [_batch_of_square(x)] * 2)
 def slogdet(x: RealFloating) -> tuple[RealFloating, RealFloating]:
-    """The sign of the determinant, and the logarithm of its absolute value"""
+    """Sign of the determinant, and logarithm of its absolute value"""
     made: tuple[Any, Any] = in_single_at_least(
         lambda x: tuple(xp(x).linalg.slogdet(x)), x
     )
@@ -338,27 +335,27 @@ def slogdet(x: RealFloating) -> tuple[RealFloating, RealFloating]:
 def _(g: Any, x: Any) -> Any:
     if g[1] is None:
         return [zeros_like(x)]
-    return [expand_dims(g[1], (-2, -1)) * _t(inverse(x))]
+    return [expand_dims(g[1], (-2, -1)) * _transpose(inverse(x))]
 
 
-def _leibniz(m: Any) -> float:
-    """A determinant by its first row."""
+def _determinant_by_expansion(m: Any) -> float:
+    """Determinant by expansion along the first row."""
     if not len(m):
         return 1.0
     rest = [[*row[:i], *row[i + 1 :]] for i in range(len(m)) for row in m[1:]]
     count = len(m) - 1
     minors = [rest[i * count : (i + 1) * count] for i in range(len(m))]
     return math.fsum(
-        (-1) ** i * float(v) * _leibniz(n)
+        (-1) ** i * float(v) * _determinant_by_expansion(n)
         for i, (v, n) in enumerate(zip(m[0], minors, strict=True))
     )
 
 
-def _determinants(apart: bool) -> Any:
+def _determinant_samples(apart: bool) -> Any:
     def make() -> Samples:
         for dtype in ("float64", "float32", "float16"):
             x = matrices(3).astype(dtype)
-            y = [_leibniz(m.tolist()) for m in x.astype("float64")]
+            y = [_determinant_by_expansion(m.tolist()) for m in x.astype("float64")]
             loose = {"float32": 1e-4, "float16": 2e-2}.get(dtype)
             parts: Any = array(y, dtype)
             if apart:
@@ -372,15 +369,15 @@ def _determinants(apart: bool) -> Any:
     return make
 
 
-det.samples(_determinants(False))
+det.samples(_determinant_samples(False))
 
 
-slogdet.samples(_determinants(True))
+slogdet.samples(_determinant_samples(True))
 
 
 @composite
 def matrix_power(x: Floating, *, power: int) -> Floating:
-    """A matrix times itself, so many times; times its inverse where negative"""
+    """Integer power of square matrices; negative powers use the inverse"""
     if power < 0:
         x, power = inverse(x), -power
     found = None

@@ -24,7 +24,7 @@ from amanda_std.ops.tensor.shape import expand_dims
 def matrix_norm(
     x: RealFloating, *, kind: str | int = "fro", keepdims: bool = False
 ) -> RealFloating:
-    """The norm of matrices: fro, nuc, or 1, -1, 2, -2, inf, -inf as numpy has them"""
+    """Matrix norm: fro, nuc, 1, -1, 2, -2, inf or -inf, as in NumPy"""
     axes = (-2, -1)
     if kind == "fro":
         return norm_l2(x, axes, keepdims=keepdims)
@@ -38,14 +38,14 @@ def matrix_norm(
         y = (max_ if kind in (1, "inf") else min_)(total, (-1,))
     else:
         raise InvalidTypeError(
-            "no such norm", expected="fro, nuc, 1, -1, 2, -2, inf or -inf", got=kind
+            "unknown norm", expected="fro, nuc, 1, -1, 2, -2, inf or -inf", got=kind
         )
     return expand_dims(y, axes) if keepdims else y
 
 
 @matrix_norm.samples
 def _() -> Samples:
-    # turned by 3-4-5 and 5-12-13: its singular values are known
+    # rotated by 3-4-5 and 5-12-13 triangles, so that the singular values are known
     left, right = array([[0.6, -0.8], [0.8, 0.6]]), array([[5, -12], [12, 5]]) / 13
     x = matrix_product(matrix_product(left, np.diag([4.0, 1.5])), right)
     down = [math.fsum(abs(x[i, j]) for i in range(2)) for j in range(2)]

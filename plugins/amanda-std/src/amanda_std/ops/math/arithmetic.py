@@ -1,4 +1,4 @@
-"""Arithmetic, place by place. Both operands have one element type and broadcast."""
+"""Elementwise arithmetic. Both operands share one element type and broadcast."""
 
 from __future__ import annotations
 
@@ -60,26 +60,26 @@ multiply.broadcast_gradient(lambda g, a, b: (g * b, g * a))
 multiply.samples(binary(lambda a, b: a * b, _LEFT, _RIGHT))
 
 
-def _positive_quotient(a: Any, b: Any) -> Any:
-    """Rounding down is rounding towards zero where both have one sign."""
+def _quotient_content(a: Any, b: Any) -> Any:
+    """Floor and truncating division agree where both operands have the same sign."""
     if a.value is None or b.value is None:
-        raise Undecided("an operand is known at run time only")
-    top, bottom = object_array(a.value, a), object_array(b.value, b)
+        raise Undecided("an operand is unknown until run time")
+    top, bottom = objects(a.value, a), objects(b.value, b)
     if not (np.all(top >= 0) and np.all(bottom > 0)):
         raise Undecided("the sign of an operand is not known")
     return np.floor_divide(top, bottom)
 
 
-@primitive(shape=shapes.elementwise, content=_positive_quotient)
+@primitive(shape=shapes.elementwise, content=_quotient_content)
 def divide(a: Number, b: Number) -> Number:
-    """a / b; of integers, the quotient rounded towards zero"""
+    """a / b; integer division truncates towards zero"""
     if a.dtype.kind in "iu":
         return truncated(xp(a, b), a, b)
     return xp(a, b).divide(a, b)
 
 
 def truncated(np_: Any, a: Any, b: Any) -> Any:
-    """The quotient of integers, exact: floats would lose digits."""
+    """Exact integer quotient, truncated towards zero; floats would lose precision."""
     quotient = np_.floor_divide(a, b)
     if a.dtype.kind == "u":
         return quotient
@@ -97,7 +97,7 @@ def _() -> Samples:
         lambda a, b: a / b, _LEFT, _RIGHT, dtypes=("float32", "float64")
     )()
     halves = array([-4, -4, 4], "int8"), array([2, 3, -2], "int8")
-    yield Sample(halves, array([-2, -1, -2], "int8"))  # nothing is left, or something
+    yield Sample(halves, array([-2, -1, -2], "int8"))  # remainder is zero or not
     ints = binary(lambda a, b: math.trunc(a / b), (7, -7, 6), (2, 3, -4),
                   dtypes=("int32", "int64", "int8"), smooth=False)  # fmt: skip
     yield from ints()
@@ -108,11 +108,11 @@ def _() -> Samples:
 
 @primitive(shape=shapes.elementwise, content=True)
 def floor_divide(a: Real, b: Real) -> Real:
-    """The quotient, rounded down"""
+    """Quotient rounded down (towards negative infinity)"""
     return xp(a, b).floor_divide(a, b)
 
 
-floor_divide.not_differentiable("its steps have no slope")
+floor_divide.not_differentiable("it is piecewise constant")
 floor_divide.samples(
     binary(lambda a, b: math.floor(a / b), (7.0, -7.0, 6.0), (2.0, 3.0, -4.0))
 )
@@ -120,7 +120,7 @@ floor_divide.samples(
 
 @primitive(shape=shapes.elementwise, content=True)
 def remainder(a: Real, b: Real) -> Real:
-    """What floor_divide leaves; its sign is that of the divisor"""
+    """Remainder of floor_divide; it has the sign of the divisor"""
     return xp(a, b).remainder(a, b)
 
 
@@ -132,7 +132,7 @@ remainder.samples(
 
 @primitive(shape=shapes.elementwise)
 def truncated_remainder(a: Real, b: Real) -> Real:
-    """What a division rounded towards zero leaves; its sign is that of the dividend"""
+    """Remainder of truncating division; it has the sign of the dividend"""
     return xp(a, b).fmod(a, b)
 
 
@@ -160,19 +160,19 @@ def _() -> Samples:
                       dtypes=("int32", "int64"), smooth=False)()  # fmt: skip
 
 
-def _larger(a: Any, b: Any) -> Any:
+def _maximum_content(a: Any, b: Any) -> Any:
     from amanda.types import maximum as larger
 
-    return _pairwise(larger, a, b)
+    return _map_pairs(larger, a, b)
 
 
-def _smaller(a: Any, b: Any) -> Any:
+def _minimum_content(a: Any, b: Any) -> Any:
     from amanda.types import minimum as smaller
 
-    return _pairwise(smaller, a, b)
+    return _map_pairs(smaller, a, b)
 
 
-def _pairwise(function: Any, a: Any, b: Any) -> Any:
+def _map_pairs(function: Any, a: Any, b: Any) -> Any:
     if a.value is None or b.value is None:
         return None
     return np.frompyfunc(function, 2, 1)(
@@ -180,20 +180,20 @@ def _pairwise(function: Any, a: Any, b: Any) -> Any:
     )
 
 
-@primitive(shape=shapes.elementwise, content=_larger, commutative=True)
+@primitive(shape=shapes.elementwise, content=_maximum_content, commutative=True)
 def maximum(a: Real, b: Real) -> Real:
-    """The larger of two; NaN where one is"""
+    """Elementwise maximum; NaN if either operand is NaN"""
     return xp(a, b).maximum(a, b)
 
 
-@primitive(shape=shapes.elementwise, content=_smaller, commutative=True)
+@primitive(shape=shapes.elementwise, content=_minimum_content, commutative=True)
 def minimum(a: Real, b: Real) -> Real:
-    """The smaller of two; NaN where one is"""
+    """Elementwise minimum; NaN if either operand is NaN"""
     return xp(a, b).minimum(a, b)
 
 
-def _shares(g: Any, first: Any, second: Any) -> Any:
-    """The gradient to the one that is ahead; halves where they are equal."""
+def _split_gradient(g: Any, first: Any, second: Any) -> Any:
+    """Route the gradient to the selected operand; split it equally on ties."""
     zero = g * 0.0
     half = where(equal(first, second), g * 0.5, zero)
     ahead = greater(first, second)
@@ -201,15 +201,15 @@ def _shares(g: Any, first: Any, second: Any) -> Any:
     return where(ahead, g, half), where(behind, g, half)
 
 
-maximum.broadcast_gradient(lambda g, a, b: _shares(g, a, b))
-minimum.broadcast_gradient(lambda g, a, b: _shares(g, -a, -b))
+maximum.broadcast_gradient(lambda g, a, b: _split_gradient(g, a, b))
+minimum.broadcast_gradient(lambda g, a, b: _split_gradient(g, -a, -b))
 maximum.samples(binary(max, _LEFT, _RIGHT))
 minimum.samples(binary(min, _LEFT, _RIGHT))
 
 
 @primitive(shape=shapes.elementwise)
 def abs(x: Real) -> Real:
-    """The absolute value"""
+    """Absolute value"""
     return xp(x).abs(x)
 
 
@@ -235,7 +235,7 @@ negative.samples(
 
 @primitive(shape=shapes.elementwise)
 def sign(x: Real) -> Real:
-    """-1, 0 or 1"""
+    """Sign: -1, 0 or 1"""
     return xp(x).sign(x)
 
 
@@ -256,7 +256,7 @@ reciprocal.samples(unary(lambda x: 1 / x, (1.5, -2.0, 0.25)))
 
 @primitive(shape=shapes.elementwise)
 def clip(x: Real, low: Real | None = None, high: Real | None = None) -> Real:
-    """x, at least `low` and at most `high`; `high` where they contradict"""
+    """Clamp x to the range [low, high]; `high` wins if low > high"""
     np_ = xp(x)
     if low is not None:
         x = np_.maximum(x, low)
@@ -297,7 +297,7 @@ def _() -> Samples:
 
 @primitive(shape=shapes.elementwise, content=True)
 def where(condition: Logical, a: Array, b: Array) -> Array:
-    """a where the condition holds, b elsewhere"""
+    """Elements of a where the condition is true, of b elsewhere"""
     return xp(condition, a, b).where(condition, a, b)
 
 
@@ -322,7 +322,7 @@ def _() -> Samples:
 
 @primitive(shape=shapes.pointwise, content=lambda x: x.value)
 def identity(x: Array) -> Array:
-    """x itself"""
+    """Return x unchanged"""
     return x
 
 
@@ -332,9 +332,9 @@ identity.samples(unary(lambda x: x, (1.5, -2.0), dtypes=("float32", "float64", "
 
 @primitive(shape=shapes.pointwise, content=lambda x: x.value)
 def stop_gradient(x: Array) -> Array:
-    """x itself, taken as a constant by gradients"""
+    """Return x unchanged, treated as a constant by differentiation"""
     return x
 
 
-stop_gradient.not_differentiable("it is there to stop gradients")
+stop_gradient.not_differentiable("it stops gradients by definition")
 stop_gradient.samples(unary(lambda x: x, (1.5, -2.0), dtypes=("float32", "int8")))

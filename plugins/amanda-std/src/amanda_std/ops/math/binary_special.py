@@ -1,4 +1,4 @@
-"""Functions of two numbers, and what is made of one by a formula."""
+"""Special elementwise functions of two operands, and formulas of one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FLOATS = ("float32", "float64", "bfloat16")
 _INF = math.inf
 
 
-def _pair(
+def _binary_function(
     name: str,
     doc: str,
     oracle: Callable[[float, float], float],
@@ -33,7 +33,7 @@ def _pair(
     left: tuple[float, ...] = (1.5, -2.0, 0.5, 3.0),
     right: tuple[float, ...] = (2.0, -0.5, -1.0, 0.25),
 ) -> BinaryOperation:
-    """A function that array namespaces have under this name."""
+    """Declare an op that array namespaces provide under this name."""
 
     def kernel(a: RealFloating, b: RealFloating) -> RealFloating:
         return getattr(xp(a, b), name)(a, b)
@@ -48,15 +48,15 @@ def _pair(
     return op
 
 
-hypot: BinaryOperation = _pair(
+hypot: BinaryOperation = _binary_function(
     "hypot", "sqrt(a * a + b * b), without overflow", math.hypot,
     lambda g, a, b, y: (g * a / y, g * b / y),
 )  # fmt: skip
-copysign: BinaryOperation = _pair(
-    "copysign", "a with the sign of b", math.copysign,
+copysign: BinaryOperation = _binary_function(
+    "copysign", "Magnitude of a with the sign of b", math.copysign,
     lambda g, a, b: (g * sign(a) * copysign(1.0, b), g * 0.0),
 )  # fmt: skip
-logaddexp: BinaryOperation = _pair(
+logaddexp: BinaryOperation = _binary_function(
     "logaddexp", "log(exp(a) + exp(b)), without overflow",
     lambda a, b: max(a, b) + math.log1p(math.exp(-abs(a - b))),
     lambda g, a, b: (g * sigmoid(a - b), g * sigmoid(b - a)),
@@ -65,11 +65,11 @@ logaddexp: BinaryOperation = _pair(
 
 @primitive(shape=shapes.elementwise)
 def nextafter(a: RealFloating, b: RealFloating) -> RealFloating:
-    """The next number that there is after a, on the way to b"""
+    """Next representable number after a in the direction of b"""
     return xp(a, b).nextafter(a, b)
 
 
-nextafter.not_differentiable("it tells of digits, not of numbers")
+nextafter.not_differentiable("it depends on the floating-point representation")
 
 
 @nextafter.samples
@@ -88,17 +88,17 @@ def _() -> Samples:
 
 @composite
 def xlogy(a: RealFloating, b: RealFloating) -> RealFloating:
-    """a * log(b), and 0 where a is 0"""
-    return _or_zero(a, b, log_(b))
+    """a * log(b), with 0 where a is 0"""
+    return _zero_where_a_is_zero(a, b, log_(b))
 
 
 @composite
 def xlog1py(a: RealFloating, b: RealFloating) -> RealFloating:
-    """a * log(1 + b), and 0 where a is 0"""
-    return _or_zero(a, b, log1p(b))
+    """a * log(1 + b), with 0 where a is 0"""
+    return _zero_where_a_is_zero(a, b, log1p(b))
 
 
-def _or_zero(a: Any, b: Any, log: Any) -> Any:
+def _zero_where_a_is_zero(a: Any, b: Any, log: Any) -> Any:
     none = logical_and(equal(a, 0.0), logical_not(isnan(b)))
     return where(none, 0.0, multiply(a, log))
 
@@ -107,7 +107,7 @@ xlogy.broadcast_gradient(lambda g, a, b: (g * log_(b), g * a / b))
 xlog1py.broadcast_gradient(lambda g, a, b: (g * log1p(b), g * a / (b + 1.0)))
 
 
-def _logs(log: Callable[[float], float]) -> Callable[[], Samples]:
+def _xlog_samples(log: Callable[[float], float]) -> Callable[[], Samples]:
     def make() -> Samples:
         left, right = (1.5, -2.0, 0.0, 3.0), (2.0, 0.5, 1.25, 0.25)
         yield from binary(lambda a, b: a * log(b), left, right, dtypes=_FLOATS)()
@@ -118,8 +118,8 @@ def _logs(log: Callable[[float], float]) -> Callable[[], Samples]:
     return make
 
 
-xlogy.samples(_logs(math.log))
-xlog1py.samples(_logs(math.log1p))
+xlogy.samples(_xlog_samples(math.log))
+xlog1py.samples(_xlog_samples(math.log1p))
 
 
 @composite
@@ -136,7 +136,7 @@ squared_difference.samples(
 
 @composite
 def divide_no_nan(a: RealFloating, b: RealFloating) -> RealFloating:
-    """a / b, and 0 where b is 0"""
+    """a / b, with 0 where b is 0"""
     zero = equal(b, 0.0)
     return where(zero, 0.0, a / where(zero, 1.0, b))
 
@@ -151,7 +151,7 @@ def _() -> Samples:
 
 @composite
 def sinc(x: RealFloating) -> RealFloating:
-    """sin(pi * x) / (pi * x), and 1 where x is 0"""
+    """Normalized sinc: sin(pi * x) / (pi * x), with 1 at x = 0"""
     zero = equal(x, 0.0)
     turned = where(zero, 1.0, x) * math.pi
     return where(zero, 1.0, sin(turned) / turned)
@@ -165,7 +165,7 @@ sinc.samples(
 
 @composite
 def logit(x: RealFloating, *, epsilon: float | None = None) -> RealFloating:
-    """log(x / (1 - x)); of x at least epsilon away from 0 and 1 where that is told"""
+    """log(x / (1 - x)); x is clamped to [epsilon, 1 - epsilon] if epsilon is given"""
     if epsilon is not None:
         x = clip(x, epsilon, 1.0 - epsilon)
     return log_(x) - log1p(-x)
@@ -184,7 +184,7 @@ def _() -> Samples:
 
 @composite
 def ndtr(x: RealFloating) -> RealFloating:
-    """The share of a normal distribution below x"""
+    """Cumulative distribution function of the standard normal distribution"""
     return erfc(x * -math.sqrt(0.5)) * 0.5
 
 
@@ -196,13 +196,13 @@ ndtr.samples(
 
 @composite
 def radians(x: RealFloating) -> RealFloating:
-    """Degrees as radians"""
+    """Convert degrees to radians"""
     return x * (math.pi / 180)
 
 
 @composite
 def degrees(x: RealFloating) -> RealFloating:
-    """Radians as degrees"""
+    """Convert radians to degrees"""
     return x * (180 / math.pi)
 
 
@@ -212,11 +212,11 @@ degrees.samples(unary(math.degrees, (-1.5, 0.3, 3.0)))
 
 @primitive(shape=shapes.same_as_first)
 def signbit(x: RealFloating) -> Logical:
-    """Whether the sign is minus; -0.0 has one"""
+    """Whether the sign bit is set; it is for -0.0"""
     return xp(x).signbit(x)
 
 
-signbit.not_differentiable("its results are true or false")
+signbit.not_differentiable("its results are booleans")
 signbit.samples(
     unary(lambda x: math.copysign(1, x) < 0, (-1.5, -0.0, 0.0, 3.0), result="bool",
           dtypes=("float32", "float64", "float16"), smooth=False)
@@ -228,7 +228,7 @@ def nan_to_num(
     x: RealFloating, *, nan: float = 0.0, high: float | None = None,
     low: float | None = None,
 ) -> RealFloating:  # fmt: skip
-    """x with numbers for NaN, infinity and -infinity: the largest where none is told"""
+    """Replace NaN, infinity and -infinity with numbers (default: the largest finite)"""
     top, bottom = largest(x.dtype)
     x = where(isnan(x), nan, x)
     x = where(equal(x, _INF), top if high is None else high, x)
@@ -236,7 +236,7 @@ def nan_to_num(
 
 
 def largest(dtype: Any) -> tuple[float, float]:
-    """The largest and the lowest finite number of a float type."""
+    """Largest and lowest finite number of a float type."""
     import ml_dtypes
 
     own = dtype if isinstance(dtype, DType) else DType.of(dtype)

@@ -1,4 +1,4 @@
-"""The bits of numbers: counted, turned, and read as other numbers."""
+"""Bit counts and bit casts."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ from amanda_std.ops.math.logic import (
 from amanda_std.ops.tensor.creation import zeros_like
 from amanda_std.ops.tensor.shape import astype
 
-_NO_SLOPE = "bits have no slope"
+_NO_GRADIENT = "bit operations have no gradient"
 
 
-def _width(dtype: Any) -> int:
+def _bit_width(dtype: Any) -> int:
     return dtype.bits if isinstance(dtype, DType) else DType.of(dtype).bits
 
 
-def _unsigned(x: Any) -> Any:
-    """The same bits, read as a number that is not negative."""
-    return bitcast(x, dtype=DType(f"uint{_width(x.dtype)}"))
+def _as_unsigned(x: Any) -> Any:
+    """Reinterpret the bits as an unsigned integer."""
+    return bitcast(x, dtype=DType(f"uint{_bit_width(x.dtype)}"))
 
 
 @composite
 def popcount(x: Integer) -> Integer:
-    """How many bits are set"""
-    kept, x = x.dtype, _unsigned(x)
+    """Number of bits that are set"""
+    kept, x = x.dtype, _as_unsigned(x)
     total = zeros_like(x)
-    for i in range(_width(x.dtype)):
+    for i in range(_bit_width(x.dtype)):
         total = total + bitwise_and(bitwise_right_shift(x, i), 1)
     return astype(total, dtype=kept)
 
 
 @composite
 def leading_zeros(x: Integer) -> Integer:
-    """How many bits before the first one that is set"""
-    kept, x = x.dtype, _unsigned(x)
+    """Number of leading zero bits"""
+    kept, x = x.dtype, _as_unsigned(x)
     step = 1
-    while step < _width(x.dtype):  # every bit after the first one is set too
+    while step < _bit_width(x.dtype):  # set every bit below the first one
         x = bitwise_or(x, bitwise_right_shift(x, step))
         step *= 2
     rest = popcount(bitwise_invert(x))
     return astype(rest, dtype=kept)
 
 
-def _counts(function: Callable[[int, int], int]) -> Callable[[], Samples]:
+def _count_samples(function: Callable[[int, int], int]) -> Callable[[], Samples]:
     def make() -> Samples:
         for dtype in ("uint8", "int8", "int16", "int32", "uint32", "int64", "uint64"):
             info = np.iinfo(dtype)
@@ -74,17 +74,17 @@ def _counts(function: Callable[[int, int], int]) -> Callable[[], Samples]:
     return make
 
 
-popcount.samples(_counts(lambda v, _: v.bit_count()))
-leading_zeros.samples(_counts(lambda v, bits: bits - v.bit_length()))
+popcount.samples(_count_samples(lambda v, _: v.bit_count()))
+leading_zeros.samples(_count_samples(lambda v, bits: bits - v.bit_length()))
 for _op in (popcount, leading_zeros):
-    _op.not_differentiable(_NO_SLOPE)
+    _op.not_differentiable(_NO_GRADIENT)
 
 
-# -- bits read as other numbers --------------------------------------------------
+# -- bitcast ---------------------------------------------------------------------
 
 
-def _cast_shape(x: TensorType, dtype: Any) -> Shape:
-    """Narrower elements make a new last axis, wider ones take the last axis up."""
+def _bitcast_shape(x: TensorType, dtype: Any) -> Shape:
+    """Narrower elements add a last axis, wider elements consume the last axis."""
     old, new = x.dtype.bits, dtype.bits
     if old == new:
         return x.shape
@@ -92,51 +92,52 @@ def _cast_shape(x: TensorType, dtype: Any) -> Shape:
     if old > new:
         return Shape([*dims, old // new])
     if not dims:
-        raise _no_last_axis(x, dtype, new // old)
-    shapes.expect_same(dims[-1], new // old, "the last axis is not one wider element")
+        raise _missing_axis_error(x, dtype, new // old)
+    shapes.expect_same(
+        dims[-1], new // old, "the last axis does not hold one wider element"
+    )
     return Shape(dims[:-1])
 
 
-def _no_last_axis(x: Any, dtype: Any, wanted: int) -> InvalidTypeError:
+def _missing_axis_error(x: Any, dtype: Any, wanted: int) -> InvalidTypeError:
     return InvalidTypeError(
-        f"there is no axis to make {dtype} of",
+        f"cannot bitcast to {dtype} without a last axis",
         expected=f"a last axis of {wanted} elements", got=x,
     )  # fmt: skip
 
 
-@primitive(shape=_cast_shape, numpy_only=True)
+@primitive(shape=_bitcast_shape, numpy_only=True)
 def bitcast(x: Other, *, dtype: Any) -> Cast:
-    """The same bits as another element type, the first element the lowest bits"""
-    old, new = _width(x.dtype), dtype.bits
+    """Reinterpret the bits as another element type, least significant element first"""
+    old, new = _bit_width(x.dtype), dtype.bits
     x = np.ascontiguousarray(x) if np.ndim(x) else np.asarray(x)
     if old == new:
         return x.view(dtype.numpy)
     if min(old, new) < 8:
-        return _regrouped(x, old, new).view(dtype.numpy)[..., 0]
+        return _regroup_bytes(x, old, new).view(dtype.numpy)[..., 0]
     if old > new:
         return x[..., None].view(dtype.numpy)
     return x.view(dtype.numpy)[..., 0]
 
 
-def _regrouped(x: Any, old: int, new: int) -> Any:
-    """The bytes of wider or narrower elements, where some have less than a byte.
-
-    numpy holds each of those in a byte of its own; of their bits there are fewer."""
+def _regroup_bytes(x: Any, old: int, new: int) -> Any:
+    """Regroup the bytes of wider or narrower elements, including 4-bit types.
+    numpy stores each 4-bit element in a byte of its own."""
     each = np.unpackbits(x[..., None].view("uint8"), axis=-1, bitorder="little")
     shape = (*x.shape, old // new) if old > new else x.shape[:-1]
     rows = each[..., :old].reshape(*shape, new)
     return np.packbits(rows, axis=-1, bitorder="little")
 
 
-bitcast.not_differentiable(_NO_SLOPE)
+bitcast.not_differentiable(_NO_GRADIENT)
 
-_CODES = {"float32": "<f", "int32": "<i", "uint32": "<I", "float64": "<d",
+_STRUCT_CODES = {"float32": "<f", "int32": "<i", "uint32": "<I", "float64": "<d",
           "int64": "<q", "uint8": "<B", "int16": "<h", "float16": "<e"}  # fmt: skip
 
 
-def _packed(x: Any) -> list[int]:
-    """The bytes of an array, by Python's own packing."""
-    code = _CODES[str(x.dtype)]
+def _pack_bytes(x: Any) -> list[int]:
+    """Pack an array to bytes with the struct module."""
+    code = _STRUCT_CODES[str(x.dtype)]
     return [b for v in x.reshape(-1).tolist() for b in struct.pack(code, v)]
 
 
@@ -147,8 +148,8 @@ def _() -> Samples:
             ("float16", "int16")]  # fmt: skip
     for old, new in rows:
         x = array([[1, 2], [100, 3]], old)
-        form = _CODES[new]
-        raw = bytes(_packed(x))
+        form = _STRUCT_CODES[new]
+        raw = bytes(_pack_bytes(x))
         y = [v for (v,) in struct.iter_unpack(form, raw)]
         ratio = np.dtype(old).itemsize // np.dtype(new).itemsize
         shape = (2, 2, ratio) if ratio > 1 else (2, 2)
@@ -165,11 +166,11 @@ def _() -> Samples:
     yield Sample((one,), array(0x3F800000, "int32"), {"dtype": DType("int32")})
     none = np.zeros((0, 2), "float32")
     yield Sample((none,), np.zeros((0, 2), "int32"), {"dtype": DType("int32")})
-    yield from _of_half_bytes()
+    yield from _four_bit_samples()
 
 
-def _of_half_bytes() -> Samples:
-    """0x21 is a 1, and a 2 behind it; so are wider numbers, and there and back."""
+def _four_bit_samples() -> Samples:
+    """0x21 unpacks to 1, then 2; wider elements and the round trip as well."""
     for whole, parts in (("uint8", [1, 2, 3, 15]), ("int16", [1, 2, 3, 4, 5, 6, 7, 0])):
         x = array([0x21, 0xF3] if whole == "uint8" else [0x4321, 0x0765], whole)
         y = array(parts, "uint4").reshape(2, -1)

@@ -1,4 +1,4 @@
-"""Comparisons, and what floats are. Nothing here has a slope."""
+"""Comparisons and classification of floats. None has a gradient."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from amanda_std.engine.samples import (
 from amanda_std.inference import shapes
 
 _LEFT, _RIGHT = (1.0, -2.0, 3.0, 0.0), (1.0, 3.0, -1.0, 0.0)
-_NO_SLOPE = "its results are true or false"
+_NO_GRADIENT = "its results are booleans"
 
 
 def _comparison(
@@ -37,7 +37,7 @@ def _comparison(
     op = primitive(
         shape=shapes.elementwise, name=name, content=True, commutative=any_type
     )(kernel)
-    op.not_differentiable(_NO_SLOPE)
+    op.not_differentiable(_NO_GRADIENT)
     dtypes = ("float32", "float64", "int32")
     op.samples(
         binary(oracle, _LEFT, _RIGHT, dtypes=dtypes, result="bool", smooth=False)
@@ -53,13 +53,15 @@ greater = _comparison("greater", "a > b", operator.gt)
 greater_equal = _comparison("greater_equal", "a >= b", operator.ge)
 
 
-def _test(name: str, doc: str, oracle: Callable[[float], bool]) -> UnaryOperation:
+def _float_predicate(
+    name: str, doc: str, oracle: Callable[[float], bool]
+) -> UnaryOperation:
     def kernel(x: RealFloating) -> Logical:
         return getattr(xp(x), name)(x)
 
     kernel.__doc__ = doc
     op = primitive(shape=shapes.pointwise, name=name)(kernel)
-    op.not_differentiable(_NO_SLOPE)
+    op.not_differentiable(_NO_GRADIENT)
 
     @op.samples
     def _() -> Samples:
@@ -72,6 +74,6 @@ def _test(name: str, doc: str, oracle: Callable[[float], bool]) -> UnaryOperatio
     return op
 
 
-isnan = _test("isnan", "Whether it is no number", math.isnan)
-isinf = _test("isinf", "Whether it is infinite", math.isinf)
-isfinite = _test("isfinite", "Whether it is a finite number", math.isfinite)
+isnan = _float_predicate("isnan", "Whether the element is NaN", math.isnan)
+isinf = _float_predicate("isinf", "Whether the element is infinite", math.isinf)
+isfinite = _float_predicate("isfinite", "Whether the element is finite", math.isfinite)

@@ -1,8 +1,8 @@
-"""Complex numbers, made of two real ones and taken apart.
+"""Complex numbers: construction, parts, magnitude and angle.
 
-Gradients by complex numbers are those that multiply as numbers do: where x moves by d,
-the result moves by the real part of g * d. They are the conjugates of those that point
-uphill.
+Gradients with respect to complex inputs follow the holomorphic convention: a change of
+x by d changes the result by the real part of g * d. They are conjugates of the
+direction of steepest ascent.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from amanda_std.ops.tensor.creation import zeros_like
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.manipulation import stack
 
-_PARTS = {"complex64": "float32", "complex128": "float64"}
-_WHOLE = {"float32": "complex64", "float64": "complex128"}
+_PART_TYPES = {"complex64": "float32", "complex128": "float64"}
+_COMPLEX_TYPES = {"float32": "complex64", "float64": "complex128"}
 
 
 def complex_of(dtype: Any) -> Any:
-    """The complex type of which this is the type of the parts."""
+    """Complex type with parts of the given float type."""
     if dtype is unknown:
         return unknown
-    return DType(_WHOLE.get(dtype.name, "complex64"))
+    return DType(_COMPLEX_TYPES.get(dtype.name, "complex64"))
 
 
 def part_of(dtype: Any) -> Any:
-    """The type of the parts of a complex type; of a real one itself."""
-    return DType(_PARTS[dtype.name]) if dtype.name in _PARTS else dtype
+    """Float type of the parts of a complex type; a real type is returned as is."""
+    return DType(_PART_TYPES[dtype.name]) if dtype.name in _PART_TYPES else dtype
 
 
 @primitive(numpy_only=True, name="complex")
 def complex_(real: RealFloating, imag: RealFloating) -> Other:
-    """The number of a real and an imaginary part"""
+    """Complex number with the given real and imaginary parts"""
     whole = complex_of(DType.of(real.dtype)).numpy
     y = np.empty(np.broadcast_shapes(real.shape, imag.shape), whole)
     y.real, y.imag = real, imag
@@ -55,34 +55,34 @@ def _(real: TensorType, imag: TensorType) -> Any:
     return [TensorType(complex_of(dtype), shapes.elementwise(real, imag))]
 
 
-def _one_part(x: TensorType) -> Any:
+def _part_type(x: TensorType) -> Any:
     return [TensorType(part_of(x.dtype), x.shape)]
 
 
 @primitive()
 def real(x: Complex) -> Other:
-    """The real part"""
+    """Real part"""
     return xp(x).real(x)
 
 
 @primitive()
 def imag(x: Complex) -> Other:
-    """The imaginary part"""
+    """Imaginary part"""
     return xp(x).imag(x)
 
 
 complex_.broadcast_gradient(lambda g: (real(g), -imag(g)))
 
 
-real.infer(_one_part)
-imag.infer(_one_part)
+real.infer(_part_type)
+imag.infer(_part_type)
 real.gradient(lambda g: [complex_(g, zeros_like(g))])
 imag.gradient(lambda g: [complex_(zeros_like(g), -g)])
 
 
 @primitive(shape=shapes.same_as_first)
 def conj(x: Complex) -> Complex:
-    """The complex conjugate"""
+    """Complex conjugate"""
     return xp(x).conj(x)
 
 
@@ -91,25 +91,25 @@ conj.gradient(lambda g: [conj(g)])
 
 @composite
 def modulus(x: Complex) -> Other:
-    """The absolute value of complex numbers"""
+    """Absolute value (magnitude) of complex numbers"""
     return hypot(real(x), imag(x))
 
 
 @composite
 def angle(x: Complex) -> Other:
-    """The angle of complex numbers, from -pi to pi"""
+    """Angle (phase) of complex numbers, from -pi to pi"""
     return atan2(imag(x), real(x))
 
 
 @composite
 def as_pairs(x: Complex) -> Other:
-    """The real and the imaginary part along a new last axis"""
+    """Real and imaginary parts along a new last axis"""
     return stack(real(x), imag(x), axis=-1)
 
 
 @composite
 def from_pairs(x: RealFloating) -> Other:
-    """Complex numbers whose parts are the last axis"""
+    """Complex numbers from real and imaginary parts along the last axis"""
     low, high = (gather(x, np.asarray(i), -1) for i in range(2))
     return complex_(low, high)
 
@@ -119,7 +119,7 @@ _NUMBERS = [1.5 - 2j, -0.25 + 0.5j, -3 - 1j, 0.75 + 4j]
 
 @complex_.samples
 def _() -> Samples:
-    for dtype, whole in _WHOLE.items():
+    for dtype, whole in _COMPLEX_TYPES.items():
         a = array([v.real for v in _NUMBERS], dtype)
         b = array([v.imag for v in _NUMBERS], dtype)
         yield Sample((a, b), np.array(_NUMBERS, whole))
@@ -132,12 +132,12 @@ def _() -> Samples:
     yield Sample(far, y, smooth=False)
 
 
-def _of_complex(oracle: Any, result: bool) -> Any:
+def _complex_samples(oracle: Any, result: bool) -> Any:
     def make() -> Samples:
-        for dtype in _PARTS:
+        for dtype in _PART_TYPES:
             x = np.array(_NUMBERS, dtype)
             y = [oracle(v) for v in _NUMBERS]
-            kind = _PARTS[dtype] if result else dtype
+            kind = _PART_TYPES[dtype] if result else dtype
             yield Sample((x,), np.array(y, kind))
             yield Sample((x[0],), np.array(y[0], kind))
             yield Sample((x.reshape(2, 2),), np.array(y, kind).reshape(2, 2))
@@ -146,16 +146,16 @@ def _of_complex(oracle: Any, result: bool) -> Any:
     return make
 
 
-real.samples(_of_complex(lambda v: v.real, True))
-imag.samples(_of_complex(lambda v: v.imag, True))
-conj.samples(_of_complex(lambda v: complex(v.real, -v.imag), False))
-modulus.samples(_of_complex(abs, True))
-angle.samples(_of_complex(lambda v: math.atan2(v.imag, v.real), True))
+real.samples(_complex_samples(lambda v: v.real, True))
+imag.samples(_complex_samples(lambda v: v.imag, True))
+conj.samples(_complex_samples(lambda v: complex(v.real, -v.imag), False))
+modulus.samples(_complex_samples(abs, True))
+angle.samples(_complex_samples(lambda v: math.atan2(v.imag, v.real), True))
 
 
 @as_pairs.samples
 def _() -> Samples:
-    for dtype, part in _PARTS.items():
+    for dtype, part in _PART_TYPES.items():
         x = np.array(_NUMBERS, dtype)
         yield Sample((x,), array([[v.real, v.imag] for v in _NUMBERS], part))
     yield Sample((x[:0],), np.zeros((0, 2)))
@@ -163,7 +163,7 @@ def _() -> Samples:
 
 @from_pairs.samples
 def _() -> Samples:
-    for dtype, part in _PARTS.items():
+    for dtype, part in _PART_TYPES.items():
         x = array([[v.real, v.imag] for v in _NUMBERS], part)
         yield Sample((x,), np.array(_NUMBERS, dtype))
     yield Sample((x[:0],), np.zeros(0, "complex128"))

@@ -1,4 +1,4 @@
-"""What runs along an axis: products, extremes, sums of exponentials up to a place."""
+"""Cumulative (scan) operations along an axis: product, maximum, minimum, logsumexp."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from amanda_std.ops.tensor.scatter import scatter_elements
 from amanda_std.ops.tensor.shape import reshape
 
 
-def _turned(np_: Any, x: Any, axis: int, reverse: bool) -> Any:
+def _flip_if(np_: Any, x: Any, axis: int, reverse: bool) -> Any:
     return np_.flip(x, axis=axis) if reverse else x
 
 
-def _moved_on(np_: Any, y: Any, axis: int, first: Any) -> Any:
-    """Every element one place further, and a first one before them."""
+def _shift_by_one(np_: Any, y: Any, axis: int, first: Any) -> Any:
+    """Shift elements by one position along an axis and put `first` at the start."""
     at = [slice(None)] * y.ndim
     at[axis] = slice(0, 1)
     head = np_.full_like(y[tuple(at)], first)
@@ -43,17 +43,17 @@ def _scan(
     np_ = xp(x)
     if x.shape[axis] == 0:
         return x
-    y = function(np_, _turned(np_, x, axis, reverse))
+    y = function(np_, _flip_if(np_, x, axis, reverse))
     if exclusive:
-        y = _moved_on(np_, y, axis, first)
-    return _turned(np_, y, axis, reverse)
+        y = _shift_by_one(np_, y, axis, first)
+    return _flip_if(np_, y, axis, reverse)
 
 
 @primitive(shape=shapes.same_as_first)
 def cumulative_prod(
     x: Number, axis: ShapeArg = 0, *, exclusive: bool = False, reverse: bool = False
 ) -> Number:
-    """The products of all elements up to each one, along an axis"""
+    """Cumulative product along an axis"""
 
     def run(np_: Any, x: Any) -> Any:
         return np_.cumulative_prod(x, axis=axis, dtype=x.dtype)
@@ -63,10 +63,9 @@ def cumulative_prod(
 
 @cumulative_prod.gradient
 def _(g: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
-    """From the other end, a factor at a time: nothing is divided by, so zeros may be.
-
-    What is carried is the gradient of the product of all that comes before."""
-    at = normalize_axis(axis, x.ndim)
+    """Run backwards one factor at a time: no division, so zeros are allowed.
+    The carry is the gradient of the product of all preceding factors."""
+    at = index_of(axis, x.ndim)
 
     def step(rest: Any, factor: Any, slope: Any) -> Any:
         if exclusive:
@@ -84,7 +83,7 @@ def _(g: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
 
 
 def _by_doubling(np_: Any, x: Any, axis: int, join: Any) -> Any:
-    """What has no function of its own: every step looks twice as far back."""
+    """Inclusive scan by doubling: each step combines elements twice as far apart."""
     length, step = x.shape[axis], 1
     at = [slice(None)] * x.ndim
 
@@ -99,29 +98,28 @@ def _by_doubling(np_: Any, x: Any, axis: int, join: Any) -> Any:
     return x
 
 
-def _extreme(x: Any, axis: int, reverse: bool, name: str) -> Any:
+def _cumulative_extreme(x: Any, axis: int, reverse: bool, name: str) -> Any:
     def run(np_: Any, x: Any) -> Any:
         return _by_doubling(np_, x, axis % x.ndim, getattr(np_, name))
 
     return _scan(x, axis, False, reverse, run, None)
 
 
-@primitive(shape=shapes.same_as_first)
-def cumulative_max(x: Real, axis: ShapeArg = 0, *, reverse: bool = False) -> Real:
-    """The largest of all elements up to each one, along an axis; NaN from one on"""
-    return _extreme(x, axis, reverse, "maximum")
+@primitive(shape=shapes.of_first)
+def cumulative_max(x: Real, axis: Host = 0, *, reverse: bool = False) -> Real:
+    """Cumulative maximum along an axis; NaN from the first NaN on"""
+    return _cumulative_extreme(x, axis, reverse, "maximum")
 
 
-@primitive(shape=shapes.same_as_first)
-def cumulative_min(x: Real, axis: ShapeArg = 0, *, reverse: bool = False) -> Real:
-    """The smallest of all elements up to each one, along an axis; NaN from one on"""
-    return _extreme(x, axis, reverse, "minimum")
+@primitive(shape=shapes.of_first)
+def cumulative_min(x: Real, axis: Host = 0, *, reverse: bool = False) -> Real:
+    """Cumulative minimum along an axis; NaN from the first NaN on"""
+    return _cumulative_extreme(x, axis, reverse, "minimum")
 
 
-def _to_holder(g: Any, y: Any, x: Any, axis: Any, *, reverse: bool) -> Any:
-    """The gradient of every place goes to the element that holds the extreme there:
-
-    the last one up to there that was equal to the extreme of those up to itself."""
+def _gradient_to_extreme(g: Any, y: Any, x: Any, axis: Any, *, reverse: bool) -> Any:
+    """Route each gradient to the element that holds the extreme at that position:
+    the last one up to there that equals the running extreme."""
     rank = x.ndim
     at = axis % rank
     row = [-1 if i == at else 1 for i in range(rank)]
@@ -136,10 +134,10 @@ def _to_holder(g: Any, y: Any, x: Any, axis: Any, *, reverse: bool) -> Any:
     return [scatter_elements(zero, owner, g, axis=at, reduction="add"), None]
 
 
-cumulative_max.gradient(_to_holder)
+cumulative_max.gradient(_gradient_to_extreme)
 
 
-cumulative_min.gradient(_to_holder)
+cumulative_min.gradient(_gradient_to_extreme)
 
 
 @primitive(shape=shapes.same_as_first)
@@ -150,7 +148,7 @@ def cumulative_logsumexp(
     exclusive: bool = False,
     reverse: bool = False,
 ) -> RealFloating:
-    """The logarithms of the sums of exponentials up to each one, along an axis"""
+    """Cumulative logsumexp along an axis"""
 
     def run(np_: Any, x: Any) -> Any:
         return _by_doubling(np_, x, axis % x.ndim, np_.logaddexp)
@@ -160,7 +158,7 @@ def cumulative_logsumexp(
 
 @cumulative_logsumexp.gradient
 def _(g: Any, y: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
-    """In logarithms too, those of what is positive and negative apart."""
+    """Computed in logarithms, positive and negative parts separately."""
     none = equal(y, -math.inf)
 
     def part(sign: float) -> Any:
@@ -174,10 +172,10 @@ def _(g: Any, y: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> A
     return [part(1.0) - part(-1.0), None]
 
 
-def _running(
+def _scan_samples(
     function: Callable[[list[Any]], Any], first: Any, *, exclusive: bool = True
 ) -> Callable[[], Samples]:
-    """Samples whose oracle takes the elements before each one, by a loop."""
+    """Samples whose oracle folds the preceding elements in a loop."""
 
     def make() -> Samples:
         for dtype in ("float32", "float64", "int32"):
@@ -189,13 +187,13 @@ def _running(
             for axis in (0, 1, -1):
                 for reverse in (False, True):
                     for skip in (False, True)[: 1 + exclusive]:
-                        y = _row_by_row(x, axis, reverse, skip, function, first)
+                        y = _scan_by_loop(x, axis, reverse, skip, function, first)
                         attrs = {"reverse": reverse} | (
                             {"exclusive": skip} if exclusive else {}
                         )
                         yield Sample((x, axis), y, attrs)
         x = ramp(5, dtype="float32")
-        y = _row_by_row(x, 0, False, False, function, first)
+        y = _scan_by_loop(x, 0, False, False, function, first)
         yield Sample((x, 0), y)
         yield Sample((np.zeros((0, 2)), 0), np.zeros((0, 2)), smooth=False)
         yield Sample((np.zeros((2, 0)), 0), np.zeros((2, 0)), smooth=False)
@@ -209,7 +207,7 @@ def _running(
     return make
 
 
-def _row_by_row(
+def _scan_by_loop(
     x: Any, axis: int, reverse: bool, skip: bool, function: Any, first: Any
 ) -> Any:
     source = np.moveaxis(x, axis, -1)
@@ -223,17 +221,17 @@ def _row_by_row(
     return np.moveaxis(rows, -1, axis)
 
 
-def _log_of_sum(numbers: list[float]) -> float:
+def _logsumexp_of(numbers: list[float]) -> float:
     return math.log(math.fsum(map(math.exp, numbers)))
 
 
-cumulative_prod.samples(_running(math.prod, 1))
+cumulative_prod.samples(_scan_samples(math.prod, 1))
 
 
-cumulative_max.samples(_running(max, None, exclusive=False))
+cumulative_max.samples(_scan_samples(max, None, exclusive=False))
 
 
-cumulative_min.samples(_running(min, None, exclusive=False))
+cumulative_min.samples(_scan_samples(min, None, exclusive=False))
 
 
-cumulative_logsumexp.samples(_running(_log_of_sum, -math.inf))
+cumulative_logsumexp.samples(_scan_samples(_logsumexp_of, -math.inf))

@@ -1,4 +1,4 @@
-"""Functions of one number: exponentials, trigonometry, rounding, erf."""
+"""Elementary functions: exponentials, logarithms, trigonometry, rounding, erf."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _function(
     gradient: Callable[..., Any],
     edges: Sequence[tuple[float, float]] = (),
 ) -> UnaryOperation:
-    """A function that array namespaces have under this name."""
+    """Declare an op that array namespaces provide under this name."""
 
     def kernel(x: Floating) -> Floating:
         return getattr(xp(x), name)(x)
@@ -41,86 +41,88 @@ def _function(
 _INF = math.inf
 
 exp: UnaryOperation = _function(
-    "exp", "e to the power of x", math.exp, _ANY, lambda g, y: [g * y],
+    "exp", "Exponential, e**x", math.exp, _ANY, lambda g, y: [g * y],
     [(-_INF, 0), (_INF, _INF)],
 )  # fmt: skip
 expm1: UnaryOperation = _function(
-    "expm1", "exp(x) - 1, exact near zero", math.expm1, _ANY,
+    "expm1", "exp(x) - 1, accurate near zero", math.expm1, _ANY,
     lambda g, y: [g * (y + 1.0)],
 )  # fmt: skip
 log: UnaryOperation = _function(
-    "log", "The natural logarithm", math.log, _POSITIVE, lambda g, x: [g / x],
+    "log", "Natural logarithm", math.log, _POSITIVE, lambda g, x: [g / x],
     [(_INF, _INF)],
 )  # fmt: skip
 log1p: UnaryOperation = _function(
-    "log1p", "log(1 + x), exact near zero", math.log1p, _POSITIVE,
+    "log1p", "log(1 + x), accurate near zero", math.log1p, _POSITIVE,
     lambda g, x: [g / (x + 1.0)],
 )  # fmt: skip
 exp2: UnaryOperation = _function(
-    "exp2", "2 to the power of x", lambda x: 2.0**x, _ANY,
+    "exp2", "2**x", lambda x: 2.0**x, _ANY,
     lambda g, y: [g * y * math.log(2)], [(-_INF, 0)],
 )  # fmt: skip
 log10: UnaryOperation = _function(
-    "log10", "The logarithm to base 10", math.log10, _POSITIVE,
+    "log10", "Base-10 logarithm", math.log10, _POSITIVE,
     lambda g, x: [g / (x * math.log(10))],
 )  # fmt: skip
 cbrt: UnaryOperation = _function(
-    "cbrt", "The cube root", lambda x: math.copysign(builtins.abs(x) ** (1 / 3), x),
+    "cbrt", "Cube root", lambda x: math.copysign(builtins.abs(x) ** (1 / 3), x),
     (-8.0, -0.5, 0.3, 2.25), lambda g, y: [g / (y * y * 3.0)], [(0, 0)],
 )  # fmt: skip
 log2: UnaryOperation = _function(
-    "log2", "The logarithm to base 2", math.log2, _POSITIVE,
+    "log2", "Base-2 logarithm", math.log2, _POSITIVE,
     lambda g, x: [g / (x * math.log(2))],
 )  # fmt: skip
 sqrt: UnaryOperation = _function(
-    "sqrt", "The square root", math.sqrt, _POSITIVE, lambda g, y: [g / (y * 2.0)],
+    "sqrt", "Square root", math.sqrt, _POSITIVE, lambda g, y: [g / (y * 2.0)],
     [(0, 0)],
 )  # fmt: skip
 sin: UnaryOperation = _function(
-    "sin", "The sine", math.sin, _ANY, lambda g, x: [g * cos(x)],
+    "sin", "Sine", math.sin, _ANY, lambda g, x: [g * cos(x)],
 )  # fmt: skip
 cos: UnaryOperation = _function(
-    "cos", "The cosine", math.cos, _ANY, lambda g, x: [-(g * sin(x))],
+    "cos", "Cosine", math.cos, _ANY, lambda g, x: [-(g * sin(x))],
 )  # fmt: skip
 tan: UnaryOperation = _function(
-    "tan", "The tangent", math.tan, _INSIDE, lambda g, y: [g * (y * y + 1.0)],
+    "tan", "Tangent", math.tan, _INSIDE, lambda g, y: [g * (y * y + 1.0)],
 )  # fmt: skip
 asin: UnaryOperation = _function(
-    "asin", "The arc sine", math.asin, _INSIDE, lambda g, x: [g / sqrt(1.0 - x * x)],
+    "asin", "Inverse sine (arcsine)", math.asin, _INSIDE,
+    lambda g, x: [g / sqrt(1.0 - x * x)],
 )  # fmt: skip
 acos: UnaryOperation = _function(
-    "acos", "The arc cosine", math.acos, _INSIDE,
+    "acos", "Inverse cosine (arccosine)", math.acos, _INSIDE,
     lambda g, x: [-(g / sqrt(1.0 - x * x))],
 )  # fmt: skip
 atan: UnaryOperation = _function(
-    "atan", "The arc tangent", math.atan, _ANY, lambda g, x: [g / (x * x + 1.0)],
+    "atan", "Inverse tangent (arctangent)", math.atan, _ANY,
+    lambda g, x: [g / (x * x + 1.0)],
 )  # fmt: skip
 sinh: UnaryOperation = _function(
-    "sinh", "The hyperbolic sine", math.sinh, _ANY, lambda g, x: [g * cosh(x)],
+    "sinh", "Hyperbolic sine", math.sinh, _ANY, lambda g, x: [g * cosh(x)],
 )  # fmt: skip
 cosh: UnaryOperation = _function(
-    "cosh", "The hyperbolic cosine", math.cosh, _ANY, lambda g, x: [g * sinh(x)],
+    "cosh", "Hyperbolic cosine", math.cosh, _ANY, lambda g, x: [g * sinh(x)],
 )  # fmt: skip
 tanh: UnaryOperation = _function(
-    "tanh", "The hyperbolic tangent", math.tanh, _ANY,
+    "tanh", "Hyperbolic tangent", math.tanh, _ANY,
     lambda g, y: [g * (1.0 - y * y)], [(_INF, 1), (-_INF, -1)],
 )  # fmt: skip
 asinh: UnaryOperation = _function(
-    "asinh", "The inverse of sinh", math.asinh, _ANY,
+    "asinh", "Inverse hyperbolic sine", math.asinh, _ANY,
     lambda g, x: [g / sqrt(x * x + 1.0)],
 )  # fmt: skip
 acosh: UnaryOperation = _function(
-    "acosh", "The inverse of cosh", math.acosh, (1.25, 2.0, 5.0),
+    "acosh", "Inverse hyperbolic cosine", math.acosh, (1.25, 2.0, 5.0),
     lambda g, x: [g / sqrt(x * x - 1.0)],
 )  # fmt: skip
 atanh: UnaryOperation = _function(
-    "atanh", "The inverse of tanh", math.atanh, _INSIDE,
+    "atanh", "Inverse hyperbolic tangent", math.atanh, _INSIDE,
     lambda g, x: [g / (1.0 - x * x)],
 )  # fmt: skip
 
 
 def in_special(name: str, x: Any) -> Any:
-    """A function of scipy.special; small floats, which it has not, through float32."""
+    """Evaluate a function of scipy.special; types narrower than float32 in float32."""
     from scipy import special
 
     function = getattr(special, name)
@@ -131,7 +133,7 @@ def in_special(name: str, x: Any) -> Any:
 
 @primitive(shape=shapes.pointwise, numpy_only=True)
 def erf(x: RealFloating) -> RealFloating:
-    """The error function, by scipy"""
+    """Error function"""
     return in_special("erf", x)
 
 
@@ -141,7 +143,7 @@ erf.samples(unary(math.erf, _ANY, edges=[(_INF, 1), (-_INF, -1)]))
 
 @primitive(shape=shapes.pointwise, numpy_only=True)
 def sigmoid(x: RealFloating) -> RealFloating:
-    """1 / (1 + exp(-x)), exact on both sides; by scipy"""
+    """Logistic sigmoid, 1 / (1 + exp(-x))"""
     return in_special("expit", x)
 
 
@@ -168,19 +170,21 @@ def _rounding(name: str, doc: str, oracle: Callable[[float], float]) -> UnaryOpe
     return op
 
 
-floor: UnaryOperation = _rounding("floor", "The next whole number below", math.floor)
-ceil: UnaryOperation = _rounding("ceil", "The next whole number above", math.ceil)
+floor: UnaryOperation = _rounding(
+    "floor", "Round down to an integer (floor)", math.floor
+)
+ceil: UnaryOperation = _rounding("ceil", "Round up to an integer (ceiling)", math.ceil)
 trunc: UnaryOperation = _rounding(
-    "trunc", "The next whole number towards zero", math.trunc,
+    "trunc", "Round towards zero (truncate)", math.trunc,
 )  # fmt: skip
 round: UnaryOperation = _rounding(
-    "round", "The nearest whole number, the even one of two", builtins.round,
+    "round", "Round to the nearest integer, halves to even", builtins.round,
 )  # fmt: skip
 
 
 @primitive(shape=shapes.elementwise)
 def atan2(a: RealFloating, b: RealFloating) -> RealFloating:
-    """The angle of the point (b, a)"""
+    """Angle of the point (b, a): arctan(a / b) in the correct quadrant"""
     return xp(a, b).atan2(a, b)
 
 
@@ -196,7 +200,7 @@ atan2.samples(binary(math.atan2, (1.5, -2.0, 0.5), (2.0, -0.5, 1.0),
 
 @primitive(shape=shapes.pointwise)
 def square(x: Real) -> Real:
-    """x * x"""
+    """Square, x * x"""
     return xp(x).multiply(x, x)
 
 
@@ -206,7 +210,7 @@ square.samples(unary(lambda x: x * x, _ANY, dtypes=("float32", "float64", "float
 
 @primitive(shape=shapes.pointwise)
 def rsqrt(x: RealFloating) -> RealFloating:
-    """1 / sqrt(x)"""
+    """Reciprocal square root, 1 / sqrt(x)"""
     np_ = xp(x)
     return np_.divide(np_.asarray(1, dtype=x.dtype), np_.sqrt(x))
 

@@ -1,4 +1,4 @@
-"""Counting: bincount, histogram and binary search"""
+"""Counting and binary search: bincount, histogram, searchsorted"""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from amanda_std.ops.tensor.shape import astype, reshape, shape_of
 
 
 @composite
-def bincount(x: Index, size: ShapeArg, weights: Real | None = None) -> Other:
-    """How often each of 0, 1, ... size - 1 is there, or the sum of its weights"""
+def bincount(x: Index, size: Host, weights: Real | None = None) -> Other:
+    """Number of occurrences of each of 0 ... size - 1, or the sum of their weights"""
     shares = weights
     if shares is None:
         shares = full(shape_of(x), np.asarray(1, "int64"))
@@ -56,9 +56,8 @@ def _() -> Samples:
 def histogram(
     x: Real, low: Real, high: Real, bins: ShapeArg, *, clamp: bool = True
 ) -> Index:
-    """How many elements each of equal parts from low to high has
-
-    `clamp`: what is outside counts in the first and last part, or not at all."""
+    """Histogram: counts of elements in equal-width bins from low to high
+    `clamp`: elements outside are counted in the first and last bin, or else dropped."""
     shares = divide(*(astype(subtract(v, low), dtype="float64") for v in (x, high)))
     count = parts_of(bins, 1)[0] if isinstance(bins, tuple | list) else bins
     last = subtract(whole(count), 1)
@@ -87,9 +86,8 @@ def _() -> Samples:
 
 @primitive(shape=lambda values: values.shape)
 def searchsorted(x: Real, values: Real, *, right: bool = False) -> Index:
-    """Where values go in rows that are sorted: before equal elements, or after them
-
-    `x` is one row, or has a row for each row of values."""
+    """Insertion indices that keep rows sorted: before equal elements, or after them
+    `x` is one sorted row, or one row for each row of values."""
     side = "right" if right else "left"
     np_ = xp(x, values)
     if x.ndim == 1:

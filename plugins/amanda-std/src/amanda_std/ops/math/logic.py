@@ -1,4 +1,4 @@
-"""Logic of truth values, and of the bits of integers."""
+"""Boolean logic and bitwise operations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amanda_std.engine.operation import BinaryOperation, primitive
 from amanda_std.engine.samples import Sample, Samples, array, elementwise_by_loop
 from amanda_std.inference import shapes
 
-_NO_SLOPE = "bits have no slope"
+_NO_GRADIENT = "bit operations have no gradient"
 _ROW, _COLUMN = array([True, False, True], "bool"), array([[True], [False]], "bool")
 
 
@@ -24,7 +24,7 @@ def _logical(name: str, doc: str, oracle: Callable[[Any, Any], Any]) -> BinaryOp
     op = primitive(shape=shapes.elementwise, name=name, content=True, commutative=True)(
         kernel
     )
-    op.not_differentiable(_NO_SLOPE)
+    op.not_differentiable(_NO_GRADIENT)
 
     @op.samples
     def _() -> Samples:
@@ -35,18 +35,18 @@ def _logical(name: str, doc: str, oracle: Callable[[Any, Any], Any]) -> BinaryOp
     return op
 
 
-logical_and = _logical("logical_and", "Whether both hold", operator.and_)
-logical_or = _logical("logical_or", "Whether one of them holds", operator.or_)
-logical_xor = _logical("logical_xor", "Whether just one of them holds", operator.xor)
+logical_and = _logical("logical_and", "Logical and", operator.and_)
+logical_or = _logical("logical_or", "Logical or", operator.or_)
+logical_xor = _logical("logical_xor", "Logical exclusive or", operator.xor)
 
 
 @primitive(shape=shapes.pointwise)
 def logical_not(x: Logical) -> Logical:
-    """Whether it does not hold"""
+    """Logical not"""
     return xp(x).logical_not(x)
 
 
-logical_not.not_differentiable(_NO_SLOPE)
+logical_not.not_differentiable(_NO_GRADIENT)
 
 
 @logical_not.samples
@@ -61,7 +61,7 @@ def _bitwise(name: str, doc: str, oracle: Callable[[Any, Any], Any]) -> BinaryOp
 
     kernel.__doc__ = doc
     op = primitive(shape=shapes.elementwise, name=name, commutative=True)(kernel)
-    op.not_differentiable(_NO_SLOPE)
+    op.not_differentiable(_NO_GRADIENT)
 
     @op.samples
     def _() -> Samples:
@@ -75,18 +75,18 @@ def _bitwise(name: str, doc: str, oracle: Callable[[Any, Any], Any]) -> BinaryOp
     return op
 
 
-bitwise_and = _bitwise("bitwise_and", "The bits that both have", operator.and_)
-bitwise_or = _bitwise("bitwise_or", "The bits that one of them has", operator.or_)
-bitwise_xor = _bitwise("bitwise_xor", "The bits that just one has", operator.xor)
+bitwise_and = _bitwise("bitwise_and", "Bitwise and", operator.and_)
+bitwise_or = _bitwise("bitwise_or", "Bitwise or", operator.or_)
+bitwise_xor = _bitwise("bitwise_xor", "Bitwise exclusive or", operator.xor)
 
 
 @primitive(shape=shapes.pointwise)
 def bitwise_invert(x: Bits) -> Bits:
-    """The bits that it has not"""
+    """Bitwise not (invert)"""
     return xp(x).bitwise_invert(x)
 
 
-bitwise_invert.not_differentiable(_NO_SLOPE)
+bitwise_invert.not_differentiable(_NO_GRADIENT)
 
 
 @bitwise_invert.samples
@@ -105,7 +105,7 @@ def _shift(name: str, doc: str, oracle: Callable[[Any, Any], Any]) -> BinaryOper
 
     kernel.__doc__ = doc
     op = primitive(shape=shapes.elementwise, name=name)(kernel)
-    op.not_differentiable(_NO_SLOPE)
+    op.not_differentiable(_NO_GRADIENT)
 
     @op.samples
     def _() -> Samples:

@@ -26,7 +26,7 @@ from amanda_std.ops.math.reduction import sum_, var
 def std(
     x: Floating, axes: ShapeArg = None, *, correction: int = 0, keepdims: bool = False
 ) -> Floating:
-    """The square root of the variance along axes"""
+    """Standard deviation over axes"""
     return sqrt(var(x, axes, correction=correction, keepdims=keepdims))
 
 
@@ -34,13 +34,13 @@ def std(
 def norm_l1(
     x: RealFloating, axes: ShapeArg = None, *, keepdims: bool = False
 ) -> RealFloating:
-    """The sum of absolute values along axes"""
+    """L1 norm over axes: the sum of absolute values"""
     return sum_(abs_(x), axes, keepdims=keepdims)
 
 
 @composite
-def sum_squares(x: Real, axes: ShapeArg = None, *, keepdims: bool = False) -> Real:
-    """The sum of squares along axes"""
+def sum_squares(x: Real, axes: Host = None, *, keepdims: bool = False) -> Real:
+    """Sum of squares over axes"""
     return sum_(square(x), axes, keepdims=keepdims)
 
 
@@ -48,7 +48,7 @@ def sum_squares(x: Real, axes: ShapeArg = None, *, keepdims: bool = False) -> Re
 def norm_l2(
     x: RealFloating, axes: ShapeArg = None, *, keepdims: bool = False
 ) -> RealFloating:
-    """The square root of the sum of squares along axes"""
+    """L2 norm over axes: the square root of the sum of squares"""
     return sqrt(sum_squares(x, axes, keepdims=keepdims))
 
 
@@ -56,11 +56,11 @@ def norm_l2(
 def log_sum(
     x: RealFloating, axes: ShapeArg = None, *, keepdims: bool = False
 ) -> RealFloating:
-    """The logarithm of the sum along axes"""
+    """Logarithm of the sum over axes"""
     return log(sum_(x, axes, keepdims=keepdims))
 
 
-def _deviation(numbers: list[float], correction: int = 0) -> float:
+def _standard_deviation(numbers: list[float], correction: int = 0) -> float:
     middle = math.fsum(numbers) / len(numbers)
     apart = math.fsum((n - middle) ** 2 for n in numbers)
     return math.sqrt(apart / (len(numbers) - correction))
@@ -72,7 +72,7 @@ def _() -> Samples:
         for correction in (0, 1):
             for axes in (None, (0,), (-1, 0)):
                 x = ramp(3, 4, dtype=dtype)
-                find = partial(_deviation, correction=correction)
+                find = partial(_standard_deviation, correction=correction)
                 attrs = {"correction": correction}
                 yield Sample((x, axes), reduce_by_loop(find, x, axes, False), attrs)
                 attrs |= {"keepdims": True}

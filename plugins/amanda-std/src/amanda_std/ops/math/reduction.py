@@ -1,4 +1,4 @@
-"""Reductions along axes. No axes named: all of them; an empty list: none."""
+"""Reductions over axes. `axes=None` reduces all axes, an empty tuple none."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ from amanda_std.ops.tensor.shape import (
 )
 
 
-def _wide(x: Any) -> Any:
-    """The element type to add up in: half precision loses a sum of a few hundred."""
+def _accumulation_type(x: Any) -> Any:
+    """Accumulation type: half precision loses digits in sums of a few hundred."""
     return np.dtype("float32") if x.dtype.itemsize <= 2 and _is_float(x) else x.dtype
 
 
@@ -57,8 +57,8 @@ def _is_float(x: Any) -> bool:
     return x.dtype.kind in "fV"
 
 
-def _content(function: Any) -> Any:
-    """The content of a reduced tensor, by the kernel of numpy on objects."""
+def _content_by_kernel(function: Any) -> Any:
+    """Content rule of a reduction: the numpy kernel on arrays of dims."""
 
     def rule(x: Any, axes: Any = None, *, keepdims: bool) -> Any:
         from amanda_std.inference.type_inference import object_array
@@ -74,14 +74,18 @@ def _axis(axes: Any) -> Any:
     return axes if axes is None or isinstance(axes, tuple) else (axes,)
 
 
-@primitive(shape=shapes.reduce, content=_content(np.sum), name="sum")
-def sum_(x: Number, axes: ShapeArg = None, *, keepdims: bool = False) -> Number:
-    """The sum along axes"""
-    total = xp(x).sum(x, axis=_axis(axes), keepdims=keepdims, dtype=_wide(x))
+@primitive(shape=shapes.reduced, content=_content_by_kernel(np.sum), name="sum")
+def sum_(x: Number, axes: Host = None, *, keepdims: bool = False) -> Number:
+    """Sum over axes"""
+    total = xp(x).sum(
+        x, axis=_axis(axes), keepdims=keepdims, dtype=_accumulation_type(x)
+    )
     return total.astype(x.dtype)
 
 
-sum_.gradient(lambda g, x, axes=None, *, keepdims: [_spread(g, x, axes, keepdims)])
+sum_.gradient(
+    lambda g, x, axes=None, *, keepdims: [_broadcast_gradient(g, x, axes, keepdims)]
+)
 
 
 @sum_.samples
@@ -89,35 +93,36 @@ def _() -> Samples:
     yield from reductions(
         math.fsum, dtypes=("float32", "float64", "bfloat16", "int32")
     )()
-    for dtype in ("bfloat16", "float16"):  # as many as do not add up in so few digits
+    for dtype in ("bfloat16", "float16"):  # longer sums need a wider accumulator
         yield Sample((np.full(4096, 1, DType(dtype).numpy),), array(4096, dtype))
 
 
-def _spread(g: Any, x: Any, axes: Any, keepdims: bool) -> Any:
-    """A reduced gradient in every place that was reduced."""
-    return broadcast_like(_kept(g, x, axes, keepdims), x)
+def _broadcast_gradient(g: Any, x: Any, axes: Any, keepdims: bool) -> Any:
+    """Broadcast a reduced gradient back over the reduced axes."""
+    return broadcast_like(_keep_reduced_axes(g, x, axes, keepdims), x)
 
 
-def _kept(y: Any, x: Any, axes: Any, keepdims: bool) -> Any:
-    """A reduced value with the reduced axes kept."""
+def _keep_reduced_axes(y: Any, x: Any, axes: Any, keepdims: bool) -> Any:
+    """Restore the reduced axes as axes of size 1."""
     if keepdims:
         return y
     return expand_dims(y, tuple(sorted(normalize_axes(axes, x.ndim))))
 
 
-@primitive(shape=shapes.reduce, content=_content(np.prod))
-def prod(x: Number, axes: ShapeArg = None, *, keepdims: bool = False) -> Number:
-    """The product along axes"""
-    total = xp(x).prod(x, axis=_axis(axes), keepdims=keepdims, dtype=_wide(x))
+@primitive(shape=shapes.reduced, content=_content_by_kernel(np.prod))
+def prod(x: Number, axes: Host = None, *, keepdims: bool = False) -> Number:
+    """Product over axes"""
+    total = xp(x).prod(
+        x, axis=_axis(axes), keepdims=keepdims, dtype=_accumulation_type(x)
+    )
     return total.astype(x.dtype)
 
 
 @prod.gradient
 def _(g: Any, x: Any, axes: Any = None, *, keepdims: bool) -> Any:
-    """Each factor gets the product of the others: of those before it and those after.
-
-    Nothing is divided by, so factors may be zero."""
-    gone = tuple(sorted(normalize_axes(axes, x.ndim)))
+    """Each factor gets the product of the others, from both sides.
+    No division, so factors may be zero."""
+    gone = tuple(sorted(indices_of(axes, x.ndim)))
     if not gone:
         return [g]
     order = (*(i for i in range(x.ndim) if i not in gone), *gone)
@@ -128,7 +133,7 @@ def _(g: Any, x: Any, axes: Any = None, *, keepdims: bool) -> Any:
     after = late.cumulative_prod(flat, -1, exclusive=True, reverse=True)
     others = reshape(before * after, moved.shape)
     back = tuple(int(i) for i in np.argsort(order))
-    return [_kept(g, x, axes, keepdims) * transpose(others, perm=back)]
+    return [_keep_reduced_axes(g, x, axes, keepdims) * transpose(others, perm=back)]
 
 
 @prod.samples
@@ -142,8 +147,8 @@ def _() -> Samples:
         yield Sample((x, (1,)), reduce_by_loop(math.prod, x, (1,), False))
 
 
-def _extreme(x: Any, axes: Any, keepdims: bool, largest: bool) -> Any:
-    """Of no elements: the number that every other one beats."""
+def _extreme_by_kernel(x: Any, axes: Any, keepdims: bool, largest: bool) -> Any:
+    """Of no elements: the identity of the reduction."""
     np_ = xp(x)
     function = np_.max if largest else np_.min
     if 0 not in x.shape:
@@ -166,32 +171,32 @@ def bound(dtype: Any, low: bool) -> Any:
     return info.min if low else info.max
 
 
-@primitive(shape=shapes.reduce, name="max")
-def max_(x: Real, axes: ShapeArg = None, *, keepdims: bool = False) -> Real:
-    """The largest along axes; NaN where one is"""
-    return _extreme(x, axes, keepdims, True)
+@primitive(shape=shapes.reduced, name="max")
+def max_(x: Real, axes: Host = None, *, keepdims: bool = False) -> Real:
+    """Maximum over axes; NaN if any element is NaN"""
+    return _extreme_by_kernel(x, axes, keepdims, True)
 
 
-@primitive(shape=shapes.reduce, name="min")
-def min_(x: Real, axes: ShapeArg = None, *, keepdims: bool = False) -> Real:
-    """The smallest along axes; NaN where one is"""
-    return _extreme(x, axes, keepdims, False)
+@primitive(shape=shapes.reduced, name="min")
+def min_(x: Real, axes: Host = None, *, keepdims: bool = False) -> Real:
+    """Minimum over axes; NaN if any element is NaN"""
+    return _extreme_by_kernel(x, axes, keepdims, False)
 
 
-def _to_extreme(
+def _gradient_to_extreme(
     g: Any, y: Any, x: Any, axes: Any = None, *, keepdims: bool
 ) -> list[Any]:
-    """The gradient goes to the extreme element, shared where there are several."""
-    hit = astype(equal(x, _kept(y, x, axes, keepdims)), dtype=x.dtype)
+    """The gradient goes to the extreme element, split equally on ties."""
+    hit = astype(equal(x, _keep_reduced_axes(y, x, axes, keepdims)), dtype=x.dtype)
     share = hit / sum_(hit, axes, keepdims=True)
-    return [_kept(g, x, axes, keepdims) * share]
+    return [_keep_reduced_axes(g, x, axes, keepdims) * share]
 
 
-max_.gradient(_to_extreme)
-min_.gradient(_to_extreme)
+max_.gradient(_gradient_to_extreme)
+min_.gradient(_gradient_to_extreme)
 
 
-def _extremes(fold: Any, limit: float, whole: str) -> Samples:
+def _extreme_samples(fold: Any, limit: float, whole: str) -> Samples:
     yield from reductions(lambda n: fold(n, default=limit))()
     for dtype in ("int8", "uint16"):
         edge = getattr(np.iinfo(dtype), whole)
@@ -200,28 +205,28 @@ def _extremes(fold: Any, limit: float, whole: str) -> Samples:
         yield Sample((none, (1,)), array([[edge]] * 2, dtype), kept)
 
 
-max_.samples(partial(_extremes, builtins.max, -math.inf, "min"))
-min_.samples(partial(_extremes, builtins.min, math.inf, "max"))
+max_.samples(partial(_extreme_samples, builtins.max, -math.inf, "min"))
+min_.samples(partial(_extreme_samples, builtins.min, math.inf, "max"))
 
 
-@primitive(shape=shapes.reduce, content=_content(np.all), name="all")
-def all_(x: Logical, axes: ShapeArg = None, *, keepdims: bool = False) -> Logical:
-    """Whether all hold along axes"""
+@primitive(shape=shapes.reduced, content=_content_by_kernel(np.all), name="all")
+def all_(x: Logical, axes: Host = None, *, keepdims: bool = False) -> Logical:
+    """Whether all elements are true, over axes"""
     return xp(x).all(x, axis=_axis(axes), keepdims=keepdims)
 
 
-@primitive(shape=shapes.reduce, content=_content(np.any), name="any")
-def any_(x: Logical, axes: ShapeArg = None, *, keepdims: bool = False) -> Logical:
-    """Whether one holds along axes"""
+@primitive(shape=shapes.reduced, content=_content_by_kernel(np.any), name="any")
+def any_(x: Logical, axes: Host = None, *, keepdims: bool = False) -> Logical:
+    """Whether any element is true, over axes"""
     return xp(x).any(x, axis=_axis(axes), keepdims=keepdims)
 
 
 for _op, _oracle in ((all_, builtins.all), (any_, builtins.any)):
-    _op.not_differentiable("truth values have no slope")
+    _op.not_differentiable("booleans have no gradient")
     _op.samples(reductions(_oracle, dtypes=("bool",), smooth=False))
 
 
-def _found(x: Any, axis: Any, keepdims: bool, last: bool, function: str) -> Any:
+def _arg_extreme(x: Any, axis: Any, keepdims: bool, last: bool, function: str) -> Any:
     np_ = xp(x)
     if last:
         found = (
@@ -243,27 +248,27 @@ def _one_axis(x: Any, axis: Any, keepdims: bool) -> Shape:
 def argmax(
     x: Real, axis: ShapeArg = 0, *, keepdims: bool = False, last: bool = False
 ) -> Index:
-    """Where the largest is along an axis, the first or last of several"""
-    return _found(x, axis, keepdims, last, "argmax")
+    """Index of the maximum along an axis; the first or the last of several"""
+    return _arg_extreme(x, axis, keepdims, last, "argmax")
 
 
 @primitive(shape=_one_axis)
 def argmin(
     x: Real, axis: ShapeArg = 0, *, keepdims: bool = False, last: bool = False
 ) -> Index:
-    """Where the smallest is along an axis, the first or last of several"""
-    return _found(x, axis, keepdims, last, "argmin")
+    """Index of the minimum along an axis; the first or the last of several"""
+    return _arg_extreme(x, axis, keepdims, last, "argmin")
 
 
-def _places(best: Any) -> Any:
+def _arg_samples(best: Any) -> Any:
     def make() -> Samples:
         numbers = [[3, 1, 3], [0, 5, 2], [0, 1, 2], [3, 5, 0]]
         for dtype in ("float32", "float64", "int32", "bfloat16"):
             x = array(numbers, dtype)
             for axis in (0, 1, -1):
                 for last in (False, True):
-                    find = partial(_place, best=best, last=last)
-                    y = reduce_by_loop(find, x, (axis,), True, "int64")
+                    find = partial(_arg_of, best=best, last=last)
+                    y = folded(find, x, (axis,), True, "int64")
                     attrs = {"last": last}
                     yield Sample((x, axis), y, {**attrs, "keepdims": True})
                     yield Sample((x, axis), np.squeeze(y, axis), attrs)
@@ -273,13 +278,13 @@ def _places(best: Any) -> Any:
     return make
 
 
-def _place(numbers: list[Any], *, best: Any, last: bool) -> int:
+def _arg_of(numbers: list[Any], *, best: Any, last: bool) -> int:
     places = [i for i, n in enumerate(numbers) if n == best(numbers)]
     return places[-1 if last else 0]
 
 
-argmax.samples(_places(builtins.max))
-argmin.samples(_places(builtins.min))
+argmax.samples(_arg_samples(builtins.max))
+argmin.samples(_arg_samples(builtins.min))
 argmax.not_differentiable("its results are indices")
 argmin.not_differentiable("its results are indices")
 
@@ -288,11 +293,11 @@ argmin.not_differentiable("its results are indices")
 def cumulative_sum(
     x: Number, axis: ShapeArg = 0, *, exclusive: bool = False, reverse: bool = False
 ) -> Number:
-    """The sums of all elements up to each one, along an axis"""
+    """Cumulative sum along an axis"""
     np_ = xp(x)
     if reverse:
         x = np_.flip(x, axis=axis)
-    y = np_.cumsum(x, axis=axis, dtype=_wide(x)).astype(x.dtype)
+    y = np_.cumsum(x, axis=axis, dtype=_accumulation_type(x)).astype(x.dtype)
     if exclusive:
         y = y - x
     return np_.flip(y, axis=axis) if reverse else y
@@ -314,7 +319,7 @@ def _() -> Samples:
         for axis in (0, 1, -1):
             for exclusive in (False, True):
                 for reverse in (False, True):
-                    y = _running(x, axis, exclusive, reverse)
+                    y = _cumulative_sum_by_loop(x, axis, exclusive, reverse)
                     attrs = {"exclusive": exclusive, "reverse": reverse}
                     yield Sample((x, axis), y, attrs, tolerance=1e-5)
     half = array([0.5, 1, -2], "float16")
@@ -322,7 +327,7 @@ def _() -> Samples:
     yield Sample((np.zeros((0, 2)), 0), np.zeros((0, 2)), smooth=False)
 
 
-def _running(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
+def _cumulative_sum_by_loop(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
     rows = np.moveaxis(np.zeros(x.shape, x.dtype), axis, -1)
     source = np.moveaxis(x, axis, -1)
     for at in np.ndindex(source.shape[:-1]):
@@ -340,7 +345,7 @@ def _running(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
 
 
 def count(x: Any, axes: Any) -> Any:
-    """How many elements a reduction takes together; a value where a dim is one."""
+    """Number of elements that a reduction combines; a value if a dim is one."""
     number: Any = 1
     for axis in normalize_axes(axes, x.ndim):
         number = x.shape[axis] * number
@@ -348,7 +353,7 @@ def count(x: Any, axes: Any) -> Any:
 
 
 def as_float(number: Any, like: Any) -> Any:
-    """A count, known or computed, as a tensor of the element type of another."""
+    """A count, static or computed, as a tensor of the element type of `like`."""
     return (
         astype(number, dtype=like.dtype)
         if not isinstance(number, int)
@@ -357,8 +362,8 @@ def as_float(number: Any, like: Any) -> Any:
 
 
 @composite
-def mean(x: Floating, axes: ShapeArg = None, *, keepdims: bool = False) -> Floating:
-    """The mean along axes"""
+def mean(x: Floating, axes: Host = None, *, keepdims: bool = False) -> Floating:
+    """Arithmetic mean over axes"""
     return sum_(x, axes, keepdims=keepdims) / as_float(count(x, axes), x)
 
 
@@ -367,7 +372,7 @@ def _() -> Samples:
     yield from reductions(
         lambda n: math.fsum(n) / len(n), dtypes=("float32", "float64"), empty=False
     )()
-    for dtype in ("float32", "float16"):  # of nothing
+    for dtype in ("float32", "float16"):  # mean of no elements
         y = array([math.nan] * 3, dtype)
         yield Sample((np.zeros((0, 3), dtype), (0,)), y, smooth=False)
 
@@ -376,7 +381,7 @@ def _() -> Samples:
 def var(
     x: Floating, axes: ShapeArg = None, *, correction: int = 0, keepdims: bool = False
 ) -> Floating:
-    """The variance along axes"""
+    """Variance over axes"""
     apart = x - mean(x, axes, keepdims=True)
     number = as_float(count(x, axes), x)
     rest = number - float(correction) if correction else number
@@ -403,10 +408,8 @@ def _variance(numbers: list[float], correction: int) -> float:
 
 
 @composite
-def logsumexp(
-    x: Floating, axes: ShapeArg = None, *, keepdims: bool = False
-) -> Floating:
-    """The logarithm of the sum of exponentials along axes, without overflow"""
+def logsumexp(x: Floating, axes: Host = None, *, keepdims: bool = False) -> Floating:
+    """Logarithm of the sum of exponentials over axes, without overflow"""
     most = stop_gradient(max_(x, axes, keepdims=True))
     most = where(isfinite(most), most, zeros_like(most))
     total = sum_(exp(x - most), axes, keepdims=True)
@@ -421,23 +424,23 @@ logsumexp.samples(
                dtypes=("float32", "float64"), empty=False)
 )  # fmt: skip
 
-_bound = bound  # its name before it was public
+_bound = bound  # alias
 
 
 @composite
 def sum_to(x: Number, like: Other) -> Number:
-    """x summed to the shape of another: what broadcasting did, undone"""
+    """Sum x down to the shape of `like`: the transpose of broadcasting"""
     extra = x.ndim - like.ndim
-    have, want = dims_of(x), dims_of(like)
-    narrow = [i for i, d in enumerate(want) if _differs(have[extra + i], d)]
+    have, want = dims(x), dims(like)
+    narrow = [i for i, d in enumerate(want) if _was_broadcast(have[extra + i], d)]
     axes = (*range(extra), *(extra + i for i in narrow))
     if not axes:
         return x
     return reshape(sum_(x, axes, keepdims=True), like.shape)
 
 
-def _differs(have: Dim, want: Dim) -> bool:
-    """Whether an axis was broadcast; Undecided where a symbol may be 1."""
+def _was_broadcast(have: Dim, want: Dim) -> bool:
+    """Whether an axis was broadcast; Undecided where a symbolic dim may be 1."""
     if same(have, want):
         return False
     if isinstance(want, int):

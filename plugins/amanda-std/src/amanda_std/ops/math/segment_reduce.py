@@ -40,10 +40,16 @@ from amanda_std.ops.tensor.manipulation import slice_
 from amanda_std.ops.tensor.scatter import scatter_nd
 from amanda_std.ops.tensor.shape import astype, expand_dims, shape_of
 
-_JOINED = {"sum": "add", "mean": "add", "prod": "mul", "max": "max", "min": "min"}
+_SCATTER_MODES = {
+    "sum": "add",
+    "mean": "add",
+    "prod": "mul",
+    "max": "max",
+    "min": "min",
+}
 
 
-def _nothing(reduction: str, dtype: Any) -> Any:
+def _identity_of(reduction: str, dtype: Any) -> Any:
     if reduction in ("max", "min"):
         return bound(dtype, reduction == "max")
     return 1 if reduction == "prod" else 0
@@ -53,20 +59,19 @@ def _nothing(reduction: str, dtype: Any) -> Any:
 def segment_reduce(
     x: Real, segments: Index, count: ShapeArg, *, reduction: str = "sum"
 ) -> Real:
-    """The sums (mean, prod, max, min) of the parts of the first axis by their segments
-
-    Parts of no segment from 0 to count - 1 are left out. The largest of no part is
-    the least number that there is."""
-    if reduction not in _JOINED:
-        known = ", ".join(_JOINED)
-        raise InvalidTypeError("no such reduction", expected=known, got=reduction)
+    """Reduce (sum, mean, prod, max, min) the slices of the first axis by segment
+    Slices whose segment is not in 0 ... count - 1 are dropped. Empty segments hold the
+    identity of the reduction."""
+    if reduction not in _SCATTER_MODES:
+        known = ", ".join(_SCATTER_MODES)
+        raise InvalidTypeError("unknown reduction", expected=known, got=reduction)
     many = parts_of(count, 1)[0] if isinstance(count, tuple | list) else count
-    at = _segments(segments, many)
-    empty = number(_nothing(reduction, own_dtype(x).numpy), x)
+    at = _valid_segments(segments, many)
+    empty = number(_identity_of(reduction, own_dtype(x).numpy), x)
     rest = list(x.shape[1:])
     room = full_([add(whole(many), 1), *rest], empty)
     rows = expand_dims(at, (1,))
-    found = scatter_nd(room, rows, x, reduction=_JOINED[reduction])
+    found = scatter_nd(room, rows, x, reduction=_SCATTER_MODES[reduction])
     found = slice_(found, [0], [many], [0])
     if reduction != "mean":
         return found
@@ -77,8 +82,8 @@ def segment_reduce(
     return divide(found, expand_dims(each, after) if after else each)
 
 
-def _segments(segments: Any, count: Any) -> Any:
-    """Segments that there are not as one more, behind them."""
+def _valid_segments(segments: Any, count: Any) -> Any:
+    """Map out-of-range segments to one extra segment at the end."""
     at, last = whole(segments), subtract(whole(count), 1)
     return where(is_between(at, np.asarray(0), last), at, whole(count))
 
@@ -86,7 +91,7 @@ def _segments(segments: Any, count: Any) -> Any:
 @segment_reduce.gradient
 def _(g: Any, y: Any, x: Any, segments: Any, count: Any, *, reduction: str) -> Any:
     many = count[0] if isinstance(count, tuple | list) else count
-    at = _segments(segments, many)
+    at = _valid_segments(segments, many)
     last = maximum(subtract(whole(many), 1), np.asarray(0))
     safe = minimum(at, last)
     after = tuple(range(1, x.ndim))
@@ -121,7 +126,7 @@ def _() -> Samples:
         for reduction, fold in folds.items():
             if reduction == "mean" and dtype == "int32":
                 continue
-            empty = _nothing(reduction, x.dtype)
+            empty = _identity_of(reduction, x.dtype)
             y = np.full((3, 2), empty, x.dtype)
             for s, i in itertools.product(range(3), range(2)):
                 seen = [x[j, i].item() for j in range(5) if at[j] == s]

@@ -1,4 +1,4 @@
-"""Order: sorted, and the largest few. Equal elements keep their order."""
+"""Sorting and top-k. Sorts are stable."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from amanda_std.ops.tensor.scatter import scatter_elements
 from amanda_std.ops.tensor.shape import expand_dims
 
 
-def _order(x: Any, axis: int, descending: bool) -> Any:
-    """A stable order; by the reversed array, since numbers may have no negative."""
+def _stable_order(x: Any, axis: int, descending: bool) -> Any:
+    """Stable order; descending by flipping, as not all types can be negated."""
     np_ = xp(x)
     if not descending:
         return np_.argsort(x, axis=axis, stable=True)
@@ -45,17 +45,17 @@ def _order(x: Any, axis: int, descending: bool) -> Any:
 
 @primitive(shape=shapes.same_as_first)
 def argsort(x: Real, *, axis: int = -1, descending: bool = False) -> Index:
-    """The places of the elements in sorted order, along an axis"""
-    return _order(x, axis, descending).astype("int64")
+    """Indices that sort the elements along an axis"""
+    return _stable_order(x, axis, descending).astype("int64")
 
 
-argsort.not_differentiable("its results are places")
+argsort.not_differentiable("its results are indices")
 
 
 @primitive(shape=shapes.same_as_first)
 def sort(x: Real, *, axis: int = -1, descending: bool = False) -> Real:
-    """The elements in sorted order, along an axis"""
-    return xp(x).take_along_axis(x, _order(x, axis, descending), axis=axis)
+    """Sorted elements along an axis"""
+    return xp(x).take_along_axis(x, _stable_order(x, axis, descending), axis=axis)
 
 
 @sort.gradient
@@ -67,7 +67,7 @@ def _(g: Any, x: Any, axis: int, descending: bool) -> Any:
 _NUMBERS = [[3, 1, 3, 2], [0, 5, -1, 0]]
 
 
-def _sorted(x: Any, axis: int, descending: bool, places: bool) -> Any:
+def _sort_by_loop(x: Any, axis: int, descending: bool, places: bool) -> Any:
     rows = np.moveaxis(x, axis, -1)
     out = np.zeros(rows.shape, "int64" if places else x.dtype)
     for at in np.ndindex(rows.shape[:-1]):
@@ -77,55 +77,51 @@ def _sorted(x: Any, axis: int, descending: bool, places: bool) -> Any:
     return np.moveaxis(out, -1, axis)
 
 
-def _samples(places: bool) -> Any:
+def _sort_samples(places: bool) -> Any:
     def make() -> Samples:
         for dtype in ("float32", "float64", "int32", "uint8", "bfloat16"):
             x = array(np.abs(_NUMBERS) if dtype == "uint8" else _NUMBERS, dtype)
             for axis in (-1, 0):
                 for descending in (False, True):
-                    y = _sorted(x, axis, descending, places)
+                    y = _sort_by_loop(x, axis, descending, places)
                     attrs = {"axis": axis, "descending": descending}
                     yield Sample((x,), y, attrs, smooth=False)
         x = array([0.5, -1.0, 2.0])
-        yield Sample((x,), _sorted(x, -1, False, places))
+        yield Sample((x,), _sort_by_loop(x, -1, False, places))
         many = array([i * 7 % 5 for i in range(60)], "int32")
-        for descending in (False, True):  # so many that an order may be unstable
-            y = _sorted(many, -1, descending, places)
+        for descending in (False, True):  # long enough for an unstable sort to show
+            y = _sort_by_loop(many, -1, descending, places)
             yield Sample((many,), y, {"descending": descending})
         yield Sample(
             (np.zeros((2, 0)),),
-            _sorted(np.zeros((2, 0)), -1, False, places),
+            _sort_by_loop(np.zeros((2, 0)), -1, False, places),
             smooth=False,
         )
 
     return make
 
 
-argsort.samples(_samples(True))
-sort.samples(_samples(False))
+argsort.samples(_sort_samples(True))
+sort.samples(_sort_samples(False))
 
 
-def _top(x: TensorType, k: Any, *, axis: int = -1) -> list[Shape]:
-    at = normalize_axis(axis, x.shape.rank)
-    one = k[0] if isinstance(k, tuple) else k  # also as a vector of one
-    count = (
-        Sym.unknown()
-        if isinstance(one, UnknownShapeArg) or may_be_negative(one)
-        else one
-    )
+def _topk_shapes(x: TensorType, k: Any, *, axis: int = -1) -> list[Shape]:
+    at = index_of(axis, x.shape.rank)
+    one = k[0] if isinstance(k, tuple) else k  # also as a vector of one element
+    count = Sym.unknown() if isinstance(one, Open) or is_data(one) else one
     shape = Shape([count if i == at else d for i, d in enumerate(x.shape.dims)])
     return [shape, shape]
 
 
-@primitive(shape=_top)
+@primitive(shape=_topk_shapes)
 def topk(
     x: Real, k: ShapeArg, *, axis: int = -1, largest: bool = True
 ) -> tuple[Real, Index]:
-    """The k largest or smallest in order, and their places, along an axis"""
+    """The k largest or smallest elements in order, and their indices, along an axis"""
     count = k if isinstance(k, int) else k[0]
     if count > x.shape[axis]:
         raise ValueError(f"the {count} largest of {x.shape[axis]}")
-    order = _order(x, axis, largest)
+    order = _stable_order(x, axis, largest)
     at = axis % x.ndim
     order = order[(slice(None),) * at + (slice(count),)]
     return xp(x).take_along_axis(x, order, axis=axis), order.astype("int64")
@@ -147,7 +143,8 @@ def _() -> Samples:
             for largest in (True, False):
                 cut = (slice(None),) * (axis % 2) + (slice(k),)
                 want = [
-                    _sorted(x, axis, largest, places)[cut] for places in (False, True)
+                    _sort_by_loop(x, axis, largest, places)[cut]
+                    for places in (False, True)
                 ]
                 yield Sample(
                     (x, k), want, {"axis": axis, "largest": largest}, smooth=False
@@ -160,7 +157,7 @@ def _() -> Samples:
 
 @composite
 def in_top_k(scores: RealFloating, targets: Index, k: Index) -> Logical:
-    """Whether less than k of a row are over the one that a target names"""
+    """Whether the target's score is among the k largest of its row"""
     at = expand_dims(whole(targets), (1,))
     own = gather_elements(scores, at, axis=1)
     over = sum_(whole(greater(scores, own)), (1,))
@@ -168,7 +165,7 @@ def in_top_k(scores: RealFloating, targets: Index, k: Index) -> Logical:
     return logical_and(less(over, whole(k)), sound)
 
 
-in_top_k.not_differentiable("its results are true or false")
+in_top_k.not_differentiable("its results are booleans")
 
 
 @in_top_k.samples

@@ -1,4 +1,4 @@
-"""Activations: each the meaning of a formula, but relu, which is a maximum."""
+"""Activation functions, softmax and log-softmax. All are composites."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ from amanda_std.ops.math.reduction import max_, sum_
 from amanda_std.ops.tensor.creation import zeros_like
 
 _POINTS = (-3.5, -1.25, -0.4, -0.05, 0.05, 0.3, 0.9, 4.0)
-_SMALL = ("float32", "float64", "bfloat16")
+_DTYPES = ("float32", "float64", "bfloat16")
 
 
 @composite
 def relu(x: Real) -> Real:
-    """x where it is positive, else 0"""
+    """Rectified linear unit: max(x, 0)"""
     return maximum(x, 0)
 
 
 @relu.gradient
 def _(g: Any, x: Any) -> Any:
-    """At zero it is flat, as all frameworks have it; `maximum` would halve it."""
+    """The gradient at 0 is 0, as in all frameworks; that of `maximum` would be 1/2."""
     return [where(greater(x, zeros_like(x)), g, g * 0.0)]
 
 
 relu.samples(
-    unary(lambda x: max(x, 0), _POINTS, dtypes=(*_SMALL, "int32"),
+    unary(lambda x: max(x, 0), _POINTS, dtypes=(*_DTYPES, "int32"),
           edges=[(0, 0), (math.inf, math.inf)])
 )  # fmt: skip
 
 
 @composite
 def leaky_relu(x: RealFloating, *, slope: float = 0.01) -> RealFloating:
-    """x where it is positive, else x * slope"""
+    """Leaky ReLU: x where positive, else x * slope"""
     return where(less(x, 0.0), x * slope, x)
 
 
 @composite
 def prelu(x: RealFloating, slope: RealFloating) -> RealFloating:
-    """x where it is positive, else x * slope, a tensor"""
+    """Parametric ReLU: x where positive, else x * slope, a tensor"""
     return where(less(x, 0.0), multiply(x, slope), x)
 
 
 @composite
 def elu(x: RealFloating, *, alpha: float = 1.0) -> RealFloating:
-    """x where it is positive, else alpha * (exp(x) - 1)"""
+    """Exponential linear unit: x where positive, else alpha * (exp(x) - 1)"""
     return where(less(x, 0.0), expm1(minimum(x, 0.0)) * alpha, x)
 
 
@@ -63,37 +63,37 @@ def selu(
     alpha: float = 1.6732632423543772,
     gamma: float = 1.0507009873554805,
 ) -> RealFloating:
-    """gamma * elu(x)"""
+    """Scaled exponential linear unit: gamma * elu(x)"""
     return elu(x, alpha=alpha) * gamma
 
 
 @composite
 def celu(x: RealFloating, *, alpha: float = 1.0) -> RealFloating:
-    """x where it is positive, else alpha * (exp(x / alpha) - 1)"""
+    """Continuous ELU: x where positive, else alpha * (exp(x / alpha) - 1)"""
     return where(less(x, 0.0), expm1(minimum(x, 0.0) / alpha) * alpha, x)
 
 
 @composite
 def softplus(x: RealFloating) -> RealFloating:
-    """log(1 + exp(x)), without overflow"""
+    """Softplus: log(1 + exp(x)), without overflow"""
     return maximum(x, 0.0) + log1p(exp(-abs_(x)))
 
 
 @composite
 def softsign(x: RealFloating) -> RealFloating:
-    """x / (1 + |x|)"""
+    """Softsign: x / (1 + |x|)"""
     return x / (abs_(x) + 1.0)
 
 
 @composite
 def silu(x: RealFloating) -> RealFloating:
-    """x * sigmoid(x)"""
+    """Sigmoid linear unit (SiLU, swish): x * sigmoid(x)"""
     return multiply(x, sigmoid(x))
 
 
 @composite
 def mish(x: RealFloating) -> RealFloating:
-    """x * tanh(softplus(x))"""
+    """Mish: x * tanh(softplus(x))"""
     return multiply(x, tanh(softplus(x)))
 
 
@@ -101,19 +101,19 @@ def mish(x: RealFloating) -> RealFloating:
 def hardsigmoid(
     x: RealFloating, *, alpha: float = 1 / 6, beta: float = 0.5
 ) -> RealFloating:
-    """alpha * x + beta, between 0 and 1"""
+    """Hard sigmoid: alpha * x + beta, clipped to [0, 1]"""
     return clip(x * alpha + beta, 0.0, 1.0)
 
 
 @composite
 def hardswish(x: RealFloating) -> RealFloating:
-    """x * hardsigmoid(x)"""
+    """Hard swish: x * hardsigmoid(x)"""
     return multiply(x, hardsigmoid(x))
 
 
 @composite
 def gelu(x: RealFloating, *, approximate: bool = False) -> RealFloating:
-    """x times the share of a normal distribution below x; by tanh where approximate"""
+    """Gaussian error linear unit: x * ndtr(x), or its tanh approximation"""
     if approximate:
         inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
         return x * (tanh(inner) + 1.0) * 0.5
@@ -122,13 +122,13 @@ def gelu(x: RealFloating, *, approximate: bool = False) -> RealFloating:
 
 @composite
 def threshold(x: RealFloating, *, theta: float = 1.0) -> RealFloating:
-    """x where it is over theta, else 0"""
+    """Thresholded ReLU: x where above theta, else 0"""
     return where(greater(x, theta), x, x * 0.0)
 
 
 @composite
 def shrink(x: RealFloating, *, margin: float = 0.5, bias: float = 0.0) -> RealFloating:
-    """0 within a margin around 0, x moved by a bias towards 0 beyond it"""
+    """Soft or hard shrinkage: 0 within `margin` of 0, else moved by `bias` towards 0"""
     outside = where(less(x, -margin), x + bias, x * 0.0)
     return where(greater(x, margin), x - bias, outside)
 
@@ -176,11 +176,11 @@ _ORACLES: list[tuple[Operation, Callable[[float], float], dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-def _rows(op: Operation) -> Callable[[], Samples]:
+def _activation_samples(op: Operation) -> Callable[[], Samples]:
     def make() -> Samples:
         for row, oracle, attrs in _ORACLES:
             if row is op:
-                for sample in unary(oracle, _POINTS, dtypes=_SMALL)():
+                for sample in unary(oracle, _POINTS, dtypes=_DTYPES)():
                     yield Sample(
                         sample.args, sample.expected, attrs, smooth=sample.smooth
                     )
@@ -189,7 +189,7 @@ def _rows(op: Operation) -> Callable[[], Samples]:
 
 
 for _op in dict.fromkeys(row[0] for row in _ORACLES):
-    _op.samples(_rows(_op))
+    _op.samples(_activation_samples(_op))
 
 
 @prelu.samples
@@ -205,24 +205,24 @@ def _() -> Samples:
 
 @composite
 def softmax(x: Floating, *, axes: tuple[int, ...] = (-1,)) -> Floating:
-    """exp(x) as shares of their sum along axes, without overflow"""
+    """Softmax over axes, without overflow"""
     e = exp(x - max_(x, axes, keepdims=True))
     return e / sum_(e, axes, keepdims=True)
 
 
 @composite
 def log_softmax(x: Floating, *, axes: tuple[int, ...] = (-1,)) -> Floating:
-    """The logarithm of softmax, without loss of digits"""
+    """Log-softmax (log-probabilities) over axes, without loss of precision"""
     low = x - max_(x, axes, keepdims=True)
     return low - log(sum_(exp(low), axes, keepdims=True))
 
 
-def _softmax(logarithm: bool) -> Callable[[], Samples]:
+def _softmax_samples(logarithm: bool) -> Callable[[], Samples]:
     def make() -> Samples:
         for dtype in ("float64", "float32", "bfloat16"):
             for axes in ((-1,), (0,), (0, 1)):
                 x = ramp(2, 3, dtype=dtype)
-                total = _totals(x, axes)
+                total = _sums_of_exponentials(x, axes)
                 y = x.astype("float64")
                 for at in [(i, j) for i in range(2) for j in range(3)]:
                     share = math.exp(float(x[at])) / total[at]
@@ -240,7 +240,9 @@ def _softmax(logarithm: bool) -> Callable[[], Samples]:
     return make
 
 
-def _totals(x: Any, axes: tuple[int, ...]) -> dict[tuple[int, int], float]:
+def _sums_of_exponentials(
+    x: Any, axes: tuple[int, ...]
+) -> dict[tuple[int, int], float]:
     gone = {a % 2 for a in axes}
     found = {}
     for i in range(2):
@@ -253,5 +255,5 @@ def _totals(x: Any, axes: tuple[int, ...]) -> dict[tuple[int, int], float]:
     return found
 
 
-softmax.samples(_softmax(False))
-log_softmax.samples(_softmax(True))
+softmax.samples(_softmax_samples(False))
+log_softmax.samples(_softmax_samples(True))

@@ -1,4 +1,4 @@
-"""Adaptive pooling: windows that give an output of a fixed size"""
+"""Adaptive pooling: windows chosen for an output of a given size"""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.shape import astype, expand_dims
 
 
-def _stretches(old: Any, new: Any) -> tuple[Any, Any, Any]:
-    """[new, most] places of the parts of an axis, which there are, and how many."""
+def _window_indices(old: Any, new: Any) -> tuple[Any, Any, Any]:
+    """Element indices [new, longest] of each window, their mask, and their number."""
     i = arange(0, new)
     old_, new_ = whole(old), whole(new)
     start = floor_divide(multiply(i, old_), new_)
@@ -46,26 +46,27 @@ def _stretches(old: Any, new: Any) -> tuple[Any, Any, Any]:
     return minimum(at, subtract(stop, 1)), there, subtract(end, start)
 
 
-def _adapted(x: Any, size: Any, fold: Any) -> Any:
+def _pool_adaptively(x: Any, size: Any, fold: Any) -> Any:
     rank = x.ndim
     for i, new in enumerate(parts_of(size, rank - 2)):
         axis = i + 2
-        at, there, count = _stretches(x.shape[axis], new)
+        at, there, count = _window_indices(x.shape[axis], new)
         x = fold(gather(x, at, axis), there, count, axis, rank - axis - 1)
     return x
 
 
 @composite
-def adaptive_max_pool(x: Real, size: ShapeArg) -> Real:
-    """The largest of as many parts of NC* data as are told
-
-    Their lengths are as even as can be; neighbours may overlap by one element."""
-    return _adapted(x, size, lambda seen, _, __, axis, ___: max_(seen, (axis + 1,)))
+def adaptive_max_pool(x: Real, size: Host) -> Real:
+    """Adaptive max pooling of NC* data to the given spatial size
+    Window lengths are as even as possible; neighbors may overlap by one element."""
+    return _pool_adaptively(
+        x, size, lambda seen, _, __, axis, ___: max_(seen, (axis + 1,))
+    )
 
 
 @composite
-def adaptive_avg_pool(x: Floating, size: ShapeArg) -> Floating:
-    """The mean of as many parts of NC* data as are told, as in adaptive_max_pool"""
+def adaptive_avg_pool(x: Floating, size: Host) -> Floating:
+    """Adaptive average pooling of NC* data to the given spatial size"""
 
     def fold(seen: Any, there: Any, count: Any, axis: int, after: int) -> Any:
         rest = tuple(range(2, 2 + after))
@@ -75,10 +76,10 @@ def adaptive_avg_pool(x: Floating, size: ShapeArg) -> Floating:
         many = astype(count, dtype=own_dtype(x))
         return divide(total, expand_dims(many, rest) if rest else many)
 
-    return _adapted(x, size, fold)
+    return _pool_adaptively(x, size, fold)
 
 
-def _adaptive(fold_: Any, dtypes: Any) -> Any:
+def _adaptive_samples(fold_: Any, dtypes: Any) -> Any:
     def make() -> Samples:
         for dtype in dtypes:
             for data, size in (((1, 2, 7, 5), (3, 2)), ((2, 1, 4), (6,)),
@@ -98,9 +99,9 @@ def _adaptive(fold_: Any, dtypes: Any) -> Any:
     return make
 
 
-adaptive_max_pool.samples(_adaptive(max, ("float64", "float32")))
+adaptive_max_pool.samples(_adaptive_samples(max, ("float64", "float32")))
 
 
 adaptive_avg_pool.samples(
-    _adaptive(lambda n: math.fsum(n) / len(n), ("float64", "float32"))
+    _adaptive_samples(lambda n: math.fsum(n) / len(n), ("float64", "float32"))
 )

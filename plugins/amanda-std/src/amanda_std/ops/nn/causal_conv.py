@@ -12,7 +12,6 @@ from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.engine.values import dims_of
 from amanda_std.ops._late import late
-from amanda_std.ops.attention.scaled_dot_product import cast_to
 from amanda_std.ops.math.arithmetic import add, multiply
 from amanda_std.ops.tensor.creation import full as full_
 from amanda_std.ops.tensor.creation import number
@@ -20,6 +19,7 @@ from amanda_std.ops.tensor.index_arithmetic import own_dtype, wide_dtype
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.manipulation import concat, slice_
 from amanda_std.ops.tensor.shape import expand_dims, reshape
+from amanda_std.ops.transformer.scaled_dot_product import cast_to
 
 
 @composite
@@ -27,12 +27,11 @@ def causal_conv(
     x: RealFloating, w: RealFloating, b: RealFloating | None = None,
     past: RealFloating | None = None, *, window: int = 0, activation: str | None = None,
 ) -> tuple[RealFloating, RealFloating]:  # fmt: skip
-    """Each channel's [batch, channels, places] sums with its kernel, up to each place
-
-    `past` are the places before, zeros where they are not told; they come back with the
-    new ones, for the next part. `window` is the length of the kernel [channels, 1, n],
-    where its type does not tell it; `activation` any that is an op."""
-    k = window or dims_of(w)[2].__index__()
+    """Causal depthwise convolution of [batch, channels, length] data
+    `past` holds the preceding elements (zeros by default); the last ones are returned
+    for the next call. `window` is the kernel length [channels, 1, n] where its type
+    does not have it; `activation` is the name of any activation op."""
+    k = window or dims(w)[2].__index__()
     batch, channels, length = x.shape
     if past is None:
         past = full_([batch, channels, k - 1], number(0, x))
@@ -45,16 +44,16 @@ def causal_conv(
         total = part if total is None else add(total, part)
     if b is not None:
         total = add(total, expand_dims(cast_to(b, wide), (1,)))
-    y = _known(cast_to(total, own), [batch, channels, length])
+    y = _with_shape(cast_to(total, own), [batch, channels, length])
     if activation is not None:
         y = cast_to(getattr(late, activation)(cast_to(y, wide)), own)
     rest = slice_(full, [length], [length + (k - 1)], [2])
-    return y, _known(rest, [batch, channels, k - 1])
+    return y, _with_shape(rest, [batch, channels, k - 1])
 
 
-def _known(x: Any, shape: list[Any]) -> Any:
-    """x with a shape that its type may not know, in words that it does."""
-    return x if all(isinstance(d, int) for d in dims_of(x)) else reshape(x, shape)
+def _with_shape(x: Any, shape: list[Any]) -> Any:
+    """Reshape x to dims that its type may not have."""
+    return x if all(isinstance(d, int) for d in dims(x)) else reshape(x, shape)
 
 
 @causal_conv.samples

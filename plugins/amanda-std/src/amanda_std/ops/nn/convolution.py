@@ -1,4 +1,4 @@
-"""Convolutions. Layouts are told, free of rank: data `NC*`, `N*C`, kernels `OI*`..."""
+"""Convolutions of any rank. Layouts: data `NC*` or `N*C`, kernels `OI*`, `*IO`, ..."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Pairs = tuple[tuple[int, int], ...]
 def explicit(
     padding: Any, spatial: Any, kernel: Any, strides: Any, dilations: Any
 ) -> list[tuple[Any, Any]]:
-    """(low, high) for each spatial axis, also where the padding is told by a word."""
+    """(low, high) padding of each spatial axis, also for named padding modes."""
     if padding is None or padding == "valid":
         return [(0, 0)] * len(kernel)
     if not isinstance(padding, str):
         return [tuple(pair) for pair in padding]
     if padding not in ("same_upper", "same_lower"):
         raise InvalidTypeError(
-            "no such padding", expected="pairs, valid, same_upper or same_lower",
+            "unknown padding", expected="pairs, valid, same_upper or same_lower",
             got=padding,
         )  # fmt: skip
     found = []
@@ -46,14 +46,14 @@ def explicit(
 
 
 def steps(given: Any, count: int) -> tuple[int, ...]:
-    """Strides or dilations, 1 where none are told."""
+    """Strides or dilations; 1 by default."""
     return (1,) * count if given is None else tuple(given)
 
 
 def windows(
     spatial: Any, kernel: Any, strides: Any, padding: Any, dilations: Any
 ) -> list[Dim]:
-    """How many places a window takes along each axis."""
+    """Number of output positions along each spatial axis."""
     if padding in ("same_upper", "same_lower"):
         return [-(-n // s) for n, s in zip(spatial, strides, strict=True)]
     pads = explicit(padding, spatial, kernel, strides, dilations)
@@ -62,7 +62,7 @@ def windows(
 
 
 def to_front(layout: str, rank: int) -> tuple[int, ...]:
-    """The order of axes that brings data into NC*, or a kernel into OI*."""
+    """Permutation that brings data to NC*, or a kernel to OI*."""
     orders = {
         "NC*": range(rank),
         "N*C": (0, rank - 1, *range(1, rank - 1)),
@@ -72,7 +72,7 @@ def to_front(layout: str, rank: int) -> tuple[int, ...]:
         "O*I": (0, rank - 1, *range(1, rank - 1)),
     }
     if layout not in orders:
-        raise InvalidTypeError("no such layout", expected=", ".join(orders), got=layout)
+        raise InvalidTypeError("unknown layout", expected=", ".join(orders), got=layout)
     return tuple(orders[layout])
 
 
@@ -81,18 +81,18 @@ def ordered(values: Any, order: tuple[int, ...]) -> list[Any]:
 
 
 def restored(values: Any, order: tuple[int, ...]) -> list[Any]:
-    """What `ordered` made, in the order before."""
+    """Inverse of `ordered`."""
     found = list(values)
     for place, i in enumerate(order):
         found[i] = values[place]
     return found
 
 
-def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+def _inverse_permutation(order: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(restored(range(len(order)), order))
 
 
-def _shape(
+def _conv_shape(
     x: TensorType, w: TensorType, *, layout: str, kernel_layout: str,
     strides: Any, padding: Any, dilations: Any, groups: int,
 ) -> Shape:  # fmt: skip
@@ -107,7 +107,11 @@ def _shape(
             "data and kernel differ in rank", expected=rank, got=x.shape
         )
     batch, channels, *spatial = ordered(x.shape.dims, order)
-    shapes.expect_same(inner * groups, channels, "the kernel is for other channels")
+    shapes.expect_same(
+        inner * groups,
+        channels,
+        "the number of input channels does not match the kernel",
+    )
     count = rank - 2
     places = windows(
         spatial, kernel, steps(strides, count), padding, steps(dilations, count)
@@ -115,27 +119,27 @@ def _shape(
     return Shape(restored([batch, out, *places], order))
 
 
-@primitive(shape=_shape, numpy_only=True)
+@primitive(shape=_conv_shape, numpy_only=True)
 def conv(
     x: Floating, w: Floating, b: Floating | None = None, *, layout: str = "NC*",
     kernel_layout: str = "OI*", strides: tuple[int, ...] | None = None,
     padding: Pairs | str | None = None, dilations: tuple[int, ...] | None = None,
     groups: int = 1,
 ) -> Floating:  # fmt: skip
-    """A convolution (the kernel not reversed) over any number of axes"""
+    """Convolution (cross-correlation) over any number of spatial axes"""
     order = to_front(layout, x.ndim)
     x = x.transpose(order)
     w = w.transpose(to_front(kernel_layout, w.ndim))
     y = channels_first(x, w, strides, padding, dilations, groups)
     if b is not None:
         y += b.reshape(-1, *(1,) * (x.ndim - 2))
-    return y.transpose(_inverse(order))
+    return y.transpose(_inverse_permutation(order))
 
 
 def channels_first(
     x: Any, w: Any, strides: Any, padding: Any, dilations: Any, groups: int
 ) -> Any:
-    """The convolution of NC* data with an OI* kernel, as matrix products."""
+    """Convolve NC* data with an OI* kernel by matrix products (im2col)."""
     n, (out, inner, *kernel) = x.ndim - 2, w.shape
     s, d = steps(strides, n), steps(dilations, n)
     pads = explicit(padding, x.shape[2:], kernel, s, d)
@@ -149,15 +153,15 @@ def channels_first(
         cuts = tuple(slice(None, None, q) for q in s)
         columns = x[(..., *cuts)].reshape(batch, groups, inner, prod(size))
     else:
-        columns = _columns(x, kernel, s, d).reshape(
+        columns = _im2col(x, kernel, s, d).reshape(
             batch, groups, inner * prod(kernel), prod(size)
         )
     y = w.reshape(groups, out // groups, -1) @ columns
     return y.astype(w.dtype, copy=False).reshape(batch, out, *size)
 
 
-def _columns(x: Any, kernel: Any, strides: Any, dilations: Any) -> Any:
-    """Every window of the data, the places in it before the places of it."""
+def _im2col(x: Any, kernel: Any, strides: Any, dilations: Any) -> Any:
+    """All windows of the data, window offsets before output positions (im2col)."""
     n = len(kernel)
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     seen = np.lib.stride_tricks.sliding_window_view(x, spans, tuple(range(2, n + 2)))
@@ -168,10 +172,8 @@ def _columns(x: Any, kernel: Any, strides: Any, dilations: Any) -> Any:
 
 
 def _depthwise(x: Any, w: Any, strides: Any, dilations: Any, size: Any) -> Any:
-    """One channel for each kernel: a few passes over the data beat tiny products.
-
-    Small floats are summed wide, as matrix products do.
-    """
+    """Depthwise convolution: a few passes over the data beat tiny products.
+    Narrow floats are accumulated in a wider type, as in matrix products."""
     small = x.dtype.itemsize < 4 and x.dtype.kind not in "iub"
     wide = np.dtype("float32") if small else x.dtype
     data, kernel = x.astype(wide, copy=False), w.astype(wide, copy=False)
@@ -184,7 +186,7 @@ def _depthwise(x: Any, w: Any, strides: Any, dilations: Any, size: Any) -> Any:
 
 
 def window_cut(at: Any, size: Any, strides: Any, dilations: Any) -> tuple[slice, ...]:
-    """What one place of the kernel sees, over all windows."""
+    """Slice of the data that one kernel element sees, over all windows."""
     rows = zip(at, size, strides, dilations, strict=True)
     return tuple(
         slice(a * d, a * d + (m - 1) * s + 1, s) if m else slice(0)
@@ -209,16 +211,16 @@ def _(
     rest = tuple((m + a + c - (k - 1) * e - 1) % q for m, k, q, (a, c), e in rows)
     to_x = conv_transpose(g, w, strides=s, padding=tuple(pads),
                           dilations=d, groups=groups, output_padding=rest)  # fmt: skip
-    to_w = _to_kernel(g, x, kernel, s, pads, d, groups, rest)
+    to_w = _kernel_gradient(g, x, kernel, s, pads, d, groups, rest)
     to_b = None if b is None else sum_(g, (0, *range(2, rank)))
-    return (transpose(to_x, perm=_inverse(order)),
-            transpose(to_w, perm=_inverse(kernel_order)), to_b)  # fmt: skip
+    return (transpose(to_x, perm=_inverse_permutation(order)),
+            transpose(to_w, perm=_inverse_permutation(kernel_order)), to_b)  # fmt: skip
 
 
-def _to_kernel(
+def _kernel_gradient(
     g: Any, x: Any, kernel: Any, s: Any, pads: Any, d: Any, groups: int, rest: Any
 ) -> Any:
-    """The gradient of a kernel: data convolved with it, batch for channels."""
+    """Gradient of the kernel: convolution of the data with g, batch as channels."""
     n = len(kernel)
     crop = tuple((a, c - r) for (a, c), r in zip(pads, rest, strict=True))
     x = pad(x, ((0, 0), (0, 0), *crop))
@@ -235,10 +237,10 @@ def _to_kernel(
     return parts[0] if groups == 1 else concat(*parts, axis=0)
 
 
-# -- transposed ----------------------------------------------------------------
+# -- transposed convolution ------------------------------------------------------
 
 
-def _transposed_shape(
+def _conv_transpose_shape(
     x: TensorType, w: TensorType, *, layout: str, kernel_layout: str,
     strides: Any, padding: Any, dilations: Any, groups: int, output_padding: Any,
 ) -> Shape:  # fmt: skip
@@ -249,7 +251,9 @@ def _transposed_shape(
         free = [Sym.unknown(), out * groups, *(Sym.unknown() for _ in kernel)]
         return Shape(restored(free, order))
     batch, channels, *spatial = ordered(x.shape.dims, order)
-    shapes.expect_same(inner, channels, "the kernel is for other channels")
+    shapes.expect_same(
+        inner, channels, "the number of input channels does not match the kernel"
+    )
     rows = transposed_rows(spatial, kernel, strides, padding, dilations, output_padding)
     places = [
         (m - 1) * s + (k - 1) * d + 1 + r - a - c for m, k, s, (a, c), d, r in rows
@@ -267,14 +271,14 @@ def transposed_rows(
     return list(zip(spatial, kernel, s, pads, d, rest, strict=True))
 
 
-@primitive(shape=_transposed_shape, numpy_only=True)
+@primitive(shape=_conv_transpose_shape, numpy_only=True)
 def conv_transpose(
     x: Floating, w: Floating, b: Floating | None = None, *, layout: str = "NC*",
     kernel_layout: str = "IO*", strides: tuple[int, ...] | None = None,
     padding: Pairs | None = None, dilations: tuple[int, ...] | None = None,
     groups: int = 1, output_padding: tuple[int, ...] | None = None,
 ) -> Floating:  # fmt: skip
-    """What a convolution does to gradients: each place is spread by the kernel"""
+    """Transposed convolution: the gradient of a convolution with respect to its data"""
     order = to_front(layout, x.ndim)
     x = x.transpose(order)
     w = w.transpose(input_first(kernel_layout, w.ndim))
@@ -296,16 +300,16 @@ def conv_transpose(
     y = y[(..., *(slice(r[3][0], m - r[3][1]) for m, r in ends))]
     if b is not None:
         y = y + b.reshape(-1, *(1,) * len(kernel))
-    return y.transpose(_inverse(order))
+    return y.transpose(_inverse_permutation(order))
 
 
 def input_first(layout: str, rank: int) -> tuple[int, ...]:
-    """The order of axes that brings a kernel into IO*."""
+    """Permutation that brings a kernel to IO*."""
     names = {"IO*": "OI*", "OI*": "IO*", "*OI": "*IO", "*IO": ""}
     if layout == "*IO":
         return (rank - 2, rank - 1, *range(rank - 2))
     if layout not in names:
-        raise InvalidTypeError("no such layout", expected=", ".join(names), got=layout)
+        raise InvalidTypeError("unknown layout", expected=", ".join(names), got=layout)
     return to_front(names[layout], rank)
 
 
@@ -314,7 +318,7 @@ def _(
     g: Any, x: Any, w: Any, b: Any = None, *, layout: str, kernel_layout: str,
     strides: Any, padding: Any, dilations: Any, groups: int, output_padding: Any,
 ) -> Any:  # fmt: skip
-    """A convolution of the gradients; data and gradients change their parts in it."""
+    """Convolution of the gradients, with data and gradients exchanged."""
     rank = w.ndim
     n = rank - 2
     order, kernel_order = to_front(layout, rank), input_first(kernel_layout, rank)
@@ -327,17 +331,19 @@ def _(
     crop = tuple((a, c - r) for (a, c), r in zip(pads, rest, strict=True))
     seen = pad(g, ((0, 0), (0, 0), *crop))
     to_x = conv(seen, w, strides=s, dilations=d, groups=groups)
-    to_w = _to_kernel(x, g, kernel, s, pads, d, groups, rest)
+    to_w = _kernel_gradient(x, g, kernel, s, pads, d, groups, rest)
     to_b = None if b is None else sum_(g, (0, *range(2, rank)))
-    return (transpose(to_x, perm=_inverse(order)),
-            transpose(to_w, perm=_inverse(kernel_order)), to_b)  # fmt: skip
+    return (transpose(to_x, perm=_inverse_permutation(order)),
+            transpose(to_w, perm=_inverse_permutation(kernel_order)), to_b)  # fmt: skip
 
 
 # -- samples -------------------------------------------------------------------
 
 
-def _slow(x: Any, w: Any, b: Any, s: Any, pads: Any, d: Any, groups: int) -> Any:
-    """A convolution by a loop over every place and every weight."""
+def _conv_by_loops(
+    x: Any, w: Any, b: Any, s: Any, pads: Any, d: Any, groups: int
+) -> Any:
+    """Convolution by loops over every position and weight."""
     n = x.ndim - 2
     s, d = steps(s, n), steps(d, n)
     pads = ((0, 0),) * n if pads is None else pads
@@ -377,16 +383,18 @@ def _() -> Samples:
         x, w, b = ramp(*data), ramp(*kernel, start=0.3), ramp(kernel[0], start=2.0)
         plain = (attrs.get("strides"), attrs.get("padding"), attrs.get("dilations"),
                  attrs.get("groups", 1))  # fmt: skip
-        yield Sample((x, w, b), _slow(x, w, b, *plain), attrs)
-        yield Sample((x, w), _slow(x, w, None, *plain), attrs)
-    ones = np.ones((1, 1, 3000), "float16")  # half precision stops at 2048 of them
+        yield Sample((x, w, b), _conv_by_loops(x, w, b, *plain), attrs)
+        yield Sample((x, w), _conv_by_loops(x, w, None, *plain), attrs)
+    ones = np.ones(
+        (1, 1, 3000), "float16"
+    )  # a half-precision sum of ones stops at 2048
     yield Sample((ones, ones), np.array([[[3000]]], "float16"))
     x, w = ramp(1, 2, 4), ramp(3, 2, 1, start=0.3)
     for side in ("same_upper", "same_lower"):
-        y = _slow(x, w, None, (2,), None, None, 1)
+        y = _conv_by_loops(x, w, None, (2,), None, None, 1)
         yield Sample((x, w), y, {"strides": (2,), "padding": side})
     x, w = ramp(1, 2, 5, 4), ramp(3, 2, 3, 2, start=0.3)
-    y = _slow(x, w, None, None, None, None, 1)
+    y = _conv_by_loops(x, w, None, None, None, None, 1)
     for layout, perm in (
         ("*IO", (2, 3, 1, 0)),
         ("IO*", (1, 0, 2, 3)),
@@ -399,15 +407,15 @@ def _() -> Samples:
         ("same_upper", ((1, 1), (0, 1))),
         ("same_lower", ((1, 1), (1, 0))),
     ):
-        y = _slow(x, w, None, None, pads, None, 1)
+        y = _conv_by_loops(x, w, None, None, pads, None, 1)
         yield Sample((x, w), y, {"padding": word})
     for dtype in ("float32", "float16"):
         x, w = ramp(1, 2, 4, dtype=dtype), ramp(2, 2, 2, dtype=dtype, start=0.3)
-        yield Sample((x, w), _slow(x, w, None, None, None, None, 1))
+        yield Sample((x, w), _conv_by_loops(x, w, None, None, None, None, 1))
     yield Sample((ramp(0, 2, 4), ramp(2, 2, 2)), np.zeros((0, 2, 3)), smooth=False)
 
 
-def _slow_transpose(x: Any, w: Any, b: Any, rows: Any, groups: int) -> Any:
+def _conv_transpose_by_loops(x: Any, w: Any, b: Any, rows: Any, groups: int) -> Any:
     inner, out, *kernel = w.shape
     size = [(m - 1) * s + (k - 1) * d + 1 + r - a - c for m, k, s, (a, c), d, r in rows]
     y = np.zeros((x.shape[0], out * groups, *size), "float64")
@@ -437,11 +445,11 @@ def _() -> Samples:
         b = ramp(kernel[1] * groups, start=1.0)
         names = ("strides", "padding", "dilations", "output_padding")
         rows = transposed_rows(data[2:], kernel[2:], *map(attrs.get, names))
-        yield Sample((x, w), _slow_transpose(x, w, None, rows, groups), attrs)
-        yield Sample((x, w, b), _slow_transpose(x, w, b, rows, groups), attrs)
+        yield Sample((x, w), _conv_transpose_by_loops(x, w, None, rows, groups), attrs)
+        yield Sample((x, w, b), _conv_transpose_by_loops(x, w, b, rows, groups), attrs)
     x, w = ramp(1, 2, 3, 3), ramp(2, 3, 2, 1, start=0.3)
     rows = transposed_rows((3, 3), (2, 1), None, None, None, None)
-    y = _slow_transpose(x, w, None, rows, 1)
+    y = _conv_transpose_by_loops(x, w, None, rows, 1)
     for layout, perm in (
         ("OI*", (1, 0, 2, 3)),
         ("*OI", (2, 3, 1, 0)),
@@ -452,9 +460,11 @@ def _() -> Samples:
     yield Sample((np.moveaxis(x, 1, -1), w), np.moveaxis(y, 1, -1), back)
     x, w = ramp(1, 2, 3, dtype="float32"), ramp(2, 1, 2, dtype="float32")
     rows = transposed_rows((3,), (2,), None, None, None, None)
-    yield Sample((x, w), _slow_transpose(x, w, None, rows, 1).astype("float32"))
+    yield Sample(
+        (x, w), _conv_transpose_by_loops(x, w, None, rows, 1).astype("float32")
+    )
     yield Sample((x[:0], w), np.zeros((0, 1, 4), "float32"), smooth=False)
 
 
-_input_first = input_first  # its name before it was public
+_input_first = input_first  # alias
 _rows = transposed_rows

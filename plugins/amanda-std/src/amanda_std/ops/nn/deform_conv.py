@@ -36,11 +36,10 @@ def deform_conv(
     padding: Pairs | None = None, dilations: tuple[int, ...] | None = None,
     groups: int = 1, offset_groups: int = 1, window: tuple[int, ...] | None = None,
 ) -> Floating:  # fmt: skip
-    """A convolution of NC* data whose kernel reads at places moved by offsets
-
-    `offset` is [batch, offset groups * kernel * axes, *places]; `mask` weighs what is
-    read, [batch, offset groups * kernel, *places]. `window`: the kernel's dims, where
-    its type does not tell them."""
+    """Deformable convolution of NC* data: kernel positions are moved by offsets
+    `offset`: [batch, offset groups * kernel * axes, *output]; `mask` weights the
+    samples: [batch, offset groups * kernel, *output]. `window`: the kernel size, where
+    the type of w does not have it."""
     n = x.ndim - 2
     kernel = [k.__index__() for k in window or dims_of(w)[2:]]
     many = math.prod(kernel)
@@ -49,7 +48,7 @@ def deform_conv(
     batch, channels, *_ = x.shape
     places = offset.shape[2:]
     share = channels // offset_groups
-    parted = reshape(x, [-1, share, *x.shape[2:]])  # offset groups to the batch
+    parted = reshape(x, [-1, share, *x.shape[2:]])  # merge offset groups into the batch
     rows, spatial = to_rows(parted)
     moved = reshape(offset, [-1, many, n, *places])
     found = []
@@ -66,7 +65,7 @@ def deform_conv(
     if mask is not None:
         weight = reshape(mask, [-1, many, *places])
         seen = multiply(seen, expand_dims(weight, (-1,)))
-    # [batch * offset groups, kernel, *places, channels] -> columns of a product
+    # [batch * offset groups, kernel, *output, channels] -> columns of a product
     turned = transpose(seen, perm=(0, n + 2, 1, *range(2, n + 2)))
     out = w.shape[0]
     inside = w.shape[1] * many
@@ -76,8 +75,8 @@ def deform_conv(
     return y if b is None else add(y, reshape(b, [-1, *[1] * n]))
 
 
-def _slow_deformed(x: Any, w: Any, offset: Any, b: Any, mask: Any, s: Any, pads: Any,
-                   d: Any, groups: int, parts: int) -> Any:  # fmt: skip
+def _deform_conv_by_loops(x: Any, w: Any, offset: Any, b: Any, mask: Any, s: Any,
+                   pads: Any, d: Any, groups: int, parts: int) -> Any:  # fmt: skip
     batch, channels = x.shape[:2]
     out, inner, *kernel = w.shape
     places = offset.shape[2:]
@@ -108,14 +107,14 @@ def _() -> Samples:
         x, w = ramp(2, 2, 4, 3, dtype=dtype), ramp(2, 2, 2, 2, dtype=dtype)
         offset = ramp(2, 8, 3, 2, dtype=dtype) % 1.7 - 0.6
         offset = offset.astype(dtype)
-        y = _slow_deformed(
+        y = _deform_conv_by_loops(
             x, w, offset, None, None, (1, 1), ((0, 0),) * 2, (1, 1), 1, 1
         )
         yield Sample((x, w, offset), y, {"window": (2, 2)})
     w, b = ramp(4, 1, 2, 2), ramp(4)
     s, pads, d = (2, 1), ((1, 0), (1, 1)), (1, 2)
     offset, mask = ramp(2, 16, 2, 3) % 1.31 - 0.4137, ramp(2, 8, 2, 3)
-    y = _slow_deformed(x.astype("float64"), w, offset, b, mask, s, pads, d, 2, 2)
+    y = _deform_conv_by_loops(x.astype("float64"), w, offset, b, mask, s, pads, d, 2, 2)
     attrs = {"strides": s, "padding": pads, "dilations": d, "groups": 2,
              "offset_groups": 2, "window": (2, 2)}  # fmt: skip
     yield Sample((x.astype("float64"), w, offset, b, mask), y, attrs)

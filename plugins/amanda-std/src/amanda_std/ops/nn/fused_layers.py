@@ -22,9 +22,8 @@ from amanda_std.ops.tensor.manipulation import slice_
 def glu(
     x: RealFloating, *, axis: int = -1, activation: str = "sigmoid"
 ) -> RealFloating:
-    """The first half of an axis times an activation of the other half
-
-    Of any activation that is an op: sigmoid, silu, gelu, relu, tanh ..."""
+    """Gated linear unit: first half of an axis times an activation of the second
+    `activation` names any activation op: sigmoid, silu, gelu, relu, tanh ..."""
     axis = axis % x.ndim
     half = x.shape[axis] // 2
     a = slice_(x, [0], [half], [axis])
@@ -34,7 +33,7 @@ def glu(
 
 @composite
 def swiglu(x: RealFloating, gate: RealFloating, *, alpha: float = 1.0) -> RealFloating:
-    """x * gate * sigmoid(alpha * gate)"""
+    """Swish-gated linear unit: x * gate * sigmoid(alpha * gate)"""
     if alpha == 1:
         return multiply(x, silu(gate))
     return multiply(x, multiply(gate, sigmoid(gate * alpha)))
@@ -54,7 +53,7 @@ def skip_layer_norm(
     shift: RealFloating | None = None, bias: RealFloating | None = None,
     *, epsilon: float = 1e-12, centred: bool = True,
 ) -> tuple[RealFloating, RealFloating]:  # fmt: skip
-    """layer_norm (or rms_norm, if not centred) of x + skip + bias, and that sum"""
+    """layer_norm (rms_norm unless `centred`) of x + skip + bias, and that sum"""
     total = add(x, skip)
     if bias is not None:
         total = add(total, bias)
@@ -72,7 +71,7 @@ _GATES: dict[str, Any] = {
 }
 
 
-def _each(function: Any, *arrays: Any) -> Any:
+def _map_elements(function: Any, *arrays: Any) -> Any:
     full = np.broadcast_arrays(*arrays)
     y = np.zeros(full[0].shape)
     for at in np.ndindex(y.shape):
@@ -85,9 +84,9 @@ def _() -> Samples:
     for dtype in ("float64", "float32"):
         x = ramp(2, 4, dtype=dtype)
         for activation, gate in _GATES.items():
-            y = _each(lambda a, b, g=gate: a * g(b), x[:, :2], x[:, 2:])
+            y = _map_elements(lambda a, b, g=gate: a * g(b), x[:, :2], x[:, 2:])
             yield Sample((x,), y, {"activation": activation})
-        y = _each(lambda a, b: a * _GATES["sigmoid"](b), x[:1], x[1:])
+        y = _map_elements(lambda a, b: a * _GATES["sigmoid"](b), x[:1], x[1:])
         yield Sample((x,), y, {"axis": 0})
     yield Sample((ramp(0, 4),), ramp(0, 2), smooth=False)
 
@@ -96,8 +95,8 @@ def _() -> Samples:
 def _() -> Samples:
     for dtype in ("float64", "float32"):
         a, b = ramp(2, 3, dtype=dtype), ramp(2, 3, dtype=dtype, start=0.3)
-        yield Sample((a, b), _each(lambda v, g: v * _GATES["silu"](g), a, b))
-        y = _each(lambda v, g: v * g * _GATES["sigmoid"](1.7 * g), a, b)
+        yield Sample((a, b), _map_elements(lambda v, g: v * _GATES["silu"](g), a, b))
+        y = _map_elements(lambda v, g: v * g * _GATES["sigmoid"](1.7 * g), a, b)
         yield Sample((a, b), y, {"alpha": 1.7})
     yield Sample((ramp(0, 3), ramp(0, 3)), ramp(0, 3), smooth=False)
 
@@ -106,14 +105,14 @@ def _() -> Samples:
 def _() -> Samples:
     for dtype in ("float64", "float32"):
         a, b = ramp(2, 3, dtype=dtype), ramp(3, dtype=dtype, start=0.3)
-        yield Sample((a, b), _each(lambda v, g: _GATES["gelu"](v + g), a, b))
+        yield Sample((a, b), _map_elements(lambda v, g: _GATES["gelu"](v + g), a, b))
 
         def near(v: float, g: float) -> float:
             t = v + g
             inner = math.sqrt(2 / math.pi) * (t + 0.044715 * t**3)
             return t / 2 * (1 + math.tanh(inner))
 
-        yield Sample((a, b), _each(near, a, b), {"approximate": True})
+        yield Sample((a, b), _map_elements(near, a, b), {"approximate": True})
     yield Sample((ramp(0, 3), ramp(3)), ramp(0, 3), smooth=False)
 
 

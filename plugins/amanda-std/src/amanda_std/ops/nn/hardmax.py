@@ -14,7 +14,7 @@ from amanda_std.ops.tensor.shape import expand_dims
 
 @composite
 def hardmax(x: Real, *, axis: int = -1) -> Real:
-    """1 at the first largest element along an axis, 0 elsewhere"""
+    """1 at the first maximum along an axis, 0 elsewhere"""
     axis = axis % x.ndim
     at = argmax(x, axis, keepdims=True)
     steps = arange(0, x.shape[axis])
@@ -23,7 +23,7 @@ def hardmax(x: Real, *, axis: int = -1) -> Real:
     return where(equal(at, steps), number(1, x), number(0, x))
 
 
-hardmax.not_differentiable("its steps have no slope")
+hardmax.not_differentiable("it is piecewise constant")
 
 
 @hardmax.samples

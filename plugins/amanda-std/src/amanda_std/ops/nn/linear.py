@@ -14,7 +14,7 @@ from amanda_std.ops.math.arithmetic import add
 
 @composite
 def linear(x: Number, weight: Number, bias: Number | None = None) -> Number:
-    """x @ weight + bias"""
+    """Fully connected layer: x @ weight + bias"""
     y = matmul(x, weight)
     return y if bias is None else add(y, bias)
 

@@ -26,9 +26,9 @@ def lrn(
     x: RealFloating, *, size: int, alpha: float = 1e-4, beta: float = 0.75,
     bias: float = 1.0, axis: int = 1,
 ) -> RealFloating:  # fmt: skip
-    """x / (bias + alpha / size * squares of the channels around)**beta
-
-    Of an even number of channels, more are behind."""
+    """Local response normalization across channels
+    x / (bias + alpha / size * sum of squares of `size` neighboring channels)**beta. For
+    an even size, one more channel after than before."""
     before = (size - 1) // 2
     axis = axis % x.ndim
     squares = pad(square(x), ((before, size - 1 - before),), None, (axis,))
@@ -64,7 +64,7 @@ def _() -> Samples:
 def mean_variance_norm(
     x: RealFloating, *, axes: tuple[int, ...] = (0, 2, 3), epsilon: float = 1e-9
 ) -> RealFloating:
-    """x less its mean along axes, over its deviation plus epsilon"""
+    """Subtract the mean over axes, divide by the standard deviation plus epsilon"""
     apart = subtract(x, mean(x, axes, keepdims=True))
     spread = sqrt(mean(square(apart), axes, keepdims=True))
     return divide(apart, spread + epsilon)
@@ -90,7 +90,7 @@ def _() -> Samples:
 
 @composite
 def lp_norm(x: RealFloating, *, p: float = 2, axis: int = -1) -> RealFloating:
-    """x over its p-norm along an axis; 0 where that is 0"""
+    """Divide by the p-norm along an axis; 0 where the norm is 0"""
     if p == 1:
         norm = sum_(abs_(x), (axis,), keepdims=True)
     elif p == 2:

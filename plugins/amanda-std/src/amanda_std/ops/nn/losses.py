@@ -1,6 +1,6 @@
-"""Losses: how far predictions are from what they should be.
+"""Loss functions.
 
-`reduction`: "mean", "sum", or "none", which leaves one number for each element.
+`reduction`: "mean", "sum", or "none" for one number per element.
 """
 
 from __future__ import annotations
@@ -42,16 +42,14 @@ from amanda_std.ops.tensor.shape import astype, expand_dims, squeeze
 
 
 def reduced(loss: Any, reduction: str, weight: Any = None) -> Any:
-    """One number for all elements; the mean is by the sum of weights, where there are
-
-    some."""
+    """Apply a reduction; the mean is weighted by `weight` if given."""
     if reduction == "none":
         return loss
     if reduction == "sum":
         return sum_(loss)
     if reduction != "mean":
         raise InvalidTypeError(
-            "no such reduction", expected="mean, sum or none", got=reduction
+            "unknown reduction", expected="mean, sum or none", got=reduction
         )
     if weight is None:
         return mean(loss)
@@ -66,10 +64,9 @@ def nll_loss(
     x: RealFloating, labels: Index, weight: RealFloating | None = None, *,
     axis: int = 1, ignore: int | None = None, reduction: str = "mean",
 ) -> RealFloating:  # fmt: skip
-    """Minus the logarithm, given along an axis, of each label's share
-
-    `weight` has one number for each class; labels that are `ignore` count nothing."""
-    at = normalize_axis(axis, len(dims_of(x)))
+    """Negative log-likelihood of the labels, given log-probabilities along an axis
+    `weight` has one number per class; labels equal to `ignore` do not count."""
+    at = index_of(axis, len(dims(x)))
     labels = astype(labels, dtype=DType("int64"))
     if ignore is None:
         counts = None
@@ -92,7 +89,7 @@ def softmax_cross_entropy(
     x: RealFloating, labels: Index, weight: RealFloating | None = None, *,
     axis: int = 1, ignore: int | None = None, reduction: str = "mean",
 ) -> RealFloating:  # fmt: skip
-    """nll_loss of log_softmax: numbers of any size, and their labels"""
+    """Cross-entropy of logits and integer labels: nll_loss of log_softmax"""
     return nll_loss(
         log_softmax(x, axes=(axis,)), labels, weight, axis=axis, ignore=ignore,
         reduction=reduction,
@@ -103,15 +100,15 @@ def softmax_cross_entropy(
 def soft_cross_entropy(
     x: RealFloating, target: RealFloating, *, axis: int = -1, reduction: str = "none"
 ) -> RealFloating:
-    """Cross entropy of numbers of any size against shares that sum to 1"""
+    """Cross-entropy of logits and target probabilities"""
     shares = multiply(log_softmax(x, axes=(axis,)), target)
     return reduced(negative(sum_(shares, (axis,))), reduction)
 
 
-def _nll(
+def _nll_by_loops(
     x: Any, labels: Any, weight: Any, axis: int, ignore: int | None, reduction: str
 ) -> Any:
-    """Label by label."""
+    """Loss label by label, in loops."""
     rows = np.moveaxis(x, axis, -1)
     loss, total = np.zeros(labels.shape), 0.0
     for at in np.ndindex(labels.shape):
@@ -126,7 +123,7 @@ def _nll(
     return np.asarray(loss.sum() if reduction == "sum" else loss.sum() / total)
 
 
-def _log_shares(x: Any, axis: int) -> Any:
+def _log_softmax_by_loops(x: Any, axis: int) -> Any:
     rows = np.moveaxis(x.astype("float64"), axis, -1)
     out = np.zeros(rows.shape)
     for at in np.ndindex(rows.shape[:-1]):
@@ -144,12 +141,12 @@ def _class_samples(before: Callable[[Any, int], Any]) -> Any:
             for reduction in ("mean", "sum", "none"):
                 for ignore in (None, 1):
                     for w in (None, weight.astype(dtype)):
-                        y = _nll(before(x, 1), labels, w, 1, ignore, reduction)
+                        y = _nll_by_loops(before(x, 1), labels, w, 1, ignore, reduction)
                         attrs = {"reduction": reduction, "ignore": ignore}
                         args = (x, labels) if w is None else (x, labels, w)
                         yield Sample(args, y.astype(dtype), attrs)
         flat, own = ramp(3, 4), array([3, -1, 0], "int32")
-        y = _nll(before(flat, 1), own, None, 1, -1, "mean")
+        y = _nll_by_loops(before(flat, 1), own, None, 1, -1, "mean")
         yield Sample((flat, own), y, {"ignore": -1, "axis": -1})
         attrs = {"reduction": "none"}
         yield Sample((flat[:0], own[:0]), np.zeros(0), attrs, smooth=False)
@@ -158,7 +155,7 @@ def _class_samples(before: Callable[[Any, int], Any]) -> Any:
 
 
 nll_loss.samples(_class_samples(lambda x, _: x))
-softmax_cross_entropy.samples(_class_samples(_log_shares))
+softmax_cross_entropy.samples(_class_samples(_log_softmax_by_loops))
 
 
 @soft_cross_entropy.samples
@@ -166,7 +163,7 @@ def _() -> Samples:
     for dtype in ("float64", "float32"):
         x = ramp(2, 3, dtype=dtype)
         target = array([[0.25, 0.5, 0.25], [0, 1, 0]], dtype)
-        rows = -(_log_shares(x, -1) * target.astype("float64")).sum(-1)
+        rows = -(_log_softmax_by_loops(x, -1) * target.astype("float64")).sum(-1)
         for reduction, y in (
             ("none", rows),
             ("sum", rows.sum()),
@@ -176,14 +173,14 @@ def _() -> Samples:
     yield Sample((x[:0], target[:0]), np.zeros(0, "float32"), smooth=False)
 
 
-# -- of numbers --------------------------------------------------------------------
+# -- elementwise losses ------------------------------------------------------------
 
 
 @composite
 def squared_error(
     x: RealFloating, target: RealFloating, *, reduction: str = "mean"
 ) -> RealFloating:
-    """The square of what is between"""
+    """Squared error"""
     return reduced(squared_difference(x, target), reduction)
 
 
@@ -191,7 +188,7 @@ def squared_error(
 def absolute_error(
     x: RealFloating, target: RealFloating, *, reduction: str = "mean"
 ) -> RealFloating:
-    """The absolute value of what is between"""
+    """Absolute error"""
     return reduced(abs_(subtract(x, target)), reduction)
 
 
@@ -200,7 +197,7 @@ def huber_loss(
     x: RealFloating, target: RealFloating, *, delta: float = 1.0,
     reduction: str = "mean",
 ) -> RealFloating:  # fmt: skip
-    """Half the square of what is between, and a line from delta on"""
+    """Huber loss: quadratic below delta, linear above"""
     apart = abs_(subtract(x, target))
     near = minimum(apart, delta)
     loss = multiply(near, subtract(apart, multiply(near, 0.5)))
@@ -211,7 +208,7 @@ def huber_loss(
 def log_cosh_loss(
     x: RealFloating, target: RealFloating, *, reduction: str = "mean"
 ) -> RealFloating:
-    """log(cosh(x - target)), without overflow"""
+    """Log-cosh loss: log(cosh(x - target)), without overflow"""
     apart = subtract(x, target)
     loss = add(apart, softplus(multiply(apart, -2.0)))
     return reduced(subtract(loss, math.log(2)), reduction)
@@ -221,19 +218,18 @@ def log_cosh_loss(
 def binary_cross_entropy(
     x: RealFloating, target: RealFloating, *, reduction: str = "mean"
 ) -> RealFloating:
-    """Cross entropy of probabilities against 0, 1, or what lies between
-
-    The logarithms are at least -100, as torch has them."""
-    yes = _log_or_least(log_, x, equal(x, 0.0))
-    no = _log_or_least(
+    """Binary cross-entropy of probabilities
+    Logarithms are clamped to at least -100, as in PyTorch."""
+    yes = _clamped_log(log_, x, equal(x, 0.0))
+    no = _clamped_log(
         lambda x: log1p(negative(x)), x, equal(x, 1.0)
     )  # fmt: skip
     share = multiply(target, subtract(no, yes))
     return reduced(subtract(share, no), reduction)
 
 
-def _log_or_least(log: Callable[[Any], Any], x: Any, is_none: Any) -> Any:
-    """A logarithm, at least -100; flat where there is none."""
+def _clamped_log(log: Callable[[Any], Any], x: Any, is_none: Any) -> Any:
+    """Logarithm clamped to at least -100, with zero gradient at probability zero."""
     found = maximum(log(where(is_none, 0.5, x)), -100.0)
     return where(is_none, -100.0, found)
 
@@ -243,9 +239,8 @@ def sigmoid_cross_entropy(
     x: RealFloating, target: RealFloating, positive: RealFloating | None = None, *,
     reduction: str = "mean",
 ) -> RealFloating:  # fmt: skip
-    """binary_cross_entropy of sigmoid(x), without overflow
-
-    `positive` is the weight of what should be 1."""
+    """Binary cross-entropy of logits, without overflow
+    `positive` weights the positive targets."""
     rest = softplus(negative(x))
     if positive is not None:
         more = subtract(multiply(positive, 1.0), 1.0)
@@ -258,7 +253,7 @@ def kl_divergence(
     x: RealFloating, target: RealFloating, *, log_target: bool = False,
     reduction: str = "mean",
 ) -> RealFloating:  # fmt: skip
-    """target * (log(target) - x), where x holds logarithms of shares"""
+    """Kullback-Leibler divergence: target * (log(target) - x), x log-probabilities"""
     if log_target:
         loss = multiply(exp(target), subtract(target, x))
     else:
@@ -271,7 +266,7 @@ def poisson_loss(
     x: RealFloating, target: RealFloating, *, log_input: bool = True,
     epsilon: float = 1e-8, reduction: str = "mean",
 ) -> RealFloating:  # fmt: skip
-    """Minus the logarithm of Poisson's probability, less what does not depend on x"""
+    """Poisson negative log-likelihood, without the terms that are constant in x"""
     if log_input:
         loss = subtract(exp(x), multiply(target, x))
     else:
@@ -284,7 +279,7 @@ def poisson_loss(
 def hinge_loss(
     x: RealFloating, target: RealFloating, *, reduction: str = "mean"
 ) -> RealFloating:
-    """max(0, 1 - x * target), where targets are -1 or 1"""
+    """Hinge loss: max(0, 1 - x * target), targets are -1 or 1"""
     margin = subtract(1.0, multiply(x, target))
     return reduced(maximum(margin, 0.0), reduction)
 
@@ -293,7 +288,7 @@ def hinge_loss(
 def cosine_similarity(
     a: RealFloating, b: RealFloating, *, axis: int = -1, epsilon: float = 1e-8
 ) -> RealFloating:
-    """The cosine of the angle between vectors along an axis"""
+    """Cosine similarity of vectors along an axis"""
     axes = (axis,)
     inner = sum_(multiply(a, b), axes)
     sizes = (maximum(norm_l2(v, axes), epsilon) for v in (a, b))
@@ -314,7 +309,7 @@ def _huber(a: float, b: float, delta: float) -> float:
 
 
 _ANY = (1.5, -2.0, 0.25, 3.0), (2.0, 0.5, -1.0, 0.75)
-_SHARES = (0.25, 0.5, 0.875, 0.125), (1.0, 0.0, 0.25, 0.75)
+_PROBABILITIES = (0.25, 0.5, 0.875, 0.125), (1.0, 0.0, 0.25, 0.75)
 _COUNTS = (0.25, 1.5, 0.875, 2.0), (1.0, 0.0, 3.0, 2.0)
 _SIDES = (0.25, 1.5, -0.875, 2.0), (1.0, -1.0, 1.0, -1.0)
 _ROWS: list[Any] = [
@@ -323,11 +318,11 @@ _ROWS: list[Any] = [
     (huber_loss, lambda a, b: _huber(a, b, 1.0), _ANY, {}),
     (huber_loss, lambda a, b: _huber(a, b, 1.75), _ANY, {"delta": 1.75}),
     (log_cosh_loss, lambda a, b: math.log(math.cosh(a - b)), _ANY, {}),
-    (binary_cross_entropy, _bce, _SHARES, {}),
+    (binary_cross_entropy, _bce, _PROBABILITIES, {}),
     (sigmoid_cross_entropy, lambda a, b: _bce(_logistic(a), b),
-     (_ANY[0], _SHARES[1]), {}),
+     (_ANY[0], _PROBABILITIES[1]), {}),
     (kl_divergence, lambda a, b: (b * (math.log(b) - a) if b else 0.0),
-     (_ANY[0], _SHARES[0]), {}),
+     (_ANY[0], _PROBABILITIES[0]), {}),
     (kl_divergence, lambda a, b: math.exp(b) * (b - a), _ANY, {"log_target": True}),
     (poisson_loss, lambda a, b: math.exp(a) - b * a, _COUNTS, {}),
     (poisson_loss, lambda a, b: a - b * math.log(a + 0.5), _COUNTS,
@@ -336,7 +331,7 @@ _ROWS: list[Any] = [
 ]  # fmt: skip
 
 
-def _rows(op: Operation) -> Callable[[], Samples]:
+def _loss_samples(op: Operation) -> Callable[[], Samples]:
     def make() -> Samples:
         for row, oracle, columns, attrs in _ROWS:
             if row is not op:
@@ -358,12 +353,12 @@ def _rows(op: Operation) -> Callable[[], Samples]:
 
 for _op in dict.fromkeys(row[0] for row in _ROWS):
     if _op is not sigmoid_cross_entropy:
-        _op.samples(_rows(_op))
+        _op.samples(_loss_samples(_op))
 
 
 @sigmoid_cross_entropy.samples
 def _() -> Samples:
-    yield from _rows(sigmoid_cross_entropy)()
+    yield from _loss_samples(sigmoid_cross_entropy)()
     x, t, weight = array([0.5, -1.5]), array([1.0, 0.25]), array([2.0, 3.0])
     rows = zip(x.tolist(), t.tolist(), weight.tolist(), strict=True)
     y = [-(p * b * math.log(_logistic(a)) + (1 - b) * math.log(1 - _logistic(a)))

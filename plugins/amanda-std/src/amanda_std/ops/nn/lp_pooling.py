@@ -27,7 +27,7 @@ def lp_pool(
     strides: tuple[int, ...] | None = None, padding: Pairs | str | None = None,
     dilations: tuple[int, ...] | None = None, ceil: bool = False,
 ) -> Floating:  # fmt: skip
-    """The p-norm of every window of NC* data"""
+    """Lp pooling: the p-norm of each window of NC* data"""
     cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations, ceil)
     n = len(cut.window)
     seen = extract_windows(pow_(abs_(x), number(p, x)), cut, number(0, x), ceil)
@@ -37,7 +37,7 @@ def lp_pool(
 
 @composite
 def global_lp_pool(x: Floating, *, p: float = 2.0) -> Floating:
-    """The p-norm of every channel of NC* data"""
+    """Global Lp pooling: the p-norm of each channel of NC* data"""
     powered = pow_(abs_(x), number(p, x))
     total = sum_(powered, tuple(range(2, x.ndim)), keepdims=True)
     return pow_(total, number(1 / p, x))

@@ -25,8 +25,8 @@ from amanda_std.ops.tensor.scatter import scatter_nd
 from amanda_std.ops.tensor.shape import expand_dims, reshape
 
 
-def _flat_window(x: Any, cut: SlidingWindows) -> Any:
-    """The axes of the window as one."""
+def _flatten_window(x: Any, cut: SlidingWindows) -> Any:
+    """Flatten the window axes to one."""
     batch, channels = x.shape[:2]
     return reshape(x, [batch, channels, *cut.size, math.prod(cut.window)])
 
@@ -37,19 +37,18 @@ def max_pool_with_indices(
     padding: Pairs | str | None = None, dilations: tuple[int, ...] | None = None,
     ceil: bool = False, whole_tensor: bool = False, column_major: bool = False,
 ) -> tuple[Real, Index]:  # fmt: skip
-    """The largest of every window of NC* data, and its place
-
-    Places count through the axes after the channels, or, by `whole_tensor`, through all
-    of the tensor; `column_major`: the first of these axes fastest."""
+    """Max pooling of NC* data, with the index of each maximum
+    Indices are flat over the spatial axes, or over the whole tensor if `whole_tensor`;
+    `column_major`: the first of these axes varies fastest."""
     cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations, ceil)
     fill = number(bound(own_dtype(x).numpy, True), x)
-    seen = _flat_window(extract_windows(x, cut, fill, ceil), cut)
+    seen = _flatten_window(extract_windows(x, cut, fill, ceil), cut)
     best = argmax(seen, -1)
     n = len(cut.window)
     order = range(n) if column_major else reversed(range(n))
     place: Any = None
     step: Any = np.asarray(1)
-    tap = dict(zip(range(n), _unravelled(best, cut.window), strict=True))
+    tap = dict(zip(range(n), _unravel(best, cut.window), strict=True))
     for i in order:
         begin = multiply(arange(0, cut.size[i]), cut.strides[i])
         begin = reshape(begin, [cut.size[i], *[1] * (n - 1 - i)])
@@ -64,8 +63,8 @@ def max_pool_with_indices(
     return max_(seen, (-1,)), place
 
 
-def _unravelled(flat: Any, sizes: Any) -> list[Any]:
-    """A place counted through some sizes, as one along each."""
+def _unravel(flat: Any, sizes: Any) -> list[Any]:
+    """Unravel a flat index into one index per axis."""
     found: list[Any] = []
     for n in reversed(sizes):
         found.insert(0, remainder(flat, n))
@@ -77,9 +76,8 @@ def _unravelled(flat: Any, sizes: Any) -> list[Any]:
 def max_unpool(
     x: Array, indices: Index, size: ShapeArg, *, whole_tensor: bool = False
 ) -> Array:
-    """NC* elements at their places in data of a size (of NC*), 0 elsewhere
-
-    Places count as those of max_pool_with_indices."""
+    """Scatter NC* elements to their indices in data of a size (of NC*), 0 elsewhere
+    Indices are those of max_pool_with_indices."""
     rank = x.ndim
     dims = parts_of(size, rank)
     area: Any = np.asarray(1)
@@ -96,7 +94,7 @@ def max_unpool(
     return reshape(scatter_nd(empty, rows, reshape(x, [-1])), dims)
 
 
-def _best(all_: bool, column: bool) -> Any:
+def _max_of_window(all_: bool, column: bool) -> Any:
     def of(x: Any, plane: Any, seen: Any) -> Any:
         value = max(float(x[plane + w]) for w in seen)
         where = next(w for w in seen if float(x[plane + w]) == value)
@@ -117,7 +115,7 @@ def _best(all_: bool, column: bool) -> Any:
 def _() -> Samples:
     def make(x: Any) -> Any:
         for all_, column in itertools.product((False, True), repeat=2):
-            attrs = {"of": _best(all_, column), "whole_tensor": all_,
+            attrs = {"of": _max_of_window(all_, column), "whole_tensor": all_,
                      "column_major": column}  # fmt: skip
             yield attrs, (x.dtype, "int64")
 

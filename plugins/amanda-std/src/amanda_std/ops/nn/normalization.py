@@ -1,4 +1,4 @@
-"""Normalisations."""
+"""Normalization layers: layer, RMS, batch, instance and group normalization"""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from amanda_std.ops.math.reduction import mean
 from amanda_std.ops.tensor.shape import reshape
 
 
-def _trailing(x: Any, axis: int) -> tuple[int, ...]:
-    """The axes from one on, counted from the end."""
-    return tuple(range(normalize_axis(axis, x.ndim) - x.ndim, 0))
+def _trailing_axes(x: Any, axis: int) -> tuple[int, ...]:
+    """The axes from `axis` on, counted from the end."""
+    return tuple(range(index_of(axis, x.ndim) - x.ndim, 0))
 
 
-def _along(values: Any, x: Any, axis: int) -> Any:
-    """A vector as a tensor that lies along one axis of x."""
-    at = normalize_axis(axis, x.ndim)
+def _align_to_axis(values: Any, x: Any, axis: int) -> Any:
+    """Reshape a vector so that it broadcasts along one axis of x."""
+    at = index_of(axis, x.ndim)
     return reshape(values, [-1 if i == at else 1 for i in range(x.ndim)])
 
 
-def _standard(x: Any, axes: tuple[int, ...], epsilon: float) -> Any:
-    """x less its mean, in units of its deviation."""
+def _standardize(x: Any, axes: tuple[int, ...], epsilon: float) -> Any:
+    """Standardize: subtract the mean, divide by the standard deviation."""
     apart = x - mean(x, axes, keepdims=True)
     return apart / sqrt(mean(apart * apart, axes, keepdims=True) + epsilon)
 
 
-def _scaled(y: Any, scale: Any, bias: Any) -> Any:
+def _scale_and_shift(y: Any, scale: Any, bias: Any) -> Any:
     y = y if scale is None else multiply(y, scale)
     return y if bias is None else add(y, bias)
 
@@ -44,18 +44,20 @@ def layer_norm(
     x: Floating, scale: Floating | None = None, bias: Floating | None = None,
     *, axis: int = -1, epsilon: float = 1e-5,
 ) -> Floating:  # fmt: skip
-    """Mean 0 and deviation 1 over the axes from `axis` on, then scaled and moved"""
-    return _scaled(_standard(x, _trailing(x, axis), epsilon), scale, bias)
+    """Layer normalization over the axes from `axis` on, with scale and bias"""
+    return _scale_and_shift(
+        _standardize(x, _trailing_axes(x, axis), epsilon), scale, bias
+    )
 
 
 @composite
 def rms_norm(
     x: Floating, scale: Floating | None = None, *, axis: int = -1, epsilon: float = 1e-5
 ) -> Floating:
-    """Mean square 1 over the axes from `axis` on, then scaled"""
-    axes = _trailing(x, axis)
+    """Root mean square (RMS) normalization over the axes from `axis` on, with scale"""
+    axes = _trailing_axes(x, axis)
     y = x / sqrt(mean(x * x, axes, keepdims=True) + epsilon)
-    return _scaled(y, scale, None)
+    return _scale_and_shift(y, scale, None)
 
 
 @composite
@@ -63,9 +65,9 @@ def batch_norm(
     x: Floating, scale: Floating, bias: Floating, mean: Floating, var: Floating,
     *, axis: int = 1, epsilon: float = 1e-5,
 ) -> Floating:  # fmt: skip
-    """Every channel less a mean, in units of a deviation, then scaled and moved"""
+    """Batch normalization with given statistics, scale and bias for each channel"""
     factor = divide(scale, sqrt(add(var, epsilon)))
-    middle, move, factor = (_along(v, x, axis) for v in (mean, bias, factor))
+    middle, move, factor = (_align_to_axis(v, x, axis) for v in (mean, bias, factor))
     return add(multiply(subtract(x, middle), factor), move)
 
 
@@ -74,12 +76,12 @@ def instance_norm(
     x: Floating, scale: Floating | None = None, bias: Floating | None = None,
     *, axis: int = 1, epsilon: float = 1e-5,
 ) -> Floating:  # fmt: skip
-    """Mean 0 and deviation 1 for every channel of every element of the batch"""
-    at = normalize_axis(axis, x.ndim)
+    """Instance normalization: each channel of each batch element on its own"""
+    at = index_of(axis, x.ndim)
     axes = tuple(i for i in range(1, x.ndim) if i != at)
-    y = _standard(x, axes, epsilon)
-    wide = [None if v is None else _along(v, x, axis) for v in (scale, bias)]
-    return _scaled(y, *wide)
+    y = _standardize(x, axes, epsilon)
+    wide = [None if v is None else _align_to_axis(v, x, axis) for v in (scale, bias)]
+    return _scale_and_shift(y, *wide)
 
 
 @composite
@@ -87,16 +89,18 @@ def group_norm(
     x: Floating, scale: Floating | None = None, bias: Floating | None = None,
     *, groups: int, epsilon: float = 1e-5,
 ) -> Floating:  # fmt: skip
-    """Mean 0 and deviation 1 over groups of channels (of NC*), then scaled and moved"""
+    """Group normalization over groups of channels (of NC*), with scale and bias"""
     batch, channels, *spatial = x.shape
     grouped = reshape(x, [batch, groups, channels // groups, *spatial])
-    y = _standard(grouped, tuple(range(2, x.ndim + 1)), epsilon)
-    wide = [None if v is None else _along(v, x, 1) for v in (scale, bias)]
-    return _scaled(reshape(y, [batch, channels, *spatial]), *wide)
+    y = _standardize(grouped, tuple(range(2, x.ndim + 1)), epsilon)
+    wide = [None if v is None else _align_to_axis(v, x, 1) for v in (scale, bias)]
+    return _scale_and_shift(reshape(y, [batch, channels, *spatial]), *wide)
 
 
-def _normal(x: Any, axes: tuple[int, ...], epsilon: float, centred: bool = True) -> Any:
-    """Normalised by a loop over the groups that share all other axes."""
+def _normalize_by_loops(
+    x: Any, axes: tuple[int, ...], epsilon: float, centred: bool = True
+) -> Any:
+    """Normalize by loops over groups that share all other axes."""
     kept = [i for i in range(x.ndim) if i not in axes]
     y = np.zeros(x.shape)
     for key in np.ndindex(*(x.shape[i] for i in kept)):
@@ -115,11 +119,11 @@ def _normal(x: Any, axes: tuple[int, ...], epsilon: float, centred: bool = True)
 def _() -> Samples:
     for dtype in ("float64", "float32"):
         x, scale, bias = (ramp(*s, dtype=dtype) for s in ((2, 3, 4), (4,), (4,)))
-        y = _normal(x, (2,), 1e-5)
+        y = _normalize_by_loops(x, (2,), 1e-5)
         yield Sample((x,), y)
         yield Sample((x, scale, bias), y * scale + bias)
     x, scale = ramp(2, 3, 4), ramp(3, 4)
-    y = _normal(x, (1, 2), 1e-2)
+    y = _normalize_by_loops(x, (1, 2), 1e-2)
     yield Sample((x, scale), y * scale, {"axis": 1, "epsilon": 1e-2})
     yield Sample((x[:0],), x[:0], smooth=False)
 
@@ -128,7 +132,7 @@ def _() -> Samples:
 def _() -> Samples:
     for dtype in ("float64", "float32"):
         x, scale = ramp(2, 4, dtype=dtype), ramp(4, dtype=dtype)
-        y = _normal(x, (1,), 1e-5, False)
+        y = _normalize_by_loops(x, (1,), 1e-5, False)
         yield Sample((x,), y)
         yield Sample((x, scale), y * scale)
     yield Sample((ramp(0, 2),), ramp(0, 2), smooth=False)
@@ -160,7 +164,7 @@ def _() -> Samples:
             ramp(3, dtype=dtype),
             ramp(3, dtype=dtype),
         )
-        y = _normal(x, (2,), 1e-5)
+        y = _normalize_by_loops(x, (2,), 1e-5)
         yield Sample((x,), y)
         yield Sample((x, scale, bias), y * scale[:, None] + bias[:, None])
     yield Sample((ramp(0, 2, 3),), ramp(0, 2, 3), smooth=False)
@@ -174,7 +178,7 @@ def _() -> Samples:
             ramp(4, dtype=dtype),
             ramp(4, dtype=dtype),
         )
-        y = _normal(x.reshape(2, 2, 2, 3), (2, 3), 1e-5).reshape(2, 4, 3)
+        y = _normalize_by_loops(x.reshape(2, 2, 2, 3), (2, 3), 1e-5).reshape(2, 4, 3)
         yield Sample((x,), y, {"groups": 2})
         yield Sample(
             (x, scale, bias), y * scale[:, None] + bias[:, None], {"groups": 2}

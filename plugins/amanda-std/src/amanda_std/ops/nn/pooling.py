@@ -1,4 +1,4 @@
-"""Pooling: a function of every window, channel by channel."""
+"""Pooling: a reduction of each window, channel by channel."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from amanda_std.ops.tensor.shape import astype, transpose
 def places_of(
     spatial: Any, window: Any, s: Any, pads: Any, d: Any, ceil: bool
 ) -> list[Any]:
-    """How many places each axis takes; rounded up, the last must begin in the data."""
+    """Output size along each axis; with `ceil`, the last window starts in the data."""
     found = windows(spatial, window, s, tuple(pads), d)
     if not ceil:
         return found
@@ -47,13 +47,15 @@ def places_of(
     return result
 
 
-def _shape(
+def _pool_shape(
     x: TensorType, *, window: Any, strides: Any, padding: Any, dilations: Any,
     ceil: bool, layout: str, ) -> Shape:  # fmt: skip
     order = to_front(layout, len(window) + 2)
     batch, channels, *spatial = ordered(x.shape.dims, order)
     if len(spatial) != len(window):
-        raise InvalidTypeError("a window over other axes", expected=spatial, got=window)
+        raise InvalidTypeError(
+            "the window has another number of axes", expected=spatial, got=window
+        )
     s, d = steps(strides, len(window)), steps(dilations, len(window))
     if isinstance(padding, str) and padding != "valid":
         size = windows(spatial, window, s, padding, d)
@@ -63,7 +65,7 @@ def _shape(
     return Shape(restored([batch, channels, *size], order))
 
 
-def _prepared(
+def _pad_for_windows(
     x: Any,
     fill: Any,
     window: Any,
@@ -72,7 +74,7 @@ def _prepared(
     dilations: Any,
     ceil: bool,
 ) -> tuple[Any, Any, list[Any], list[tuple[Any, Any]]]:
-    """Padded NC* data, the places of the windows, and the pads as they were told."""
+    """Pad NC* data for all windows; return it with output sizes and requested pads."""
     n = len(window)
     s, d = steps(strides, n), steps(dilations, n)
     pads = explicit(padding, x.shape[2:], window, s, d)
@@ -88,16 +90,16 @@ def _prepared(
     return x, (s, d), size, pads
 
 
-@primitive(shape=_shape, numpy_only=True)
+@primitive(shape=_pool_shape, numpy_only=True)
 def max_pool(
     x: Real, *, window: tuple[int, ...], strides: tuple[int, ...] | None = None,
     padding: Pairs | str | None = None, dilations: tuple[int, ...] | None = None,
     ceil: bool = False, layout: str = "NC*",
 ) -> Real:  # fmt: skip
-    """The largest of every window; padding never wins"""
+    """Max pooling; padding is never the maximum"""
     order = to_front(layout, x.ndim)
     fill = bound(x.dtype, True)
-    x, (s, d), size, _ = _prepared(
+    x, (s, d), size, _ = _pad_for_windows(
         x.transpose(order), fill, window, strides, padding, dilations, ceil
     )
     y: Any = None
@@ -107,17 +109,19 @@ def max_pool(
     return y.transpose(restored(range(y.ndim), order))
 
 
-@primitive(shape=_shape, numpy_only=True)
+@primitive(shape=_pool_shape, numpy_only=True)
 def avg_pool(
     x: Floating, *, window: tuple[int, ...], strides: tuple[int, ...] | None = None,
     padding: Pairs | str | None = None, dilations: tuple[int, ...] | None = None,
     ceil: bool = False, layout: str = "NC*", count_pads: bool = False,
 ) -> Floating:  # fmt: skip
-    """The mean of every window, padding counted as elements only if told so"""
+    """Average pooling; padding counts only if `count_pads`"""
     order = to_front(layout, x.ndim)
     x = x.transpose(order)
     inner = x.shape[2:]
-    x, (s, d), size, pads = _prepared(x, 0, window, strides, padding, dilations, ceil)
+    x, (s, d), size, pads = _pad_for_windows(
+        x, 0, window, strides, padding, dilations, ceil
+    )
     ones: Any = np.zeros((1, 1, *x.shape[2:]), x.dtype)
     spans = zip(inner, pads, strict=True)
     ones[
@@ -139,8 +143,8 @@ def avg_pool(
     return y.transpose(restored(range(y.ndim), order))
 
 
-class _Windows:
-    """Where the windows over NC* data lie, for gradients: sizes have to be known."""
+class _WindowGeometry:
+    """Geometry of windows over NC* data, for gradients; requires static shapes."""
 
     def __init__(
         self, x: Any, window: Any, strides: Any, padding: Any, dilations: Any,
@@ -157,10 +161,10 @@ class _Windows:
             (a, max(b, (count - 1) * q + (k - 1) * e + 1 - m - a))
             for m, k, q, (a, b), e, count in rows
         ]
-        """The pads that make room for all windows, those cut off too."""
+        """Padding that makes room for all windows, including cropped ones."""
 
     def spread(self, part: Any) -> Any:
-        """The sum, over the places of the window, of what `part` gives each."""
+        """Sum, over window positions, of what `part` contributes at each."""
         axes = tuple(range(2, len(self.window) + 2))
         full = [m + a + b for m, (a, b) in zip(self.data, self.grown, strict=True)]
         total: Any = None
@@ -174,7 +178,7 @@ class _Windows:
         return pad(total, ((0, 0), (0, 0), *back))
 
     def counts(self, count_pads: bool) -> Any:
-        """How many elements each window sees."""
+        """Number of elements in each window."""
         total: Any = np.ones((1, 1))
         rows = zip(self.data, self.window, self.s, self.pads, self.d, self.size,
                    strict=True)  # fmt: skip
@@ -191,10 +195,10 @@ def _(
     g: Any, y: Any, x: Any, *, window: Any, strides: Any, padding: Any,
     dilations: Any, ceil: bool, layout: str,
 ) -> Any:  # fmt: skip
-    """To the largest of each window; of several, to the first of them."""
+    """Route the gradient to the maximum of each window, the first of several."""
     order = to_front(layout, x.ndim)
     g, y, x = (transpose(v, perm=order) for v in (g, y, x))
-    windows_ = _Windows(x, window, strides, padding, dilations, ceil)
+    windows_ = _WindowGeometry(x, window, strides, padding, dilations, ceil)
     low = astype(np.asarray(-math.inf, "float32"), dtype=x.dtype)
     wide = pad(x, ((0, 0), (0, 0), *windows_.grown), low)
     axes = tuple(range(2, len(window) + 2))
@@ -217,7 +221,7 @@ def _(g: Any, x: Any, *, window: Any, strides: Any, padding: Any, dilations: Any
       ceil: bool, layout: str, count_pads: bool) -> Any:  # fmt: skip
     order = to_front(layout, x.ndim)
     g, x = (transpose(v, perm=order) for v in (g, x))
-    windows_ = _Windows(x, window, strides, padding, dilations, ceil)
+    windows_ = _WindowGeometry(x, window, strides, padding, dilations, ceil)
     count = windows_.counts(count_pads).astype(x.dtype.numpy)
     share = divide(g, count)
     back = tuple(restored(range(len(order)), order))
@@ -227,8 +231,10 @@ def _(g: Any, x: Any, *, window: Any, strides: Any, padding: Any, dilations: Any
 # -- samples -------------------------------------------------------------------
 
 
-def _slow(x: Any, size: Any, window: Any, s: Any, pads: Any, d: Any, fold: Any) -> Any:
-    """A function of (numbers seen, pads seen) at every window, by plain loops."""
+def _pool_by_loops(
+    x: Any, size: Any, window: Any, s: Any, pads: Any, d: Any, fold: Any
+) -> Any:
+    """Apply a function of (elements, number of pads) to every window, by loops."""
     y = np.zeros((*x.shape[:2], *size), "float64")
     for i, c, *at in np.ndindex(y.shape):
         numbers, missing = [], 0
@@ -250,7 +256,7 @@ def _slow(x: Any, size: Any, window: Any, s: Any, pads: Any, d: Any, fold: Any) 
 
 
 _FORMS: list[tuple[Any, ...]] = [
-    # data, window, strides, pads, dilations, ceil, places
+    # data, window, strides, pads, dilations, ceil, output size
     ((1, 2, 5, 4), (2, 3), None, ((0, 0), (0, 0)), None, False, (4, 2)),
     ((2, 1, 6, 5), (3, 2), (2, 2), ((1, 1), (0, 1)), None, False, (3, 3)),
     ((1, 1, 7), (2,), (2,), ((0, 0),), None, True, (4,)),
@@ -267,18 +273,18 @@ def _pool_samples(fold: Any, dtypes: Any, **attrs: Any) -> Samples:
         for dtype in dtypes:
             x = ramp(*data, dtype=dtype)
             s, d = steps(strides, len(window)), steps(dilations, len(window))
-            y = _slow(x, size, window, s, pads, d, fold)
+            y = _pool_by_loops(x, size, window, s, pads, d, fold)
             given = {"window": window, "strides": strides, "padding": pads,
                      "dilations": dilations, "ceil": ceil, **attrs}  # fmt: skip
             yield Sample((x,), y, given)
     x = ramp(1, 2, 5, 4)
-    y = _slow(x, (4, 3), (2, 2), (1, 1), ((0, 0), (0, 0)), (1, 1), fold)
+    y = _pool_by_loops(x, (4, 3), (2, 2), (1, 1), ((0, 0), (0, 0)), (1, 1), fold)
     back = {"window": (2, 2), "layout": "N*C", **attrs}
     yield Sample((np.moveaxis(x, 1, -1),), np.moveaxis(y, 1, -1), back)
-    y = _slow(x, (3, 2), (2, 2), (2, 2), ((0, 1), (0, 0)), (1, 1), fold)
+    y = _pool_by_loops(x, (3, 2), (2, 2), (2, 2), ((0, 1), (0, 0)), (1, 1), fold)
     same = {"window": (2, 2), "strides": (2, 2), "padding": "same_upper", **attrs}
     yield Sample((x,), y, same)
-    y = _slow(x, (2, 2), (1, 1), (3, 3), ((0, 0), (0, 0)), (1, 1), fold)
+    y = _pool_by_loops(x, (2, 2), (1, 1), (3, 3), ((0, 0), (0, 0)), (1, 1), fold)
     apart = {"window": (1, 1), "strides": (3, 3), "padding": "same_upper", **attrs}
     yield Sample((x,), y, apart)
     yield Sample(
@@ -300,23 +306,23 @@ def _() -> Samples:
 # -- composites ----------------------------------------------------------------
 
 
-def _spatial(x: Any, layout: str) -> tuple[int, ...]:
+def _spatial_axes(x: Any, layout: str) -> tuple[int, ...]:
     return tuple(range(2, x.ndim) if layout == "NC*" else range(1, x.ndim - 1))
 
 
 @composite
 def global_avg_pool(x: Floating, *, layout: str = "NC*") -> Floating:
-    """The mean of every channel"""
-    return mean(x, _spatial(x, layout), keepdims=True)
+    """Global average pooling"""
+    return mean(x, _spatial_axes(x, layout), keepdims=True)
 
 
 @composite
 def global_max_pool(x: Real, *, layout: str = "NC*") -> Real:
-    """The largest of every channel"""
-    return max_(x, _spatial(x, layout), keepdims=True)
+    """Global max pooling"""
+    return max_(x, _spatial_axes(x, layout), keepdims=True)
 
 
-def _global(fold: Any) -> Any:
+def _global_samples(fold: Any) -> Any:
     def make() -> Samples:
         for dtype in ("float64", "float32"):
             x = ramp(2, 3, 2, 2, dtype=dtype)
@@ -331,7 +337,7 @@ def _global(fold: Any) -> Any:
     return make
 
 
-global_avg_pool.samples(_global(lambda n: math.fsum(n) / len(n)))
-global_max_pool.samples(_global(max))
+global_avg_pool.samples(_global_samples(lambda n: math.fsum(n) / len(n)))
+global_max_pool.samples(_global_samples(max))
 
-_extra = places_of  # its name before it was public
+_extra = places_of  # alias

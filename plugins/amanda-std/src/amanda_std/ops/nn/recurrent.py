@@ -1,4 +1,4 @@
-"""Recurrent layers: one round of a scan for each step in time."""
+"""Recurrent layers (RNN, GRU, LSTM): a scan over time steps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DIRECTIONS = {
 
 
 ACTIVATIONS: dict[str, tuple[Callable[..., Any], float, float]] = {
-    # the function of (x, alpha, beta), and both where they are not told
+    # the function of (x, alpha, beta), and the defaults of both
     "sigmoid": (lambda x, _a, _b: sigmoid(x), 0.0, 0.0),
     "tanh": (lambda x, _a, _b: tanh(x), 0.0, 0.0),
     "relu": (lambda x, _a, _b: relu(x), 0.0, 0.0),
@@ -61,44 +61,44 @@ ACTIVATIONS: dict[str, tuple[Callable[..., Any], float, float]] = {
 Functions = Sequence[Callable[[Any], Any]]
 
 
-def _functions(
+def _select_activations(
     names: Any, alphas: Any, betas: Any, default: tuple[str, ...], count: int
 ) -> list[Functions]:
-    """The activations of each direction; those told for one are those of all."""
+    """Activations of each direction; those of one direction apply to all."""
     told = default if names is None else tuple(names)
     if len(told) == len(default):
         told = told * count
     if len(told) != len(default) * count:
         raise InvalidTypeError(
-            "activations are told for one direction, or for each",
+            "activations must be given for one direction, or for each",
             expected=f"{len(default)} or {len(default) * count}", got=told,
         )  # fmt: skip
     made = []
     for i, name in enumerate(told):
         if name not in ACTIVATIONS:
             known = ", ".join(ACTIVATIONS)
-            raise InvalidTypeError("no such activation", expected=known, got=name)
+            raise InvalidTypeError("unknown activation", expected=known, got=name)
         function, *own = ACTIVATIONS[name]
         pair = [
             own[j] if values is None or values[i % len(values)] is None
             else values[i % len(values)]
             for j, values in enumerate((alphas, betas))
         ]  # fmt: skip
-        made.append(_bound(function, *pair))
+        made.append(_bind_parameters(function, *pair))
     size = len(default)
     return [made[i * size : (i + 1) * size] for i in range(count)]
 
 
-def _bound(function: Callable[..., Any], alpha: float, beta: float) -> Any:
+def _bind_parameters(function: Callable[..., Any], alpha: float, beta: float) -> Any:
     return lambda x: function(x, alpha, beta)
 
 
-# -- what all layers share -----------------------------------------------------------
+# -- shared by all layers -------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Layer:
-    """How a layer goes through time."""
+class _RecurrentLayer:
+    """Layout and direction of a recurrent layer."""
 
     x: Any
     lengths: Any
@@ -107,10 +107,10 @@ class _Layer:
 
     @property
     def ways(self) -> tuple[bool, ...]:
-        """For each direction, whether it begins at the end."""
+        """For each direction, whether it runs backwards."""
         if self.direction not in DIRECTIONS:
             raise InvalidTypeError(
-                "no such direction", expected=", ".join(DIRECTIONS), got=self.direction
+                "unknown direction", expected=", ".join(DIRECTIONS), got=self.direction
             )
         return DIRECTIONS[self.direction]
 
@@ -120,7 +120,7 @@ class _Layer:
 
     @property
     def steps(self) -> Any:
-        """The data, time first."""
+        """The data with time as first axis."""
         return transpose(self.x, perm=(1, 0, 2)) if self.batch_first else self.x
 
     @property
@@ -128,7 +128,7 @@ class _Layer:
         return self.x.shape[0 if self.batch_first else 1]
 
     def parts(self, value: Any) -> list[Any]:
-        """What each direction has of a weight or a state."""
+        """A weight or state split by direction."""
         if value is None:
             return [None] * self.count
         if self.count == 1:
@@ -137,13 +137,13 @@ class _Layer:
         return [squeeze(piece, (0,)) for piece in pieces]
 
     def begun(self, state: Any, size: Any) -> list[Any]:
-        """The states that each direction begins with, zeros where none are told."""
+        """Initial states of each direction, zeros by default."""
         if state is not None:
             return self.parts(state)
         return [zeros([self.batch, size], dtype=self.x.dtype)] * self.count
 
     def run(self, cell: Any, begun: Sequence[Any], rows: Any, back: bool) -> Any:
-        """The last states of one direction, and its outputs."""
+        """Final states of one direction, and its outputs."""
         count = len(begun)
         if self.lengths is None:
             *last, y = scan(
@@ -168,7 +168,7 @@ class _Layer:
         return last, y
 
     def joined(self, made: Sequence[tuple[Any, Any]]) -> tuple[Any, ...]:
-        """The outputs of all directions, and the last states."""
+        """Outputs of all directions, and the final states."""
         y = stack(*(y for _, y in made), axis=1)
         if self.batch_first:
             y = transpose(y, perm=(2, 0, 1, 3))
@@ -180,15 +180,15 @@ def _with_output(states: Sequence[Any]) -> Any:
     return (*states, states[0])
 
 
-def _turned(w: Any) -> Any:
+def _transpose(w: Any) -> Any:
     return transpose(w, perm=(1, 0))
 
 
-def _plus(a: Any, b: Any) -> Any:
+def _add_optional(a: Any, b: Any) -> Any:
     return a if b is None else b if a is None else add(a, b)
 
 
-def _clipped(x: Any, clip: float | None) -> Any:
+def _clip(x: Any, clip: float | None) -> Any:
     return x if clip is None else minimum(maximum(x, -clip), clip)
 
 
@@ -205,28 +205,27 @@ def rnn(
     alphas: tuple[float | None, ...] | None = None,
     betas: tuple[float | None, ...] | None = None, clip: float | None = None,
 ) -> tuple[RealFloating, RealFloating]:  # fmt: skip
-    """h = f(x w' + h r' + biases), step by step; all outputs, and the last state
-
+    """Elman RNN: h = f(x w' + h r' + biases); returns all outputs and the last state
     x: [time, batch, in], or batch first; w: [directions, hidden, in]; r: [directions,
-    hidden, hidden]; lengths: [batch]; h0: [directions, batch, hidden]. The outputs are
-    [time, directions, batch, hidden], or [batch, time, directions, hidden]; those after
-    the end of a sequence are 0, and the last state is that of its last step."""
-    layer = _Layer(x, lengths, direction, batch_first)
-    functions = _functions(activations, alphas, betas, ("tanh",), layer.count)
+    hidden, hidden]; lengths: [batch]; h0: [directions, batch, hidden]. Outputs are
+    [time, directions, batch, hidden], or [batch, time, directions, hidden]; they are 0
+    after the end of a sequence, and the last state is that of its last valid step."""
+    layer = _RecurrentLayer(x, lengths, direction, batch_first)
+    functions = _select_activations(activations, alphas, betas, ("tanh",), layer.count)
     steps, size = layer.steps, r.shape[2]
     made = []
     for back, (f,), w1, r1, b1, b2, h in zip(
         layer.ways, functions, *map(layer.parts, (w, r, bias, recurrent_bias)),
         layer.begun(h0, size), strict=True,
     ):  # fmt: skip
-        rows = _plus(matmul(steps, _turned(w1)), _plus(b1, b2))
-        made.append(layer.run(_rnn_cell(_turned(r1), f, clip), [h], rows, back))
+        rows = _add_optional(matmul(steps, _transpose(w1)), _add_optional(b1, b2))
+        made.append(layer.run(_rnn_cell(_transpose(r1), f, clip), [h], rows, back))
     return layer.joined(made)
 
 
 def _rnn_cell(r: Any, f: Any, clip: float | None) -> Any:
     def cell(row: Any, h: Any) -> Any:
-        return [f(_clipped(row + matmul(h, r), clip))]
+        return [f(_clip(row + matmul(h, r), clip))]
 
     return cell
 
@@ -242,21 +241,20 @@ def gru(
     betas: tuple[float | None, ...] | None = None, clip: float | None = None,
     reset_after: bool = False,
 ) -> tuple[RealFloating, RealFloating]:  # fmt: skip
-    """A gated recurrent unit; gates in the order update, reset, new
-
-    As `rnn`, with three gates in the place of one: w: [directions, 3 * hidden, in] and
-    so on. `reset_after`: the state is reset after its product with r, not before."""
-    layer = _Layer(x, lengths, direction, batch_first)
+    """Gated recurrent unit (GRU); gate order: update, reset, new
+    As `rnn`, with three gates: w is [directions, 3 * hidden, in] and so on.
+    `reset_after`: reset after the product with r, not before."""
+    layer = _RecurrentLayer(x, lengths, direction, batch_first)
     names = ("sigmoid", "tanh")
-    functions = _functions(activations, alphas, betas, names, layer.count)
+    functions = _select_activations(activations, alphas, betas, names, layer.count)
     steps, size = layer.steps, r.shape[2]
     made = []
     for back, fs, w1, r1, b1, b2, h in zip(
         layer.ways, functions, *map(layer.parts, (w, r, bias, recurrent_bias)),
         layer.begun(h0, size), strict=True,
     ):  # fmt: skip
-        inner = b1 if reset_after else _plus(b1, b2)
-        rows = _plus(matmul(steps, _turned(w1)), inner)
+        inner = b1 if reset_after else _add_optional(b1, b2)
+        rows = _add_optional(matmul(steps, _transpose(w1)), inner)
         make = _gru_after if reset_after else _gru_before
         cell = make(r1, b2, fs, size, clip)
         made.append(layer.run(cell, [h], rows, back))
@@ -265,13 +263,13 @@ def gru(
 
 def _gru_after(r: Any, bias: Any, fs: Functions, size: Any, clip: float | None) -> Any:
     f, g = fs
-    turned = _turned(r)
+    turned = _transpose(r)
 
     def cell(row: Any, h: Any) -> Any:
-        own = _plus(matmul(h, turned), bias)
-        (xz, xr, xn), (hz, hr, hn) = (_gates(v, size, 3) for v in (row, own))
-        z, reset = f(_clipped(xz + hz, clip)), f(_clipped(xr + hr, clip))
-        return _mixed(z, g(_clipped(xn + reset * hn, clip)), h)
+        own = _add_optional(matmul(h, turned), bias)
+        (xz, xr, xn), (hz, hr, hn) = (_split_gates(v, size, 3) for v in (row, own))
+        z, reset = f(_clip(xz + hz, clip)), f(_clip(xr + hr, clip))
+        return _interpolate(z, g(_clip(xn + reset * hn, clip)), h)
 
     return cell
 
@@ -279,24 +277,24 @@ def _gru_after(r: Any, bias: Any, fs: Functions, size: Any, clip: float | None) 
 def _gru_before(r: Any, _bias: Any, fs: Functions, size: Any, clip: Any) -> Any:
     f, g = fs
     gates, new = (
-        _turned(part)
+        _transpose(part)
         for part in split(r, [size * 2, size], axis=0, outputs=2)
     )  # fmt: skip
 
     def cell(row: Any, h: Any) -> Any:
-        xz, xr, xn = _gates(row, size, 3)
-        hz, hr = _gates(matmul(h, gates), size, 2)
-        z, reset = f(_clipped(xz + hz, clip)), f(_clipped(xr + hr, clip))
-        return _mixed(z, g(_clipped(xn + matmul(reset * h, new), clip)), h)
+        xz, xr, xn = _split_gates(row, size, 3)
+        hz, hr = _split_gates(matmul(h, gates), size, 2)
+        z, reset = f(_clip(xz + hz, clip)), f(_clip(xr + hr, clip))
+        return _interpolate(z, g(_clip(xn + matmul(reset * h, new), clip)), h)
 
     return cell
 
 
-def _mixed(z: Any, new: Any, h: Any) -> Any:
+def _interpolate(z: Any, new: Any, h: Any) -> Any:
     return [(1.0 - z) * new + z * h]
 
 
-def _gates(value: Any, size: Any, count: int) -> Any:
+def _split_gates(value: Any, size: Any, count: int) -> Any:
     return split(value, [size] * count, axis=-1, outputs=count)
 
 
@@ -313,15 +311,13 @@ def lstm(
     betas: tuple[float | None, ...] | None = None, clip: float | None = None,
     input_forget: bool = False,
 ) -> tuple[RealFloating, RealFloating, RealFloating]:  # fmt: skip
-    """A long short-term memory; gates in the order input, forget, cell, output
-
-    As `rnn`, with four gates in the place of one, and a second state, the cell, which
-    is the third result. peepholes: [directions, 3 * hidden], of input, forget, output;
-    projection: [directions, out, hidden], of the output; `input_forget`: what is not
-    put in is what is kept."""
-    layer = _Layer(x, lengths, direction, batch_first)
+    """Long short-term memory (LSTM); gate order: input, forget, cell, output
+    As `rnn`, with four gates and a cell state, which is the third result. peepholes:
+    [directions, 3 * hidden], for input, forget, output; projection: [directions, out,
+    hidden], of the output; `input_forget`: the forget gate is 1 - the input gate."""
+    layer = _RecurrentLayer(x, lengths, direction, batch_first)
     names = ("sigmoid", "tanh", "tanh")
-    functions = _functions(activations, alphas, betas, names, layer.count)
+    functions = _select_activations(activations, alphas, betas, names, layer.count)
     steps, out = layer.steps, r.shape[2]
     size = out if projection is None else projection.shape[2]
     made = []
@@ -330,7 +326,7 @@ def lstm(
         *map(layer.parts, (w, r, bias, recurrent_bias, peepholes, projection)),
         layer.begun(h0, out), layer.begun(c0, size), strict=True,
     ):  # fmt: skip
-        rows = _plus(matmul(steps, _turned(w1)), _plus(b1, b2))
+        rows = _add_optional(matmul(steps, _transpose(w1)), _add_optional(b1, b2))
         cell = _lstm_cell(r1, p, out1, fs, size, clip, input_forget)
         made.append(layer.run(cell, [h, c], rows, back))
     return layer.joined(made)
@@ -341,18 +337,18 @@ def _lstm_cell(
     clip: float | None, input_forget: bool,
 ) -> Any:  # fmt: skip
     f, g, last = fs
-    turned = _turned(r)
-    seen = [None] * 3 if peepholes is None else _gates(peepholes, size, 3)
-    to_out = None if projection is None else _turned(projection)
+    turned = _transpose(r)
+    seen = [None] * 3 if peepholes is None else _split_gates(peepholes, size, 3)
+    to_out = None if projection is None else _transpose(projection)
 
     def gate(value: Any, peephole: Any, c: Any) -> Any:
-        return f(_clipped(value if peephole is None else value + peephole * c, clip))
+        return f(_clip(value if peephole is None else value + peephole * c, clip))
 
     def cell(row: Any, h: Any, c: Any) -> Any:
-        i, forget, new, o = _gates(row + matmul(h, turned), size, 4)
+        i, forget, new, o = _split_gates(row + matmul(h, turned), size, 4)
         i = gate(i, seen[0], c)
         forget = 1.0 - i if input_forget else gate(forget, seen[1], c)
-        c = forget * c + i * g(_clipped(new, clip))
+        c = forget * c + i * g(_clip(new, clip))
         h = gate(o, seen[2], c) * last(c)
         return [h if to_out is None else matmul(h, to_out), c]
 

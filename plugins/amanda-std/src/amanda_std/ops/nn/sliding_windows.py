@@ -1,4 +1,4 @@
-"""Helpers of ops over sliding windows"""
+"""Sliding windows over spatial axes: geometry, extraction and samples"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from amanda_std.ops.tensor.shape import expand_dims, transpose
 
 
 class SlidingWindows:
-    """Where the windows over some dims lie; dims may be values."""
+    """Geometry of sliding windows; dims may be static or computed."""
 
     def __init__(
         self, spatial: Any, window: Any, strides: Any, padding: Any, dilations: Any,
@@ -38,7 +38,7 @@ class SlidingWindows:
             self.size = [self._rounded_up(i) for i in range(n)]
 
     def _rounded_up(self, i: int) -> Any:
-        """The last window must begin in the data or the pads before it."""
+        """Round up; the last window must start in the data or the padding before it."""
         n, k, s, d = (
             self.spatial[i], self.window[i], self.strides[i], self.dilations[i],
         )  # fmt: skip
@@ -50,7 +50,7 @@ class SlidingWindows:
         return minimum(most, begun)
 
     def at(self, i: int) -> tuple[Any, Any]:
-        """[places, window] along an axis: what is read, and whether it is data."""
+        """Indices [output, window] along an axis, and a mask of those in the data."""
         begin = multiply(arange(0, self.size[i]), self.strides[i])
         inside = multiply(arange(0, self.window[i]), self.dilations[i])
         begin = subtract(begin, self.pads[i][0])
@@ -69,7 +69,7 @@ def clamp_index(at: Any, size: Any) -> Any:
 
 
 def extract_windows(x: Any, cut: SlidingWindows, fill: Any, ceil: bool = False) -> Any:
-    """[N, C, *places, *window]: what each window sees, `fill` where there is none."""
+    """Windows [N, C, *output, *window], with `fill` outside the data."""
     n = len(cut.window)
     for i in reversed(range(n)):
         at, there = cut.at(i)
@@ -82,7 +82,7 @@ def extract_windows(x: Any, cut: SlidingWindows, fill: Any, ceil: bool = False) 
 
 
 def taps_of_window(at: Any, window: Any, s: Any, pads: Any, d: Any, size: Any) -> Any:
-    """What a window sees: (place in the window, place in the data), if there is one."""
+    """Yield (offset in the window, index in the data) of elements inside the data."""
     for tap in np.ndindex(*window):
         where = tuple(
             p * q - low + k * e
@@ -93,7 +93,7 @@ def taps_of_window(at: Any, window: Any, s: Any, pads: Any, d: Any, size: Any) -
 
 
 WINDOW_CASES: list[tuple[Any, ...]] = [
-    # data, window, strides, pads, dilations, ceil, places
+    # data, window, strides, pads, dilations, ceil, output size
     ((1, 2, 5, 4), (2, 3), None, ((0, 0), (0, 0)), None, False, (4, 2)),
     ((2, 1, 6, 5), (3, 2), (2, 2), ((1, 1), (0, 1)), None, False, (3, 3)),
     ((1, 1, 7), (2,), (2,), ((0, 0),), None, True, (4,)),
@@ -102,7 +102,7 @@ WINDOW_CASES: list[tuple[Any, ...]] = [
 
 
 def window_samples(make: Any, dtypes: Any = ("float64", "float32")) -> Samples:
-    """`make(x, plane, taps)` tells the results of a window."""
+    """Samples of an op on windows; `make(x, plane, taps)` is the expected result."""
     for data, window, strides, pads, dilations, ceil, size in WINDOW_CASES:
         s, d = steps(strides, len(window)), steps(dilations, len(window))
         for dtype in dtypes:

@@ -33,7 +33,7 @@ def unfold(
     x: Number, *, window: tuple[int, ...], strides: tuple[int, ...] | None = None,
     padding: Pairs | str | None = None, dilations: tuple[int, ...] | None = None,
 ) -> Number:  # fmt: skip
-    """Every window of NC* data as a column: [N, C * window, places] (im2col)"""
+    """Sliding windows of NC* data as columns (im2col): [N, C * window, positions]"""
     cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations)
     n = len(cut.window)
     seen = extract_windows(x, cut, number(0, x))
@@ -44,15 +44,10 @@ def unfold(
 
 @composite
 def fold(
-    x: Number,
-    size: ShapeArg,
-    window: ShapeArg,
-    *,
-    strides: tuple[int, ...] | None = None,
-    padding: Pairs | None = None,
-    dilations: tuple[int, ...] | None = None,
-) -> Number:
-    """Columns [N, C * window, places] added up where their windows lie (col2im)"""
+    x: Number, size: Host, window: Host, *, strides: tuple[int, ...] | None = None,
+    padding: Pairs | None = None, dilations: tuple[int, ...] | None = None,
+) -> Number:  # fmt: skip
+    """Sum columns [N, C * window, positions] back to their positions (col2im)"""
     told = isinstance(window, tuple | list)
     n = len(window) if told else dims_of(window)[0].__index__()
     dims = parts_of(size, n)
@@ -79,8 +74,8 @@ def fold(
     return reshape(turned, [batch, channels, *dims])
 
 
-def _slow_columns(x: Any, window: Any, s: Any, pads: Any, d: Any, size: Any) -> Any:
-    """Of each element of the columns, the element of the data that it is, if any."""
+def _column_sources(x: Any, window: Any, s: Any, pads: Any, d: Any, size: Any) -> Any:
+    """For each element of the columns, its index in the data, if any."""
     for i, c, *at in np.ndindex(*x[:2], *size):
         column = int(np.ravel_multi_index(at, size))
         for tap, where in taps_of_window(at, window, s, pads, d, x[2:]):
@@ -88,7 +83,7 @@ def _slow_columns(x: Any, window: Any, s: Any, pads: Any, d: Any, size: Any) -> 
             yield (i, row, column), (i, c, *where)
 
 
-def _columns(back: bool) -> Any:
+def _column_samples(back: bool) -> Any:
     def make() -> Samples:
         for data, window, strides, pads, dilations, ceil, size in WINDOW_CASES:
             if ceil:
@@ -100,7 +95,7 @@ def _columns(back: bool) -> Any:
             for dtype in ("float64", "float32"):
                 x, columns = ramp(*data, dtype=dtype), ramp(*wide, dtype=dtype)
                 y, total = np.zeros(wide, dtype), np.zeros(data, dtype)
-                for at, where in _slow_columns(data, window, s, pads, d, size):
+                for at, where in _column_sources(data, window, s, pads, d, size):
                     y[at] = x[where]
                     total[where] += columns[at]
                 if back:
@@ -119,7 +114,7 @@ def _columns(back: bool) -> Any:
     return make
 
 
-unfold.samples(_columns(False))
+unfold.samples(_column_samples(False))
 
 
-fold.samples(_columns(True))
+fold.samples(_column_samples(True))

@@ -1,4 +1,4 @@
-"""Tensors made of numbers: filled, counted, with a mask of a triangle."""
+"""Creation of tensors: fill, ranges, identity, triangles, one-hot."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from amanda_std.ops.math.arithmetic import maximum as maximum_
 from amanda_std.ops.math.comparison import equal, less
 from amanda_std.ops.tensor.shape import astype, dim, expand_dims, reshape
 
-_CONSTANT = "it is made of integers"
+_INTEGERS_ONLY = "it depends on integers only"
 
 
 def number(value: float, like: Any) -> Any:
-    """A number of the element type of a tensor, whatever that tensor is."""
+    """A scalar array of the element type of another tensor, in any representation."""
     dtype = like.dtype if isinstance(like.dtype, DType) else DType.of(like.dtype)
     return np.asarray(value, dtype.numpy)
 
 
-def _filled(shape: Any) -> Shape:
-    return Shape([Sym.unknown() if may_be_negative(d) else d for d in shape])
+def _full_shape(shape: Any) -> Shape:
+    return Shape([Sym.unknown() if is_data(d) else d for d in shape])
 
 
-def _repeated(shape: Any, value: TensorType) -> Any:
+def _full_content(shape: Any, value: TensorType) -> Any:
     return None if value.value is None else np.full(shape, value.value, object)
 
 
-@primitive(shape=_filled, content=_repeated)
-def full(shape: ShapeArg, value: Array) -> Array:
-    """One number everywhere"""
+@primitive(shape=_full_shape, content=_full_content)
+def full(shape: Host, value: Array) -> Array:
+    """Tensor of the given shape filled with one value"""
     return xp(value).broadcast_to(xp(value).asarray(value), tuple(shape))
 
 
@@ -59,8 +59,8 @@ def _() -> Samples:
 
 
 @composite
-def zeros(shape: ShapeArg, *, dtype: Any) -> Cast:
-    """0 everywhere"""
+def zeros(shape: Host, *, dtype: Any) -> Cast:
+    """Tensor of zeros"""
     return full(shape, np.asarray(0, DType(dtype).numpy))
 
 
@@ -75,19 +75,19 @@ zeros.samples(
 
 @composite
 def zeros_like(x: Array) -> Array:
-    """0 in the shape of x"""
+    """Zeros with the shape and type of x"""
     return full(x.shape, number(0, x))
 
 
 @composite
 def ones_like(x: Array) -> Array:
-    """1 in the shape of x"""
+    """Ones with the shape and type of x"""
     return full(x.shape, number(1, x))
 
 
 @composite
 def number_like(x: Array, *, value: complex) -> Array:
-    """A number with the element type that x has, once that is known"""
+    """Scalar with the element type of x"""
     dtype = x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
     return as_tensor(value, dtype).numpy()
 
@@ -110,18 +110,18 @@ def _() -> Samples:
     yield Sample((array(True, "bool"),), array(False, "bool"), {"value": False})
 
 
-def _alike(value: int) -> Samples:
-    yield Sample((arange_of_shape(2, dtype="float32"),), array([value] * 2, "float32"))
+def _fill_samples(value: int) -> Samples:
+    yield Sample((counting(2, dtype="float32"),), array([value] * 2, "float32"))
     yield Sample((array(5, "int64"),), array(value, "int64"))
     yield Sample((np.zeros((0, 2)),), np.zeros((0, 2)))
 
 
 for _op, _value in ((zeros_like, 0), (ones_like, 1)):
-    _op.samples(partial(_alike, _value))
+    _op.samples(partial(_fill_samples, _value))
     _op.gradient(lambda: [None])
 
 
-def _counted(start: Any, stop: Any, step: Any = 1) -> Shape:
+def _arange_shape(start: Any, stop: Any, step: Any = 1) -> Shape:
     if any(
         isinstance(h, UnknownShapeArg) or (isinstance(h, Sym) and may_be_negative(h))
         for h in (start, stop, step)
@@ -134,17 +134,18 @@ def _counted(start: Any, stop: Any, step: Any = 1) -> Shape:
 
 
 @primitive(
-    shape=_counted,
+    shape=_arange_shape,
     content=lambda start, stop, step=1: [
-        start + i * step for i in builtins.range(int(_counted(start, stop, step)[0]))
+        start + i * step
+        for i in builtins.range(int(_arange_shape(start, stop, step)[0]))
     ],
 )
-def arange(start: ShapeArg, stop: ShapeArg, step: ShapeArg = 1) -> Index:
-    """The integers from start to before stop"""
+def arange(start: Host, stop: Host, step: Host = 1) -> Index:
+    """Integers from start up to, but not including, stop"""
     return np.arange(start, stop, step, dtype="int64")
 
 
-arange.not_differentiable(_CONSTANT)
+arange.not_differentiable(_INTEGERS_ONLY)
 
 
 @arange.samples
@@ -155,7 +156,7 @@ def _() -> Samples:
 
 @composite
 def range(start: Real, stop: Real, step: Real) -> Real:
-    """The numbers from start to before stop, of any element type"""
+    """Numbers from start up to, but not including, stop, of any element type"""
     steps = -floor_divide(start - stop, step)
     count = maximum_(astype(steps, dtype=DType("int64")), np.asarray(0, "int64"))
     places = astype(arange(0, count), dtype=start.dtype)
@@ -166,19 +167,21 @@ def range(start: Real, stop: Real, step: Real) -> Real:
 def _() -> Samples:
     yield Sample((array(0.5), array(2.2), array(0.5)), array([0.5, 1.0, 1.5, 2.0]))
     exact = array(0.5), array(2.0), array(0.5)
-    yield Sample(exact, array([0.5, 1.0, 1.5]), smooth=False)  # a nudge makes it longer
+    yield Sample(
+        exact, array([0.5, 1.0, 1.5]), smooth=False
+    )  # the offset makes it one element longer
     yield Sample((array(3, "int32"), array(-2, "int32"), array(-2, "int32")),
                  array([3, 1, -1], "int32"))  # fmt: skip
     yield Sample((array(1.0), array(1.0), array(1.0)), np.zeros(0), smooth=False)
 
 
-@primitive(shape=lambda rows, columns: _square(rows, columns))
-def eye(rows: ShapeArg, columns: ShapeArg = None, *, k: int = 0, dtype: Any) -> Cast:
-    """1 on a diagonal, 0 elsewhere"""
+@primitive(shape=lambda rows, columns: _eye_shape(rows, columns))
+def eye(rows: Host, columns: Host = None, *, k: int = 0, dtype: Any) -> Cast:
+    """Ones on a diagonal, zeros elsewhere"""
     return np.eye(rows, columns, k, dtype=dtype.numpy)
 
 
-def _square(rows: Any, columns: Any) -> Shape:
+def _eye_shape(rows: Any, columns: Any) -> Shape:
     wanted = [rows, rows if columns is None else columns]
     return Shape(
         [
@@ -188,7 +191,7 @@ def _square(rows: Any, columns: Any) -> Shape:
     )
 
 
-eye.not_differentiable(_CONSTANT)
+eye.not_differentiable(_INTEGERS_ONLY)
 
 
 @eye.samples
@@ -203,15 +206,15 @@ def _() -> Samples:
         yield Sample((rows, columns), y, {"k": k, "dtype": DType(dtype)})
 
 
-@primitive(shape=shapes.same_as_first, content=True)
-def tril(x: Array, k: ShapeArg = 0) -> Array:
-    """What is on and below a diagonal, 0 elsewhere"""
+@primitive(shape=shapes.of_first, content=True)
+def tril(x: Array, k: Host = 0) -> Array:
+    """Lower triangle: zero above the k-th diagonal"""
     return xp(x).tril(x, k=k)
 
 
-@primitive(shape=shapes.same_as_first, content=True)
-def triu(x: Array, k: ShapeArg = 0) -> Array:
-    """What is on and above a diagonal, 0 elsewhere"""
+@primitive(shape=shapes.of_first, content=True)
+def triu(x: Array, k: Host = 0) -> Array:
+    """Upper triangle: zero below the k-th diagonal"""
     return xp(x).triu(x, k=k)
 
 
@@ -219,7 +222,7 @@ tril.gradient(lambda g, k=0: [tril(g, k), None])
 triu.gradient(lambda g, k=0: [triu(g, k), None])
 
 
-def _triangle(lower: bool) -> Any:
+def _triangle_samples(lower: bool) -> Any:
     def make() -> Samples:
         for dtype in ("float64", "int32"):
             x = arange_of_shape(2, 3, 3, dtype=dtype, start=1)
@@ -234,8 +237,8 @@ def _triangle(lower: bool) -> Any:
     return make
 
 
-tril.samples(_triangle(True))
-triu.samples(_triangle(False))
+tril.samples(_triangle_samples(True))
+triu.samples(_triangle_samples(False))
 
 
 @composite
@@ -248,8 +251,7 @@ def one_hot(
     axis: int = -1,
     wrap: bool = False,
 ) -> Array:
-    """`on` where the new axis is at the index, `off` elsewhere
-
+    """One-hot encoding: `on` at the index along a new axis, `off` elsewhere
     `wrap`: negative indices count from the end."""
     rank = len(dims_of(indices)) + 1
     places = expand_dims(astype(indices, dtype=DType("int64")), (axis,))

@@ -28,38 +28,38 @@ from amanda_std.ops.tensor.scatter import scatter_nd
 from amanda_std.ops.tensor.shape import expand_dims, reshape, transpose
 
 
-def _begin(starts: Any, i: int, size: Any, length: Any) -> Any:
-    """A start as JAX has it: from the end where negative, moved to fit."""
+def _clamp_start(starts: Any, i: int, size: Any, length: Any) -> Any:
+    """Start index as in JAX: negative from the end, clamped so that the slice fits."""
     start, room = whole(gather(starts, np.asarray(i))), whole(length)
     start = where(less(start, 0), add(start, room), start)
     most = subtract(room, whole(size))
     return minimum(maximum(start, np.asarray(0)), most)
 
 
-def _steps(start: Any, size: Any) -> Any:
+def _index_range(start: Any, size: Any) -> Any:
     return add(arange(0, size), start)
 
 
 @composite
-def dynamic_slice(x: Array, starts: Index, sizes: ShapeArg) -> Array:
-    """A part of a size at a computed place, which is moved to lie inside x"""
+def dynamic_slice(x: Array, starts: Index, sizes: Host) -> Array:
+    """Slice of a fixed size at a computed start, clamped to lie inside x"""
     for i, size in enumerate(parts_of(sizes, x.ndim)):
         if isinstance(size, int) and isinstance(x.shape[i], int) and size == x.shape[i]:
             continue
-        x = gather(x, _steps(_begin(starts, i, size, x.shape[i]), size), i)
+        x = gather(x, _index_range(_clamp_start(starts, i, size, x.shape[i]), size), i)
     return x
 
 
 @composite
 def dynamic_update_slice(x: Array, update: Array, starts: Index) -> Array:
-    """x with a part replaced at a computed place, which is moved to lie inside x"""
+    """x with a slice replaced at a computed start, clamped to lie inside x"""
     rank = x.ndim
     if not rank:
         return identity(update)
     flat: Any = None
     for i in range(rank):
         size, length = update.shape[i], x.shape[i]
-        at = _steps(_begin(starts, i, size, length), size)
+        at = _index_range(_clamp_start(starts, i, size, length), size)
         at = along(at, i, rank)
         flat = at if flat is None else add(multiply(flat, whole(length)), at)
     rows = expand_dims(reshape(flat, [-1]), (1,))
@@ -67,7 +67,7 @@ def dynamic_update_slice(x: Array, update: Array, starts: Index) -> Array:
     return reshape(line, list(x.shape))
 
 
-def _slow_begin(starts: Any, sizes: Any, dims: Any) -> list[int]:
+def _clamp_starts_by_loop(starts: Any, sizes: Any, dims: Any) -> list[int]:
     found = []
     for start, size, n in zip(starts.tolist(), sizes, dims, strict=True):
         start = start + n if start < 0 else start
@@ -85,7 +85,7 @@ def _() -> Samples:
         for numbers in _STARTS:
             starts = array(numbers, "int64")
             for sizes in ((2, 3), (3, 2)):
-                at = _slow_begin(starts, sizes, (3, 5))
+                at = _clamp_starts_by_loop(starts, sizes, (3, 5))
                 y = np.zeros(sizes, dtype)
                 for i, j in np.ndindex(*sizes):
                     y[i, j] = x[at[0] + i, at[1] + j]
@@ -104,7 +104,7 @@ def _() -> Samples:
         )
         for numbers in _STARTS:
             starts = array(numbers, "int64")
-            at = _slow_begin(starts, (2, 3), (3, 5))
+            at = _clamp_starts_by_loop(starts, (2, 3), (3, 5))
             y = x.copy()
             for i, j in np.ndindex(2, 3):
                 y[at[0] + i, at[1] + j] = update[i, j]
@@ -119,9 +119,8 @@ def tensor_scatter(
     cache: Array, update: Array, at: Index = None, *, axis: int = -2,
     circular: bool = False,
 ) -> Array:  # fmt: skip
-    """A cache with the parts of an axis replaced from a place on, of each batch
-
-    `circular`: what goes beyond the end goes on at the start."""
+    """Write updates into a cache along an axis, from a computed position for each batch
+    `circular`: positions beyond the end wrap around."""
     rank = cache.ndim
     axis = axis % rank
     batch, length = cache.shape[0], cache.shape[axis]

@@ -1,4 +1,4 @@
-"""What composites that look at computed places have in common; no ops."""
+"""Index and dtype arithmetic shared by composites; declares no ops."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ INT = DType("int64")
 
 
 def own_dtype(x: Any) -> DType:
-    """The element type of a value in any reading."""
+    """Element type of an array, a traced value or a type."""
     return x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
 
 
 def wide_dtype(x: Any) -> DType:
-    """The element type to blend elements in: no narrower than float32."""
+    """Accumulation type for interpolation: at least float32."""
     return FLOAT if own_dtype(x).name == "float64" else DType("float32")
 
 
 def real(number: Any) -> Any:
-    """A dim or a number as a float64 scalar, wherever it is known."""
+    """A dim or a number as a float64 scalar, static or computed."""
     if isinstance(number, int | float):
         return np.asarray(number, "float64")
     return astype(number, dtype=FLOAT)
@@ -39,19 +39,19 @@ def whole(number: Any) -> Any:
 
 
 def steps_to(count: Any) -> Any:
-    """0, 1, ... as float64, for each place of an axis."""
+    """0, 1, ... count - 1 as float64."""
     return astype(arange(0, count), dtype=FLOAT)
 
 
 def parts_of(host: Any, count: int) -> list[Any]:
-    """The numbers of a host argument, or values that hold them at run time."""
+    """Elements of a shape argument: numbers if static, else values."""
     if host is None or isinstance(host, tuple | list):
         return list(host or ())
     return [gather(host, np.asarray(i)) for i in range(count)]
 
 
 def along(vector: Any, axis: int, rank: int) -> Any:
-    """A vector as a tensor that lies along one axis of `rank` axes."""
+    """Reshape a vector so that it broadcasts along one axis of `rank` axes."""
     rest = tuple(range(1, rank - axis))
     return expand_dims(vector, rest) if rest else vector
 
@@ -61,7 +61,7 @@ def is_between(places: Any, low: Any, high: Any) -> Any:
 
 
 def cubic_shares(part: Any, a: float) -> list[Any]:
-    """The shares of four neighbours, `part` of the way from the second to the third."""
+    """Cubic interpolation weights of four neighbors, `part` between the 2nd and 3rd."""
     r, s, t = part + 1.0, 1.0 - part, 2.0 - part
     return [
         ((r * a - 5 * a) * r + 8 * a) * r - 4 * a,

@@ -23,8 +23,8 @@ from amanda_std.ops.tensor.manipulation import stack
 
 
 @composite
-def unravel_index(indices: Index, shape: ShapeArg) -> Index:
-    """Places counted through a shape, row by row, as a row of places for each axis"""
+def unravel_index(indices: Index, shape: Host) -> Index:
+    """Convert flat indices to coordinates, one row for each axis (row-major)"""
     many = len(shape) if isinstance(shape, tuple | list) else shape.shape[0]
     flat = whole(indices)
     found: list[Any] = []
@@ -36,8 +36,8 @@ def unravel_index(indices: Index, shape: ShapeArg) -> Index:
 
 
 @composite
-def ravel_index(places: Index, shape: ShapeArg) -> Index:
-    """A row of places for each axis, as places counted through a shape, row by row"""
+def ravel_index(places: Index, shape: Host) -> Index:
+    """Convert coordinates, one row for each axis, to flat indices (row-major)"""
     many = len(shape) if isinstance(shape, tuple | list) else shape.shape[0]
     total: Any = None
     for i, d in enumerate(parts_of(shape, int(many.__index__()))):
@@ -46,7 +46,7 @@ def ravel_index(places: Index, shape: ShapeArg) -> Index:
     return total
 
 
-def _places(back: bool) -> Any:
+def _conversion_samples(back: bool) -> Any:
     def make() -> Samples:
         for dtype in ("int64", "int32"):
             flat = array([[0, 7], [23, 12]], dtype)
@@ -68,7 +68,7 @@ unravel_index.not_differentiable("its results are indices")
 ravel_index.not_differentiable("its results are indices")
 
 
-unravel_index.samples(_places(False))
+unravel_index.samples(_conversion_samples(False))
 
 
-ravel_index.samples(_places(True))
+ravel_index.samples(_conversion_samples(True))

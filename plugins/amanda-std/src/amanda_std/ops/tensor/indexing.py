@@ -1,4 +1,4 @@
-"""Elements found by their places, and put at places."""
+"""Gather: elements and slices read at indices."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from amanda_std.ops.tensor.shape import (
 
 
 @primitive(shape=shapes.gather, content=True)
-def gather(x: Array, indices: Index, axis: ShapeArg = 0) -> Array:
-    """The parts of x at some places of an axis; negative places count from its end"""
+def gather(x: Array, indices: Index, axis: Host = 0) -> Array:
+    """Slices of x at indices along an axis; negative indices count from the end"""
     if indices.dtype == object:
         indices = indices.astype("int64")
     return xp(x, indices).take(x, indices, axis=axis)
@@ -64,13 +64,13 @@ def _() -> Samples:
                  array([False, False], "bool"))  # fmt: skip
 
 
-def _of_indices(indices: TensorType) -> Shape:
+def _shape_of_indices(indices: TensorType) -> Shape:
     return indices.shape
 
 
-@primitive(shape=_of_indices)
+@primitive(shape=_shape_of_indices)
 def gather_elements(x: Array, indices: Index, *, axis: int = 0) -> Array:
-    """y[i, j] = x[indices[i, j], j], for axis 0"""
+    """Elements at indices along an axis: y[i, j] = x[indices[i, j], j] for axis 0"""
     at = axis % x.ndim
     cut = tuple(
         slice(None) if i == at else slice(n) for i, n in enumerate(indices.shape)
@@ -97,16 +97,18 @@ def _() -> Samples:
     yield Sample((x, np.zeros((0, 2), "int64")), np.zeros((0, 2)), smooth=False)
 
 
-def _gathered_nd(x: TensorType, indices: TensorType, *, batch_dims: int = 0) -> Shape:
+def _gather_nd_shape(
+    x: TensorType, indices: TensorType, *, batch_dims: int = 0
+) -> Shape:
     depth = indices.shape.dims[-1]
     if isinstance(depth, Sym):
-        raise Undecided("how many axes the places name is known at run time only")
+        raise Undecided("the number of indexed axes is unknown until run time")
     return Shape((*indices.shape.dims[:-1], *x.shape.dims[batch_dims + depth :]))
 
 
-@primitive(shape=_gathered_nd)
+@primitive(shape=_gather_nd_shape)
 def gather_nd(x: Array, indices: Index, *, batch_dims: int = 0) -> Array:
-    """The parts of x at places, each a row of the last axis of indices"""
+    """Slices of x at coordinates, which are the last axis of indices"""
     if not batch_dims:
         return x[tuple(indices[..., i] for i in range(indices.shape[-1]))]
     batch = x.shape[:batch_dims]
@@ -121,12 +123,12 @@ def gather_nd(x: Array, indices: Index, *, batch_dims: int = 0) -> Array:
 @gather_nd.gradient
 def _(g: Any, x: Any, indices: Any, *, batch_dims: int) -> Any:
     if batch_dims:
-        indices = _with_batches(indices, batch_dims)
+        indices = _add_batch_coordinates(indices, batch_dims)
     return [late.scatter_nd(zeros_like(x), indices, g, reduction="add"), None]
 
 
-def _with_batches(indices: Any, batch_dims: int) -> Any:
-    """Places that name the axes of the batch, too."""
+def _add_batch_coordinates(indices: Any, batch_dims: int) -> Any:
+    """Coordinates extended by those of the batch axes."""
     rank = indices.ndim
     at = astype(indices, dtype="int64")
     one = late.slice(at, (0,), (1,), (rank - 1,))

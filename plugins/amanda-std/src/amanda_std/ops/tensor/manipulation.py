@@ -1,4 +1,4 @@
-"""Elements moved as they are: joined, split, sliced, padded, repeated."""
+"""Concatenation, splitting, slicing, padding, tiling and flipping."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from amanda_std.ops.tensor.scatter import scatter_nd
 from amanda_std.ops.tensor.shape import expand_dims, reshape, squeeze, transpose
 
 
-def _joined(*xs: TensorType, axis: int = 0) -> Shape:
+def _concat_shape(*xs: TensorType, axis: int = 0) -> Shape:
     if not xs:
-        raise InvalidTypeError("concat needs a tensor")
+        raise InvalidTypeError("concat needs at least one tensor")
     rows = [x.shape.dims for x in xs]
     at = normalize_axis(axis, len(rows[0]))
     if len({len(row) for row in rows}) > 1:
-        raise InvalidTypeError("only tensors of one rank are joined", got=rows)
+        raise InvalidTypeError("concat needs tensors of the same rank", got=rows)
     found = list(rows[0])
     for row in rows[1:]:
         for i, d in enumerate(row):
@@ -46,9 +46,9 @@ def _joined(*xs: TensorType, axis: int = 0) -> Shape:
     return Shape(found)
 
 
-@primitive(shape=_joined, content=True)
+@primitive(shape=_concat_shape, content=True)
 def concat(*xs: Array, axis: int = 0) -> Array:
-    """Tensors one behind the other along an axis"""
+    """Concatenate tensors along an axis"""
     return xp(*xs).concat(xs, axis=axis)
 
 
@@ -70,20 +70,23 @@ def _() -> Samples:
     yield Sample((flags, ~flags), array([True, False], "bool"))
 
 
-def _stacked(*xs: TensorType, axis: int = 0) -> Shape:
+def _stack_shape(*xs: TensorType, axis: int = 0) -> Shape:
     if not xs:
-        raise InvalidTypeError("stack needs a tensor")
+        raise InvalidTypeError("stack needs at least one tensor")
     found = list(xs[0].shape.dims)
     for x in xs[1:]:
         pairs = zip(found, x.shape.dims, strict=True)
-        found = [shapes.expect_same(a, b, "stack takes equal shapes") for a, b in pairs]
-    at = normalize_axis(axis, len(found) + 1)
+        found = [
+            shapes.expect_same(a, b, "stack needs tensors of the same shape")
+            for a, b in pairs
+        ]
+    at = index_of(axis, len(found) + 1)
     return Shape([*found[:at], len(xs), *found[at:]])
 
 
-@primitive(shape=_stacked, content=True)
+@primitive(shape=_stack_shape, content=True)
 def stack(*xs: Array, axis: int = 0) -> Array:
-    """Tensors of one shape side by side along a new axis"""
+    """Stack tensors of the same shape along a new axis"""
     return xp(*xs).stack(xs, axis=axis)
 
 
@@ -105,7 +108,7 @@ def _() -> Samples:
 # -- split ---------------------------------------------------------------------
 
 
-def _parts(
+def _split_shapes(
     x: TensorType, sizes: Any = None, *, axis: int = 0, outputs: int = 0
 ) -> list[Shape]:
     if not x.shape.has_rank and (outputs or isinstance(sizes, tuple)):
@@ -120,18 +123,18 @@ def _parts(
     elif isinstance(sizes, UnknownShapeArg):
         sizes = [Sym.unknown() for _ in range(outputs)]
     elif not any(isinstance(n, Sym) for n in sizes):
-        shapes.expect_same(sum(sizes), whole, "the parts do not make the whole")
-    wanted = [Sym.unknown() if may_be_negative(n) else n for n in sizes]
+        shapes.expect_same(sum(sizes), whole, "the sizes do not add up to the dim")
+    wanted = [Sym.unknown() if is_data(n) else n for n in sizes]
     return [
         Shape([n if i == at else d for i, d in enumerate(x.shape.dims)]) for n in wanted
     ]
 
 
-@primitive(shape=_parts, content=True)
+@primitive(shape=_split_shapes, content=True)
 def split(
     x: Array, sizes: ShapeArg = None, *, axis: int = 0, outputs: int = 0
 ) -> tuple[Array, ...]:
-    """Parts along an axis, of the sizes told or equal ones, the last maybe smaller"""
+    """Split along an axis by sizes, or equally (the last part may be smaller)"""
     if sizes is None:
         step = -(-x.shape[axis] // outputs)
         cuts = [step * i for i in range(1, outputs)]
@@ -165,24 +168,24 @@ def _() -> Samples:
 
 # -- slice ---------------------------------------------------------------------
 
-_FAR = 2**31 - 1
-"""What frameworks write for the end of an axis, or more."""
+_END_OF_AXIS = 2**31 - 1
+"""Sentinel for the end of an axis: frameworks write this or more."""
 
 
-def _clamped(at: Dim, d: Dim) -> Dim:
-    """Where a start or stop lies in an axis of d elements."""
+def _clamp_index(at: Dim, d: Dim) -> Dim:
+    """Clamp a start or stop to an axis of d elements."""
     if isinstance(at, Sym):
         if not at >= 0:
             return maximum(d + at, 0)
         return minimum(at, d)
-    if at >= _FAR:
+    if at >= _END_OF_AXIS:
         return d
     return minimum(at, d) if at >= 0 else maximum(d + at, 0)
 
 
-def _span(d: Dim, start: Dim, stop: Dim, step: Dim) -> Dim:
-    """How many elements a slice takes; a fresh symbol where that is not told."""
-    if any(isinstance(n, Sym) and may_be_negative(n) for n in (start, stop, step)):
+def _slice_length(d: Dim, start: Dim, stop: Dim, step: Dim) -> Dim:
+    """Number of elements in a slice; a fresh symbol if it is not known."""
+    if any(isinstance(n, Sym) and is_data(n) for n in (start, stop, step)):
         return Sym.unknown()
     if isinstance(step, Sym):
         return Sym.unknown()
@@ -190,16 +193,20 @@ def _span(d: Dim, start: Dim, stop: Dim, step: Dim) -> Dim:
     if known and isinstance(d, int):
         return len(range(d)[slice(start, stop, step)])
     if step < 0:
-        whole = known and start in (-1, *range(_FAR, _FAR + 2), 2**63 - 1)
-        return -(-d // -step) if whole and stop <= -_FAR else Sym.unknown()
+        whole = known and start in (
+            -1,
+            *range(_END_OF_AXIS, _END_OF_AXIS + 2),
+            2**63 - 1,
+        )
+        return -(-d // -step) if whole and stop <= -_END_OF_AXIS else Sym.unknown()
     try:
-        length = maximum(_clamped(stop, d) - _clamped(start, d), 0)
+        length = maximum(_clamp_index(stop, d) - _clamp_index(start, d), 0)
     except Undecided:
         return Sym.unknown()
     return -(-length // step)
 
 
-def _sliced(
+def _slice_shape(
     x: TensorType, starts: Any, stops: Any, axes: Any = None, steps: Any = None
 ) -> Shape:
     found = list(x.shape.dims)
@@ -214,12 +221,12 @@ def _sliced(
     rows = zip(at, starts, stops, steps or (1,) * len(starts), strict=True)
     for axis, start, stop, step in rows:
         if isinstance(step, int) and step == 0:
-            raise InvalidTypeError("a slice cannot step by 0")
-        found[axis] = _span(found[axis], start, stop, step)
+            raise InvalidTypeError("the step of a slice is 0")
+        found[axis] = _slice_length(found[axis], start, stop, step)
     return Shape(found)
 
 
-@primitive(shape=_sliced, content=True, name="slice")
+@primitive(shape=_slice_shape, content=True, name="slice")
 def slice_(
     x: Array,
     starts: ShapeArg,
@@ -227,7 +234,7 @@ def slice_(
     axes: ShapeArg = None,
     steps: ShapeArg = None,
 ) -> Array:
-    """Every step-th element from start to before stop, as Python slices"""
+    """Slice with Python semantics: from start up to stop, by step, along axes"""
     at: list[Any] = [slice(None)] * x.ndim
     for i, axis in enumerate(range(len(starts)) if axes is None else axes):
         at[axis] = slice(starts[i], stops[i], steps[i] if steps else None)
@@ -238,13 +245,13 @@ def slice_(
 def _(
     g: Any, x: Any, starts: Any, stops: Any, axes: Any = None, steps: Any = None
 ) -> Any:
-    """The places that were read, by slicing their numbers; then they are filled."""
+    """Slice the indices to see which elements were read, then scatter to them."""
     rank = x.ndim
     if isinstance(axes, tuple) or axes is None:
         count = len(starts) if axes is None and isinstance(starts, tuple) else rank
         named = normalize_axes(tuple(range(count)) if axes is None else axes, rank)
     else:
-        raise Undecided("the axes of the slice are known at run time only")
+        raise Undecided("the axes of the slice are unknown until run time")
     for i, axis in enumerate(named):
         picked = [None if h is None else (h[i],) for h in (starts, stops, steps)]
         places = slice_(arange(0, x.shape[axis]), picked[0], picked[1], None, picked[2])
@@ -255,7 +262,7 @@ def _(
 def placed(
     g: Any, places: Any, length: Any, axis: int, rank: int, reduction: str = "none"
 ) -> Any:
-    """Zeros of a length along an axis, with g at some places of it."""
+    """Zeros of a length along an axis, with g at some indices of it."""
     order = (axis, *(i for i in range(rank) if i != axis))
     back = tuple(int(i) for i in np.argsort(order))
     front = transpose(g, perm=order)
@@ -280,7 +287,7 @@ def _() -> Samples:
 # -- pad -----------------------------------------------------------------------
 
 
-def _padded(
+def _pad_shape(
     x: TensorType,
     pads: Any,
     axes: Any = None,
@@ -293,14 +300,16 @@ def _padded(
     except Undecided:
         return shapes.unknown_dims(len(found))
     if len(at) != len(pads):
-        raise InvalidTypeError("a pair for each axis", expected=len(at), got=len(pads))
+        raise InvalidTypeError(
+            "expected a (low, high) pair for each axis", expected=len(at), got=len(pads)
+        )
     for axis, (low, high) in zip(at, pads, strict=True):
         total = found[axis] + low + high
         found[axis] = Sym.unknown() if may_be_negative(total) else total
     return Shape(found)
 
 
-@primitive(shape=_padded, numpy_only=True)
+@primitive(shape=_pad_shape, numpy_only=True)
 def pad(
     x: Array,
     pads: ShapeArg,
@@ -309,7 +318,7 @@ def pad(
     *,
     mode: str = "constant",
 ) -> Array:
-    """More elements around each axis: (low, high) pairs; negative ones crop"""
+    """Pad each axis by (low, high) elements; negative numbers crop"""
     full = [(0, 0)] * x.ndim
     for i, axis in enumerate(range(x.ndim) if axes is None else axes):
         full[axis] = tuple(pads[i])
@@ -333,7 +342,7 @@ def _(
     g: Any, x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str
 ) -> Any:
     if mode != "constant":
-        return [_from_copies(g, x, pads, axes, mode), None, None, None]
+        return [_gradient_of_copies(g, x, pads, axes, mode), None, None, None]
     back = (
         negative(pads)
         if not isinstance(pads, tuple)
@@ -346,13 +355,12 @@ def _(
     return [inner, None, sum_to(rest, value), None]
 
 
-def _from_copies(g: Any, x: Any, pads: Any, axes: Any, mode: str) -> Any:
-    """The gradients of copies, added to those of their elements, axis by axis.
-
-    Which element each is a copy of is told by the numbers of the places, padded."""
+def _gradient_of_copies(g: Any, x: Any, pads: Any, axes: Any, mode: str) -> Any:
+    """Add the gradients of copies to those of their elements, axis by axis.
+    Padding the indices shows which element each is a copy of."""
     if axes is not None and not isinstance(axes, tuple):
-        raise Undecided("the axes that are padded are known at run time only")
-    for i, axis in enumerate(normalize_axes(axes, x.ndim)):
+        raise Undecided("the padded axes are unknown until run time")
+    for i, axis in enumerate(indices_of(axes, x.ndim)):
         if isinstance(pads, tuple):
             if not any(pads[i]):
                 continue
@@ -383,26 +391,26 @@ def _() -> Samples:
     yield Sample((np.zeros((0,)), ((1, 1),)), array([0.0, 0.0]), smooth=False)
 
 
-# -- repeated, reversed --------------------------------------------------------
+# -- tile, flip -----------------------------------------------------------------
 
 
-def _tiled(x: TensorType, repeats: Any) -> Shape:
-    if isinstance(repeats, UnknownShapeArg):
-        raise Undecided("the repeats are known at run time only")
+def _tile_shape(x: TensorType, repeats: Any) -> Shape:
+    if isinstance(repeats, Open):
+        raise Undecided("the repeats are unknown until run time")
     rows = zip(x.shape.dims, repeats, strict=True)
     return Shape([Sym.unknown() if may_be_negative(n) else d * n for d, n in rows])
 
 
-@primitive(shape=_tiled, content=True)
-def tile(x: Array, repeats: ShapeArg) -> Array:
-    """The whole tensor repeated along each axis"""
+@primitive(shape=_tile_shape, content=True)
+def tile(x: Array, repeats: Host) -> Array:
+    """Repeat the whole tensor along each axis"""
     return xp(x).tile(x, tuple(repeats))
 
 
 @tile.gradient
 def _(g: Any, x: Any, repeats: Any) -> Any:
     if not isinstance(repeats, tuple):
-        raise Undecided("the repeats are known at run time only")
+        raise Undecided("the repeats are unknown until run time")
     pairs = [n for d, r in zip(x.shape, repeats, strict=True) for n in (r, d)]
     return [
         sum_(reshape(g, pairs), tuple(range(0, 2 * len(repeats), 2))),
@@ -420,13 +428,13 @@ def _() -> Samples:
     yield Sample((array(4, "int64"), ()), array(4, "int64"))
 
 
-def _of_first(x: TensorType) -> Shape:
+def _same_shape(x: TensorType) -> Shape:
     return x.shape
 
 
-@primitive(shape=_of_first, content=True)
-def flip(x: Array, axes: ShapeArg = None) -> Array:
-    """The elements in reverse order along axes"""
+@primitive(shape=_same_shape, content=True)
+def flip(x: Array, axes: Host = None) -> Array:
+    """Reverse the order of elements along axes"""
     return xp(x).flip(x, axis=axes)
 
 

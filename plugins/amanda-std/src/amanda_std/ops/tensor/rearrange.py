@@ -1,4 +1,4 @@
-"""Rearrangement of elements: roll, repeat, reversed sequences, meshgrid"""
+"""Rearrangement of elements: roll, repeat, reverse_sequence, meshgrid, take"""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from amanda_std.ops.tensor.shape import (
 def reverse_sequence(
     x: Array, lengths: Index, *, time_axis: int = 0, batch_axis: int = 1
 ) -> Array:
-    """x with the first places of an axis in reverse order, so many as each batch has"""
+    """Reverse the first `lengths[i]` elements of the time axis of each batch element"""
     rank = x.ndim
     time, batch = time_axis % rank, batch_axis % rank
     steps = arange(0, x.shape[time])
@@ -77,7 +77,7 @@ def _() -> Samples:
 
 @composite
 def roll(x: Array, shifts: Index, *, axes: tuple[int, ...] | None = None) -> Array:
-    """The elements moved on along axes, the last ones to the start; of all, if none"""
+    """Shift elements along axes, wrapping around; without axes, flattened"""
     if axes is None:
         line = roll(reshape(x, [-1]), reshape(shifts, [1]), axes=(0,))
         return reshape(line, list(x.shape))
@@ -111,24 +111,24 @@ def _() -> Samples:
 
 
 @composite
-def repeat(x: Array, repeats: ShapeArg, *, axis: int | None = None) -> Array:
-    """Each element of an axis several times: one number for all, or one for each"""
+def repeat(x: Array, repeats: Host, *, axis: int | None = None) -> Array:
+    """Repeat each element along an axis: one count for all, or one for each"""
     if axis is None:
         x, axis = reshape(x, [-1]), 0
-    if isinstance(repeats, int) or not _is_list(repeats):
+    if isinstance(repeats, int) or not _is_vector(repeats):
         at = arange(0, multiply(whole(x.shape[axis]), whole(repeats)))
         return gather(x, floor_divide(at, whole(repeats)), axis)
-    ends = cumulative_sum(_stacked(repeats), 0)
-    total = sum_(_stacked(repeats))
+    ends = cumulative_sum(_stack_integers(repeats), 0)
+    total = sum_(_stack_integers(repeats))
     at = searchsorted(ends, arange(0, total), right=True)
     return gather(x, at, axis)
 
 
-def _is_list(repeats: Any) -> bool:
+def _is_vector(repeats: Any) -> bool:
     return isinstance(repeats, tuple | list) or getattr(repeats, "ndim", 0) > 0
 
 
-def _stacked(numbers: Any) -> Any:
+def _stack_integers(numbers: Any) -> Any:
     if not isinstance(numbers, tuple | list):
         return whole(numbers)
     if all(isinstance(n, int) for n in numbers):
@@ -151,11 +151,10 @@ def _() -> Samples:
 
 @composite
 def meshgrid(*xs: Array, indexing: str = "xy") -> tuple[Array, ...]:
-    """The coordinates of a grid: each vector along an axis of its own, and repeated
-
-    "xy": the first vector lies along the second axis, the second along the first."""
+    """Coordinate grids: each vector along its own axis, broadcast to the grid
+    "xy": the first vector varies along the second axis, the second along the first."""
     if indexing not in ("xy", "ij"):
-        raise InvalidTypeError("no such indexing", expected="xy, ij", got=indexing)
+        raise InvalidTypeError("unknown indexing", expected="xy, ij", got=indexing)
     order = list(range(len(xs)))
     if indexing == "xy":
         order[:2] = reversed(order[:2])
@@ -192,7 +191,7 @@ def take(
     x: Array, indices: Index, *, axis: int | None = None, mode: str = "clip",
     fill: float = 0.0,
 ) -> Array:  # fmt: skip
-    """The parts of x at places; those beyond the ends clipped, wrapped or filled"""
+    """Slices of x at indices, with out-of-range indices clipped, wrapped or filled"""
     if axis is None:
         x, axis = reshape(x, [-1]), 0
     at, length = whole(indices), whole(x.shape[axis])
@@ -203,7 +202,7 @@ def take(
     elif mode in ("clip", "fill"):
         at = minimum(maximum(at, np.asarray(0)), last)
     else:
-        raise InvalidTypeError("no such mode", expected="clip, wrap, fill", got=mode)
+        raise InvalidTypeError("unknown mode", expected="clip, wrap, fill", got=mode)
     y = gather(x, at, axis)
     if mode != "fill":
         return y

@@ -1,4 +1,4 @@
-"""Element types changed with saturation: what is out of reach becomes the nearest."""
+"""Saturating casts: out-of-range values become the nearest representable one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from amanda_std.ops.tensor.shape import astype
 
 
 def limits(dtype: Any) -> tuple[Any, Any]:
-    """The lowest and the largest finite number of an element type."""
+    """Lowest and highest finite number of an element type."""
     import ml_dtypes
 
     if dtype.kind in ("int", "uint"):
@@ -27,8 +27,8 @@ def limits(dtype: Any) -> tuple[Any, Any]:
     return float(info.min), float(info.max)
 
 
-def _inside(source: Any, number: Any) -> float:
-    """The float of an element type nearest to a bound, and not beyond it."""
+def _bound_in(source: Any, number: Any) -> float:
+    """Float nearest to a bound that does not exceed it."""
     largest = limits(source)[1]
     if abs(number) > largest:
         return math.copysign(largest, number)
@@ -42,10 +42,9 @@ def _inside(source: Any, number: Any) -> float:
 
 @composite
 def saturating_cast(x: Other, *, dtype: Any) -> Cast:
-    """x with another element type; what is out of its range becomes its nearest end
-
-    Floats become integers by truncation, and NaN becomes 0; infinity becomes the
-    largest finite number of a float type."""
+    """Cast to another element type, clamping out-of-range values to its limits
+    Floats are truncated to integers, NaN becomes 0; infinity becomes the largest finite
+    number of a float type."""
     source = x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
     low, high = limits(dtype)
     if source.kind == "bool":
@@ -58,25 +57,27 @@ def saturating_cast(x: Other, *, dtype: Any) -> Cast:
         near = clip(x, *(np.asarray(math.trunc(e), source.numpy) for e in ends))
         return astype(near, dtype=dtype)
     if dtype.kind == "float":
-        return astype(_clipped(x, source, low, high), dtype=dtype)
-    near = where(isnan(x), 0.0, _clipped(x, source, low, high))
+        return astype(_clip_to(x, source, low, high), dtype=dtype)
+    near = where(isnan(x), 0.0, _clip_to(x, source, low, high))
     y = astype(near, dtype=dtype)
     for end, over in ((high, greater), (low, less)):
-        bound = _inside(source, end)
-        if bound != end:  # the source has no such number: its next one falls short
+        bound = _bound_in(source, end)
+        if (
+            bound != end
+        ):  # not representable in the source type: use the next number inside
             y = where(over(x, bound), np.asarray(end, dtype.numpy), y)
     return y
 
 
-def _clipped(x: Any, source: Any, low: Any, high: Any) -> Any:
-    return clip(x, _inside(source, low), _inside(source, high))
+def _clip_to(x: Any, source: Any, low: Any, high: Any) -> Any:
+    return clip(x, _bound_in(source, low), _bound_in(source, high))
 
 
 saturating_cast.minds_types = True
-saturating_cast.not_differentiable("its ends and its digits are steps")
+saturating_cast.not_differentiable("saturation and rounding are piecewise constant")
 
 
-def _nearest(value: float, dtype: DType) -> Any:
+def _saturate(value: float, dtype: DType) -> Any:
     low, high = limits(dtype)
     if dtype.kind != "float" and math.isnan(value):
         return 0
@@ -94,7 +95,7 @@ def _() -> Samples:
         x = array([*numbers, *ends], source)
         for name in ("int8", "uint8", "int32", "int64", "uint32", "int4", "uint4"):
             dtype = DType(name)
-            y = [_nearest(float(v), dtype) for v in x]
+            y = [_saturate(float(v), dtype) for v in x]
             yield Sample((x,), np.array(y, dtype.numpy), {"dtype": dtype})
     exact = array([1.0, -2.5, 0.25, 1e9, -1e9, math.inf, math.nan], "float32")
     tops = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "float8_e4m3fnuz": 240.0,

@@ -23,7 +23,7 @@ from amanda_std.ops.tensor.shape import astype, reshape, shape_of, size
 _REDUCE: Any = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
-def _put(y: Any, at: Any, updates: Any, reduction: str) -> None:
+def _write_at(y: Any, at: Any, updates: Any, reduction: str) -> None:
     if reduction == "none":
         y[at] = updates
     else:
@@ -38,7 +38,7 @@ def scatter_elements(
     y = np.array(x)
     at = list(np.indices(indices.shape, sparse=True))
     at[axis % x.ndim] = indices
-    _put(y, tuple(at), updates, reduction)
+    _write_at(y, tuple(at), updates, reduction)
     return y
 
 
@@ -62,8 +62,10 @@ Put = Callable[..., Any]
 Take = Callable[[Any], Any]
 
 
-def _of_replaced(g: Any, _y: Any, x: Any, updates: Any, put: Put, take: Take) -> Any:
-    """Of several updates for one place, the one that is there has the gradient."""
+def _replace_gradient(
+    g: Any, _y: Any, x: Any, updates: Any, put: Put, take: Take
+) -> Any:
+    """Of several updates of one element, the one that was written has the gradient."""
     number = reshape(arange(0, size(updates)), shape_of(updates))
     last = put(astype(zeros_like(x), dtype="int64"), number)
     stays = equal(take(last), number)
@@ -71,12 +73,14 @@ def _of_replaced(g: Any, _y: Any, x: Any, updates: Any, put: Put, take: Take) ->
     return put(g, zero), where_(stays, take(g), zero)
 
 
-def _of_sums(g: Any, _y: Any, _x: Any, _u: Any, _put: Put, take: Take) -> Any:
+def _sum_gradient(g: Any, _y: Any, _x: Any, _u: Any, _put: Put, take: Take) -> Any:
     return g, take(g)
 
 
-def _of_products(g: Any, _y: Any, x: Any, updates: Any, put: Put, take: Take) -> Any:
-    """Each factor gets the product of the others, those that are zero counted apart."""
+def _product_gradient(
+    g: Any, _y: Any, x: Any, updates: Any, put: Put, take: Take
+) -> Any:
+    """Each factor gets the product of the others; zeros are counted separately."""
     others = put(ones_like(x), updates, "mul")
     none = equal(updates, zeros_like(updates))
     safe = where_(none, ones_like(updates), updates)
@@ -88,8 +92,10 @@ def _of_products(g: Any, _y: Any, x: Any, updates: Any, put: Put, take: Take) ->
     return g * others, where_(none, if_zero, if_not)
 
 
-def _of_extremes(g: Any, y: Any, x: Any, updates: Any, put: Put, take: Take) -> Any:
-    """Shared by all that are equal to the extreme."""
+def _extreme_gradient(
+    g: Any, y: Any, x: Any, updates: Any, put: Put, take: Take
+) -> Any:
+    """Shared equally by all elements equal to the extreme."""
     mine, theirs = equal(x, y), equal(updates, take(y))
     both = (astype(hit, dtype=x.dtype) for hit in (mine, theirs))
     share = g / put(*both, "add")
@@ -99,11 +105,11 @@ def _of_extremes(g: Any, y: Any, x: Any, updates: Any, put: Put, take: Take) -> 
 
 
 _SLOPES: dict[str, Any] = {
-    "none": _of_replaced,
-    "add": _of_sums,
-    "mul": _of_products,
-    "max": _of_extremes,
-    "min": _of_extremes,
+    "none": _replace_gradient,
+    "add": _sum_gradient,
+    "mul": _product_gradient,
+    "max": _extreme_gradient,
+    "min": _extreme_gradient,
 }
 
 
@@ -142,10 +148,10 @@ def _merge(reduction: str, old: float, new: float) -> float:
 def scatter_nd(
     x: Array, indices: Index, updates: Array, *, reduction: str = "none"
 ) -> Array:
-    """x with parts replaced at places, each a row of the last axis of indices"""
+    """x with slices updated at coordinates, which are the last axis of indices"""
     y = np.array(x)
     at = tuple(indices[..., i] for i in range(indices.shape[-1]))
-    _put(y, at or ..., updates, reduction)
+    _write_at(y, at or ..., updates, reduction)
     return y
 
 

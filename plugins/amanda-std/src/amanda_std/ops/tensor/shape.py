@@ -1,4 +1,4 @@
-"""Shapes: asked for, changed, and the order of axes."""
+"""Shapes, casts, reshaping and broadcasting."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ _A_SHAPE = "it depends on the shape only"
 
 @primitive(shape=lambda x: Shape([x.shape.rank]), content=lambda x: x.shape.dims)
 def shape_of(x: Other) -> Index:
-    """The dims of a tensor"""
+    """Shape of a tensor, as a vector"""
     return np.asarray(x.shape, "int64")
 
 
-def _dim(x: TensorType, axis: int) -> Dim:
-    return x.shape.dims[normalize_axis(axis, x.shape.rank)]
+def _dim_content(x: TensorType, axis: int) -> Dim:
+    return x.shape.dims[index_of(axis, x.shape.rank)]
 
 
-@primitive(shape=lambda: Shape([]), content=_dim)
+@primitive(shape=lambda: Shape([]), content=_dim_content)
 def dim(x: Other, *, axis: int) -> Index:
-    """One dim of a tensor"""
+    """Size of one dimension"""
     return np.asarray(x.shape[axis], "int64")
 
 
 @primitive(shape=lambda: Shape([]), content=lambda x: x.shape.size)
 def size(x: Other) -> Index:
-    """The number of elements of a tensor"""
+    """Number of elements"""
     return np.asarray(prod(x.shape), "int64")
 
 
@@ -71,16 +71,16 @@ for _op in (shape_of, dim, size):
     _op.not_differentiable(_A_SHAPE)
 
 
-@primitive(shape=shapes.pointwise, content=lambda x, dtype: _cast(x, dtype))
+@primitive(shape=shapes.pointwise, content=lambda x, dtype: _cast_content(x, dtype))
 def astype(x: Other, *, dtype: Any) -> Cast:
-    """x with another element type; floats are cut to integers, complex to real parts"""
+    """Cast to another type; floats truncate to integers, complex to real parts"""
     x = xp(x).asarray(x)
     if x.dtype.kind == "c" and dtype.kind != "complex":
         x = x != 0 if dtype.kind == "bool" else x.real
     return x.astype(dtype.numpy)
 
 
-def _cast(x: TensorType, dtype: Any) -> Any:
+def _cast_content(x: TensorType, dtype: Any) -> Any:
     if x.value is None or x.dtype.kind == "bool" or dtype.kind == "bool":
         numbers = x.elements
         if numbers is None or any(isinstance(d, Sym) for d in numbers):
@@ -121,25 +121,27 @@ def _() -> Samples:
     yield Sample((np.zeros((0, 2)),), np.zeros((0, 2), "int64"), {"dtype": "int64"})
 
 
-def _reshaped(x: TensorType, shape: Any, *, copy_zero: bool = False) -> Shape:
-    wanted = [_wanted(x, i, d, copy_zero) for i, d in enumerate(shape)]
+def _reshape_shape(x: TensorType, shape: Any, *, copy_zero: bool = False) -> Shape:
+    wanted = [_requested_dim(x, i, d, copy_zero) for i, d in enumerate(shape)]
     rests = [i for i, d in enumerate(wanted) if isinstance(d, int) and d == -1]
     if len(rests) > 1:
         raise InvalidTypeError("only one dim may be -1", got=list(shape))
     if rests:
-        wanted[rests[0]] = _rest(x, [d for i, d in enumerate(wanted) if i != rests[0]])
-    elif x.shape.has_rank and not any(map(_made_up, wanted)):
+        wanted[rests[0]] = _inferred_dim(
+            x, [d for i, d in enumerate(wanted) if i != rests[0]]
+        )
+    elif x.shape.has_rank and not any(map(_is_anonymous, wanted)):
         total = shapes.product(wanted)
         if same(total, x.shape.size) is False:
             raise InvalidTypeError(
-                "the shapes hold different numbers of elements",
+                "cannot reshape to a shape with another number of elements",
                 expected=f"{x.shape.size} elements", got=Shape(wanted),
             )  # fmt: skip
     return Shape(wanted)
 
 
-def _wanted(x: TensorType, i: int, dim: Dim, copy_zero: bool) -> Dim:
-    """A dim as the caller writes it: 0 may stand for the one that x has there."""
+def _requested_dim(x: TensorType, i: int, dim: Dim, copy_zero: bool) -> Dim:
+    """A requested dim; 0 may copy the dim of x at that position."""
     if isinstance(dim, Sym):
         return Sym.unknown() if may_be_negative(dim) else dim
     if dim == 0 and copy_zero:
@@ -147,32 +149,34 @@ def _wanted(x: TensorType, i: int, dim: Dim, copy_zero: bool) -> Dim:
             return Sym.unknown()
         return x.shape.dims[normalize_axis(i, x.shape.rank)]
     if dim < -1:
-        raise InvalidTypeError("a dim is at least 0, or -1 for the rest", got=dim)
+        raise InvalidTypeError(
+            "a dim must be at least 0, or -1 to be inferred", got=dim
+        )
     return dim
 
 
-def _made_up(dim: Dim) -> bool:
+def _is_anonymous(dim: Dim) -> bool:
     return isinstance(dim, Sym) and dim.is_anonymous
 
 
-def _rest(x: TensorType, others: list[Dim]) -> Dim:
-    if not x.shape.has_rank or any(map(_made_up, others)):
+def _inferred_dim(x: TensorType, others: list[Dim]) -> Dim:
+    if not x.shape.has_rank or any(map(_is_anonymous, others)):
         return Sym.unknown()
     total, rest = x.shape.size, shapes.product(others)
     if isinstance(rest, int) and rest == 0:
-        raise InvalidTypeError("-1 beside a dim of 0 could be any number")
+        raise InvalidTypeError("cannot infer -1 beside a dim of 0")
     left = total // rest
     if same(left * rest, total) is False:
         raise InvalidTypeError(
-            "the elements do not fill the shape",
+            "the number of elements is not divisible by the other dims",
             expected=f"a multiple of {rest}", got=f"{total} elements",
         )  # fmt: skip
     return left
 
 
-@primitive(shape=_reshaped, content=True)
-def reshape(x: Array, shape: ShapeArg, *, copy_zero: bool = False) -> Array:
-    """The same elements in another shape; -1 is what is left, 0 may copy a dim"""
+@primitive(shape=_reshape_shape, content=True)
+def reshape(x: Array, shape: Host, *, copy_zero: bool = False) -> Array:
+    """Reshape; -1 is inferred from the rest, 0 copies the dim of x if `copy_zero`"""
     new = [x.shape[i] if d == 0 and copy_zero else d for i, d in enumerate(shape)]
     return xp(x).reshape(x, tuple(new))
 
@@ -194,10 +198,10 @@ def _() -> Samples:
     yield Sample((np.zeros((0, 3)), (3, 0)), np.zeros((3, 0)), smooth=False)
 
 
-def _expanded(x: TensorType, axes: Any) -> Shape:
+def _expand_dims_shape(x: TensorType, axes: Any) -> Shape:
     given = axes if isinstance(axes, tuple) else (axes,)
-    if isinstance(axes, UnknownShapeArg):
-        raise Undecided("how many axes are put in is known at run time only")
+    if isinstance(axes, Open):
+        raise Undecided("the number of new axes is unknown until run time")
     rank = x.shape.rank + len(given)
     try:
         at = set(normalize_axes(given, rank))
@@ -207,9 +211,9 @@ def _expanded(x: TensorType, axes: Any) -> Shape:
     return Shape([1 if i in at else next(rest) for i in range(rank)])
 
 
-@primitive(shape=_expanded, content=True)
-def expand_dims(x: Array, axes: ShapeArg) -> Array:
-    """Axes of length 1 put in, where they are to be in the result"""
+@primitive(shape=_expand_dims_shape, content=True)
+def expand_dims(x: Array, axes: Host) -> Array:
+    """Insert axes of length 1 at the given positions of the result"""
     return xp(x).expand_dims(x, axis=axes)
 
 
@@ -226,11 +230,11 @@ def _() -> Samples:
     yield Sample((np.zeros(0), (1,)), np.zeros((0, 1)), smooth=False)
 
 
-def _squeezed(x: TensorType, axes: Any = None) -> Shape:
+def _squeeze_shape(x: TensorType, axes: Any = None) -> Shape:
     found = x.shape.dims
     if axes is None:
         if any(isinstance(d, Sym) for d in found):
-            raise Undecided("which dims are 1 is known at run time only")
+            raise Undecided("which dims are 1 is unknown until run time")
         return Shape([d for d in found if d != 1])
     gone = set(normalize_axes(axes, len(found)))
     for i in gone:
@@ -238,9 +242,9 @@ def _squeezed(x: TensorType, axes: Any = None) -> Shape:
     return Shape([d for i, d in enumerate(found) if i not in gone])
 
 
-@primitive(shape=_squeezed, content=True)
-def squeeze(x: Array, axes: ShapeArg = None) -> Array:
-    """Axes of length 1 taken out; all of them where none is named"""
+@primitive(shape=_squeeze_shape, content=True)
+def squeeze(x: Array, axes: Host = None) -> Array:
+    """Remove axes of length 1; all of them by default"""
     return xp(x).squeeze(x, axis=axes)
 
 
@@ -257,21 +261,22 @@ def _() -> Samples:
     yield Sample((np.zeros((1, 0)), 0), np.zeros(0), smooth=False)
 
 
-def _transposed(x: TensorType, *, perm: Any = None) -> Shape:
+def _transpose_shape(x: TensorType, *, perm: Any = None) -> Shape:
     found = x.shape.dims
     if perm is None:
         return Shape(found[::-1])
     if sorted(p % len(found) if found else p for p in perm) != list(range(len(found))):
         raise InvalidTypeError(
-            "not an order of the axes", expected=f"0 to {len(found) - 1}, each once",
+            "perm is not a permutation of the axes",
+            expected=f"0 to {len(found) - 1}, each once",
             got=list(perm),
         )  # fmt: skip
     return Shape([found[p] for p in perm])
 
 
-@primitive(shape=_transposed, content=True)
+@primitive(shape=_transpose_shape, content=True)
 def transpose(x: Array, *, perm: tuple[int, ...] | None = None) -> Array:
-    """The axes in another order; reversed where none is told"""
+    """Permute the axes; reverse them by default"""
     return xp(x).transpose(x, perm)
 
 
@@ -298,14 +303,14 @@ def _() -> Samples:
     yield Sample((np.zeros((0, 2), "bool"),), np.zeros((2, 0), "bool"))
 
 
-def _broadcast_to(x: TensorType, shape: Any) -> Shape:
-    wanted = Shape([Sym.unknown() if may_be_negative(d) else d for d in shape])
+def _broadcast_to_shape(x: TensorType, shape: Any) -> Shape:
+    wanted = Shape([Sym.unknown() if is_data(d) else d for d in shape])
     return shapes.broadcast(x.shape, wanted)
 
 
-@primitive(shape=_broadcast_to, content=True)
-def broadcast_to(x: Array, shape: ShapeArg) -> Array:
-    """x repeated to a shape that it broadcasts with"""
+@primitive(shape=_broadcast_to_shape, content=True)
+def broadcast_to(x: Array, shape: Host) -> Array:
+    """Broadcast to a shape"""
     np_ = xp(x)
     return np_.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
 
@@ -327,7 +332,7 @@ def _() -> Samples:
 
 @composite
 def broadcast_like(x: Array, like: Other) -> Array:
-    """x repeated to the shape of another tensor"""
+    """Broadcast x to the shape of another tensor"""
     return broadcast_to(x, like.shape)
 
 
@@ -340,7 +345,7 @@ def _() -> Samples:
 
 @composite
 def swap_last(x: Array) -> Array:
-    """The last two axes exchanged"""
+    """Transpose the last two axes"""
     rank = x.ndim
     return transpose(x, perm=(*range(rank - 2), rank - 1, rank - 2))
 
@@ -355,7 +360,7 @@ def _() -> Samples:
 
 @composite
 def flatten(x: Array, *, axis: int = 1) -> Array:
-    """A matrix: the axes before `axis` as rows, the others as columns"""
+    """Flatten to a matrix: the axes before `axis` become rows, the others columns"""
     rank = x.ndim
     at = normalize_axis(axis, rank + 1) if axis >= 0 else normalize_axis(axis, rank)
     rows: Any = 1

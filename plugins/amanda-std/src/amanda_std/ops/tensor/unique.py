@@ -1,4 +1,4 @@
-"""Selecting elements by value: unique elements and boolean masks"""
+"""Selection by value: unique elements, boolean masks, nonzero"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.shape import reshape
 
 
-def _differing(x: TensorType, *, axis: int | None = None) -> list[Shape]:
+def _unique_shapes(x: TensorType, *, axis: int | None = None) -> list[Shape]:
     count = Sym.unknown()
     if axis is None:
         return [Shape([count]), Shape([count]), Shape([x.shape.size]), Shape([count])]
@@ -31,14 +31,13 @@ def _differing(x: TensorType, *, axis: int | None = None) -> list[Shape]:
     return [Shape(whole_), Shape([count]), Shape([one]), Shape([count])]
 
 
-@primitive(shape=_differing, numpy_only=True)
+@primitive(shape=_unique_shapes, numpy_only=True)
 def unique(
     x: Array, *, axis: int | None = None, sorted: bool = True
 ) -> tuple[Array, Index, Index, Index]:
-    """The elements (or parts along an axis) that differ, each once
-
-    And where each is first, which one each element of x is, how often it is there.
-    In sorted order, or in that of x."""
+    """Unique elements (or slices along an axis)
+    Also returns the first index of each, the inverse mapping and the counts. Sorted, or
+    in order of appearance."""
     found, first, inverse, counts = np.unique(
         x, return_index=True, return_inverse=True, return_counts=True, axis=axis
     )
@@ -52,10 +51,10 @@ def unique(
     return found, first, inverse, counts
 
 
-unique.not_differentiable("which elements differ has no slope")
+unique.not_differentiable("it selects elements by value")
 
 
-def _slow_unique(x: list[Any], in_order: bool) -> list[Any]:
+def _unique_by_loop(x: list[Any], in_order: bool) -> list[Any]:
     values = list(dict.fromkeys(x))
     values = sorted_(values) if in_order else values
     return [values, [x.index(v) for v in values], [values.index(v) for v in x],
@@ -70,13 +69,13 @@ def _() -> Samples:
     for dtype in ("float64", "int32", "bfloat16"):
         x = array([3, 1, 3, 2, 1, 1], dtype)
         for in_order in (True, False):
-            values, *places = _slow_unique(x.tolist(), in_order)
+            values, *places = _unique_by_loop(x.tolist(), in_order)
             want = [array(values, dtype), *(array(p, "int64") for p in places)]
             yield Sample((x,), want, {"sorted": in_order}, smooth=False)
             yield Sample((x.reshape(2, 3),), want, {"sorted": in_order}, smooth=False)
     x = array([[2, 0, 2], [1, 1, 1]], "int64")
     for in_order in (True, False):
-        columns, *places = _slow_unique([tuple(c) for c in x.T.tolist()], in_order)
+        columns, *places = _unique_by_loop([tuple(c) for c in x.T.tolist()], in_order)
         want = [array(columns, "int64").T, *(array(p, "int64") for p in places)]
         yield Sample((x,), want, {"axis": 1, "sorted": in_order})
     none = np.zeros(0, "int64")
@@ -85,9 +84,8 @@ def _() -> Samples:
 
 @composite
 def compress(x: Array, condition: Logical, *, axis: int | None = None) -> Array:
-    """The parts of an axis (or elements) for which a condition holds
-
-    The condition may be shorter than the axis: what is beyond it is left out."""
+    """Slices along an axis (or elements) where a boolean condition is true
+    The condition may be shorter than the axis; the rest is dropped."""
     if axis is None:
         x, axis = reshape(x, [-1]), 0
     at = reshape(nonzero(reshape(condition, [-1])), [-1])
@@ -108,11 +106,11 @@ def _() -> Samples:
 
 @primitive(shape=lambda x: Shape([x.shape.rank, Sym.unknown()]), numpy_only=True)
 def nonzero(x: Other) -> Index:
-    """The places that are not zero, a column each, in row-major order"""
+    """Indices of the nonzero elements, one column each, in row-major order"""
     return np.stack(np.nonzero(np.atleast_1d(x)))[: x.ndim].astype("int64")
 
 
-nonzero.not_differentiable("its results are places")
+nonzero.not_differentiable("its results are indices")
 
 
 @nonzero.samples

@@ -1,7 +1,7 @@
-"""Attention over flat data, in which heads lie side by side, with a cache of the past.
+"""Multi-head and grouped-query attention over packed heads, with a key-value cache.
 
-Runtimes of language models have it in one op: projections go in as they come out of a
-product, and the cache is written behind what it holds.
+Language model runtimes fuse this: projections come in unsplit, and new keys and values
+are written into the cache in place.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from amanda.types import DType
 from amanda_std.engine.annotations import Index, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.engine.values import dims_of
-from amanda_std.ops.attention.rotary_embedding import rotary_embedding
-from amanda_std.ops.attention.scaled_dot_product import attention_with_cache
+from amanda_std.engine.values import dims
 from amanda_std.ops.math.arithmetic import add, maximum, subtract, where
 from amanda_std.ops.tensor.creation import arange, number
 from amanda_std.ops.tensor.dynamic_slice import tensor_scatter
@@ -32,30 +30,32 @@ from amanda_std.ops.tensor.shape import (
     squeeze,
     transpose,
 )
+from amanda_std.ops.transformer.rotary_embedding import rotary_embedding
+from amanda_std.ops.transformer.scaled_dot_product import attention_with_cache
 
 GROWS = ("total", "new", "never")
 """How a cache may grow."""
 
 
-def _parted(x: Any, heads: int) -> Any:
-    """[batch, places, heads * depth] as [batch, heads, places, depth]."""
-    size = dims_of(x)[-1]
+def _split_heads(x: Any, heads: int) -> Any:
+    """Split heads: [batch, length, heads * depth] to [batch, heads, length, depth]."""
+    size = dims(x)[-1]
     depth = size // heads if isinstance(size, int) else -1
     y = reshape(x, [0, 0, heads, depth], copy_zero=True)
     return transpose(y, perm=(0, 2, 1, 3))
 
 
-def _joined(y: Any) -> Any:
-    _, heads, _, depth = dims_of(y)
+def _merge_heads(y: Any) -> Any:
+    _, heads, _, depth = dims(y)
     told = isinstance(heads, int) and isinstance(depth, int)
     size = heads * depth if told else -1
     y = transpose(y, perm=(0, 2, 1, 3))
     return reshape(y, [0, 0, size], copy_zero=True)
 
 
-def _split(x: Any, sizes: list[Any]) -> list[Any]:
-    """Parts of these sizes along the last axis."""
-    axis, start, found = len(dims_of(x)) - 1, 0, []
+def _split_last_axis(x: Any, sizes: list[Any]) -> list[Any]:
+    """Split the last axis into parts of these sizes."""
+    axis, start, found = len(dims(x)) - 1, 0, []
     for size in sizes:
         found.append(slice_(x, [start], [start + size], [axis]))
         start = start + size
@@ -70,18 +70,16 @@ def multi_head_attention(
     past_value: RealFloating | None = None, *, heads: int, scale: float | None = None,
     causal: bool = False, fill: float = -10000.0,
 ) -> tuple[RealFloating, RealFloating, RealFloating]:  # fmt: skip
-    """Attention of [batch, places, heads * depth], with a bias, masks and a past
-
-    Keys and values may be [batch, heads, places, depth]. `bias` holds those of q, k and
-    v one behind the other. `seen` [batch, keys] is 0 where a key only fills up, for
-    which `fill` is added to its scores; `added` is added to all. The keys and values of
-    the past go first, and come back with the new ones. `scale` is 1 / sqrt(depth) where
-    it is not told, or 0."""
+    """Multi-head attention over [batch, length, heads * depth], with bias, masks, past
+    Keys and values may also be [batch, heads, length, depth]. `bias` concatenates those
+    of q, k and v. `seen` [batch, keys] is 0 for padding keys, to whose scores `fill` is
+    added; `added` is added to all scores. Past keys and values come first, and are
+    returned with the new ones. `scale` is 1 / sqrt(depth) if None or 0."""
     if bias is not None:
         sizes = [x.shape[-1] for x in (q, k, v)]
-        rows = zip((q, k, v), _split(bias, sizes), sizes, strict=True)
+        rows = zip((q, k, v), _split_last_axis(bias, sizes), sizes, strict=True)
         q, k, v = (add(x, reshape(b, [n])) for x, b, n in rows)
-    q, k, v = (x if len(dims_of(x)) == 4 else _parted(x, heads) for x in (q, k, v))
+    q, k, v = (x if len(dims(x)) == 4 else _split_heads(x, heads) for x in (q, k, v))
     if seen is not None:
         flags = expand_dims(astype(seen, dtype=DType("bool")), (1, 2))
         more = where(flags, number(0.0, q), number(fill, q))
@@ -89,7 +87,7 @@ def multi_head_attention(
     made = attention_with_cache(
         q, k, v, added, past_key, past_value, scale=scale or None, causal=causal
     )
-    return _joined(made[0]), made[1], made[2]
+    return _merge_heads(made[0]), made[1], made[2]
 
 
 @composite
@@ -102,75 +100,75 @@ def grouped_attention(
     shared: int, scale: float | None = None, interleaved: bool = False,
     half: int = 0, window: int = -1, softcap: float = 0.0, grows: str = "total",
 ) -> tuple[RealFloating, RealFloating, RealFloating]:  # fmt: skip
-    """Causal attention of [batch, places, heads * depth] with a cache, step by step
-
-    `shared` heads of keys and values are shared by those of queries. Without k and v,
-    all three lie side by side in q. `last` [batch] is the place of the last key of each
-    batch: what is new goes into the cache [batch, shared, length, depth] up to there,
-    and the cache comes back. It grows to `total`, if it is not that long (`total`), by
-    what is new (`new`), which shapes tell, or not at all (`never`). Queries and keys
-    are turned by angles, if the tables `cos` and `sin` are there, by their places or
-    those that `at` names; `half` is how many angles a place has, where their types do
-    not tell it. A query sees `window` keys, if that is not -1, with its own; `added` is
-    added to the scores."""
+    """Causal grouped-query attention (GQA) over [batch, length, heads * depth]
+    `shared` key-value heads serve all query heads. Without k and v, q packs all three.
+    `last` [batch] is the index of the last key of each batch element: new keys and
+    values are written into the cache [batch, shared, length, depth] up to there, and
+    the cache is returned. It grows to `total` if shorter (`total`), by the number of
+    new keys (`new`), or not at all (`never`). With tables `cos` and `sin`, queries and
+    keys get rotary embeddings at their positions or at `at`; `half` is the number of
+    angles where the tables' types do not have it. With `window` other than -1, a query
+    sees that many keys, its own included; `added` is added to the scores."""
     if k is None:
         depth = q.shape[-1] // (heads + 2 * shared)
-        q, k, v = _split(q, [depth * n for n in (heads, shared, shared)])
+        q, k, v = _split_last_axis(q, [depth * n for n in (heads, shared, shared)])
     counts = (heads, shared, shared)
-    q, k, v = (_parted(x, n) for x, n in zip((q, k, v), counts, strict=True))
+    q, k, v = (_split_heads(x, n) for x, n in zip((q, k, v), counts, strict=True))
     new = whole(q.shape[2])
-    start = None if past_key is None else _start(last, new)
+    start = None if past_key is None else _first_new_index(last, new)
     if cos is not None:
-        at = _places(q, start) if at is None else at
-        size = 2 * (half or dims_of(cos)[-1].__index__())
+        at = _new_positions(q, start) if at is None else at
+        size = 2 * (half or dims(cos)[-1].__index__())
         q, k = (
             rotary_embedding(x, cos, sin, at, interleaved=interleaved, size=size)
             for x in (q, k)
         )
     if start is not None:
-        more = _more(past_key, new, total, grows)
+        more = _cache_growth(past_key, new, total, grows)
         k, v = (
-            _written(old, x, start, more) for old, x in ((past_key, k), (past_value, v))
+            _write_cache(old, x, start, more)
+            for old, x in ((past_key, k), (past_value, v))
         )
     made = attention_with_cache(
         q, k, v, added, None, None, None if start is None else add(start, new),
         scale=scale or None, causal=True, softcap=softcap,
         left=window - 1 if window > 0 else -1,
     )  # fmt: skip
-    return _joined(made[0]), made[1], made[2]
+    return _merge_heads(made[0]), made[1], made[2]
 
 
-def _start(last: Any, new: Any) -> Any:
-    """The place of the first new key of each batch. Of a first text, which may be
-    filled up behind, it is 0."""
-    if len(dims_of(last)) == 2:
+def _first_new_index(last: Any, new: Any) -> Any:
+    """Index of the first new key of each batch element.
+
+    It is 0 for a first prompt, which may be padded at the end."""
+    if len(dims(last)) == 2:
         last = squeeze(last, (1,))
     return maximum(subtract(add(whole(last), 1), new), 0)
 
 
-def _places(q: Any, start: Any) -> Any:
-    """The places of what is new: [batch, places]."""
+def _new_positions(q: Any, start: Any) -> Any:
+    """Positions of the new elements: [batch, length]."""
     rows = expand_dims(arange(0, q.shape[2]), (0,))
     if start is None:
         return broadcast_to(rows, (q.shape[0], q.shape[2]))
     return add(expand_dims(start, (1,)), rows)
 
 
-def _more(past: Any, new: Any, total: Any, grows: str) -> Any:
-    """By how much the cache gets longer, if it does."""
+def _cache_growth(past: Any, new: Any, total: Any, grows: str) -> Any:
+    """Number of elements by which the cache grows, if it does."""
     if grows not in GROWS:
         raise InvalidTypeError(
-            "a cache does not grow so", expected=", ".join(GROWS), got=grows
+            "unknown growth of a cache", expected=", ".join(GROWS), got=grows
         )
     if grows != "total":
         return new if grows == "new" else None
     if total is None:
-        raise UsageError("a cache that grows to a length has to be told it")
+        raise UsageError("a cache that grows to a total length requires `total`")
     have = subtract(reshape(whole(total), []), whole(past.shape[2]))
     return maximum(have, 0)
 
 
-def _written(past: Any, new: Any, start: Any, more: Any) -> Any:
+def _write_cache(past: Any, new: Any, start: Any, more: Any) -> Any:
     if more is not None:
         past = pad(past, [(0, more)], None, (2,))
     return tensor_scatter(past, new, start, axis=2)
@@ -179,8 +177,8 @@ def _written(past: Any, new: Any, start: Any, more: Any) -> Any:
 # -- samples -------------------------------------------------------------------
 
 
-def _flat(x: Any) -> Any:
-    """[batch, heads, places, depth] with its heads side by side."""
+def _pack_heads(x: Any) -> Any:
+    """Merge heads: [batch, heads, length, depth] with its heads side by side."""
     batch, heads, places, depth = x.shape
     y = np.zeros((batch, places, heads * depth), x.dtype)
     for b, h, i, d in np.ndindex(x.shape):
@@ -188,9 +186,9 @@ def _flat(x: Any) -> Any:
     return y
 
 
-def _attended(q: Any, k: Any, v: Any, sees: Any, bias: Any, scale: float,
+def _attention_by_loops(q: Any, k: Any, v: Any, sees: Any, bias: Any, scale: float,
               cap: float = 0.0) -> Any:  # fmt: skip
-    """By loops: `sees(b, i, j)`, bias [batch, 1, i, j]; heads of keys may be fewer."""
+    """Attention by loops: `sees(b, i, j)`, bias [batch, 1, i, j]; grouped key heads."""
     y = np.zeros((*q.shape[:3], v.shape[-1]))
     each = q.shape[1] // k.shape[1]
     for b, h, i in np.ndindex(q.shape[:3]):
@@ -208,8 +206,8 @@ def _attended(q: Any, k: Any, v: Any, sees: Any, bias: Any, scale: float,
     return y
 
 
-def _some(dtype: str, *shapes: tuple[int, ...]) -> list[Any]:
-    """Tensors that differ from each other."""
+def _different_tensors(dtype: str, *shapes: tuple[int, ...]) -> list[Any]:
+    """Tensors with different contents."""
     found = (ramp(*s, dtype=dtype, start=0.3 * i - 0.7) for i, s in enumerate(shapes))
     return [(x / 3).astype(dtype) for x in found]
 
@@ -217,36 +215,38 @@ def _some(dtype: str, *shapes: tuple[int, ...]) -> list[Any]:
 @multi_head_attention.samples
 def _() -> Samples:
     for dtype in ("float64", "float32"):
-        q, k, v, old_k, old_v, added, bias = _some(
+        q, k, v, old_k, old_v, added, bias = _different_tensors(
             dtype, (2, 2, 2, 3), (2, 2, 3, 3), (2, 2, 3, 2), (2, 2, 1, 3),
             (2, 2, 1, 2), (2, 1, 2, 4), (16,),
         )  # fmt: skip
-        flat = [_flat(x) for x in (q, k, v)]
-        y = _attended(q, k, v, lambda *_: True, None, 3**-0.5)
-        want = [_flat(y).astype(dtype), k, v]
+        flat = [_pack_heads(x) for x in (q, k, v)]
+        y = _attention_by_loops(q, k, v, lambda *_: True, None, 3**-0.5)
+        want = [_pack_heads(y).astype(dtype), k, v]
         yield Sample((*flat,), want, {"heads": 2})
         yield Sample((flat[0], k, v), want, {"heads": 2, "scale": 0.0})
         keys, values = (np.concatenate(p, 2) for p in ((old_k, k), (old_v, v)))
         seen = array([[1, 1, 0, 1], [1, 0, 1, 1]], "int32")
-        y = _attended(
+        y = _attention_by_loops(
             q, keys, values, lambda _b, i, j: j <= i + 1,
             added - 3.0 * (1 - seen.reshape(2, 1, 1, 4)), 0.4,
         )  # fmt: skip
         attrs = {"heads": 2, "scale": 0.4, "causal": True, "fill": -3.0}
         args = (*flat, None, seen, added, old_k, old_v)
-        yield Sample(args, [_flat(y).astype(dtype), keys, values], attrs)
+        yield Sample(args, [_pack_heads(y).astype(dtype), keys, values], attrs)
         parts = (bias[:6], bias[6:12], bias[12:])
         moved = [x + p.reshape(2, 1, -1) for x, p in zip((q, k, v), parts, strict=True)]
-        y = _attended(moved[0], moved[1], moved[2], lambda *_: True, None, 3**-0.5)
-        want = [_flat(y).astype(dtype), *(x.astype(dtype) for x in moved[1:])]
+        y = _attention_by_loops(
+            moved[0], moved[1], moved[2], lambda *_: True, None, 3**-0.5
+        )
+        want = [_pack_heads(y).astype(dtype), *(x.astype(dtype) for x in moved[1:])]
         yield Sample((*flat, bias), want, {"heads": 2})
     none = np.zeros((0, 2, 4))
     empty = np.zeros((0, 2, 2, 2))
     yield Sample((none,) * 3, [none, empty, empty], {"heads": 2}, smooth=False)
 
 
-def _turned(x: Any, places: Any, interleaved: bool) -> Any:
-    """By complex numbers: pair i is turned by place * 0.5**i."""
+def _rotate_by_loops(x: Any, places: Any, interleaved: bool) -> Any:
+    """Rotary embedding by complex numbers: pair i is rotated by position * 0.5**i."""
     y, half = x.astype("float64"), x.shape[-1] // 2
     for b, h, s, i in np.ndindex(*x.shape[:3], half):
         one, two = (2 * i, 2 * i + 1) if interleaved else (i, i + half)
@@ -258,8 +258,8 @@ def _turned(x: Any, places: Any, interleaved: bool) -> Any:
     return y
 
 
-def _stepped(old: Any, new: Any, starts: list[int], length: int) -> Any:
-    """The cache with what is new, of each batch from its place on."""
+def _cache_by_loops(old: Any, new: Any, starts: list[int], length: int) -> Any:
+    """The cache with new elements written at the start of each batch element."""
     y = np.zeros((*old.shape[:2], length, old.shape[3]))
     y[:, :, : old.shape[2]] = old
     for b, h, s, d in np.ndindex(new.shape):
@@ -267,23 +267,23 @@ def _stepped(old: Any, new: Any, starts: list[int], length: int) -> Any:
     return y
 
 
-def _steps(dtype: str) -> Samples:
-    q, k, v, old_k, old_v, added = _some(
+def _cache_samples(dtype: str) -> Samples:
+    q, k, v, old_k, old_v, added = _different_tensors(
         dtype, (2, 4, 2, 4), (2, 2, 2, 4), (2, 2, 2, 4), (2, 2, 5, 4), (2, 2, 5, 4),
         (2, 1, 2, 5),
     )  # fmt: skip
-    flat = [_flat(x) for x in (q, k, v)]
+    flat = [_pack_heads(x) for x in (q, k, v)]
     angles = np.outer(np.arange(8), [1.0, 0.5])
     tables = [np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)]
     last, starts = array([3, 1], "int32"), [2, 0]
     rows = [[s, s + 1] for s in starts]
     for interleaved in (False, True):
-        turned = [_turned(x, rows, interleaved) for x in (q, k)]
-        keys = _stepped(old_k, turned[1], starts, 5)
-        values = _stepped(old_v, v, starts, 5)
-        y = _attended(turned[0], keys, values, lambda b, i, j: j <= i + starts[b],
-                      None, 0.5)  # fmt: skip
-        want = [_flat(y).astype(dtype), keys.astype(dtype), values.astype(dtype)]
+        turned = [_rotate_by_loops(x, rows, interleaved) for x in (q, k)]
+        keys = _cache_by_loops(old_k, turned[1], starts, 5)
+        values = _cache_by_loops(old_v, v, starts, 5)
+        y = _attention_by_loops(turned[0], keys, values,
+                      lambda b, i, j: j <= i + starts[b], None, 0.5)  # fmt: skip
+        want = [_pack_heads(y).astype(dtype), keys.astype(dtype), values.astype(dtype)]
         attrs: dict[str, Any] = {
             "heads": 4, "shared": 2, "interleaved": interleaved, "half": 2,
         }  # fmt: skip
@@ -294,23 +294,25 @@ def _steps(dtype: str) -> Samples:
                 array(rows, "int64"))  # fmt: skip
         attrs |= {"grows": "never", "scale": 0.5}
         yield Sample(args, want, attrs, smooth=False)
-    keys, values = (_stepped(o, n, starts, 5) for o, n in ((old_k, k), (old_v, v)))
-    y = _attended(
+    keys, values = (
+        _cache_by_loops(o, n, starts, 5) for o, n in ((old_k, k), (old_v, v))
+    )
+    y = _attention_by_loops(
         q, keys, values, lambda b, i, j: i + starts[b] - 1 <= j <= i + starts[b],
         added, 0.3, 0.8,
     )  # fmt: skip
     attrs = {"heads": 4, "shared": 2, "scale": 0.3, "softcap": 0.8, "window": 2,
              "grows": "never"}  # fmt: skip
     args = (flat[0], last, *flat[1:], old_k, old_v, None, None, None, None, added)
-    want = [_flat(y).astype(dtype), keys.astype(dtype), values.astype(dtype)]
+    want = [_pack_heads(y).astype(dtype), keys.astype(dtype), values.astype(dtype)]
     yield Sample(args, want, attrs)
     short = (old_k[:, :, :2], old_v[:, :, :2])
     end, places = array([[3], [3]], "int64"), [2, 2]
     keys, values = (
-        _stepped(o, n, places, 4) for o, n in zip(short, (k, v), strict=True)
+        _cache_by_loops(o, n, places, 4) for o, n in zip(short, (k, v), strict=True)
     )
-    y = _attended(q, keys, values, lambda _b, i, j: j <= i + 2, None, 0.5)
-    want = [_flat(y).astype(dtype), keys.astype(dtype), values.astype(dtype)]
+    y = _attention_by_loops(q, keys, values, lambda _b, i, j: j <= i + 2, None, 0.5)
+    want = [_pack_heads(y).astype(dtype), keys.astype(dtype), values.astype(dtype)]
     own = {"heads": 4, "shared": 2}
     args = (flat[0], end, *flat[1:], *short)
     yield Sample(args, want, own | {"grows": "new"}, smooth=False)
@@ -320,11 +322,11 @@ def _steps(dtype: str) -> Samples:
 @grouped_attention.samples
 def _() -> Samples:
     for dtype in ("float64", "float32"):
-        yield from _steps(dtype)
-        q, k, v = _some(dtype, (1, 2, 3, 2), (1, 1, 3, 2), (1, 1, 3, 2))
-        y = _attended(q, k, v, lambda _b, i, j: j <= i, None, 2**-0.5)
-        packed = np.concatenate([_flat(x) for x in (q, k, v)], -1)
-        want = [_flat(y).astype(dtype), k, v]
+        yield from _cache_samples(dtype)
+        q, k, v = _different_tensors(dtype, (1, 2, 3, 2), (1, 1, 3, 2), (1, 1, 3, 2))
+        y = _attention_by_loops(q, k, v, lambda _b, i, j: j <= i, None, 2**-0.5)
+        packed = np.concatenate([_pack_heads(x) for x in (q, k, v)], -1)
+        want = [_pack_heads(y).astype(dtype), k, v]
         own = {"heads": 2, "shared": 1}
         yield Sample((packed, array([2], "int32")), want, own, smooth=False)
     none = np.zeros((0, 1, 4))

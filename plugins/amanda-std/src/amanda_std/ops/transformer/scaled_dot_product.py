@@ -34,7 +34,7 @@ from amanda_std.ops.tensor.manipulation import concat, pad
 from amanda_std.ops.tensor.shape import astype, expand_dims, swap_last
 
 SCORES = ("raw", "capped", "biased", "weights")
-"""The stages of the scores that attention can show."""
+"""The stages of the scores that attention can return."""
 
 
 @composite
@@ -42,18 +42,16 @@ def attention(
     q: RealFloating, k: RealFloating, v: RealFloating, mask: Other = None,
     *, scale: float | None = None, causal: bool = False, softcap: float = 0.0,
 ) -> RealFloating:  # fmt: skip
-    """Each query's mean of values, weighed by softmax(q @ k * scale + mask)
-
-    q, k, v are [..., places, depth]; a mask of truth values tells what is seen, one of
-    numbers is added. `scale` is 1 / sqrt(depth) where it is not told. Scores pass
-    through softcap * tanh(score / softcap) first, if it is told. A query that sees
-    nothing gives 0."""
-    scores = matmul(multiply(q, _scale(q, scale)), swap_last(k))
-    seen = _up_to_own(q, k, 0) if causal else None
-    return matmul(_weights(_capped(scores, softcap), mask, seen)[0], v)
+    """Scaled dot-product attention: softmax(q @ k.T * scale + mask) @ v
+    q, k, v are [..., length, depth]; a boolean mask selects visible keys, a float mask
+    is added. `scale` is 1 / sqrt(depth) by default. With `softcap`, scores become
+    softcap * tanh(score / softcap) first. A query with no visible key gives 0."""
+    scores = matmul(multiply(q, _scale_factor(q, scale)), swap_last(k))
+    seen = _causal_mask(q, k, 0) if causal else None
+    return matmul(_attention_weights(_softcap(scores, softcap), mask, seen)[0], v)
 
 
-def _scale(q: Any, scale: float | None) -> Any:
+def _scale_factor(q: Any, scale: float | None) -> Any:
     if scale is not None:
         return number(scale, q)
     depth = q.shape[-1]
@@ -62,12 +60,12 @@ def _scale(q: Any, scale: float | None) -> Any:
     return rsqrt(astype(depth, dtype=own_dtype(q)))
 
 
-def _capped(scores: Any, cap: float) -> Any:
+def _softcap(scores: Any, cap: float) -> Any:
     return tanh(scores / cap) * cap if cap else scores
 
 
-def _weights(scores: Any, mask: Any, seen: Any) -> tuple[Any, Any]:
-    """The shares of what is seen, and the scores that they are made of."""
+def _attention_weights(scores: Any, mask: Any, seen: Any) -> tuple[Any, Any]:
+    """Attention weights of the visible keys, and the scores before the softmax."""
     if mask is None and seen is None:
         return softmax(scores), scores
     if mask is not None:
@@ -78,7 +76,7 @@ def _weights(scores: Any, mask: Any, seen: Any) -> tuple[Any, Any]:
             scores = add(scores, mask)
         else:
             raise InvalidTypeError(
-                "a mask holds truth values or floats", got=own_dtype(mask)
+                "a mask must be boolean or floating-point", got=own_dtype(mask)
             )
     never = number(-math.inf, scores)
     if seen is not None:
@@ -92,8 +90,8 @@ def _weights(scores: Any, mask: Any, seen: Any) -> tuple[Any, Any]:
     return divide(e, total), scores
 
 
-def _lines(q: Any, k: Any, offset: Any) -> tuple[Any, Any]:
-    """The place of each query, counted like those of the keys, and of each key."""
+def _positions(q: Any, k: Any, offset: Any) -> tuple[Any, Any]:
+    """Position of each query, in the numbering of the keys, and of each key."""
     rows = expand_dims(arange(0, q.shape[-2]), (1,))
     columns = expand_dims(arange(0, k.shape[-2]), (0,))
     if not (isinstance(offset, int) and offset == 0):
@@ -101,9 +99,9 @@ def _lines(q: Any, k: Any, offset: Any) -> tuple[Any, Any]:
     return rows, columns
 
 
-def _up_to_own(q: Any, k: Any, offset: Any) -> Any:
-    """Which places a query sees: those up to its own."""
-    rows, columns = _lines(q, k, offset)
+def _causal_mask(q: Any, k: Any, offset: Any) -> Any:
+    """Causal mask: the positions up to that of the query."""
+    rows, columns = _positions(q, k, offset)
     return less_equal(columns, rows)
 
 
@@ -115,19 +113,20 @@ def attention_with_cache(
     softcap: float = 0.0, left: int = -1, right: int = -1, dtype: Other = None,
     scores: str = "raw",
 ) -> tuple[RealFloating, RealFloating, RealFloating, RealFloating]:  # fmt: skip
-    """Attention over [batch, heads, places, depth], with a past and shared heads
-
-    As ONNX has it. Fewer heads of keys and values are shared by those of queries. The
-    keys and values of the past go first, and come back with the new ones; `lengths`
-    tells how many keys each batch has, where they are all there. A causal query sees
-    up to its own place, counted from the end; at most `left` places before it and
-    `right` behind. Gives the values, the keys and values of past and present, and the
-    scores at a stage: raw, capped, biased, weights. The softmax is computed in `dtype`.
-    A query that sees nothing gives 0."""
+    """Attention over [batch, heads, length, depth], with a KV cache and grouped heads
+    As in ONNX. Fewer key-value heads are shared by groups of query heads. Past keys and
+    values come first, and are returned with the new ones; `lengths` is the number of
+    valid keys of each batch element, where all are present. A causal query sees keys up
+    to its own position, counted from the end; at most `left` positions before it and
+    `right` after it. Returns the values, present keys and values, and the scores at a
+    stage: raw, capped, biased, weights. The softmax is computed in `dtype`. A query
+    with no visible key gives 0."""
     if scores not in SCORES:
-        raise InvalidTypeError("no such scores", expected=", ".join(SCORES), got=scores)
+        raise InvalidTypeError(
+            "unknown stage of scores", expected=", ".join(SCORES), got=scores
+        )
     if (past_key is None) != (past_value is None):
-        raise UsageError("keys of the past come with their values")
+        raise UsageError("past keys require past values, and the other way around")
     offset: Any = 0
     if past_key is not None:
         offset = past_key.shape[2]
@@ -135,17 +134,17 @@ def attention_with_cache(
     elif lengths is not None:
         more = subtract(whole(lengths), whole(q.shape[2]))
         offset = expand_dims(more, (1, 2, 3))
-    seen = _limited(q, k, offset, causal, left, right, lengths)
-    root = sqrt(_scale(q, scale))
-    keys, values = _shared(k, q), _shared(v, q)
+    seen = _position_mask(q, k, offset, causal, left, right, lengths)
+    root = sqrt(_scale_factor(q, scale))
+    keys, values = _repeat_heads(k, q), _repeat_heads(v, q)
     raw = matmul(multiply(q, root), multiply(swap_last(keys), root))
-    capped = _capped(raw, softcap)
-    mask = None if mask is None else _longer(mask, k)
+    capped = _softcap(raw, softcap)
+    mask = None if mask is None else _extend_mask(mask, k)
     own = own_dtype(q)
     wide = capped if dtype is None else astype(capped, dtype=dtype)
     if mask is not None and own_dtype(mask).kind == "float" and dtype is not None:
         mask = astype(mask, dtype=dtype)
-    weights, biased = _weights(wide, mask, seen)
+    weights, biased = _attention_weights(wide, mask, seen)
     weights, biased = (cast_to(x, own) for x in (weights, biased))
     stages = dict(zip(SCORES, (capped, capped, biased, weights), strict=True))
     return matmul(weights, values), k, v, stages[scores]
@@ -155,11 +154,11 @@ def cast_to(x: Any, dtype: Any) -> Any:
     return x if own_dtype(x) == dtype else astype(x, dtype=dtype)
 
 
-def _limited(q: Any, k: Any, offset: Any, causal: bool, left: int, right: int,
+def _position_mask(q: Any, k: Any, offset: Any, causal: bool, left: int, right: int,
              lengths: Any) -> Any:  # fmt: skip
-    """Which keys a query may see by its place, or None where there are no limits."""
+    """Mask by position (causal, window, lengths), or None if unlimited."""
     found = []
-    rows, columns = _lines(q, k, offset)
+    rows, columns = _positions(q, k, offset)
     if causal:
         found.append(less_equal(columns, rows))
     if left >= 0:
@@ -176,18 +175,18 @@ def _limited(q: Any, k: Any, offset: Any, causal: bool, left: int, right: int,
 
 
 def check_shared(few: Any, most: Any) -> None:
-    """Heads of queries are divided evenly among those of keys, as far as is known."""
+    """Check that query heads divide evenly among key heads, as far as is static."""
     if isinstance(few, int) and isinstance(most, int) and (not few or most % few):
         raise InvalidTypeError(
-            "heads of keys are shared by as many heads of queries each",
-            expected=f"a number of heads that divides {most}",
+            "the number of query heads is not a multiple of that of key heads",
+            expected=f"a divisor of {most}",
             got=few,
         )
 
 
-def _shared(x: Any, q: Any) -> Any:
-    """Heads of keys or values, each for as many heads of queries as share it."""
-    few, most = dims_of(x)[1], dims_of(q)[1]
+def _repeat_heads(x: Any, q: Any) -> Any:
+    """Repeat heads of keys or values for each query head that shares them."""
+    few, most = dims(x)[1], dims(q)[1]
     if same(few, most) is True:
         return x
     check_shared(few, most)
@@ -196,9 +195,9 @@ def _shared(x: Any, q: Any) -> Any:
     return gather(x, floor_divide(arange(0, many), each), 1)
 
 
-def _longer(mask: Any, k: Any) -> Any:
-    """A mask may tell of the first places only; the others are not seen."""
-    if same(dims_of(mask)[-1], dims_of(k)[2]) is True:
+def _extend_mask(mask: Any, k: Any) -> Any:
+    """Extend a mask of the first keys only: the others are hidden."""
+    if same(dims(mask)[-1], dims(k)[2]) is True:
         return mask
     rest = subtract(whole(k.shape[2]), whole(mask.shape[-1]))
     is_truth = own_dtype(mask).kind == "bool"
@@ -206,9 +205,9 @@ def _longer(mask: Any, k: Any) -> Any:
     return pad(mask, [(0, rest)], fill, (-1,))
 
 
-def _slow(q: Any, k: Any, v: Any, scale: float, sees: Any, bias: Any = None,
-          cap: float = 0.0) -> tuple[Any, dict[str, Any]]:  # fmt: skip
-    """[..., places, depth] by loops; `sees(batch, i, j)` tells what is seen."""
+def _attention_by_loops(q: Any, k: Any, v: Any, scale: float, sees: Any,
+          bias: Any = None, cap: float = 0.0) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    """Attention over [..., length, depth] by loops; `sees(batch, i, j)` is the mask."""
     y = np.zeros((*q.shape[:-1], v.shape[-1]))
     stages = {name: np.zeros((*q.shape[:-1], k.shape[-2])) for name in SCORES}
     for *batch, i in np.ndindex(q.shape[:-1]):
@@ -234,15 +233,15 @@ def _slow(q: Any, k: Any, v: Any, scale: float, sees: Any, bias: Any = None,
 
 
 def at_shape(q: Any) -> tuple[int, ...]:
-    """The axes before places and depth."""
+    """Dims before length and depth."""
     return tuple(q.shape[:-2])
 
 
-def _all(*_: Any) -> bool:
+def _sees_all(*_: Any) -> bool:
     return True
 
 
-def _own(dtype: str) -> Any:
+def _small_inputs(dtype: str) -> Any:
     found = (ramp(2, 2, n, 3, dtype=dtype, start=s) / 4
              for n, s in ((3, -1), (4, 0.2), (4, 0.6)))  # fmt: skip
     return [t.astype(dtype) for t in found]
@@ -251,31 +250,35 @@ def _own(dtype: str) -> Any:
 @attention.samples
 def _() -> Samples:
     for dtype in ("float64", "float32"):
-        q, k, v = _own(dtype)
+        q, k, v = _small_inputs(dtype)
         half = 3**-0.5
-        yield Sample((q, k, v), _slow(q, k, v, half, _all)[0])
-        y = _slow(q, k, v, 0.3, lambda _, i, j: j <= i)[0]
+        yield Sample((q, k, v), _attention_by_loops(q, k, v, half, _sees_all)[0])
+        y = _attention_by_loops(q, k, v, 0.3, lambda _, i, j: j <= i)[0]
         yield Sample((q, k, v), y, {"scale": 0.3, "causal": True})
         flags = np.arange(12).reshape(3, 4) % 3 != 1
-        y = _slow(q, k, v, half, lambda _, i, j, f=flags: f[i, j])[0]
+        y = _attention_by_loops(q, k, v, half, lambda _, i, j, f=flags: f[i, j])[0]
         yield Sample((q, k, v, flags), y)
-        y = _slow(q, k, v, half, lambda _, i, j, f=flags: f[i, j] and j <= i)[0]
+        y = _attention_by_loops(
+            q, k, v, half, lambda _, i, j, f=flags: f[i, j] and j <= i
+        )[0]
         yield Sample((q, k, v, flags), y, {"causal": True})
-        y = _slow(q[0], k[0], v[0], half, lambda _, i, j: j <= i)[0]
+        y = _attention_by_loops(q[0], k[0], v[0], half, lambda _, i, j: j <= i)[0]
         yield Sample((q[0], k[0], v[0]), y, {"causal": True})
         bias = ramp(3, 4, dtype=dtype)
-        yield Sample((q, k, v, bias), _slow(q, k, v, half, _all, bias)[0])
-        y = _slow(q, k, v, half, lambda _, i, j: j <= i, bias, 0.4)[0]
+        yield Sample(
+            (q, k, v, bias), _attention_by_loops(q, k, v, half, _sees_all, bias)[0]
+        )
+        y = _attention_by_loops(q, k, v, half, lambda _, i, j: j <= i, bias, 0.4)[0]
         yield Sample((q, k, v, bias), y, {"causal": True, "softcap": 0.4})
         blind = np.array([[True] * 4, [False] * 4, [True, False, True, True]])
-        y = _slow(q, k, v, half, lambda _, i, j, f=blind: f[i, j])[0]
+        y = _attention_by_loops(q, k, v, half, lambda _, i, j, f=blind: f[i, j])[0]
         yield Sample((q, k, v, blind), y)
         never = np.where(blind, 0, -math.inf).astype(dtype)
         yield Sample((q, k, v, never), y, smooth=False)
     yield Sample((ramp(0, 2, 3),) * 3, ramp(0, 2, 3), smooth=False)
 
 
-def _cached(dtype: str) -> Samples:
+def _cache_sample(dtype: str) -> Samples:
     q = (ramp(2, 4, 2, 3, dtype=dtype) / 4).astype(dtype)
     k, v = ((ramp(2, 2, 3, d, dtype=dtype, start=s) / 4).astype(dtype)
             for d, s in ((3, 0.2), (2, 0.6)))  # fmt: skip
@@ -287,14 +290,18 @@ def _cached(dtype: str) -> Samples:
     short = array([[True, False, True], [True, True, False]], "bool")
     n = array([4, 1], "int64")
     for scores in SCORES:
-        y, stages = _slow(q, more, rest, 0.4, lambda _, i, j: j <= i + 2, bias, 0.5)
+        y, stages = _attention_by_loops(
+            q, more, rest, 0.4, lambda _, i, j: j <= i + 2, bias, 0.5
+        )
         want = [y, keys, values, stages[scores].astype(dtype)]
         attrs = {"scale": 0.4, "causal": True, "softcap": 0.5, "scores": scores}
         yield Sample((q, k, v, bias, *old), want, attrs, smooth=scores != "biased")
-    y, stages = _slow(q, more, rest, 3**-0.5, lambda _, i, j: j < 3 and short[i, j])
+    y, stages = _attention_by_loops(
+        q, more, rest, 3**-0.5, lambda _, i, j: j < 3 and short[i, j]
+    )
     raw = stages["raw"].astype(dtype)
     yield Sample((q, k, v, short, *old), [y, keys, values, raw])
-    y, stages = _slow(
+    y, stages = _attention_by_loops(
         q, more, rest, 3**-0.5, lambda _, i, j: i + 2 - 1 <= j <= i + 2 + 1
     )
     want = [y, keys, values, stages["raw"].astype(dtype)]
@@ -303,7 +310,7 @@ def _cached(dtype: str) -> Samples:
     def sees(at: Any, i: int, j: int) -> bool:
         return bool(j < n[at[0]] and j <= i + n[at[0]] - 2)
 
-    y, stages = _slow(q, more, rest, 3**-0.5, sees)
+    y, stages = _attention_by_loops(q, more, rest, 3**-0.5, sees)
     want = [y, keys, values, stages["weights"].astype(dtype)]
     attrs = {"causal": True, "scores": "weights"}
     yield Sample((q, keys, values, None, None, None, n), want, attrs)
@@ -312,9 +319,9 @@ def _cached(dtype: str) -> Samples:
 @attention_with_cache.samples
 def _() -> Samples:
     for dtype in ("float64", "float32"):
-        yield from _cached(dtype)
-    q, k, v = _own("float32")
-    y, stages = _slow(q, k, v, 3**-0.5, _all)
+        yield from _cache_sample(dtype)
+    q, k, v = _small_inputs("float32")
+    y, stages = _attention_by_loops(q, k, v, 3**-0.5, _sees_all)
     want = [y, k, v, stages["raw"].astype("float32")]
     yield Sample((q, k, v), want, {"dtype": "float64"})
     none = np.zeros((0, 2, 3, 2))

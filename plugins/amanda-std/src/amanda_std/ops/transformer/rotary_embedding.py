@@ -18,11 +18,10 @@ def rotary_embedding(
     x: RealFloating, cos: RealFloating, sin: RealFloating, at: Index = None, *,
     interleaved: bool = False, size: int = 0,
 ) -> RealFloating:  # fmt: skip
-    """Pairs of numbers of [batch, heads, places, depth] turned by angles
-
-    The pairs are (i, i + half), or neighbours where `interleaved`, of the first `size`
-    numbers (0: all). Angles are [batch, places, half], or rows of a table that `at`
-    [batch, places] names."""
+    """Rotary position embedding of [batch, heads, length, depth]
+    Pairs are (i, i + half), or adjacent elements if `interleaved`, of the first `size`
+    elements (0: all). Angles are [batch, length, half], or rows of a table selected by
+    `at` [batch, length]."""
     depth = x.shape[3]
     size = size or depth.__index__()
     half = size // 2
@@ -43,7 +42,7 @@ def rotary_embedding(
         rest = slice_(x, [size], [depth], [3])
         return y if depth == size else concat(y, rest, axis=3)
     y = concat(y, slice_(x, [size], [depth], [3]), axis=3)
-    return reshape(y, list(x.shape))  # which is what its type is known by
+    return reshape(y, list(x.shape))  # gives the result its static type
 
 
 @rotary_embedding.samples

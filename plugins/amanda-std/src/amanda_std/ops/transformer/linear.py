@@ -1,4 +1,4 @@
-"""Attention whose past is one matrix, changed place by place."""
+"""Linear attention: a recurrent state matrix instead of a key-value cache"""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 from amanda_std.engine.annotations import RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
-from amanda_std.engine.values import dims_of
-from amanda_std.ops.attention.scaled_dot_product import check_shared
+from amanda_std.engine.values import dims
 from amanda_std.ops.control.scan import scan
 from amanda_std.ops.linalg.matmul import matmul
 from amanda_std.ops.math.arithmetic import add, floor_divide, multiply, subtract
@@ -20,6 +19,7 @@ from amanda_std.ops.tensor.creation import arange, full, number
 from amanda_std.ops.tensor.index_arithmetic import own_dtype, whole, wide_dtype
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.shape import astype, expand_dims, squeeze
+from amanda_std.ops.transformer.scaled_dot_product import check_shared
 
 
 @composite
@@ -28,16 +28,15 @@ def linear_attention(
     state: RealFloating | None = None, decay: RealFloating | None = None,
     beta: RealFloating | None = None, *, scale: float | None = None,
 ) -> tuple[RealFloating, RealFloating]:  # fmt: skip
-    """Values of a matrix that keys and values are written to, read by queries
-
-    q, k, v are [batch, heads, places, depth]; heads of keys are shared by those of
-    queries. At each place the state [batch, heads, depth, depth of v] fades by
-    exp(decay), where that is told; k v' is added, of which `beta` tells how much of
-    what the key finds there is replaced, where it is told. Gives the values, and the
-    state after the last place. It is computed in float32 at least."""
+    """Linear attention: a state matrix is written by keys and values, read by queries
+    q, k, v are [batch, heads, length, depth]; key heads are shared by groups of query
+    heads. At each step the state [batch, heads, depth, value depth] is multiplied by
+    exp(decay) if given, and k v' is added. With `beta`, that share of the value that
+    the key reads is replaced instead (delta rule). Returns the values read, and the
+    final state. Computed in float32 or wider."""
     own, wide = own_dtype(q), wide_dtype(q)
-    factor = astype(_factor(q, scale), dtype=wide)
-    check_shared(dims_of(k)[1], dims_of(q)[1])
+    factor = astype(_scale_factor(q, scale), dtype=wide)
+    check_shared(dims(k)[1], dims(q)[1])
     batch, heads = k.shape[0], k.shape[1]
     if state is None:
         shape = [batch, heads, k.shape[3], v.shape[3]]
@@ -48,21 +47,21 @@ def linear_attention(
     rows = [astype(x, dtype=wide) for x in told]
     many = q.shape[1]
     last, seen = scan(
-        _step(decay is not None, beta is not None, many, heads), None, begun, *rows,
-        carried=1, axes=(2,) * len(rows), out_axes=(2,),
+        _step_function(decay is not None, beta is not None, many, heads), None, begun,
+        *rows, carried=1, axes=(2,) * len(rows), out_axes=(2,),
     )  # fmt: skip
     y = astype(multiply(seen, factor), dtype=own)
     return y, astype(last, dtype=own)
 
 
-def _factor(q: Any, scale: float | None) -> Any:
+def _scale_factor(q: Any, scale: float | None) -> Any:
     if scale is not None:
         return number(scale, q)
     return rsqrt(astype(whole(q.shape[3]), dtype=wide_dtype(q)))
 
 
-def _step(fades: bool, corrects: bool, many: Any, heads: Any) -> Any:
-    """One place: (state, q, k, v, decay?, beta?) -> (state, what is read)."""
+def _step_function(fades: bool, corrects: bool, many: Any, heads: Any) -> Any:
+    """One step: (state, q, k, v, decay?, beta?) -> (state, values read)."""
 
     def step(state: Any, q: Any, k: Any, v: Any, *rest: Any) -> Any:
         if fades:
@@ -93,18 +92,18 @@ def _() -> Samples:
         for state, fade, part in ((None, None, None), (begun, decay, None),
                                   (begun, None, beta), (begun, decay[..., :1], beta),
                                   (None, decay, beta)):  # fmt: skip
-            y, last = _slow(q, k, v, state, fade, part, 2**-0.5)
+            y, last = _linear_attention_by_loops(q, k, v, state, fade, part, 2**-0.5)
             args = (q, k, v, state, fade, part)
             yield Sample(args, [y.astype(dtype), last.astype(dtype)])
-        y, last = _slow(q, k, v, begun, None, None, 0.3)
+        y, last = _linear_attention_by_loops(q, k, v, begun, None, None, 0.3)
         want = [y.astype(dtype), last.astype(dtype)]
         yield Sample((q, k, v, begun), want, {"scale": 0.3})
     none = np.zeros((0, 2, 3, 2))
     yield Sample((none,) * 3, [none, np.zeros((0, 2, 2, 2))], smooth=False)
 
 
-def _slow(q: Any, k: Any, v: Any, state: Any, decay: Any, beta: Any,
-          scale: float) -> tuple[Any, Any]:  # fmt: skip
+def _linear_attention_by_loops(q: Any, k: Any, v: Any, state: Any, decay: Any,
+          beta: Any, scale: float) -> tuple[Any, Any]:  # fmt: skip
     batch, heads, places, depth = k.shape
     out = v.shape[3]
     y, last = np.zeros((*q.shape[:3], out)), np.zeros((batch, heads, depth, out))

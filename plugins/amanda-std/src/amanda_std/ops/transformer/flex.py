@@ -1,4 +1,4 @@
-"""Attention whose scores a function changes, as it sees who asks whom."""
+"""Flexible attention: scores modified by a user-defined function"""
 
 from __future__ import annotations
 
@@ -35,11 +35,10 @@ def flex_attention(
     q: RealFloating, k: RealFloating, v: RealFloating, score: Body, *,
     scale: float | None = None,
 ) -> RealFloating:  # fmt: skip
-    """Attention over [batch, heads, places, depth], with scores changed by a function
-
-    `score` gets all scores, scaled by `scale` (1 / sqrt(depth)), and the numbers of
-    batch, head, query and key as tensors that broadcast to them; it gives the scores to
-    use: -infinity where a query may not see a key. One that sees none gets zeros."""
+    """Attention over [batch, heads, length, depth] with a score modification function
+    `score` receives the scores, scaled by `scale` (1 / sqrt(depth)), and the indices of
+    batch, head, query and key as tensors that broadcast to them; it returns the
+    modified scores: -infinity masks a key. A query with no visible key gives zeros."""
     depth = q.shape[3]
     factor: Any = scale
     if scale is None and isinstance(depth, int):
@@ -59,8 +58,10 @@ def flex_attention(
     return matmul(divide(size, where(none, 1.0, total)), v)
 
 
-def _scores(q: TensorType, k: TensorType) -> list[TensorType]:
-    told = [t.dtype for t in (q, k) if t.dtype.kind == "float"]  # others are refused
+def _score_types(q: TensorType, k: TensorType) -> list[TensorType]:
+    told = [
+        t.dtype for t in (q, k) if t.dtype.kind == "float"
+    ]  # other types are rejected
     if not (q.shape.has_rank and k.shape.has_rank):
         rows = [Shape(None)] * 5
     else:
@@ -82,25 +83,25 @@ def _(q: Any, v: Any) -> Any:
 
 @flex_attention.bodies
 def _(q: Any, k: Any) -> Any:
-    return {"score": _scores(q, k)}
+    return {"score": _score_types(q, k)}
 
 
 # -- samples -----------------------------------------------------------------------
 
 
-def _biased(scores: Any, _: Any, head: Any, i: Any, j: Any) -> Any:
-    """Less for keys that are far away, more so for later heads."""
+def _distance_bias(scores: Any, _: Any, head: Any, i: Any, j: Any) -> Any:
+    """Linear bias: lower scores for distant keys, more so for later heads (ALiBi)."""
     far = multiply(abs_(subtract(i, j)), add(head, 1))
     return subtract(scores, astype(far, dtype=scores.dtype))
 
 
-def _earlier(scores: Any, batch: Any, _: Any, i: Any, j: Any) -> Any:
-    """Keys before the query; of the first of the batch the query itself, too."""
+def _causal_mask(scores: Any, batch: Any, _: Any, i: Any, j: Any) -> Any:
+    """Causal mask; in the first batch element the query may see its own position."""
     sees = less_equal(add(j, batch), i)
     return where(sees, scores, -math.inf)
 
 
-def _slow(q: Any, k: Any, v: Any, scale: float, score: Any) -> Any:
+def _attention_by_loops(q: Any, k: Any, v: Any, scale: float, score: Any) -> Any:
     y = np.zeros((*q.shape[:3], v.shape[3]))
     for b, h, i in np.ndindex(q.shape[:3]):
         found = []
@@ -124,9 +125,13 @@ def _() -> Samples:
             (ramp(2, 2, n, depth, dtype=dtype, start=s) / 4).astype(dtype)
             for n, depth, s in ((3, 4, -1), (5, 4, 0.2), (5, 2, 0.6))
         )
-        y = _slow(q, k, v, 0.5, lambda s, _, h, i, j: s - abs(i - j) * (h + 1))
-        yield Sample((q, k, v, _biased), y)
-        y = _slow(q, k, v, 0.3, lambda s, b, _, i, j: s if j + b <= i else -math.inf)
-        yield Sample((q, k, v, _earlier), y, {"scale": 0.3})
+        y = _attention_by_loops(
+            q, k, v, 0.5, lambda s, _, h, i, j: s - abs(i - j) * (h + 1)
+        )
+        yield Sample((q, k, v, _distance_bias), y)
+        y = _attention_by_loops(
+            q, k, v, 0.3, lambda s, b, _, i, j: s if j + b <= i else -math.inf
+        )
+        yield Sample((q, k, v, _causal_mask), y, {"scale": 0.3})
     none = np.zeros((0, 2, 3, 4))
-    yield Sample((none, none, none, _biased), none, smooth=False)
+    yield Sample((none, none, none, _distance_bias), none, smooth=False)
