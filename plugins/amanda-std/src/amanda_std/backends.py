@@ -37,17 +37,19 @@ from amanda_std.inference.shapes import product
 from amanda_std.ops.control.bodies import pasted as inline_body
 from amanda_std.ops.control.conditionals import chosen as run_branch
 from amanda_std.ops.control.scan import each as per_tensor
-from amanda_std.ops.math.complex_numbers import part_of as real_dtype
-from amanda_std.ops.math.reduction import bound as dtype_bound
-from amanda_std.ops.nn.convolution import explicit as explicit_padding
+from amanda_std.ops.math.complex_numbers import part_type as real_dtype
+from amanda_std.ops.math.reduction import extreme_identity as dtype_bound
 from amanda_std.ops.nn.convolution import input_first as input_first_permutation
-from amanda_std.ops.nn.convolution import ordered as permute
-from amanda_std.ops.nn.convolution import steps as per_axis
-from amanda_std.ops.nn.convolution import to_front as channels_first_permutation
-from amanda_std.ops.nn.convolution import transposed_rows as transposed_windows
-from amanda_std.ops.nn.convolution import window_cut as window_slices
-from amanda_std.ops.nn.convolution import windows as window_counts
-from amanda_std.ops.nn.pooling import places_of as pooled_sizes
+from amanda_std.ops.nn.convolution import output_sizes as window_counts
+from amanda_std.ops.nn.convolution import permute as permute
+from amanda_std.ops.nn.convolution import resolve_padding as explicit_padding
+from amanda_std.ops.nn.convolution import strides_or_ones as per_axis
+from amanda_std.ops.nn.convolution import (
+    to_channels_first as channels_first_permutation,
+)
+from amanda_std.ops.nn.convolution import transposed_geometry as transposed_windows
+from amanda_std.ops.nn.convolution import window_slice as window_slices
+from amanda_std.ops.nn.pooling import pooled_sizes as pooled_sizes
 from amanda_std.passes.drop import drop
 from amanda_std.passes.fold import MAX_FOLDED_BYTES
 from amanda_std.passes.infer import infer

@@ -19,7 +19,7 @@ from amanda_std.engine.values import Tracing, Value, port_type, tracing
 from amanda_std.hub.mapping_side import STD_SIDE
 from amanda_std.hub.op_access import is_constant, is_std, op_arguments, operation_of
 from amanda_std.ops import OPS
-from amanda_std.ops.nn.convolution import to_front
+from amanda_std.ops.nn.convolution import to_channels_first
 from amanda_std.passes import movements
 from amanda_std.passes.movements import (
     TRANSPOSE,
@@ -125,7 +125,7 @@ def _orders(
     own: str, layout: str, rank: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The order of axes that brings one layout to another, and the one back."""
-    first, there = to_front(own, rank), to_front(layout, rank)
+    first, there = to_channels_first(own, rank), to_channels_first(layout, rank)
     order = tuple([first[inverse_permutation(there)[axis]] for axis in range(rank)])
     return order, inverse_permutation(order)
 

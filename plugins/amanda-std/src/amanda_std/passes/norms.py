@@ -13,7 +13,7 @@ from amanda_std import ops
 from amanda_std.engine.values import Value
 from amanda_std.hub.mapping_side import STD_SIDE
 from amanda_std.hub.op_access import is_constant, is_std, op_arguments
-from amanda_std.ops.nn.convolution import to_front
+from amanda_std.ops.nn.convolution import to_channels_first
 
 __all__ = ["fold_norms"]
 
@@ -107,7 +107,7 @@ def _channel(layer: Op, rank: int) -> int:
     """The axis of the channels that a layer makes."""
     if layer.type != "conv":
         return rank - 1
-    return to_front(op_arguments(layer, Value)[1]["layout"], rank)[1]
+    return to_channels_first(op_arguments(layer, Value)[1]["layout"], rank)[1]
 
 
 def _vector(c: Any, x: Any, layer: Op) -> Any:
@@ -141,5 +141,5 @@ def _along(factor: Any, w: Any, layer: Op, attrs: dict[str, Any]) -> Any:
     """A factor for each channel in the shape that the weights broadcast with."""
     if layer.type != "conv":
         return factor
-    out = to_front(attrs["kernel_layout"], w.ndim)[0]
+    out = to_channels_first(attrs["kernel_layout"], w.ndim)[0]
     return ops.reshape(factor, [-1 if axis == out else 1 for axis in range(w.ndim)])

@@ -16,7 +16,7 @@ import numpy as np
 
 from amanda_std.engine.arrays import Kernels, is_small_float
 from amanda_std.ops.control.conditionals import chosen
-from amanda_std.ops.math.elementary import in_special
+from amanda_std.ops.math.elementary import call_scipy_special
 
 # Ufuncs and the like: called directly, without a look for the array namespace.
 _SAME = [
@@ -146,7 +146,7 @@ def _gelu(x: Any, *, approximate: bool = False) -> Any:
     if approximate:
         inner = (x + x * x * x * x.dtype.type(0.044715)) * x.dtype.type(sqrt(2 / np.pi))
         return x * (np.tanh(inner) + one) * half
-    y = in_special("erf", x * x.dtype.type(sqrt(0.5)))
+    y = call_scipy_special("erf", x * x.dtype.type(sqrt(0.5)))
     y = y + one
     y *= x
     y *= half

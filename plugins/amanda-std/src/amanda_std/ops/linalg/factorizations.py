@@ -28,8 +28,8 @@ from amanda_std.ops._oracles.matrices import (
 )
 from amanda_std.ops.linalg.matmul import matmul
 from amanda_std.ops.linalg.matrices import (
+    call_lapack,
     diagonal_matrix,
-    in_single_at_least,
     matrix_dims,
     square_dims,
     triangular_solve,
@@ -77,7 +77,7 @@ def qr(x: RealFloating, *, full: bool = False) -> tuple[RealFloating, RealFloati
         sign = np_.concat([short, ones], axis=-1)
         return q * sign[..., None, :], r * sign[..., :, None]
 
-    made: tuple[Any, Any] = in_single_at_least(run, x)
+    made: tuple[Any, Any] = call_lapack(run, x)
     return made
 
 
@@ -139,7 +139,7 @@ def eigh(x: RealFloating) -> tuple[RealFloating, RealFloating]:
         values, vectors = np_.linalg.eigh(whole)
         return values, vectors * _column_signs(np_, vectors)[..., None, :]
 
-    made: tuple[Any, Any] = in_single_at_least(run, x)
+    made: tuple[Any, Any] = call_lapack(run, x)
     return made
 
 
@@ -205,7 +205,7 @@ def svd(
         down = np_.concat([sign[..., :least], ones], axis=-1)
         return u * sign[..., None, :], s, vh * down[..., :, None]
 
-    made: tuple[Any, Any, Any] = in_single_at_least(run, x)
+    made: tuple[Any, Any, Any] = call_lapack(run, x)
     return made
 
 
@@ -279,7 +279,7 @@ def lu(x: RealFloating) -> tuple[RealFloating, Index]:
         if not x[at].size:
             order[at] = np.arange(x.shape[-2])
             continue
-        packed[at], swaps = in_single_at_least(lu_factor, x[at], first=True)
+        packed[at], swaps = call_lapack(lu_factor, x[at], first=True)
         rows = list(range(x.shape[-2]))
         for i, j in enumerate(swaps):
             rows[i], rows[j] = rows[j], rows[i]

@@ -47,7 +47,7 @@ def matrix_dims(x: TensorType) -> tuple[tuple[Dim, ...], Dim, Dim]:
     return found[:-2], found[-2], found[-1]
 
 
-def in_single_at_least(function: Any, *xs: Any, first: bool = False) -> Any:
+def call_lapack(function: Any, *xs: Any, first: bool = False) -> Any:
     """Call a LAPACK function, in float32 for half precision.
     `first`: only the first result has the element type of the arguments."""
     kept = xs[0].dtype
@@ -163,7 +163,7 @@ def cholesky(x: RealFloating) -> RealFloating:
         whole = low + np_.swapaxes(np_.tril(x, k=-1), -1, -2)
         return np_.linalg.cholesky(whole)
 
-    return in_single_at_least(run, x)
+    return call_lapack(run, x)
 
 
 @cholesky.gradient
@@ -217,7 +217,7 @@ def triangular_solve(
                 )
         return y
 
-    return in_single_at_least(run, a, b)
+    return call_lapack(run, a, b)
 
 
 @triangular_solve.broadcast_gradient
@@ -263,7 +263,7 @@ def _() -> Samples:
 @primitive(shape=lambda a, b: _solve_shape(a, b))
 def solve(a: Floating, b: Floating) -> Floating:
     """Solve a @ x = b"""
-    return in_single_at_least(xp(a, b).linalg.solve, a, b)
+    return call_lapack(xp(a, b).linalg.solve, a, b)
 
 
 @solve.broadcast_gradient
@@ -289,7 +289,7 @@ def _() -> Samples:
 @primitive(shape=lambda x: Shape(square_dims(x)))
 def inverse(x: Floating) -> Floating:
     """Matrix inverse"""
-    return in_single_at_least(xp(x).linalg.inv, x)
+    return call_lapack(xp(x).linalg.inv, x)
 
 
 inverse.gradient(lambda g, y: [-matmul(_transpose(y), matmul(g, _transpose(y)))])
@@ -313,7 +313,7 @@ def _batch_of_square(x: TensorType) -> Shape:
 @primitive(shape=_batch_of_square)
 def det(x: Floating) -> Floating:
     """Determinant"""
-    return in_single_at_least(xp(x).linalg.det, x)
+    return call_lapack(xp(x).linalg.det, x)
 
 
 @det.gradient
@@ -325,9 +325,7 @@ def _(g: Any, y: Any, x: Any) -> Any:
 @primitive(shape=lambda x: [_batch_of_square(x)] * 2)
 def slogdet(x: RealFloating) -> tuple[RealFloating, RealFloating]:
     """Sign of the determinant, and logarithm of its absolute value"""
-    made: tuple[Any, Any] = in_single_at_least(
-        lambda x: tuple(xp(x).linalg.slogdet(x)), x
-    )
+    made: tuple[Any, Any] = call_lapack(lambda x: tuple(xp(x).linalg.slogdet(x)), x)
     return made
 
 

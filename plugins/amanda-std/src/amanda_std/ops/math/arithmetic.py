@@ -64,7 +64,7 @@ def _quotient_content(a: Any, b: Any) -> Any:
     """Floor and truncating division agree where both operands have the same sign."""
     if a.value is None or b.value is None:
         raise Undecided("an operand is unknown until run time")
-    top, bottom = objects(a.value, a), objects(b.value, b)
+    top, bottom = object_array(a.value, a), object_array(b.value, b)
     if not (np.all(top >= 0) and np.all(bottom > 0)):
         raise Undecided("the sign of an operand is not known")
     return np.floor_divide(top, bottom)
@@ -74,11 +74,11 @@ def _quotient_content(a: Any, b: Any) -> Any:
 def divide(a: Number, b: Number) -> Number:
     """a / b; integer division truncates towards zero"""
     if a.dtype.kind in "iu":
-        return truncated(xp(a, b), a, b)
+        return truncate_quotient(xp(a, b), a, b)
     return xp(a, b).divide(a, b)
 
 
-def truncated(np_: Any, a: Any, b: Any) -> Any:
+def truncate_quotient(np_: Any, a: Any, b: Any) -> Any:
     """Exact integer quotient, truncated towards zero; floats would lose precision."""
     quotient = np_.floor_divide(a, b)
     if a.dtype.kind == "u":

@@ -229,13 +229,13 @@ def nan_to_num(
     low: float | None = None,
 ) -> RealFloating:  # fmt: skip
     """Replace NaN, infinity and -infinity with numbers (default: the largest finite)"""
-    top, bottom = largest(x.dtype)
+    top, bottom = finite_range(x.dtype)
     x = where(isnan(x), nan, x)
     x = where(equal(x, _INF), top if high is None else high, x)
     return where(equal(x, -_INF), bottom if low is None else low, x)
 
 
-def largest(dtype: Any) -> tuple[float, float]:
+def finite_range(dtype: Any) -> tuple[float, float]:
     """Largest and lowest finite number of a float type."""
     import ml_dtypes
 

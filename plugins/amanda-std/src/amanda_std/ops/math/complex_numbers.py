@@ -28,14 +28,14 @@ _PART_TYPES = {"complex64": "float32", "complex128": "float64"}
 _COMPLEX_TYPES = {"float32": "complex64", "float64": "complex128"}
 
 
-def complex_of(dtype: Any) -> Any:
+def complex_type(dtype: Any) -> Any:
     """Complex type with parts of the given float type."""
     if dtype is unknown:
         return unknown
     return DType(_COMPLEX_TYPES.get(dtype.name, "complex64"))
 
 
-def part_of(dtype: Any) -> Any:
+def part_type(dtype: Any) -> Any:
     """Float type of the parts of a complex type; a real type is returned as is."""
     return DType(_PART_TYPES[dtype.name]) if dtype.name in _PART_TYPES else dtype
 
@@ -43,7 +43,7 @@ def part_of(dtype: Any) -> Any:
 @primitive(numpy_only=True, name="complex")
 def complex_(real: RealFloating, imag: RealFloating) -> Other:
     """Complex number with the given real and imaginary parts"""
-    whole = complex_of(DType.of(real.dtype)).numpy
+    whole = complex_type(DType.of(real.dtype)).numpy
     y = np.empty(np.broadcast_shapes(real.shape, imag.shape), whole)
     y.real, y.imag = real, imag
     return y
@@ -52,11 +52,11 @@ def complex_(real: RealFloating, imag: RealFloating) -> Other:
 @complex_.infer
 def _(real: TensorType, imag: TensorType) -> Any:
     dtype = imag.dtype if real.dtype is unknown else real.dtype
-    return [TensorType(complex_of(dtype), shapes.elementwise(real, imag))]
+    return [TensorType(complex_type(dtype), shapes.elementwise(real, imag))]
 
 
 def _part_type(x: TensorType) -> Any:
-    return [TensorType(part_of(x.dtype), x.shape)]
+    return [TensorType(part_type(x.dtype), x.shape)]
 
 
 @primitive()

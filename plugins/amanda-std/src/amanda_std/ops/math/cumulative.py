@@ -65,7 +65,7 @@ def cumulative_prod(
 def _(g: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
     """Run backwards one factor at a time: no division, so zeros are allowed.
     The carry is the gradient of the product of all preceding factors."""
-    at = index_of(axis, x.ndim)
+    at = normalize_axis(axis, x.ndim)
 
     def step(rest: Any, factor: Any, slope: Any) -> Any:
         if exclusive:
@@ -105,14 +105,14 @@ def _cumulative_extreme(x: Any, axis: int, reverse: bool, name: str) -> Any:
     return _scan(x, axis, False, reverse, run, None)
 
 
-@primitive(shape=shapes.of_first)
-def cumulative_max(x: Real, axis: Host = 0, *, reverse: bool = False) -> Real:
+@primitive(shape=shapes.same_as_first)
+def cumulative_max(x: Real, axis: ShapeArg = 0, *, reverse: bool = False) -> Real:
     """Cumulative maximum along an axis; NaN from the first NaN on"""
     return _cumulative_extreme(x, axis, reverse, "maximum")
 
 
-@primitive(shape=shapes.of_first)
-def cumulative_min(x: Real, axis: Host = 0, *, reverse: bool = False) -> Real:
+@primitive(shape=shapes.same_as_first)
+def cumulative_min(x: Real, axis: ShapeArg = 0, *, reverse: bool = False) -> Real:
     """Cumulative minimum along an axis; NaN from the first NaN on"""
     return _cumulative_extreme(x, axis, reverse, "minimum")
 

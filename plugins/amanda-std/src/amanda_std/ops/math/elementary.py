@@ -121,7 +121,7 @@ atanh: UnaryOperation = _function(
 )  # fmt: skip
 
 
-def in_special(name: str, x: Any) -> Any:
+def call_scipy_special(name: str, x: Any) -> Any:
     """Evaluate a function of scipy.special; types narrower than float32 in float32."""
     from scipy import special
 
@@ -134,7 +134,7 @@ def in_special(name: str, x: Any) -> Any:
 @primitive(shape=shapes.pointwise, numpy_only=True)
 def erf(x: RealFloating) -> RealFloating:
     """Error function"""
-    return in_special("erf", x)
+    return call_scipy_special("erf", x)
 
 
 erf.gradient(lambda g, x: [g * exp(-(x * x)) * (2 / math.sqrt(math.pi))])
@@ -144,7 +144,7 @@ erf.samples(unary(math.erf, _ANY, edges=[(_INF, 1), (-_INF, -1)]))
 @primitive(shape=shapes.pointwise, numpy_only=True)
 def sigmoid(x: RealFloating) -> RealFloating:
     """Logistic sigmoid, 1 / (1 + exp(-x))"""
-    return in_special("expit", x)
+    return call_scipy_special("expit", x)
 
 
 sigmoid.gradient(lambda g, y: [g * y * (1.0 - y)])

@@ -27,12 +27,12 @@ from amanda_std.ops.math.comparison import equal
 from amanda_std.ops.math.elementary import floor
 from amanda_std.ops.math.segment_reduce import segment_reduce
 from amanda_std.ops.tensor.creation import full
-from amanda_std.ops.tensor.index_arithmetic import parts_of, whole
+from amanda_std.ops.tensor.index_arithmetic import as_int64, unpack_shape_argument
 from amanda_std.ops.tensor.shape import astype, reshape, shape_of
 
 
 @composite
-def bincount(x: Index, size: Host, weights: Real | None = None) -> Other:
+def bincount(x: Index, size: ShapeArg, weights: Real | None = None) -> Other:
     """Number of occurrences of each of 0 ... size - 1, or the sum of their weights"""
     shares = weights
     if shares is None:
@@ -59,10 +59,12 @@ def histogram(
     """Histogram: counts of elements in equal-width bins from low to high
     `clamp`: elements outside are counted in the first and last bin, or else dropped."""
     shares = divide(*(astype(subtract(v, low), dtype="float64") for v in (x, high)))
-    count = parts_of(bins, 1)[0] if isinstance(bins, tuple | list) else bins
-    last = subtract(whole(count), 1)
+    count = (
+        unpack_shape_argument(bins, 1)[0] if isinstance(bins, tuple | list) else bins
+    )
+    last = subtract(as_int64(count), 1)
     many = astype(count, dtype="float64")
-    at = whole(floor(multiply(shares, many)))
+    at = as_int64(floor(multiply(shares, many)))
     if clamp:
         at = minimum(maximum(at, np.asarray(0)), last)
     else:

@@ -39,7 +39,7 @@ def norm_l1(
 
 
 @composite
-def sum_squares(x: Real, axes: Host = None, *, keepdims: bool = False) -> Real:
+def sum_squares(x: Real, axes: ShapeArg = None, *, keepdims: bool = False) -> Real:
     """Sum of squares over axes"""
     return sum_(square(x), axes, keepdims=keepdims)
 

@@ -74,8 +74,8 @@ def _axis(axes: Any) -> Any:
     return axes if axes is None or isinstance(axes, tuple) else (axes,)
 
 
-@primitive(shape=shapes.reduced, content=_content_by_kernel(np.sum), name="sum")
-def sum_(x: Number, axes: Host = None, *, keepdims: bool = False) -> Number:
+@primitive(shape=shapes.reduce, content=_content_by_kernel(np.sum), name="sum")
+def sum_(x: Number, axes: ShapeArg = None, *, keepdims: bool = False) -> Number:
     """Sum over axes"""
     total = xp(x).sum(
         x, axis=_axis(axes), keepdims=keepdims, dtype=_accumulation_type(x)
@@ -109,8 +109,8 @@ def _keep_reduced_axes(y: Any, x: Any, axes: Any, keepdims: bool) -> Any:
     return expand_dims(y, tuple(sorted(normalize_axes(axes, x.ndim))))
 
 
-@primitive(shape=shapes.reduced, content=_content_by_kernel(np.prod))
-def prod(x: Number, axes: Host = None, *, keepdims: bool = False) -> Number:
+@primitive(shape=shapes.reduce, content=_content_by_kernel(np.prod))
+def prod(x: Number, axes: ShapeArg = None, *, keepdims: bool = False) -> Number:
     """Product over axes"""
     total = xp(x).prod(
         x, axis=_axis(axes), keepdims=keepdims, dtype=_accumulation_type(x)
@@ -122,13 +122,13 @@ def prod(x: Number, axes: Host = None, *, keepdims: bool = False) -> Number:
 def _(g: Any, x: Any, axes: Any = None, *, keepdims: bool) -> Any:
     """Each factor gets the product of the others, from both sides.
     No division, so factors may be zero."""
-    gone = tuple(sorted(indices_of(axes, x.ndim)))
+    gone = tuple(sorted(normalize_axes(axes, x.ndim)))
     if not gone:
         return [g]
     order = (*(i for i in range(x.ndim) if i not in gone), *gone)
     moved = transpose(x, perm=order)
     rest = moved.shape[: x.ndim - len(gone)]
-    flat = reshape(moved, [*rest, count(x, axes)])
+    flat = reshape(moved, [*rest, element_count(x, axes)])
     before = late.cumulative_prod(flat, -1, exclusive=True)
     after = late.cumulative_prod(flat, -1, exclusive=True, reverse=True)
     others = reshape(before * after, moved.shape)
@@ -157,28 +157,28 @@ def _extreme_by_kernel(x: Any, axes: Any, keepdims: bool, largest: bool) -> Any:
     for axis in normalize_axes(axes, x.ndim):
         kept[axis] = 1
     if 0 not in kept:
-        y = np_.full(tuple(kept), bound(x.dtype, largest), dtype=x.dtype)
+        y = np_.full(tuple(kept), extreme_identity(x.dtype, largest), dtype=x.dtype)
     else:
         y = np_.zeros(tuple(kept), dtype=x.dtype)
     gone = () if keepdims else normalize_axes(axes, x.ndim)
     return np_.squeeze(y, axis=tuple(gone))
 
 
-def bound(dtype: Any, low: bool) -> Any:
+def extreme_identity(dtype: Any, low: bool) -> Any:
     if dtype.kind in "fV":
         return -math.inf if low else math.inf
     info = np.iinfo(dtype)
     return info.min if low else info.max
 
 
-@primitive(shape=shapes.reduced, name="max")
-def max_(x: Real, axes: Host = None, *, keepdims: bool = False) -> Real:
+@primitive(shape=shapes.reduce, name="max")
+def max_(x: Real, axes: ShapeArg = None, *, keepdims: bool = False) -> Real:
     """Maximum over axes; NaN if any element is NaN"""
     return _extreme_by_kernel(x, axes, keepdims, True)
 
 
-@primitive(shape=shapes.reduced, name="min")
-def min_(x: Real, axes: Host = None, *, keepdims: bool = False) -> Real:
+@primitive(shape=shapes.reduce, name="min")
+def min_(x: Real, axes: ShapeArg = None, *, keepdims: bool = False) -> Real:
     """Minimum over axes; NaN if any element is NaN"""
     return _extreme_by_kernel(x, axes, keepdims, False)
 
@@ -209,14 +209,14 @@ max_.samples(partial(_extreme_samples, builtins.max, -math.inf, "min"))
 min_.samples(partial(_extreme_samples, builtins.min, math.inf, "max"))
 
 
-@primitive(shape=shapes.reduced, content=_content_by_kernel(np.all), name="all")
-def all_(x: Logical, axes: Host = None, *, keepdims: bool = False) -> Logical:
+@primitive(shape=shapes.reduce, content=_content_by_kernel(np.all), name="all")
+def all_(x: Logical, axes: ShapeArg = None, *, keepdims: bool = False) -> Logical:
     """Whether all elements are true, over axes"""
     return xp(x).all(x, axis=_axis(axes), keepdims=keepdims)
 
 
-@primitive(shape=shapes.reduced, content=_content_by_kernel(np.any), name="any")
-def any_(x: Logical, axes: Host = None, *, keepdims: bool = False) -> Logical:
+@primitive(shape=shapes.reduce, content=_content_by_kernel(np.any), name="any")
+def any_(x: Logical, axes: ShapeArg = None, *, keepdims: bool = False) -> Logical:
     """Whether any element is true, over axes"""
     return xp(x).any(x, axis=_axis(axes), keepdims=keepdims)
 
@@ -268,7 +268,7 @@ def _arg_samples(best: Any) -> Any:
             for axis in (0, 1, -1):
                 for last in (False, True):
                     find = partial(_arg_of, best=best, last=last)
-                    y = folded(find, x, (axis,), True, "int64")
+                    y = reduce_by_loop(find, x, (axis,), True, "int64")
                     attrs = {"last": last}
                     yield Sample((x, axis), y, {**attrs, "keepdims": True})
                     yield Sample((x, axis), np.squeeze(y, axis), attrs)
@@ -344,7 +344,7 @@ def _cumulative_sum_by_loop(x: Any, axis: int, exclusive: bool, reverse: bool) -
 # -- composites ----------------------------------------------------------------
 
 
-def count(x: Any, axes: Any) -> Any:
+def element_count(x: Any, axes: Any) -> Any:
     """Number of elements that a reduction combines; a value if a dim is one."""
     number: Any = 1
     for axis in normalize_axes(axes, x.ndim):
@@ -362,9 +362,9 @@ def as_float(number: Any, like: Any) -> Any:
 
 
 @composite
-def mean(x: Floating, axes: Host = None, *, keepdims: bool = False) -> Floating:
+def mean(x: Floating, axes: ShapeArg = None, *, keepdims: bool = False) -> Floating:
     """Arithmetic mean over axes"""
-    return sum_(x, axes, keepdims=keepdims) / as_float(count(x, axes), x)
+    return sum_(x, axes, keepdims=keepdims) / as_float(element_count(x, axes), x)
 
 
 @mean.samples
@@ -383,7 +383,7 @@ def var(
 ) -> Floating:
     """Variance over axes"""
     apart = x - mean(x, axes, keepdims=True)
-    number = as_float(count(x, axes), x)
+    number = as_float(element_count(x, axes), x)
     rest = number - float(correction) if correction else number
     return sum_(apart * apart, axes, keepdims=keepdims) / rest
 
@@ -408,7 +408,9 @@ def _variance(numbers: list[float], correction: int) -> float:
 
 
 @composite
-def logsumexp(x: Floating, axes: Host = None, *, keepdims: bool = False) -> Floating:
+def logsumexp(
+    x: Floating, axes: ShapeArg = None, *, keepdims: bool = False
+) -> Floating:
     """Logarithm of the sum of exponentials over axes, without overflow"""
     most = stop_gradient(max_(x, axes, keepdims=True))
     most = where(isfinite(most), most, zeros_like(most))
@@ -424,14 +426,14 @@ logsumexp.samples(
                dtypes=("float32", "float64"), empty=False)
 )  # fmt: skip
 
-_bound = bound  # alias
+_bound = extreme_identity  # alias
 
 
 @composite
 def sum_to(x: Number, like: Other) -> Number:
     """Sum x down to the shape of `like`: the transpose of broadcasting"""
     extra = x.ndim - like.ndim
-    have, want = dims(x), dims(like)
+    have, want = dims_of(x), dims_of(like)
     narrow = [i for i, d in enumerate(want) if _was_broadcast(have[extra + i], d)]
     axes = (*range(extra), *(extra + i for i in narrow))
     if not axes:

@@ -26,14 +26,14 @@ from amanda_std.ops.math.arithmetic import (
     where,
 )
 from amanda_std.ops.math.comparison import equal, less
-from amanda_std.ops.math.reduction import bound
+from amanda_std.ops.math.reduction import extreme_identity
 from amanda_std.ops.tensor.creation import full as full_
-from amanda_std.ops.tensor.creation import number, ones_like
+from amanda_std.ops.tensor.creation import ones_like, scalar_like
 from amanda_std.ops.tensor.index_arithmetic import (
-    is_between,
-    own_dtype,
-    parts_of,
-    whole,
+    as_int64,
+    dtype_of,
+    in_range,
+    unpack_shape_argument,
 )
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.manipulation import slice_
@@ -51,7 +51,7 @@ _SCATTER_MODES = {
 
 def _identity_of(reduction: str, dtype: Any) -> Any:
     if reduction in ("max", "min"):
-        return bound(dtype, reduction == "max")
+        return extreme_identity(dtype, reduction == "max")
     return 1 if reduction == "prod" else 0
 
 
@@ -65,49 +65,51 @@ def segment_reduce(
     if reduction not in _SCATTER_MODES:
         known = ", ".join(_SCATTER_MODES)
         raise InvalidTypeError("unknown reduction", expected=known, got=reduction)
-    many = parts_of(count, 1)[0] if isinstance(count, tuple | list) else count
+    many = (
+        unpack_shape_argument(count, 1)[0] if isinstance(count, tuple | list) else count
+    )
     at = _valid_segments(segments, many)
-    empty = number(_identity_of(reduction, own_dtype(x).numpy), x)
+    empty = scalar_like(_identity_of(reduction, dtype_of(x).numpy), x)
     rest = list(x.shape[1:])
-    room = full_([add(whole(many), 1), *rest], empty)
+    room = full_([add(as_int64(many), 1), *rest], empty)
     rows = expand_dims(at, (1,))
     found = scatter_nd(room, rows, x, reduction=_SCATTER_MODES[reduction])
     found = slice_(found, [0], [many], [0])
     if reduction != "mean":
         return found
     ones = full_(shape_of(at), np.asarray(1, "int64"))
-    each = astype(segment_reduce(ones, segments, count), dtype=own_dtype(x))
+    each = astype(segment_reduce(ones, segments, count), dtype=dtype_of(x))
     after = tuple(range(1, x.ndim))
-    each = maximum(each, number(1, x))
+    each = maximum(each, scalar_like(1, x))
     return divide(found, expand_dims(each, after) if after else each)
 
 
 def _valid_segments(segments: Any, count: Any) -> Any:
     """Map out-of-range segments to one extra segment at the end."""
-    at, last = whole(segments), subtract(whole(count), 1)
-    return where(is_between(at, np.asarray(0), last), at, whole(count))
+    at, last = as_int64(segments), subtract(as_int64(count), 1)
+    return where(in_range(at, np.asarray(0), last), at, as_int64(count))
 
 
 @segment_reduce.gradient
 def _(g: Any, y: Any, x: Any, segments: Any, count: Any, *, reduction: str) -> Any:
     many = count[0] if isinstance(count, tuple | list) else count
     at = _valid_segments(segments, many)
-    last = maximum(subtract(whole(many), 1), np.asarray(0))
+    last = maximum(subtract(as_int64(many), 1), np.asarray(0))
     safe = minimum(at, last)
     after = tuple(range(1, x.ndim))
-    inside = less(at, whole(many))
+    inside = less(at, as_int64(many))
     inside = expand_dims(inside, after) if after else inside
-    slope = where(inside, gather(g, safe), number(0, x))
+    slope = where(inside, gather(g, safe), scalar_like(0, x))
     if reduction == "mean":
         share = segment_reduce(ones_like(x), segments, count)
-        slope = divide(slope, maximum(gather(share, safe), number(1, x)))
+        slope = divide(slope, maximum(gather(share, safe), scalar_like(1, x)))
     if reduction == "prod":
         slope = divide(multiply(slope, gather(y, safe)), x)
     if reduction in ("max", "min"):
         best = equal(x, gather(y, safe))
         ties = segment_reduce(astype(best, dtype=x.dtype), segments, count)
         slope = where(best, divide(slope, gather(ties, safe)),
-                           number(0, x))  # fmt: skip
+                           scalar_like(0, x))  # fmt: skip
     return [slope, None, None]
 
 

@@ -28,7 +28,7 @@ from amanda_std.ops.math.comparison import greater, isfinite, less
 from amanda_std.ops.math.logic import logical_and
 from amanda_std.ops.math.reduction import all_, sum_
 from amanda_std.ops.tensor.creation import zeros_like
-from amanda_std.ops.tensor.index_arithmetic import whole
+from amanda_std.ops.tensor.index_arithmetic import as_int64
 from amanda_std.ops.tensor.indexing import gather_elements
 from amanda_std.ops.tensor.scatter import scatter_elements
 from amanda_std.ops.tensor.shape import expand_dims
@@ -106,9 +106,13 @@ sort.samples(_sort_samples(False))
 
 
 def _topk_shapes(x: TensorType, k: Any, *, axis: int = -1) -> list[Shape]:
-    at = index_of(axis, x.shape.rank)
+    at = normalize_axis(axis, x.shape.rank)
     one = k[0] if isinstance(k, tuple) else k  # also as a vector of one element
-    count = Sym.unknown() if isinstance(one, Open) or is_data(one) else one
+    count = (
+        Sym.unknown()
+        if isinstance(one, UnknownShapeArg) or may_be_negative(one)
+        else one
+    )
     shape = Shape([count if i == at else d for i, d in enumerate(x.shape.dims)])
     return [shape, shape]
 
@@ -158,11 +162,11 @@ def _() -> Samples:
 @composite
 def in_top_k(scores: RealFloating, targets: Index, k: Index) -> Logical:
     """Whether the target's score is among the k largest of its row"""
-    at = expand_dims(whole(targets), (1,))
+    at = expand_dims(as_int64(targets), (1,))
     own = gather_elements(scores, at, axis=1)
-    over = sum_(whole(greater(scores, own)), (1,))
+    over = sum_(as_int64(greater(scores, own)), (1,))
     sound = all_(isfinite(own), (1,))
-    return logical_and(less(over, whole(k)), sound)
+    return logical_and(less(over, as_int64(k)), sound)
 
 
 in_top_k.not_differentiable("its results are booleans")

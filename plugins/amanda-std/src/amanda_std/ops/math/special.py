@@ -31,7 +31,7 @@ from amanda_std.ops._oracles.special_functions import (
 )
 from amanda_std.ops.math.arithmetic import sign, where
 from amanda_std.ops.math.comparison import equal
-from amanda_std.ops.math.elementary import exp, in_special, log, log1p
+from amanda_std.ops.math.elementary import call_scipy_special, exp, log, log1p
 
 _INF = math.inf
 
@@ -77,7 +77,7 @@ def _scipy_function(
     """Declare an op that computes a function of scipy.special."""
 
     def kernel(x: RealFloating) -> RealFloating:
-        return in_special(scipy_name, x)
+        return call_scipy_special(scipy_name, x)
 
     kernel.__doc__ = doc
     op = primitive(shape=shapes.pointwise, name=name, numpy_only=True)(kernel)
@@ -239,8 +239,8 @@ def _table_samples(
     return make
 
 
-def _no_derivative(what: str) -> NoSlope:
-    return NoSlope(f"its derivative with respect to {what} has no closed form")
+def _no_derivative(what: str) -> NoGradient:
+    return NoGradient(f"its derivative with respect to {what} has no closed form")
 
 
 @primitive(shape=shapes.elementwise, numpy_only=True)

@@ -21,8 +21,8 @@ from amanda_std.ops.math.arithmetic import clip, divide, where
 from amanda_std.ops.math.comparison import equal, isnan
 from amanda_std.ops.math.logic import logical_and, logical_or
 from amanda_std.ops.math.reduction import max_, min_, sum_
-from amanda_std.ops.tensor.creation import number
-from amanda_std.ops.tensor.index_arithmetic import own_dtype
+from amanda_std.ops.tensor.creation import scalar_like
+from amanda_std.ops.tensor.index_arithmetic import dtype_of
 from amanda_std.ops.tensor.indexing import gather, gather_elements
 from amanda_std.ops.tensor.manipulation import concat
 from amanda_std.ops.tensor.shape import astype, broadcast_to, dim, reshape, shape_of
@@ -108,11 +108,11 @@ def tree_ensemble(
     if join in ("min", "max"):
         found = min_(said, (1,)) if join == "min" else max_(said, (1,))
         most = float(np.finfo(str(x.dtype)).max)
-        return clip(found, number(-most, x), number(most, x))
+        return clip(found, scalar_like(-most, x), scalar_like(most, x))
     total = sum_(said, (1,))
     if join == "sum":
         return total
-    count = astype(dim(roots, axis=0), dtype=own_dtype(x))
+    count = astype(dim(roots, axis=0), dtype=dtype_of(x))
     return divide(total, count)
 
 

@@ -23,8 +23,12 @@ from amanda_std.ops.math.arithmetic import (
 )
 from amanda_std.ops.math.comparison import less
 from amanda_std.ops.math.reduction import max_, sum_
-from amanda_std.ops.tensor.creation import arange, number
-from amanda_std.ops.tensor.index_arithmetic import own_dtype, parts_of, whole
+from amanda_std.ops.tensor.creation import arange, scalar_like
+from amanda_std.ops.tensor.index_arithmetic import (
+    as_int64,
+    dtype_of,
+    unpack_shape_argument,
+)
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.shape import astype, expand_dims
 
@@ -32,7 +36,7 @@ from amanda_std.ops.tensor.shape import astype, expand_dims
 def _window_indices(old: Any, new: Any) -> tuple[Any, Any, Any]:
     """Element indices [new, longest] of each window, their mask, and their number."""
     i = arange(0, new)
-    old_, new_ = whole(old), whole(new)
+    old_, new_ = as_int64(old), as_int64(new)
     start = floor_divide(multiply(i, old_), new_)
     last = multiply(add(i, 1), old_)
     end = negative(floor_divide(negative(last), new_))
@@ -48,7 +52,7 @@ def _window_indices(old: Any, new: Any) -> tuple[Any, Any, Any]:
 
 def _pool_adaptively(x: Any, size: Any, fold: Any) -> Any:
     rank = x.ndim
-    for i, new in enumerate(parts_of(size, rank - 2)):
+    for i, new in enumerate(unpack_shape_argument(size, rank - 2)):
         axis = i + 2
         at, there, count = _window_indices(x.shape[axis], new)
         x = fold(gather(x, at, axis), there, count, axis, rank - axis - 1)
@@ -56,7 +60,7 @@ def _pool_adaptively(x: Any, size: Any, fold: Any) -> Any:
 
 
 @composite
-def adaptive_max_pool(x: Real, size: Host) -> Real:
+def adaptive_max_pool(x: Real, size: ShapeArg) -> Real:
     """Adaptive max pooling of NC* data to the given spatial size
     Window lengths are as even as possible; neighbors may overlap by one element."""
     return _pool_adaptively(
@@ -65,15 +69,15 @@ def adaptive_max_pool(x: Real, size: Host) -> Real:
 
 
 @composite
-def adaptive_avg_pool(x: Floating, size: Host) -> Floating:
+def adaptive_avg_pool(x: Floating, size: ShapeArg) -> Floating:
     """Adaptive average pooling of NC* data to the given spatial size"""
 
     def fold(seen: Any, there: Any, count: Any, axis: int, after: int) -> Any:
         rest = tuple(range(2, 2 + after))
         mask = expand_dims(there, rest) if rest else there
-        total = sum_(where(mask, seen, number(0, x)), (axis + 1,))
+        total = sum_(where(mask, seen, scalar_like(0, x)), (axis + 1,))
         rest = tuple(range(1, 1 + after))
-        many = astype(count, dtype=own_dtype(x))
+        many = astype(count, dtype=dtype_of(x))
         return divide(total, expand_dims(many, rest) if rest else many)
 
     return _pool_adaptively(x, size, fold)

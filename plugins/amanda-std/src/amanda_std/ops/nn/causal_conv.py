@@ -14,8 +14,8 @@ from amanda_std.engine.values import dims_of
 from amanda_std.ops._late import late
 from amanda_std.ops.math.arithmetic import add, multiply
 from amanda_std.ops.tensor.creation import full as full_
-from amanda_std.ops.tensor.creation import number
-from amanda_std.ops.tensor.index_arithmetic import own_dtype, wide_dtype
+from amanda_std.ops.tensor.creation import scalar_like
+from amanda_std.ops.tensor.index_arithmetic import dtype_of, interpolation_dtype
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.manipulation import concat, slice_
 from amanda_std.ops.tensor.shape import expand_dims, reshape
@@ -31,12 +31,12 @@ def causal_conv(
     `past` holds the preceding elements (zeros by default); the last ones are returned
     for the next call. `window` is the kernel length [channels, 1, n] where its type
     does not have it; `activation` is the name of any activation op."""
-    k = window or dims(w)[2].__index__()
+    k = window or dims_of(w)[2].__index__()
     batch, channels, length = x.shape
     if past is None:
-        past = full_([batch, channels, k - 1], number(0, x))
+        past = full_([batch, channels, k - 1], scalar_like(0, x))
     full = concat(past, x, axis=2)
-    own, wide = own_dtype(x), wide_dtype(x)
+    own, wide = dtype_of(x), interpolation_dtype(x)
     total: Any = None
     for i in range(k):
         seen = cast_to(slice_(full, [i], [length + i], [2]), wide)
@@ -53,7 +53,7 @@ def causal_conv(
 
 def _with_shape(x: Any, shape: list[Any]) -> Any:
     """Reshape x to dims that its type may not have."""
-    return x if all(isinstance(d, int) for d in dims(x)) else reshape(x, shape)
+    return x if all(isinstance(d, int) for d in dims_of(x)) else reshape(x, shape)
 
 
 @causal_conv.samples

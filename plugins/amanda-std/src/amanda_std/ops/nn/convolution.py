@@ -22,7 +22,7 @@ from amanda_std.ops.tensor.shape import transpose
 Pairs = tuple[tuple[int, int], ...]
 
 
-def explicit(
+def resolve_padding(
     padding: Any, spatial: Any, kernel: Any, strides: Any, dilations: Any
 ) -> list[tuple[Any, Any]]:
     """(low, high) padding of each spatial axis, also for named padding modes."""
@@ -45,23 +45,23 @@ def explicit(
     return found
 
 
-def steps(given: Any, count: int) -> tuple[int, ...]:
+def strides_or_ones(given: Any, count: int) -> tuple[int, ...]:
     """Strides or dilations; 1 by default."""
     return (1,) * count if given is None else tuple(given)
 
 
-def windows(
+def output_sizes(
     spatial: Any, kernel: Any, strides: Any, padding: Any, dilations: Any
 ) -> list[Dim]:
     """Number of output positions along each spatial axis."""
     if padding in ("same_upper", "same_lower"):
         return [-(-n // s) for n, s in zip(spatial, strides, strict=True)]
-    pads = explicit(padding, spatial, kernel, strides, dilations)
+    pads = resolve_padding(padding, spatial, kernel, strides, dilations)
     rows = zip(spatial, kernel, strides, pads, dilations, strict=True)
     return [(n + a + b - (k - 1) * d - 1) // s + 1 for n, k, s, (a, b), d in rows]
 
 
-def to_front(layout: str, rank: int) -> tuple[int, ...]:
+def to_channels_first(layout: str, rank: int) -> tuple[int, ...]:
     """Permutation that brings data to NC*, or a kernel to OI*."""
     orders = {
         "NC*": range(rank),
@@ -76,11 +76,11 @@ def to_front(layout: str, rank: int) -> tuple[int, ...]:
     return tuple(orders[layout])
 
 
-def ordered(values: Any, order: tuple[int, ...]) -> list[Any]:
+def permute(values: Any, order: tuple[int, ...]) -> list[Any]:
     return [values[i] for i in order]
 
 
-def restored(values: Any, order: tuple[int, ...]) -> list[Any]:
+def inverse_permute(values: Any, order: tuple[int, ...]) -> list[Any]:
     """Inverse of `ordered`."""
     found = list(values)
     for place, i in enumerate(order):
@@ -89,7 +89,7 @@ def restored(values: Any, order: tuple[int, ...]) -> list[Any]:
 
 
 def _inverse_permutation(order: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(restored(range(len(order)), order))
+    return tuple(inverse_permute(range(len(order)), order))
 
 
 def _conv_shape(
@@ -97,26 +97,30 @@ def _conv_shape(
     strides: Any, padding: Any, dilations: Any, groups: int,
 ) -> Shape:  # fmt: skip
     rank = w.shape.rank
-    order = to_front(layout, rank)
-    out, inner, *kernel = ordered(w.shape.dims, to_front(kernel_layout, rank))
+    order = to_channels_first(layout, rank)
+    out, inner, *kernel = permute(w.shape.dims, to_channels_first(kernel_layout, rank))
     if not x.shape.has_rank:
         free = [Sym.unknown(), out, *(Sym.unknown() for _ in kernel)]
-        return Shape(restored(free, order))
+        return Shape(inverse_permute(free, order))
     if x.shape.rank != rank:
         raise InvalidTypeError(
             "data and kernel differ in rank", expected=rank, got=x.shape
         )
-    batch, channels, *spatial = ordered(x.shape.dims, order)
+    batch, channels, *spatial = permute(x.shape.dims, order)
     shapes.expect_same(
         inner * groups,
         channels,
         "the number of input channels does not match the kernel",
     )
     count = rank - 2
-    places = windows(
-        spatial, kernel, steps(strides, count), padding, steps(dilations, count)
+    places = output_sizes(
+        spatial,
+        kernel,
+        strides_or_ones(strides, count),
+        padding,
+        strides_or_ones(dilations, count),
     )
-    return Shape(restored([batch, out, *places], order))
+    return Shape(inverse_permute([batch, out, *places], order))
 
 
 @primitive(shape=_conv_shape, numpy_only=True)
@@ -127,9 +131,9 @@ def conv(
     groups: int = 1,
 ) -> Floating:  # fmt: skip
     """Convolution (cross-correlation) over any number of spatial axes"""
-    order = to_front(layout, x.ndim)
+    order = to_channels_first(layout, x.ndim)
     x = x.transpose(order)
-    w = w.transpose(to_front(kernel_layout, w.ndim))
+    w = w.transpose(to_channels_first(kernel_layout, w.ndim))
     y = channels_first(x, w, strides, padding, dilations, groups)
     if b is not None:
         y += b.reshape(-1, *(1,) * (x.ndim - 2))
@@ -141,11 +145,11 @@ def channels_first(
 ) -> Any:
     """Convolve NC* data with an OI* kernel by matrix products (im2col)."""
     n, (out, inner, *kernel) = x.ndim - 2, w.shape
-    s, d = steps(strides, n), steps(dilations, n)
-    pads = explicit(padding, x.shape[2:], kernel, s, d)
+    s, d = strides_or_ones(strides, n), strides_or_ones(dilations, n)
+    pads = resolve_padding(padding, x.shape[2:], kernel, s, d)
     if any(map(any, pads)):
         x = np.pad(x, [(0, 0), (0, 0), *pads])
-    size = windows(x.shape[2:], kernel, s, None, d)
+    size = output_sizes(x.shape[2:], kernel, s, None, d)
     if inner == 1 and out == groups:
         return _depthwise(x, w, s, d, size)
     batch = len(x)
@@ -179,13 +183,13 @@ def _depthwise(x: Any, w: Any, strides: Any, dilations: Any, size: Any) -> Any:
     data, kernel = x.astype(wide, copy=False), w.astype(wide, copy=False)
     y = np.zeros((x.shape[0], x.shape[1], *size), wide)
     for at in np.ndindex(*w.shape[2:]):
-        cut = window_cut(at, size, strides, dilations)
+        cut = window_slice(at, size, strides, dilations)
         column = kernel[(slice(None), 0, *at)].reshape(-1, *(1,) * len(size))
         y += data[(..., *cut)] * column
     return y.astype(x.dtype, copy=False)
 
 
-def window_cut(at: Any, size: Any, strides: Any, dilations: Any) -> tuple[slice, ...]:
+def window_slice(at: Any, size: Any, strides: Any, dilations: Any) -> tuple[slice, ...]:
     """Slice of the data that one kernel element sees, over all windows."""
     rows = zip(at, size, strides, dilations, strict=True)
     return tuple(
@@ -201,12 +205,15 @@ def _(
 ) -> Any:  # fmt: skip
     rank = w.ndim
     n = rank - 2
-    order, kernel_order = to_front(layout, rank), to_front(kernel_layout, rank)
+    order, kernel_order = (
+        to_channels_first(layout, rank),
+        to_channels_first(kernel_layout, rank),
+    )
     x, g = (transpose(v, perm=order) for v in (x, g))
     w = transpose(w, perm=kernel_order)
-    s, d = steps(strides, n), steps(dilations, n)
+    s, d = strides_or_ones(strides, n), strides_or_ones(dilations, n)
     size, kernel = [tuple(int(m) for m in dims_of(v)[2:]) for v in (x, w)]
-    pads = explicit(padding, size, kernel, s, d)
+    pads = resolve_padding(padding, size, kernel, s, d)
     rows = list(zip(size, kernel, s, pads, d, strict=True))
     rest = tuple((m + a + c - (k - 1) * e - 1) % q for m, k, q, (a, c), e in rows)
     to_x = conv_transpose(g, w, strides=s, padding=tuple(pads),
@@ -245,27 +252,29 @@ def _conv_transpose_shape(
     strides: Any, padding: Any, dilations: Any, groups: int, output_padding: Any,
 ) -> Shape:  # fmt: skip
     rank = w.shape.rank
-    order = to_front(layout, rank)
-    inner, out, *kernel = ordered(w.shape.dims, input_first(kernel_layout, rank))
+    order = to_channels_first(layout, rank)
+    inner, out, *kernel = permute(w.shape.dims, input_first(kernel_layout, rank))
     if not x.shape.has_rank:
         free = [Sym.unknown(), out * groups, *(Sym.unknown() for _ in kernel)]
-        return Shape(restored(free, order))
-    batch, channels, *spatial = ordered(x.shape.dims, order)
+        return Shape(inverse_permute(free, order))
+    batch, channels, *spatial = permute(x.shape.dims, order)
     shapes.expect_same(
         inner, channels, "the number of input channels does not match the kernel"
     )
-    rows = transposed_rows(spatial, kernel, strides, padding, dilations, output_padding)
+    rows = transposed_geometry(
+        spatial, kernel, strides, padding, dilations, output_padding
+    )
     places = [
         (m - 1) * s + (k - 1) * d + 1 + r - a - c for m, k, s, (a, c), d, r in rows
     ]
-    return Shape(restored([batch, out * groups, *places], order))
+    return Shape(inverse_permute([batch, out * groups, *places], order))
 
 
-def transposed_rows(
+def transposed_geometry(
     spatial: Any, kernel: Any, strides: Any, padding: Any, dilations: Any, extra: Any
 ) -> list[tuple[Any, ...]]:
     n = len(kernel)
-    s, d = steps(strides, n), steps(dilations, n)
+    s, d = strides_or_ones(strides, n), strides_or_ones(dilations, n)
     pads = ((0, 0),) * n if padding is None else padding
     rest = (0,) * n if extra is None else extra
     return list(zip(spatial, kernel, s, pads, d, rest, strict=True))
@@ -279,12 +288,14 @@ def conv_transpose(
     groups: int = 1, output_padding: tuple[int, ...] | None = None,
 ) -> Floating:  # fmt: skip
     """Transposed convolution: the gradient of a convolution with respect to its data"""
-    order = to_front(layout, x.ndim)
+    order = to_channels_first(layout, x.ndim)
     x = x.transpose(order)
     w = w.transpose(input_first(kernel_layout, w.ndim))
     batch, channels, *spatial = x.shape
     inner, out, *kernel = w.shape
-    rows = transposed_rows(spatial, kernel, strides, padding, dilations, output_padding)
+    rows = transposed_geometry(
+        spatial, kernel, strides, padding, dilations, output_padding
+    )
     full = [(m - 1) * s + (k - 1) * d + 1 + max(r, 0) for m, k, s, _, d, r in rows]
     y: Any = np.zeros((batch, out * groups, *full), x.dtype)
     parts = x.reshape(batch, groups, channels // groups, prod(spatial))
@@ -310,7 +321,7 @@ def input_first(layout: str, rank: int) -> tuple[int, ...]:
         return (rank - 2, rank - 1, *range(rank - 2))
     if layout not in names:
         raise InvalidTypeError("unknown layout", expected=", ".join(names), got=layout)
-    return to_front(names[layout], rank)
+    return to_channels_first(names[layout], rank)
 
 
 @conv_transpose.gradient
@@ -321,10 +332,13 @@ def _(
     """Convolution of the gradients, with data and gradients exchanged."""
     rank = w.ndim
     n = rank - 2
-    order, kernel_order = to_front(layout, rank), input_first(kernel_layout, rank)
+    order, kernel_order = (
+        to_channels_first(layout, rank),
+        input_first(kernel_layout, rank),
+    )
     x, g = (transpose(v, perm=order) for v in (x, g))
     w = transpose(w, perm=kernel_order)
-    s, d = steps(strides, n), steps(dilations, n)
+    s, d = strides_or_ones(strides, n), strides_or_ones(dilations, n)
     kernel = tuple(int(m) for m in dims_of(w)[2:])
     pads = ((0, 0),) * n if padding is None else padding
     rest = (0,) * n if output_padding is None else output_padding
@@ -345,7 +359,7 @@ def _conv_by_loops(
 ) -> Any:
     """Convolution by loops over every position and weight."""
     n = x.ndim - 2
-    s, d = steps(s, n), steps(d, n)
+    s, d = strides_or_ones(s, n), strides_or_ones(d, n)
     pads = ((0, 0),) * n if pads is None else pads
     out, inner, *kernel = w.shape
     rows = zip(x.shape[2:], kernel, s, pads, d, strict=True)
@@ -444,11 +458,11 @@ def _() -> Samples:
         groups = attrs.get("groups", 1)
         b = ramp(kernel[1] * groups, start=1.0)
         names = ("strides", "padding", "dilations", "output_padding")
-        rows = transposed_rows(data[2:], kernel[2:], *map(attrs.get, names))
+        rows = transposed_geometry(data[2:], kernel[2:], *map(attrs.get, names))
         yield Sample((x, w), _conv_transpose_by_loops(x, w, None, rows, groups), attrs)
         yield Sample((x, w, b), _conv_transpose_by_loops(x, w, b, rows, groups), attrs)
     x, w = ramp(1, 2, 3, 3), ramp(2, 3, 2, 1, start=0.3)
-    rows = transposed_rows((3, 3), (2, 1), None, None, None, None)
+    rows = transposed_geometry((3, 3), (2, 1), None, None, None, None)
     y = _conv_transpose_by_loops(x, w, None, rows, 1)
     for layout, perm in (
         ("OI*", (1, 0, 2, 3)),
@@ -459,7 +473,7 @@ def _() -> Samples:
     back = {"layout": "N*C"}
     yield Sample((np.moveaxis(x, 1, -1), w), np.moveaxis(y, 1, -1), back)
     x, w = ramp(1, 2, 3, dtype="float32"), ramp(2, 1, 2, dtype="float32")
-    rows = transposed_rows((3,), (2,), None, None, None, None)
+    rows = transposed_geometry((3,), (2,), None, None, None, None)
     yield Sample(
         (x, w), _conv_transpose_by_loops(x, w, None, rows, 1).astype("float32")
     )
@@ -467,4 +481,4 @@ def _() -> Samples:
 
 
 _input_first = input_first  # alias
-_rows = transposed_rows
+_rows = transposed_geometry

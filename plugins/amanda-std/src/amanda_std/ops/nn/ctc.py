@@ -25,7 +25,7 @@ from amanda_std.ops.math.binary_special import logaddexp
 from amanda_std.ops.math.comparison import equal, greater, less, not_equal
 from amanda_std.ops.math.logic import logical_or
 from amanda_std.ops.math.reduction import mean as mean_
-from amanda_std.ops.nn.losses import reduced
+from amanda_std.ops.nn.losses import apply_reduction
 from amanda_std.ops.tensor.creation import arange, full
 from amanda_std.ops.tensor.indexing import gather_elements
 from amanda_std.ops.tensor.manipulation import pad, stack
@@ -82,7 +82,7 @@ def ctc_loss(
     misses = greater(loss, -_LOG_ZERO / 2)
     loss = where(misses, 0.0 if zero_infinity else math.inf, loss)
     if reduction != "mean":
-        return reduced(loss, reduction)
+        return apply_reduction(loss, reduction)
     return mean_(divide(loss, _clamped_lengths(labels, lengths, x)))
 
 

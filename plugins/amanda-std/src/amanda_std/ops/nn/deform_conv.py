@@ -13,10 +13,10 @@ from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.engine.values import dims_of as dims_of
 from amanda_std.ops.linalg.matmul import matmul
 from amanda_std.ops.math.arithmetic import add, multiply
-from amanda_std.ops.nn.convolution import Pairs, explicit, steps
+from amanda_std.ops.nn.convolution import Pairs, resolve_padding, strides_or_ones
 from amanda_std.ops.tensor.index_arithmetic import (
-    own_dtype,
-    steps_to,
+    dtype_of,
+    float_range,
 )
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.shape import expand_dims, reshape, transpose
@@ -43,8 +43,8 @@ def deform_conv(
     n = x.ndim - 2
     kernel = [k.__index__() for k in window or dims_of(w)[2:]]
     many = math.prod(kernel)
-    s, d = steps(strides, n), steps(dilations, n)
-    pads = explicit(padding, x.shape[2:], kernel, s, d)
+    s, d = strides_or_ones(strides, n), strides_or_ones(dilations, n)
+    pads = resolve_padding(padding, x.shape[2:], kernel, s, d)
     batch, channels, *_ = x.shape
     places = offset.shape[2:]
     share = channels // offset_groups
@@ -53,13 +53,13 @@ def deform_conv(
     moved = reshape(offset, [-1, many, n, *places])
     found = []
     for axis in range(n):
-        start = cast_like(steps_to(places[axis]) * float(s[axis]) - pads[axis][0], x)
+        start = cast_like(float_range(places[axis]) * float(s[axis]) - pads[axis][0], x)
         inner = np.arange(kernel[axis]) * d[axis]
         wide = inner.reshape([-1 if a == axis else 1 for a in range(n)])
         inner = np.broadcast_to(wide, kernel).reshape([many, *[1] * n])
         rest = tuple(a for a in range(n + 1) if a != axis + 1)
         at = add(expand_dims(start, rest),
-                      inner.astype(own_dtype(x).numpy))  # fmt: skip
+                      inner.astype(dtype_of(x).numpy))  # fmt: skip
         found.append(add(gather(moved, np.asarray(axis), 2), at))
     seen = between(rows, initial_offsets(parted, spatial, n + 2), spatial, found)
     if mask is not None:

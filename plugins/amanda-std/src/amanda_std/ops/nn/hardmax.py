@@ -8,7 +8,7 @@ from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.ops.math.arithmetic import where
 from amanda_std.ops.math.comparison import equal
 from amanda_std.ops.math.reduction import argmax
-from amanda_std.ops.tensor.creation import arange, number
+from amanda_std.ops.tensor.creation import arange, scalar_like
 from amanda_std.ops.tensor.shape import expand_dims
 
 
@@ -20,7 +20,7 @@ def hardmax(x: Real, *, axis: int = -1) -> Real:
     steps = arange(0, x.shape[axis])
     rest = tuple(range(1, x.ndim - axis))
     steps = expand_dims(steps, rest) if rest else steps
-    return where(equal(at, steps), number(1, x), number(0, x))
+    return where(equal(at, steps), scalar_like(1, x), scalar_like(0, x))
 
 
 hardmax.not_differentiable("it is piecewise constant")

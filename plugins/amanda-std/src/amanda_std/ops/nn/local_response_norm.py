@@ -17,7 +17,7 @@ from amanda_std.ops.math.arithmetic import where as where_
 from amanda_std.ops.math.comparison import equal
 from amanda_std.ops.math.elementary import sqrt, square
 from amanda_std.ops.math.reduction import mean, sum_
-from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.tensor.creation import scalar_like
 from amanda_std.ops.tensor.manipulation import pad, slice_
 
 
@@ -37,7 +37,7 @@ def lrn(
         stop = x.shape[axis] + i
         part = slice_(squares, [i], [stop], [axis])
         total = part if total is None else add(total, part)
-    return divide(x, pow_(total * (alpha / size) + bias, number(beta, x)))
+    return divide(x, pow_(total * (alpha / size) + bias, scalar_like(beta, x)))
 
 
 @lrn.samples
@@ -96,11 +96,11 @@ def lp_norm(x: RealFloating, *, p: float = 2, axis: int = -1) -> RealFloating:
     elif p == 2:
         norm = sqrt(sum_(square(x), (axis,), keepdims=True))
     else:
-        total = sum_(pow_(abs_(x), number(p, x)), (axis,), keepdims=True)
-        norm = pow_(total, number(1 / p, x))
-    none = equal(norm, number(0, x))
-    safe = where_(none, number(1, x), norm)
-    return where_(none, number(0, x), divide(x, safe))
+        total = sum_(pow_(abs_(x), scalar_like(p, x)), (axis,), keepdims=True)
+        norm = pow_(total, scalar_like(1 / p, x))
+    none = equal(norm, scalar_like(0, x))
+    safe = where_(none, scalar_like(1, x), norm)
+    return where_(none, scalar_like(0, x), divide(x, safe))
 
 
 @lp_norm.samples

@@ -41,7 +41,7 @@ from amanda_std.ops.tensor.indexing import gather, gather_elements
 from amanda_std.ops.tensor.shape import astype, expand_dims, squeeze
 
 
-def reduced(loss: Any, reduction: str, weight: Any = None) -> Any:
+def apply_reduction(loss: Any, reduction: str, weight: Any = None) -> Any:
     """Apply a reduction; the mean is weighted by `weight` if given."""
     if reduction == "none":
         return loss
@@ -66,7 +66,7 @@ def nll_loss(
 ) -> RealFloating:  # fmt: skip
     """Negative log-likelihood of the labels, given log-probabilities along an axis
     `weight` has one number per class; labels equal to `ignore` do not count."""
-    at = index_of(axis, len(dims(x)))
+    at = normalize_axis(axis, len(dims_of(x)))
     labels = astype(labels, dtype=DType("int64"))
     if ignore is None:
         counts = None
@@ -81,7 +81,7 @@ def nll_loss(
         share = where(counts, share, 0.0)
     if share is not None:
         loss = where(equal(share, 0.0), 0.0, multiply(loss, share))
-    return reduced(loss, reduction, share)
+    return apply_reduction(loss, reduction, share)
 
 
 @composite
@@ -102,7 +102,7 @@ def soft_cross_entropy(
 ) -> RealFloating:
     """Cross-entropy of logits and target probabilities"""
     shares = multiply(log_softmax(x, axes=(axis,)), target)
-    return reduced(negative(sum_(shares, (axis,))), reduction)
+    return apply_reduction(negative(sum_(shares, (axis,))), reduction)
 
 
 def _nll_by_loops(
@@ -181,7 +181,7 @@ def squared_error(
     x: RealFloating, target: RealFloating, *, reduction: str = "mean"
 ) -> RealFloating:
     """Squared error"""
-    return reduced(squared_difference(x, target), reduction)
+    return apply_reduction(squared_difference(x, target), reduction)
 
 
 @composite
@@ -189,7 +189,7 @@ def absolute_error(
     x: RealFloating, target: RealFloating, *, reduction: str = "mean"
 ) -> RealFloating:
     """Absolute error"""
-    return reduced(abs_(subtract(x, target)), reduction)
+    return apply_reduction(abs_(subtract(x, target)), reduction)
 
 
 @composite
@@ -201,7 +201,7 @@ def huber_loss(
     apart = abs_(subtract(x, target))
     near = minimum(apart, delta)
     loss = multiply(near, subtract(apart, multiply(near, 0.5)))
-    return reduced(loss, reduction)
+    return apply_reduction(loss, reduction)
 
 
 @composite
@@ -211,7 +211,7 @@ def log_cosh_loss(
     """Log-cosh loss: log(cosh(x - target)), without overflow"""
     apart = subtract(x, target)
     loss = add(apart, softplus(multiply(apart, -2.0)))
-    return reduced(subtract(loss, math.log(2)), reduction)
+    return apply_reduction(subtract(loss, math.log(2)), reduction)
 
 
 @composite
@@ -225,7 +225,7 @@ def binary_cross_entropy(
         lambda x: log1p(negative(x)), x, equal(x, 1.0)
     )  # fmt: skip
     share = multiply(target, subtract(no, yes))
-    return reduced(subtract(share, no), reduction)
+    return apply_reduction(subtract(share, no), reduction)
 
 
 def _clamped_log(log: Callable[[Any], Any], x: Any, is_none: Any) -> Any:
@@ -245,7 +245,7 @@ def sigmoid_cross_entropy(
     if positive is not None:
         more = subtract(multiply(positive, 1.0), 1.0)
         rest = multiply(rest, add(multiply(target, more), 1.0))
-    return reduced(add(multiply(subtract(1.0, target), x), rest), reduction)
+    return apply_reduction(add(multiply(subtract(1.0, target), x), rest), reduction)
 
 
 @composite
@@ -258,7 +258,7 @@ def kl_divergence(
         loss = multiply(exp(target), subtract(target, x))
     else:
         loss = subtract(xlogy(target, target), multiply(target, x))
-    return reduced(loss, reduction)
+    return apply_reduction(loss, reduction)
 
 
 @composite
@@ -272,7 +272,7 @@ def poisson_loss(
     else:
         more = log_(add(x, epsilon))
         loss = subtract(x, multiply(target, more))
-    return reduced(loss, reduction)
+    return apply_reduction(loss, reduction)
 
 
 @composite
@@ -281,7 +281,7 @@ def hinge_loss(
 ) -> RealFloating:
     """Hinge loss: max(0, 1 - x * target), targets are -1 or 1"""
     margin = subtract(1.0, multiply(x, target))
-    return reduced(maximum(margin, 0.0), reduction)
+    return apply_reduction(maximum(margin, 0.0), reduction)
 
 
 @composite

@@ -18,7 +18,7 @@ from amanda_std.ops.nn.sliding_windows import (
     extract_windows,
     window_samples,
 )
-from amanda_std.ops.tensor.creation import number
+from amanda_std.ops.tensor.creation import scalar_like
 
 
 @composite
@@ -30,17 +30,19 @@ def lp_pool(
     """Lp pooling: the p-norm of each window of NC* data"""
     cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations, ceil)
     n = len(cut.window)
-    seen = extract_windows(pow_(abs_(x), number(p, x)), cut, number(0, x), ceil)
+    seen = extract_windows(
+        pow_(abs_(x), scalar_like(p, x)), cut, scalar_like(0, x), ceil
+    )
     total = sum_(seen, tuple(range(n + 2, 2 * n + 2)))
-    return pow_(total, number(1 / p, x))
+    return pow_(total, scalar_like(1 / p, x))
 
 
 @composite
 def global_lp_pool(x: Floating, *, p: float = 2.0) -> Floating:
     """Global Lp pooling: the p-norm of each channel of NC* data"""
-    powered = pow_(abs_(x), number(p, x))
+    powered = pow_(abs_(x), scalar_like(p, x))
     total = sum_(powered, tuple(range(2, x.ndim)), keepdims=True)
-    return pow_(total, number(1 / p, x))
+    return pow_(total, scalar_like(1 / p, x))
 
 
 @lp_pool.samples

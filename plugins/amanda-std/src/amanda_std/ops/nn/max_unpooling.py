@@ -12,15 +12,19 @@ from amanda_std.engine.annotations import Array, Index, Real, ShapeArg
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.ops.math.arithmetic import add, floor_divide, multiply, remainder
-from amanda_std.ops.math.reduction import argmax, bound, max_
+from amanda_std.ops.math.reduction import argmax, extreme_identity, max_
 from amanda_std.ops.nn.convolution import Pairs
 from amanda_std.ops.nn.sliding_windows import (
     SlidingWindows,
     extract_windows,
     window_samples,
 )
-from amanda_std.ops.tensor.creation import arange, full, number
-from amanda_std.ops.tensor.index_arithmetic import own_dtype, parts_of, whole
+from amanda_std.ops.tensor.creation import arange, full, scalar_like
+from amanda_std.ops.tensor.index_arithmetic import (
+    as_int64,
+    dtype_of,
+    unpack_shape_argument,
+)
 from amanda_std.ops.tensor.scatter import scatter_nd
 from amanda_std.ops.tensor.shape import expand_dims, reshape
 
@@ -41,7 +45,7 @@ def max_pool_with_indices(
     Indices are flat over the spatial axes, or over the whole tensor if `whole_tensor`;
     `column_major`: the first of these axes varies fastest."""
     cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations, ceil)
-    fill = number(bound(own_dtype(x).numpy, True), x)
+    fill = scalar_like(extreme_identity(dtype_of(x).numpy, True), x)
     seen = _flatten_window(extract_windows(x, cut, fill, ceil), cut)
     best = argmax(seen, -1)
     n = len(cut.window)
@@ -55,9 +59,9 @@ def max_pool_with_indices(
         one = add(tap[i] * cut.dilations[i] - cut.pads[i][0], begin)
         one = multiply(one, step)
         place = one if place is None else add(place, one)
-        step = multiply(step, whole(cut.spatial[i]))
+        step = multiply(step, as_int64(cut.spatial[i]))
     if whole_tensor:
-        planes = arange(0, multiply(whole(x.shape[0]), whole(x.shape[1])))
+        planes = arange(0, multiply(as_int64(x.shape[0]), as_int64(x.shape[1])))
         first = reshape(multiply(planes, step), [*x.shape[:2], *[1] * n])
         place = add(place, first)
     return max_(seen, (-1,)), place
@@ -79,17 +83,17 @@ def max_unpool(
     """Scatter NC* elements to their indices in data of a size (of NC*), 0 elsewhere
     Indices are those of max_pool_with_indices."""
     rank = x.ndim
-    dims = parts_of(size, rank)
+    dims = unpack_shape_argument(size, rank)
     area: Any = np.asarray(1)
     for d in dims[2:]:
-        area = multiply(area, whole(d))
-    planes = multiply(whole(dims[0]), whole(dims[1]))
+        area = multiply(area, as_int64(d))
+    planes = multiply(as_int64(dims[0]), as_int64(dims[1]))
     at = indices
     if not whole_tensor:
         first = multiply(arange(0, planes), area)
         first = reshape(first, [*x.shape[:2], *[1] * (rank - 2)])
         at = add(at, first)
-    empty = full(reshape(multiply(planes, area), [1]), number(0, x))
+    empty = full(reshape(multiply(planes, area), [1]), scalar_like(0, x))
     rows = expand_dims(reshape(at, [-1]), (1,))
     return reshape(scatter_nd(empty, rows, reshape(x, [-1])), dims)
 

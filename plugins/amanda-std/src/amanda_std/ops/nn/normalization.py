@@ -19,12 +19,12 @@ from amanda_std.ops.tensor.shape import reshape
 
 def _trailing_axes(x: Any, axis: int) -> tuple[int, ...]:
     """The axes from `axis` on, counted from the end."""
-    return tuple(range(index_of(axis, x.ndim) - x.ndim, 0))
+    return tuple(range(normalize_axis(axis, x.ndim) - x.ndim, 0))
 
 
 def _align_to_axis(values: Any, x: Any, axis: int) -> Any:
     """Reshape a vector so that it broadcasts along one axis of x."""
-    at = index_of(axis, x.ndim)
+    at = normalize_axis(axis, x.ndim)
     return reshape(values, [-1 if i == at else 1 for i in range(x.ndim)])
 
 
@@ -77,7 +77,7 @@ def instance_norm(
     *, axis: int = 1, epsilon: float = 1e-5,
 ) -> Floating:  # fmt: skip
     """Instance normalization: each channel of each batch element on its own"""
-    at = index_of(axis, x.ndim)
+    at = normalize_axis(axis, x.ndim)
     axes = tuple(i for i in range(1, x.ndim) if i != at)
     y = _standardize(x, axes, epsilon)
     wide = [None if v is None else _align_to_axis(v, x, axis) for v in (scale, bias)]

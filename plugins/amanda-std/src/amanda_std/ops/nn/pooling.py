@@ -17,26 +17,26 @@ from amanda_std.ops.math.arithmetic import divide
 from amanda_std.ops.math.arithmetic import where as where_
 from amanda_std.ops.math.comparison import equal
 from amanda_std.ops.math.logic import logical_and, logical_not
-from amanda_std.ops.math.reduction import bound, max_, mean
+from amanda_std.ops.math.reduction import extreme_identity, max_, mean
 from amanda_std.ops.nn.convolution import (
     Pairs,
-    explicit,
-    ordered,
-    restored,
-    steps,
-    to_front,
-    window_cut,
-    windows,
+    inverse_permute,
+    output_sizes,
+    permute,
+    resolve_padding,
+    strides_or_ones,
+    to_channels_first,
+    window_slice,
 )
-from amanda_std.ops.tensor.manipulation import pad, placed, slice_
+from amanda_std.ops.tensor.manipulation import pad, scatter_along_axis, slice_
 from amanda_std.ops.tensor.shape import astype, transpose
 
 
-def places_of(
+def pooled_sizes(
     spatial: Any, window: Any, s: Any, pads: Any, d: Any, ceil: bool
 ) -> list[Any]:
     """Output size along each axis; with `ceil`, the last window starts in the data."""
-    found = windows(spatial, window, s, tuple(pads), d)
+    found = output_sizes(spatial, window, s, tuple(pads), d)
     if not ceil:
         return found
     rows = zip(spatial, window, s, pads, d, strict=True)
@@ -50,19 +50,22 @@ def places_of(
 def _pool_shape(
     x: TensorType, *, window: Any, strides: Any, padding: Any, dilations: Any,
     ceil: bool, layout: str, ) -> Shape:  # fmt: skip
-    order = to_front(layout, len(window) + 2)
-    batch, channels, *spatial = ordered(x.shape.dims, order)
+    order = to_channels_first(layout, len(window) + 2)
+    batch, channels, *spatial = permute(x.shape.dims, order)
     if len(spatial) != len(window):
         raise InvalidTypeError(
             "the window has another number of axes", expected=spatial, got=window
         )
-    s, d = steps(strides, len(window)), steps(dilations, len(window))
+    s, d = (
+        strides_or_ones(strides, len(window)),
+        strides_or_ones(dilations, len(window)),
+    )
     if isinstance(padding, str) and padding != "valid":
-        size = windows(spatial, window, s, padding, d)
+        size = output_sizes(spatial, window, s, padding, d)
     else:
-        pads = explicit(padding, spatial, window, s, d)
-        size = places_of(spatial, window, s, pads, d, ceil)
-    return Shape(restored([batch, channels, *size], order))
+        pads = resolve_padding(padding, spatial, window, s, d)
+        size = pooled_sizes(spatial, window, s, pads, d, ceil)
+    return Shape(inverse_permute([batch, channels, *size], order))
 
 
 def _pad_for_windows(
@@ -76,9 +79,9 @@ def _pad_for_windows(
 ) -> tuple[Any, Any, list[Any], list[tuple[Any, Any]]]:
     """Pad NC* data for all windows; return it with output sizes and requested pads."""
     n = len(window)
-    s, d = steps(strides, n), steps(dilations, n)
-    pads = explicit(padding, x.shape[2:], window, s, d)
-    size = places_of(x.shape[2:], window, s, pads, d, ceil)
+    s, d = strides_or_ones(strides, n), strides_or_ones(dilations, n)
+    pads = resolve_padding(padding, x.shape[2:], window, s, d)
+    size = pooled_sizes(x.shape[2:], window, s, pads, d, ceil)
     grown = []
     for m, k, q, (a, b), e, count in zip(
         x.shape[2:], window, s, pads, d, size, strict=True
@@ -97,16 +100,16 @@ def max_pool(
     ceil: bool = False, layout: str = "NC*",
 ) -> Real:  # fmt: skip
     """Max pooling; padding is never the maximum"""
-    order = to_front(layout, x.ndim)
-    fill = bound(x.dtype, True)
+    order = to_channels_first(layout, x.ndim)
+    fill = extreme_identity(x.dtype, True)
     x, (s, d), size, _ = _pad_for_windows(
         x.transpose(order), fill, window, strides, padding, dilations, ceil
     )
     y: Any = None
     for at in np.ndindex(*window):
-        part = x[(..., *window_cut(at, size, s, d))]
+        part = x[(..., *window_slice(at, size, s, d))]
         y = part.copy() if y is None else np.maximum(y, part, out=y)
-    return y.transpose(restored(range(y.ndim), order))
+    return y.transpose(inverse_permute(range(y.ndim), order))
 
 
 @primitive(shape=_pool_shape, numpy_only=True)
@@ -116,7 +119,7 @@ def avg_pool(
     ceil: bool = False, layout: str = "NC*", count_pads: bool = False,
 ) -> Floating:  # fmt: skip
     """Average pooling; padding counts only if `count_pads`"""
-    order = to_front(layout, x.ndim)
+    order = to_channels_first(layout, x.ndim)
     x = x.transpose(order)
     inner = x.shape[2:]
     x, (s, d), size, pads = _pad_for_windows(
@@ -136,11 +139,11 @@ def avg_pool(
     y: Any = np.zeros((*x.shape[:2], *size), x.dtype)
     count: Any = np.zeros((1, 1, *size), x.dtype)
     for at in np.ndindex(*window):
-        cut = window_cut(at, size, s, d)
+        cut = window_slice(at, size, s, d)
         y += x[(..., *cut)]
         count += ones[(..., *cut)]
     y /= count
-    return y.transpose(restored(range(y.ndim), order))
+    return y.transpose(inverse_permute(range(y.ndim), order))
 
 
 class _WindowGeometry:
@@ -152,10 +155,10 @@ class _WindowGeometry:
     ) -> None:  # fmt: skip
         n = len(window)
         self.window = window
-        self.s, self.d = steps(strides, n), steps(dilations, n)
+        self.s, self.d = strides_or_ones(strides, n), strides_or_ones(dilations, n)
         self.data = tuple(int(m) for m in dims_of(x)[2:])
-        self.pads = explicit(padding, self.data, window, self.s, self.d)
-        self.size = places_of(self.data, window, self.s, self.pads, self.d, ceil)
+        self.pads = resolve_padding(padding, self.data, window, self.s, self.d)
+        self.size = pooled_sizes(self.data, window, self.s, self.pads, self.d, ceil)
         rows = zip(self.data, window, self.s, self.pads, self.d, self.size, strict=True)
         self.grown = [
             (a, max(b, (count - 1) * q + (k - 1) * e + 1 - m - a))
@@ -169,10 +172,12 @@ class _WindowGeometry:
         full = [m + a + b for m, (a, b) in zip(self.data, self.grown, strict=True)]
         total: Any = None
         for at in np.ndindex(*self.window):
-            cut = window_cut(at, self.size, self.s, self.d)
+            cut = window_slice(at, self.size, self.s, self.d)
             piece = part(cut)
             for axis, c, m in zip(axes, cut, full, strict=True):
-                piece = placed(piece, np.arange(m)[c], m, axis, len(axes) + 2)
+                piece = scatter_along_axis(
+                    piece, np.arange(m)[c], m, axis, len(axes) + 2
+                )
             total = piece if total is None else total + piece
         back = tuple((-a, -b) for a, b in self.grown)
         return pad(total, ((0, 0), (0, 0), *back))
@@ -196,7 +201,7 @@ def _(
     dilations: Any, ceil: bool, layout: str,
 ) -> Any:  # fmt: skip
     """Route the gradient to the maximum of each window, the first of several."""
-    order = to_front(layout, x.ndim)
+    order = to_channels_first(layout, x.ndim)
     g, y, x = (transpose(v, perm=order) for v in (g, y, x))
     windows_ = _WindowGeometry(x, window, strides, padding, dilations, ceil)
     low = astype(np.asarray(-math.inf, "float32"), dtype=x.dtype)
@@ -212,19 +217,19 @@ def _(
         left = logical_and(left, logical_not(hit))
         return where_(hit, g, g * 0.0)
 
-    back = tuple(restored(range(len(order)), order))
+    back = tuple(inverse_permute(range(len(order)), order))
     return [transpose(windows_.spread(part), perm=back)]
 
 
 @avg_pool.gradient
 def _(g: Any, x: Any, *, window: Any, strides: Any, padding: Any, dilations: Any,
       ceil: bool, layout: str, count_pads: bool) -> Any:  # fmt: skip
-    order = to_front(layout, x.ndim)
+    order = to_channels_first(layout, x.ndim)
     g, x = (transpose(v, perm=order) for v in (g, x))
     windows_ = _WindowGeometry(x, window, strides, padding, dilations, ceil)
     count = windows_.counts(count_pads).astype(x.dtype.numpy)
     share = divide(g, count)
-    back = tuple(restored(range(len(order)), order))
+    back = tuple(inverse_permute(range(len(order)), order))
     return [transpose(windows_.spread(lambda _: share), perm=back)]
 
 
@@ -272,7 +277,10 @@ def _pool_samples(fold: Any, dtypes: Any, **attrs: Any) -> Samples:
     for data, window, strides, pads, dilations, ceil, size in _FORMS:
         for dtype in dtypes:
             x = ramp(*data, dtype=dtype)
-            s, d = steps(strides, len(window)), steps(dilations, len(window))
+            s, d = (
+                strides_or_ones(strides, len(window)),
+                strides_or_ones(dilations, len(window)),
+            )
             y = _pool_by_loops(x, size, window, s, pads, d, fold)
             given = {"window": window, "strides": strides, "padding": pads,
                      "dilations": dilations, "ceil": ceil, **attrs}  # fmt: skip
@@ -340,4 +348,4 @@ def _global_samples(fold: Any) -> Any:
 global_avg_pool.samples(_global_samples(lambda n: math.fsum(n) / len(n)))
 global_max_pool.samples(_global_samples(max))
 
-_extra = places_of  # alias
+_extra = pooled_sizes  # alias

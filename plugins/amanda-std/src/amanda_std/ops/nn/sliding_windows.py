@@ -12,10 +12,10 @@ from amanda_std.engine.values import Operators
 from amanda_std.ops.math.arithmetic import add, maximum, multiply, subtract
 from amanda_std.ops.math.arithmetic import minimum as minimum_
 from amanda_std.ops.math.arithmetic import where as where_
-from amanda_std.ops.nn.convolution import explicit, steps
-from amanda_std.ops.nn.convolution import windows as places_without_ceil
+from amanda_std.ops.nn.convolution import output_sizes as places_without_ceil
+from amanda_std.ops.nn.convolution import resolve_padding, strides_or_ones
 from amanda_std.ops.tensor.creation import arange
-from amanda_std.ops.tensor.index_arithmetic import is_between, whole
+from amanda_std.ops.tensor.index_arithmetic import as_int64, in_range
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.shape import expand_dims, transpose
 
@@ -29,8 +29,13 @@ class SlidingWindows:
     ) -> None:  # fmt: skip
         n = len(window)
         self.spatial, self.window = list(spatial), tuple(window)
-        self.strides, self.dilations = steps(strides, n), steps(dilations, n)
-        self.pads = explicit(padding, spatial, window, self.strides, self.dilations)
+        self.strides, self.dilations = (
+            strides_or_ones(strides, n),
+            strides_or_ones(dilations, n),
+        )
+        self.pads = resolve_padding(
+            padding, spatial, window, self.strides, self.dilations
+        )
         self.size = places_without_ceil(
             spatial, window, self.strides, tuple(self.pads), self.dilations
         )
@@ -55,8 +60,8 @@ class SlidingWindows:
         inside = multiply(arange(0, self.window[i]), self.dilations[i])
         begin = subtract(begin, self.pads[i][0])
         at = add(expand_dims(begin, (1,)), inside)
-        last = subtract(whole(self.spatial[i]), 1)
-        return at, is_between(at, np.asarray(0), last)
+        last = subtract(as_int64(self.spatial[i]), 1)
+        return at, in_range(at, np.asarray(0), last)
 
     @property
     def is_padded(self) -> bool:
@@ -64,7 +69,7 @@ class SlidingWindows:
 
 
 def clamp_index(at: Any, size: Any) -> Any:
-    last = subtract(whole(size), 1)
+    last = subtract(as_int64(size), 1)
     return minimum_(maximum(at, np.asarray(0)), last)
 
 
@@ -104,7 +109,10 @@ WINDOW_CASES: list[tuple[Any, ...]] = [
 def window_samples(make: Any, dtypes: Any = ("float64", "float32")) -> Samples:
     """Samples of an op on windows; `make(x, plane, taps)` is the expected result."""
     for data, window, strides, pads, dilations, ceil, size in WINDOW_CASES:
-        s, d = steps(strides, len(window)), steps(dilations, len(window))
+        s, d = (
+            strides_or_ones(strides, len(window)),
+            strides_or_ones(dilations, len(window)),
+        )
         for dtype in dtypes:
             x = ramp(*data, dtype=dtype)
             x = x[:, :, ::-1].copy()

@@ -14,7 +14,7 @@ from amanda_std.engine.values import dims_of as dims_of
 from amanda_std.ops.math.arithmetic import add, multiply
 from amanda_std.ops.math.arithmetic import where as where_
 from amanda_std.ops.math.logic import logical_and
-from amanda_std.ops.nn.convolution import Pairs, steps
+from amanda_std.ops.nn.convolution import Pairs, strides_or_ones
 from amanda_std.ops.nn.sliding_windows import (
     WINDOW_CASES,
     SlidingWindows,
@@ -22,8 +22,8 @@ from amanda_std.ops.nn.sliding_windows import (
     extract_windows,
     taps_of_window,
 )
-from amanda_std.ops.tensor.creation import full, number
-from amanda_std.ops.tensor.index_arithmetic import parts_of, whole
+from amanda_std.ops.tensor.creation import full, scalar_like
+from amanda_std.ops.tensor.index_arithmetic import as_int64, unpack_shape_argument
 from amanda_std.ops.tensor.scatter import scatter_nd
 from amanda_std.ops.tensor.shape import expand_dims, reshape, transpose
 
@@ -36,7 +36,7 @@ def unfold(
     """Sliding windows of NC* data as columns (im2col): [N, C * window, positions]"""
     cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations)
     n = len(cut.window)
-    seen = extract_windows(x, cut, number(0, x))
+    seen = extract_windows(x, cut, scalar_like(0, x))
     turned = transpose(seen, perm=(0, 1, *range(n + 2, 2 * n + 2), *range(2, n + 2)))
     rows = x.shape[1] * math.prod(cut.window)
     return reshape(turned, [x.shape[0], rows, math.prod(cut.size)])
@@ -44,14 +44,17 @@ def unfold(
 
 @composite
 def fold(
-    x: Number, size: Host, window: Host, *, strides: tuple[int, ...] | None = None,
+    x: Number, size: ShapeArg, window: ShapeArg, *,
+    strides: tuple[int, ...] | None = None,
     padding: Pairs | None = None, dilations: tuple[int, ...] | None = None,
 ) -> Number:  # fmt: skip
     """Sum columns [N, C * window, positions] back to their positions (col2im)"""
     told = isinstance(window, tuple | list)
     n = len(window) if told else dims_of(window)[0].__index__()
-    dims = parts_of(size, n)
-    cut = SlidingWindows(dims, parts_of(window, n), strides, padding, dilations)
+    dims = unpack_shape_argument(size, n)
+    cut = SlidingWindows(
+        dims, unpack_shape_argument(window, n), strides, padding, dilations
+    )
     batch, columns = x.shape[:2]
     channels = columns // math.prod(cut.window)
     parted = reshape(x, [batch, channels, *cut.window, *cut.size])
@@ -61,14 +64,14 @@ def fold(
         apart = tuple(a for a in range(2 * n) if a not in (i, n + i))
         at, inside = (expand_dims(each, apart) if apart else each
                       for each in (clamp_index(at, dims[i]), inside))  # fmt: skip
-        place = at if place is None else add(multiply(place, whole(dims[i])), at)
+        place = at if place is None else add(multiply(place, as_int64(dims[i])), at)
         there = inside if there is None else logical_and(there, inside)
-    kept = where_(there, parted, number(0, x))
+    kept = where_(there, parted, scalar_like(0, x))
     rows = transpose(kept, perm=(*range(2, 2 * n + 2), 0, 1))
     area: Any = 1
     for d in dims:
         area = area * d
-    empty = full([area, batch, channels], number(0, x))
+    empty = full([area, batch, channels], scalar_like(0, x))
     total = scatter_nd(empty, expand_dims(place, (2 * n,)), rows, reduction="add")
     turned = transpose(total, perm=(1, 2, 0))
     return reshape(turned, [batch, channels, *dims])
@@ -88,7 +91,10 @@ def _column_samples(back: bool) -> Any:
         for data, window, strides, pads, dilations, ceil, size in WINDOW_CASES:
             if ceil:
                 continue
-            s, d = steps(strides, len(window)), steps(dilations, len(window))
+            s, d = (
+                strides_or_ones(strides, len(window)),
+                strides_or_ones(dilations, len(window)),
+            )
             wide = (data[0], data[1] * math.prod(window), math.prod(size))
             attrs = {"window": window, "strides": strides, "padding": pads,
                      "dilations": dilations}  # fmt: skip

@@ -16,7 +16,7 @@ from amanda_std.ops.linalg.matmul import matmul
 from amanda_std.ops.math.arithmetic import add, multiply
 from amanda_std.ops.nn.convolution import conv
 from amanda_std.ops.quantization.quantize import dequantize, quantize
-from amanda_std.ops.tensor.index_arithmetic import own_dtype
+from amanda_std.ops.tensor.index_arithmetic import dtype_of
 from amanda_std.ops.tensor.manipulation import slice_
 from amanda_std.ops.tensor.shape import astype, expand_dims, reshape, transpose
 
@@ -62,7 +62,7 @@ def quantized_linear(
     w [outputs, inputs] may be wider than x: what is beyond only fills up the last
     block. `scales` and `zeros` are [outputs, blocks]."""
     wide = dequantize(w, astype(scales, dtype=_SINGLE), zeros, axis=1, block=block)
-    wide = astype(wide, dtype=own_dtype(x))
+    wide = astype(wide, dtype=dtype_of(x))
     if same(dims_of(x)[-1], dims_of(w)[1]) is not True:
         wide = slice_(wide, [0], [x.shape[-1]], [1])
     y = matmul(x, transpose(wide, perm=(1, 0)))

@@ -41,7 +41,7 @@ from amanda_std.ops.math.logic import logical_and, logical_or
 from amanda_std.ops.math.reduction import max_, min_
 from amanda_std.ops.tensor.creation import arange, zeros_like
 from amanda_std.ops.tensor.indexing import gather
-from amanda_std.ops.tensor.saturating_cast import limits, saturating_cast
+from amanda_std.ops.tensor.saturating_cast import finite_limits, saturating_cast
 from amanda_std.ops.tensor.shape import astype, reshape
 
 _UINT8: Final = DType("uint8")
@@ -145,7 +145,7 @@ def dynamic_quantize(
     x: RealFloating, *, dtype: Any = _UINT8
 ) -> tuple[Cast, RealFloating, Cast]:
     """x quantised, the scale and the zero point that its range with 0 asks for"""
-    low, high = limits(dtype)
+    low, high = finite_limits(dtype)
     least = minimum(min_(x), 0.0)
     span = maximum(max_(x), 0.0) - least
     scale = span / float(high - low)
@@ -229,7 +229,7 @@ def _(g: Any, x: Any, low: Any, high: Any, *, bits: int, narrow: bool) -> Any:
 
 
 def _step(v: float, s: float, z: float, dtype: DType) -> float:
-    low, high = limits(dtype)
+    low, high = finite_limits(dtype)
     if dtype.kind == "float":
         return float(min(max(v / s + z, low), high))
     return float(min(max(round(v / s) + z, low), high))

@@ -28,10 +28,10 @@ from amanda_std.ops.math.comparison import equal
 from amanda_std.ops.math.complex_numbers import (
     as_pairs,
     complex_,
-    complex_of,
+    complex_type,
     conj,
     from_pairs,
-    part_of,
+    part_type,
     real,
 )
 from amanda_std.ops.math.logic import logical_or
@@ -78,7 +78,7 @@ def _halved(x: TensorType, sizes: Any, axes: Any) -> Any:
         whole, at = _sized(x, sizes, axes), _last(x, axes)
         return [n // 2 + 1 if i == at else n for i, n in enumerate(whole)]
 
-    return [TensorType(complex_of(x.dtype), _shape(x, found))]
+    return [TensorType(complex_type(x.dtype), _shape(x, found))]
 
 
 def _doubled(x: TensorType, sizes: Any, axes: Any) -> Any:
@@ -88,7 +88,7 @@ def _doubled(x: TensorType, sizes: Any, axes: Any) -> Any:
             return whole
         return [(n - 1) * 2 if i == at else n for i, n in enumerate(whole)]
 
-    dtype = x.dtype if x.dtype is unknown else part_of(x.dtype)
+    dtype = x.dtype if x.dtype is unknown else part_type(x.dtype)
     return [TensorType(dtype, _shape(x, found))]
 
 

@@ -26,14 +26,14 @@ from amanda_std.ops.tensor.shape import astype, dim, expand_dims, reshape
 _INTEGERS_ONLY = "it depends on integers only"
 
 
-def number(value: float, like: Any) -> Any:
+def scalar_like(value: float, like: Any) -> Any:
     """A scalar array of the element type of another tensor, in any representation."""
     dtype = like.dtype if isinstance(like.dtype, DType) else DType.of(like.dtype)
     return np.asarray(value, dtype.numpy)
 
 
 def _full_shape(shape: Any) -> Shape:
-    return Shape([Sym.unknown() if is_data(d) else d for d in shape])
+    return Shape([Sym.unknown() if may_be_negative(d) else d for d in shape])
 
 
 def _full_content(shape: Any, value: TensorType) -> Any:
@@ -41,7 +41,7 @@ def _full_content(shape: Any, value: TensorType) -> Any:
 
 
 @primitive(shape=_full_shape, content=_full_content)
-def full(shape: Host, value: Array) -> Array:
+def full(shape: ShapeArg, value: Array) -> Array:
     """Tensor of the given shape filled with one value"""
     return xp(value).broadcast_to(xp(value).asarray(value), tuple(shape))
 
@@ -59,7 +59,7 @@ def _() -> Samples:
 
 
 @composite
-def zeros(shape: Host, *, dtype: Any) -> Cast:
+def zeros(shape: ShapeArg, *, dtype: Any) -> Cast:
     """Tensor of zeros"""
     return full(shape, np.asarray(0, DType(dtype).numpy))
 
@@ -76,13 +76,13 @@ zeros.samples(
 @composite
 def zeros_like(x: Array) -> Array:
     """Zeros with the shape and type of x"""
-    return full(x.shape, number(0, x))
+    return full(x.shape, scalar_like(0, x))
 
 
 @composite
 def ones_like(x: Array) -> Array:
     """Ones with the shape and type of x"""
-    return full(x.shape, number(1, x))
+    return full(x.shape, scalar_like(1, x))
 
 
 @composite
@@ -111,7 +111,7 @@ def _() -> Samples:
 
 
 def _fill_samples(value: int) -> Samples:
-    yield Sample((counting(2, dtype="float32"),), array([value] * 2, "float32"))
+    yield Sample((arange_of_shape(2, dtype="float32"),), array([value] * 2, "float32"))
     yield Sample((array(5, "int64"),), array(value, "int64"))
     yield Sample((np.zeros((0, 2)),), np.zeros((0, 2)))
 
@@ -140,7 +140,7 @@ def _arange_shape(start: Any, stop: Any, step: Any = 1) -> Shape:
         for i in builtins.range(int(_arange_shape(start, stop, step)[0]))
     ],
 )
-def arange(start: Host, stop: Host, step: Host = 1) -> Index:
+def arange(start: ShapeArg, stop: ShapeArg, step: ShapeArg = 1) -> Index:
     """Integers from start up to, but not including, stop"""
     return np.arange(start, stop, step, dtype="int64")
 
@@ -176,7 +176,7 @@ def _() -> Samples:
 
 
 @primitive(shape=lambda rows, columns: _eye_shape(rows, columns))
-def eye(rows: Host, columns: Host = None, *, k: int = 0, dtype: Any) -> Cast:
+def eye(rows: ShapeArg, columns: ShapeArg = None, *, k: int = 0, dtype: Any) -> Cast:
     """Ones on a diagonal, zeros elsewhere"""
     return np.eye(rows, columns, k, dtype=dtype.numpy)
 
@@ -206,14 +206,14 @@ def _() -> Samples:
         yield Sample((rows, columns), y, {"k": k, "dtype": DType(dtype)})
 
 
-@primitive(shape=shapes.of_first, content=True)
-def tril(x: Array, k: Host = 0) -> Array:
+@primitive(shape=shapes.same_as_first, content=True)
+def tril(x: Array, k: ShapeArg = 0) -> Array:
     """Lower triangle: zero above the k-th diagonal"""
     return xp(x).tril(x, k=k)
 
 
-@primitive(shape=shapes.of_first, content=True)
-def triu(x: Array, k: Host = 0) -> Array:
+@primitive(shape=shapes.same_as_first, content=True)
+def triu(x: Array, k: ShapeArg = 0) -> Array:
     """Upper triangle: zero below the k-th diagonal"""
     return xp(x).triu(x, k=k)
 

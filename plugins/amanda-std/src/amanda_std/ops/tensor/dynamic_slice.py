@@ -21,7 +21,11 @@ from amanda_std.ops.math.arithmetic import (
 )
 from amanda_std.ops.math.comparison import less
 from amanda_std.ops.tensor.creation import arange
-from amanda_std.ops.tensor.index_arithmetic import along, parts_of, whole
+from amanda_std.ops.tensor.index_arithmetic import (
+    align_to_axis,
+    as_int64,
+    unpack_shape_argument,
+)
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.manipulation import stack
 from amanda_std.ops.tensor.scatter import scatter_nd
@@ -30,9 +34,9 @@ from amanda_std.ops.tensor.shape import expand_dims, reshape, transpose
 
 def _clamp_start(starts: Any, i: int, size: Any, length: Any) -> Any:
     """Start index as in JAX: negative from the end, clamped so that the slice fits."""
-    start, room = whole(gather(starts, np.asarray(i))), whole(length)
+    start, room = as_int64(gather(starts, np.asarray(i))), as_int64(length)
     start = where(less(start, 0), add(start, room), start)
-    most = subtract(room, whole(size))
+    most = subtract(room, as_int64(size))
     return minimum(maximum(start, np.asarray(0)), most)
 
 
@@ -41,9 +45,9 @@ def _index_range(start: Any, size: Any) -> Any:
 
 
 @composite
-def dynamic_slice(x: Array, starts: Index, sizes: Host) -> Array:
+def dynamic_slice(x: Array, starts: Index, sizes: ShapeArg) -> Array:
     """Slice of a fixed size at a computed start, clamped to lie inside x"""
-    for i, size in enumerate(parts_of(sizes, x.ndim)):
+    for i, size in enumerate(unpack_shape_argument(sizes, x.ndim)):
         if isinstance(size, int) and isinstance(x.shape[i], int) and size == x.shape[i]:
             continue
         x = gather(x, _index_range(_clamp_start(starts, i, size, x.shape[i]), size), i)
@@ -60,8 +64,8 @@ def dynamic_update_slice(x: Array, update: Array, starts: Index) -> Array:
     for i in range(rank):
         size, length = update.shape[i], x.shape[i]
         at = _index_range(_clamp_start(starts, i, size, length), size)
-        at = along(at, i, rank)
-        flat = at if flat is None else add(multiply(flat, whole(length)), at)
+        at = align_to_axis(at, i, rank)
+        flat = at if flat is None else add(multiply(flat, as_int64(length)), at)
     rows = expand_dims(reshape(flat, [-1]), (1,))
     line = scatter_nd(reshape(x, [-1]), rows, reshape(update, [-1]))
     return reshape(line, list(x.shape))
@@ -126,9 +130,9 @@ def tensor_scatter(
     batch, length = cache.shape[0], cache.shape[axis]
     steps = expand_dims(arange(0, update.shape[axis]), (0,))
     if at is not None:
-        steps = add(steps, expand_dims(whole(at), (1,)))
+        steps = add(steps, expand_dims(as_int64(at), (1,)))
     if circular:
-        steps = remainder(steps, whole(length))
+        steps = remainder(steps, as_int64(length))
     rows = expand_dims(arange(0, batch), (1,))
     rows = add(rows, multiply(steps, np.asarray(0)))
     steps = add(steps, multiply(rows, np.asarray(0)))

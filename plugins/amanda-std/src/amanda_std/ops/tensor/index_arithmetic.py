@@ -17,50 +17,50 @@ FLOAT = DType("float64")
 INT = DType("int64")
 
 
-def own_dtype(x: Any) -> DType:
+def dtype_of(x: Any) -> DType:
     """Element type of an array, a traced value or a type."""
     return x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
 
 
-def wide_dtype(x: Any) -> DType:
+def interpolation_dtype(x: Any) -> DType:
     """Accumulation type for interpolation: at least float32."""
-    return FLOAT if own_dtype(x).name == "float64" else DType("float32")
+    return FLOAT if dtype_of(x).name == "float64" else DType("float32")
 
 
-def real(number: Any) -> Any:
+def as_float64(number: Any) -> Any:
     """A dim or a number as a float64 scalar, static or computed."""
     if isinstance(number, int | float):
         return np.asarray(number, "float64")
     return astype(number, dtype=FLOAT)
 
 
-def whole(number: Any) -> Any:
+def as_int64(number: Any) -> Any:
     return astype(number, dtype=INT)
 
 
-def steps_to(count: Any) -> Any:
+def float_range(count: Any) -> Any:
     """0, 1, ... count - 1 as float64."""
     return astype(arange(0, count), dtype=FLOAT)
 
 
-def parts_of(host: Any, count: int) -> list[Any]:
+def unpack_shape_argument(host: Any, count: int) -> list[Any]:
     """Elements of a shape argument: numbers if static, else values."""
     if host is None or isinstance(host, tuple | list):
         return list(host or ())
     return [gather(host, np.asarray(i)) for i in range(count)]
 
 
-def along(vector: Any, axis: int, rank: int) -> Any:
+def align_to_axis(vector: Any, axis: int, rank: int) -> Any:
     """Reshape a vector so that it broadcasts along one axis of `rank` axes."""
     rest = tuple(range(1, rank - axis))
     return expand_dims(vector, rest) if rest else vector
 
 
-def is_between(places: Any, low: Any, high: Any) -> Any:
+def in_range(places: Any, low: Any, high: Any) -> Any:
     return logical_and(greater_equal(places, low), less_equal(places, high))
 
 
-def cubic_shares(part: Any, a: float) -> list[Any]:
+def cubic_weights(part: Any, a: float) -> list[Any]:
     """Cubic interpolation weights of four neighbors, `part` between the 2nd and 3rd."""
     r, s, t = part + 1.0, 1.0 - part, 2.0 - part
     return [

@@ -15,34 +15,34 @@ from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.ops.math.arithmetic import add, floor_divide, multiply, remainder
 from amanda_std.ops.tensor.index_arithmetic import (
-    parts_of,
-    whole,
+    as_int64,
+    unpack_shape_argument,
 )
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.manipulation import stack
 
 
 @composite
-def unravel_index(indices: Index, shape: Host) -> Index:
+def unravel_index(indices: Index, shape: ShapeArg) -> Index:
     """Convert flat indices to coordinates, one row for each axis (row-major)"""
     many = len(shape) if isinstance(shape, tuple | list) else shape.shape[0]
-    flat = whole(indices)
+    flat = as_int64(indices)
     found: list[Any] = []
-    for d in reversed(parts_of(shape, int(many.__index__()))):
-        size = whole(d)
+    for d in reversed(unpack_shape_argument(shape, int(many.__index__()))):
+        size = as_int64(d)
         found.insert(0, remainder(flat, size))
         flat = floor_divide(flat, size)
     return stack(*found, axis=0)
 
 
 @composite
-def ravel_index(places: Index, shape: Host) -> Index:
+def ravel_index(places: Index, shape: ShapeArg) -> Index:
     """Convert coordinates, one row for each axis, to flat indices (row-major)"""
     many = len(shape) if isinstance(shape, tuple | list) else shape.shape[0]
     total: Any = None
-    for i, d in enumerate(parts_of(shape, int(many.__index__()))):
-        at = whole(gather(places, np.asarray(i), 0))
-        total = at if total is None else add(multiply(total, whole(d)), at)
+    for i, d in enumerate(unpack_shape_argument(shape, int(many.__index__()))):
+        at = as_int64(gather(places, np.asarray(i), 0))
+        total = at if total is None else add(multiply(total, as_int64(d)), at)
     return total
 
 

@@ -30,7 +30,7 @@ from amanda_std.ops.tensor.shape import (
 
 
 @primitive(shape=shapes.gather, content=True)
-def gather(x: Array, indices: Index, axis: Host = 0) -> Array:
+def gather(x: Array, indices: Index, axis: ShapeArg = 0) -> Array:
     """Slices of x at indices along an axis; negative indices count from the end"""
     if indices.dtype == object:
         indices = indices.astype("int64")

@@ -80,7 +80,7 @@ def _stack_shape(*xs: TensorType, axis: int = 0) -> Shape:
             shapes.expect_same(a, b, "stack needs tensors of the same shape")
             for a, b in pairs
         ]
-    at = index_of(axis, len(found) + 1)
+    at = normalize_axis(axis, len(found) + 1)
     return Shape([*found[:at], len(xs), *found[at:]])
 
 
@@ -124,7 +124,7 @@ def _split_shapes(
         sizes = [Sym.unknown() for _ in range(outputs)]
     elif not any(isinstance(n, Sym) for n in sizes):
         shapes.expect_same(sum(sizes), whole, "the sizes do not add up to the dim")
-    wanted = [Sym.unknown() if is_data(n) else n for n in sizes]
+    wanted = [Sym.unknown() if may_be_negative(n) else n for n in sizes]
     return [
         Shape([n if i == at else d for i, d in enumerate(x.shape.dims)]) for n in wanted
     ]
@@ -185,7 +185,7 @@ def _clamp_index(at: Dim, d: Dim) -> Dim:
 
 def _slice_length(d: Dim, start: Dim, stop: Dim, step: Dim) -> Dim:
     """Number of elements in a slice; a fresh symbol if it is not known."""
-    if any(isinstance(n, Sym) and is_data(n) for n in (start, stop, step)):
+    if any(isinstance(n, Sym) and may_be_negative(n) for n in (start, stop, step)):
         return Sym.unknown()
     if isinstance(step, Sym):
         return Sym.unknown()
@@ -255,11 +255,11 @@ def _(
     for i, axis in enumerate(named):
         picked = [None if h is None else (h[i],) for h in (starts, stops, steps)]
         places = slice_(arange(0, x.shape[axis]), picked[0], picked[1], None, picked[2])
-        g = placed(g, places, x.shape[axis], axis, rank)
+        g = scatter_along_axis(g, places, x.shape[axis], axis, rank)
     return [g, None, None, None, None]
 
 
-def placed(
+def scatter_along_axis(
     g: Any, places: Any, length: Any, axis: int, rank: int, reduction: str = "none"
 ) -> Any:
     """Zeros of a length along an axis, with g at some indices of it."""
@@ -360,7 +360,7 @@ def _gradient_of_copies(g: Any, x: Any, pads: Any, axes: Any, mode: str) -> Any:
     Padding the indices shows which element each is a copy of."""
     if axes is not None and not isinstance(axes, tuple):
         raise Undecided("the padded axes are unknown until run time")
-    for i, axis in enumerate(indices_of(axes, x.ndim)):
+    for i, axis in enumerate(normalize_axes(axes, x.ndim)):
         if isinstance(pads, tuple):
             if not any(pads[i]):
                 continue
@@ -368,7 +368,7 @@ def _gradient_of_copies(g: Any, x: Any, pads: Any, axes: Any, mode: str) -> Any:
         else:
             pair = slice_(pads, (i,), (i + 1,), (0,))
         places = pad(arange(0, x.shape[axis]), pair, mode=mode)
-        g = placed(g, places, x.shape[axis], axis, x.ndim, "add")
+        g = scatter_along_axis(g, places, x.shape[axis], axis, x.ndim, "add")
     return g
 
 
@@ -395,14 +395,14 @@ def _() -> Samples:
 
 
 def _tile_shape(x: TensorType, repeats: Any) -> Shape:
-    if isinstance(repeats, Open):
+    if isinstance(repeats, UnknownShapeArg):
         raise Undecided("the repeats are unknown until run time")
     rows = zip(x.shape.dims, repeats, strict=True)
     return Shape([Sym.unknown() if may_be_negative(n) else d * n for d, n in rows])
 
 
 @primitive(shape=_tile_shape, content=True)
-def tile(x: Array, repeats: Host) -> Array:
+def tile(x: Array, repeats: ShapeArg) -> Array:
     """Repeat the whole tensor along each axis"""
     return xp(x).tile(x, tuple(repeats))
 
@@ -433,7 +433,7 @@ def _same_shape(x: TensorType) -> Shape:
 
 
 @primitive(shape=_same_shape, content=True)
-def flip(x: Array, axes: Host = None) -> Array:
+def flip(x: Array, axes: ShapeArg = None) -> Array:
     """Reverse the order of elements along axes"""
     return xp(x).flip(x, axis=axes)
 

@@ -27,10 +27,10 @@ from amanda_std.ops.math.arithmetic import where as where_
 from amanda_std.ops.math.comparison import less
 from amanda_std.ops.math.histogram import searchsorted
 from amanda_std.ops.math.reduction import cumulative_sum, sum_
-from amanda_std.ops.tensor.creation import arange, number
+from amanda_std.ops.tensor.creation import arange, scalar_like
 from amanda_std.ops.tensor.index_arithmetic import (
-    is_between,
-    whole,
+    as_int64,
+    in_range,
 )
 from amanda_std.ops.tensor.indexing import gather, gather_elements
 from amanda_std.ops.tensor.manipulation import stack
@@ -52,7 +52,7 @@ def reverse_sequence(
     time, batch = time_axis % rank, batch_axis % rank
     steps = arange(0, x.shape[time])
     t = expand_dims(steps, tuple(a for a in range(rank) if a != time))
-    n = expand_dims(whole(lengths), tuple(a for a in range(rank) if a != batch))
+    n = expand_dims(as_int64(lengths), tuple(a for a in range(rank) if a != batch))
     turned = subtract(subtract(n, 1), t)
     at = where_(less(t, n), turned, t)
     return gather_elements(x, broadcast_like(at, x), axis=time)
@@ -82,9 +82,9 @@ def roll(x: Array, shifts: Index, *, axes: tuple[int, ...] | None = None) -> Arr
         line = roll(reshape(x, [-1]), reshape(shifts, [1]), axes=(0,))
         return reshape(line, list(x.shape))
     for i, axis in enumerate(axes):
-        length = whole(x.shape[axis])
+        length = as_int64(x.shape[axis])
         steps = arange(0, x.shape[axis])
-        by = whole(gather(shifts, np.asarray(i)))
+        by = as_int64(gather(shifts, np.asarray(i)))
         at = remainder(subtract(steps, by), length)
         x = gather(x, at, axis)
     return x
@@ -111,13 +111,13 @@ def _() -> Samples:
 
 
 @composite
-def repeat(x: Array, repeats: Host, *, axis: int | None = None) -> Array:
+def repeat(x: Array, repeats: ShapeArg, *, axis: int | None = None) -> Array:
     """Repeat each element along an axis: one count for all, or one for each"""
     if axis is None:
         x, axis = reshape(x, [-1]), 0
     if isinstance(repeats, int) or not _is_vector(repeats):
-        at = arange(0, multiply(whole(x.shape[axis]), whole(repeats)))
-        return gather(x, floor_divide(at, whole(repeats)), axis)
+        at = arange(0, multiply(as_int64(x.shape[axis]), as_int64(repeats)))
+        return gather(x, floor_divide(at, as_int64(repeats)), axis)
     ends = cumulative_sum(_stack_integers(repeats), 0)
     total = sum_(_stack_integers(repeats))
     at = searchsorted(ends, arange(0, total), right=True)
@@ -130,10 +130,10 @@ def _is_vector(repeats: Any) -> bool:
 
 def _stack_integers(numbers: Any) -> Any:
     if not isinstance(numbers, tuple | list):
-        return whole(numbers)
+        return as_int64(numbers)
     if all(isinstance(n, int) for n in numbers):
         return np.asarray(numbers, "int64")
-    return stack(*map(whole, numbers))
+    return stack(*map(as_int64, numbers))
 
 
 @repeat.samples
@@ -194,9 +194,9 @@ def take(
     """Slices of x at indices, with out-of-range indices clipped, wrapped or filled"""
     if axis is None:
         x, axis = reshape(x, [-1]), 0
-    at, length = whole(indices), whole(x.shape[axis])
+    at, length = as_int64(indices), as_int64(x.shape[axis])
     last = subtract(length, 1)
-    inside = is_between(at, np.asarray(0), last)
+    inside = in_range(at, np.asarray(0), last)
     if mode == "wrap":
         at = remainder(at, length)
     elif mode in ("clip", "fill"):
@@ -208,7 +208,7 @@ def take(
         return y
     rest = tuple(range(at.ndim, at.ndim + x.ndim - axis % x.ndim - 1))
     seen = expand_dims(inside, rest) if rest else inside
-    return where_(seen, y, number(fill, x))
+    return where_(seen, y, scalar_like(fill, x))
 
 
 @take.samples

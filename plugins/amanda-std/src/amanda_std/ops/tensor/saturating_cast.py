@@ -16,7 +16,7 @@ from amanda_std.ops.math.comparison import greater, isnan, less
 from amanda_std.ops.tensor.shape import astype
 
 
-def limits(dtype: Any) -> tuple[Any, Any]:
+def finite_limits(dtype: Any) -> tuple[Any, Any]:
     """Lowest and highest finite number of an element type."""
     import ml_dtypes
 
@@ -29,7 +29,7 @@ def limits(dtype: Any) -> tuple[Any, Any]:
 
 def _bound_in(source: Any, number: Any) -> float:
     """Float nearest to a bound that does not exceed it."""
-    largest = limits(source)[1]
+    largest = finite_limits(source)[1]
     if abs(number) > largest:
         return math.copysign(largest, number)
     near = float(np.asarray(number).astype(source.numpy))
@@ -46,11 +46,11 @@ def saturating_cast(x: Other, *, dtype: Any) -> Cast:
     Floats are truncated to integers, NaN becomes 0; infinity becomes the largest finite
     number of a float type."""
     source = x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
-    low, high = limits(dtype)
+    low, high = finite_limits(dtype)
     if source.kind == "bool":
         return astype(x, dtype=dtype)
     if source.kind in ("int", "uint"):
-        own = limits(source)
+        own = finite_limits(source)
         ends = [max(low, own[0]), min(high, own[1])]
         if dtype.kind == "float":
             return astype(x, dtype=dtype)
@@ -78,7 +78,7 @@ saturating_cast.not_differentiable("saturation and rounding are piecewise consta
 
 
 def _saturate(value: float, dtype: DType) -> Any:
-    low, high = limits(dtype)
+    low, high = finite_limits(dtype)
     if dtype.kind != "float" and math.isnan(value):
         return 0
     if math.isnan(value):

@@ -32,7 +32,7 @@ def shape_of(x: Other) -> Index:
 
 
 def _dim_content(x: TensorType, axis: int) -> Dim:
-    return x.shape.dims[index_of(axis, x.shape.rank)]
+    return x.shape.dims[normalize_axis(axis, x.shape.rank)]
 
 
 @primitive(shape=lambda: Shape([]), content=_dim_content)
@@ -175,7 +175,7 @@ def _inferred_dim(x: TensorType, others: list[Dim]) -> Dim:
 
 
 @primitive(shape=_reshape_shape, content=True)
-def reshape(x: Array, shape: Host, *, copy_zero: bool = False) -> Array:
+def reshape(x: Array, shape: ShapeArg, *, copy_zero: bool = False) -> Array:
     """Reshape; -1 is inferred from the rest, 0 copies the dim of x if `copy_zero`"""
     new = [x.shape[i] if d == 0 and copy_zero else d for i, d in enumerate(shape)]
     return xp(x).reshape(x, tuple(new))
@@ -200,7 +200,7 @@ def _() -> Samples:
 
 def _expand_dims_shape(x: TensorType, axes: Any) -> Shape:
     given = axes if isinstance(axes, tuple) else (axes,)
-    if isinstance(axes, Open):
+    if isinstance(axes, UnknownShapeArg):
         raise Undecided("the number of new axes is unknown until run time")
     rank = x.shape.rank + len(given)
     try:
@@ -212,7 +212,7 @@ def _expand_dims_shape(x: TensorType, axes: Any) -> Shape:
 
 
 @primitive(shape=_expand_dims_shape, content=True)
-def expand_dims(x: Array, axes: Host) -> Array:
+def expand_dims(x: Array, axes: ShapeArg) -> Array:
     """Insert axes of length 1 at the given positions of the result"""
     return xp(x).expand_dims(x, axis=axes)
 
@@ -243,7 +243,7 @@ def _squeeze_shape(x: TensorType, axes: Any = None) -> Shape:
 
 
 @primitive(shape=_squeeze_shape, content=True)
-def squeeze(x: Array, axes: Host = None) -> Array:
+def squeeze(x: Array, axes: ShapeArg = None) -> Array:
     """Remove axes of length 1; all of them by default"""
     return xp(x).squeeze(x, axis=axes)
 
@@ -304,12 +304,12 @@ def _() -> Samples:
 
 
 def _broadcast_to_shape(x: TensorType, shape: Any) -> Shape:
-    wanted = Shape([Sym.unknown() if is_data(d) else d for d in shape])
+    wanted = Shape([Sym.unknown() if may_be_negative(d) else d for d in shape])
     return shapes.broadcast(x.shape, wanted)
 
 
 @primitive(shape=_broadcast_to_shape, content=True)
-def broadcast_to(x: Array, shape: Host) -> Array:
+def broadcast_to(x: Array, shape: ShapeArg) -> Array:
     """Broadcast to a shape"""
     np_ = xp(x)
     return np_.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))

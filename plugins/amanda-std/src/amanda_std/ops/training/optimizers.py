@@ -207,7 +207,7 @@ def ftrl_step(
 
 
 def _like(number: float, x: Any) -> Any:
-    from amanda_std.ops.tensor.creation import number as of_type
+    from amanda_std.ops.tensor.creation import scalar_like as of_type
 
     return of_type(number, x)
 

@@ -19,11 +19,11 @@ from amanda_std.ops.math.comparison import equal, less_equal
 from amanda_std.ops.math.elementary import exp, rsqrt
 from amanda_std.ops.math.reduction import max_, sum_
 from amanda_std.ops.tensor.index_arithmetic import (
-    along,
-    own_dtype,
-    real,
-    steps_to,
-    whole,
+    align_to_axis,
+    as_float64,
+    as_int64,
+    dtype_of,
+    float_range,
 )
 from amanda_std.ops.tensor.shape import astype, swap_last
 
@@ -44,10 +44,10 @@ def flex_attention(
     if scale is None and isinstance(depth, int):
         factor = max(depth, 1) ** -0.5
     elif scale is None:
-        factor = astype(rsqrt(real(depth)), dtype=own_dtype(q))
+        factor = astype(rsqrt(as_float64(depth)), dtype=dtype_of(q))
     scores = multiply(matmul(q, swap_last(k)), factor)
     numbers = [
-        along(whole(steps_to(size)), axis, 4)
+        align_to_axis(as_int64(float_range(size)), axis, 4)
         for axis, size in enumerate((*q.shape[:3], k.shape[2]))
     ]
     used = pasted(score, [scores, *numbers])[0]

@@ -10,16 +10,20 @@ import numpy as np
 from amanda_std.engine.annotations import RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
-from amanda_std.engine.values import dims
+from amanda_std.engine.values import dims_of
 from amanda_std.ops.control.scan import scan
 from amanda_std.ops.linalg.matmul import matmul
 from amanda_std.ops.math.arithmetic import add, floor_divide, multiply, subtract
 from amanda_std.ops.math.elementary import exp, rsqrt
-from amanda_std.ops.tensor.creation import arange, full, number
-from amanda_std.ops.tensor.index_arithmetic import own_dtype, whole, wide_dtype
+from amanda_std.ops.tensor.creation import arange, full, scalar_like
+from amanda_std.ops.tensor.index_arithmetic import (
+    as_int64,
+    dtype_of,
+    interpolation_dtype,
+)
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.shape import astype, expand_dims, squeeze
-from amanda_std.ops.transformer.scaled_dot_product import check_shared
+from amanda_std.ops.transformer.scaled_dot_product import check_grouped_heads
 
 
 @composite
@@ -34,9 +38,9 @@ def linear_attention(
     exp(decay) if given, and k v' is added. With `beta`, that share of the value that
     the key reads is replaced instead (delta rule). Returns the values read, and the
     final state. Computed in float32 or wider."""
-    own, wide = own_dtype(q), wide_dtype(q)
+    own, wide = dtype_of(q), interpolation_dtype(q)
     factor = astype(_scale_factor(q, scale), dtype=wide)
-    check_shared(dims(k)[1], dims(q)[1])
+    check_grouped_heads(dims_of(k)[1], dims_of(q)[1])
     batch, heads = k.shape[0], k.shape[1]
     if state is None:
         shape = [batch, heads, k.shape[3], v.shape[3]]
@@ -56,8 +60,8 @@ def linear_attention(
 
 def _scale_factor(q: Any, scale: float | None) -> Any:
     if scale is not None:
-        return number(scale, q)
-    return rsqrt(astype(whole(q.shape[3]), dtype=wide_dtype(q)))
+        return scalar_like(scale, q)
+    return rsqrt(astype(as_int64(q.shape[3]), dtype=interpolation_dtype(q)))
 
 
 def _step_function(fades: bool, corrects: bool, many: Any, heads: Any) -> Any:
@@ -71,7 +75,7 @@ def _step_function(fades: bool, corrects: bool, many: Any, heads: Any) -> Any:
             v = multiply(rest[-1], subtract(v, squeeze(found, (2,))))
         new = multiply(expand_dims(k, (3,)), expand_dims(v, (2,)))
         state = add(state, new)
-        each = floor_divide(whole(many), whole(heads))
+        each = floor_divide(as_int64(many), as_int64(heads))
         own = floor_divide(arange(0, many), each)
         shared = gather(state, own, 1)
         read = matmul(expand_dims(q, (2,)), shared)

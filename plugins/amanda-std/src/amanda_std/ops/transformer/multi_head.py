@@ -16,11 +16,11 @@ from amanda.types import DType
 from amanda_std.engine.annotations import Index, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.engine.values import dims
+from amanda_std.engine.values import dims_of
 from amanda_std.ops.math.arithmetic import add, maximum, subtract, where
-from amanda_std.ops.tensor.creation import arange, number
+from amanda_std.ops.tensor.creation import arange, scalar_like
 from amanda_std.ops.tensor.dynamic_slice import tensor_scatter
-from amanda_std.ops.tensor.index_arithmetic import whole
+from amanda_std.ops.tensor.index_arithmetic import as_int64
 from amanda_std.ops.tensor.manipulation import pad, slice_
 from amanda_std.ops.tensor.shape import (
     astype,
@@ -39,14 +39,14 @@ GROWS = ("total", "new", "never")
 
 def _split_heads(x: Any, heads: int) -> Any:
     """Split heads: [batch, length, heads * depth] to [batch, heads, length, depth]."""
-    size = dims(x)[-1]
+    size = dims_of(x)[-1]
     depth = size // heads if isinstance(size, int) else -1
     y = reshape(x, [0, 0, heads, depth], copy_zero=True)
     return transpose(y, perm=(0, 2, 1, 3))
 
 
 def _merge_heads(y: Any) -> Any:
-    _, heads, _, depth = dims(y)
+    _, heads, _, depth = dims_of(y)
     told = isinstance(heads, int) and isinstance(depth, int)
     size = heads * depth if told else -1
     y = transpose(y, perm=(0, 2, 1, 3))
@@ -55,7 +55,7 @@ def _merge_heads(y: Any) -> Any:
 
 def _split_last_axis(x: Any, sizes: list[Any]) -> list[Any]:
     """Split the last axis into parts of these sizes."""
-    axis, start, found = len(dims(x)) - 1, 0, []
+    axis, start, found = len(dims_of(x)) - 1, 0, []
     for size in sizes:
         found.append(slice_(x, [start], [start + size], [axis]))
         start = start + size
@@ -79,10 +79,10 @@ def multi_head_attention(
         sizes = [x.shape[-1] for x in (q, k, v)]
         rows = zip((q, k, v), _split_last_axis(bias, sizes), sizes, strict=True)
         q, k, v = (add(x, reshape(b, [n])) for x, b, n in rows)
-    q, k, v = (x if len(dims(x)) == 4 else _split_heads(x, heads) for x in (q, k, v))
+    q, k, v = (x if len(dims_of(x)) == 4 else _split_heads(x, heads) for x in (q, k, v))
     if seen is not None:
         flags = expand_dims(astype(seen, dtype=DType("bool")), (1, 2))
-        more = where(flags, number(0.0, q), number(fill, q))
+        more = where(flags, scalar_like(0.0, q), scalar_like(fill, q))
         added = more if added is None else add(more, added)
     made = attention_with_cache(
         q, k, v, added, past_key, past_value, scale=scale or None, causal=causal
@@ -114,11 +114,11 @@ def grouped_attention(
         q, k, v = _split_last_axis(q, [depth * n for n in (heads, shared, shared)])
     counts = (heads, shared, shared)
     q, k, v = (_split_heads(x, n) for x, n in zip((q, k, v), counts, strict=True))
-    new = whole(q.shape[2])
+    new = as_int64(q.shape[2])
     start = None if past_key is None else _first_new_index(last, new)
     if cos is not None:
         at = _new_positions(q, start) if at is None else at
-        size = 2 * (half or dims(cos)[-1].__index__())
+        size = 2 * (half or dims_of(cos)[-1].__index__())
         q, k = (
             rotary_embedding(x, cos, sin, at, interleaved=interleaved, size=size)
             for x in (q, k)
@@ -141,9 +141,9 @@ def _first_new_index(last: Any, new: Any) -> Any:
     """Index of the first new key of each batch element.
 
     It is 0 for a first prompt, which may be padded at the end."""
-    if len(dims(last)) == 2:
+    if len(dims_of(last)) == 2:
         last = squeeze(last, (1,))
-    return maximum(subtract(add(whole(last), 1), new), 0)
+    return maximum(subtract(add(as_int64(last), 1), new), 0)
 
 
 def _new_positions(q: Any, start: Any) -> Any:
@@ -164,7 +164,7 @@ def _cache_growth(past: Any, new: Any, total: Any, grows: str) -> Any:
         return new if grows == "new" else None
     if total is None:
         raise UsageError("a cache that grows to a total length requires `total`")
-    have = subtract(reshape(whole(total), []), whole(past.shape[2]))
+    have = subtract(reshape(as_int64(total), []), as_int64(past.shape[2]))
     return maximum(have, 0)
 
 

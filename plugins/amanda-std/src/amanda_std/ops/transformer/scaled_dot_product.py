@@ -27,8 +27,8 @@ from amanda_std.ops.math.elementary import exp, rsqrt, sqrt, tanh
 from amanda_std.ops.math.logic import logical_and
 from amanda_std.ops.math.reduction import max_, sum_
 from amanda_std.ops.nn.activation import softmax
-from amanda_std.ops.tensor.creation import arange, number
-from amanda_std.ops.tensor.index_arithmetic import own_dtype, whole
+from amanda_std.ops.tensor.creation import arange, scalar_like
+from amanda_std.ops.tensor.index_arithmetic import as_int64, dtype_of
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.manipulation import concat, pad
 from amanda_std.ops.tensor.shape import astype, expand_dims, swap_last
@@ -53,11 +53,11 @@ def attention(
 
 def _scale_factor(q: Any, scale: float | None) -> Any:
     if scale is not None:
-        return number(scale, q)
+        return scalar_like(scale, q)
     depth = q.shape[-1]
     if isinstance(depth, int):
-        return number(depth**-0.5, q)
-    return rsqrt(astype(depth, dtype=own_dtype(q)))
+        return scalar_like(depth**-0.5, q)
+    return rsqrt(astype(depth, dtype=dtype_of(q)))
 
 
 def _softcap(scores: Any, cap: float) -> Any:
@@ -69,24 +69,24 @@ def _attention_weights(scores: Any, mask: Any, seen: Any) -> tuple[Any, Any]:
     if mask is None and seen is None:
         return softmax(scores), scores
     if mask is not None:
-        kind = own_dtype(mask).kind
+        kind = dtype_of(mask).kind
         if kind == "bool":
             seen = mask if seen is None else logical_and(seen, mask)
         elif kind == "float":
             scores = add(scores, mask)
         else:
             raise InvalidTypeError(
-                "a mask must be boolean or floating-point", got=own_dtype(mask)
+                "a mask must be boolean or floating-point", got=dtype_of(mask)
             )
-    never = number(-math.inf, scores)
+    never = scalar_like(-math.inf, scores)
     if seen is not None:
         scores = where(seen, scores, never)
     most = max_(scores, (-1,), keepdims=True)
-    most = where(equal(most, never), number(0, scores), most)
+    most = where(equal(most, never), scalar_like(0, scores), most)
     e = exp(subtract(scores, most))
     total = sum_(e, (-1,), keepdims=True)
-    none = equal(total, number(0, scores))
-    total = where(none, number(1, scores), total)
+    none = equal(total, scalar_like(0, scores))
+    total = where(none, scalar_like(1, scores), total)
     return divide(e, total), scores
 
 
@@ -132,7 +132,7 @@ def attention_with_cache(
         offset = past_key.shape[2]
         k, v = concat(past_key, k, axis=2), concat(past_value, v, axis=2)
     elif lengths is not None:
-        more = subtract(whole(lengths), whole(q.shape[2]))
+        more = subtract(as_int64(lengths), as_int64(q.shape[2]))
         offset = expand_dims(more, (1, 2, 3))
     seen = _position_mask(q, k, offset, causal, left, right, lengths)
     root = sqrt(_scale_factor(q, scale))
@@ -140,9 +140,9 @@ def attention_with_cache(
     raw = matmul(multiply(q, root), multiply(swap_last(keys), root))
     capped = _softcap(raw, softcap)
     mask = None if mask is None else _extend_mask(mask, k)
-    own = own_dtype(q)
+    own = dtype_of(q)
     wide = capped if dtype is None else astype(capped, dtype=dtype)
-    if mask is not None and own_dtype(mask).kind == "float" and dtype is not None:
+    if mask is not None and dtype_of(mask).kind == "float" and dtype is not None:
         mask = astype(mask, dtype=dtype)
     weights, biased = _attention_weights(wide, mask, seen)
     weights, biased = (cast_to(x, own) for x in (weights, biased))
@@ -151,7 +151,7 @@ def attention_with_cache(
 
 
 def cast_to(x: Any, dtype: Any) -> Any:
-    return x if own_dtype(x) == dtype else astype(x, dtype=dtype)
+    return x if dtype_of(x) == dtype else astype(x, dtype=dtype)
 
 
 def _position_mask(q: Any, k: Any, offset: Any, causal: bool, left: int, right: int,
@@ -166,7 +166,7 @@ def _position_mask(q: Any, k: Any, offset: Any, causal: bool, left: int, right: 
     if right >= 0:
         found.append(less_equal(columns, add(rows, right)))
     if lengths is not None:
-        count = expand_dims(whole(lengths), (1, 2, 3))
+        count = expand_dims(as_int64(lengths), (1, 2, 3))
         found.append(less(columns, count))
     total = None
     for each in found:
@@ -174,7 +174,7 @@ def _position_mask(q: Any, k: Any, offset: Any, causal: bool, left: int, right: 
     return total
 
 
-def check_shared(few: Any, most: Any) -> None:
+def check_grouped_heads(few: Any, most: Any) -> None:
     """Check that query heads divide evenly among key heads, as far as is static."""
     if isinstance(few, int) and isinstance(most, int) and (not few or most % few):
         raise InvalidTypeError(
@@ -186,27 +186,27 @@ def check_shared(few: Any, most: Any) -> None:
 
 def _repeat_heads(x: Any, q: Any) -> Any:
     """Repeat heads of keys or values for each query head that shares them."""
-    few, most = dims(x)[1], dims(q)[1]
+    few, most = dims_of(x)[1], dims_of(q)[1]
     if same(few, most) is True:
         return x
-    check_shared(few, most)
+    check_grouped_heads(few, most)
     many = q.shape[1]
-    each = floor_divide(whole(many), whole(x.shape[1]))
+    each = floor_divide(as_int64(many), as_int64(x.shape[1]))
     return gather(x, floor_divide(arange(0, many), each), 1)
 
 
 def _extend_mask(mask: Any, k: Any) -> Any:
     """Extend a mask of the first keys only: the others are hidden."""
-    if same(dims(mask)[-1], dims(k)[2]) is True:
+    if same(dims_of(mask)[-1], dims_of(k)[2]) is True:
         return mask
-    rest = subtract(whole(k.shape[2]), whole(mask.shape[-1]))
-    is_truth = own_dtype(mask).kind == "bool"
-    fill = number(False if is_truth else -math.inf, mask)
+    rest = subtract(as_int64(k.shape[2]), as_int64(mask.shape[-1]))
+    is_truth = dtype_of(mask).kind == "bool"
+    fill = scalar_like(False if is_truth else -math.inf, mask)
     return pad(mask, [(0, rest)], fill, (-1,))
 
 
 def _attention_by_loops(q: Any, k: Any, v: Any, scale: float, sees: Any,
-          bias: Any = None, cap: float = 0.0) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+          bias: Any = None, cap: float = 0.0) -> tuple[Any, Any]:  # fmt: skip
     """Attention over [..., length, depth] by loops; `sees(batch, i, j)` is the mask."""
     y = np.zeros((*q.shape[:-1], v.shape[-1]))
     stages = {name: np.zeros((*q.shape[:-1], k.shape[-2])) for name in SCORES}
@@ -219,8 +219,8 @@ def _attention_by_loops(q: Any, k: Any, v: Any, scale: float, sees: Any,
             score = cap * math.tanh(score / cap) if cap else score
             stages["raw"][(*at, i, j)] = stages["capped"][(*at, i, j)] = score
             if bias is not None:
-                score += float(np.broadcast_to(bias, (*at_shape(q), *bias.shape[-2:]))[
-                    (*at, i, j)])  # fmt: skip
+                full = np.broadcast_to(bias, (*batch_shape(q), *bias.shape[-2:]))
+                score += float(full[(*at, i, j)])
             scores.append(score if sees(at, i, j) else -math.inf)
         stages["biased"][(*at, i)] = scores
         total = math.fsum(math.exp(s) for s in scores)
@@ -232,7 +232,7 @@ def _attention_by_loops(q: Any, k: Any, v: Any, scale: float, sees: Any,
     return y.astype(q.dtype), stages
 
 
-def at_shape(q: Any) -> tuple[int, ...]:
+def batch_shape(q: Any) -> tuple[int, ...]:
     """Dims before length and depth."""
     return tuple(q.shape[:-2])
 

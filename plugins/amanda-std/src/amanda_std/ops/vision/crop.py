@@ -25,12 +25,12 @@ from amanda_std.ops.math.comparison import greater
 from amanda_std.ops.math.elementary import floor as floor_
 from amanda_std.ops.math.logic import logical_and
 from amanda_std.ops.tensor.index_arithmetic import (
-    is_between,
-    own_dtype,
-    parts_of,
-    real,
-    steps_to,
-    whole,
+    as_float64,
+    as_int64,
+    dtype_of,
+    float_range,
+    in_range,
+    unpack_shape_argument,
 )
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.manipulation import pad
@@ -45,7 +45,7 @@ def center_crop_pad(
     """x cut or padded with zeros on both sides to sizes of axes; the odd one behind"""
     at = [a % x.ndim for a in (range(x.ndim) if axes is None else axes)]
     pairs: list[Any] = []
-    news = parts_of(sizes, len(at))
+    news = unpack_shape_argument(sizes, len(at))
     for axis, new in zip(at, news, strict=True):
         old = x.shape[axis]
         if isinstance(old, int) and isinstance(new, int):
@@ -53,7 +53,7 @@ def center_crop_pad(
             low = more // 2 if more > 0 else -(-more // 2)
             pairs.append((low, more - low))
             continue
-        more = subtract(whole(new), whole(old))
+        more = subtract(as_int64(new), as_int64(old))
         half = floor_divide(abs_(more), 2)
         low = multiply(half, sign(more))
         pairs.append((low, subtract(more, low)))
@@ -93,16 +93,18 @@ def crop_and_resize(
     """Boxes (y1, x1, y2, x2), as shares of NCHW images, at one size, by lines
 
     What lies outside the image becomes `extrapolation`."""
-    data = x if own_dtype(x) == own_dtype(boxes) else astype(x, dtype=boxes.dtype)
+    data = x if dtype_of(x) == dtype_of(boxes) else astype(x, dtype=boxes.dtype)
     rows, spatial = to_rows(data)
-    first = multiply(whole(batch), multiply(whole(spatial[0]), whole(spatial[1])))
+    first = multiply(
+        as_int64(batch), multiply(as_int64(spatial[0]), as_int64(spatial[1]))
+    )
     first = expand_dims(first, (1, 2))
     places, seen = [], None
-    for axis, new in enumerate(parts_of(sizes, 2)):
+    for axis, new in enumerate(unpack_shape_argument(sizes, 2)):
         low, high = (gather(boxes, np.asarray(i), 1) for i in (axis, axis + 2))
         p = _spread(low, high, spatial[axis], new)
-        last = astype(real(spatial[axis]), dtype=own_dtype(p)) - 1.0
-        inside = is_between(p, p * 0.0, last)
+        last = astype(as_float64(spatial[axis]), dtype=dtype_of(p)) - 1.0
+        inside = in_range(p, p * 0.0, last)
         if mode == "nearest":
             p = floor_(p + 0.5)
         wide = (1,) if axis else (2,)
@@ -110,18 +112,18 @@ def crop_and_resize(
         places.append(minimum(maximum(p, p * 0.0), last))
         seen = inside if seen is None else logical_and(seen, inside)
     y = between(rows, first, spatial, places, mode=mode, padding="border")
-    fill = np.asarray(extrapolation, own_dtype(y).numpy)
+    fill = np.asarray(extrapolation, dtype_of(y).numpy)
     y = where(expand_dims(seen, (-1,)), y, fill)
     return transpose(y, perm=(0, 3, 1, 2))
 
 
 def _spread(low: Any, high: Any, old: Any, new: Any) -> Any:
     """[boxes, new] places from the low end of each box to its high end."""
-    dtype = own_dtype(low)
-    last = astype(real(old), dtype=dtype) - 1.0
-    count = astype(real(new), dtype=dtype)
+    dtype = dtype_of(low)
+    last = astype(as_float64(old), dtype=dtype) - 1.0
+    count = astype(as_float64(new), dtype=dtype)
     low, high = (expand_dims(multiply(v, last), (1,)) for v in (low, high))
-    steps = astype(steps_to(new), dtype=dtype)
+    steps = astype(float_range(new), dtype=dtype)
     gaps = maximum(count - 1.0, count * 0.0 + 1.0)
     many = add(low, multiply(divide(high - low, gaps), steps))
     one = add((low + high) * 0.5, steps * 0.0)

@@ -21,13 +21,13 @@ from amanda_std.ops.math.elementary import floor
 from amanda_std.ops.math.elementary import round as round_
 from amanda_std.ops.tensor.creation import arange
 from amanda_std.ops.tensor.index_arithmetic import (
-    cubic_shares,
-    is_between,
-    own_dtype,
-    parts_of,
-    real,
-    steps_to,
-    whole,
+    as_float64,
+    as_int64,
+    cubic_weights,
+    dtype_of,
+    float_range,
+    in_range,
+    unpack_shape_argument,
 )
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.manipulation import stack
@@ -65,7 +65,7 @@ def _axis_taps(p: Any, mode: str, cubic: float) -> list[Any]:
         raise InvalidTypeError(
             "no such mode", expected="nearest, linear, cubic", got=mode
         )
-    shares = cubic_shares(part, cubic)
+    shares = cubic_weights(part, cubic)
     return [(low + float(i - 1), share) for i, share in enumerate(shares)]
 
 
@@ -78,7 +78,7 @@ def between(
 
     `first` is the row where the data of each place begins. What lies outside is zero,
     or read where `padding` says."""
-    sizes = [cast_like(real(n), places[0]) for n in spatial]
+    sizes = [cast_like(as_float64(n), places[0]) for n in spatial]
     columns = []
     for p, n in zip(places, sizes, strict=True):
         taps = []
@@ -87,10 +87,10 @@ def between(
             if mode == "cubic":
                 at = _brought_in(at, n, "tap", padding, corners)
             if padding == "zeros":
-                seen = astype(is_between(at, at * 0.0, n - 1.0), dtype=_dtype(p))
+                seen = astype(in_range(at, at * 0.0, n - 1.0), dtype=_dtype(p))
                 share = seen if share is None else multiply(share, seen)
             at = minimum(maximum(at, at * 0.0), n - 1.0)
-            taps.append((whole(at), share))
+            taps.append((as_int64(at), share))
         columns.append(taps)
     total = None
     for corner in itertools.product(*columns):
@@ -123,11 +123,11 @@ def _brought_in(p: Any, n: Any, mode: str, padding: str, corners: bool) -> Any:
 
 
 def _dtype(x: Any) -> Any:
-    return own_dtype(x)
+    return dtype_of(x)
 
 
 def cast_like(number: Any, x: Any) -> Any:
-    return astype(number, dtype=own_dtype(x))
+    return astype(number, dtype=dtype_of(x))
 
 
 @composite
@@ -144,7 +144,7 @@ def grid_sample(
     places = []
     for axis, size in enumerate(spatial):
         p = gather(grid, np.asarray(n - 1 - axis), -1)
-        d = cast_like(real(size), x)
+        d = cast_like(as_float64(size), x)
         if align_corners:
             places.append((p + 1.0) / 2.0 * (d - 1.0))
         else:
@@ -158,7 +158,7 @@ def initial_offsets(x: Any, spatial: list[Any], rank: int) -> Any:
     """The row where each element of the batch begins, along the first axis."""
     each: Any = 1
     for d in spatial:
-        each = multiply(whole(each), whole(d))
+        each = multiply(as_int64(each), as_int64(d))
     begin = multiply(arange(0, x.shape[0]), each)
     return expand_dims(begin, tuple(range(1, rank)))
 
@@ -170,11 +170,11 @@ def affine_grid(
     """The places that affine maps [N, d, d + 1] send those of a grid of NC* size to"""
     told = isinstance(size, tuple | list)
     rank = len(size) - 2 if told else dims_of(theta)[1].__index__()
-    spatial = parts_of(size, rank + 2)[2:]
+    spatial = unpack_shape_argument(size, rank + 2)[2:]
     lines = []
     for axis, d in enumerate(spatial):
-        length = real(d)
-        i = steps_to(d)
+        length = as_float64(d)
+        i = float_range(d)
         if align_corners:
             gaps = maximum(length - 1.0, 1.0)
             one = where_(greater(length, 1.0), i * 2.0 / gaps - 1.0, i * 0.0)

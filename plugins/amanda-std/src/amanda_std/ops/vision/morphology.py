@@ -11,15 +11,15 @@ from amanda_std.engine.annotations import Real
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.ops.math.arithmetic import add, negative
-from amanda_std.ops.math.reduction import bound, max_
-from amanda_std.ops.nn.convolution import Pairs, steps
+from amanda_std.ops.math.reduction import extreme_identity, max_
+from amanda_std.ops.nn.convolution import Pairs, strides_or_ones
 from amanda_std.ops.nn.sliding_windows import (
     SlidingWindows,
     extract_windows,
     taps_of_window,
 )
-from amanda_std.ops.tensor.creation import number
-from amanda_std.ops.tensor.index_arithmetic import own_dtype
+from amanda_std.ops.tensor.creation import scalar_like
+from amanda_std.ops.tensor.index_arithmetic import dtype_of
 from amanda_std.ops.tensor.manipulation import flip
 from amanda_std.ops.tensor.shape import reshape
 
@@ -33,8 +33,10 @@ def dilation(
     """The largest of data plus kernel [C, *window], over every window of NC* data"""
     cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations)
     n = len(cut.window)
-    low = bound(own_dtype(x).numpy, True)
-    seen = extract_windows(x, cut, number(low if low == -math.inf else low // 2, x))
+    low = extreme_identity(dtype_of(x).numpy, True)
+    seen = extract_windows(
+        x, cut, scalar_like(low if low == -math.inf else low // 2, x)
+    )
     inner = reshape(kernel, [kernel.shape[0], *[1] * n, *cut.window])
     return max_(add(seen, inner), tuple(range(n + 2, 2 * n + 2)))
 
@@ -58,7 +60,10 @@ def _greys(erode: bool) -> Any:
                  ((2, 1, 6, 5), (3, 2), (2, 2), ((1, 1), (0, 1)), None, (3, 3)),
                  ((1, 2, 6), (2,), None, ((1, 0),), (2,), (5,))]  # fmt: skip
         for data, window, strides, pads, dilations, size in forms:
-            s, d = steps(strides, len(window)), steps(dilations, len(window))
+            s, d = (
+                strides_or_ones(strides, len(window)),
+                strides_or_ones(dilations, len(window)),
+            )
             for dtype in ("float64", "float32", "int32"):
                 x = ramp(*data, dtype=dtype)[:, :, ::-1].copy()
                 kernel = ramp(data[1], *window, dtype=dtype)

@@ -29,15 +29,15 @@ from amanda_std.ops.math.elementary import round as round_
 from amanda_std.ops.math.reduction import sum_
 from amanda_std.ops.tensor.index_arithmetic import (
     FLOAT,
-    along,
-    cubic_shares,
-    is_between,
-    own_dtype,
-    parts_of,
-    real,
-    steps_to,
-    whole,
-    wide_dtype,
+    align_to_axis,
+    as_float64,
+    as_int64,
+    cubic_weights,
+    dtype_of,
+    float_range,
+    in_range,
+    interpolation_dtype,
+    unpack_shape_argument,
 )
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.shape import astype, expand_dims, transpose
@@ -138,7 +138,7 @@ def _taps(mode: str, places: Any, rounding: str, cubic: float) -> list[Any]:
     part = places - low
     if mode == "linear":
         return [(low, 1.0 - part), (low + 1.0, part)]
-    shares = cubic_shares(part, cubic)
+    shares = cubic_weights(part, cubic)
     return [(low + float(i - 1), share) for i, share in enumerate(shares)]
 
 
@@ -154,15 +154,15 @@ def _picked(y: Any, axis: int, taps: list[Any], old: Any, outside: bool) -> Any:
     """Elements of an axis, blended from few neighbours each."""
     last = old - 1.0
     if outside and taps[0][1] is not None:
-        kept = [where(is_between(at, 0.0, last), s, s * 0.0) for at, s in taps]
+        kept = [where(in_range(at, 0.0, last), s, s * 0.0) for at, s in taps]
         total = sum(kept[1:], start=kept[0])
         taps = [(at, s / total) for (at, _), s in zip(taps, kept, strict=True)]
     total = None
     for at, share in taps:
-        seen = gather(y, whole(minimum(maximum(at, 0.0), last)), axis)
+        seen = gather(y, as_int64(minimum(maximum(at, 0.0), last)), axis)
         if share is not None:
-            share = astype(share, dtype=own_dtype(y))
-            seen = multiply(seen, along(share, axis, y.ndim))
+            share = astype(share, dtype=dtype_of(y))
+            seen = multiply(seen, align_to_axis(share, axis, y.ndim))
         total = seen if total is None else add(total, seen)
     return total
 
@@ -173,14 +173,14 @@ def _shares(mode: str, places: Any, scale: Any, old: Any, cubic: float,
     reach, kernel = _known(KERNELS, mode, "mode")
     squeeze = minimum(scale, 1.0) if antialias else np.asarray(1.0)
     more = np.asarray(0.0) if outside else ceil(float(reach) / squeeze) + 1.0
-    columns = steps_to(_host(old + more * 2.0)) - more
+    columns = float_range(_host(old + more * 2.0)) - more
     apart = expand_dims(columns, (0,)) - expand_dims(places, (1,))
     share = kernel(abs_(apart) * squeeze, cubic)
     share = divide(share, sum_(share, (1,), keepdims=True))
     if outside:
         return share
     edge = minimum(maximum(columns, 0.0), old - 1.0)
-    own = expand_dims(steps_to(_host(old)), (0,))
+    own = expand_dims(float_range(_host(old)), (0,))
     fold = astype(equal(expand_dims(edge, (1,)), own), dtype=FLOAT)
     return matmul(share, fold)
 
@@ -188,8 +188,8 @@ def _shares(mode: str, places: Any, scale: Any, old: Any, cubic: float,
 def _areas(scale: Any, old: Any, new: Any) -> Any:
     """[new, old]: the share of each old element in the stretch of a new one."""
     step = 1.0 / scale
-    low = expand_dims(steps_to(_host(new)), (1,)) * step
-    left = expand_dims(steps_to(_host(old)), (0,))
+    low = expand_dims(float_range(_host(new)), (1,)) * step
+    left = expand_dims(float_range(_host(old)), (0,))
     over = minimum(low + step, left + 1.0) - maximum(low, left)
     over = maximum(over, 0.0)
     return divide(over, sum_(over, (1,), keepdims=True))
@@ -197,7 +197,7 @@ def _areas(scale: Any, old: Any, new: Any) -> Any:
 
 def _host(number: Any) -> Any:
     """A float64 scalar as an integer that decides a shape."""
-    return int(number) if isinstance(number, np.ndarray | float) else whole(number)
+    return int(number) if isinstance(number, np.ndarray | float) else as_int64(number)
 
 
 def _mixed(y: Any, axis: int, shares: Any) -> Any:
@@ -205,7 +205,7 @@ def _mixed(y: Any, axis: int, shares: Any) -> Any:
     rank = y.ndim
     order = [*(i for i in range(rank) if i != axis), axis]
     back = tuple(int(i) for i in np.argsort(order))
-    matrix = transpose(astype(shares, dtype=own_dtype(y)), perm=(1, 0))
+    matrix = transpose(astype(shares, dtype=dtype_of(y)), perm=(1, 0))
     turned = matmul(transpose(y, perm=tuple(order)), matrix)
     return transpose(turned, perm=back)
 
@@ -225,26 +225,26 @@ def resize(
     ends, as shares, of the part that is resized; `extrapolation` is beyond x. Modes:
     nearest, linear, cubic, area, lanczos3, lanczos5."""
     at = [a % x.ndim for a in (range(x.ndim) if axes is None else axes)]
-    news = parts_of(sizes, len(at))
+    news = unpack_shape_argument(sizes, len(at))
     if len(news) != len(at):
         raise InvalidTypeError("a size for each axis", expected=len(at), got=sizes)
-    y = x if mode == "nearest" else astype(x, dtype=wide_dtype(x))
+    y = x if mode == "nearest" else astype(x, dtype=interpolation_dtype(x))
     for i, (axis, new) in enumerate(zip(at, news, strict=True)):
         same = isinstance(new, int) and isinstance(x.shape[axis], int)
         if same and new == x.shape[axis] and scales is None and region is None:
             continue
-        old, size = real(x.shape[axis]), real(new)
-        scale = size / old if scales is None else real(_item(scales, i))
+        old, size = as_float64(x.shape[axis]), as_float64(new)
+        scale = size / old if scales is None else as_float64(_item(scales, i))
         if mode == "area":
             y = _mixed(y, axis, _areas(scale, old, size))
             continue
         if region is None:
             rule = _known(COORDINATES, coordinates, "coordinates")
             exact = size if scales is None else old * scale
-            places = rule(steps_to(new), scale, old, size, exact)
+            places = rule(float_range(new), scale, old, size, exact)
         else:
-            start, end = (real(_item(region, j)) for j in (i, i + len(at)))
-            places = _within(steps_to(new), start, end, old, size)
+            start, end = (as_float64(_item(region, j)) for j in (i, i + len(at)))
+            places = _within(float_range(new), start, end, old, size)
         if antialias or mode.startswith("lanczos"):
             shares = _shares(
                 mode, places, scale, old, cubic, exclude_outside, antialias
@@ -255,14 +255,14 @@ def resize(
                         exclude_outside)  # fmt: skip
         if region is not None:
             y = _beyond(y, axis, places, old, extrapolation)
-    return _as_before(y, own_dtype(x))
+    return _as_before(y, dtype_of(x))
 
 
 def _beyond(y: Any, axis: int, places: Any, old: Any, extrapolation: float) -> Any:
     """A number in place of what was not in the source."""
-    seen = is_between(places, 0.0, old - 1.0)
-    fill = np.asarray(extrapolation, own_dtype(y).numpy)
-    return where(along(seen, axis, y.ndim), y, fill)
+    seen = in_range(places, 0.0, old - 1.0)
+    fill = np.asarray(extrapolation, dtype_of(y).numpy)
+    return where(align_to_axis(seen, axis, y.ndim), y, fill)
 
 
 def _item(vector: Any, i: int) -> Any:
@@ -271,7 +271,7 @@ def _item(vector: Any, i: int) -> Any:
 
 def _as_before(y: Any, dtype: DType) -> Any:
     """Blended elements in the element type of the source; integers are rounded."""
-    if own_dtype(y) == dtype:
+    if dtype_of(y) == dtype:
         return y
     if dtype.kind in ("int", "uint"):
         info = np.iinfo(dtype.numpy)

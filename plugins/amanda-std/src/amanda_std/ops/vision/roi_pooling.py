@@ -23,14 +23,14 @@ from amanda_std.ops.math.arithmetic import (
 from amanda_std.ops.math.comparison import equal, greater_equal, less
 from amanda_std.ops.math.elementary import ceil, floor
 from amanda_std.ops.math.logic import logical_and
-from amanda_std.ops.math.reduction import any_, bound, max_, sum_
+from amanda_std.ops.math.reduction import any_, extreme_identity, max_, sum_
 from amanda_std.ops.tensor.creation import zeros_like
 from amanda_std.ops.tensor.index_arithmetic import (
-    is_between,
-    own_dtype,
-    real,
-    steps_to,
-    whole,
+    as_float64,
+    as_int64,
+    dtype_of,
+    float_range,
+    in_range,
 )
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.manipulation import concat, stack
@@ -58,16 +58,16 @@ def roi_align(
     rows, spatial = to_rows(x)
     offset = 0.5 if half_pixel else 0.0
     ends = [gather(rois, np.asarray(i), 1) * scale - offset for i in range(4)]
-    each = multiply(whole(spatial[0]), whole(spatial[1]))
-    first = expand_dims(multiply(whole(batch), each), (1, 2, 3, 4))
+    each = multiply(as_int64(spatial[0]), as_int64(spatial[1]))
+    first = expand_dims(multiply(as_int64(batch), each), (1, 2, 3, 4))
     places: list[Any] = []
     near: Any = None
     there: Any = None
     count: Any = None
     for i, wide in ((0, (2, 4)), (1, (1, 3))):
         at, own, number = _bins(ends[1 - i], ends[3 - i], size[i], ratio, half_pixel)
-        p, n = expand_dims(at, wide), cast_like(real(spatial[i]), x)
-        near = _both(near, is_between(p, p * 0.0 - 1.0, n))
+        p, n = expand_dims(at, wide), cast_like(as_float64(spatial[i]), x)
+        near = _both(near, in_range(p, p * 0.0 - 1.0, n))
         there = _both(there, expand_dims(own, wide))
         places.append(minimum(maximum(p, p * 0.0), n - 1.0))
         count = number if count is None else multiply(count, number)
@@ -101,9 +101,9 @@ def _bins(low: Any, high: Any, bins: int, ratio: int, exact: bool) -> tuple[Any,
     number = step * 0.0 + float(ratio)
     if ratio <= 0:
         number = maximum(ceil(step), step * 0.0)
-        one = np.ones(1, own_dtype(low).numpy)
-        most = whole(max_(concat(reshape(number, [-1]), one)))
-    i, k = (cast_like(steps_to(n), low) for n in (bins, most))
+        one = np.ones(1, dtype_of(low).numpy)
+        most = as_int64(max_(concat(reshape(number, [-1]), one)))
+    i, k = (cast_like(float_range(n), low) for n in (bins, most))
     start = add(
         expand_dims(low, (1, 2)),
         multiply(step, expand_dims(i, (0, 2))),
@@ -130,11 +130,11 @@ def roi_pool(
 
 def _largest_of_bins(y: Any, low: Any, high: Any, bins: int, axis: int) -> Any:
     """The largest along an axis between the ends of each bin; 0 where it is empty."""
-    n = cast_like(real(y.shape[axis]), low)
-    at = cast_like(steps_to(y.shape[axis]), low)
+    n = cast_like(as_float64(y.shape[axis]), low)
+    at = cast_like(float_range(y.shape[axis]), low)
     one = low * 0.0 + 1.0
     step = maximum(high - low + 1.0, one) / float(bins)
-    least = np.asarray(bound(own_dtype(y).numpy, True), own_dtype(y).numpy)
+    least = np.asarray(extreme_identity(dtype_of(y).numpy, True), dtype_of(y).numpy)
     found = []
     for i in range(bins):
         start = maximum(floor(step * float(i)) + low, low * 0.0)
