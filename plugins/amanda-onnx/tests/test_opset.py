@@ -14,8 +14,10 @@ from onnx.reference import ReferenceEvaluator
 
 import amanda
 from amanda.cli import call
+from amanda.mapping import RuleSet
 from amanda_onnx.format import Format
-from amanda_onnx.mapping.opset_conversion import MAPPING_OF_OPSETS, cuts_of
+from amanda_onnx.mapping import MAPPING
+from amanda_onnx.mapping.opset_conversion import MAPPING_OF_OPSETS, OpsetMapping
 from amanda_onnx_conformance import difference, draws_random_numbers, to_array
 
 CODEC = Format()
@@ -202,9 +204,25 @@ def test_the_route_is_direct():
 
 
 def test_meanings_change_where_rules_say_so():
-    assert cuts_of("Softmax") == (13,)
-    assert cuts_of("Reshape") == (5,)  # 14 only adds an attribute
-    assert 16 in cuts_of("RoiAlign")
+    assert MAPPING_OF_OPSETS.changed_at("Softmax") == (13,)
+    assert MAPPING_OF_OPSETS.changed_at("Reshape") == (5,)  # 14 only adds an attribute
+    assert 16 in MAPPING_OF_OPSETS.changed_at("RoiAlign")
+
+
+def test_rules_between_opsets_come_before_the_hub():
+    rules = RuleSet("softmax", "amanda/onnx", "amanda/onnx")
+    rules.equations(
+        "Softmax[:12](x, axis=a) => Softmax[13:](x, axis=a) if rank(x) == 2"
+    )
+    mapping = OpsetMapping("opsets", MAPPING, rules=rules)
+    for shape, by in (([2, 3], "by a rule between versions"), ([2, 3, 4], "through")):
+        node = helper.make_node("Softmax", ["x"], ["y"], axis=1)
+        proto = model([node], 9, [info("x", 1, shape)], [info("y", 1, shape)])
+        done = mapping.conversion(CODEC.read(proto), "amanda/onnx/18")
+        assert not done.report.gaps
+        [(used, count)] = done.report.rules.items()
+        assert used.startswith(f"Softmax: {by}")
+        assert count == 1
 
 
 def test_the_verb(tmp_path, capsys):

@@ -44,8 +44,16 @@ from amanda.mapping.side import (
     constant_of,
     question,
 )
+from amanda.mapping.version_mapping import (
+    VersionChange,
+    VersionMapping,
+    version_number,
+)
 
 __all__ = [
+    "VersionChange",
+    "VersionMapping",
+    "version_number",
     "lower",
     "inline_functions",
     "definitions_of",

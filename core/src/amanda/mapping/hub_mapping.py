@@ -88,11 +88,17 @@ class HubMapping(RuleMapping):
         definitions: Overrides | None = None,
     ) -> None:
         rules = partial(discover_rules, name, framework, hub, package)
-        super().__init__(lambda name: side(name, None), self._hub_side, rules)
+        super().__init__(self.framework_side, self._hub_side, rules)
         self.framework = parse_name(framework).path
         self.hub = hub
         self.definitions = definitions or {}
         self._side = side
+
+    def framework_side(
+        self, namespace: str, imports: Mapping[str, int] | None = None
+    ) -> Side:
+        """The side of a version of the framework; see `SideFactory`."""
+        return self._side(namespace, imports)
 
     def _hub_side(self, name: str) -> Side:
         space: Any = host_in_use().namespace(name)
@@ -198,7 +204,7 @@ class HubMapping(RuleMapping):
         domains = tuple(sorted((imports or {}).items()))
         key = (source, target, picks_up, domains)
         if key not in self._programs:
-            ends = (self._hub_side(source), self._side(target, dict(domains)))
+            ends = self._hub_side(source), self.framework_side(target, dict(domains))
             program = Program(self.rules, *ends, forward=False)
             program.picks_up = picks_up
             self._programs[key] = program

@@ -12,8 +12,7 @@ from amanda.errors import ConversionError, UsageError
 from amanda.graph import Graph, Op, bulk
 from amanda.mapping.engine.conversion_run import Run
 from amanda.mapping.engine.program import Program
-from amanda.mapping.engine.version_steps import between, merged
-from amanda.mapping.routes.report import Conversion, Report
+from amanda.mapping.routes.report import Conversion, Report, merged
 from amanda.mapping.routes.route import GapMet, unmapped
 from amanda.mapping.rules.rule_set import RuleSet
 from amanda.mapping.side import Side
@@ -73,18 +72,14 @@ class RuleMapping:
         if self._has_path_of(graph, to) and self.rules.left != self.rules.right:
             return self._picked_up(graph, to, keep_foreign, gap_met, trace)
         start, goal = self._ends(graph, to)
-        done: list[Conversion] = []
+        run = Run(
+            self._program_for(graph, start, goal),
+            keep_foreign=keep_foreign,
+            gap_met=gap_met or _nobody,
+            trace=trace,
+        )
         with bulk():
-            for source, target in between(self.rules, start, goal):
-                run = Run(
-                    self._program_for(graph, source, target),
-                    keep_foreign=keep_foreign,
-                    gap_met=gap_met or _nobody,
-                    trace=trace,
-                )
-                done.append(run.convert(graph))
-                graph = done[-1].graph
-        return merged(done)
+            return run.convert(graph)
 
     def _picked_up(
         self,
@@ -123,8 +118,7 @@ class RuleMapping:
         if op.graph is None:
             raise UsageError("the op stands in no graph", got=repr(op))
         start, goal = self._ends(op.graph, to)
-        source, target = next(between(self.rules, start, goal))
-        return self._program_for(op.graph, source, target).takes(op)
+        return self._program_for(op.graph, start, goal).takes(op)
 
     def with_rules(self, *paths: str | Path) -> Self:
         """The same mapping with the rules of files, which are tried before its own."""

@@ -11,5 +11,4 @@ cover.py           which rules together match a graph
 conversion_run.py  one conversion
 carry.py           constants, foreign ops and names that are copied
 adapters.py        foreign Python values in mapping functions
-version_steps.py   rules between versions of one framework
 """

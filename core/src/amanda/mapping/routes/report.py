@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from amanda.graph import Graph, Op
     from amanda.mapping.rules.rule_set import RuleSet
 
-__all__ = ["Conversion", "Covered", "Open", "Report", "gaps_of", "place", "tracing"]
+__all__ = [
+    "Conversion",
+    "Covered",
+    "Open",
+    "Report",
+    "gaps_of",
+    "merged",
+    "place",
+    "tracing",
+]
 
 TRACING: ContextVar[bool] = ContextVar("tracing", default=False)
 
@@ -181,3 +190,19 @@ def _stub(gap: Open, source: Side, forward: bool, known: dict[str, str]) -> str 
             f"{here}  <=>  {there}" if forward else f"{there}  <=>  {here}"
         )
     return known[gap.type]
+
+
+def merged(done: Sequence[Conversion]) -> Conversion:
+    """The last graph, with the reports of all steps as one."""
+    if len(done) == 1:
+        return done[0]
+    whole = Report(done[0].report.source, done[-1].report.target)
+    for _, report in done:
+        whole.rules += report.rules
+        whole.kept, whole.carried = report.kept, report.carried
+        whole.filled += report.filled
+        whole.gaps += report.gaps
+        whole.losses += report.losses
+        if report.trace is not None:
+            whole.trace = [*(whole.trace or []), *report.trace]
+    return Conversion(done[-1].graph, whole)
