@@ -150,6 +150,8 @@ def definitions(files: list[Path]) -> Iterator[str]:
 def used_names(node: ast.AST, room: str) -> Iterator[str]:
     """Private attributes that are read; private names imported from other rooms."""
     match node:
+        case ast.Attribute(value=ast.Name(id="self")):
+            return  # of a base class, which is there to be inherited
         case ast.Attribute(attr=name) if is_private(name):
             yield name
         case ast.ImportFrom(module=str(module), names=names):

@@ -34,7 +34,7 @@ def call(capsys: pytest.CaptureFixture[str]) -> Call:
 
     def called(*arguments: object) -> Ended:
         capsys.readouterr()
-        code = cli.call([str(argument) for argument in arguments])
+        code = cli.run_command_line([str(argument) for argument in arguments])
         return Ended(code, *capsys.readouterr())
 
     return called

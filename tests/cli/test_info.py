@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import amanda
-from amanda.cli.verbs.info import counted
+from amanda.cli.verbs.info import count_contents
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Call
@@ -104,7 +104,7 @@ def test_nesting_has_no_limit() -> None:
     for _ in range(5000):
         graph = graph.add_graph(amanda.Graph())
     graph.add("Relu")
-    counts = counted(root)
+    counts = count_contents(root)
     assert (counts.depth, counts.graphs, counts.ops["Relu"]) == (5000, 5001, 1)
 
 
@@ -113,7 +113,7 @@ def test_shared_weights_count_once_in_bytes() -> None:
     tensor = amanda.Tensor.splat(amanda.types.float32, (10,), 0.0)
     graph.constant(tensor)
     graph.constant(tensor)
-    counts = counted(graph)
+    counts = count_contents(graph)
     assert (counts.weights, counts.weight_bytes) == (2, 40)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import amanda
 from amanda.cli.exit_codes import COMPLETE
-from amanda.cli.plugin_verbs import Offer, offered
+from amanda.cli.plugin_verbs import PluginVerb, list_plugin_verbs
 from amanda.cli.verbs.doctor import SETTINGS
 
 if TYPE_CHECKING:
@@ -128,13 +128,13 @@ def test_listing_without_the_host_says_what_the_host_says(
     )
     put(installed, "amanda-my-own", points)
     put(installed, "amanda-none", "[amanda.passes]\nx = amanda_none:f\n")
-    asked = offered()
+    asked = list_plugin_verbs()
     ours = [offer for offer in asked if offer.source.startswith("amanda-my-own")]
-    assert ours == [Offer("count", "amanda-my-own 1.0")]
+    assert ours == [PluginVerb("count", "amanda-my-own 1.0")]
     with monkeypatch.context() as patch:
         for name in [name for name in sys.modules if name.startswith("amanda.host")]:
             patch.delitem(sys.modules, name)
-        assert offered() == asked
+        assert list_plugin_verbs() == asked
         assert "amanda.host" not in sys.modules
 
 

@@ -18,11 +18,11 @@ COMMAND = [sys.executable, "-m", "amanda"]
 PROGRAM = """
 import sys
 import amanda
-from amanda.cli import Answer, main, verb, working
+from amanda.cli import Answer, main, verb, show_progress
 
 @verb("wait", "wait")
 def wait():
-    with working("waiting"):
+    with show_progress("waiting"):
         print("begun", flush=True)
         sys.stdin.readline()
     return Answer({}, ["ended"])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import amanda
-from amanda.cli.verbs.compare import difference
+from amanda.cli.verbs.compare import compare_arrays
 from amanda.errors import BackendError
 from amanda.graph import Graph, Op
 
@@ -328,14 +328,14 @@ def test_no_backend_runs_before_all_options_are_taken(call: Call, sums: Path) ->
 
 def test_differences() -> None:
     nan = np.float32([np.nan, np.inf])
-    assert difference(nan, nan, 0, 0).equal
-    assert not difference(nan, np.float32([np.nan, -np.inf]), 1, 1).equal
-    assert not difference(nan, np.float32([0, np.inf]), 1, 1).equal
-    assert difference(np.int32([1]), np.int32([1]), 0, 0).equal
-    assert not difference(np.int32([1]), np.int32([2]), 9, 9).equal
-    told = difference(np.float32([1]), np.float64([1]), 1, 1)
+    assert compare_arrays(nan, nan, 0, 0).equal
+    assert not compare_arrays(nan, np.float32([np.nan, -np.inf]), 1, 1).equal
+    assert not compare_arrays(nan, np.float32([0, np.inf]), 1, 1).equal
+    assert compare_arrays(np.int32([1]), np.int32([1]), 0, 0).equal
+    assert not compare_arrays(np.int32([1]), np.int32([2]), 9, 9).equal
+    told = compare_arrays(np.float32([1]), np.float64([1]), 1, 1)
     assert (told.equal, told.why) == (False, "float32[1] against float64[1]")
-    assert difference(np.float32([]), np.float32([]), 0, 0) == (True, 0.0, "")
+    assert compare_arrays(np.float32([]), np.float32([]), 0, 0) == (True, 0.0, "")
 
 
 def test_devices_that_are_not_here(call: Call, toys: amanda.Host) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amanda.backend import extracted, pieces
+from amanda.backend import extract_graph, partition
 from amanda.graph import CONSTANT, Graph
 from amanda.tensors import Tensor
 
@@ -26,7 +26,7 @@ def chain(parties: str) -> Graph:
 
 def cut(graph: Graph, **options):
     options.setdefault("copied", lambda op: op.type == CONSTANT)
-    return pieces(graph, lambda op: op.type, **options)
+    return partition(graph, lambda op: op.type, **options)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_an_extracted_part_may_give_what_it_is_fed():
     graph = chain("a")
     [op] = graph
     [x] = graph.parameters
-    made, reads = extracted(graph, [op], [x, op.output, None])
+    made, reads = extract_graph(graph, [op], [x, op.output, None])
     assert reads == [x]
     assert made.results[0] is made.parameters[0]
     assert made.results[2] is None

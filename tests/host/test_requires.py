@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amanda.host._requires import unfit
+from amanda.host._requires import requirement_fault
 
 
 @pytest.mark.parametrize(
@@ -29,22 +29,24 @@ from amanda.host._requires import unfit
     ],
 )
 def test_range(requires, version, fits):
-    assert (unfit(requires, version=version) == "") is fits
+    assert (requirement_fault(requires, version=version) == "") is fits
 
 
 def test_extras_count_when_they_are_meant():
     requires = ['amanda-core<1; extra == "old"', 'amanda-core>=1; extra == "new"']
     both = ("old", "new")
-    assert unfit(requires, both, version="1.0") == ""
-    assert unfit(requires, both, ["old"], version="1.0") == (
+    assert requirement_fault(requires, both, version="1.0") == ""
+    assert requirement_fault(requires, both, ["old"], version="1.0") == (
         "made for amanda-core <1; this is 1.0"
     )
-    assert unfit(requires[:1], ["old"], version="1.0") != ""
-    assert unfit([*requires[:1], "amanda-core"], ["old"], version="1.0") == ""
+    assert requirement_fault(requires[:1], ["old"], version="1.0") != ""
+    assert (
+        requirement_fault([*requires[:1], "amanda-core"], ["old"], version="1.0") == ""
+    )
 
 
 def test_what_cannot_be_read_is_told():
-    assert unfit(["amanda-core >>1"], version="1.0") == (
+    assert requirement_fault(["amanda-core >>1"], version="1.0") == (
         "its requirement 'amanda-core >>1' cannot be read"
     )
-    assert unfit(["other >>1"], version="1.0") == ""
+    assert requirement_fault(["other >>1"], version="1.0") == ""

@@ -23,7 +23,7 @@ from amanda.testing import (
     PluginSuite,
     Sample,
     Suite,
-    each,
+    for_each,
     skip,
 )
 
@@ -43,7 +43,7 @@ class Sums(Suite):
     def check_skips(self):
         skip("not here")
 
-    @each("cases")
+    @for_each("cases")
     def check_each(self, case):
         assert case == "one"
 
@@ -121,19 +121,19 @@ def _autoloaded() -> set[str]:
 
 
 SUMS = """
-    from amanda.testing import Suite, each, skip
+    from amanda.testing import Suite, for_each, skip
     class Sums(Suite):
         def cases(self): return ["one", "two"]
         def check_passes(self): pass
         def check_fails(self): raise ValueError("not yet")
         def check_skips(self): skip("not here")
-        @each("cases")
+        @for_each("cases")
         def check_each(self, case): assert case == "one"
     class TestWaived(Sums):
         xfails = {"fails": "cannot do it", "each[two]": "it is odd"}
     class TestUnmade(Suite):
         def cases(self): raise ValueError("no cases")
-        @each("cases")
+        @for_each("cases")
         def check_each(self, case): pass
         def check_other(self): pass
     class TestNeedless(Sums):

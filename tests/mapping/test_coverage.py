@@ -14,11 +14,11 @@ def test_pages_are_up_to_date(page: Path) -> None:
     from amanda.cli import rule_mappings
     from amanda.cli.verbs import coverage
 
-    found = {there.entry.name: there for there in rule_mappings.installed()}
+    found = {there.entry.name: there for there in rule_mappings.installed_mappings()}
     if page.stem not in found:
         pytest.skip(f"the mapping {page.stem} is not installed")
     there = found[page.stem]
-    made = coverage.page(page.stem, coverage._both(there))
+    made = coverage.page_text(page.stem, coverage._both_directions(there))
     assert made == page.read_text(encoding="utf-8"), (
         "make it anew: amanda coverage --write docs/coverage"
     )

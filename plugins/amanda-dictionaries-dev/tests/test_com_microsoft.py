@@ -95,10 +95,10 @@ def test_faults_are_found(changed: Any, kind: str, message: str) -> None:
 
 def test_the_command_line_looks_it_up(tmp_path: Any) -> None:
     """`amanda validate` finds the dictionary of the domain by itself."""
-    from amanda.cli import call
+    from amanda.cli import run_command_line
 
     file = tmp_path / "model.onnx"
     onnx.save(model(beta=1.0), file)
-    assert call(["validate", str(file)]) == 1
+    assert run_command_line(["validate", str(file)]) == 1
     onnx.save(model(), file)
-    assert call(["validate", str(file)]) == 0
+    assert run_command_line(["validate", str(file)]) == 0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from amanda.cli import call
+from amanda.cli import run_command_line
 from amanda.dictionary import (
     DictionaryFolder,
     DictionaryHeader,
@@ -365,7 +365,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Host:
 def test_check_tells_what_differs(
     small: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(["namespace", "check"]) == 1
+    assert run_command_line(["namespace", "check"]) == 1
     assert capsys.readouterr().out == (
         "dictionary  compared with  entries  differ  waived\n"
         "acme/small  acme 9               2       1       0\n"
@@ -376,7 +376,10 @@ def test_check_tells_what_differs(
 def test_regenerate_writes_a_folder(
     small: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(["namespace", "regenerate", "acme/small", "-o", str(tmp_path)]) == 0
+    assert (
+        run_command_line(["namespace", "regenerate", "acme/small", "-o", str(tmp_path)])
+        == 0
+    )
     assert capsys.readouterr().out == (
         f"{tmp_path / 'small.ops'}: 2 ops, from acme 9\n"
         "versions: 1, 1 to 1\n"
@@ -388,7 +391,7 @@ def test_regenerate_writes_a_folder(
 def test_regenerate_needs_to_know_where(
     small: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(["namespace", "regenerate", "acme/small"]) == 1
+    assert run_command_line(["namespace", "regenerate", "acme/small"]) == 1
     assert capsys.readouterr().err == (
         "amanda namespace regenerate: no dictionary of acme/small is installed\n"
         "  to do:    give the output folder with -o FOLDER\n"
@@ -399,7 +402,7 @@ def test_raw_data_is_refused_where_it_is_not_used(
     small: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = ["namespace", "regenerate", "acme/small", "--raw", str(tmp_path)]
-    assert call([*line, "-o", str(tmp_path)]) == 1
+    assert run_command_line([*line, "-o", str(tmp_path)]) == 1
     assert "acme/small is not extracted from raw data" in capsys.readouterr().err
 
 
@@ -412,8 +415,8 @@ def test_a_framework_that_is_absent(
     small: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small.register_extractor("acme/small", Absent({}), replace=True)
-    assert call(["namespace", "check"]) == 1
+    assert run_command_line(["namespace", "check"]) == 1
     assert (
         capsys.readouterr().out == "acme/small: not compared: acme is not installed\n"
     )
-    assert call(["namespace", "check", "acme/small"]) == 3
+    assert run_command_line(["namespace", "check", "acme/small"]) == 3

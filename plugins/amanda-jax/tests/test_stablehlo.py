@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 
 import amanda
-from amanda.cli import call
+from amanda.cli import run_command_line
 from amanda.errors import BackendError, FormatError, UsageError
 from amanda.graph import Graph
 from amanda.types import parse_type
@@ -253,7 +253,7 @@ class TestOfTheHub:
         graph = graph_of(network, "float32[2, 2, 5, 5]")
         amanda.save(graph, tmp_path / "model.amanda")
         files = [str(tmp_path / name) for name in ("model.amanda", "model.mlir")]
-        assert call(["convert", *files]) == 0
+        assert run_command_line(["convert", *files]) == 0
         [wanted] = amanda.run(graph, [ramp(2, 2, 5, 5)], backend="numpy").values()
         expect(amanda.load(files[1]), [ramp(2, 2, 5, 5)], [wanted])
 

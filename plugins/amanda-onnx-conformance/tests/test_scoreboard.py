@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 import amanda
-from amanda.cli import call
+from amanda.cli import run_command_line
 from amanda.errors import BackendError
 from amanda_onnx_conformance import (
     KINDS,
@@ -123,7 +123,12 @@ def test_options_reach_the_backend(told, capsys):
     """Once for a small model, to see that they are taken at all; then for each case."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert call([*SIGNS, "told", "--option", "depth=3", "--fallback", "numpy"]) == 0
+        assert (
+            run_command_line(
+                [*SIGNS, "told", "--option", "depth=3", "--fallback", "numpy"]
+            )
+            == 0
+        )
     out = capsys.readouterr().out
     count = int(out.split("\n")[1].split()[0])
     assert count >= 2
@@ -140,6 +145,6 @@ def test_options_reach_the_backend(told, capsys):
     ],
 )
 def test_a_wrong_option_is_told_once_for_all_cases(told, capsys, option, code, text):
-    assert call([*SIGNS, "told", "--option", option]) == code
+    assert run_command_line([*SIGNS, "told", "--option", option]) == code
     assert text in capsys.readouterr().err
     assert told.told == []

@@ -13,7 +13,7 @@ from onnx.backend.test.loader import load_model_tests
 from onnx.reference import ReferenceEvaluator
 
 import amanda
-from amanda.cli import call
+from amanda.cli import run_command_line
 from amanda.mapping import RuleSet
 from amanda_onnx.format import Format
 from amanda_onnx.mapping import MAPPING
@@ -227,23 +227,24 @@ def test_rules_between_opsets_come_before_the_hub():
 
 def test_the_verb(tmp_path, capsys):
     out = tmp_path / "out.onnx"
-    assert call(["opset", str(LIGHT), "13", "-o", str(out)]) == 0
+    assert run_command_line(["opset", str(LIGHT), "13", "-o", str(out)]) == 0
     assert "is written" in capsys.readouterr().out
     proto = onnx.load(out)
     onnx.checker.check_model(proto)
     before = [node.op_type for node in onnx.load(LIGHT).graph.node]
     assert [node.op_type for node in proto.graph.node if node.op_type in before]
     assert proto.opset_import[0].version == 13
-    assert call(["opset", str(LIGHT), "4", "-o", str(tmp_path / "no.onnx")]) == 1
+    arguments = ["opset", str(LIGHT), "4", "-o", str(tmp_path / "no.onnx")]
+    assert run_command_line(arguments) == 1
     assert not (tmp_path / "no.onnx").exists()
     assert "BatchNormalization" in capsys.readouterr().out
-    assert call(["opset", str(LIGHT), "-o", str(out)]) == 2
+    assert run_command_line(["opset", str(LIGHT), "-o", str(out)]) == 2
 
 
 def test_every_version_is_tried(tmp_path, capsys):
     path = tmp_path / "a.onnx"
     onnx.save(model([helper.make_node("Gelu", ["x"], ["y"])], 20, [X], [Y]), path)
-    assert call(["opset", str(path)]) == 0
+    assert run_command_line(["opset", str(path)]) == 0
     told = capsys.readouterr().out
     rows = {line.split()[0]: line.split()[1:] for line in told.splitlines()[1:29]}
     assert rows["20"] == ["yes", "0"]

@@ -11,7 +11,7 @@ from amanda.errors import AmandaError, UsageError
 from amanda.graph import Graph
 from amanda.mapping import RuleSet, question
 from amanda.mapping.rules.terms import Const, Term, Var
-from amanda.passes import Rewriting, apply, inline
+from amanda.passes import Rewriting, apply_passes, inline
 from amanda.types import TensorType, parse_type
 from amanda_std import grad, ops, trace, tracing
 from amanda_std.engine.values import Value
@@ -315,7 +315,7 @@ def test_a_softmax_written_out_no_longer_overflows(run):
         return ops.log(e / ops.sum(e, (1,), keepdims=True))
 
     graph = trace(written_out, [X])
-    apply(graph, [stable, drop])
+    apply_passes(graph, [stable, drop])
     assert kinds(graph) == ["log_softmax"]
     x = np.float32([[1000.0, 1000.0, -1000.0, 1000.0]])
     expected = np.float32([[-np.log(3), -np.log(3), -2000 - np.log(3), -np.log(3)]])
@@ -411,17 +411,17 @@ def test_bodies_are_rewritten_too():
 
 def test_passes_are_applied_until_nothing_changes():
     graph = trace(lambda x: 1.0 * (2.0 * x - 0.0), [X])
-    applied = apply(graph, [canonical, simplify, drop])
+    applied = apply_passes(graph, [canonical, simplify, drop])
     assert kinds(graph) == ["constant", "multiply"]
     assert applied.changes["canonical"] == 2
     assert not applied.rounds[-1].get("simplify")
     assert str(applied).endswith("rounds)")
-    assert not apply(graph, {"again": simplify})
+    assert not apply_passes(graph, {"again": simplify})
 
 
 def test_a_pass_that_counts_nothing_is_told():
     with pytest.raises(UsageError, match=r"pass 'mute' does not say"):
-        apply(Graph("amanda/std/1"), {"mute": lambda graph: None})
+        apply_passes(Graph("amanda/std/1"), {"mute": lambda graph: None})
 
 
 # -- moves of elements -----------------------------------------------------------------
@@ -455,7 +455,7 @@ def test_moves_that_lead_back(function, left, run):
     graph = trace(function, [parse_type("float32[2, 4]")])
     x = np.float32([[1, -2, 3, 4.5], [5, 6, -7, 8]])
     before = run(graph, x)
-    apply(graph, [canonical, simplify, drop])
+    apply_passes(graph, [canonical, simplify, drop])
     assert kinds(graph) == left
     assert run(graph, x)[0].tobytes() == before[0].tobytes()
 
@@ -477,7 +477,7 @@ def test_a_norm_folds_into_the_convolution_before_it(groups, run):
     graph = trace(function, [parse_type("float32[n, 4, 9]")])
     x = random(2, 4, 9) - 1
     before = run(graph, x)
-    apply(graph, [fold_norms, fold, drop])
+    apply_passes(graph, [fold_norms, fold, drop])
     assert [k for k in kinds(graph) if k != "constant"] == ["conv", "relu"]
     np.testing.assert_allclose(run(graph, x)[0], before[0], rtol=2e-5, atol=1e-5)
 
@@ -490,7 +490,7 @@ def test_a_norm_folds_into_a_product(run):
     graph = trace(function, [X])
     x = random(5, 4)
     before = run(graph, x)
-    apply(graph, [fold_norms, fold, drop])
+    apply_passes(graph, [fold_norms, fold, drop])
     assert [k for k in kinds(graph) if k != "constant"] == ["linear"]
     np.testing.assert_allclose(run(graph, x)[0], before[0], rtol=2e-5)
 
@@ -516,12 +516,12 @@ def test_a_layout_moves_through_a_network_and_its_transposes_cancel(run):
     x = random(2, 8, 6, 6)
     before = run(graph, x)
     channels_last(graph)
-    apply(graph, [fold, simplify, share, drop])
+    apply_passes(graph, [fold, simplify, share, drop])
     assert {op.attrs["layout"] for op in graph if "layout" in op.attrs} == {"N*C"}
     assert kinds(graph).count("transpose") == 1  # that of the input
     np.testing.assert_allclose(run(graph, x)[0], before[0], rtol=1e-5)
     channels_first(graph)
-    apply(graph, [fold, simplify, share, drop])
+    apply_passes(graph, [fold, simplify, share, drop])
     assert kinds(graph).count("transpose") == 0
     np.testing.assert_allclose(run(graph, x)[0], before[0], rtol=1e-5)
 

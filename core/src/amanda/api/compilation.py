@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from amanda.api.conversion import converted, pick_up_route, route_to
-from amanda.api.expect import expect_a_graph
+from amanda.api.conversion import convert_along, find_route_of_graph, pick_up_route
+from amanda.api.expect import expect_graph
 from amanda.dictionary import parse_span
 from amanda.errors import (
     BackendError,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from amanda.graph import Graph, Op, OutputPort
     from amanda.host import Entry, Host
 
-__all__ = ["backends", "brought", "compile", "run"]
+__all__ = ["backends", "copy_for_backend", "compile", "run"]
 
 _HEARD = ("before_compile", "after_compile", "gap_met")
 """Hooks whose listeners see every compilation, so that none comes from the cache."""
@@ -54,8 +54,8 @@ def compile(
     several others, in few pieces; `compiled.executable.report()` tells which and why.
     """
     host = host or host_in_use()
-    expect_a_graph(graph, "compile")
-    return _compile(graph, backend, device, fallback, host, options, None)
+    expect_graph(graph, "compile")
+    return _compile_or_reuse(graph, backend, device, fallback, host, options, None)
 
 
 def run(
@@ -75,7 +75,7 @@ def run(
     only what they need is run and fed, and the dict has them as keys.
     """
     host = host or host_in_use()
-    expect_a_graph(graph, "run")
+    expect_graph(graph, "run")
     keys = None
     if targets is not None:
         from amanda.backend import target_of
@@ -83,11 +83,11 @@ def run(
         keys = list(targets)
         values = [target_of(graph, target) for target in keys]
         graph = graph.clone(values)
-    compiled = _compile(graph, backend, device, fallback, host, options, keys)
+    compiled = _compile_or_reuse(graph, backend, device, fallback, host, options, keys)
     return compiled(feeds)
 
 
-def _compile(
+def _compile_or_reuse(
     graph: Graph,
     backend: str | None,
     device: str | None,
@@ -97,29 +97,33 @@ def _compile(
     keys: list[Any] | None,
 ) -> Compiled:
     """A graph on a backend: made, or kept since an equal graph was compiled."""
-    from amanda.backend import Handles, Kept, kept_key
+    from amanda.backend import ExecutableCache, ValueLookup, cache_key
 
-    entry, device = _chosen(host, backend, device)
+    entry, device = _choose_backend(host, backend, device)
     made: Backend = host.load(entry)
     key = alive = None
     if not host.listens(*_HEARD):
         place = (entry.name, entry.source_text, id(made), device, repr(fallback))
-        key, alive = kept_key(graph, options, *place)
-    kept: Kept = host.caches.setdefault("executables", Kept())
+        key, alive = cache_key(graph, options, *place)
+    kept: ExecutableCache = host.caches.setdefault("executables", ExecutableCache())
     compiled: Compiled | None = None if key is None else kept.get(key)
     if compiled is None:
-        compiled = _made(graph, made, entry, device, fallback, host, options)
+        compiled = _compile_on_backend(
+            graph, made, entry, device, fallback, host, options
+        )
         if key is not None and getattr(compiled.executable, "state", None) is None:
             kept.put(key, compiled, (made, alive))
-    find = Handles(
+    find = ValueLookup(
         (graph.digest() if key is None else key[0], compiled.digest),
-        lambda other: _brought(other, made, entry, host),
-        lambda part: _made(part, made, entry, device, fallback, host, options),
+        lambda other: _convert_for_backend(other, made, entry, host),
+        lambda part: _compile_on_backend(
+            part, made, entry, device, fallback, host, options
+        ),
     )
     return compiled.again(keys, find)
 
 
-def _made(
+def _compile_on_backend(
     graph: Graph,
     made: Backend,
     entry: Entry,
@@ -129,17 +133,19 @@ def _made(
     options: Mapping[str, Any],
 ) -> Compiled:
     """What a backend compiles a graph to, which is brought to where it takes it."""
-    from amanda.backend import Compiled, lower_for_backend, untaken
+    from amanda.backend import Compiled, lower_for_backend, unsupported_ops_error
 
-    graph = _brought(graph, made, entry, host)
+    graph = _convert_for_backend(graph, made, entry, host)
     with host.calling(entry, "asked what it takes", PluginBrokenError):
         lowered, problems = lower_for_backend(graph, made.takes)
     if problems and not fallback:
-        raise untaken(entry.what, problems)
+        raise unsupported_ops_error(entry.what, problems)
     host.fire("before_compile", graph=lowered, backend=entry.name, device=device)
     executable: Any
     if problems:
-        executable = _split(lowered, made, entry, device, fallback, host, options)
+        executable = _compile_with_fallback(
+            lowered, made, entry, device, fallback, host, options
+        )
     else:
         with host.calling(entry, "compiling", BackendError):
             executable = made.compile(lowered, device, dict(options))
@@ -165,11 +171,11 @@ def _made(
     return compiled
 
 
-def _chosen(
+def _choose_backend(
     host: Host, backend: str | None, device: str | None
 ) -> tuple[Entry, str | None]:
     """The backend that is meant, and the device that its name or the caller says."""
-    text = backend or os.environ.get(BACKEND_VARIABLE) or _only_one(host)
+    text = backend or os.environ.get(BACKEND_VARIABLE) or _only_backend(host)
     parts = text.split(":")
     for i in range(1, len(parts) + 1):
         name, place = ":".join(parts[:i]), ":".join(parts[i:])
@@ -184,11 +190,11 @@ def _chosen(
     try:
         return host.find("backends", parts[0]), None
     except PluginMissingError as error:
-        error.problems = tuple(_states(host))
+        error.problems = tuple(_backend_states(host))
         raise
 
 
-def _only_one(host: Host) -> str:
+def _only_backend(host: Host) -> str:
     names = host.names("backends")
     if len(names) == 1:
         return names[0]
@@ -200,11 +206,11 @@ def _only_one(host: Host) -> str:
     raise UsageError(
         "several backends are installed, and none is chosen",
         hint=f"name one, or set {BACKEND_VARIABLE}",
-        problems=_states(host),
+        problems=_backend_states(host),
     )
 
 
-def _states(host: Host) -> list[str]:
+def _backend_states(host: Host) -> list[str]:
     """Each backend with its state, a line each."""
     return [
         f"{entry.name} ({entry.source_text}): {entry.state}"
@@ -213,7 +219,9 @@ def _states(host: Host) -> list[str]:
     ]
 
 
-def _brought(graph: Graph, made: Backend, entry: Entry, host: Host) -> Graph:
+def _convert_for_backend(
+    graph: Graph, made: Backend, entry: Entry, host: Host
+) -> Graph:
     """The graph in the namespace of the backend; the same one where it is there."""
     from amanda.backend import consumes
 
@@ -221,24 +229,24 @@ def _brought(graph: Graph, made: Backend, entry: Entry, host: Host) -> Graph:
     if space is not None and consumes(space, made.namespace):
         # foreign ops, such as custom ones, that some mapping supports by now
         route = pick_up_route(graph, space, host)
-        return converted(graph, route, False, host) if route.steps else graph
+        return convert_along(graph, route, False, host) if route.steps else graph
     try:
         goal = parse_span(made.namespace)
     except NamespaceError as error:
         raise PluginBrokenError(
             f"{entry.what} consumes no proper namespace", got=error.message
         ) from error
-    return converted(graph, route_to(graph, goal, host), False, host)
+    return convert_along(graph, find_route_of_graph(graph, goal, host), False, host)
 
 
-def brought(
+def copy_for_backend(
     graph: Graph, backend: str | None, host: Host
 ) -> tuple[Graph, Mapping[Any, OutputPort]]:
     """A copy of a graph in the namespace of a backend, and what became of its values.
 
     Where it had to be converted, results and values of named ops are known."""
-    entry, _ = _chosen(host, backend, None)
-    there = _brought(graph, host.load(entry), entry, host)
+    entry, _ = _choose_backend(host, backend, None)
+    there = _convert_for_backend(graph, host.load(entry), entry, host)
     twins: dict[Any, Any] = {}
     if there is graph:
         return graph.clone(memo=twins), twins
@@ -250,7 +258,7 @@ def brought(
     return there, twins
 
 
-def _split(
+def _compile_with_fallback(
     graph: Graph,
     made: Backend,
     entry: Entry,
@@ -260,14 +268,16 @@ def _split(
     options: Mapping[str, Any],
 ) -> Any:
     """The graph on several backends: each op on the first one that takes it."""
-    from amanda.backend import Party, split
+    from amanda.backend import SplitBackend, split_graph
 
     names = [fallback] if isinstance(fallback, str) else list(fallback or ())
-    parties = {entry.name: Party(made, device, options, entry.what)}
+    parties = {entry.name: SplitBackend(made, device, options, entry.what)}
     for other in (host.find("backends", name) for name in names):
-        parties.setdefault(other.name, Party(host.load(other), None, {}, other.what))
+        parties.setdefault(
+            other.name, SplitBackend(host.load(other), None, {}, other.what)
+        )
     find, doing = host.find, "compiling"
-    return split(
+    return split_graph(
         graph,
         parties,
         lambda name: host.calling(find("backends", name), doing, BackendError),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from amanda.api.expect import expect_a_graph, expect_graph_from
+from amanda.api.expect import expect_graph, expect_graph_from
 from amanda.dictionary import Span, parse_name, parse_span, resolve_name
 from amanda.errors import ConversionError, NamespaceError, PluginBrokenError
 from amanda.host import host_in_use, use_host
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from amanda.host import Host
     from amanda.mapping import Conversion, Link, Plan, Report, Route, Step
 
-__all__ = ["convert", "converted", "plan", "route_to"]
+__all__ = ["convert", "convert_along", "plan", "find_route_of_graph"]
 
 
 def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
@@ -28,17 +28,19 @@ def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
     from amanda.backend import consumes, lower_for_backend
     from amanda.mapping import Plan
 
-    expect_a_graph(graph, "plan")
+    expect_graph(graph, "plan")
     host = host or host_in_use()
-    step = partial(_stepped, host=host)
+    step = partial(_run_step, host=host)
     if not _is_backend(to, host):
-        return Plan(route_to(graph, _goal(to, host), host), graph, step)
+        return Plan(
+            find_route_of_graph(graph, _resolve_target(to, host), host), graph, step
+        )
     backend: Backend = host.get("backends", to.partition(":")[0])
     space = graph.namespace
     if space is not None and consumes(space, backend.namespace):
         route = pick_up_route(graph, space, host)
     else:
-        route = route_to(graph, parse_span(backend.namespace), host)
+        route = find_route_of_graph(graph, parse_span(backend.namespace), host)
 
     def refused(made: Graph) -> Any:
         with use_host(host):
@@ -73,10 +75,10 @@ def convert(
     """
     host = host or host_in_use()
     route = plan(graph, to, host=host).route
-    return converted(graph, route, keep_foreign, host, reports)
+    return convert_along(graph, route, keep_foreign, host, reports)
 
 
-def route_to(graph: Graph, goal: Span, host: Host) -> Route:
+def find_route_of_graph(graph: Graph, goal: Span, host: Host) -> Route:
     """The way of a graph to one of some namespaces, over what the host has."""
     from amanda.mapping import find_route
 
@@ -88,7 +90,7 @@ def route_to(graph: Graph, goal: Span, host: Host) -> Route:
     start = parse_name(graph.namespace)
     if start in goal or graph.namespace == str(goal):
         return pick_up_route(graph, graph.namespace, host)
-    return find_route(start, goal, _links(host), host.namespace_versions())
+    return find_route(start, goal, _installed_links(host), host.namespace_versions())
 
 
 def pick_up_route(graph: Graph, namespace: str, host: Host) -> Route:
@@ -103,7 +105,7 @@ def pick_up_route(graph: Graph, namespace: str, host: Host) -> Route:
     foreign = [parse_name(name) for name in found if name not in (None, CORE)]
     keys = {
         link.key
-        for link in (_links(host) if foreign else ())
+        for link in (_installed_links(host) if foreign else ())
         if parse_name(namespace) in link.target
         and any(name in link.source for name in foreign)
     }
@@ -111,7 +113,7 @@ def pick_up_route(graph: Graph, namespace: str, host: Host) -> Route:
     return Route(namespace, namespace, steps)
 
 
-def converted(
+def convert_along(
     graph: Graph,
     route: Route,
     keep_foreign: bool,
@@ -129,7 +131,7 @@ def converted(
     for step in route.steps:
         # where it is already, what a step finds was kept on purpose
         keeps = keep_foreign or step.source == step.target
-        done = _stepped(result, step, keeps, host=host)
+        done = _run_step(result, step, keeps, host=host)
         if reports is not None:
             reports.append(done.report)
         result = expect_whole(done, keep_foreign=keeps)
@@ -137,7 +139,9 @@ def converted(
     return result
 
 
-def _stepped(graph: Graph, step: Step, keep_foreign: bool, *, host: Host) -> Conversion:
+def _run_step(
+    graph: Graph, step: Step, keep_foreign: bool, *, host: Host
+) -> Conversion:
     """One step of a route, with its report; gaps are in there, not raised."""
     from amanda.mapping import conversion
 
@@ -160,7 +164,7 @@ def _stepped(graph: Graph, step: Step, keep_foreign: bool, *, host: Host) -> Con
     return done
 
 
-def _goal(to: str, host: Host) -> Span:
+def _resolve_target(to: str, host: Host) -> Span:
     """The namespace that a name means; a route chooses the version where it is open."""
     span = parse_span(to)
     versions = host.namespace_versions().get(span.path)
@@ -169,7 +173,7 @@ def _goal(to: str, host: Host) -> Span:
     return span
 
 
-def _links(host: Host) -> list[Link]:
+def _installed_links(host: Host) -> list[Link]:
     """Every installed mapping, in each direction that it maps."""
     from amanda.mapping import Link
 

@@ -9,10 +9,10 @@ from amanda.errors import PluginBrokenError, UsageError
 if TYPE_CHECKING:
     from amanda.host import Entry
 
-__all__ = ["expect_a_graph", "expect_graph_from"]
+__all__ = ["expect_graph", "expect_graph_from"]
 
 
-def expect_a_graph(graph: object, verb: str) -> None:
+def expect_graph(graph: object, verb: str) -> None:
     """What a caller gave to `verb` must be a graph."""
     from amanda.graph import Graph
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amanda.api.expect import expect_a_graph, expect_graph_from
+from amanda.api.expect import expect_graph, expect_graph_from
 from amanda.errors import FormatError, PluginBrokenError
 from amanda.host import host_in_use
 
@@ -59,7 +59,7 @@ def save(
     The file appears whole or not at all; one that was there stays until then.
     """
     host = host or host_in_use()
-    expect_a_graph(graph, "save")
+    expect_graph(graph, "save")
     target = Path(path)
     entry = host.format_to_write(target, format)
     codec = host.load(entry)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amanda.backend import consumes
 from amanda.errors import PluginBrokenError, UsageError
 from amanda.host import host_in_use, use_host
-from amanda.passes.fixed_point import ROUNDS, Applied, Pass, apply
+from amanda.passes.fixed_point import ROUNDS, Pass, PassReport, apply_passes
 
 if TYPE_CHECKING:
     from amanda.graph import Graph
@@ -22,7 +22,7 @@ def improve(
     *passes: str | Callable[[Graph], int],
     rounds: int = ROUNDS,
     host: Host | None = None,
-) -> Applied:
+) -> PassReport:
     """Applies passes to a graph, in place and in turn, until none changes anything.
 
     Passes are names of plug-ins (`amanda plugins` lists them) or functions that change
@@ -33,18 +33,18 @@ def improve(
         known = ", ".join(host.names("passes")) or "none is installed"
         raise UsageError("improve needs the passes to apply", expected=known)
     with use_host(host):
-        return apply(
-            graph, dict(_named(graph, each, host) for each in passes), rounds=rounds
+        return apply_passes(
+            graph, dict(_load_pass(graph, each, host) for each in passes), rounds=rounds
         )
 
 
-def _named(
+def _load_pass(
     graph: Graph, each: str | Callable[[Graph], int], host: Host
 ) -> tuple[str, Pass]:
     if not isinstance(each, str):
         return getattr(each, "__name__", repr(each)), each
     entry = host.find("passes", each)
-    _expect_fit(graph, entry)
+    _expect_namespace(graph, entry)
     run = host.load(entry)
 
     def guarded(graph: Graph, /) -> int:
@@ -54,7 +54,7 @@ def _named(
     return each, guarded
 
 
-def _expect_fit(graph: Graph, entry: Entry) -> None:
+def _expect_namespace(graph: Graph, entry: Entry) -> None:
     span = entry.manifest.get("namespace")
     if not span or (graph.namespace is not None and consumes(graph.namespace, span)):
         return

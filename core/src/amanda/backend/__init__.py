@@ -9,43 +9,49 @@ went in, or of another result.
 from __future__ import annotations
 
 from amanda.backend._compiled import Compiled
-from amanda.backend._executable_cache import Kept, kept_key
-from amanda.backend._fallback import Party, Placement, Split, split, untaken
-from amanda.backend._feeds import misfits
+from amanda.backend._executable_cache import ExecutableCache, cache_key
+from amanda.backend._fallback import (
+    PlacementReport,
+    SplitBackend,
+    SplitExecutable,
+    split_graph,
+    unsupported_ops_error,
+)
+from amanda.backend._feeds import feed_faults
 from amanda.backend._lowering import Lowered, lower_for_backend
-from amanda.backend._partition import Piece, extracted, pieces
+from amanda.backend._partition import Piece, extract_graph, partition
 from amanda.backend._protocols import (
     Backend,
     Executable,
+    FeedSlot,
     Key,
-    Slot,
     consumes,
     refusals,
 )
 from amanda.backend._targets import target_of
-from amanda.backend._value_lookup import Handles
+from amanda.backend._value_lookup import ValueLookup
 
 __all__ = [
     "Backend",
     "Compiled",
     "Executable",
-    "Handles",
-    "Kept",
+    "ValueLookup",
+    "ExecutableCache",
     "Key",
     "Lowered",
-    "Party",
+    "SplitBackend",
     "Piece",
-    "Placement",
-    "Slot",
-    "Split",
+    "PlacementReport",
+    "FeedSlot",
+    "SplitExecutable",
     "consumes",
-    "extracted",
-    "kept_key",
+    "extract_graph",
+    "cache_key",
     "lower_for_backend",
-    "misfits",
-    "pieces",
+    "feed_faults",
+    "partition",
     "refusals",
-    "split",
-    "untaken",
+    "split_graph",
+    "unsupported_ops_error",
     "target_of",
 ]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from amanda.backend._feeds import Feeds
-from amanda.backend._protocols import Executable, Key, Slot
-from amanda.backend._results import apart, delivered, expect_out
+from amanda.backend._protocols import Executable, FeedSlot, Key
+from amanda.backend._results import copy_if_shared, copy_into_out, expect_out
 from amanda.current_host import use_host
 from amanda.errors import AmandaError, BackendError, PluginBrokenError, UsageError
 
@@ -55,9 +55,9 @@ class Compiled:
         self.executable = executable
         self.digest = graph.digest()
         """The hash of the structure of the graph that the backend got."""
-        self.inputs = _slots((port.name, port.type) for port in graph.parameters)
+        self.inputs = _make_slots((port.name, port.type) for port in graph.parameters)
         results = zip(graph.outputs, graph.results, strict=True)
-        self.outputs = _slots(
+        self.outputs = _make_slots(
             (port.name, value.type if value is not None else None)
             for port, value in results
         )
@@ -95,10 +95,10 @@ class Compiled:
                 got=f"{type(cause).__name__}: {cause}",
                 hint="check the feeds; else report this to the authors of the backend",
             ) from cause
-        made = apart(self._in_order(answer), bound.values())
+        made = copy_if_shared(self._in_order(answer), bound.values())
         results = dict(zip(self._keys, made, strict=False))  # as many: looked at above
         if out:
-            results = delivered(results, out)
+            results = copy_into_out(results, out)
         self._last = bound
         if fire is not None:
             fire("after_run", executable=self, feeds=bound, results=results)
@@ -174,8 +174,10 @@ class Compiled:
         return f"<compiled by {self.backend}{at}: ({inputs}) -> ({outputs})>"
 
 
-def _slots(ports: Iterable[tuple[str | None, Type | None]]) -> tuple[Slot, ...]:
+def _make_slots(
+    ports: Iterable[tuple[str | None, Type | None]],
+) -> tuple[FeedSlot, ...]:
     return tuple(
-        Slot(i if name is None else name, type_)
+        FeedSlot(i if name is None else name, type_)
         for i, (name, type_) in enumerate(ports)
     )

@@ -18,7 +18,7 @@ from amanda.tensors import Tensor
 if TYPE_CHECKING:
     from amanda.graph import Graph
 
-__all__ = ["Kept", "kept_key"]
+__all__ = ["ExecutableCache", "cache_key"]
 
 SMALL: Final = 1 << 12
 """Bytes of a constant that counts by content."""
@@ -27,7 +27,7 @@ MOST: Final = 4
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
 
-class Kept:
+class ExecutableCache:
     """The last few executables, by key. Several threads may use it at once.
 
     >>> kept = Kept(most=1)
@@ -68,7 +68,7 @@ class Kept:
         return len(self._rows)
 
 
-def kept_key(
+def cache_key(
     graph: Graph, options: Mapping[str, Any], *more: Any
 ) -> tuple[Any, list[Tensor]]:
     """The key of a graph with options, and the tensors that it names by identity.
@@ -78,14 +78,14 @@ def kept_key(
     if not all(isinstance(value, _PLAIN) for value in options.values()):
         return None, []
     tensors: list[Tensor] = []
-    wiring = _wiring(graph, tensors)
+    wiring = _wiring_key(graph, tensors)
     names = tuple(port.name for port in (*graph.parameters, *graph.outputs))
     told = tuple(sorted(options.items()))
     types = tuple(type(value) for _, value in told)
     return (graph.digest(), wiring, names, told, types, *more), tensors
 
 
-def _wiring(graph: Graph, tensors: list[Tensor]) -> bytes:
+def _wiring_key(graph: Graph, tensors: list[Tensor]) -> bytes:
     """A hash of which op reads which, and of which tensor is where.
 
     The digest tells no two tensors of one type apart, and not in which order ops stand;

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amanda.backend._compiled import Compiled
-from amanda.backend._partition import Piece, pieces
+from amanda.backend._partition import Piece, partition
 from amanda.backend._protocols import Backend, Key, consumes, refusals
 from amanda.errors import BackendError, UsageError
 
@@ -19,12 +19,20 @@ if TYPE_CHECKING:
 
     from amanda.graph import Graph, Op, OutputPort
 
-__all__ = ["Crossing", "Party", "Placement", "Split", "Stretch", "split", "untaken"]
+__all__ = [
+    "Transfer",
+    "SplitBackend",
+    "PlacementReport",
+    "SplitExecutable",
+    "OpRange",
+    "split_graph",
+    "unsupported_ops_error",
+]
 
 Takes = Callable[["Op"], object]
 
 
-class Stretch(NamedTuple):
+class OpRange(NamedTuple):
     """A piece of the graph: who runs it, and what is in it."""
 
     backend: str
@@ -33,7 +41,7 @@ class Stretch(NamedTuple):
     """Why it is not run by the backend that was asked for, op by op."""
 
 
-class Crossing(NamedTuple):
+class Transfer(NamedTuple):
     """A value that one backend makes and another reads."""
 
     value: str
@@ -43,11 +51,11 @@ class Crossing(NamedTuple):
     """How many were handed over so far."""
 
 
-class Placement(NamedTuple):
+class PlacementReport(NamedTuple):
     """What runs where, in order, and what is copied between them."""
 
-    pieces: tuple[Stretch, ...]
-    transfers: tuple[Crossing, ...]
+    pieces: tuple[OpRange, ...]
+    transfers: tuple[Transfer, ...]
 
     def __str__(self) -> str:
         lines = []
@@ -61,7 +69,7 @@ class Placement(NamedTuple):
         return "\n".join(lines)
 
 
-class Party(NamedTuple):
+class SplitBackend(NamedTuple):
     """A backend that may run pieces, and how it is called."""
 
     backend: Backend
@@ -70,7 +78,7 @@ class Party(NamedTuple):
     what: str
 
 
-def untaken(who: str, problems: Sequence[str]) -> BackendError:
+def unsupported_ops_error(who: str, problems: Sequence[str]) -> BackendError:
     """The error for ops that no backend takes which may."""
     number = "1 op" if len(problems) == 1 else f"{len(problems)} ops"
     return BackendError(
@@ -81,11 +89,11 @@ def untaken(who: str, problems: Sequence[str]) -> BackendError:
     )
 
 
-def split(
+def split_graph(
     graph: Graph,
-    parties: Mapping[str, Party],
+    parties: Mapping[str, SplitBackend],
     compiling: Callable[[str], AbstractContextManager[Any]],
-) -> Split:
+) -> SplitExecutable:
     """The graph as pieces, each op on the first party that takes it.
 
     `compiling` is entered around each call of a backend, to say whose fault it is."""
@@ -97,20 +105,20 @@ def split(
                 expected=f"one that consumes {graph.namespace}",
                 got=other.backend.namespace,
             )
-    chosen, reasons = _shared_out(graph, parties)
+    chosen, reasons = _assign_ops(graph, parties)
     parts = []
-    for piece in pieces(graph, chosen.__getitem__, copied=_is_constant):
+    for piece in partition(graph, chosen.__getitem__, copied=_is_constant):
         name = str(piece.who)
         backend, device, options, _ = parties[name]
         with compiling(name):
             made = backend.compile(piece.graph, device, dict(options))
         call = Compiled(piece.graph, made, backend=name, device=device)
         parts.append((piece, call))
-    return Split(graph, parts, reasons)
+    return SplitExecutable(graph, parts, reasons)
 
 
-def _shared_out(
-    graph: Graph, parties: Mapping[str, Party]
+def _assign_ops(
+    graph: Graph, parties: Mapping[str, SplitBackend]
 ) -> tuple[dict[Op, str], dict[Op, str]]:
     """Who runs each op, and why those before did not take it."""
     chosen: dict[Op, str] = {}
@@ -119,7 +127,7 @@ def _shared_out(
     for op in graph:
         told: list[str] = []
         for name, party in parties.items():
-            refused = [] if _is_constant(op) else _refused(op, party.backend.takes)
+            refused = [] if _is_constant(op) else _refusals_of(op, party.backend.takes)
             if not refused:
                 chosen[op] = name
                 break
@@ -130,7 +138,9 @@ def _shared_out(
             reasons[op] = "; ".join(told)
     if problems:
         first, *others = (party.what for party in parties.values())
-        raise untaken(f"{first}, with {', '.join(others)} beside it,", problems)
+        raise unsupported_ops_error(
+            f"{first}, with {', '.join(others)} beside it,", problems
+        )
     return chosen, reasons
 
 
@@ -140,7 +150,7 @@ def _is_constant(op: Op) -> bool:
     return op.type == CONSTANT and op.namespace == CORE
 
 
-def _refused(op: Op, takes: Takes) -> list[str]:
+def _refusals_of(op: Op, takes: Takes) -> list[str]:
     """Why an op, or one inside of it, is not taken."""
     answer = takes(op)
     reasons = [] if answer is True else [f"{op.label}: {answer or 'not taken'}"]
@@ -150,7 +160,7 @@ def _refused(op: Op, takes: Takes) -> list[str]:
     return reasons
 
 
-class Split:
+class SplitExecutable:
     """An executable of several backends. Called like any other."""
 
     def __init__(
@@ -182,7 +192,7 @@ class Split:
             for v in graph.results
         ]
         self._pieces = tuple(
-            Stretch(
+            OpRange(
                 str(piece.who),
                 tuple(op.label for op in piece.ops if not _is_constant(op)),
                 tuple(reasons[op] for op in piece.ops if op in reasons),
@@ -218,7 +228,7 @@ class Split:
                 if row is not None:
                     row[3] += getattr(values[place], "nbytes", 0)
 
-    def report(self) -> Placement:
+    def report(self) -> PlacementReport:
         """What runs where, why, and what was handed over."""
-        rows = (Crossing(*row) for row in self._crossings.values())
-        return Placement(self._pieces, tuple(rows))
+        rows = (Transfer(*row) for row in self._crossings.values())
+        return PlacementReport(self._pieces, tuple(rows))

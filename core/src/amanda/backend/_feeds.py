@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from operator import attrgetter
 from typing import Any
 
-from amanda.backend._protocols import Key, Slot
+from amanda.backend._protocols import FeedSlot, Key
 from amanda.errors import AmandaError, UsageError
 from amanda.types import (
     DType,
@@ -24,7 +24,7 @@ from amanda.types import (
     Type,
 )
 
-__all__ = ["Feeds", "misfits"]
+__all__ = ["Feeds", "feed_faults"]
 
 _LISTS = (list, tuple)
 _FORM = attrgetter("dtype", "shape")
@@ -40,7 +40,7 @@ class Feeds:
 
     __slots__ = ("_count", "_forms", "_keys", "slots")
 
-    def __init__(self, slots: Sequence[Slot]) -> None:
+    def __init__(self, slots: Sequence[FeedSlot]) -> None:
         self.slots = tuple(slots)
         self._keys = tuple(slot.key for slot in slots)
         self._count = len(self._keys)
@@ -68,16 +68,16 @@ class Feeds:
 
     def _looked_at(self, feeds: Mapping[Any, Any] | Sequence[Any]) -> dict[Key, Any]:
         given = self._given(feeds)
-        problems = list(_strangers(given, self._keys))
+        problems = list(_unknown_feeds(given, self._keys))
         problems += [f"no feed for {key!r}" for key in self._keys if key not in given]
         in_order = len(given) == self._count and not problems
         values = [given[key] for key in self._keys] if in_order else []
         if in_order and self._are_as_before(values):
             return dict(zip(self._keys, values, strict=True))
-        problems += _unfit(self.slots, given)
+        problems += _feed_fault(self.slots, given)
         if problems:
             raise self._misfed(problems)
-        forms = [_form(value) for value in values]
+        forms = [_describe_array(value) for value in values]
         self._forms = None if None in forms else forms  # type: ignore[assignment]
         return dict(zip(self._keys, values, strict=True))
 
@@ -101,12 +101,15 @@ class Feeds:
         )
 
 
-def misfits(slots: Sequence[Slot], given: Mapping[Any, Any]) -> list[str]:
+def feed_faults(slots: Sequence[FeedSlot], given: Mapping[Any, Any]) -> list[str]:
     """What is wrong with feeds, some of which may be left out."""
-    return [*_strangers(given, [slot.key for slot in slots]), *_unfit(slots, given)]
+    return [
+        *_unknown_feeds(given, [slot.key for slot in slots]),
+        *_feed_fault(slots, given),
+    ]
 
 
-def _form(value: Any) -> tuple[Any, Any] | None:
+def _describe_array(value: Any) -> tuple[Any, Any] | None:
     """What decides whether an array fits; None for what is no array."""
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     if dtype is None or not isinstance(shape, tuple):
@@ -117,7 +120,7 @@ def _form(value: Any) -> tuple[Any, Any] | None:
     return dtype, shape
 
 
-def _strangers(given: Iterable[Any], keys: Sequence[Key]) -> Iterator[str]:
+def _unknown_feeds(given: Iterable[Any], keys: Sequence[Key]) -> Iterator[str]:
     for key in given:
         if key not in keys:
             names = [name for name in keys if isinstance(name, str)]
@@ -125,7 +128,7 @@ def _strangers(given: Iterable[Any], keys: Sequence[Key]) -> Iterator[str]:
             yield f"no input {key!r}" + (f"; did you mean {near[0]!r}?" if near else "")
 
 
-def _unfit(slots: Iterable[Slot], given: Mapping[Any, Any]) -> Iterator[str]:
+def _feed_fault(slots: Iterable[FeedSlot], given: Mapping[Any, Any]) -> Iterator[str]:
     """What is of another shape or element type than its input says, if it says so."""
     sizes: dict[object, tuple[int, Key]] = {}
     for slot in slots:
@@ -160,23 +163,23 @@ def _wrong_type(wanted: Any, value: Any) -> str:
 
 
 def _wrong_shape(
-    slot: Slot, shape: Sequence[int], sizes: dict[object, tuple[int, Key]]
+    slot: FeedSlot, shape: Sequence[int], sizes: dict[object, tuple[int, Key]]
 ) -> str:
     wanted = slot.type.shape  # type: ignore[union-attr]
     if not wanted.has_rank:
         return ""
     if wanted.rank != len(shape):
-        return _of_shape(shape, wanted)
+        return _has_shape(shape, wanted)
     for dim, size in zip(wanted.dims, shape, strict=True):
         if isinstance(dim, int):
             if dim != size:
-                return _of_shape(shape, wanted)
+                return _has_shape(shape, wanted)
             continue
         before, key = sizes.setdefault(dim.key, (size, slot.key))
         if before != size:
-            return f"{_of_shape(shape, wanted)} where {dim} is {before} by {key!r}"
+            return f"{_has_shape(shape, wanted)} where {dim} is {before} by {key!r}"
     return ""
 
 
-def _of_shape(shape: Sequence[int], wanted: Shape) -> str:
+def _has_shape(shape: Sequence[int], wanted: Shape) -> str:
     return f"of shape {list(shape)}, not {wanted}"

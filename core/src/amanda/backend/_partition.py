@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from amanda.graph import Graph, Op, OutputPort
 
-__all__ = ["Piece", "extracted", "pieces"]
+__all__ = ["Piece", "extract_graph", "partition"]
 
 
 FEW = 4
@@ -28,7 +28,7 @@ class Piece(NamedTuple):
     """What it gives, to other pieces and as results."""
 
 
-def pieces(
+def partition(
     graph: Graph,
     who: Callable[[Op], Hashable],
     *,
@@ -51,18 +51,20 @@ def pieces(
     if len(labels) == 1:
         turns = [[*labels, object()]]  # a pause, for what has to be there before
     placed = min(
-        (_placed(ops, free, parties, turn, later or {}) for turn in turns),
+        (_grow_pieces(ops, free, parties, turn, later or {}) for turn in turns),
         key=lambda found: len({found[op] for op in parties}),
     )
     stages: dict[int, list[Op]] = {}
     for op in ops:
         if op not in free:
             stages.setdefault(placed[op], []).append(op)
-    wanted = _wanted(graph, stages.values(), free)
-    return [_piece(graph, stages[at], free, parties, wanted) for at in sorted(stages)]
+    wanted = _exported_values(graph, stages.values(), free)
+    return [
+        _make_piece(graph, stages[at], free, parties, wanted) for at in sorted(stages)
+    ]
 
 
-def _placed(
+def _grow_pieces(
     ops: Sequence[Op],
     free: Collection[Op],
     parties: Mapping[Op, Hashable],
@@ -82,7 +84,7 @@ def _placed(
     return at
 
 
-def _with_free(ops: Sequence[Op], free: Collection[Op]) -> list[Op]:
+def _add_free_ops(ops: Sequence[Op], free: Collection[Op]) -> list[Op]:
     """The ops, before each the free ones that it needs and that are not yet there."""
     found: dict[Op, None] = {}
     for op in ops:
@@ -107,28 +109,30 @@ def _reads(ops: Sequence[Op]) -> Iterator[OutputPort]:
                 yield value
 
 
-def _wanted(graph: Graph, stages: Any, free: Collection[Op]) -> dict[OutputPort, None]:
+def _exported_values(
+    graph: Graph, stages: Any, free: Collection[Op]
+) -> dict[OutputPort, None]:
     """What the pieces have to give."""
     wanted = dict.fromkeys(v for v in graph.results if v is not None)
     for ops in stages:
-        wanted.update(dict.fromkeys(_reads(_with_free(ops, free))))
+        wanted.update(dict.fromkeys(_reads(_add_free_ops(ops, free))))
     return wanted
 
 
-def _piece(
+def _make_piece(
     graph: Graph,
     own: Sequence[Op],
     free: Collection[Op],
     parties: Mapping[Op, Hashable],
     wanted: Collection[OutputPort],
 ) -> Piece:
-    ops = _with_free(own, free)
+    ops = _add_free_ops(own, free)
     gives = [port for op in own for port in op.outputs if port in wanted]
-    made, reads = extracted(graph, ops, gives)
+    made, reads = extract_graph(graph, ops, gives)
     return Piece(parties[own[0]], made, tuple(ops), tuple(reads), tuple(gives))
 
 
-def extracted(
+def extract_graph(
     graph: Graph, ops: Sequence[Op], gives: Sequence[OutputPort | None]
 ) -> tuple[Graph, list[OutputPort]]:
     """Some ops as a root graph that gives these values; and what it has to be fed.

@@ -58,7 +58,7 @@ class Backend(Protocol):
         """The graph as something to call. The graph itself is left as it is."""
 
 
-class Slot(NamedTuple):
+class FeedSlot(NamedTuple):
     """An input or an output of something compiled."""
 
     key: Key

@@ -11,10 +11,10 @@ from typing import Any
 
 from amanda.errors import UsageError
 
-__all__ = ["apart", "delivered", "expect_out"]
+__all__ = ["copy_if_shared", "copy_into_out", "expect_out"]
 
 
-def apart(values: Sequence[Any], fed: Collection[Any]) -> Sequence[Any]:
+def copy_if_shared(values: Sequence[Any], fed: Collection[Any]) -> Sequence[Any]:
     """The values, with copies of arrays that share memory with another or a feed."""
     numpy = sys.modules.get("numpy")
     if numpy is None:
@@ -36,26 +36,26 @@ def apart(values: Sequence[Any], fed: Collection[Any]) -> Sequence[Any]:
         return values
     taken: set[int] = set()
     for each in fed:
-        _note(each, taken, array)
-    return [_apart(value, taken, array) for value in values]
+        _remember_owner(each, taken, array)
+    return [_copy_shared(value, taken, array) for value in values]
 
 
-def _note(value: Any, taken: set[int], array: Any) -> None:
+def _remember_owner(value: Any, taken: set[int], array: Any) -> None:
     if isinstance(value, array):
         taken.add(_owner(value, array))
     elif isinstance(value, list | tuple):
         for each in value:
-            _note(each, taken, array)
+            _remember_owner(each, taken, array)
     elif isinstance(value, dict):
         for each in value.values():
-            _note(each, taken, array)
+            _remember_owner(each, taken, array)
 
 
-def _apart(value: Any, taken: set[int], array: Any) -> Any:
+def _copy_shared(value: Any, taken: set[int], array: Any) -> Any:
     if isinstance(value, list | tuple):
-        return type(value)([_apart(each, taken, array) for each in value])
+        return type(value)([_copy_shared(each, taken, array) for each in value])
     if isinstance(value, dict):
-        return {key: _apart(each, taken, array) for key, each in value.items()}
+        return {key: _copy_shared(each, taken, array) for key, each in value.items()}
     if not isinstance(value, array):
         return value
     if _owner(value, array) in taken or not value.flags.c_contiguous:
@@ -97,13 +97,13 @@ def expect_out(out: Mapping[Any, Any], keys: Sequence[Any]) -> None:
         raise _misfit(problems, keys)
 
 
-def delivered(results: dict[Any, Any], out: Mapping[Any, Any]) -> dict[Any, Any]:
+def copy_into_out(results: dict[Any, Any], out: Mapping[Any, Any]) -> dict[Any, Any]:
     """The results, those that `out` has arrays for in these."""
     import numpy as np
 
     rows = [(key, array, np.asarray(results[key])) for key, array in out.items()]
     problems = [
-        f"{key!r} is {_form(array)}, not {_form(made)}"
+        f"{key!r} is {_describe_array(array)}, not {_describe_array(made)}"
         for key, array, made in rows
         if array.shape != made.shape or array.dtype != made.dtype
     ]
@@ -116,7 +116,7 @@ def delivered(results: dict[Any, Any], out: Mapping[Any, Any]) -> dict[Any, Any]
     return results
 
 
-def _form(array: Any) -> str:
+def _describe_array(array: Any) -> str:
     return f"{array.dtype}{list(array.shape)}"
 
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from amanda.backend._compiled import Compiled
     from amanda.graph import Graph, OutputPort
 
-__all__ = ["Handles"]
+__all__ = ["ValueLookup"]
 
 
-class Handles:
+class ValueLookup:
     """Finds what a value was, given what was fed.
 
     A handle is followed to where its value lives now. Its graph is the one that was

@@ -21,17 +21,36 @@ from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from amanda.cli.group import VerbGroup, verb
+    from amanda.cli.inputs.backend_options import (
+        backend_label,
+        backend_option,
+        parse_backend_options,
+    )
     from amanda.cli.output.answer import Answer, Table
-    from amanda.cli.output.terminal import working
+    from amanda.cli.output.terminal import show_progress
 
-__all__ = ["Answer", "Table", "VerbGroup", "call", "main", "verb", "working"]
+__all__ = [
+    "Answer",
+    "Table",
+    "VerbGroup",
+    "backend_label",
+    "backend_option",
+    "main",
+    "parse_backend_options",
+    "run_command_line",
+    "show_progress",
+    "verb",
+]
 
 _HOME = {
     "Answer": "output.answer",
     "Table": "output.answer",
     "VerbGroup": "group",
+    "backend_label": "inputs.backend_options",
+    "backend_option": "inputs.backend_options",
+    "parse_backend_options": "inputs.backend_options",
     "verb": "group",
-    "working": "output.terminal",
+    "show_progress": "output.terminal",
 }
 
 
@@ -42,15 +61,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a name may hold what the terminal cannot
             stream.reconfigure(errors="backslashreplace")
-    sys.exit(call(sys.argv[1:] if arguments is None else arguments))
+    sys.exit(run_command_line(sys.argv[1:] if arguments is None else arguments))
 
 
-def call(arguments: Sequence[str]) -> int:
+def run_command_line(arguments: Sequence[str]) -> int:
     """Run the command line; its exit code, whatever happens."""
     try:
-        from amanda.cli.exit_codes import answered
+        from amanda.cli.exit_codes import run_and_report
 
-        return answered(list(arguments))
+        return run_and_report(list(arguments))
     except KeyboardInterrupt:  # while modules were still being imported
         import sys
 

@@ -8,35 +8,35 @@ from contextlib import suppress
 
 import click
 
-from amanda.cli.group import Call, cli
-from amanda.cli.output.answer import as_json, lines
+from amanda.cli.group import Invocation, cli
+from amanda.cli.output.answer import plain_lines, to_json
 from amanda.errors import AmandaError, InternalError, LimitError, UsageError
 
-__all__ = ["answered"]
+__all__ = ["run_and_report"]
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 COMPLETE = "_AMANDA_COMPLETE"  # set by the completion scripts of the shells
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
-def answered(arguments: list[str]) -> int:
+def run_and_report(arguments: list[str]) -> int:
     """Run one call; print what it answers, or what went wrong."""
     if instruction := os.environ.get(COMPLETE):
-        return _completed(instruction)
-    call = Call()
+        return _complete_in_shell(instruction)
+    call = Invocation()
     try:
-        return _invoked(arguments, call)
+        return _invoke(arguments, call)
     except (KeyboardInterrupt, click.Abort):
         sys.stderr.write("amanda: interrupted\n")
         return INTERRUPTED
     except BrokenPipeError:
-        _silence()
+        _silence_stdout()
         return BROKEN_PIPE
     except Exception as error:  # noqa: BLE001  the last place that can tell of it
-        return _told(error, arguments, call)
+        return _report_error(error, arguments, call)
 
 
-def _completed(instruction: str) -> int:
+def _complete_in_shell(instruction: str) -> int:
     """What may follow on the line that somebody types; a fault is no place to chat."""
     from click.shell_completion import shell_complete
 
@@ -46,7 +46,7 @@ def _completed(instruction: str) -> int:
         return error.exit_code
 
 
-def _invoked(arguments: list[str], call: Call) -> int:
+def _invoke(arguments: list[str], call: Invocation) -> int:
     try:
         with cli.make_context("amanda", arguments, obj=call) as ctx:
             code: int = cli.invoke(ctx)
@@ -55,25 +55,25 @@ def _invoked(arguments: list[str], call: Call) -> int:
         return done.exit_code
 
 
-def _told(error: Exception, arguments: list[str], call: Call) -> int:
+def _report_error(error: Exception, arguments: list[str], call: Invocation) -> int:
     """Tell of an error: text on standard error, and JSON to who asked for that."""
-    fault = _fault(error)
+    fault = _as_amanda_error(error)
     code = fault.exit_code
     name = f"amanda {call.verb}" if call.verb else "amanda"
     if os.environ.get("AMANDA_DEBUG") == "1":
         import traceback
 
         traceback.print_exception(error)
-    print(*lines([f"{name}: {fault}"]), sep="\n", file=sys.stderr)  # noqa: T201
+    print(*plain_lines([f"{name}: {fault}"]), sep="\n", file=sys.stderr)  # noqa: T201
     if "--json" in arguments:
         kind = type(fault).__name__
         told = {"kind": kind, "message": fault.message, **fault.parts()}
         told["problems"] = list(fault.problems)  # type: ignore[assignment]
-        print(as_json(call.verb, code, {"error": told}))  # noqa: T201
+        print(to_json(call.verb, code, {"error": told}))  # noqa: T201
     return code
 
 
-def _fault(error: Exception) -> AmandaError:
+def _as_amanda_error(error: Exception) -> AmandaError:
     """Any exception as one of ours, so that all are told alike."""
     match error:
         case AmandaError():
@@ -81,10 +81,10 @@ def _fault(error: Exception) -> AmandaError:
         case click.UsageError(ctx=ctx):
             path = ctx.command_path if ctx else "amanda"
             return UsageError(
-                _sentence(error), hint=f"{path} --help tells what it takes"
+                _message_of(error), hint=f"{path} --help tells what it takes"
             )
         case click.ClickException():
-            return UsageError(_sentence(error))
+            return UsageError(_message_of(error))
         case MemoryError():
             return LimitError("there is not enough memory for this")
         case OSError(strerror=str(why)):
@@ -96,13 +96,13 @@ def _fault(error: Exception) -> AmandaError:
     )
 
 
-def _sentence(error: click.ClickException) -> str:
+def _message_of(error: click.ClickException) -> str:
     """click's message in our manner: no capital, no full stop."""
     text = error.format_message().rstrip(".")
     return text[:1].lower() + text[1:]
 
 
-def _silence() -> None:
+def _silence_stdout() -> None:
     """Nobody reads any more: let the end of the process not complain about it."""
     with suppress(OSError, ValueError):  # not a file, so nothing of it is left to write
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,15 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from amanda.cli.output.answer import Answer, show
-from amanda.cli.plugin_verbs import loaded, offered
+from amanda.cli.output.answer import Answer, print_answer
+from amanda.cli.plugin_verbs import list_plugin_verbs, load_plugin_verb
 from amanda.cli.verb_table import PLANNED, VERBS
 from amanda.errors import AmandaError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["Call", "Verb", "VerbGroup", "VerbMissingError", "Verbs", "cli", "verb"]
+__all__ = [
+    "Invocation",
+    "Verb",
+    "VerbGroup",
+    "VerbMissingError",
+    "Verbs",
+    "cli",
+    "verb",
+]
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -29,7 +37,7 @@ class VerbMissingError(AmandaError):
 
 
 @dataclass
-class Call:
+class Invocation:
     """One call of the command line, for whoever has to tell how it ended."""
 
     verb: str = ""
@@ -39,12 +47,12 @@ class Verb(click.Command):
     """One verb; made by `verb`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        _enter(ctx)
+        _record_verb(ctx)
         return super().parse_args(ctx, args)
 
 
-def _enter(ctx: click.Context) -> None:
-    call = ctx.find_object(Call)
+def _record_verb(ctx: click.Context) -> None:
+    call = ctx.find_object(Invocation)
     if call is not None:
         call.verb = " ".join(ctx.command_path.split()[1:])
 
@@ -59,7 +67,7 @@ def verb(name: str, help: str) -> Callable[[Callable[..., Answer]], Verb]:
         def callback(*, json: bool, **arguments: Any) -> int:
             answer = function(**arguments)
             spoken = " ".join(click.get_current_context().command_path.split()[1:])
-            show(spoken, answer, json=json)
+            print_answer(spoken, answer, json=json)
             return answer.exit_code
 
         command = click.command(
@@ -81,7 +89,7 @@ class VerbGroup(click.Group):
     """Verbs under a common word, such as `plugin new`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        _enter(ctx)
+        _record_verb(ctx)
         return super().parse_args(ctx, args)
 
     def resolve_command(
@@ -107,7 +115,7 @@ class Verbs(VerbGroup):
         """A line about each verb: ours by what it does, others by where it is from."""
         ours = dict(sorted(VERBS.items()))
         theirs: dict[str, list[str]] = {}
-        for offer in offered():
+        for offer in list_plugin_verbs():
             theirs.setdefault(offer.name, []).append(offer.source)
         lines = {name: f"from {' and '.join(dists)}" for name, dists in theirs.items()}
         return ours | {name: line for name, line in lines.items() if name not in ours}
@@ -120,8 +128,11 @@ class Verbs(VerbGroup):
             module = import_module(f"amanda.cli.verbs.{cmd_name}")
             command: click.Command = module.command
             return command
-        if any(offer.name == cmd_name for offer in offered()) or ":" in cmd_name:
-            return loaded(cmd_name)
+        if (
+            any(offer.name == cmd_name for offer in list_plugin_verbs())
+            or ":" in cmd_name
+        ):
+            return load_plugin_verb(cmd_name)
         if cmd_name in PLANNED:
             raise VerbMissingError(
                 f"{cmd_name!r} is not in this version",

@@ -16,33 +16,33 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import click
 
-__all__ = ["Offer", "loaded", "offered"]
+__all__ = ["PluginVerb", "load_plugin_verb", "list_plugin_verbs"]
 
 GROUP = "amanda.commands"
 INFO = (".dist-info", ".egg-info")
 
 
-class Offer(NamedTuple):
+class PluginVerb(NamedTuple):
     """A verb, and the distribution and version that it is from."""
 
     name: str
     source: str
 
 
-def offered() -> list[Offer]:
+def list_plugin_verbs() -> list[PluginVerb]:
     """The verbs of plug-ins, by name. None of them is imported."""
     if "amanda.host" not in sys.modules and "AMANDA_PLUGINS" not in os.environ:
         try:
-            return sorted(_declared())
+            return sorted(_declared_verbs())
         except OSError:  # an archive, or a folder that only the import system can read
             pass
     from amanda.host import default_host
 
     entries = default_host().entries("commands")
-    return sorted(Offer(entry.name, entry.source_text) for entry in entries)
+    return sorted(PluginVerb(entry.name, entry.source_text) for entry in entries)
 
 
-def loaded(name: str) -> click.Command:
+def load_plugin_verb(name: str) -> click.Command:
     """The verb of this name, imported. An error names the plug-in it should be from."""
     import click
 
@@ -61,21 +61,21 @@ def loaded(name: str) -> click.Command:
     )
 
 
-def _declared() -> Iterator[Offer]:
+def _declared_verbs() -> Iterator[PluginVerb]:
     """What is declared along the import path; of one found twice, the first."""
     seen = set()
     for place in sys.path:
-        for folder in _infos(place or "."):
+        for folder in _metadata_folders(place or "."):
             stem = os.path.splitext(os.path.basename(folder))[0]
             dist, _, version = stem.partition("-")
             if dist in seen:
                 continue
             seen.add(dist)
             source = f"{dist.replace('_', '-')} {version}".rstrip()
-            yield from (Offer(name, source) for name in _names(folder))
+            yield from (PluginVerb(name, source) for name in _verb_names(folder))
 
 
-def _infos(place: str) -> list[str]:
+def _metadata_folders(place: str) -> list[str]:
     try:
         with os.scandir(place) as found:
             return [entry.path for entry in found if entry.name.endswith(INFO)]
@@ -83,7 +83,7 @@ def _infos(place: str) -> list[str]:
         return []
 
 
-def _names(folder: str) -> Iterator[str]:
+def _verb_names(folder: str) -> Iterator[str]:
     """Names in the group; what is odd in the file is the host's to tell of."""
     try:
         with open(os.path.join(folder, "entry_points.txt"), encoding="utf-8") as file:

@@ -13,10 +13,16 @@ if TYPE_CHECKING:
     from amanda.host import Entry
     from amanda.mapping import RuleMapping
 
-__all__ = ["Installed", "installed", "newest_of", "own_rules", "ruled"]
+__all__ = [
+    "InstalledMapping",
+    "installed_mappings",
+    "newest_version",
+    "use_rule_files",
+    "find_rule_mapping",
+]
 
 
-class Installed(NamedTuple):
+class InstalledMapping(NamedTuple):
     """A mapping, and what its manifest says."""
 
     entry: Entry
@@ -27,7 +33,7 @@ class Installed(NamedTuple):
         return self.mapping.rules.left, self.mapping.rules.right
 
 
-def installed() -> list[Installed]:
+def installed_mappings() -> list[InstalledMapping]:
     """Every installed mapping that goes by rules; those that fail are left out."""
     from amanda.host import default_host
     from amanda.mapping import RuleMapping
@@ -37,13 +43,13 @@ def installed() -> list[Installed]:
         try:
             mapping = host.load(entry)
             if isinstance(mapping, RuleMapping) and mapping.rules is not None:
-                found.append(Installed(entry, mapping))
+                found.append(InstalledMapping(entry, mapping))
         except AmandaError:
             continue  # `amanda plugins` tells why; some read files of yours first
     return found
 
 
-def ruled(name: str) -> Installed:
+def find_rule_mapping(name: str) -> InstalledMapping:
     """The mapping of this name."""
     from amanda.host import default_host
     from amanda.mapping import RuleMapping
@@ -53,10 +59,10 @@ def ruled(name: str) -> Installed:
     mapping = host.load(entry)
     if not isinstance(mapping, RuleMapping):
         raise UsageError(f"the mapping {name} does not go by rules")
-    return Installed(entry, mapping)
+    return InstalledMapping(entry, mapping)
 
 
-def newest_of(path: str) -> str:
+def newest_version(path: str) -> str:
     """The newest version of a framework that a dictionary is installed for."""
     from amanda.api.namespaces import namespace
 
@@ -64,7 +70,7 @@ def newest_of(path: str) -> str:
 
 
 @contextmanager
-def own_rules(files: Sequence[str]) -> Iterator[None]:
+def use_rule_files(files: Sequence[str]) -> Iterator[None]:
     """While it is open, conversions try the rules of these files before all others.
 
     A file says by its header between which frameworks its rules are. Where there is a
@@ -76,7 +82,7 @@ def own_rules(files: Sequence[str]) -> Iterator[None]:
     names: list[str] = []
     try:
         for file in files:
-            name, mapping, manifest = _with_file(Path(file))
+            name, mapping, manifest = _mapping_with_file(Path(file))
             host.register_mapping(name, mapping, manifest=manifest)
             names.append(name)
         yield
@@ -85,7 +91,7 @@ def own_rules(files: Sequence[str]) -> Iterator[None]:
             host.unregister("mappings", name)
 
 
-def _with_file(path: Path) -> tuple[str, Any, dict[str, Any]]:
+def _mapping_with_file(path: Path) -> tuple[str, Any, dict[str, Any]]:
     from amanda.dictionary import parse_span
     from amanda.mapping import RuleMapping, RuleSet
     from amanda.mapping.rules.rule_file import ends
@@ -99,17 +105,17 @@ def _with_file(path: Path) -> tuple[str, Any, dict[str, Any]]:
         )
     source, target = (parse_span(end) for end in told)
     name = f"({path.name})"  # which comes before those that are installed
-    for there in installed():
+    for there in installed_mappings():
         if there.ends == (source.path, target.path):
             manifest = dict(there.entry.manifest)
             return name, there.mapping.with_rules(path), manifest
     rules = RuleSet(path.name, source.path, target.path)
     rules.load(path)
     manifest = {"from": told[0], "to": told[1], "both": True}
-    return name, RuleMapping(_side, _side, rules), manifest
+    return name, RuleMapping(_dictionary_side, _dictionary_side, rules), manifest
 
 
-def _side(name: str) -> Any:
+def _dictionary_side(name: str) -> Any:
     """One end of a mapping of which nothing but the dictionary is known."""
     from amanda.api.namespaces import namespace
     from amanda.mapping import PlainSide

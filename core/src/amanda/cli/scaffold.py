@@ -48,7 +48,7 @@ def new_plugin(name: str, directory: str | os.PathLike[str] = ".") -> Path:
         with TemporaryDirectory(dir=around, prefix=f".{dist}-") as temporary:
             copy = Path(temporary, dist)
             for file in _files(source):
-                _copied(file, source, copy, dist)
+                _copy_file(file, source, copy, dist)
             copy.rename(folder)
     except OSError as error:
         raise UsageError(
@@ -106,16 +106,16 @@ def _files(source: Path) -> Iterator[Path]:
             yield file
 
 
-def _copied(file: Path, source: Path, copy: Path, dist: str) -> None:
-    place = copy / _renamed(str(file.relative_to(source)), dist)
+def _copy_file(file: Path, source: Path, copy: Path, dist: str) -> None:
+    place = copy / _rename_in(str(file.relative_to(source)), dist)
     place.parent.mkdir(parents=True, exist_ok=True)
-    text = _renamed(file.read_text(encoding="utf-8"), dist)
+    text = _rename_in(file.read_text(encoding="utf-8"), dist)
     if file.name == "pyproject.toml":
         text = re.sub(r"amanda-core[^\"]*", core_range(), text)
     place.write_text(text, encoding="utf-8")
 
 
-def _renamed(text: str, dist: str) -> str:
+def _rename_in(text: str, dist: str) -> str:
     """The distribution, its package, and the name that its entries are chosen by.
 
     >>> _renamed("amanda_template, amanda-template: template", "amanda-my-own")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from amanda.frontend.custom_ops import CustomOp, CustomVocabulary, custom_op
-from amanda.frontend.functions import Builds, Function, function, grad
+from amanda.frontend.custom_ops import CustomDictionary, CustomOp, custom_op
+from amanda.frontend.functions import FrontendNamespace, Function, function, grad
 
 __all__ = [
-    "Builds",
+    "FrontendNamespace",
     "CustomOp",
-    "CustomVocabulary",
+    "CustomDictionary",
     "Function",
     "custom_op",
     "function",

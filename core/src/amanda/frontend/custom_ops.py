@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from amanda.host import Host
     from amanda.mapping import RuleSet, Side
 
-__all__ = ["CustomOp", "CustomVocabulary", "custom_op"]
+__all__ = ["CustomOp", "CustomDictionary", "custom_op"]
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 _HOOK = "gap_met"
@@ -103,7 +103,7 @@ class CustomOp:
         self.reference = reference
         self.like = like
         self.host = host
-        self.vocabulary = _vocabulary(parse_name(namespace).path, host)
+        self.vocabulary = _custom_dictionary(parse_name(namespace).path, host)
         self.__doc__ = reference.__doc__
 
     @property
@@ -159,7 +159,7 @@ class CustomOp:
         for value in made if isinstance(made, tuple) else (made,):
             graph.result(value)
         found = run(graph, list(args), backend=backend, host=self.host)
-        due = _several(self(*args, **attrs))
+        due = _as_sequence(self(*args, **attrs))
         for i, (got, expected) in enumerate(zip(found.values(), due, strict=True)):
             if not np.allclose(got, expected, rtol=tolerance, atol=tolerance):
                 raise NumericMismatchError(
@@ -194,7 +194,7 @@ class CustomOp:
         return f"<the custom op {self.entry.signature} of {self.namespace}>"
 
 
-class CustomVocabulary(DictionaryHistory):
+class CustomDictionary(DictionaryHistory):
     """The ops that were declared in one namespace, in all its versions."""
 
     def __init__(self, path: str, host: Host) -> None:
@@ -243,7 +243,7 @@ class CustomVocabulary(DictionaryHistory):
         path = parse_name(namespace).path
         if path not in self._rules:
             made = RuleSet(f"{self.path} to {path}", self.path, path)
-            right = partial(_side, host=self.host)
+            right = partial(_side_of, host=self.host)
             mapping = RuleMapping(self._left, right, made)
             manifest = {"from": f"{self.path}/*", "to": f"{path}/*"}
             self.host.register_mapping(made.name, mapping, manifest=manifest)
@@ -297,23 +297,23 @@ class CustomVocabulary(DictionaryHistory):
         return build.paste(done, [value for value in inputs if value is not None])
 
 
-def _vocabulary(path: str, host: Host) -> CustomVocabulary:
+def _custom_dictionary(path: str, host: Host) -> CustomDictionary:
     """What was declared in this namespace before, or the first of it."""
     for entry in host.entries("namespaces"):
         if not entry.fault and parse_name(entry.name).path == path:
             found = host.load(entry)
-            if isinstance(found, CustomVocabulary):
+            if isinstance(found, CustomDictionary):
                 return found
             raise UsageError(
                 f"the namespace {path} is that of {entry.source_text}",
                 hint="declare your ops in a namespace of your own",
             )
-    made = CustomVocabulary(path, host)
+    made = CustomDictionary(path, host)
     host.register_hook(_HOOK, made.fill)
     return made
 
 
-def _side(name: str, host: Host) -> Side:
+def _side_of(name: str, host: Host) -> Side:
     """What rules build in: what the namespace brings for that, or its dictionary."""
     from amanda.mapping import PlainSide
 
@@ -323,5 +323,5 @@ def _side(name: str, host: Host) -> Side:
     return side
 
 
-def _several(value: Any) -> Iterable[Any]:
+def _as_sequence(value: Any) -> Iterable[Any]:
     return value if isinstance(value, tuple | list) else (value,)

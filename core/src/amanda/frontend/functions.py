@@ -35,13 +35,13 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.host import Host, host_in_use, use_host
 from amanda.types import DType, TensorType, Type, accepts, parse_type
 
-__all__ = ["Builds", "Function", "function", "grad"]
+__all__ = ["FrontendNamespace", "Function", "function", "grad"]
 
 HUB = "amanda/std/1"
 _LEFT_OUT = object()
 
 
-class Builds(Protocol):
+class FrontendNamespace(Protocol):
     """What a namespace offers that can be built in by hand; each is asked for alone."""
 
     def trace(
@@ -167,7 +167,7 @@ class Function:
         except TypeError as error:
             raise UsageError(
                 f"the function {self.name!r} cannot be called so",
-                expected=f"{self.name}{_plain(signature)}",
+                expected=f"{self.name}{_bare_signature(signature)}",
                 got=str(error),
             ) from None
         given: list[Any] = []
@@ -207,7 +207,7 @@ class Function:
         for p in self._signature.parameters.values():
             if p.kind is p.KEYWORD_ONLY:
                 continue
-            type = _annotated(self.python, p.name, p.annotation)
+            type = _annotated_types(self.python, p.name, p.annotation)
             several = [n for n in names if n.startswith(f"{p.name}_")]
             for name in several if p.kind is p.VAR_POSITIONAL else [p.name]:
                 found[name] = type
@@ -216,7 +216,7 @@ class Function:
     def expect_results(self, found: Sequence[Type | None]) -> None:
         """The types of results are those that the annotation tells, where it does."""
         raw = self._signature.return_annotation
-        told = _annotated(self.python, "return", raw)
+        told = _annotated_types(self.python, "return", raw)
         wanted = told if isinstance(told, list) else [told]
         if told is None or (isinstance(told, list) and not any(told)):
             return
@@ -240,7 +240,8 @@ class Function:
                 )
 
     def __repr__(self) -> str:
-        return f"<function {self.name}{_plain(self._signature)} of {self.namespace}>"
+        parameters = _bare_signature(self._signature)
+        return f"<function {self.name}{parameters} of {self.namespace}>"
 
 
 @overload
@@ -338,7 +339,7 @@ def _type_of(name: str, told: Any) -> Type | None:
     )
 
 
-def _annotated(python: Callable[..., Any], name: str, raw: Any) -> Any:
+def _annotated_types(python: Callable[..., Any], name: str, raw: Any) -> Any:
     """What an annotation says, texts of types read: a Type, several, or None."""
     if raw is inspect.Parameter.empty:
         return None
@@ -357,11 +358,11 @@ def _annotated(python: Callable[..., Any], name: str, raw: Any) -> Any:
             fault.who = f"parameter {who}"
             raise fault from None
     if get_origin(raw) is tuple:
-        return [_written(word, who) for word in get_args(raw)]
-    return _written(raw, who)
+        return [_type_in_annotation(word, who) for word in get_args(raw)]
+    return _type_in_annotation(raw, who)
 
 
-def _written(raw: Any, who: str) -> Type | None:
+def _type_in_annotation(raw: Any, who: str) -> Type | None:
     """The type that stands as itself, as its text, or as one of them in `Annotated`."""
     words = get_args(raw)[1:] if get_origin(raw) is Annotated else (raw,)
     for word in words:
@@ -372,7 +373,7 @@ def _written(raw: Any, who: str) -> Type | None:
     return None
 
 
-def _plain(signature: inspect.Signature) -> str:
+def _bare_signature(signature: inspect.Signature) -> str:
     """The names of the parameters, with neither types nor what comes back."""
     empty = inspect.Parameter.empty
     bare = [p.replace(annotation=empty) for p in signature.parameters.values()]

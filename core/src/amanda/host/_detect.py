@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from amanda.host._host import Host
 
 
-def reader(host: Host, source: object, format: str | None) -> Entry:
+def format_that_reads(host: Host, source: object, format: str | None) -> Entry:
     """The format that reads a path or a live object."""
     if format is not None:
         return host.find("formats", format)
@@ -38,7 +38,7 @@ def reader(host: Host, source: object, format: str | None) -> Entry:
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        raise _unreachable(path, error) from error
+        raise _unreadable_path(path, error) from error
     except ValueError as error:
         raise UsageError(f"{str(source)!r} is no path: {error}") from error
     if stat.S_ISDIR(mode):
@@ -51,14 +51,14 @@ def reader(host: Host, source: object, format: str | None) -> Entry:
     return _of_file(host, path)
 
 
-def writer(host: Host, path: Path, format: str | None) -> Entry:
+def format_that_writes(host: Host, path: Path, format: str | None) -> Entry:
     """The format that writes a path."""
     if format is not None:
         return host.find("formats", format)
     found = _by_suffix(host.entries("formats"), path)
     if not found:
-        raise _unknown(host, f"no installed format writes {path.name!r}")
-    return _one(found, f"{path.name!r}")
+        raise _unknown_format(host, f"no installed format writes {path.name!r}")
+    return _single_format(found, f"{path.name!r}")
 
 
 def _of_file(host: Host, path: Path) -> Entry:
@@ -76,9 +76,9 @@ def _of_file(host: Host, path: Path) -> Entry:
     if len(found) != 1:
         found = _by_suffix(found or formats, path) or found
     if not found:
-        raise _unknown(host, f"no installed format reads {path.name!r}")
+        raise _unknown_format(host, f"no installed format reads {path.name!r}")
     most = max(by_bytes[entry] for entry in found)
-    return _one([e for e in found if by_bytes[e] == most], f"{path.name!r}")
+    return _single_format([e for e in found if by_bytes[e] == most], f"{path.name!r}")
 
 
 def _of_folder(host: Host, path: Path) -> Entry:
@@ -92,9 +92,9 @@ def _of_folder(host: Host, path: Path) -> Entry:
         raise FormatError(
             f"{path} is a folder, and no installed format reads such a one",
             hint="name the file in it, or the format if it is one that takes folders",
-            problems=_taken(host, "directories"),
+            problems=_suffixes_in_use(host, "directories"),
         )
-    return _one(list(dict.fromkeys(found)), f"the folder {path.name!r}")
+    return _single_format(list(dict.fromkeys(found)), f"the folder {path.name!r}")
 
 
 def _of_object(host: Host, thing: object) -> Entry:
@@ -110,10 +110,10 @@ def _of_object(host: Host, thing: object) -> Entry:
         raise UnknownFormatError(
             f"no installed format reads {what}",
             hint="give a path, name the format, or install its plug-in",
-            problems=_taken(host, "objects"),
+            problems=_suffixes_in_use(host, "objects"),
         )
     nearest = min(near.values())
-    return _one([entry for entry, i in near.items() if i == nearest], what)
+    return _single_format([entry for entry, i in near.items() if i == nearest], what)
 
 
 def _is_named(cls: type, name: str) -> bool:
@@ -168,10 +168,10 @@ def _head(path: Path, size: int) -> bytes:
         with path.open("rb") as file:
             return file.read(size)
     except OSError as error:
-        raise _unreachable(path, error) from error
+        raise _unreadable_path(path, error) from error
 
 
-def _one(found: list[Entry], what: str) -> Entry:
+def _single_format(found: list[Entry], what: str) -> Entry:
     """The one that is left; a plug-in with a fault gives way to one without."""
     sound = [entry for entry in found if not entry.fault] or found
     if len(sound) == 1:
@@ -184,22 +184,22 @@ def _one(found: list[Entry], what: str) -> Entry:
     )
 
 
-def _unknown(host: Host, message: str) -> UnknownFormatError:
+def _unknown_format(host: Host, message: str) -> UnknownFormatError:
     return UnknownFormatError(
         message,
         hint="name the format, or install the plug-in that has it",
-        problems=_taken(host, "suffixes"),
+        problems=_suffixes_in_use(host, "suffixes"),
     )
 
 
-def _taken(host: Host, field: str) -> list[str]:
+def _suffixes_in_use(host: Host, field: str) -> list[str]:
     """What each installed format takes, a line each."""
     shown: Callable[[Entry], str] = lambda e: " ".join(e.manifest.get(field, ()))  # noqa: E731
     lines = [(entry, shown(entry)) for entry in host.entries("formats")]
     return [f"{entry.name}: {taken}" for entry, taken in lines if taken]
 
 
-def _unreachable(path: Path, error: OSError) -> FormatError:
+def _unreadable_path(path: Path, error: OSError) -> FormatError:
     if isinstance(error, FileNotFoundError):
         try:
             beside = [each.name for each in path.parent.iterdir()]

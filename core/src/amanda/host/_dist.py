@@ -22,7 +22,7 @@ import importlib_metadata as metadata
 
 from amanda.host import _manifest
 from amanda.host._kinds import GROUP, KINDS, kind_of
-from amanda.host._requires import CORE, canonical, unfit
+from amanda.host._requires import CORE, canonical, requirement_fault
 
 Found: TypeAlias = Any
 """A distribution or entry point of the standard library or of `importlib_metadata`."""
@@ -34,7 +34,7 @@ _VALUE = re.compile(
 )
 
 
-class Point(NamedTuple):
+class EntryPointName(NamedTuple):
     """One line of a distribution's entry points."""
 
     kind: str
@@ -51,7 +51,7 @@ class Point(NamedTuple):
         return found["module"], found["attr"] or "", tuple(extras)
 
 
-class Dist:
+class Distribution:
     """One installed distribution, or the running program (which has no metadata)."""
 
     def __init__(self, found: Found | None, key: str) -> None:
@@ -75,7 +75,7 @@ class Dist:
         return str(text) if text else ""
 
     @cached_property
-    def points(self) -> tuple[Point, ...]:
+    def points(self) -> tuple[EntryPointName, ...]:
         """Its entry points of our groups; a line that is none goes to `faults`."""
         try:
             text = self._found.read_text("entry_points.txt") if self._found else None
@@ -104,7 +104,7 @@ class Dist:
             provided = self._found.metadata.get_all("Provides-Extra") or ()
         except Exception:  # noqa: BLE001  told as missing metadata
             return ""
-        return unfit(needs, provided, extras)
+        return requirement_fault(needs, provided, extras)
 
     @cached_property
     def damage(self) -> str:
@@ -146,7 +146,7 @@ class Dist:
         # the pointer may be of any make. The import system follows them all: it finds
         # a top-level package without running any of it.
         places = dict.fromkeys(
-            place for point in self.points for place in _beside(point)
+            place for point in self.points for place in _sibling_metadata(point)
         )
         return [place for place in places if place.is_file()]
 
@@ -158,13 +158,13 @@ class Manifest(NamedTuple):
     faults: tuple[str, ...]
 
 
-def _folders(point: Point) -> list[str]:
+def _folders(point: EntryPointName) -> list[str]:
     """The folders that a module is in, from its top-level package inwards."""
     parts = point.target[0].split(".") if point.target else []
     return ["/".join(parts[: i + 1]) for i in range(len(parts))]
 
 
-def _beside(point: Point) -> Iterator[Path]:
+def _sibling_metadata(point: EntryPointName) -> Iterator[Path]:
     """Where a manifest may stand in the sources of a module.
 
     Only the top level is asked of the import system, for asking it of a submodule would
@@ -177,19 +177,19 @@ def _beside(point: Point) -> Iterator[Path]:
             yield Path(place, *folder.split("/")[1:], _manifest.FILE)
 
 
-def installed() -> Iterator[Dist]:
+def installed_distributions() -> Iterator[Distribution]:
     """Every installed distribution, the first one on the path for each name."""
     seen: set[str] = set()
     for found in metadata.distributions():
         key = _key(found)
         if key and key not in seen:
             seen.add(key)
-            yield Dist(found, key)
+            yield Distribution(found, key)
 
 
-def of_points(points: Iterable[Found]) -> Iterator[Dist]:
+def distributions_of_points(points: Iterable[Found]) -> Iterator[Distribution]:
     """The distributions that entry points given by hand say they are of."""
-    dists: dict[str, Dist] = {}
+    dists: dict[str, Distribution] = {}
     for given in points:
         kind = kind_of(given.group)
         if kind is None:
@@ -198,9 +198,9 @@ def of_points(points: Iterable[Found]) -> Iterator[Dist]:
         key = _key(found) if found is not None else "unknown"
         dist = dists.get(key)
         if dist is None:
-            dist = dists[key] = Dist(found, key)
+            dist = dists[key] = Distribution(found, key)
             dist.points = ()
-        dist.points = (*dist.points, Point(kind, given.name, given.value))
+        dist.points = (*dist.points, EntryPointName(kind, given.name, given.value))
     yield from dists.values()
 
 
@@ -216,14 +216,14 @@ def _key(found: Found) -> str:
         return ""
 
 
-def parse_points(text: str) -> tuple[tuple[Point, ...], list[str]]:
+def parse_points(text: str) -> tuple[tuple[EntryPointName, ...], list[str]]:
     """The lines of our groups, and what is wrong with some of them.
 
     >>> parse_points("[amanda.backends]\\nfast = fast_one:Backend\\nslow\\n")
     ((Point(kind='backends', name='fast', value='fast_one:Backend'),),
      ["its entry_points.txt has 'slow' in line 3, not name = module:attribute"])
     """
-    points: list[Point] = []
+    points: list[EntryPointName] = []
     faults: list[str] = []
     group = ""
     for number, raw in enumerate(text.splitlines(), 1):
@@ -236,7 +236,7 @@ def parse_points(text: str) -> tuple[tuple[Point, ...], list[str]]:
         elif line and not line.startswith(("#", ";")) and (kind := kind_of(group)):
             name, equals, value = (part.strip() for part in line.partition("="))
             if name and equals and value:
-                points.append(Point(kind, name, value))
+                points.append(EntryPointName(kind, name, value))
             else:
                 faults.append(
                     f"its entry_points.txt has {line!r} in line {number}, "

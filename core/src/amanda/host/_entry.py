@@ -17,8 +17,8 @@ from amanda.errors import (
     PluginIncompatibleError,
 )
 from amanda.hookspecs import HOOKS
-from amanda.host._dist import Dist, Point
-from amanda.host._kinds import KINDS, misshapen, thing_of
+from amanda.host._dist import Distribution, EntryPointName
+from amanda.host._kinds import KINDS, object_of, shape_fault
 
 _log = logging.getLogger("amanda.host")
 _MISSING: Final = object()
@@ -52,8 +52,8 @@ class Entry:
 
     def __init__(
         self,
-        source: Dist,
-        point: Point,
+        source: Distribution,
+        point: EntryPointName,
         *,
         thing: object = _MISSING,
         row: Mapping[str, Any] | None = None,
@@ -192,13 +192,13 @@ class Entry:
     def _import(self) -> object:
         began = time.perf_counter()
         try:
-            with _told_when_slow(self.what):
-                thing = thing_of(self.kind, _loaded(self._point))
-                wrong = misshapen(self.kind, thing)
+            with _warn_when_slow(self.what):
+                thing = object_of(self.kind, _import_object(self._point))
+                wrong = shape_fault(self.kind, thing)
         except KeyboardInterrupt:
             raise
         except BaseException as cause:  # a plug-in may raise SystemExit or worse
-            self._fault = f"does not load: {in_words(cause)}"
+            self._fault = f"does not load: {error_text(cause)}"
             raise self._broken() from cause
         if wrong:
             self._fault = f"is no {KINDS[self.kind].one}: it {wrong}"
@@ -217,7 +217,7 @@ def hook_of(entry: Entry) -> str:
     return entry.name.partition(".")[0]
 
 
-def _loaded(point: Point) -> object:
+def _import_object(point: EntryPointName) -> object:
     assert point.target is not None  # `check` has seen to it
     module, attribute, _ = point.target
     thing: object = import_module(module)
@@ -227,7 +227,7 @@ def _loaded(point: Point) -> object:
 
 
 @contextmanager
-def called(
+def isolate_plugin(
     entry: Entry,
     doing: str,
     error: type[AmandaError],
@@ -247,12 +247,12 @@ def called(
     except BaseException as cause:
         raise error(
             f"{entry.what} failed while {doing}",
-            got=in_words(cause),
+            got=error_text(cause),
             hint=f"if the input is fine, {entry.remedy}",
         ) from cause
 
 
-def in_words(cause: BaseException) -> str:
+def error_text(cause: BaseException) -> str:
     """
     >>> in_words(ValueError("bad")), in_words(SystemExit())
     ('ValueError: bad', 'SystemExit')
@@ -275,7 +275,7 @@ def slow_seconds() -> float:
 
 
 @contextmanager
-def _told_when_slow(what: str) -> Iterator[None]:
+def _warn_when_slow(what: str) -> Iterator[None]:
     """Whoever waits for an import learns what for, before it ends."""
     limit = slow_seconds()
     message = "%s is still importing after %g s; `amanda plugins --probe` looks closer"

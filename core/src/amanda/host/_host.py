@@ -24,10 +24,10 @@ from amanda.errors import (
 )
 from amanda.hookspecs import HOOKS
 from amanda.host import _manifest
-from amanda.host._dist import Dist, Point
-from amanda.host._entry import Entry, called, hook_of
+from amanda.host._dist import Distribution, EntryPointName
+from amanda.host._entry import Entry, hook_of, isolate_plugin
 from amanda.host._index import Index, by_kind, discover
-from amanda.host._kinds import KINDS, misshapen, thing_of
+from amanda.host._kinds import KINDS, object_of, shape_fault
 from amanda.host._plugins import PluginInfo, overview
 
 if TYPE_CHECKING:
@@ -82,11 +82,13 @@ class Host:
 
     def names(self, kind: str) -> list[str]:
         """The names of a kind, sorted. Imports nothing."""
-        return sorted({entry.name for entry in self._index().entries[_known(kind)]})
+        return sorted(
+            {entry.name for entry in self._index().entries[_expect_kind(kind)]}
+        )
 
     def entries(self, kind: str | None = None) -> list[Entry]:
         """Every entry, or those of a kind, by kind and name. Imports nothing."""
-        kinds = KINDS if kind is None else (_known(kind),)
+        kinds = KINDS if kind is None else (_expect_kind(kind),)
         index = self._index()
         return [entry for kind in kinds for entry in index.entries[kind]]
 
@@ -97,9 +99,9 @@ class Host:
 
     def probe(self, dist: str, limit: float = 60.0) -> PluginInfo:
         """Loads a distribution in a process of its own, for at most `limit` seconds."""
-        from amanda.host._probe import probed
+        from amanda.host._probe import probe_distribution
 
-        return probed(self.plugins(), dist, limit)
+        return probe_distribution(self.plugins(), dist, limit)
 
     def notices(self) -> tuple[str, ...]:
         """What is odd about the setting, such as unknown names in AMANDA_PLUGINS."""
@@ -109,11 +111,11 @@ class Host:
 
     def find(self, kind: str, name: str) -> Entry:
         """The one entry of this name; `dist:name` where several have it."""
-        return self._index().choose(_known(kind), name)
+        return self._index().choose(_expect_kind(kind), name)
 
     def has(self, kind: str, name: str) -> bool:
         """Would `find` find something, be it several things? Imports nothing."""
-        return bool(self._index().claiming(_known(kind), name))
+        return bool(self._index().claiming(_expect_kind(kind), name))
 
     def get(self, kind: str, name: str) -> Any:
         """The object of this name, imported if it was not yet."""
@@ -141,7 +143,7 @@ class Host:
         What it raises becomes an `error` that names the plug-in, except for errors of
         Amanda and those of `passing`.
         """
-        with use_host(self), called(entry, doing, error, passing):
+        with use_host(self), isolate_plugin(entry, doing, error, passing):
             yield
 
     # Namespaces
@@ -172,15 +174,15 @@ class Host:
 
     def format_to_read(self, source: object, format: str | None = None) -> Entry:
         """The format that reads a path or a live object; `format` names it."""
-        from amanda.host._detect import reader
+        from amanda.host._detect import format_that_reads
 
-        return reader(self, source, format)
+        return format_that_reads(self, source, format)
 
     def format_to_write(self, path: Path, format: str | None = None) -> Entry:
         """The format that writes a path; `format` names it."""
-        from amanda.host._detect import writer
+        from amanda.host._detect import format_that_writes
 
-        return writer(self, path, format)
+        return format_that_writes(self, path, format)
 
     # Registering
 
@@ -199,7 +201,7 @@ class Host:
         once. `manifest` is what the table of `amanda-plugin.toml` would hold. A name
         that was registered before is refused unless `replace` is true.
         """
-        entry = _registered(_known(kind), name, thing, manifest or {})
+        entry = _registered_entry(_expect_kind(kind), name, thing, manifest or {})
         with self._lock:
             same = [e for e in self._given if (e.kind, e.name) == (kind, name)]
             if kind == "hooks" and not replace:
@@ -225,7 +227,9 @@ class Host:
     def unregister(self, kind: str, name: str) -> None:
         """Takes back what `register` made known; what is installed stays."""
         with self._lock:
-            same = [e for e in self._given if (e.kind, e.name) == (_known(kind), name)]
+            same = [
+                e for e in self._given if (e.kind, e.name) == (_expect_kind(kind), name)
+            ]
             if not same:
                 raise PluginMissingError(f"no {KINDS[kind].one} {name!r} is registered")
             self._change([e for e in self._given if e not in same])
@@ -298,7 +302,7 @@ class Host:
                 found = self._found
                 if found is None:
                     found = discover(self._points, self._only)
-                    found = self._found = _with(found, self._given)
+                    found = self._found = _replace_registered(found, self._given)
                     for notice in found.notices:
                         _log.warning("%s", notice)
         return found
@@ -308,17 +312,17 @@ class Host:
         self._given = tuple(given)
         self._listeners = None
         if self._found is not None:
-            self._found = _with(self._found, self._given)
+            self._found = _replace_registered(self._found, self._given)
 
 
-def _with(index: Index, given: Iterable[Entry]) -> Index:
+def _replace_registered(index: Index, given: Iterable[Entry]) -> Index:
     """The index with these entries of the program in place of the ones before."""
     every = [entry for entries in index.entries.values() for entry in entries]
     every = [entry for entry in every if entry.source.key != PROGRAM]
     return index._replace(entries=by_kind([*every, *given]))
 
 
-def _known(kind: str) -> str:
+def _expect_kind(kind: str) -> str:
     if kind not in KINDS:
         raise UsageError(
             f"there is no kind of plug-in {kind!r}",
@@ -327,7 +331,7 @@ def _known(kind: str) -> str:
     return kind
 
 
-def _registered(
+def _registered_entry(
     kind: str, name: str, thing: object, manifest: Mapping[str, Any]
 ) -> Entry:
     """An entry for what a program hands in; it is checked at once, unlike a plug-in."""
@@ -335,19 +339,24 @@ def _registered(
     if faults := _manifest.faults_in_row(kind, manifest):
         raise UsageError(f"the manifest of {what} is faulty", problems=faults)
     try:
-        thing = thing_of(kind, thing)
+        thing = object_of(kind, thing)
     except TypeError as error:
         raise UsageError(
             f"{what} cannot be made from its class",
             got=error,
             hint="register an object, or a class that is called without arguments",
         ) from error
-    entry = Entry(Dist(None, PROGRAM), Point(kind, name, ""), thing=thing, row=manifest)
-    fault = entry.fault or misshapen(kind, thing)
+    entry = Entry(
+        Distribution(None, PROGRAM),
+        EntryPointName(kind, name, ""),
+        thing=thing,
+        row=manifest,
+    )
+    fault = entry.fault or shape_fault(kind, thing)
     if kind == "hooks" and not fault:
-        from amanda.host._listeners import misfit
+        from amanda.host._listeners import listener_fault
 
-        fault = misfit(hook_of(entry), thing)
+        fault = listener_fault(hook_of(entry), thing)
     if fault:
         raise PluginBrokenError(f"{what} cannot be registered", got=fault)
     return entry

@@ -8,7 +8,11 @@ from importlib.metadata import EntryPoint
 from typing import Final, NamedTuple
 
 from amanda.errors import PluginClashError, PluginMissingError
-from amanda.host._dist import Dist, installed, of_points
+from amanda.host._dist import (
+    Distribution,
+    distributions_of_points,
+    installed_distributions,
+)
 from amanda.host._entry import Entry
 from amanda.host._kinds import KINDS
 from amanda.host._requires import CORE, canonical
@@ -24,9 +28,9 @@ class Index(NamedTuple):
 
     entries: Mapping[str, tuple[Entry, ...]]
     """By kind; each sorted by name, then distribution."""
-    off: tuple[Dist, ...]
+    off: tuple[Distribution, ...]
     """The distributions that AMANDA_PLUGINS leaves out."""
-    faulty: tuple[Dist, ...]
+    faulty: tuple[Distribution, ...]
     """Those with something wrong that no entry tells."""
     notices: tuple[str, ...]
 
@@ -89,9 +93,11 @@ def _clash(kind: str, name: str, found: Iterable[Entry]) -> PluginClashError:
 
 def discover(points: Iterable[EntryPoint] | None, only: str | None) -> Index:
     """What is installed, or what `points` say, as far as `only` lets it in."""
-    dists = list(installed() if points is None else of_points(points))
+    dists = list(
+        installed_distributions() if points is None else distributions_of_points(points)
+    )
     dists = [dist for dist in dists if dist.points or dist.faults]
-    chosen, notices = _chosen(dists, only)
+    chosen, notices = _select_distributions(dists, only)
     faulty = tuple(dist for dist in chosen if dist.faults)
     entries = [Entry(dist, point) for dist in chosen for point in dist.points]
     off = tuple(dist for dist in dists if dist not in chosen)
@@ -105,7 +111,9 @@ def by_kind(entries: Iterable[Entry]) -> Mapping[str, tuple[Entry, ...]]:
     return {kind: tuple(found) for kind, found in sorts.items()}
 
 
-def _chosen(dists: list[Dist], only: str | None) -> tuple[list[Dist], tuple[str, ...]]:
+def _select_distributions(
+    dists: list[Distribution], only: str | None
+) -> tuple[list[Distribution], tuple[str, ...]]:
     """Those that the text lets in, and which of its names are nothing installed."""
     if not only or not only.strip():
         return dists, ()

@@ -50,12 +50,12 @@ def kind_of(group: str) -> str | None:
     return kind if group.startswith(GROUP) and kind in KINDS else None
 
 
-def thing_of(kind: str, loaded: object) -> object:
+def object_of(kind: str, loaded: object) -> object:
     """The object that an entry stands for: a class of some kinds is called once."""
     return loaded() if KINDS[kind].made and inspect.isclass(loaded) else loaded
 
 
-def misshapen(kind: str, thing: object) -> str:
+def shape_fault(kind: str, thing: object) -> str:
     """What `thing` lacks to be of this kind, in words, or nothing.
 
     >>> misshapen("formats", object())

@@ -19,7 +19,7 @@ import pluggy
 
 from amanda import hookspecs
 from amanda.errors import PluginError
-from amanda.host._entry import Entry, in_words
+from amanda.host._entry import Entry, error_text
 
 Told = Callable[[Entry, str], None]
 _MARK = "amanda_impl"  # what pluggy.HookimplMarker("amanda") leaves on a function
@@ -30,7 +30,7 @@ class Listeners:
 
     def __init__(self, told: Told) -> None:
         self._told = told
-        self._calling = _Calling("amanda")
+        self._calling = _HookCaller("amanda")
         self._calling.add_hookspecs(_DECLARED)
         self._ready: set[str] = set()
         self._lock = threading.Lock()  # around registering; never an import
@@ -54,7 +54,7 @@ class Listeners:
         except PluginError:
             self._told(entry, entry.fault)
             return None
-        fault = misfit(hook, listener)
+        fault = listener_fault(hook, listener)
         if fault:
             self._told(entry, fault)
         return None if fault else listener
@@ -64,12 +64,12 @@ class Listeners:
         ordered = sorted(loaded, key=_order)
         for entry, listener in reversed(ordered):
             if listener is not None:
-                guarded = _guarded(hook, listener, partial(self._told, entry))
+                guarded = _guard_listener(hook, listener, partial(self._told, entry))
                 plugin = SimpleNamespace(**{hook: guarded})
                 self._calling.register(plugin, f"{hook}:{entry.what}:{id(entry)}")
 
 
-class _Calling(pluggy.PluginManager):
+class _HookCaller(pluggy.PluginManager):
     """pluggy, told here what its markers would tell it.
 
     `amanda.hookspecs` and listeners can thus be written and imported without pluggy;
@@ -111,7 +111,7 @@ _DECLARED = type(
 )
 
 
-def misfit(hook: str, listener: Any) -> str:
+def listener_fault(hook: str, listener: Any) -> str:
     """Why `listener` cannot listen to this hook, in words, or nothing."""
     marks = _marks(listener)
     if marks.get("wrapper") or marks.get("hookwrapper"):
@@ -130,7 +130,7 @@ def misfit(hook: str, listener: Any) -> str:
     return f"takes {wanted}, but {hook} gives by name: {', '.join(given)}"
 
 
-def _guarded(
+def _guard_listener(
     hook: str, listener: Callable[..., Any], told: Callable[[str], None]
 ) -> Callable[..., Any]:
     """The listener as pluggy sees it: takes all that the hook gives, raises nothing."""
@@ -147,7 +147,7 @@ def _guarded(
         except KeyboardInterrupt:
             raise
         except BaseException as cause:  # noqa: BLE001  an observer ends nothing
-            told(f"raised in {hook}: {in_words(cause)}")
+            told(f"raised in {hook}: {error_text(cause)}")
             return None
 
     guarded.__dict__[_MARK] = _marks(listener)

@@ -131,7 +131,7 @@ def faults_in_row(kind: str, row: object) -> list[str]:
     faults = [f"has no {name!r}" for name in _REQUIRED.get(kind, ()) if name not in row]
     for name, value in row.items():
         if name not in fields:
-            faults.append(f"{name!r} is not a field{_meant(name, fields)}")
+            faults.append(f"{name!r} is not a field{_suggest(name, fields)}")
         elif fault := fields[name](value):
             faults.append(f"{name}: {fault}")
     return faults
@@ -168,7 +168,7 @@ def _tables(
     faults: list[str] = []
     for kind, tables in document.items():
         if kind not in KINDS:
-            faults.append(f"[{kind}] is not a kind of plug-in{_meant(kind, KINDS)}")
+            faults.append(f"[{kind}] is not a kind of plug-in{_suggest(kind, KINDS)}")
         elif not isinstance(tables, dict):
             faults.append(f"[{kind}]: must hold a table for each entry")
         else:
@@ -183,6 +183,6 @@ def _tables(
     return rows, faults
 
 
-def _meant(name: str, known: Collection[str]) -> str:
+def _suggest(name: str, known: Collection[str]) -> str:
     near = get_close_matches(name, known, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from amanda.host._dist import Dist
+from amanda.host._dist import Distribution
 from amanda.host._entry import Entry
 from amanda.host._kinds import KINDS
 from amanda.host._requires import canonical
@@ -33,7 +33,9 @@ class PluginInfo:
 
 
 def overview(
-    entries: Sequence[Entry], off: Iterable[Dist], faulty: Iterable[Dist]
+    entries: Sequence[Entry],
+    off: Iterable[Distribution],
+    faulty: Iterable[Distribution],
 ) -> list[PluginInfo]:
     """One for each distribution, by name; nothing is imported for it."""
     of: dict[str, list[Entry]] = {dist.key: [] for dist in faulty}
@@ -53,7 +55,7 @@ def overview(
 
 
 def _info(
-    dist: Dist, entries: list[Entry], claims: dict[tuple[str, str], set[str]]
+    dist: Distribution, entries: list[Entry], claims: dict[tuple[str, str], set[str]]
 ) -> PluginInfo:
     states = {entry.state for entry in entries}
     whys = list(dist.faults)

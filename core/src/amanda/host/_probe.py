@@ -26,7 +26,9 @@ _START: Final = (
 _Line = dict[str, Any]
 
 
-def probed(infos: Iterable[PluginInfo], dist: str, limit: float) -> PluginInfo:
+def probe_distribution(
+    infos: Iterable[PluginInfo], dist: str, limit: float
+) -> PluginInfo:
     """What loading every entry of a distribution comes to, in a process of its own.
 
     Whatever it does, it does it there: print, hang, crash, end the process.
@@ -46,14 +48,14 @@ def probed(infos: Iterable[PluginInfo], dist: str, limit: float) -> PluginInfo:
         report, said = Path(folder, "report"), Path(folder, "said")
         report.touch()
         began = time.monotonic()
-        code = _started(info.dist, report, said, limit)
+        code = _start_process(info.dist, report, said, limit)
         took = time.monotonic() - began
         lines = [json.loads(line) for line in report.read_text().splitlines()]
         last = said.read_text(errors="replace").strip().splitlines()[-1:]
-    return _judged(info, lines, _end(code, took, last))
+    return _interpret_result(info, lines, _end(code, took, last))
 
 
-def _started(dist: str, report: Path, said: Path, limit: float) -> int | None:
+def _start_process(dist: str, report: Path, said: Path, limit: float) -> int | None:
     """The exit code of the process, or None where it had to be ended."""
     command = [sys.executable, "-c", _START, json.dumps(sys.path), dist, str(report)]
     environment = {k: v for k, v in os.environ.items() if k != "AMANDA_PLUGINS"}
@@ -97,7 +99,9 @@ def _end(code: int | None, took: float, last: list[str]) -> tuple[str, str]:
     return "crashes", ": ".join([cause, *last])
 
 
-def _judged(info: PluginInfo, lines: list[_Line], end: tuple[str, str]) -> PluginInfo:
+def _interpret_result(
+    info: PluginInfo, lines: list[_Line], end: tuple[str, str]
+) -> PluginInfo:
     done = [line for line in lines if "state" in line]
     bad = [line for line in done if line["fault"]]
     whys = [f"{line['what']}: {line['fault']}" for line in bad]

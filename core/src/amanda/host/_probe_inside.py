@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from amanda.errors import AmandaError
-from amanda.host._entry import Entry, hook_of, in_words
+from amanda.host._entry import Entry, error_text, hook_of
 from amanda.host._host import Host
 from amanda.host._plugins import title
 from amanda.host._requires import canonical
@@ -40,13 +40,13 @@ def _fault(entry: Entry) -> str:
         if entry.kind == "backends" and not list(thing.devices()):
             return "sees no device here"
         if entry.kind == "hooks":
-            from amanda.host._listeners import misfit
+            from amanda.host._listeners import listener_fault
 
-            return misfit(hook_of(entry), thing)
+            return listener_fault(hook_of(entry), thing)
     except AmandaError as error:
         return error.got or error.message
     except BaseException as cause:  # noqa: BLE001  this process is there for it
-        return f"devices(): {in_words(cause)}"
+        return f"devices(): {error_text(cause)}"
     return ""
 
 

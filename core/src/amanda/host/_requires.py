@@ -27,7 +27,7 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def unfit(
+def requirement_fault(
     requires: Iterable[str],
     provided: Collection[str] = (),
     wanted: Collection[str] = (),

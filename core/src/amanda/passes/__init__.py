@@ -8,8 +8,8 @@ turn until none finds anything more. `Rewriting` is a pass made of rules.
 
 from __future__ import annotations
 
-from amanda.passes.fixed_point import Applied, Pass, apply
+from amanda.passes.fixed_point import Pass, PassReport, apply_passes
 from amanda.passes.inlining import inline
 from amanda.passes.rewriting import Rewriting
 
-__all__ = ["Applied", "Pass", "Rewriting", "apply", "inline"]
+__all__ = ["PassReport", "Pass", "Rewriting", "apply_passes", "inline"]

@@ -21,7 +21,7 @@ class Pass(Protocol):
 Named: TypeAlias = "Mapping[str, Pass] | Sequence[Callable[[Graph], int]]"
 
 
-class Applied:
+class PassReport:
     """What passes did: how many places each changed, round by round."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Applied:
         return f"<applied: {self}>"
 
 
-def apply(graph: Graph, passes: Named, *, rounds: int = ROUNDS) -> Applied:
+def apply_passes(graph: Graph, passes: Named, *, rounds: int = ROUNDS) -> PassReport:
     """Runs passes in turn, again and again until none changes anything.
 
     What ends them is a round without a change, or `rounds` of them; with `rounds=1`
@@ -61,18 +61,18 @@ def apply(graph: Graph, passes: Named, *, rounds: int = ROUNDS) -> Applied:
     >>> apply(Graph("amanda/std/1"), {"nothing": lambda graph: 0})
     <applied: nothing changed>
     """
-    named = passes if isinstance(passes, Mapping) else _named(passes)
-    applied = Applied()
+    named = passes if isinstance(passes, Mapping) else _pass_names(passes)
+    applied = PassReport()
     with bulk():
         for _ in range(rounds):
-            done = {name: _run(name, run, graph) for name, run in named.items()}
+            done = {name: _run_pass(name, run, graph) for name, run in named.items()}
             applied.rounds.append(done)
             if not any(done.values()):
                 break
     return applied
 
 
-def _named(passes: Sequence[Callable[[Graph], int]]) -> dict[str, Pass]:
+def _pass_names(passes: Sequence[Callable[[Graph], int]]) -> dict[str, Pass]:
     named: dict[str, Pass] = {}
     for i, run in enumerate(passes):
         name = str(getattr(run, "name", getattr(run, "__name__", f"pass {i}")))
@@ -80,7 +80,7 @@ def _named(passes: Sequence[Callable[[Graph], int]]) -> dict[str, Pass]:
     return named
 
 
-def _run(name: str, run: Pass, graph: Graph) -> int:
+def _run_pass(name: str, run: Pass, graph: Graph) -> int:
     try:
         count = run(graph)
     except AmandaError as error:

@@ -59,7 +59,7 @@ class Rewriting:
                     got=row.text,
                 )
         self.program = Program(rules, side, side, forward=True)
-        self._here = _Here(side, identity)
+        self._here = _RewriteContext(side, identity)
         self._tracing = side if isinstance(side, TracingSide) else None
         self._types = frozenset(rules.types(forward=True))
         self._worth = worth
@@ -131,7 +131,7 @@ class Rewriting:
     def _replaced(self, graph: Graph, op: Op) -> tuple[Way, list[Op]] | None:
         """The rule that took the op, and the ops that there is something new for."""
         type = type_of(self.program.source, op)
-        if type is None or _is_held(op):
+        if type is None or _must_stay(op):
             return None
         for way in self.program.choice(type).for_op(op):
             slots: list[Any] = [None] * way.width
@@ -161,30 +161,34 @@ class Rewriting:
             except (Decline, Undecided):
                 values = ()
             except BaseException:
-                _remove(graph, _between(before, op))
+                _remove(graph, _ops_between(before, op))
                 raise
-        new = _between(before, op)
+        new = _ops_between(before, op)
         alone = len(ops) == 1
-        if not _fits(op, values) or not (alone or not _repeats(new) or _only(ops)):
+        if not _has_same_types(op, values) or not (
+            alone or not _duplicates_an_op(new) or _are_used_once(ops)
+        ):
             _remove(graph, new)
             return None
         users = [user for port in op.outputs for user in port.user_ops]
-        _hand_over(graph, op, values, new, Provenance(_sources(ops), way.id), way.id)
+        _move_users(graph, op, values, new, Provenance(_sources(ops), way.id), way.id)
         return [*new, *(user for user in users if user.graph is graph)]
 
 
-class _Here:
+class _RewriteContext:
     """What `make` asks of a run, where source and target are one graph."""
 
     def __init__(self, side: Side, identity: str | None) -> None:
-        self.target: Side = side if identity is None else _Shortcut(side, identity)
+        self.target: Side = (
+            side if identity is None else _IdentityEliding(side, identity)
+        )
         self.made: dict[OutputPort, OutputPort] = {}
 
     def value(self, value: Any) -> Any:
         return value
 
 
-class _Shortcut:
+class _IdentityEliding:
     """A side that makes no op of what does nothing."""
 
     def __init__(self, side: Side, identity: str) -> None:
@@ -206,7 +210,7 @@ class _Shortcut:
         return self._side.build(graph, type, args, *rest, **more)
 
 
-def _is_held(op: Op) -> bool:
+def _must_stay(op: Op) -> bool:
     """Do control edges or marks say that this very op has to stay?"""
     more = op.side_record
     if more is None:
@@ -216,7 +220,7 @@ def _is_held(op: Op) -> bool:
     return bool(more.marks) and any(KEEP in port.marks for port in op.outputs)
 
 
-def _between(before: Op | None, op: Op) -> list[Op]:
+def _ops_between(before: Op | None, op: Op) -> list[Op]:
     """The ops right before `op`, back to `before`, in order."""
     found: list[Op] = []
     at = op.previous
@@ -231,19 +235,19 @@ def _remove(graph: Graph, ops: list[Op]) -> None:
         graph.remove(op)
 
 
-def _fits(op: Op, values: Sequence[OutputPort | None]) -> bool:
+def _has_same_types(op: Op, values: Sequence[OutputPort | None]) -> bool:
     """Is there a value for each output that is used, surely of its very type?"""
     if len(values) < len(op.outputs):
         return False
     for port, value in zip(op.outputs, values, strict=False):
         if value is port or (value is None and port.user_ops):
             return False
-        if value is not None and not _alike(port.type, value.type):
+        if value is not None and not _have_equal_types(port.type, value.type):
             return False
     return True
 
 
-def _alike(a: object, b: object) -> bool:
+def _have_equal_types(a: object, b: object) -> bool:
     if not isinstance(a, TensorType) or not isinstance(b, TensorType):
         return a == b
     if a is b:
@@ -255,12 +259,12 @@ def _alike(a: object, b: object) -> bool:
     return all(same(x, y) is True for x, y in zip(a.shape, b.shape, strict=True))
 
 
-def _repeats(new: Sequence[Op]) -> bool:
+def _duplicates_an_op(new: Sequence[Op]) -> bool:
     """Would what the pattern took in be done twice, if others need it too?"""
     return sum(op.own_namespace != CORE for op in new) > 1
 
 
-def _only(ops: Sequence[Op]) -> bool:
+def _are_used_once(ops: Sequence[Op]) -> bool:
     """Does nobody but the pattern read what is inside it?"""
     inside = set(ops)
     return all(
@@ -282,7 +286,7 @@ def _sources(ops: Sequence[Op]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _hand_over(
+def _move_users(
     graph: Graph,
     op: Op,
     values: Sequence[OutputPort | None],

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from amanda.session._session import Found, Ran, Session
+from amanda.session._session import NonFiniteValue, RunStatistics, Session
 
-__all__ = ["Found", "Ran", "Session"]
+__all__ = ["NonFiniteValue", "RunStatistics", "Session"]

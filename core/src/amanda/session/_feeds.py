@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["Fed", "copied"]
+__all__ = ["FeedCopy", "copy_value"]
 
 
-class Fed:
+class FeedCopy:
     """A value that was fed. `is_same` compares content, bit by bit.
 
     Arrays that can be written to are copied, as who fed them may write to them; what
@@ -19,20 +19,20 @@ class Fed:
 
     def __init__(self, value: Any) -> None:
         self.given = value
-        self.kept = copied(value)
+        self.kept = copy_value(value)
 
     def is_same(self, value: Any) -> bool:
         if value is self.given and _is_fixed(value):
             return True
-        return _same(self.kept, value)
+        return _equal_values(self.kept, value)
 
 
-def copied(value: Any) -> Any:
+def copy_value(value: Any) -> Any:
     """The value, and no part of it shared: arrays of numpy, in lists and dicts too."""
     if isinstance(value, list | tuple):
-        return type(value)([copied(each) for each in value])
+        return type(value)([copy_value(each) for each in value])
     if isinstance(value, dict):
-        return {key: copied(each) for key, each in value.items()}
+        return {key: copy_value(each) for key, each in value.items()}
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray):
         return value.copy()
@@ -47,15 +47,15 @@ def _is_fixed(value: Any) -> bool:
     return jax is not None and isinstance(value, jax.Array)
 
 
-def _same(a: Any, b: Any) -> bool:
+def _equal_values(a: Any, b: Any) -> bool:
     if isinstance(a, list | tuple):
         if type(a) is not type(b) or len(a) != len(b):
             return False
-        return all(_same(x, y) for x, y in zip(a, b, strict=True))
+        return all(_equal_values(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict):
         if type(a) is not type(b) or a.keys() != b.keys():
             return False
-        return all(_same(a[key], b[key]) for key in a)
+        return all(_equal_values(a[key], b[key]) for key in a)
     if _is_fixed(a):
         return a is b or (type(a) is type(b) and _is_plain(a) and bool(a == b))
     import numpy as np

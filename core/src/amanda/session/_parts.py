@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, permutations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from amanda.backend import kept_key
+from amanda.backend import cache_key
 from amanda.graph import CONSTANT, CORE, Graph
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from amanda.graph import Op, OutputPort
     from amanda.tensors import Tensor
 
-__all__ = ["Part", "Shelf", "extract", "is_constant", "reads"]
+__all__ = ["SessionPart", "PartCache", "extract", "is_constant", "values_read"]
 
 TRIES: Final = 24
 """Assignments of placeholders that are tried for one executable."""
@@ -24,7 +24,7 @@ def is_constant(op: Op) -> bool:
     return op.type == CONSTANT and op.namespace == CORE
 
 
-class Part(NamedTuple):
+class SessionPart(NamedTuple):
     """Some ops of a graph: what they read from elsewhere, what is wanted of them."""
 
     ops: tuple[Op, ...]
@@ -33,7 +33,7 @@ class Part(NamedTuple):
     outputs: tuple[OutputPort, ...]
 
 
-def extract(graph: Graph, part: Part, order: Sequence[OutputPort]) -> Graph:
+def extract(graph: Graph, part: SessionPart, order: Sequence[OutputPort]) -> Graph:
     """A part as a graph, with its inputs as parameters in this order."""
     from amanda.graph import copy_ops
 
@@ -42,7 +42,7 @@ def extract(graph: Graph, part: Part, order: Sequence[OutputPort]) -> Graph:
     for value in order:
         memo[value] = made.parameter(value.type)
     constants = dict.fromkeys(
-        v.op for op in part.ops for v in reads(op) if is_constant(v.op)
+        v.op for op in part.ops for v in values_read(op) if is_constant(v.op)
     )
     copy_ops(graph, made, [*constants, *part.ops], memo)
     for value in part.outputs:
@@ -52,7 +52,7 @@ def extract(graph: Graph, part: Part, order: Sequence[OutputPort]) -> Graph:
     return made
 
 
-def _sorted(graph: Graph, commutes: Callable[[Op], bool]) -> Graph:
+def _in_graph_order(graph: Graph, commutes: Callable[[Op], bool]) -> Graph:
     """The graph, with operands that may change places in the order they are made in.
 
     So two parts are equal that differ in the order of such operands only."""
@@ -71,7 +71,7 @@ def _sorted(graph: Graph, commutes: Callable[[Op], bool]) -> Graph:
     return graph
 
 
-def reads(op: Op) -> Iterator[OutputPort]:
+def values_read(op: Op) -> Iterator[OutputPort]:
     """What an op reads, what its bodies capture included."""
     yield from (v for v in op.inputs if v is not None)
     inner = [op] if isinstance(op, Graph) else op.bodies.values()
@@ -79,7 +79,7 @@ def reads(op: Op) -> Iterator[OutputPort]:
         yield from body.captures
 
 
-class Slotted(NamedTuple):
+class PartTemplate(NamedTuple):
     """An executable, and the values that were its inputs, in their order."""
 
     key: Any
@@ -89,7 +89,7 @@ class Slotted(NamedTuple):
     """What the key names by identity."""
 
 
-class Shelf:
+class PartCache:
     """Executables by what they compute, whatever their inputs are called.
 
     A part that is equal to one that was compiled runs on its executable, with other
@@ -106,32 +106,34 @@ class Shelf:
     ) -> None:
         self._compile = compile
         self._commutes = commutes
-        self._rows: dict[Any, list[Slotted]] = {}
+        self._rows: dict[Any, list[PartTemplate]] = {}
         self.compiled = 0
 
-    def find(self, graph: Graph, part: Part) -> tuple[Compiled, tuple[OutputPort, ...]]:
+    def find(
+        self, graph: Graph, part: SessionPart
+    ) -> tuple[Compiled, tuple[OutputPort, ...]]:
         """The executable of a part, and its inputs in the order that it takes."""
         rows = self._rows.setdefault(_looks(part), [])
         for row in rows:
             by_hits = islice(_orders(part.inputs, row.inputs), TRIES - 1)
             for order in dict.fromkeys([*by_hits, part.inputs]):
-                if kept_key(self._extracted(graph, part, order), {})[0] == row.key:
+                if cache_key(self._extracted(graph, part, order), {})[0] == row.key:
                     return row.compiled, order
         made = self._extracted(graph, part, part.inputs)
-        key, tensors = kept_key(made, {})
+        key, tensors = cache_key(made, {})
         compiled = self._compile(made)
         self.compiled += 1
         if getattr(compiled.executable, "state", None) is None:
-            rows.append(Slotted(key, compiled, part.inputs, tensors))
+            rows.append(PartTemplate(key, compiled, part.inputs, tensors))
         return compiled, part.inputs
 
     def _extracted(
-        self, graph: Graph, part: Part, order: Sequence[OutputPort]
+        self, graph: Graph, part: SessionPart, order: Sequence[OutputPort]
     ) -> Graph:
-        return _sorted(extract(graph, part, order), self._commutes)
+        return _in_graph_order(extract(graph, part, order), self._commutes)
 
 
-def _looks(part: Part) -> Any:
+def _looks(part: SessionPart) -> Any:
     """What equal parts have in common; quick to tell."""
     types = sorted(str(value.type) for value in part.inputs)
     ops = sorted(str(op.type) for op in part.ops)
@@ -151,7 +153,7 @@ def _orders(
         for value in values:
             if value not in taken:
                 free.setdefault(str(value.type), []).append(value)
-        for order in _filled(kept, before, free):
+        for order in _fill_constants(kept, before, free):
             if order not in seen:
                 seen.add(order)
                 yield order
@@ -163,7 +165,7 @@ def _orders(
         kept[last] = None
 
 
-def _filled(
+def _fill_constants(
     kept: Sequence[OutputPort | None],
     before: Sequence[OutputPort],
     free: Mapping[str, Sequence[OutputPort]],

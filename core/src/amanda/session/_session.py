@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from amanda.api.compilation import brought, compile
-from amanda.backend import Key, Slot, misfits, target_of
+from amanda.api.compilation import compile, copy_for_backend
+from amanda.backend import FeedSlot, Key, feed_faults, target_of
 from amanda.errors import UsageError
 from amanda.graph import Graph, Parameter
 from amanda.host import host_in_use
-from amanda.session._feeds import Fed, copied
-from amanda.session._parts import Part, Shelf, is_constant, reads
+from amanda.session._feeds import FeedCopy, copy_value
+from amanda.session._parts import PartCache, SessionPart, is_constant, values_read
 from amanda.types import RefType, ResourceType
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from amanda.graph import Op, OutputPort
     from amanda.host import Host
 
-__all__ = ["Found", "Ran", "Session"]
+__all__ = ["NonFiniteValue", "RunStatistics", "Session"]
 
 PARTS: Final = 64
 """Parts that a run is cut into at most: each is compiled, and its values are kept."""
@@ -27,7 +27,7 @@ BLOCK: Final = 32
 """Ops that are looked at together in search of what is not finite."""
 
 
-class Ran(NamedTuple):
+class RunStatistics(NamedTuple):
     """What a run did."""
 
     ops: int
@@ -40,7 +40,7 @@ class Ran(NamedTuple):
     """Values that were there from a run before."""
 
 
-class Found(NamedTuple):
+class NonFiniteValue(NamedTuple):
     """The first value that is not finite."""
 
     op: Op
@@ -84,10 +84,10 @@ class Session:
         self._host = host or host_in_use()
         self._options = dict(options)
         self._commuting: dict[Any, bool] = {}
-        self._shelf = Shelf(self._compiled, self._commutes)
-        self._fed: dict[Key, Fed] = {}
+        self._shelf = PartCache(self._compiled, self._commutes)
+        self._fed: dict[Key, FeedCopy] = {}
         self._source = graph
-        self.last = Ran(0, 0, 0, 0)
+        self.last = RunStatistics(0, 0, 0, 0)
         """What the last run did."""
         self.update()
 
@@ -97,7 +97,9 @@ class Session:
         Executables of equal parts, and feeds of inputs that are still there, are kept;
         values are not."""
         self._source = self._source if graph is None else graph
-        self._graph, self._twins = brought(self._source, self._place[0], self._host)
+        self._graph, self._twins = copy_for_backend(
+            self._source, self._place[0], self._host
+        )
         self._keys = {
             p: p.index if p.name is None else p.name for p in self._graph.parameters
         }
@@ -135,8 +137,8 @@ class Session:
             self._run(part)
         ops = sum(len(part.ops) for part in parts)
         made = self._shelf.compiled - before
-        self.last = Ran(ops, len(parts), made, here)
-        return {key: copied(self._value(port)) for key, port in named.items()}
+        self.last = RunStatistics(ops, len(parts), made, here)
+        return {key: copy_value(self._value(port)) for key, port in named.items()}
 
     def _asked(
         self, targets: Iterable[str | Op | OutputPort] | None
@@ -182,7 +184,7 @@ class Session:
         for key, value in feeds.items():
             held = self._fed.get(key)
             if held is None or not held.is_same(value):
-                self._fed[key] = Fed(value)
+                self._fed[key] = FeedCopy(value)
                 changed |= self._bits[ports[key]]
         stale = [p for p in self._values if self._masks[p.op] & changed]
         for port in stale:
@@ -191,8 +193,8 @@ class Session:
     def _expect_fit(
         self, feeds: Mapping[Any, Any], ports: Iterable[OutputPort]
     ) -> None:
-        slots = [Slot(self._keys[port], port.type) for port in ports]  # type: ignore[index]
-        problems = misfits(slots, feeds)
+        slots = [FeedSlot(self._keys[port], port.type) for port in ports]  # type: ignore[index]
+        problems = feed_faults(slots, feeds)
         if problems:
             raise UsageError(
                 "the feeds do not fit the graph",
@@ -227,7 +229,7 @@ class Session:
             if self._has_effects(op, known):
                 mask = self._always
                 effects.append(op)
-            for value in reads(op):
+            for value in values_read(op):
                 own = self._bits.get(value)  # type: ignore[call-overload]
                 mask |= masks.get(value.op, 0) if own is None else own
             for first in op.control_inputs:
@@ -258,7 +260,7 @@ class Session:
 
     def _planned(
         self, wanted: Sequence[OutputPort], effects: Iterable[Op]
-    ) -> list[Part]:
+    ) -> list[SessionPart]:
         """The parts to run, in order: ops that depend on the same inputs are one."""
         needed = self._needed(wanted, effects)
         groups: dict[int, list[Op]] = {}
@@ -284,7 +286,7 @@ class Session:
             if op in found or is_constant(op):
                 continue
             found.add(op)
-            for value in reads(op):
+            for value in values_read(op):
                 if isinstance(value, Parameter):
                     read[value] = None
                 elif not self._is_there(value):
@@ -302,13 +304,13 @@ class Session:
 
     def _cut(
         self, rows: Sequence[Sequence[Op]], wanted: Sequence[OutputPort]
-    ) -> list[Part]:
+    ) -> list[SessionPart]:
         home = {op: i for i, row in enumerate(rows) for op in row}
         outputs: list[dict[OutputPort, None]] = [{} for _ in rows]
         inputs: list[dict[OutputPort, None]] = [{} for _ in rows]
         for i, row in enumerate(rows):
             for op in row:
-                for value in reads(op):
+                for value in values_read(op):
                     if isinstance(value, Parameter):
                         inputs[i][value] = None
                     elif not is_constant(value.op) and home.get(value.op) != i:
@@ -318,13 +320,13 @@ class Session:
         for port in wanted:
             outputs[home[port.op]][port] = None
         return [
-            Part(tuple(row), tuple(inputs[i]), tuple(outputs[i]))
+            SessionPart(tuple(row), tuple(inputs[i]), tuple(outputs[i]))
             for i, row in enumerate(rows)
         ]
 
     # -- parts ---------------------------------------------------------------------
 
-    def _run(self, part: Part) -> None:
+    def _run(self, part: SessionPart) -> None:
         if part not in self._parts:
             self._parts[part] = self._shelf.find(self._graph, part)
         compiled, order = self._parts[part]
@@ -351,7 +353,7 @@ class Session:
         Stop wherever you like: what comes after is not run. Only ops that wait for
         effects are run together, at the end."""
         for op, values in self._stepped(targets, feeds, 1):
-            yield op, [copied(value) for value in values]
+            yield op, [copy_value(value) for value in values]
 
     def _stepped(
         self,
@@ -369,29 +371,33 @@ class Session:
         rows = [pure[i : i + block] for i in range(0, len(pure), block)]
         rows.append([op for op in ops if self._masks[op] & self._always])
         for row in filter(None, rows):
-            values = [port for op in row for port in op.outputs if not _is_place(port)]
+            values = [
+                port for op in row for port in op.outputs if not _is_position(port)
+            ]
             self._run(*self._cut([row], values))
             for op in row:
-                yield op, [self._values[p] for p in op.outputs if not _is_place(p)]
+                yield op, [self._values[p] for p in op.outputs if not _is_position(p)]
 
     def first_not_finite(
         self,
         targets: Iterable[str | Op | OutputPort] | None = None,
         feeds: Mapping[Any, Any] | Sequence[Any] = (),
-    ) -> Found | None:
+    ) -> NonFiniteValue | None:
         """The first op that makes a NaN or an infinity, if one does; what comes after
         is not run.
 
         Feeds and constants may have infinities: only results of ops are looked at."""
         for op, values in self._stepped(targets, feeds, BLOCK):
             for port, value in zip(op.outputs, values, strict=True):
-                found = _not_finite(op, port, value)
+                found = _non_finite_positions(op, port, value)
                 if found is not None:
                     return found
         return None
 
 
-def _not_finite(op: Op, port: OutputPort, value: Any) -> Found | None:
+def _non_finite_positions(
+    op: Op, port: OutputPort, value: Any
+) -> NonFiniteValue | None:
     import numpy as np
 
     if isinstance(value, list | tuple | dict) or value is None:
@@ -407,9 +413,9 @@ def _not_finite(op: Op, port: OutputPort, value: Any) -> Found | None:
     what = "NaN" if np.isnan(array).any() else "Inf"
     where = np.argwhere(bad)
     places = tuple(tuple(map(int, place)) for place in where[:5])
-    return Found(op, port, what, places, len(where))
+    return NonFiniteValue(op, port, what, places, len(where))
 
 
-def _is_place(port: OutputPort) -> bool:
+def _is_position(port: OutputPort) -> bool:
     """Whether this is no value but a place in memory, which no call hands out."""
     return isinstance(port.type, RefType | ResourceType)

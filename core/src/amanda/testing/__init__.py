@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from amanda.testing._format import FormatSuite
     from amanda.testing._mapping import MappingSample, MappingSuite
     from amanda.testing._plugin import PluginSuite
-    from amanda.testing._suite import Check, Report, Suite, each, skip
+    from amanda.testing._suite import Check, Report, Suite, for_each, skip
 
 __all__ = [
     "BackendSuite",
@@ -36,7 +36,7 @@ __all__ = [
     "Report",
     "Sample",
     "Suite",
-    "each",
+    "for_each",
     "skip",
 ]
 
@@ -46,7 +46,7 @@ _HOME = {
     "_format": ("FormatSuite",),
     "_mapping": ("MappingSample", "MappingSuite"),
     "_plugin": ("PluginSuite",),
-    "_suite": ("Check", "Report", "Suite", "each", "skip"),
+    "_suite": ("Check", "Report", "Suite", "for_each", "skip"),
 }
 
 

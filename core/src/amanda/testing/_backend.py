@@ -12,7 +12,7 @@ from amanda.dictionary import parse_span
 from amanda.errors import AmandaError, BackendError, UsageError
 from amanda.graph import Graph
 from amanda.testing._plugin import expect_chosen, expect_lazy
-from amanda.testing._suite import Suite, each
+from amanda.testing._suite import Suite, for_each
 
 if TYPE_CHECKING:
     from amanda.backend import Compiled
@@ -115,13 +115,13 @@ class BackendSuite(Suite):
         assert all(isinstance(device, str) and device for device in devices)
         assert len(set(devices)) == len(devices), "lists a device twice"
 
-    @each("every_sample")
+    @for_each("every_sample")
     def check_computes(self, case: str) -> None:
         sample = self.every_sample()[case]()
         results = self._compiled(sample.graph)(sample.feeds)
         self._expect(results.values(), sample.expected)
 
-    @each("every_sample")
+    @for_each("every_sample")
     def check_repeats_itself(self, case: str) -> None:
         import numpy as np
 
@@ -131,14 +131,14 @@ class BackendSuite(Suite):
         for key, value in one.items():
             np.testing.assert_array_equal(value, other[key])
 
-    @each("every_sample")
+    @for_each("every_sample")
     def check_leaves_the_graph_as_it_was(self, case: str) -> None:
         sample = self.every_sample()[case]()
         copy = sample.graph.clone()
         self._compiled(sample.graph)(sample.feeds)
         assert sample.graph.difference(copy) is None
 
-    @each("every_sample")
+    @for_each("every_sample")
     def check_leaves_the_feeds_as_they_were(self, case: str) -> None:
         import numpy as np
 
@@ -158,12 +158,14 @@ class BackendSuite(Suite):
 
     def check_refuses_an_unknown_feed(self) -> None:
         compiled = self._compiled(self._passed_through().graph)
-        error = _raised(UsageError, lambda: compiled({"x": _array(1), "z": _array(1)}))
+        error = _raised_error(
+            UsageError, lambda: compiled({"x": _array(1), "z": _array(1)})
+        )
         assert "'z'" in str(error), f"does not name it: {error}"
 
     def check_refuses_a_missing_feed(self) -> None:
         compiled = self._compiled(self._swapped().graph)
-        error = _raised(UsageError, lambda: compiled({"y": _array(1)}))
+        error = _raised_error(UsageError, lambda: compiled({"y": _array(1)}))
         assert "'x'" in str(error), f"does not name it: {error}"
 
     def check_returns_results_of_their_own(self) -> None:
@@ -206,12 +208,12 @@ class BackendSuite(Suite):
         answer = made.takes(graph["strange"])
         assert isinstance(answer, str), "takes() must give True or the reason"
         assert answer, "gives no reason"
-        error = _raised(BackendError, lambda: self._compiled(graph))
+        error = _raised_error(BackendError, lambda: self._compiled(graph))
         assert "strange" in str(error), f"does not name the op: {error}"
 
     def check_refuses_an_unknown_device(self) -> None:
         graph = self._passed_through().graph
-        _raised(
+        _raised_error(
             AmandaError,
             lambda: amanda.compile(
                 graph, self.backend, "no such device", host=self.host()
@@ -238,7 +240,7 @@ def _array(*shape: int) -> Any:
     return (np.arange(size, dtype="float32") + len(shape)).reshape(shape)
 
 
-def _raised(kind: type[AmandaError], action: Callable[[], object]) -> AmandaError:
+def _raised_error(kind: type[AmandaError], action: Callable[[], object]) -> AmandaError:
     try:
         action()
     except kind as error:

@@ -13,7 +13,7 @@ from amanda.graph import Graph
 from amanda.host import Entry
 from amanda.testing._plugin import expect_chosen, expect_lazy
 from amanda.testing._samples import SAMPLES
-from amanda.testing._suite import Suite, each, skip
+from amanda.testing._suite import Suite, for_each, skip
 
 _CUTS = 24
 _FLIPS = 60
@@ -83,20 +83,20 @@ class FormatSuite(Suite):
     def check_imports_its_library_late(self) -> None:
         expect_lazy(self._entry(), self.late)
 
-    @each("read")
+    @for_each("read")
     def check_is_recognised(self, case: str) -> None:
         if not self.suffix():
             skip("the manifest names no suffix")
         assert isinstance(amanda.load(self._saved(case), host=self.host()), Graph)
 
-    @each("written")
+    @for_each("written")
     def check_gives_back_what_it_was_given(self, case: str) -> None:
         graph = self.samples()[case]()
         read = self._load(self._saved(case))
         assert read.difference(graph) is None, read.difference(graph)
         assert not read.check(), read.check()
 
-    @each("written")
+    @for_each("written")
     def check_writes_the_same_bytes_every_time(self, case: str) -> None:
         one, other = self._saved(case, "one"), self._saved(case, "other")
         assert one.read_bytes() == other.read_bytes(), (
@@ -106,14 +106,14 @@ class FormatSuite(Suite):
         self._save(self._load(one), again)
         assert again.read_bytes() == one.read_bytes(), "a save of what was read differs"
 
-    @each("written")
+    @for_each("written")
     def check_leaves_the_graph_as_it_was(self, case: str) -> None:
         graph = self.samples()[case]()
         copy = graph.clone()
         self._save(graph, self.folder / f"saved{self.suffix()}")
         assert graph.difference(copy) is None, graph.difference(copy)
 
-    @each("written")
+    @for_each("written")
     def check_leaves_nothing_else_behind(self, case: str) -> None:
         path = self._saved(case)
         self._save(self.samples()[case](), path)
@@ -121,12 +121,12 @@ class FormatSuite(Suite):
 
     def check_refuses_a_missing_file(self) -> None:
         path = self.folder / f"nothing{self.suffix()}"
-        _refused(lambda: self._load(path), "a missing file")
+        _expect_refusal(lambda: self._load(path), "a missing file")
 
     def check_refuses_an_empty_file(self) -> None:
         path = self.folder / f"empty{self.suffix()}"
         path.touch()
-        _refused(lambda: self._load(path), "an empty file")
+        _expect_refusal(lambda: self._load(path), "an empty file")
 
     def check_refuses_noise(self) -> None:
         noise = random.Random(0)  # the same in every run
@@ -135,7 +135,7 @@ class FormatSuite(Suite):
             path.write_bytes(noise.randbytes(noise.randrange(1, 400)))
             self._survives(path, "noise")
 
-    @each("read")
+    @for_each("read")
     def check_survives_truncation(self, case: str) -> None:
         whole = self._saved(case).read_bytes()
         path = self.folder / f"cut{self.suffix()}"
@@ -143,7 +143,7 @@ class FormatSuite(Suite):
             path.write_bytes(whole[: len(whole) * i // _CUTS])
             self._survives(path, f"a file cut to {i}/{_CUTS}")
 
-    @each("read")
+    @for_each("read")
     def check_survives_damage(self, case: str) -> None:
         whole = self._saved(case).read_bytes()
         damage = random.Random(0)
@@ -165,7 +165,7 @@ class FormatSuite(Suite):
             return
 
 
-def _refused(action: Callable[[], object], what: str) -> None:
+def _expect_refusal(action: Callable[[], object], what: str) -> None:
     try:
         action()
     except FormatError:

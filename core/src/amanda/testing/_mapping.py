@@ -11,7 +11,7 @@ from amanda.errors import ConversionError
 from amanda.graph import Graph
 from amanda.mapping import Mapper
 from amanda.testing._plugin import expect_chosen
-from amanda.testing._suite import Suite, each
+from amanda.testing._suite import Suite, for_each
 
 
 class MappingSample(NamedTuple):
@@ -60,23 +60,25 @@ class MappingSuite(Suite):
         for end in ("from", "to"):
             parse_span(manifest[end])
 
-    @each("samples")
+    @for_each("samples")
     def check_is_on_the_route(self, case: str) -> None:
         sample = self.samples()[case]()
         route = amanda.plan(sample.graph, sample.to, host=self.host())
         names = [step.mapping.rpartition(":")[2] for step in route.steps]
         assert self.mapping.rpartition(":")[2] in names, str(route)
 
-    @each("samples")
+    @for_each("samples")
     def check_maps(self, case: str) -> None:
         sample = self.samples()[case]()
         result = self._converted(sample)
         assert not result.check(), result.check()
         if sample.expected is not None:
-            difference = _unsigned(result).difference(_unsigned(sample.expected))
+            difference = _without_provenance(result).difference(
+                _without_provenance(sample.expected)
+            )
             assert difference is None, difference
 
-    @each("samples")
+    @for_each("samples")
     def check_keeps_inputs_and_outputs(self, case: str) -> None:
         sample = self.samples()[case]()
         result = self._converted(sample)
@@ -86,7 +88,7 @@ class MappingSuite(Suite):
             ]
             assert names[0] == names[1], f"{ports}: {names[1]}, not {names[0]}"
 
-    @each("samples")
+    @for_each("samples")
     def check_leaves_the_graph_as_it_was(self, case: str) -> None:
         sample = self.samples()[case]()
         copy = sample.graph.clone()
@@ -109,7 +111,7 @@ class MappingSuite(Suite):
         assert kept == {"strange_1", "strange_2"}, f"kept {kept or 'none'}"
 
 
-def _unsigned(graph: Graph) -> Graph:
+def _without_provenance(graph: Graph) -> Graph:
     """A copy that does not say by which rules its ops were made."""
     copy = graph.clone()
     for op in copy.walk():

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from amanda.errors import PluginMissingError
 from amanda.host import Entry, PluginInfo
-from amanda.testing._suite import Suite, each, skip
+from amanda.testing._suite import Suite, for_each, skip
 
 _LISTING = """
 import json, sys
@@ -76,7 +76,7 @@ class PluginSuite(Suite):
             fine = fields is None or any(field in entry.manifest for field in fields)
             assert fine, f"amanda-plugin.toml says nothing of {title}"
 
-    @each("entries")
+    @for_each("entries")
     def check_loads(self, case: str) -> None:
         self.host().load(self.entries()[case])
 

@@ -12,11 +12,11 @@ from amanda.types import TensorType, parse_type
 NAMESPACE: Final = "amanda/sample/1"
 
 
-def empty() -> Graph:
+def empty_graph() -> Graph:
     return Graph()
 
 
-def chain() -> Graph:
+def chain_graph() -> Graph:
     """Named and unnamed ops, types with known, named and unknown sizes."""
     graph = Graph(NAMESPACE, name="chain")
     x = graph.parameter(parse_type("float32[batch, 3, ?]"), name="x")
@@ -28,7 +28,7 @@ def chain() -> Graph:
     return graph
 
 
-def attributes() -> Graph:
+def with_attributes() -> Graph:
     """Every plain kind of attribute, on op, port and graph."""
     graph = Graph(NAMESPACE, name="attributes")
     graph.attrs["producer"] = "sample é ✓ \u0000"
@@ -51,7 +51,7 @@ def attributes() -> Graph:
     return graph
 
 
-def nested() -> Graph:
+def with_bodies() -> Graph:
     """A graph as an op, bodies with captures, a control edge, a shared function."""
     graph = Graph(NAMESPACE, name="nested")
     x = graph.parameter(name="x")
@@ -72,7 +72,7 @@ def nested() -> Graph:
     return graph
 
 
-def weights() -> Graph:
+def with_weights() -> Graph:
     """Constants of several element types, one of them used twice."""
     import numpy as np
 
@@ -94,5 +94,11 @@ def weights() -> Graph:
 
 
 SAMPLES: Final[Mapping[str, Callable[[], Graph]]] = MappingProxyType(
-    {make.__name__: make for make in (empty, chain, attributes, nested, weights)}
+    {
+        "empty": empty_graph,
+        "chain": chain_graph,
+        "attributes": with_attributes,
+        "nested": with_bodies,
+        "weights": with_weights,
+    }
 )

@@ -69,23 +69,23 @@ def summary(suite: str, ran: int, waived: int, failed: int, skipped: int) -> str
     return f"{suite}: {', '.join(parts)}"
 
 
-class Skipped(Exception):
+class SkippedCheck(Exception):
     """A check that says nothing here."""
 
 
 def skip(why: str) -> NoReturn:
     """Ends a check that does not apply."""
-    raise Skipped(why)
+    raise SkippedCheck(why)
 
 
-def each(cases: str) -> Callable[[_Function], _Function]:
+def for_each(cases: str) -> Callable[[_Function], _Function]:
     """The check runs once for each key of what the method `cases` returns.
 
     It gets the key as its argument, and the keys are known without making the rest.
     """
 
     def mark(check: _Function) -> _Function:
-        check.each = cases  # type: ignore[attr-defined]
+        check.case_method = cases  # type: ignore[attr-defined]
         return check
 
     return mark
@@ -154,7 +154,7 @@ class Suite:
 
     @classmethod
     def _cases(cls, method: Callable[..., None]) -> list[tuple[str, ...]]:
-        cases = getattr(method, "each", None)
+        cases = getattr(method, "case_method", None)
         return [(key,) for key in getattr(cls(), cases)()] if cases else [()]
 
     def _perform(
@@ -166,7 +166,7 @@ class Suite:
         outcome, why = "passed", ""
         try:
             method(self, *case)
-        except Skipped as skipped:
+        except SkippedCheck as skipped:
             outcome, why = "skipped", str(skipped)
         except Exception as error:  # noqa: BLE001  the outcome of the check
             outcome, why = "failed", f"{type(error).__name__}: {error}"
@@ -175,7 +175,7 @@ class Suite:
         if waiver and outcome == "failed":
             outcome, why = "waived", waiver
         elif waiver and outcome == "passed":
-            outcome, why = "failed", needless(waiver)
+            outcome, why = "failed", unnecessary_waivers(waiver)
         return Check(title, outcome, why, time.perf_counter() - began)
 
     def _waiver(self, name: str, case: tuple[str, ...]) -> str | None:
@@ -192,12 +192,12 @@ class Suite:
         That is while it collects tests, where an error would hide all other tests; so
         what goes wrong with the cases fails the check that wanted them.
         """
-        cases = getattr(metafunc.function, "each", None)
+        cases = getattr(metafunc.function, "case_method", None)
         if cases:
             try:
                 keys = list(getattr(self, cases)())
             except Exception as error:  # noqa: BLE001  raised again by the check
-                keys = [_Unmade(error)]
+                keys = [_CaseError(error)]
             metafunc.parametrize("case", keys)
 
     # What checks use
@@ -216,7 +216,7 @@ class Suite:
         return Path(self._temporary.name)
 
 
-class _Unmade(str):
+class _CaseError(str):
     """Stands for cases that could not be made."""
 
     __slots__ = ("error",)
@@ -232,7 +232,7 @@ def _title(name: str, case: tuple[str, ...]) -> str:
     return f"{name}[{case[0]}]" if case else name
 
 
-def needless(waiver: str) -> str:
+def unnecessary_waivers(waiver: str) -> str:
     """What a waived check that passes is told."""
     return f"passes, so its waiver ({waiver}) must go"
 
@@ -244,10 +244,10 @@ def _as_test(name: str, check: Callable[..., None]) -> Callable[..., None]:
         pytest: Any = sys.modules["pytest"]  # who else calls this
         waiver = self._waiver(name, case)
         try:
-            if case and isinstance(case[0], _Unmade):
+            if case and isinstance(case[0], _CaseError):
                 raise case[0].error
             check(self, *case)
-        except Skipped as skipped:
+        except SkippedCheck as skipped:
             pytest.skip(str(skipped))
         except Exception:
             if waiver is None:
@@ -256,7 +256,7 @@ def _as_test(name: str, check: Callable[..., None]) -> Callable[..., None]:
         finally:
             self._tidy()
         if waiver is not None:
-            pytest.fail(needless(waiver), pytrace=False)
+            pytest.fail(unnecessary_waivers(waiver), pytrace=False)
 
     @wraps(check)
     def test(self: Suite) -> None:
@@ -266,4 +266,4 @@ def _as_test(name: str, check: Callable[..., None]) -> Callable[..., None]:
     def test_of_case(self: Suite, case: str) -> None:
         performed(self, case)
 
-    return test_of_case if hasattr(check, "each") else test
+    return test_of_case if hasattr(check, "case_method") else test

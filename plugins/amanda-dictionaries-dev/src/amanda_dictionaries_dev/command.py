@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from amanda.cli import Answer, Table, VerbGroup, verb, working
+from amanda.cli import Answer, Table, VerbGroup, show_progress, verb
 from amanda.dictionary import INDEX_FILE, DictionaryHistory, parse_name
 from amanda.errors import NamespaceError, PluginMissingError
 from amanda.host import Entry, default_host
@@ -53,7 +53,7 @@ def regenerate(name: str, raw: Path | None, output: Path | None) -> Answer:
     """
     extractor = _load_extractor(_find_entry(name))
     folder = output or _data_folder(extractor.path)
-    with working(f"extracting {extractor.path}"):
+    with show_progress(f"extracting {extractor.path}"):
         extracted = _extract(extractor, raw)
         result = _compare_if_installed(extractor, extracted)
     folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ def check(names: tuple[str, ...]) -> Answer:
     for entry in [_find_entry(name) for name in names] or _entries():
         extractor = _load_extractor(entry)
         try:
-            with working(f"comparing {extractor.path}"):
+            with show_progress(f"comparing {extractor.path}"):
                 found.append(compare(extractor, _installed_history(extractor.path)))
         except PluginMissingError as error:
             if names:

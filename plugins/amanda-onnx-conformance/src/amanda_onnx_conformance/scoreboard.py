@@ -7,9 +7,14 @@ from typing import Any
 
 import click
 
-from amanda.cli.group import verb
-from amanda.cli.inputs.backend_options import called, option, options_of
-from amanda.cli.output.answer import Answer, Table
+from amanda.cli import (
+    Answer,
+    Table,
+    backend_label,
+    backend_option,
+    parse_backend_options,
+    verb,
+)
 from amanda_onnx_conformance.cases import KINDS, cases
 from amanda_onnx_conformance.outcomes import OUTCOMES, count_outcomes, run_case
 
@@ -20,7 +25,7 @@ __all__ = ["command"]
 @click.argument("suite", type=click.Choice(["onnx"]))
 @click.option("--backend", default="numpy", help="The backend to run the cases on.")
 @click.option("--fallback", help="A backend for ops that the first does not support.")
-@option
+@backend_option
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS))
 @click.option("--match", "pattern", help="Only cases whose names match this pattern.")
 @click.option("--second", is_flag=True, help="Run a second data set, too.")
@@ -33,7 +38,7 @@ def command(
 
     Exit code 1: some case returned other values without an error.
     """
-    options = options_of(options_told, own=["fallback"])
+    options = parse_backend_options(options_told, own=["fallback"])
     _check_options(backend, options)
     outcomes = [
         run_case(kind, case, backend, second=second, fallback=fallback, options=options)
@@ -42,7 +47,7 @@ def command(
     counts = count_outcomes(outcomes)
     rows = [(counts[status], status, doc) for status, doc in OUTCOMES.items()]
     table = Table(("cases", "outcome", "meaning"), rows)
-    where = called(backend, options) + (f", else {fallback}" if fallback else "")
+    where = backend_label(backend, options) + (f", else {fallback}" if fallback else "")
     text: list[str | Table] = [table, f"{len(outcomes)} cases of {suite} on {where}"]
     failing = [each for each in outcomes if each.status != "pass"]
     text += [

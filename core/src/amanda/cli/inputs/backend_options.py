@@ -9,14 +9,19 @@ import click
 
 from amanda.errors import UsageError
 
-__all__ = ["called", "option", "options_of", "options_of_each"]
+__all__ = [
+    "backend_label",
+    "backend_option",
+    "parse_backend_options",
+    "parse_options_per_backend",
+]
 
 _NOT_OPTIONS: Final = ("graph", "feeds", "targets", "backend", "host")
 """What `amanda.run` takes besides options of a backend, and a verb has words for."""
 _TRUTH: Final = {"true": True, "false": False}
 _FORM: Final = "NAME=VALUE"
 
-option = click.option(
+backend_option = click.option(
     "--option",
     "options_told",
     multiple=True,
@@ -26,7 +31,9 @@ option = click.option(
 """What `options_of` reads, for a verb that takes one backend."""
 
 
-def options_of(told: Sequence[str], own: Sequence[str] = ()) -> dict[str, Any]:
+def parse_backend_options(
+    told: Sequence[str], own: Sequence[str] = ()
+) -> dict[str, Any]:
     """Options of a backend; what reads as a number or a truth value is one. `own`: for
     what else the verb has words, so that it is none here.
 
@@ -35,11 +42,11 @@ def options_of(told: Sequence[str], own: Sequence[str] = ()) -> dict[str, Any]:
     """
     found: dict[str, str] = {}
     for text in told:
-        _put(found, _name(text, _FORM), text, own=own)
-    return _values(found)
+        _add_option(found, _option_name(text, _FORM), text, own=own)
+    return _option_values(found)
 
 
-def options_of_each(
+def parse_options_per_backend(
     told: Sequence[str], backends: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Options of each of several backends; what is told to none of them is for all.
@@ -51,13 +58,15 @@ def options_of_each(
     """
     found: list[dict[str, str]] = [{} for _ in backends]
     for text in told:
-        which, _, name = _name(text, f"{_FORM}, or BACKEND.{_FORM}").rpartition(".")
-        for i in _meant(which, backends, text):
-            _put(found[i], name, text, f" for {backends[i]}")
-    return [_values(each) for each in found]
+        which, _, name = _option_name(text, f"{_FORM}, or BACKEND.{_FORM}").rpartition(
+            "."
+        )
+        for i in _backend_indices(which, backends, text):
+            _add_option(found[i], name, text, f" for {backends[i]}")
+    return [_option_values(each) for each in found]
 
 
-def called(backend: str, options: dict[str, Any]) -> str:
+def backend_label(backend: str, options: dict[str, Any]) -> str:
     """A backend and what it is told, for a line of an answer.
 
     >>> called("jax:gpu", {"precision": "high", "programs": 8})
@@ -67,7 +76,7 @@ def called(backend: str, options: dict[str, Any]) -> str:
     return f"{backend} ({told})" if told else backend
 
 
-def _name(text: str, form: str) -> str:
+def _option_name(text: str, form: str) -> str:
     """What stands before the first `=`: values may have some, too."""
     name, mark, value = text.partition("=")
     if not mark or not name.rpartition(".")[2] or not value:
@@ -77,7 +86,7 @@ def _name(text: str, form: str) -> str:
     return name
 
 
-def _meant(which: str, backends: Sequence[str], text: str) -> list[int]:
+def _backend_indices(which: str, backends: Sequence[str], text: str) -> list[int]:
     """The places of the backends that are meant: by name, with or without the device,
     or by place, since one backend can be compared with itself, told otherwise."""
     if not which and not text.startswith("."):
@@ -102,7 +111,7 @@ def _meant(which: str, backends: Sequence[str], text: str) -> list[int]:
     return found
 
 
-def _put(
+def _add_option(
     found: dict[str, str],
     name: str,
     text: str,
@@ -128,11 +137,11 @@ def _put(
     found[name] = text
 
 
-def _values(told: dict[str, str]) -> dict[str, Any]:
-    return {name: _value(text.partition("=")[2]) for name, text in told.items()}
+def _option_values(told: dict[str, str]) -> dict[str, Any]:
+    return {name: _parse_value(text.partition("=")[2]) for name, text in told.items()}
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     if text.removeprefix("-").isdecimal():
         return int(text)
     return _TRUTH.get(text.lower(), text)

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from amanda.graph import Graph, Parameter
     from amanda.types import TensorType
 
-__all__ = ["feeds_of", "options", "summary"]
+__all__ = ["read_feeds", "feed_options", "summarize_value"]
 
 _SHOWN = 4  # numbers of a result that are printed
 
 
-def options(command: Callable[..., Any]) -> Callable[..., Any]:
+def feed_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options by which a verb gets its feeds; they arrive as `given`."""
     added = [
         click.option(
@@ -47,12 +47,12 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def feeds_of(
+def read_feeds(
     graph: Graph, feeds: Sequence[str], random: int | None, dims: Sequence[str]
 ) -> dict[str | int, Any]:
     """A value for each input, by its name or place."""
-    found = _read(feeds)
-    sizes = {name: _size(text) for name, text in _pairs(dims, "--dim")}
+    found = _read_files(feeds)
+    sizes = {name: _parse_size(text) for name, text in _parse_pairs(dims, "--dim")}
     keys = {_key(port): port for port in graph.parameters}
     unknown = [name for name in found if name not in keys]
     if unknown:
@@ -66,7 +66,7 @@ def feeds_of(
             f"nothing is fed to {', '.join(map(str, missing))}",
             hint="--feed NAME=FILE.npy for each, or --random SEED for random values",
         )
-    made = _generator(random)
+    made = _random_arrays(random)
     for key in missing:
         found[key] = made(keys[key], sizes)
     return {key: found[key] for key in keys}
@@ -76,7 +76,7 @@ def _key(port: Parameter) -> str | int:
     return port.index if port.name is None else port.name
 
 
-def _pairs(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
+def _parse_pairs(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
     pairs = [text.partition("=") for text in texts]
     for name, mark, value in pairs:
         if not mark or not name or not value:
@@ -84,24 +84,24 @@ def _pairs(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in pairs]
 
 
-def _size(text: str) -> int:
+def _parse_size(text: str) -> int:
     if not text.isdecimal():
         raise UsageError("the size of a dim is a number", got=text)
     return int(text)
 
 
-def _read(feeds: Sequence[str]) -> dict[str | int, Any]:
+def _read_files(feeds: Sequence[str]) -> dict[str | int, Any]:
     found: dict[str | int, Any] = {}
     for text in feeds:
         if text.endswith(".npz") and "=" not in text:
-            found.update(_array_file(text))
+            found.update(_load_arrays(text))
     rest = [text for text in feeds if not text.endswith(".npz") or "=" in text]
-    for name, file in _pairs(rest, "--feed"):
-        found[name] = _array_file(file)
+    for name, file in _parse_pairs(rest, "--feed"):
+        found[name] = _load_arrays(file)
     return found
 
 
-def _array_file(path: str) -> Any:
+def _load_arrays(path: str) -> Any:
     """An array, or a dict of them; never pickled objects, which could run code."""
     import numpy as np
 
@@ -116,14 +116,14 @@ def _array_file(path: str) -> Any:
         ) from error
 
 
-def _generator(seed: int | None) -> Callable[[Parameter, Mapping[str, int]], Any]:
+def _random_arrays(seed: int | None) -> Callable[[Parameter, Mapping[str, int]], Any]:
     import numpy as np
 
     numbers = np.random.default_rng(seed)
 
     def made(port: Parameter, sizes: Mapping[str, int]) -> Any:
         kind = _tensor_type(port)
-        shape = tuple(_extent(dim, sizes) for dim in kind.shape)
+        shape = tuple(_concrete_size(dim, sizes) for dim in kind.shape)
         if kind.dtype.kind in ("string", "bytes"):
             return np.full(shape, "a", dtype=object)
         dtype = kind.dtype.numpy
@@ -148,7 +148,7 @@ def _tensor_type(port: Parameter) -> TensorType:
     )
 
 
-def _extent(dim: Any, sizes: Mapping[str, int]) -> int:
+def _concrete_size(dim: Any, sizes: Mapping[str, int]) -> int:
     """The size of one dim: known, said, or 1."""
     from amanda.types import Sym, evaluate
 
@@ -158,12 +158,14 @@ def _extent(dim: Any, sizes: Mapping[str, int]) -> int:
     return evaluate(dim, free)
 
 
-def summary(value: Any) -> tuple[str, str]:
+def summarize_value(value: Any) -> tuple[str, str]:
     """A result in short: its type, and its first numbers or its range."""
     import numpy as np
 
     if isinstance(value, list | tuple):
-        return f"sequence of {len(value)}", ", ".join(summary(v)[0] for v in value[:3])
+        return f"sequence of {len(value)}", ", ".join(
+            summarize_value(v)[0] for v in value[:3]
+        )
     array = np.asarray(value)
     kind = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
     if array.size <= _SHOWN or array.dtype.kind not in "fiu":

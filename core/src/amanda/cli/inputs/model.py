@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amanda.cli.output.terminal import working
+from amanda.cli.output.terminal import show_progress
 
 if TYPE_CHECKING:
     from amanda.graph import Graph
 
-__all__ = ["opened"]
+__all__ = ["open_model"]
 
 
-def opened(file: str, form: str | None) -> tuple[Graph, str]:
+def open_model(file: str, form: str | None) -> tuple[Graph, str]:
     """The graph in a file, and the name of its format, found where it is not given."""
     from amanda.api.files import load
     from amanda.host import default_host
 
     form = default_host().format_to_read(file, form).name
-    with working(f"reading {file}"):
+    with show_progress(f"reading {file}"):
         return load(file, format=form), form

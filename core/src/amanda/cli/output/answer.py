@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["SCHEMA", "Answer", "Table", "as_json", "lines", "show"]
+__all__ = ["SCHEMA", "Answer", "Table", "to_json", "plain_lines", "print_answer"]
 
 SCHEMA = 1
 """Version of the JSON answers: keys are added under one number, never changed."""
@@ -58,7 +58,7 @@ class Answer:
     exit_code: int = 0
 
 
-def as_json(verb: str, exit_code: int, data: Mapping[str, object]) -> str:
+def to_json(verb: str, exit_code: int, data: Mapping[str, object]) -> str:
     """The one form of every `--json` answer.
 
     >>> print(as_json("info", 0, {"ops": 3}))
@@ -75,7 +75,7 @@ def as_json(verb: str, exit_code: int, data: Mapping[str, object]) -> str:
     return json.dumps({**head, **data}, indent=2, ensure_ascii=False, default=str)
 
 
-def lines(text: Iterable[str | Table]) -> Iterator[str]:
+def plain_lines(text: Iterable[str | Table]) -> Iterator[str]:
     """Text without colour, and without anything a terminal would act on."""
     for block in text:
         parts = block.plain() if isinstance(block, Table) else block.split("\n")
@@ -83,15 +83,15 @@ def lines(text: Iterable[str | Table]) -> Iterator[str]:
             yield _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
-def show(verb: str, answer: Answer, *, json: bool) -> None:
+def print_answer(verb: str, answer: Answer, *, json: bool) -> None:
     """Print an answer on standard output."""
     if json:
-        print(as_json(verb, answer.exit_code, answer.data))  # noqa: T201
+        print(to_json(verb, answer.exit_code, answer.data))  # noqa: T201
     elif sys.stdout.isatty() and not isinstance(answer.text, str):
-        from amanda.cli.output.terminal import show_coloured
+        from amanda.cli.output.terminal import print_colored
 
-        show_coloured(answer.text)
+        print_colored(answer.text)
     else:
-        for line in lines(answer.text):
+        for line in plain_lines(answer.text):
             print(line)  # noqa: T201
     sys.stdout.flush()  # a broken pipe is met here, not while the process ends

@@ -10,12 +10,12 @@ from amanda.cli.output.answer import Answer
 if TYPE_CHECKING:
     from amanda.dictionary import Attr, Difference, OpDef, Port
 
-__all__ = ["data_of", "difference", "listed", "short"]
+__all__ = ["definition_data", "difference_answer", "list_row", "one_line"]
 
 _LONG = 76  # characters of a line about an op, in a list
 
 
-def data_of(entry: OpDef) -> dict[str, object]:
+def definition_data(entry: OpDef) -> dict[str, object]:
     """Everything about an entry, as data."""
     deprecated = entry.deprecated
     return {
@@ -77,7 +77,7 @@ def _value(kind: str, value: Any) -> object:
     return value if real and isfinite(value) else format_literal(kind, value)
 
 
-def listed(entry: OpDef) -> dict[str, object]:
+def list_row(entry: OpDef) -> dict[str, object]:
     """What a list tells of an entry, as data."""
     return {
         "name": entry.name,
@@ -88,13 +88,13 @@ def listed(entry: OpDef) -> dict[str, object]:
     }
 
 
-def short(entry: OpDef) -> str:
+def one_line(entry: OpDef) -> str:
     """What a list tells of an entry, on one line."""
     text = entry.doc or entry.signature.removeprefix(entry.name)
     return text if len(text) <= _LONG else f"{text[: _LONG - 4].rstrip()} ..."
 
 
-def difference(found: Difference) -> Answer:
+def difference_answer(found: Difference) -> Answer:
     """How two dictionaries differ."""
     data = {
         "old": found.old,
@@ -111,10 +111,10 @@ def difference(found: Difference) -> Answer:
             for change in found.changed
         ],
     }
-    return Answer(data, _differing(found))
+    return Answer(data, _difference_lines(found))
 
 
-def _differing(found: Difference) -> Iterator[str]:
+def _difference_lines(found: Difference) -> Iterator[str]:
     yield from (f"+ {name}" for name in found.added)
     yield from (f"- {name}" for name in found.removed)
     for change in found.changed:

@@ -10,18 +10,18 @@ from amanda.cli.output.answer import Table
 if TYPE_CHECKING:
     from amanda.graph import Graph, InputPort, Op, OutputPort
 
-__all__ = ["data_of", "named", "text_of"]
+__all__ = ["op_data", "ops_named", "op_text"]
 
 _LONG = 200  # characters of an attribute; what is longer is cut
 _USERS = 10  # places that one line names
 
 
-def named(root: Graph, name: str) -> list[Op]:
+def ops_named(root: Graph, name: str) -> list[Op]:
     """Every op of this name, in the graph and in all that it holds."""
     return [op for op in root.walk() if op.name == name]
 
 
-def data_of(op: Op, *, full: bool = False) -> dict[str, object]:
+def op_data(op: Op, *, full: bool = False) -> dict[str, object]:
     """Everything about one op, as data."""
     made = op.provenance
     return {
@@ -30,19 +30,25 @@ def data_of(op: Op, *, full: bool = False) -> dict[str, object]:
         "namespace": op.namespace,
         "path": path_of(op),
         "inputs": [
-            {"name": port.name, "from": _source(port), "type": _type(port.source)}
+            {
+                "name": port.name,
+                "from": _source_label(port),
+                "type": _type_text(port.source),
+            }
             for port in op.input_ports
         ],
         "outputs": [
             {
                 "name": port.name,
-                "type": _type(port),
-                "to": [_user(user) for user in port.users],
+                "type": _type_text(port),
+                "to": [_user_label(user) for user in port.users],
                 "marks": sorted(port.marks),
             }
             for port in op.outputs
         ],
-        "attributes": {k: shown(v, full=full) for k, v in sorted(op.attrs.items())},
+        "attributes": {
+            k: format_attribute(v, full=full) for k, v in sorted(op.attrs.items())
+        },
         "bodies": {key: len(body) for key, body in op.bodies.items()},
         "after": [before.short for before in op.control_inputs],
         "before": [after.short for after in op.control_outputs],
@@ -51,9 +57,9 @@ def data_of(op: Op, *, full: bool = False) -> dict[str, object]:
     }
 
 
-def text_of(op: Op, *, full: bool = False) -> Iterator[str | Table]:
+def op_text(op: Op, *, full: bool = False) -> Iterator[str | Table]:
     """The same, to read."""
-    data: dict[str, Any] = data_of(op, full=full)
+    data: dict[str, Any] = op_data(op, full=full)
     bodies = (f"{key} ({count} ops)" for key, count in data["bodies"].items())
     facts = {
         "op": op.label,
@@ -76,7 +82,7 @@ def text_of(op: Op, *, full: bool = False) -> Iterator[str | Table]:
     yield from _table(
         ("output", "type", "to"),
         [
-            (_name(i, p), p["type"] or "?", _few(p["to"], full=full))
+            (_name(i, p), p["type"] or "?", _join_first(p["to"], full=full))
             for i, p in _rows(data, "out")
         ],
     )
@@ -98,7 +104,7 @@ def path_of(op: Op) -> list[str]:
     return path[::-1]
 
 
-def shown(value: object, *, full: bool = False) -> str:
+def format_attribute(value: object, *, full: bool = False) -> str:
     """An attribute's value on one line, cut where it is long.
 
     >>> shown([1, 2]), shown("a"), shown(b"xy")
@@ -114,11 +120,11 @@ def shown(value: object, *, full: bool = False) -> str:
     return f"{text[:_LONG]}... ({len(text)} characters)"
 
 
-def _source(port: InputPort) -> str | None:
-    return None if port.source is None else _value(port.source)
+def _source_label(port: InputPort) -> str | None:
+    return None if port.source is None else _value_label(port.source)
 
 
-def _value(port: OutputPort) -> str:
+def _value_label(port: OutputPort) -> str:
     """An output as people write it: the op, and the index where it is not the only."""
     from amanda.graph import Parameter
 
@@ -128,13 +134,13 @@ def _value(port: OutputPort) -> str:
     return own if len(port.op.outputs) == 1 else f"{own}:{port.index}"
 
 
-def _user(port: InputPort) -> str:
+def _user_label(port: InputPort) -> str:
     if port.inner:
         return f"result {port.name or f'#{port.index}'}"
     return f"{port.op.name or port.op.label} (input {port.name or port.index})"
 
 
-def _type(port: OutputPort | None) -> str | None:
+def _type_text(port: OutputPort | None) -> str | None:
     return None if port is None or port.type is None else str(port.type)
 
 
@@ -146,7 +152,7 @@ def _name(index: int, port: dict[str, Any]) -> str:
     return port["name"] or f"#{index}"
 
 
-def _few(names: list[str], *, full: bool) -> str:
+def _join_first(names: list[str], *, full: bool) -> str:
     shown = names if full else names[:_USERS]
     more = len(names) - len(shown)
     return ", ".join([*shown, *([f"and {more} more"] if more else [])]) or "nothing"

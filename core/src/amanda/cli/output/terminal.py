@@ -10,24 +10,24 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from amanda.cli.output.answer import Table, lines
+from amanda.cli.output.answer import Table, plain_lines
 
-__all__ = ["show_coloured", "working"]
+__all__ = ["print_colored", "show_progress"]
 
 _PATIENCE = 0.5  # seconds that pass before anybody wonders
 
 
-def show_coloured(text: Iterable[str | Table]) -> None:
+def print_colored(text: Iterable[str | Table]) -> None:
     """Print on a terminal: tables by rich, lines as they are."""
     for block in text:
         if isinstance(block, Table):
-            _draw(block)
+            _print_table(block)
         else:
-            for line in lines([block]):
+            for line in plain_lines([block]):
                 sys.stdout.write(line + "\n")
 
 
-def _draw(table: Table) -> None:
+def _print_table(table: Table) -> None:
     from rich.console import Console
     from rich.table import Table as Drawn
     from rich.text import Text
@@ -36,12 +36,12 @@ def _draw(table: Table) -> None:
     for heading, numeric in zip(table.headings, table.numeric, strict=True):
         drawn.add_column(heading, justify="right" if numeric else "left")
     for row in table.texts:
-        drawn.add_row(*(Text("\n".join(lines([cell]))) for cell in row))
+        drawn.add_row(*(Text("\n".join(plain_lines([cell]))) for cell in row))
     Console().print(drawn)
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
+def show_progress(what: str) -> Iterator[None]:
     """Say on a terminal what takes so long; elsewhere, and if it is quick, nothing.
 
     >>> with working("reading model.amanda"):
@@ -51,7 +51,7 @@ def working(what: str) -> Iterator[None]:
         yield
         return
     over = threading.Event()
-    teller = threading.Thread(target=_tell, args=(what, over), daemon=True)
+    teller = threading.Thread(target=_show_status, args=(what, over), daemon=True)
     teller.start()
     try:
         yield
@@ -60,12 +60,12 @@ def working(what: str) -> Iterator[None]:
         teller.join()  # the line is gone before anything else is written
 
 
-def _tell(what: str, over: threading.Event) -> None:
+def _show_status(what: str, over: threading.Event) -> None:
     if over.wait(_PATIENCE):
         return
     from rich.console import Console
     from rich.markup import escape
 
-    (line,) = lines([what.replace("\n", " ")])
+    (line,) = plain_lines([what.replace("\n", " ")])
     with Console(stderr=True).status(f"{escape(line)} ..."):
         over.wait()

@@ -30,7 +30,9 @@ def command(*, load: bool) -> Answer:
     from amanda.host import default_host
 
     host = default_host()
-    found = [_row(host, entry, load=load) for entry in host.entries("backends")]
+    found = [
+        _backend_data(host, entry, load=load) for entry in host.entries("backends")
+    ]
     rows = [(r["name"], r["state"], r["consumes"], ", ".join(r["devices"]), r["dist"])
             for r in found]  # fmt: skip
     text: list[str | Table] = [
@@ -38,13 +40,15 @@ def command(*, load: bool) -> Answer:
         if rows
         else "no backend is installed; a plug-in brings one"
     ]
-    text += [f"{r['name']}:{told}" for r in found for told in map(_told, r["states"])]
+    text += [
+        f"{r['name']}:{told}" for r in found for told in map(_state_line, r["states"])
+    ]
     text += [f"\n{r['name']}: {r['fault']}" for r in found if r["fault"]]
     faulty = any(r["fault"] for r in found)
     return Answer({"backends": found}, text, exit_code=int(faulty))
 
 
-def _row(host: Host, entry: Entry, *, load: bool) -> dict[str, Any]:
+def _backend_data(host: Host, entry: Entry, *, load: bool) -> dict[str, Any]:
     devices = [str(device) for device in entry.manifest.get("devices", ())]
     fault = entry.fault
     states: list[dict[str, str]] = []
@@ -52,7 +56,7 @@ def _row(host: Host, entry: Entry, *, load: bool) -> dict[str, Any]:
         try:
             backend = host.load(entry)
             devices = [str(device) for device in backend.devices()]
-            states = [_state(row) for row in getattr(backend, "states", tuple)()]
+            states = [_device_state(row) for row in getattr(backend, "states", tuple)()]
         except AmandaError as error:
             fault = str(error)
     return {
@@ -66,11 +70,11 @@ def _row(host: Host, entry: Entry, *, load: bool) -> dict[str, Any]:
     }
 
 
-def _state(row: Any) -> dict[str, str]:
+def _device_state(row: Any) -> dict[str, str]:
     """A device, or a kind of device that is not here, as a backend tells it."""
     return {key: str(getattr(row, key)) for key in ("name", "state", "reason")}
 
 
-def _told(state: dict[str, str]) -> str:
+def _state_line(state: dict[str, str]) -> str:
     reason = state["reason"] and f", {state['reason']}"
     return f"{state['name']}: {state['state']}{reason}"

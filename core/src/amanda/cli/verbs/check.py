@@ -8,15 +8,22 @@ from typing import TYPE_CHECKING
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.model import opened
+from amanda.cli.inputs.model import open_model
 from amanda.cli.output.answer import Answer, Table
-from amanda.cli.output.terminal import working
-from amanda.cli.rule_mappings import own_rules
+from amanda.cli.output.terminal import show_progress
+from amanda.cli.rule_mappings import use_rule_files
 
 if TYPE_CHECKING:
     from amanda.mapping import Gap, Plan, Report, Step
 
-__all__ = ["command", "gap_data", "losses", "report_data", "route_data", "told"]
+__all__ = [
+    "command",
+    "gap_data",
+    "loss_lines",
+    "report_data",
+    "route_data",
+    "gap_lines",
+]
 
 
 @verb("check", "whether a model can go to a framework or backend")
@@ -41,8 +48,8 @@ def command(
     """
     from amanda.api.conversion import plan
 
-    graph, form = opened(file, form)
-    with working(f"checking {file}"), own_rules(files):
+    graph, form = open_model(file, form)
+    with show_progress(f"checking {file}"), use_rule_files(files):
         found = plan(graph, goal)
         is_clear = found.is_clear  # which tries the route, with these rules
     data = {
@@ -54,23 +61,25 @@ def command(
         "gaps": [gap_data(gap) for gap in found.gaps],
         "refused": list(found.refusals),
     }
-    text = _text(file, goal, found, full=full)
+    text = _report_lines(file, goal, found, full=full)
     return Answer(data, text, exit_code=int(not is_clear))
 
 
-def _text(file: str, goal: str, found: Plan, *, full: bool) -> Iterator[str | Table]:
+def _report_lines(
+    file: str, goal: str, found: Plan, *, full: bool
+) -> Iterator[str | Table]:
     yield f"route: {found}"
     yield from map(str, found.reports)
-    yield from told(found.gaps, full=full)
+    yield from gap_lines(found.gaps, full=full)
     if found.refusals:
         yield f"\n{goal} does not take:"
         yield from (f"  {why}" for why in found.refusals)
-    yield from losses(found.reports)
+    yield from loss_lines(found.reports)
     if found.is_clear:
         yield f"{file} can go to {goal}"
 
 
-def told(gaps: tuple[Gap, ...], *, full: bool) -> Iterator[str | Table]:
+def gap_lines(gaps: tuple[Gap, ...], *, full: bool) -> Iterator[str | Table]:
     """Gaps to read: one line each, the reasons below it."""
     if gaps:
         yield (
@@ -87,7 +96,7 @@ def told(gaps: tuple[Gap, ...], *, full: bool) -> Iterator[str | Table]:
             yield f"    to begin with: {gap.stub}"
 
 
-def losses(reports: tuple[Report, ...]) -> Iterator[str]:
+def loss_lines(reports: tuple[Report, ...]) -> Iterator[str]:
     """What rules declare to be lost."""
     lost = [loss for report in reports for loss in report.losses]
     if lost:

@@ -9,30 +9,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.backend_options import called, options_of_each
-from amanda.cli.inputs.feeds import feeds_of, options
-from amanda.cli.inputs.model import opened
+from amanda.cli.inputs.backend_options import backend_label, parse_options_per_backend
+from amanda.cli.inputs.feeds import feed_options, read_feeds
+from amanda.cli.inputs.model import open_model
 from amanda.cli.output.answer import Answer, Table
-from amanda.cli.output.terminal import working
+from amanda.cli.output.terminal import show_progress
 from amanda.errors import AmandaError, NumericMismatchError, UsageError
 
 if TYPE_CHECKING:
     from amanda.graph import Graph
 
-__all__ = ["Difference", "command", "difference"]
+__all__ = ["ResultDifference", "command", "compare_arrays"]
 
 
-class Side(NamedTuple):
+class ComparedBackend(NamedTuple):
     """A backend that is compared, and what it is told."""
 
     backend: str
     options: dict[str, Any]
 
     def __str__(self) -> str:
-        return called(self.backend, self.options)
+        return backend_label(self.backend, self.options)
 
 
-class Difference(NamedTuple):
+class ResultDifference(NamedTuple):
     """How far one result is from the one it should equal."""
 
     equal: bool
@@ -60,7 +60,7 @@ class Difference(NamedTuple):
 @click.option("--format", "form", help="The format of FILE, where it does not show.")
 @click.option("--rtol", type=float, default=1e-4, show_default=True)
 @click.option("--atol", type=float, default=1e-5, show_default=True)
-@options
+@feed_options
 def command(
     file: str,
     *,
@@ -84,21 +84,21 @@ def command(
             got=", ".join(backends) or "none",
             hint="`amanda backends` lists those that are installed",
         )
-    told = options_of_each(options_told, backends)
-    sides = [Side(*each) for each in zip(backends, told, strict=True)]
-    graph, form = opened(file, form)
-    feeds = feeds_of(graph, **given)
+    told = parse_options_per_backend(options_told, backends)
+    sides = [ComparedBackend(*each) for each in zip(backends, told, strict=True)]
+    graph, form = open_model(file, form)
+    feeds = read_feeds(graph, **given)
     reference, *others = _results(file, graph, feeds, sides)
     found = [
-        (side, key, difference(results[key], wanted, rtol, atol))
+        (side, key, compare_arrays(results[key], wanted, rtol, atol))
         for side, results in zip(sides[1:], others, strict=True)
         for key, wanted in reference.items()
     ]
-    return _answer(file, form, sides, found)
+    return _comparison_answer(file, form, sides, found)
 
 
 def _results(
-    file: str, graph: Graph, feeds: Mapping[Any, Any], sides: Sequence[Side]
+    file: str, graph: Graph, feeds: Mapping[Any, Any], sides: Sequence[ComparedBackend]
 ) -> list[dict[Any, Any]]:
     """What each gives; all are compiled first, so that nobody waits for results before
     an option is refused."""
@@ -106,17 +106,17 @@ def _results(
 
     compiled = []
     for side in sides:
-        with working(f"compiling {file} for {side}"), _by(side):
+        with show_progress(f"compiling {file} for {side}"), _named_in_errors(side):
             compiled.append(compile(graph, side.backend, **side.options))
     found = []
     for side, each in zip(sides, compiled, strict=True):
-        with working(f"running {file} on {side}"), _by(side):
+        with show_progress(f"running {file} on {side}"), _named_in_errors(side):
             found.append(each(feeds))
     return found
 
 
 @contextmanager
-def _by(side: Side) -> Iterator[None]:
+def _named_in_errors(side: ComparedBackend) -> Iterator[None]:
     """Around what one of several backends does: an error tells which, and as what."""
     try:
         yield
@@ -125,7 +125,7 @@ def _by(side: Side) -> Iterator[None]:
         raise
 
 
-def difference(got: Any, wanted: Any, rtol: float, atol: float) -> Difference:
+def compare_arrays(got: Any, wanted: Any, rtol: float, atol: float) -> ResultDifference:
     """
     >>> import numpy as np
     >>> difference(np.float32([1.0, 2.5]), np.float32([1.0, 2.0]), 1e-4, 1e-5)
@@ -136,26 +136,31 @@ def difference(got: Any, wanted: Any, rtol: float, atol: float) -> Difference:
     a, b = np.asarray(got), np.asarray(wanted)
     if a.dtype != b.dtype or a.shape != b.shape:
         why = f"{a.dtype}{list(a.shape)} against {b.dtype}{list(b.shape)}"
-        return Difference(False, None, why)
+        return ResultDifference(False, None, why)
     if a.dtype.kind not in "fcV":
-        return Difference(bool(np.array_equal(a, b)), None)
+        return ResultDifference(bool(np.array_equal(a, b)), None)
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
     a, b = a.astype(wide), b.astype(wide)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):
         far = np.where(same, 0.0, np.abs(a - b))
         near = same | (np.isfinite(b) & (far <= atol + rtol * np.abs(b)))
-    return Difference(bool(np.all(near)), float(np.max(far, initial=0.0)))
+    return ResultDifference(bool(np.all(near)), float(np.max(far, initial=0.0)))
 
 
-def _answer(
+def _comparison_answer(
     file: str,
     form: str,
-    sides: Sequence[Side],
-    told: Sequence[tuple[Side, Any, Difference]],
+    sides: Sequence[ComparedBackend],
+    told: Sequence[tuple[ComparedBackend, Any, ResultDifference]],
 ) -> Answer:
     rows = [
-        (str(side), str(key), "equal" if d.equal else "differs", d.why or _far(d))
+        (
+            str(side),
+            str(key),
+            "equal" if d.equal else "differs",
+            d.why or _largest_text(d),
+        )
         for side, key, d in told
     ]
     data: Mapping[str, object] = {
@@ -175,5 +180,5 @@ def _answer(
     return Answer(data, text, exit_code=code)
 
 
-def _far(found: Difference) -> str:
+def _largest_text(found: ResultDifference) -> str:
     return "" if found.largest is None else f"{found.largest:.3g}"

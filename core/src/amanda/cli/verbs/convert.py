@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.model import opened
+from amanda.cli.inputs.model import open_model
 from amanda.cli.output.answer import Answer, Table
-from amanda.cli.output.terminal import working
-from amanda.cli.rule_mappings import own_rules
-from amanda.cli.verbs.check import gap_data, losses, report_data, route_data, told
+from amanda.cli.output.terminal import show_progress
+from amanda.cli.rule_mappings import use_rule_files
+from amanda.cli.verbs.check import (
+    gap_data,
+    gap_lines,
+    loss_lines,
+    report_data,
+    route_data,
+)
 
 if TYPE_CHECKING:
     from amanda.graph import Graph
@@ -62,34 +68,36 @@ def command(
     from amanda.host import default_host
     from amanda.mapping.routes.report import tracing
 
-    graph, form = opened(source, form)
+    graph, form = open_model(source, form)
     written = default_host().format_to_write(Path(target), target_form)
-    goal = goal or _asked(graph, written.manifest.get("namespace"))
+    goal = goal or _namespace_of_format(graph, written.manifest.get("namespace"))
     data: dict[str, object] = {
         "source": source, "target": target,
         "format": form, "target_format": written.name, "to": goal,
     }  # fmt: skip
     reports: list[Report] = []
     if goal is not None:
-        with own_rules(files), tracing() if trace else nullcontext():
+        with use_rule_files(files), tracing() if trace else nullcontext():
             found = plan(graph, goal)
             data["route"] = route_data(found.steps)
             if not keep_foreign and found.gaps:
-                return _refused(source, found, data)
-            graph = _converted(graph, goal, found, reports, keep_foreign=keep_foreign)
-            places = _places(found) if trace else {}
-    with working(f"writing {target}"):
+                return _gaps_answer(source, found, data)
+            graph = _convert(graph, goal, found, reports, keep_foreign=keep_foreign)
+            places = _function_locations(found) if trace else {}
+    with show_progress(f"writing {target}"):
         save(graph, target, format=written.name)
     data["steps"] = [report_data(report) for report in reports]
     data["namespace"] = graph.namespace
-    chosen = None if goal is None else _chosen(goal, graph.namespace)
+    chosen = None if goal is None else _chosen_version_note(goal, graph.namespace)
     if not trace or goal is None:
-        return Answer(data, _text(source, target, tuple(reports), chosen))
-    data["trace"] = [[_traced(*one, places) for one in r.trace or ()] for r in reports]
+        return Answer(data, _result_lines(source, target, tuple(reports), chosen))
+    data["trace"] = [
+        [_trace_row(*one, places) for one in r.trace or ()] for r in reports
+    ]
     return Answer(data, _with_trace(source, target, tuple(reports), places, chosen))
 
 
-def _places(found: Plan) -> dict[str, str]:
+def _function_locations(found: Plan) -> dict[str, str]:
     """File and line of the rules that are functions, by what reports call them."""
     from amanda.host import default_host
     from amanda.mapping import RuleMapping
@@ -100,13 +108,13 @@ def _places(found: Plan) -> dict[str, str]:
     return {f.id: f.place for rules in sets for f in rules.functions}
 
 
-def _traced(
+def _trace_row(
     op: str, name: str | None, rule: str, places: dict[str, str]
 ) -> dict[str, str | None]:
     return {"op": op, "name": name, "rule": rule, "place": places.get(rule, rule)}
 
 
-def _chosen(goal: str, namespace: str | None) -> str | None:
+def _chosen_version_note(goal: str, namespace: str | None) -> str | None:
     """Which version was chosen, where nobody said one: not every runtime has it."""
     from amanda.dictionary import parse_name, parse_span
     from amanda.host import default_host
@@ -130,14 +138,14 @@ def _with_trace(
     chosen: str | None,
 ) -> Iterator[str | Table]:
     for report in reports:
-        rows = [_traced(*one, places).values() for one in report.trace or ()]
+        rows = [_trace_row(*one, places).values() for one in report.trace or ()]
         headings = ("op", "name", "rule", "file and line")
         yield Table(headings, [[cell or "" for cell in row] for row in rows])
         yield ""
-    yield from _text(source, target, reports, chosen)
+    yield from _result_lines(source, target, reports, chosen)
 
 
-def _asked(graph: Graph, span: str | None) -> str | None:
+def _namespace_of_format(graph: Graph, span: str | None) -> str | None:
     """The namespace that a format writes, where the graph is of another one."""
     from amanda.backend import consumes
 
@@ -146,7 +154,7 @@ def _asked(graph: Graph, span: str | None) -> str | None:
     return span
 
 
-def _converted(
+def _convert(
     graph: Graph, goal: str, found: Plan, reports: list[Report], *, keep_foreign: bool
 ) -> Graph:
     from amanda.api.conversion import convert
@@ -157,22 +165,22 @@ def _converted(
     return found.result
 
 
-def _refused(source: str, found: Plan, data: dict[str, object]) -> Answer:
+def _gaps_answer(source: str, found: Plan, data: dict[str, object]) -> Answer:
     data["gaps"] = [gap_data(gap) for gap in found.gaps]
 
     def text() -> Iterator[str | Table]:
         yield f"{source} is not converted; nothing is written"
-        yield from told(found.gaps, full=False)
+        yield from gap_lines(found.gaps, full=False)
         yield "\nkeep these ops as they are with --keep-foreign, or map them by rules"
 
     return Answer(data, text(), exit_code=1)
 
 
-def _text(
+def _result_lines(
     source: str, target: str, reports: tuple[Report, ...], chosen: str | None
 ) -> Iterator[str | Table]:
     yield from map(str, reports)
-    yield from losses(reports)
+    yield from loss_lines(reports)
     yield f"{source} is written as {target}"
     if chosen is not None:
         yield chosen

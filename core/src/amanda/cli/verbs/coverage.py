@@ -10,7 +10,11 @@ import click
 
 from amanda.cli.group import verb
 from amanda.cli.output.answer import Answer, Table
-from amanda.cli.rule_mappings import Installed, installed, newest_of
+from amanda.cli.rule_mappings import (
+    InstalledMapping,
+    installed_mappings,
+    newest_version,
+)
 from amanda.errors import ConversionError, UsageError
 
 if TYPE_CHECKING:
@@ -38,23 +42,23 @@ def command(
     if (source is None) is not (target is None):
         raise UsageError("coverage is between two frameworks", expected="FROM and TO")
     if source is not None and target is not None:
-        return _one(_between(source, target), gaps=gaps)
-    pairs = [(there, _both(there)) for there in installed()]
+        return _answer(_coverage_between(source, target), gaps=gaps)
+    pairs = [(there, _both_directions(there)) for there in installed_mappings()]
     if folder is not None:
-        return _written(pairs, Path(folder))
+        return _write_pages(pairs, Path(folder))
     found = [one for _, both in pairs for one in both]
     data = {"coverage": [_data(one) for one in found]}
     return Answer(data, [str(one) for one in found] or ["no mapping goes by rules"])
 
 
-def _both(there: Installed) -> list[Coverage]:
+def _both_directions(there: InstalledMapping) -> list[Coverage]:
     """Each direction in which it maps."""
-    ends = [newest_of(end) for end in there.ends]
+    ends = [newest_version(end) for end in there.ends]
     ways = [ends, ends[::-1]] if there.entry.manifest.get("both") else [ends]
-    return [covered(there, *way) for way in ways]
+    return [coverage_of(there, *way) for way in ways]
 
 
-def covered(there: Installed, source: str, target: str) -> Coverage:
+def coverage_of(there: InstalledMapping, source: str, target: str) -> Coverage:
     """One direction of a mapping, over the dictionary of its source."""
     from amanda.api.namespaces import namespace
     from amanda.mapping.routes.coverage import coverage
@@ -62,23 +66,23 @@ def covered(there: Installed, source: str, target: str) -> Coverage:
     dictionary: Any = namespace(source)
     told = getattr(there.mapping, "composites", None)
     whole: Iterable[str] = told() if told is not None else ()
-    composites = whole if source == newest_of(there.ends[1]) else ()
+    composites = whole if source == newest_version(there.ends[1]) else ()
     return coverage(there.mapping, source, target, dictionary, composites)
 
 
-def _between(source: str, target: str) -> Coverage:
+def _coverage_between(source: str, target: str) -> Coverage:
     from amanda.api.namespaces import namespace
     from amanda.dictionary import parse_name
 
     names = [namespace(name).name for name in (source, target)]
     paths = tuple(parse_name(name).path for name in names)
-    for there in installed():
+    for there in installed_mappings():
         if paths in (there.ends, there.ends[::-1]):
-            return covered(there, *names)
+            return coverage_of(there, *names)
     raise ConversionError(f"no installed mapping is between {paths[0]} and {paths[1]}")
 
 
-def _one(found: Coverage, *, gaps: bool) -> Answer:
+def _answer(found: Coverage, *, gaps: bool) -> Answer:
     ops = [op for op in found.ops if not gaps or op.kind == "gap"]
 
     def text() -> Iterator[str | Table]:
@@ -99,17 +103,19 @@ def _data(found: Coverage) -> dict[str, object]:
 # -- pages --------------------------------------------------------------------------
 
 
-def _written(pairs: list[tuple[Installed, list[Coverage]]], folder: Path) -> Answer:
+def _write_pages(
+    pairs: list[tuple[InstalledMapping, list[Coverage]]], folder: Path
+) -> Answer:
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for there, both in pairs:
         file = folder / f"{there.entry.name}.md"
-        file.write_text(page(there.entry.name, both), encoding="utf-8")
+        file.write_text(page_text(there.entry.name, both), encoding="utf-8")
         files.append(str(file))
     return Answer({"files": files}, [f"{file} is written" for file in files])
 
 
-def page(name: str, both: list[Coverage]) -> str:
+def page_text(name: str, both: list[Coverage]) -> str:
     """The page of a mapping."""
     from amanda.mapping.routes.coverage import KINDS
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from amanda.cli.group import verb
 from amanda.cli.output.answer import Answer, Table
 
-__all__ = ["Check", "checks", "command"]
+__all__ = ["SystemCheck", "run_checks", "command"]
 
 # Every setting that is read from the environment, and what it may be.
 SETTINGS = {
@@ -28,7 +28,7 @@ MODEST_MEMORY = 1 << 30  # below this, loading anything real is in doubt
 
 
 @dataclass(frozen=True)
-class Check:
+class SystemCheck:
     """One thing looked at: what it is, and what to do where it is not well."""
 
     name: str
@@ -46,7 +46,7 @@ def command() -> Answer:
 
     Nothing is changed, no plug-in is run. Exit code 1 says that something is wrong.
     """
-    made = list(checks())
+    made = list(run_checks())
     ill = [check for check in made if not check.well]
     rows = [(check.name, "ok" if check.well else "!", check.found) for check in made]
     text: list[str | Table] = [Table(("what", "", "found"), rows), ""]
@@ -56,22 +56,22 @@ def command() -> Answer:
     return Answer(data, text, exit_code=int(bool(ill)))
 
 
-def checks() -> Iterator[Check]:
+def run_checks() -> Iterator[SystemCheck]:
     """Everything that is looked at, in the order of what depends on what."""
-    yield _python()
-    yield from _packages()
-    yield from _plugins()
-    yield from _settings()
-    yield _temporary_folder()
-    yield _memory()
+    yield _check_python()
+    yield from _check_packages()
+    yield from _check_plugins()
+    yield from _check_settings()
+    yield _check_temporary_folder()
+    yield _check_memory()
 
 
-def _python() -> Check:
+def _check_python() -> SystemCheck:
     found = f"{platform.python_version()}, {platform.platform()}, {sys.executable}"
-    return Check("python", found)  # too old a one cannot read this file
+    return SystemCheck("python", found)  # too old a one cannot read this file
 
 
-def _packages() -> Iterator[Check]:
+def _check_packages() -> Iterator[SystemCheck]:
     """The core, and each library that it requires, against what it asks for."""
     from importlib import metadata
 
@@ -79,12 +79,12 @@ def _packages() -> Iterator[Check]:
 
     from amanda import __version__
 
-    yield Check("amanda-core", f"{__version__}, {Path(__file__).parent.parent}")
+    yield SystemCheck("amanda-core", f"{__version__}, {Path(__file__).parent.parent}")
     try:
         lines = metadata.requires("amanda-core") or []
     except metadata.PackageNotFoundError:
         to_do = "install it: pip install amanda-core"
-        yield Check("amanda-core", "used from its sources, not installed", to_do)
+        yield SystemCheck("amanda-core", "used from its sources, not installed", to_do)
         return
     for requirement in sorted(map(Requirement, lines), key=lambda each: each.name):
         if requirement.marker is not None and not requirement.marker.evaluate():
@@ -93,43 +93,43 @@ def _packages() -> Iterator[Check]:
         try:
             version = metadata.version(requirement.name)
         except metadata.PackageNotFoundError:
-            yield Check(requirement.name, "not installed", repair)
+            yield SystemCheck(requirement.name, "not installed", repair)
             continue
         fits = requirement.specifier.contains(version, prereleases=True)
-        yield Check(requirement.name, version, "" if fits else repair)
+        yield SystemCheck(requirement.name, version, "" if fits else repair)
 
 
-def _plugins() -> Iterator[Check]:
-    from amanda.cli.verbs.plugins import is_well
+def _check_plugins() -> Iterator[SystemCheck]:
+    from amanda.cli.verbs.plugins import is_usable
     from amanda.host import default_host
 
     host = default_host()
     for plugin in host.plugins():
         found = f"{plugin.version}, {plugin.state}"
-        if is_well(plugin):
-            yield Check(f"plug-in {plugin.dist}", found)
+        if is_usable(plugin):
+            yield SystemCheck(f"plug-in {plugin.dist}", found)
             continue
         repair = f"pip install --upgrade {plugin.dist} amanda-core, or uninstall it"
-        yield Check(f"plug-in {plugin.dist}", f"{found}: {plugin.why}", repair)
+        yield SystemCheck(f"plug-in {plugin.dist}", f"{found}: {plugin.why}", repair)
     for notice in host.notices():
-        yield Check("plug-ins", notice, "correct the setting")
+        yield SystemCheck("plug-ins", notice, "correct the setting")
 
 
-def _settings() -> Iterator[Check]:
+def _check_settings() -> Iterator[SystemCheck]:
     """Variables that are set; one that nothing reads is probably a slip."""
     from difflib import get_close_matches
 
     for name in sorted(filter(lambda name: name.startswith("AMANDA_"), os.environ)):
         found = repr(os.environ[name])
         if name in SETTINGS:
-            yield Check(name, found)
+            yield SystemCheck(name, found)
             continue
         near = get_close_matches(name, SETTINGS, n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
-        yield Check(name, found, f"nothing reads this variable{meant}")
+        yield SystemCheck(name, found, f"nothing reads this variable{meant}")
 
 
-def _temporary_folder() -> Check:
+def _check_temporary_folder() -> SystemCheck:
     """Where plug-ins are probed and archives built; a full disk shows here too."""
     import shutil
     import tempfile
@@ -140,17 +140,21 @@ def _temporary_folder() -> Check:
             folder = Path(file.name).parent
         free = shutil.disk_usage(folder).free
     except OSError as error:
-        return Check("temporary files", str(error), "set TMPDIR to a writable folder")
-    return Check("temporary files", f"{folder}, {free / 1e9:.1f} GB free")
+        return SystemCheck(
+            "temporary files", str(error), "set TMPDIR to a writable folder"
+        )
+    return SystemCheck("temporary files", f"{folder}, {free / 1e9:.1f} GB free")
 
 
-def _memory() -> Check:
+def _check_memory() -> SystemCheck:
     free = _free_memory()
     if free is None:
-        return Check("memory", "unknown on this system")
+        return SystemCheck("memory", "unknown on this system")
     found = f"{free / 1e9:.1f} GB free"
     enough = free >= MODEST_MEMORY
-    return Check("memory", found, "" if enough else "end other programs, or add memory")
+    return SystemCheck(
+        "memory", found, "" if enough else "end other programs, or add memory"
+    )
 
 
 def _free_memory() -> int | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.model import opened
+from amanda.cli.inputs.model import open_model
 from amanda.cli.output.answer import Answer, Table
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ _MANY = 20  # rows of a table that a person reads without being asked whether to
 @click.option("--full", is_flag=True, help="All op types, not only the most frequent.")
 def command(file: str, *, form: str | None, full: bool) -> Answer:
     """Tell what FILE holds: inputs, outputs, ops by type, weights, nesting."""
-    graph, form = opened(file, form)
-    counts = counted(graph)
+    graph, form = open_model(file, form)
+    counts = count_contents(graph)
     data = {"file": file, "format": form, **_data(graph, counts)}
-    return Answer(data, _text(file, form, graph, counts, full=full))
+    return Answer(data, _info_lines(file, form, graph, counts, full=full))
 
 
 @dataclass
-class Counts:
+class GraphCounts:
     """What one walk through a graph and everything in it finds."""
 
     ops: Counter[str] = field(default_factory=Counter)
@@ -44,14 +44,14 @@ class Counts:
     weight_bytes: int = 0
 
 
-def counted(root: Graph) -> Counts:
+def count_contents(root: Graph) -> GraphCounts:
     """Count everything in a graph, nested as deep as it likes.
 
     Weights that ops share count once in their bytes.
     """
     from amanda.graph import CONSTANT
 
-    counts = Counts()
+    counts = GraphCounts()
     seen: set[int] = set()
     waiting = [(root, 0)]
     while waiting:
@@ -61,7 +61,7 @@ def counted(root: Graph) -> Counts:
         waiting += [(function, depth) for function in graph.functions.values()]
         for op in graph:
             counts.ops[op.type or "(no type)"] += 1
-            waiting += [(inner, depth + 1) for inner in _held(op)]
+            waiting += [(inner, depth + 1) for inner in _inner_graphs(op)]
             tensor = op.attrs.get("value") if op.type == CONSTANT else None
             if tensor is not None:
                 counts.weights += 1
@@ -71,7 +71,7 @@ def counted(root: Graph) -> Counts:
     return counts
 
 
-def _held(op: Op) -> Iterator[Graph]:
+def _inner_graphs(op: Op) -> Iterator[Graph]:
     """The graphs that an op is or has as bodies."""
     from amanda.graph import Graph
 
@@ -80,7 +80,7 @@ def _held(op: Op) -> Iterator[Graph]:
     yield from op.bodies.values()
 
 
-def _data(graph: Graph, counts: Counts) -> dict[str, object]:
+def _data(graph: Graph, counts: GraphCounts) -> dict[str, object]:
     return {
         "namespace": graph.namespace,
         "name": graph.name,
@@ -88,13 +88,19 @@ def _data(graph: Graph, counts: Counts) -> dict[str, object]:
         "inputs": _ports(graph.parameters),
         "outputs": _ports(graph.result_ports),
         "entries": {
-            name: {"inputs": _named(entry.inputs), "outputs": _named(entry.outputs)}
+            name: {
+                "inputs": _named_ports(entry.inputs),
+                "outputs": _named_ports(entry.outputs),
+            }
             for name, entry in graph.entries.items()
         },
         "functions": list(graph.functions),
         "graphs": counts.graphs,
         "depth": counts.depth,
-        "ops": {"total": counts.ops.total(), "by_type": dict(_ranked(counts.ops))},
+        "ops": {
+            "total": counts.ops.total(),
+            "by_type": dict(_by_frequency(counts.ops)),
+        },
         "weights": {"count": counts.weights, "bytes": counts.weight_bytes},
     }
 
@@ -103,7 +109,7 @@ def _ports(ports: Iterable[OutputPort | InputPort]) -> list[dict[str, object]]:
     return [{"name": port.name, "type": _type(port)} for port in ports]
 
 
-def _named(ports: Mapping[str, OutputPort]) -> list[dict[str, object]]:
+def _named_ports(ports: Mapping[str, OutputPort]) -> list[dict[str, object]]:
     return [{"name": name, "type": _type(port)} for name, port in ports.items()]
 
 
@@ -111,13 +117,13 @@ def _type(port: OutputPort | InputPort) -> str | None:
     return None if port.type is None else str(port.type)
 
 
-def _ranked(ops: Counter[str]) -> list[tuple[str, int]]:
+def _by_frequency(ops: Counter[str]) -> list[tuple[str, int]]:
     """Most frequent first, then by name, so that the same file reads the same."""
     return sorted(ops.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _text(
-    file: str, form: str, graph: Graph, counts: Counts, *, full: bool
+def _info_lines(
+    file: str, form: str, graph: Graph, counts: GraphCounts, *, full: bool
 ) -> Iterator[str | Table]:
     data = _data(graph, counts)
     imports = ", ".join(f"{name} {version}" for name, version in graph.imports.items())
@@ -126,16 +132,19 @@ def _text(
         "name": graph.name,
         "namespace": graph.namespace,
         "imports": imports,
-        "ops": _size(counts),
-        "weights": f"{counts.weights}, {_bytes(counts.weight_bytes)}",
+        "ops": _ops_text(counts),
+        "weights": f"{counts.weights}, {_bytes_text(counts.weight_bytes)}",
         "functions": ", ".join(graph.functions),
     }
     yield from (f"{name:10} {fact}" for name, fact in facts.items() if fact)
-    yield from _signature("", data)
+    yield from _port_tables("", data)
     for name, entry in graph.entries.items():
-        part = {"inputs": _named(entry.inputs), "outputs": _named(entry.outputs)}
-        yield from _signature(f" of entry {name!r}", part)
-    ranked = _ranked(counts.ops)
+        part = {
+            "inputs": _named_ports(entry.inputs),
+            "outputs": _named_ports(entry.outputs),
+        }
+        yield from _port_tables(f" of entry {name!r}", part)
+    ranked = _by_frequency(counts.ops)
     shown = ranked if full else ranked[:_MANY]
     if shown:
         yield ""
@@ -144,14 +153,14 @@ def _text(
         yield f"... and {len(ranked) - len(shown)} more types; --full shows them"
 
 
-def _size(counts: Counts) -> str:
+def _ops_text(counts: GraphCounts) -> str:
     total = counts.ops.total()
     if counts.graphs == 1:
         return str(total)
     return f"{total} in {counts.graphs} graphs, nested {counts.depth} deep"
 
 
-def _signature(of: str, data: Mapping[str, Any]) -> Iterator[str | Table]:
+def _port_tables(of: str, data: Mapping[str, Any]) -> Iterator[str | Table]:
     for side in ("inputs", "outputs"):
         ports = data[side]
         rows = [
@@ -163,7 +172,7 @@ def _signature(of: str, data: Mapping[str, Any]) -> Iterator[str | Table]:
             yield Table((f"{side}{of}", "type"), rows)
 
 
-def _bytes(count: int) -> str:
+def _bytes_text(count: int) -> str:
     """
     >>> _bytes(0), _bytes(1536), _bytes(4_000_000_000)
     ('0 bytes', '1.5 KB', '4.0 GB')

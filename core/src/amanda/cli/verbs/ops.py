@@ -9,7 +9,12 @@ import click
 
 from amanda.cli.group import verb
 from amanda.cli.output.answer import Answer, Table
-from amanda.cli.output.op_entries import data_of, difference, listed, short
+from amanda.cli.output.op_entries import (
+    definition_data,
+    difference_answer,
+    list_row,
+    one_line,
+)
 from amanda.errors import NamespaceError, UsageError
 
 if TYPE_CHECKING:
@@ -17,16 +22,18 @@ if TYPE_CHECKING:
 
     from amanda.dictionary import Dictionary, OpDef
 
-__all__ = ["command", "dictionary_of"]
+__all__ = ["command", "open_dictionary"]
 
 
-def _names(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+def _complete_namespace(
+    _: click.Context, __: click.Parameter, begun: str
+) -> list[CompletionItem]:
     """Namespaces that begin so; with `@`, those with a version."""
     from click.shell_completion import CompletionItem
 
     path, mark, version = begun.partition("@")
     found = []
-    for known, versions in _versions().items():
+    for known, versions in _installed_versions().items():
         name = known.removeprefix("amanda/")
         if mark and name == path:
             found += [f"{name}@{v}" for v in versions if v.startswith(version)]
@@ -35,7 +42,7 @@ def _names(_: click.Context, __: click.Parameter, begun: str) -> list[Completion
     return [CompletionItem(name) for name in found]
 
 
-def _op_names(
+def _complete_op(
     ctx: click.Context, _: click.Parameter, begun: str
 ) -> list[CompletionItem]:
     """Ops of the namespace that was named, as far as they begin so."""
@@ -45,15 +52,15 @@ def _op_names(
     if named is None:
         return []
     try:
-        names = list(dictionary_of(named))
+        names = list(open_dictionary(named))
     except NamespaceError:
         return []
     return [CompletionItem(name) for name in names if name.startswith(begun)]
 
 
 @verb("ops", "the ops of a framework's version: list, search, show, compare")
-@click.argument("namespace", required=False, shell_complete=_names)
-@click.argument("op", required=False, shell_complete=_op_names)
+@click.argument("namespace", required=False, shell_complete=_complete_namespace)
+@click.argument("op", required=False, shell_complete=_complete_op)
 @click.option("--search", metavar="TEXT", help="Only ops that are about TEXT.")
 @click.option("--tag", metavar="TAG", help="Only ops with this tag, such as core.")
 @click.option("--since", metavar="VERSION", help="Only what is so since VERSION on.")
@@ -61,7 +68,7 @@ def _op_names(
     "--diff",
     "other",
     metavar="OTHER",
-    shell_complete=_names,
+    shell_complete=_complete_namespace,
     help="What is not so in OTHER, another version.",
 )
 @click.option("--assume", is_flag=True, help="Take the version below an unknown one.")
@@ -95,29 +102,29 @@ def command(
                 "--missing is about all ops of one namespace",
                 hint="amanda ops std --missing",
             )
-        return _lacking(namespace, assume=assume)
+        return _missing_parts(namespace, assume=assume)
     if namespace is None:
         if any(one is not None for one in (tag, since, other)):
             raise UsageError(
                 "say of which namespace", hint="amanda ops onnx --since 18"
             )
-        return _installed() if search is None else _everywhere(search)
+        return _list_dictionaries() if search is None else _search_all(search)
     if other is not None:
         if any(one is not None for one in about):
             raise UsageError("--diff compares: it does not go with --search or others")
-        return _compared(namespace, op, other, assume=assume)
-    dictionary = dictionary_of(namespace, assume=assume)
+        return _compare_versions(namespace, op, other, assume=assume)
+    dictionary = open_dictionary(namespace, assume=assume)
     if op is not None:
         if any(one is not None for one in about):
             raise UsageError("either OP or an option says which ops are meant")
         several = [] if op in dictionary else dictionary.overloads(op)
         if several:
-            return _list(dictionary, several, f"called {op!r}")
-        return _one(dictionary, dictionary[op])
-    return _chosen(dictionary, search, tag, since)
+            return _list_answer(dictionary, several, f"called {op!r}")
+        return _definition_answer(dictionary, dictionary[op])
+    return _filtered_ops(dictionary, search, tag, since)
 
 
-def _chosen(
+def _filtered_ops(
     dictionary: Dictionary, search: str | None, tag: str | None, since: str | None
 ) -> Answer:
     """The ops that are as every option says."""
@@ -132,30 +139,32 @@ def _chosen(
         begin = version_key(since)
         found = [entry for entry in found if version_key(entry.since) >= begin]
         told.append(f"that are so since {since} or later")
-    return _list(dictionary, found, " ".join(told))
+    return _list_answer(dictionary, found, " ".join(told))
 
 
-def _everywhere(text: str) -> Answer:
+def _search_all(text: str) -> Answer:
     """The ops of all dictionaries, in their newest versions, that are about a text."""
     rows: list[tuple[Dictionary, OpDef]] = []
     count = 0
-    for path in _versions():
+    for path in _installed_versions():
         try:
-            dictionary = dictionary_of(path)
+            dictionary = open_dictionary(path)
         except NamespaceError:  # one that tells names only
             continue
         count += 1
         rows += [(dictionary, entry) for entry in dictionary.search(text)]
-    ops = [{"namespace": d.name, **listed(entry)} for d, entry in rows]
+    ops = [{"namespace": d.name, **list_row(entry)} for d, entry in rows]
     lines: list[str | Table] = []
     if rows:
-        table = [(d.path, entry.name, short(entry)) for d, entry in rows]
+        table = [(d.path, entry.name, one_line(entry)) for d, entry in rows]
         lines = [Table(("namespace", "op", "what"), table), ""]
     lines.append(f"{len(rows)} ops of {count} dictionaries about {text!r}")
     return Answer({"count": len(ops), "ops": ops}, lines, exit_code=int(not ops))
 
 
-def _compared(namespace: str, op: str | None, other: str, *, assume: bool) -> Answer:
+def _compare_versions(
+    namespace: str, op: str | None, other: str, *, assume: bool
+) -> Answer:
     """Two versions: `torch --diff 2.5 2.13`, `onnx@18 --diff onnx@19`, or of one op."""
     from amanda.dictionary import parse_name
 
@@ -164,19 +173,19 @@ def _compared(namespace: str, op: str | None, other: str, *, assume: bool) -> An
         namespace, other, op = f"{path}/{other}", op, None
     if other[0].isdigit():
         other = f"{path}/{other}"
-    old = dictionary_of(namespace, assume=assume)
-    new = dictionary_of(other, assume=assume)
+    old = open_dictionary(namespace, assume=assume)
+    new = open_dictionary(other, assume=assume)
     if op is None:
-        return difference(old.diff(new))
+        return difference_answer(old.diff(new))
     if op not in old and op not in new:
         raise NamespaceError(
             f"neither {old.name} nor {new.name} has an op {op!r}",
             hint=new.instead(op),
         )
-    return difference(old.diff(new, only=op))
+    return difference_answer(old.diff(new, only=op))
 
 
-def _lacking(name: str, *, assume: bool) -> Answer:
+def _missing_parts(name: str, *, assume: bool) -> Answer:
     """What the ops of a namespace lack, by its own account; no, if anything."""
     from amanda.api.namespaces import namespace
 
@@ -199,7 +208,7 @@ def _lacking(name: str, *, assume: bool) -> Answer:
     return Answer(data, lines, exit_code=int(bool(lacking)))
 
 
-def dictionary_of(name: str, *, assume: bool = False) -> Dictionary:
+def open_dictionary(name: str, *, assume: bool = False) -> Dictionary:
     """The dictionary of this name, if it tells more than names."""
     from amanda.api.namespaces import namespace
     from amanda.dictionary import Dictionary
@@ -214,7 +223,7 @@ def dictionary_of(name: str, *, assume: bool = False) -> Dictionary:
     return dictionary
 
 
-def _versions() -> dict[str, list[str]]:
+def _installed_versions() -> dict[str, list[str]]:
     """The versions of each dictionary that there is, by what manifests say."""
     from amanda.dictionary import parse_name
     from amanda.host import default_host
@@ -226,11 +235,11 @@ def _versions() -> dict[str, list[str]]:
     }
 
 
-def _installed() -> Answer:
+def _list_dictionaries() -> Answer:
     """The dictionaries that there are."""
     from amanda.dictionary import newest_version
 
-    found = _versions()
+    found = _installed_versions()
     rows = [
         (
             path,
@@ -250,16 +259,16 @@ def _installed() -> Answer:
 # -- one op ------------------------------------------------------------------------
 
 
-def _one(dictionary: Dictionary, entry: OpDef) -> Answer:
-    data = {**_head(dictionary), "op": data_of(entry)}
-    return Answer(data, _told(dictionary, entry))
+def _definition_answer(dictionary: Dictionary, entry: OpDef) -> Answer:
+    data = {**_head(dictionary), "op": definition_data(entry)}
+    return Answer(data, _definition_lines(dictionary, entry))
 
 
 def _head(dictionary: Dictionary) -> dict[str, object]:
     return {"namespace": dictionary.name, "assumed": dictionary.assumed}
 
 
-def _told(dictionary: Dictionary, entry: OpDef) -> Iterator[str | Table]:
+def _definition_lines(dictionary: Dictionary, entry: OpDef) -> Iterator[str | Table]:
     yield from _assumption(dictionary)
     yield entry.signature
     if entry.doc:
@@ -281,18 +290,18 @@ def _assumption(dictionary: Dictionary) -> Iterator[str]:
 # -- many ops ----------------------------------------------------------------------
 
 
-def _list(dictionary: Dictionary, found: list[OpDef], told: str) -> Answer:
-    ops = [listed(entry) for entry in found]
+def _list_answer(dictionary: Dictionary, found: list[OpDef], told: str) -> Answer:
+    ops = [list_row(entry) for entry in found]
     data = {**_head(dictionary), "count": len(ops), "ops": ops}
-    return Answer(data, _listed(dictionary, found, told), exit_code=int(not ops))
+    return Answer(data, _list_lines(dictionary, found, told), exit_code=int(not ops))
 
 
-def _listed(
+def _list_lines(
     dictionary: Dictionary, found: list[OpDef], told: str
 ) -> Iterator[str | Table]:
     yield from _assumption(dictionary)
     if found:
-        rows = [(entry.name, entry.since, short(entry)) for entry in found]
+        rows = [(entry.name, entry.since, one_line(entry)) for entry in found]
         yield Table(("op", "since", "what"), rows)
         yield ""
     total = f"{len(found)} of {len(dictionary)} ops of {dictionary.name}"

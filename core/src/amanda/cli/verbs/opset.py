@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.model import opened
+from amanda.cli.inputs.model import open_model
 from amanda.cli.output.answer import Answer, Table
-from amanda.cli.output.terminal import working
-from amanda.cli.verbs.check import gap_data, losses, report_data, told
+from amanda.cli.output.terminal import show_progress
+from amanda.cli.verbs.check import gap_data, gap_lines, loss_lines, report_data
 from amanda.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,20 +39,22 @@ def command(
 
     if version is None and output is not None:
         raise UsageError("to write a model, say of which version: amanda opset FILE 18")
-    graph, form = opened(file, form)
+    graph, form = open_model(file, form)
     if graph.namespace is None:
         raise UsageError(f"{file} does not say of which framework it is")
     path = parse_name(graph.namespace).path
     if version is None:
-        return _every(file, graph, path)
-    return _one(file, graph, f"{path}/{version}", output, form)
+        return _try_every_version(file, graph, path)
+    return _convert_to_version(file, graph, f"{path}/{version}", output, form)
 
 
-def _one(file: str, graph: Graph, goal: str, output: str | None, form: str) -> Answer:
+def _convert_to_version(
+    file: str, graph: Graph, goal: str, output: str | None, form: str
+) -> Answer:
     from amanda.api.conversion import plan
     from amanda.api.files import save
 
-    with working(f"bringing {file} to {goal}"):
+    with show_progress(f"bringing {file} to {goal}"):
         found = plan(graph, goal)
         gaps = found.gaps
     data: dict[str, object] = {
@@ -62,17 +64,19 @@ def _one(file: str, graph: Graph, goal: str, output: str | None, form: str) -> A
         "output": None if gaps else output,
     }  # fmt: skip
     if output is not None and not gaps:
-        with working(f"writing {output}"):
+        with show_progress(f"writing {output}"):
             save(found.result if found.steps else graph, output, format=form)
-    return Answer(data, _text(file, goal, found, output), exit_code=int(bool(gaps)))
+    return Answer(
+        data, _result_lines(file, goal, found, output), exit_code=int(bool(gaps))
+    )
 
 
-def _text(
+def _result_lines(
     file: str, goal: str, found: Plan, output: str | None
 ) -> Iterator[str | Table]:
     yield from map(str, found.reports)
-    yield from told(found.gaps, full=False)
-    yield from losses(found.reports)
+    yield from gap_lines(found.gaps, full=False)
+    yield from loss_lines(found.reports)
     if found.gaps:
         yield f"{file} cannot be of {goal}; nothing is written"
     elif output is None:
@@ -81,14 +85,14 @@ def _text(
         yield f"{file} is written as {output}, of {goal}"
 
 
-def _every(file: str, graph: Graph, path: str) -> Answer:
+def _try_every_version(file: str, graph: Graph, path: str) -> Answer:
     from amanda.api.conversion import plan
     from amanda.dictionary import parse_name
 
     rows: list[tuple[object, ...]] = []
     for version in _versions(path):
         goal = f"{path}/{version}"
-        with working(f"bringing {file} to {goal}"):
+        with show_progress(f"bringing {file} to {goal}"):
             found = plan(graph, goal)
             kinds = dict.fromkeys(gap.op for gap in found.gaps)
         changed = sum(report.mapped for report in found.reports)

@@ -8,12 +8,12 @@ import click
 
 from amanda.cli.group import verb
 from amanda.cli.output.answer import Answer, Table
-from amanda.cli.output.terminal import working
+from amanda.cli.output.terminal import show_progress
 
 if TYPE_CHECKING:
     from amanda.host import Host, PluginInfo
 
-__all__ = ["command", "is_well"]
+__all__ = ["command", "is_usable"]
 
 WELL = {"found", "loaded", "off", "slow", "usable"}
 
@@ -32,20 +32,20 @@ def command(*, probe: bool) -> Answer:
     from amanda.host import default_host
 
     host = default_host()
-    plugins = [_probed(host, each) if probe else each for each in host.plugins()]
+    plugins = [_probe(host, each) if probe else each for each in host.plugins()]
     rows = [_row(plugin) for plugin in plugins]
     data = {"plugins": [_data(plugin) for plugin in plugins]}
-    ill = [plugin for plugin in plugins if not is_well(plugin)]
+    ill = [plugin for plugin in plugins if not is_usable(plugin)]
     return Answer(data, [*_text(rows), *_causes(plugins)], exit_code=int(bool(ill)))
 
 
-def is_well(plugin: PluginInfo) -> bool:
+def is_usable(plugin: PluginInfo) -> bool:
     """Nothing about it is known to be wrong; slow, or left out, is not wrong."""
     return plugin.state in WELL
 
 
-def _probed(host: Host, plugin: PluginInfo) -> PluginInfo:
-    with working(f"trying {plugin.dist}"):
+def _probe(host: Host, plugin: PluginInfo) -> PluginInfo:
+    with show_progress(f"trying {plugin.dist}"):
         return host.probe(plugin.dist)
 
 

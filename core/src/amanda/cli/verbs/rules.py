@@ -12,7 +12,12 @@ import click
 
 from amanda.cli.group import verb
 from amanda.cli.output.answer import Answer, Table
-from amanda.cli.rule_mappings import Installed, installed, newest_of, ruled
+from amanda.cli.rule_mappings import (
+    InstalledMapping,
+    find_rule_mapping,
+    installed_mappings,
+    newest_version,
+)
 from amanda.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +30,7 @@ __all__ = ["command"]
 FORMS = ("yaml", "proto", "text")
 
 
-class Asked(NamedTuple):
+class RuleFilter(NamedTuple):
     """Which rules are meant."""
 
     op: str | None
@@ -66,24 +71,24 @@ def command(
     that something was wrong, or that nothing was found.
     """
     if mapping is None:
-        return _all()
-    there = ruled(mapping)
+        return _list_mappings()
+    there = find_rule_mapping(mapping)
     if files:
-        there = Installed(there.entry, there.mapping.with_rules(*files))
+        there = InstalledMapping(there.entry, there.mapping.with_rules(*files))
     if form is not None:
-        return _exported(there.mapping.rules, form, output)
+        return _export_rules(there.mapping.rules, form, output)
     if rule is not None:
-        return _shown(there, rule)
-    asked = Asked(op, tag, text)
+        return _show_rule(there, rule)
+    asked = RuleFilter(op, tag, text)
     found = [r for r in _rules(there.mapping.rules) if _is_meant(r, asked)]
-    return _tested(there, found) if test else _listed(there, found, asked)
+    return _test_rules(there, found) if test else _list_rules(there, found, asked)
 
 
 def _rules(rules: RuleSet) -> list[Rule]:
     return [*rules.rows, *rules.functions]
 
 
-def _is_meant(rule: Rule, asked: Asked) -> bool:
+def _is_meant(rule: Rule, asked: RuleFilter) -> bool:
     from amanda.mapping.rules.rule_order import tags_of
     from amanda.mapping.rules.terms import Row, Term, inside
 
@@ -103,9 +108,9 @@ def _is_meant(rule: Rule, asked: Asked) -> bool:
 # -- lists --------------------------------------------------------------------------
 
 
-def _all() -> Answer:
+def _list_mappings() -> Answer:
     rows, data = [], []
-    for there in installed():
+    for there in installed_mappings():
         rules = there.mapping.rules
         single = sum(row.left.size == row.right.size == 1 for row in rules.rows)
         counts = (single, len(rules.rows) - single, len(rules.functions))
@@ -121,24 +126,26 @@ def _all() -> Answer:
     return Answer({"mappings": data}, text or ["no mapping goes by rules"])
 
 
-def _listed(there: Installed, found: list[Rule], asked: Asked) -> Answer:
+def _list_rules(
+    there: InstalledMapping, found: list[Rule], asked: RuleFilter
+) -> Answer:
     total = len(_rules(there.mapping.rules))
 
     def text() -> Iterator[str | Table]:
         if found:
-            yield Table(("rule", "what"), [(r.id, _said(r)) for r in found])
+            yield Table(("rule", "what"), [(r.id, _rule_text(r)) for r in found])
             yield ""
         yield f"{len(found)} of {total} rules of {there.entry.name}"
 
     data = {
         "mapping": there.entry.name,
         "count": len(found),
-        "rules": [_data(rule) for rule in found],
+        "rules": [_rule_data(rule) for rule in found],
     }
     return Answer(data, text(), exit_code=int(not found and not asked.is_all))
 
 
-def _said(rule: Rule) -> str:
+def _rule_text(rule: Rule) -> str:
     from amanda.mapping.rules.terms import Row
 
     if isinstance(rule, Row):
@@ -147,11 +154,11 @@ def _said(rule: Rule) -> str:
     return f"{rule.term.type}{rule.term.versions}  {arrow}  {rule.name}(), a function"
 
 
-def _data(rule: Rule) -> dict[str, object]:
+def _rule_data(rule: Rule) -> dict[str, object]:
     from amanda.mapping.rules.terms import Row
 
     if not isinstance(rule, Row):
-        return {"id": rule.id, "text": _said(rule), "function": rule.name,
+        return {"id": rule.id, "text": _rule_text(rule), "function": rule.name,
                 "place": rule.place}  # fmt: skip
     return {
         "id": rule.id,
@@ -170,7 +177,7 @@ def _data(rule: Rule) -> dict[str, object]:
 # -- one rule -----------------------------------------------------------------------
 
 
-def _shown(there: Installed, id: str) -> Answer:
+def _show_rule(there: InstalledMapping, id: str) -> Answer:
     from difflib import get_close_matches
 
     from amanda.mapping.rules.terms import Row
@@ -183,9 +190,9 @@ def _shown(there: Installed, id: str) -> Answer:
             f"{there.entry.name} has no rule {id!r}",
             hint=f"did you mean {near[0]!r}?" if near else "list them: no --show",
         )
-    data = _data(rule)
+    data = _rule_data(rule)
     if not isinstance(rule, Row):
-        return Answer(data, [_said(rule), f"where: {rule.place}"])
+        return Answer(data, [_rule_text(rule), f"where: {rule.place}"])
     samples = [
         (forward, _sample(there, rule, forward=forward))
         for forward in (True, False)
@@ -195,13 +202,13 @@ def _shown(there: Installed, id: str) -> Answer:
         {"forward": forward, "from": _ops(s.graph), "to": _ops(s.made), "why": s.why}
         for forward, s in samples
     ]
-    return Answer(data, _told(there, rule, samples))
+    return Answer(data, _rule_lines(there, rule, samples))
 
 
-def _told(
-    there: Installed, rule: Rule, samples: list[tuple[bool, Sample]]
+def _rule_lines(
+    there: InstalledMapping, rule: Rule, samples: list[tuple[bool, Sample]]
 ) -> Iterator[str | Table]:
-    data, (left, right) = _data(rule), there.ends
+    data, (left, right) = _rule_data(rule), there.ends
     yield f"{left}:  {data['left']}"
     yield f"{right}:  {data['right']}"
     words = {"<=>": "both ways", "=>": f"to {right} only", "<=": f"to {left} only"}
@@ -232,12 +239,12 @@ def _ops(graph: object) -> list[str]:
     return [f"{op!r} {op.attrs}" if op.has_attrs else f"{op!r}" for op in graph]
 
 
-def _sample(there: Installed, rule: Rule, *, forward: bool) -> Sample:
+def _sample(there: InstalledMapping, rule: Rule, *, forward: bool) -> Sample:
     from amanda.mapping.rules.samples import sample
     from amanda.mapping.rules.terms import Row
 
     assert isinstance(rule, Row)
-    ends = [newest_of(end) for end in there.ends]
+    ends = [newest_version(end) for end in there.ends]
     source, target = ends if forward else ends[::-1]
     return sample(there.mapping, rule, source, target, forward=forward)
 
@@ -245,7 +252,7 @@ def _sample(there: Installed, rule: Rule, *, forward: bool) -> Sample:
 # -- files and tests ----------------------------------------------------------------
 
 
-def _exported(rules: RuleSet, form: str, output: str | None) -> Answer:
+def _export_rules(rules: RuleSet, form: str, output: str | None) -> Answer:
     from amanda.files.atomic import replace_file
     from amanda.mapping.rules import protobuf, rule_file
 
@@ -268,7 +275,7 @@ def _exported(rules: RuleSet, form: str, output: str | None) -> Answer:
     return Answer({**data, "text": made.decode()}, [made.decode().rstrip("\n")])
 
 
-def _tested(there: Installed, found: list[Rule]) -> Answer:
+def _test_rules(there: InstalledMapping, found: list[Rule]) -> Answer:
     from amanda.mapping.rules.terms import Row
 
     broken = list(_broken_lenses(there.mapping.rules))

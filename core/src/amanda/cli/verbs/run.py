@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.backend_options import option, options_of
-from amanda.cli.inputs.feeds import feeds_of, options, summary
-from amanda.cli.inputs.model import opened
+from amanda.cli.inputs.backend_options import backend_option, parse_backend_options
+from amanda.cli.inputs.feeds import feed_options, read_feeds, summarize_value
+from amanda.cli.inputs.model import open_model
 from amanda.cli.output.answer import Answer, Table
-from amanda.cli.output.terminal import working
+from amanda.cli.output.terminal import show_progress
 
 __all__ = ["command"]
 
@@ -28,7 +28,7 @@ __all__ = ["command"]
     metavar="NAME",
     help="A result or an op to run to; only what it needs is run.",
 )
-@option
+@backend_option
 @click.option(
     "--distributed",
     is_flag=True,
@@ -36,7 +36,7 @@ __all__ = ["command"]
     "same as --option distributed=true.",
 )
 @click.option("--save", metavar="FILE.npz", help="Write the results to this file.")
-@options
+@feed_options
 def command(
     file: str,
     *,
@@ -54,18 +54,18 @@ def command(
     """
     from amanda.api.compilation import run
 
-    graph, form = opened(file, form)
+    graph, form = open_model(file, form)
     if targets:
         graph = graph.clone(list(targets))
-    feeds = feeds_of(graph, **given)
-    told = options_of(options_told)
+    feeds = read_feeds(graph, **given)
+    told = parse_backend_options(options_told)
     if distributed:
         told.setdefault("distributed", True)
-    with working(f"running {file}"):
+    with show_progress(f"running {file}"):
         results = run(graph, feeds, backend=backend, **told)
     if save is not None:
-        _saved(save, results)
-    shown = {str(name): summary(value) for name, value in results.items()}
+        _save_results(save, results)
+    shown = {str(name): summarize_value(value) for name, value in results.items()}
     data = {
         "file": file,
         "format": form,
@@ -77,7 +77,7 @@ def command(
     return Answer(data, [Table(("result", "type", "values"), rows)])
 
 
-def _saved(path: str, results: dict[Any, Any]) -> None:
+def _save_results(path: str, results: dict[Any, Any]) -> None:
     import numpy as np
 
     from amanda.files.atomic import replace_file

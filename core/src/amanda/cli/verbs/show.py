@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.model import opened
+from amanda.cli.inputs.model import open_model
 from amanda.cli.output.answer import Answer, Table
 from amanda.errors import UsageError
 
@@ -45,15 +45,15 @@ def command(
     """
     if full and depth is not None:
         raise UsageError("--full folds nothing, so it does not go with --depth")
-    graph, form = opened(file, form)
+    graph, form = open_model(file, form)
     data: dict[str, object] = {"file": file, "format": form}
     if name is not None:
-        return _ops(graph, name, data, full=full)
-    text = _text(graph, full=full, depth=depth)
+        return _ops_answer(graph, name, data, full=full)
+    text = _readable_text(graph, full=full, depth=depth)
     return Answer({**data, "text": text}, [text])
 
 
-def _text(graph: Graph, *, full: bool, depth: int | None) -> str:
+def _readable_text(graph: Graph, *, full: bool, depth: int | None) -> str:
     from itertools import islice
 
     from amanda.files.text import readable
@@ -70,26 +70,29 @@ def _text(graph: Graph, *, full: bool, depth: int | None) -> str:
     return text.rstrip("\n")
 
 
-def _ops(graph: Graph, name: str, data: dict[str, object], *, full: bool) -> Answer:
-    from amanda.cli.output.op_page import data_of, named, text_of
+def _ops_answer(
+    graph: Graph, name: str, data: dict[str, object], *, full: bool
+) -> Answer:
+    from amanda.cli.output.op_page import op_data, op_text, ops_named
 
-    found = named(graph, name)
+    found = ops_named(graph, name)
     if not found:
         raise UsageError(
             f"no op is named {name!r}",
             who=data["file"],
-            hint=_near(graph, name) or "`amanda show FILE --full` has every name",
+            hint=_similar_name(graph, name)
+            or "`amanda show FILE --full` has every name",
         )
 
     def text() -> Iterator[str | Table]:
         for i, op in enumerate(found):
             yield from [""] if i else []
-            yield from text_of(op, full=full)
+            yield from op_text(op, full=full)
 
-    return Answer({**data, "ops": [data_of(op, full=full) for op in found]}, text())
+    return Answer({**data, "ops": [op_data(op, full=full) for op in found]}, text())
 
 
-def _near(graph: Graph, name: str) -> str | None:
+def _similar_name(graph: Graph, name: str) -> str | None:
     from difflib import get_close_matches
 
     names = {op.name for op in graph.walk() if op.name}

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.model import opened
+from amanda.cli.inputs.model import open_model
 from amanda.cli.output.answer import Answer
-from amanda.cli.output.terminal import working
-from amanda.cli.verbs.ops import dictionary_of
+from amanda.cli.output.terminal import show_progress
+from amanda.cli.verbs.ops import open_dictionary
 from amanda.errors import NamespaceError, UsageError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def command(file: str, *, form: str | None, against: str | None) -> Answer:
     """
     from amanda.dictionary import check_graph
 
-    graph, form = opened(file, form)
+    graph, form = open_model(file, form)
     name = against or graph.namespace
     if name is None:
         raise UsageError(
@@ -39,9 +39,9 @@ def command(file: str, *, form: str | None, against: str | None) -> Answer:
             who=file,
             hint="name one: --against onnx@18",
         )
-    dictionary = dictionary_of(name)
-    with working("checking every op"):
-        found = check_graph(graph, _beside, dictionary)
+    dictionary = open_dictionary(name)
+    with show_progress("checking every op"):
+        found = check_graph(graph, _other_dictionary, dictionary)
     data = {
         "file": file,
         "format": form,
@@ -59,27 +59,29 @@ def command(file: str, *, form: str | None, against: str | None) -> Answer:
         ],
         "unchecked": found.unchecked,
     }
-    return Answer(data, _text(dictionary, found), exit_code=int(bool(found.problems)))
+    return Answer(
+        data, _problem_lines(dictionary, found), exit_code=int(bool(found.problems))
+    )
 
 
-def _beside(name: str) -> Dictionary | None:
+def _other_dictionary(name: str) -> Dictionary | None:
     """The dictionary of a namespace that some ops have of their own."""
     try:
-        return dictionary_of(name)
+        return open_dictionary(name)
     except NamespaceError:
         return None
 
 
-def _text(dictionary: Dictionary, found: ValidationResult) -> Iterator[str]:
+def _problem_lines(dictionary: Dictionary, found: ValidationResult) -> Iterator[str]:
     yield from map(str, found.problems)
     if found.problems:
         yield ""
     for name, count in found.unchecked.items():
-        yield f"{_ops(count)} not checked: no dictionary of {name} is installed"
+        yield f"{_count_text(count)} not checked: no dictionary of {name} is installed"
     number = len(found.problems)
     faults = "1 fault" if number == 1 else f"{number or 'no'} faults"
-    yield f"{faults} in {_ops(found.ops)}, by {dictionary.name}"
+    yield f"{faults} in {_count_text(found.ops)}, by {dictionary.name}"
 
 
-def _ops(count: int) -> str:
+def _count_text(count: int) -> str:
     return "1 op" if count == 1 else f"{count:,} ops"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from amanda.backend import pieces
+from amanda.backend import partition
 from amanda.graph import Graph, Op, OutputPort
 from amanda_jax.compile.code import Build, Code, Told, copied
 from amanda_jax.compile.python_ops import Outside
@@ -47,7 +47,7 @@ class Pieces:
     ) -> None:
         build = build.keeping
         numbers = block_of or {}
-        found = pieces(
+        found = partition(
             graph,
             lambda op: HOST if op in outside else numbers.get(op, XLA),
             copied=free,

@@ -15,7 +15,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from amanda.backend import extracted
+from amanda.backend import extract_graph
 from amanda.graph import Graph, OutputPort, Parameter
 from amanda.types import Type
 from amanda_jax.compile.code import Build, Code, Told
@@ -137,7 +137,7 @@ class _Body:
         self.result_types: tuple[Type | None, ...] = tuple(
             None if v is None else v.type for v in graph.results
         )
-        root, reads = extracted(graph, list(graph), graph.results)
+        root, reads = extract_graph(graph, list(graph), graph.results)
         fed = _with_constants(root, reads)
         given = {v: i for i, v in enumerate((*graph.parameters, *self.captures))}
         self._places = [given[value] for value in fed]
