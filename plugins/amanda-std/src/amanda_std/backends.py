@@ -19,11 +19,14 @@ from amanda_std.engine.arrays import Kernels, current_kernels, use_kernels
 from amanda_std.engine.kernel_dispatch import dispatch, when
 from amanda_std.engine.operation import Operation, why_no_kernel
 from amanda_std.engine.samples import Sample, difference
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import Value, tracing
 from amanda_std.hub.effect_order import effect_of
 from amanda_std.hub.lowering import is_not_composite, lower
 from amanda_std.hub.op_access import (
+    compile_time_arguments,
     find_function,
+    has_trait,
     inputs_and_captures,
     is_constant,
     is_std,
@@ -71,8 +74,10 @@ __all__ = [
     "Sample",
     "State",
     "StepRunner",
+    "Trait",
     "Value",
     "channels_first_permutation",
+    "compile_time_arguments",
     "current_kernels",
     "difference",
     "dispatch",
@@ -82,6 +87,7 @@ __all__ = [
     "explicit_padding",
     "find_function",
     "full_permutation",
+    "has_trait",
     "infer",
     "inline_body",
     "input_first_permutation",

@@ -14,6 +14,7 @@ from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import TensorType, Type
 from amanda_std.engine.operation import Operation
 from amanda_std.engine.rule_binding import NoGradient
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import (
     Tracing,
     Value,
@@ -24,6 +25,7 @@ from amanda_std.engine.values import (
 )
 from amanda_std.hub.lowering import expand, expand_graph
 from amanda_std.hub.op_access import (
+    has_trait,
     inputs_and_captures,
     is_constant,
     is_std,
@@ -116,7 +118,7 @@ def dependents(graph: Graph, wrt: Sequence[OutputPort]) -> set[OutputPort]:
     """What depends on some values, through numbers that have slopes."""
     found = set(wrt)
     for op in graph:
-        if op.type == "stop_gradient" or is_constant(op):
+        if has_trait(op, Trait.BLOCKS_GRADIENT) or is_constant(op):
             continue
         if any(v in found for v in inputs_and_captures(op)):
             found.update(p for p in op.outputs if is_differentiable_type(value_type(p)))

@@ -62,6 +62,7 @@ from amanda_std.engine.operands import (
     tensor_type,
 )
 from amanda_std.engine.rule_binding import BoundRule
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import (
     Tracing,
     Typed,
@@ -75,7 +76,7 @@ from amanda_std.engine.values import (
     types_only,
     value_type,
 )
-from amanda_std.inference import type_inference
+from amanda_std.inference import shapes, type_inference
 from amanda_std.inference.shape_arguments import is_static, to_dims, to_integers
 
 if TYPE_CHECKING:
@@ -92,9 +93,9 @@ Effect = Literal["holds", "reads", "writes", "shows"]
 class Operation:
     """An op of the hub set. Made by `primitive` and `composite`."""
 
-    stays = False
-    """Whether it is never computed ahead: where it is done matters."""
     sums_gradients = False
+    label_attribute: tuple[str, str] | None = None
+    """The attribute that memory plans and errors show, and the word before it."""
 
     def __init__(
         self,
@@ -120,12 +121,14 @@ class Operation:
         self.commutative = commutative
         self.numpy_only = numpy_only
         """Whether other array libraries need a kernel of their own."""
-        self.minds_types = False
-        """Whether small floats must stay what they are inside: its results tell."""
+        is_pointwise = shape in (shapes.pointwise, shapes.elementwise)
+        self.traits = frozenset([Trait.POINTWISE] if is_pointwise else [])
+        """What passes and backends may rely on: see `Trait`."""
         self.effect = effect
         """What it does besides computing its results, or what they depend on."""
         self.type_rule: BoundRule | None = None
         self.body_rule: BoundRule | None = None
+        self.compile_time_rule: Callable[[Op], Iterable[str]] | None = None
         self.gradient_rule: BoundRule | None = None
         self.no_gradient: str | None = None
         self.sloped_by: str | None = None
@@ -144,6 +147,16 @@ class Operation:
 
     def _rule(self, function: Function | None, *extra: str) -> BoundRule | None:
         return None if function is None else BoundRule(function, self.form, extra)
+
+    def trait(self, *traits: Trait) -> None:
+        """Declare properties of the op."""
+        self.traits |= frozenset(traits)
+
+    def compile_time(self, rule: Callable[[Op], Iterable[str]]) -> Any:
+        """Names of the arguments that a compiler has to know, besides shape arguments:
+        a function of the op in a graph."""
+        self.compile_time_rule = rule
+        return rule
 
     def infer(self, rule: Function) -> Function:
         """Types of the results, whole: for ops whose bodies or types decide them."""
@@ -218,7 +231,9 @@ class Operation:
 
         What is no array is no constant; what bodies capture may be values; what is seen
         from outside, or done somewhere, is so when the graph runs."""
-        if self.body_rule is not None or self.effect is not None or self.stays:
+        if self.body_rule is not None or self.effect is not None:
+            return True
+        if Trait.NOT_FOLDED in self.traits:
             return True
         return self.form.results[0].role == VALUE
 
@@ -305,7 +320,8 @@ class Operation:
         row = None if kernels is None else kernels.get(self.name)
         if row is not None:
             return row
-        if self.is_composite and self.body_rule is None and not self.minds_types:
+        exact = self.body_rule is not None or Trait.EXACT_DTYPES in self.traits
+        if self.is_composite and not exact:
             return partial(in_float32, self.function)
         return self.function
 

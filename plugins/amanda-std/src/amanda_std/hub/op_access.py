@@ -10,6 +10,7 @@ from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda_std import NAMESPACE
 from amanda_std.engine.annotations import BODY, REQUIRED, Param
 from amanda_std.engine.operation import Operation, normalize_attribute
+from amanda_std.engine.traits import Trait
 from amanda_std.ops import OPS, find
 
 
@@ -21,6 +22,24 @@ def operation_of(op: Op) -> Operation:
 def is_std(op: Op) -> bool:
     """Whether this is an op of the hub set, not a constant, a graph or another's."""
     return op.type in OPS and op.namespace == NAMESPACE and not isinstance(op, Graph)
+
+
+def has_trait(op: Op, trait: Trait) -> bool:
+    """Whether this is an op of the hub whose definition declares a trait."""
+    return is_std(op) and trait in operation_of(op).traits
+
+
+def compile_time_arguments(op: Op) -> list[Any]:
+    """What a compiler has to know of an op of the hub, besides shape arguments.
+
+    An item is an `OutputPort` where it is computed in the graph."""
+    operation = operation_of(op)
+    if operation.compile_time_rule is None:
+        return []
+    args, _ = op_arguments(op, lambda port: port)
+    names = set(operation.compile_time_rule(op))
+    params = operation.form.each(len(args))
+    return [arg for param, arg in zip(params, args, strict=True) if param.name in names]
 
 
 def is_constant(op: Op) -> bool:

@@ -9,9 +9,16 @@ import numpy as np
 from amanda.graph import Graph, Op, OutputPort, Provenance
 from amanda.tensors import Tensor
 from amanda.types import Sym, TensorType
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import constant_of
 from amanda_std.hub.effect_order import effect_of
-from amanda_std.hub.op_access import is_constant, is_std, op_arguments, operation_of
+from amanda_std.hub.op_access import (
+    has_trait,
+    is_constant,
+    is_std,
+    op_arguments,
+    operation_of,
+)
 
 MAX_FOLDED_BYTES = 1 << 16
 """Bytes that a folded result may always have."""
@@ -35,7 +42,7 @@ def fold(graph: Graph, most: int = MAX_FOLDED_BYTES) -> int:
 def _known(op: Op, most: int) -> list[Tensor] | None:
     if is_constant(op) or not is_std(op) or op.bodies or op.control_inputs:
         return None
-    if effect_of(op) is not None or operation_of(op).stays:
+    if effect_of(op) is not None or has_trait(op, Trait.NOT_FOLDED):
         return None
     told = [_told(port) for port in op.outputs]
     if all(tensor is not None for tensor in told):

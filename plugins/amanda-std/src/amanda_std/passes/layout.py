@@ -15,6 +15,7 @@ from amanda.graph import Graph, Op, Parameter, Provenance
 from amanda.mapping import Decline, RuleSet
 from amanda.passes import Rewriting
 from amanda_std import ops
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import Tracing, Value, port_type, tracing
 from amanda_std.hub.mapping_side import STD_SIDE
 from amanda_std.hub.op_access import is_constant, is_std, op_arguments, operation_of
@@ -136,11 +137,10 @@ def _orders(
 @cache
 def _sinking() -> Rewriting:
     rules = RuleSet("sink", "amanda/std", "amanda/std")
-    for name, operation in OPS.items():
-        if name in _SPECIAL:
-            rules.read(name)(_SPECIAL[name](name))
-        elif operation.is_composite or is_pointwise(operation, {}, ()):
-            rules.read(name)(_rule(name))
+    for name in OPS:
+        rule = _rule(name)
+        if rule is not None:
+            rules.read(name)(rule)
     return Rewriting(rules, STD_SIDE, worth=_reads_moved)
 
 
@@ -162,7 +162,22 @@ def _reads_moved(op: Op) -> bool:
     return full_permutation(perm, len(perm)) == tuple(range(len(perm)))
 
 
-def _rule(name: str) -> Callable[..., Any]:
+def _rule(name: str) -> Callable[..., Any] | None:
+    """How an op lets a transpose through, by its traits; None where it does not."""
+    operation = OPS[name]
+    if name in _RULES:
+        return _RULES[name]
+    if Trait.REDUCTION in operation.traits:
+        return _reduction(name)
+    if Trait.ALONG_AXES in operation.traits:
+        has_many = "axes" in operation.form.attributes
+        return _axes_renamed(name) if has_many else _axis_renamed(name)
+    if operation.is_composite or is_pointwise(operation, {}, ()):
+        return _elementwise(name)
+    return None
+
+
+def _elementwise(name: str) -> Callable[..., Any]:
     """What goes element by element reads its operands as they were before."""
     operation = OPS[name]
 
@@ -299,35 +314,17 @@ def _axes_told(axes: Any, rank: int) -> set[int]:
     return {axis % rank for axis in told}
 
 
-def _pad(name: str) -> Callable[..., Any]:
-    def past(
-        x: Any, pads: Any, value: Any = None, axes: Any = None, **attrs: Any
-    ) -> Any:
-        order = _order_of_one([x])
-        if isinstance(pads, Value) or isinstance(axes, Value):
-            raise Decline("the pads are not told")
-        at = (
-            sorted(range(len(order)))
-            if axes is None
-            else [a % len(order) for a in axes]
-        )
-        told = dict(zip([order[axis] for axis in at], pads, strict=True))
-        before = _as_before(x, order)
-        found = sorted(told)
-        y = ops.pad(before, [told[axis] for axis in found], value, found, **attrs)
-        return TRANSPOSE(y, perm=order)
-
-    past.__name__ = name
-    return past
+def _pad(x: Any, pads: Any, value: Any = None, axes: Any = None, **attrs: Any) -> Any:
+    order = _order_of_one([x])
+    if isinstance(pads, Value) or isinstance(axes, Value):
+        raise Decline("the pads are not constant")
+    at = range(len(order)) if axes is None else [a % len(order) for a in axes]
+    renamed = dict(zip([order[axis] for axis in at], pads, strict=True))
+    padded = sorted(renamed)
+    y = ops.pad(
+        _as_before(x, order), [renamed[axis] for axis in padded], value, padded, **attrs
+    )
+    return TRANSPOSE(y, perm=order)
 
 
-_SPECIAL: dict[str, Callable[[str], Callable[..., Any]]] = {
-    **dict.fromkeys(("batch_norm", "instance_norm", "concat"), _axis_renamed),
-    **dict.fromkeys(("softmax", "log_softmax"), _axes_renamed),
-    **dict.fromkeys(
-        ("sum", "mean", "max", "min", "prod", "all", "any", "logsumexp", "var"),
-        _reduction,
-    ),
-    "pad": _pad,
-    "transpose": lambda _: movements.transpose,
-}
+_RULES: dict[str, Callable[..., Any]] = {"pad": _pad, "transpose": movements.transpose}

@@ -10,14 +10,13 @@ from amanda.graph import KEEP, Graph, Op, Parameter
 from amanda.mapping import Decline, RuleSet
 from amanda.passes import Rewriting
 from amanda_std import ops
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import Value
 from amanda_std.hub.mapping_side import STD_SIDE
-from amanda_std.hub.op_access import is_constant, is_std, op_arguments
+from amanda_std.hub.op_access import has_trait, is_constant, op_arguments, operation_of
 from amanda_std.ops.nn.convolution import to_channels_first
 
 __all__ = ["fold_norms"]
-
-_LAYERS = ("conv", "linear", "matmul")
 
 
 def fold_norms(graph: Graph) -> int:
@@ -58,8 +57,8 @@ def _divide(x: Any, c: Any) -> Any:
 
 def _add(x: Any, c: Any) -> Any:
     layer = _layer(x)
-    if layer.type == "matmul":
-        raise Decline("a product of matrices has no place for it")
+    if not _has_bias(layer):
+        raise Decline("the layer has no bias to add it to")
     return _scaled(layer, None, _vector(c, x, layer))
 
 
@@ -86,16 +85,20 @@ _RULES: dict[str, Callable[..., Any]] = {
 def _layer(x: Any) -> Op:
     """The layer with constant weights that makes a value for nobody else."""
     op = x.port.op
-    if isinstance(x.port, Parameter) or not is_std(op) or op.type not in _LAYERS:
+    if isinstance(x.port, Parameter) or not has_trait(op, Trait.LINEAR_LAYER):
         raise Decline("it is not made by a layer with weights")
     if len(x.port.users) != 1 or KEEP in x.port.marks or op.graph is not x.port.graph:
         raise Decline("others read what the layer makes")
     weights = [v for v in op.inputs[1:] if v is not None]
     if not all(is_constant(v.op) for v in weights):
         raise Decline("the weights are not constant")
-    if op.type == "matmul" and Value(weights[0]).ndim < 2:
+    if Value(weights[0]).ndim < 2:
         raise Decline("it is multiplied by a vector")
     return op  # type: ignore[no-any-return]
+
+
+def _has_bias(layer: Op) -> bool:
+    return len(operation_of(layer).form.params) > 2
 
 
 def _expect_constant(*values: Any) -> None:
@@ -105,9 +108,8 @@ def _expect_constant(*values: Any) -> None:
 
 def _channel(layer: Op, rank: int) -> int:
     """The axis of the channels that a layer makes."""
-    if layer.type != "conv":
-        return rank - 1
-    return to_channels_first(op_arguments(layer, Value)[1]["layout"], rank)[1]
+    layout = op_arguments(layer, Value)[1].get("layout")
+    return rank - 1 if layout is None else to_channels_first(layout, rank)[1]
 
 
 def _vector(c: Any, x: Any, layer: Op) -> Any:
@@ -128,18 +130,18 @@ def _scaled(layer: Op, factor: Any, offset: Any) -> Any:
     args, attrs = op_arguments(layer, Value)
     x, w, b, *_ = *args, None
     if factor is not None:
-        w = w * _along(factor, w, layer, attrs)
+        w = w * _along(factor, w, attrs)
         b = None if b is None else b * factor
     if offset is not None:
         b = offset if b is None else b + offset
-    if layer.type == "conv":
-        return ops.conv(x, w, b, **attrs)
+    if "kernel_layout" in attrs:
+        return operation_of(layer)(x, w, b, **attrs)
     return ops.matmul(x, w) if b is None else ops.linear(x, w, b)
 
 
-def _along(factor: Any, w: Any, layer: Op, attrs: dict[str, Any]) -> Any:
+def _along(factor: Any, w: Any, attrs: dict[str, Any]) -> Any:
     """A factor for each channel in the shape that the weights broadcast with."""
-    if layer.type != "conv":
+    if "kernel_layout" not in attrs:
         return factor
     out = to_channels_first(attrs["kernel_layout"], w.ndim)[0]
     return ops.reshape(factor, [-1 if axis == out else 1 for axis in range(w.ndim)])

@@ -12,13 +12,11 @@ from amanda.types import DType, Sym, TensorType
 from amanda_std.engine.annotations import TENSOR
 from amanda_std.engine.diagnostics import BARE_ERRORS
 from amanda_std.engine.operation import Operation
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import port_type, trace
 from amanda_std.hub.op_access import is_constant, is_std, operation_of
-from amanda_std.inference import shapes
 
 __all__ = ["is_pointwise"]
-
-_RULES = (shapes.pointwise, shapes.elementwise)
 
 
 def is_pointwise(
@@ -29,13 +27,8 @@ def is_pointwise(
     A primitive says so by its shape rule; a composite is taken apart and looked at:
     `given` tells which of its arguments are there."""
     if not operation.is_composite:
-        return _by_rule(operation)
+        return Trait.POINTWISE in operation.traits
     return _by_meaning(operation, tuple(sorted(attrs.items())), tuple(given))
-
-
-def _by_rule(operation: Operation) -> bool:
-    rule = operation.shape_rule
-    return rule is not None and rule.function in _RULES
 
 
 @cache

@@ -20,7 +20,7 @@ from amanda_std.engine.arrays import Kernels
 from amanda_std.engine.kernel_dispatch import KernelDispatch
 from amanda_std.engine.operation import Operation
 from amanda_std.hub.effect_order import effect_of as _effect
-from amanda_std.hub.op_access import is_constant, op_arguments, operation_of
+from amanda_std.hub.op_access import is_constant, is_std, op_arguments, operation_of
 from amanda_std.inference import type_inference
 from amanda_std.inference.shape_arguments import to_integers
 from amanda_std.runtime.containers import decode_string, holds_strings, string_array
@@ -225,17 +225,13 @@ class StepRunner:
         return [values[place] for place in self._results]
 
 
-_PLACES = {"transfer": ("to", "to"), "allocate": ("device", "on"),
-           "host_callback": ("function", "of")}  # fmt: skip
-"""Ops whose work is elsewhere: the attribute that says where, and its word."""
-
-
 def _label(op: Op, number: int) -> str:
-    """What plans and errors call a step; where copies and host work are, with that."""
-    found = f"{op.type} {op.name!r}" if op.name else f"{op.type} #{number}"
-    key, word = _PLACES.get(op.type or "", ("", ""))
-    told = op.attrs.get(key) if key and op.has_attrs else None
-    return f"{found} {word} {told}" if told else found
+    """The name of a step in memory plans and errors."""
+    label = f"{op.type} {op.name!r}" if op.name else f"{op.type} #{number}"
+    shown = operation_of(op).label_attribute if is_std(op) else None
+    if shown is None or not op.has_attrs or not (value := op.attrs.get(shown[0])):
+        return label
+    return f"{label} {shown[1]} {value}"
 
 
 def _into(call: Callable[..., Any], *args: Any) -> Any:

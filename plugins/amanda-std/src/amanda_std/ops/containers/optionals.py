@@ -11,6 +11,7 @@ from amanda.types import OptionalType, TensorType, parse_type
 from amanda_std.engine.annotations import Anything, Logical, Maybe
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import UNKNOWN
 from amanda_std.runtime.containers import expect_kind, without_content
 
@@ -22,6 +23,9 @@ def optional(x: Anything = None, *, type: Any = None) -> Maybe:
     """An optional that holds x, or nothing of the type told"""
     del type
     return x
+
+
+optional.trait(Trait.CONTAINER)
 
 
 @optional.infer

@@ -18,6 +18,7 @@ from amanda_std.engine.annotations import (
 )
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
+from amanda_std.engine.traits import Trait
 from amanda_std.inference.shape_arguments import normalize_axis
 from amanda_std.ops.control.bodies import many, result_types
 from amanda_std.runtime.containers import expect_kind, join_types
@@ -45,6 +46,9 @@ def sequence_construct(*xs: Anything) -> Sequence:
     return list(xs)
 
 
+sequence_construct.trait(Trait.CONTAINER)
+
+
 @sequence_construct.infer
 def _(*xs: Any) -> Any:
     return [SequenceType(join_types(xs))]
@@ -57,6 +61,9 @@ def sequence_empty(*, dtype: Any = None) -> Sequence:
     return []
 
 
+sequence_empty.trait(Trait.CONTAINER)
+
+
 @sequence_empty.infer
 def _(dtype: Any) -> Any:
     return [SequenceType(TensorType(dtype or "float32"))]
@@ -66,6 +73,10 @@ def _(dtype: Any) -> Any:
 def sequence_at(xs: Sequence, at: Index) -> Anything:
     """The element at a place"""
     return xs[_place(xs, at)]
+
+
+sequence_at.trait(Trait.CONTAINER)
+sequence_at.compile_time(lambda _: ("at",))
 
 
 @sequence_at.infer
@@ -80,6 +91,10 @@ def sequence_insert(xs: Sequence, x: Anything, at: Index | None = None) -> Seque
     return [*xs[:place], x, *xs[place:]]
 
 
+sequence_insert.trait(Trait.CONTAINER)
+sequence_insert.compile_time(lambda _: ("at",))
+
+
 @sequence_insert.infer
 def _(xs: Any, x: Any) -> Any:
     return [SequenceType(join_types([expect_kind(SequenceType, xs).element, x]))]
@@ -92,6 +107,10 @@ def sequence_erase(xs: Sequence, at: Index | None = None) -> Sequence:
     return [*xs[:place], *xs[place + 1 :]]
 
 
+sequence_erase.trait(Trait.CONTAINER)
+sequence_erase.compile_time(lambda _: ("at",))
+
+
 @sequence_erase.infer
 def _(xs: Any) -> Any:
     return [expect_kind(SequenceType, xs)]
@@ -101,6 +120,9 @@ def _(xs: Any) -> Any:
 def sequence_length(xs: Sequence) -> Index:
     """How many elements a sequence has"""
     return np.asarray(len(xs), "int64")
+
+
+sequence_length.trait(Trait.CONTAINER)
 
 
 @sequence_length.infer
@@ -193,6 +215,9 @@ def sequence_map(body: Body, xs: Sequence, *others: Anything) -> tuple[Sequence,
     if rows:
         return tuple(map(list, zip(*rows, strict=True)))
     return tuple([] for _ in getattr(body, "result_types", (None,)))
+
+
+sequence_map.trait(Trait.CONTAINER)
 
 
 def _elements(xs: Any, others: Any) -> list[Any]:

@@ -9,6 +9,7 @@ from amanda.types import TupleType
 from amanda_std.engine.annotations import Anything, Tuple
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.engine.traits import Trait
 from amanda_std.runtime.containers import expect_kind, without_content
 
 _NO_SLOPE = "gradients do not go through tuples and maps"
@@ -18,6 +19,9 @@ _NO_SLOPE = "gradients do not go through tuples and maps"
 def tuple_make(*xs: Anything) -> Tuple:
     """A tuple of the values told, each with its own type"""
     return tuple(xs)
+
+
+tuple_make.trait(Trait.CONTAINER)
 
 
 @tuple_make.infer
@@ -31,6 +35,9 @@ def tuple_push(t: Tuple, x: Anything) -> Tuple:
     return (*t, x)
 
 
+tuple_push.trait(Trait.CONTAINER)
+
+
 @tuple_push.infer
 def _(t: Any, x: Any) -> Any:
     return [TupleType([*expect_kind(TupleType, t).items, without_content(x)])]
@@ -40,6 +47,9 @@ def _(t: Any, x: Any) -> Any:
 def tuple_get(t: Tuple, *, index: int) -> Anything:
     """The value at a place of a tuple, which may count from its end"""
     return t[_place(len(t), index)]
+
+
+tuple_get.trait(Trait.CONTAINER)
 
 
 @tuple_get.infer

@@ -10,7 +10,16 @@ from typing import Any
 
 from amanda.errors import InvalidTypeError, UsageError
 from amanda.graph import Graph, Op, OutputPort
-from amanda.types import Shape, Sym, TensorType, Type, join
+from amanda.types import (
+    OptionalType,
+    SequenceType,
+    Shape,
+    Sym,
+    TensorType,
+    TupleType,
+    Type,
+    join,
+)
 from amanda_std.engine.values import (
     UNKNOWN,
     Operators,
@@ -177,6 +186,15 @@ def stacked_type(row: Any, count: Any, axis: int = 0) -> TensorType:
 
 
 # -- copies ----------------------------------------------------------------------
+
+
+def holds_containers(op: Op) -> bool:
+    """Whether the op or a body of it returns a sequence, an optional or a tuple.
+
+    How many values that holds may differ after each branch and each round."""
+    results = (v for body in op.bodies.values() for v in body.results if v is not None)
+    containers = SequenceType | OptionalType | TupleType
+    return any(isinstance(v.type, containers) for v in (*op.outputs, *results))
 
 
 def pasted(body: Any, xs: Sequence[Any]) -> tuple[Any, ...]:

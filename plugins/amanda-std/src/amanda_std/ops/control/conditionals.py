@@ -11,10 +11,12 @@ from amanda.graph import Op, OutputPort
 from amanda_std.engine.annotations import Anything, Bodies, Body, Index, Logical
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import Operators, Value
 from amanda_std.ops.control.bodies import (
     agreed,
     branch_back,
+    holds_containers,
     many,
     pasted,
     result_types,
@@ -31,6 +33,10 @@ def if_(
 ) -> tuple[Anything, ...]:
     """The results of one of two bodies, which get xs"""
     return many((then if np.all(condition) else otherwise)(*xs))
+
+
+if_.trait(Trait.BRANCHES)
+if_.compile_time(lambda op: ("condition",) if holds_containers(op) else ())
 
 
 @if_.infer
@@ -95,6 +101,10 @@ def case(index: Index, branches: Bodies, *xs: Anything) -> tuple[Anything, ...]:
         lambda: case(subtract(index, 1), [_free(b) for b in others], *xs),
     )
     return made
+
+
+case.trait(Trait.BRANCHES)
+case.compile_time(lambda op: ("index",) if holds_containers(op) else ())
 
 
 def _free(body: Any) -> Callable[..., Any]:

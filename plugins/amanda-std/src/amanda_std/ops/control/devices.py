@@ -15,6 +15,7 @@ from amanda.types import DType, Shape, Sym, TensorType
 from amanda_std.engine.annotations import Array, Cast, ShapeArg
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
+from amanda_std.engine.traits import Trait
 from amanda_std.inference.shape_arguments import UnknownShapeArg, may_be_negative
 from amanda_std.ops.tensor.creation import arange, zeros_like
 from amanda_std.ops.tensor.creation import zeros as zeros_
@@ -53,7 +54,10 @@ def allocate(shape: ShapeArg, *, dtype: Any, device: str = "") -> Cast:
     return transfer(made, to=device) if device else made
 
 
-transfer.stays = allocate.stays = True  # a constant would be on no device
+transfer.trait(Trait.NOT_FOLDED)  # a constant would be on no device
+allocate.trait(Trait.NOT_FOLDED)
+transfer.label_attribute = ("to", "to")
+allocate.label_attribute = ("device", "on")
 
 
 def _viewed(x: TensorType, shape: Any, strides: Any, offset: Any) -> Shape:

@@ -100,6 +100,9 @@ def _checked(function: str, value: Any, wanted: TensorType) -> Any:
     return array
 
 
+host_callback.label_attribute = ("function", "of")
+
+
 @host_callback.infer
 def _(types: Any) -> Any:
     return _types(types)

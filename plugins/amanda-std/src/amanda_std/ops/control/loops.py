@@ -15,6 +15,7 @@ from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.inference.shape_arguments import may_be_negative
 from amanda_std.ops.control.bodies import (
     carried_types,
+    holds_containers,
     many,
     pasted,
     result_types,
@@ -56,6 +57,13 @@ def loop(
         return (*now, *map(stack_rows, zip(*rows, strict=True)))
     start = (np.asarray(0, "int64"), np.asarray(True), *init)
     return (*now, *empty_rows(body, len(init) + 1, start))
+
+
+@loop.compile_time
+def _(op: Op) -> Sequence[str]:
+    """The number of rounds, where it decides a shape or what containers hold."""
+    stacks = len(op.outputs) > len(op.inputs) - 2
+    return ("trips", "condition") if stacks or holds_containers(op) else ()
 
 
 @loop.bodies

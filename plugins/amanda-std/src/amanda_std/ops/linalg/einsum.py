@@ -18,6 +18,7 @@ from amanda_std.engine.annotations import Number
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.engine.traits import Trait
 from amanda_std.inference import shapes
 from amanda_std.ops._oracles.matrices import matmul_by_loops
 from amanda_std.ops.linalg.accumulation import accumulate_wide
@@ -65,6 +66,9 @@ def einsum(*xs: Number, equation: str) -> Number:
     """Einstein summation of products, given by an equation of subscripts"""
     np_ = xp(*xs)
     return accumulate_wide(partial(np_.einsum, equation.replace(" ", "")), np_, *xs)
+
+
+einsum.trait(Trait.MATRIX_PRODUCT)
 
 
 @einsum.gradient

@@ -8,6 +8,7 @@ from amanda_std.engine.annotations import Number
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.engine.traits import Trait
 from amanda_std.inference import shapes
 from amanda_std.ops._oracles.matrices import matmul_by_loops
 from amanda_std.ops.linalg.accumulation import accumulate_wide
@@ -20,6 +21,9 @@ def matmul(a: Number, b: Number) -> Number:
     """Matrix product, with broadcast batch axes"""
     np_ = xp(a, b)
     return accumulate_wide(np_.matmul, np_, a, b)
+
+
+matmul.trait(Trait.LINEAR_LAYER, Trait.MATRIX_PRODUCT)
 
 
 @matmul.gradient

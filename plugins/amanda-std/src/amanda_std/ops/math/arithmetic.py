@@ -19,6 +19,7 @@ from amanda_std.engine.samples import (
     elementwise_by_loop,
     unary,
 )
+from amanda_std.engine.traits import Trait
 from amanda_std.inference import shapes
 from amanda_std.inference.type_inference import object_array
 from amanda_std.ops._late import late
@@ -36,6 +37,7 @@ def add(a: Number, b: Number) -> Number:
     return xp(a, b).add(a, b)
 
 
+add.trait(Trait.KEEPS_NON_NEGATIVE)
 add.broadcast_gradient(lambda g: (g, g))
 add.samples(binary(lambda a, b: a + b, _LEFT, _RIGHT))
 
@@ -56,6 +58,7 @@ def multiply(a: Number, b: Number) -> Number:
     return xp(a, b).multiply(a, b)
 
 
+multiply.trait(Trait.KEEPS_NON_NEGATIVE, Trait.SCALING)
 multiply.broadcast_gradient(lambda g, a, b: (g * b, g * a))
 multiply.samples(binary(lambda a, b: a * b, _LEFT, _RIGHT))
 
@@ -76,6 +79,9 @@ def divide(a: Number, b: Number) -> Number:
     if a.dtype.kind in "iu":
         return truncate_quotient(xp(a, b), a, b)
     return xp(a, b).divide(a, b)
+
+
+divide.trait(Trait.SCALING)
 
 
 def truncate_quotient(np_: Any, a: Any, b: Any) -> Any:
@@ -186,10 +192,16 @@ def maximum(a: Real, b: Real) -> Real:
     return xp(a, b).maximum(a, b)
 
 
+maximum.trait(Trait.KEEPS_NON_NEGATIVE)
+
+
 @primitive(shape=shapes.elementwise, content=_minimum_content, commutative=True)
 def minimum(a: Real, b: Real) -> Real:
     """Elementwise minimum; NaN if either operand is NaN"""
     return xp(a, b).minimum(a, b)
+
+
+minimum.trait(Trait.KEEPS_NON_NEGATIVE)
 
 
 def _split_gradient(g: Any, first: Any, second: Any) -> Any:
@@ -326,6 +338,7 @@ def identity(x: Array) -> Array:
     return x
 
 
+identity.trait(Trait.MOVES_ELEMENTS)
 identity.gradient(lambda g: [g])
 identity.samples(unary(lambda x: x, (1.5, -2.0), dtypes=("float32", "float64", "int8")))
 
@@ -336,5 +349,6 @@ def stop_gradient(x: Array) -> Array:
     return x
 
 
+stop_gradient.trait(Trait.BLOCKS_GRADIENT)
 stop_gradient.not_differentiable("it stops gradients by definition")
 stop_gradient.samples(unary(lambda x: x, (1.5, -2.0), dtypes=("float32", "int8")))

@@ -210,7 +210,7 @@ radians.samples(unary(math.radians, (-90.0, 30.0, 200.0)))
 degrees.samples(unary(math.degrees, (-1.5, 0.3, 3.0)))
 
 
-@primitive(shape=shapes.same_as_first)
+@primitive(shape=shapes.pointwise)
 def signbit(x: RealFloating) -> Logical:
     """Whether the sign bit is set; it is for -0.0"""
     return xp(x).signbit(x)

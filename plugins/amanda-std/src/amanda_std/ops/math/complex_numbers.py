@@ -17,6 +17,7 @@ from amanda_std.engine.annotations import Complex, Other, RealFloating
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array, elementwise_by_loop
+from amanda_std.engine.traits import Trait
 from amanda_std.inference import shapes
 from amanda_std.ops.math.binary_special import hypot
 from amanda_std.ops.math.elementary import atan2
@@ -49,6 +50,9 @@ def complex_(real: RealFloating, imag: RealFloating) -> Other:
     return y
 
 
+complex_.trait(Trait.POINTWISE)
+
+
 @complex_.infer
 def _(real: TensorType, imag: TensorType) -> Any:
     dtype = imag.dtype if real.dtype is unknown else real.dtype
@@ -65,10 +69,16 @@ def real(x: Complex) -> Other:
     return xp(x).real(x)
 
 
+real.trait(Trait.POINTWISE)
+
+
 @primitive()
 def imag(x: Complex) -> Other:
     """Imaginary part"""
     return xp(x).imag(x)
+
+
+imag.trait(Trait.POINTWISE)
 
 
 complex_.broadcast_gradient(lambda g: (real(g), -imag(g)))
@@ -80,7 +90,7 @@ real.gradient(lambda g: [complex_(g, zeros_like(g))])
 imag.gradient(lambda g: [complex_(zeros_like(g), -g)])
 
 
-@primitive(shape=shapes.same_as_first)
+@primitive(shape=shapes.pointwise)
 def conj(x: Complex) -> Complex:
     """Complex conjugate"""
     return xp(x).conj(x)

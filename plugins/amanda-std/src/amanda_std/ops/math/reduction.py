@@ -30,6 +30,7 @@ from amanda_std.engine.samples import (
     reduce_by_loop,
     reductions,
 )
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import dims_of
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import normalize_axes
@@ -83,6 +84,7 @@ def sum_(x: Number, axes: ShapeArg = None, *, keepdims: bool = False) -> Number:
     return total.astype(x.dtype)
 
 
+sum_.trait(Trait.REDUCTION)
 sum_.gradient(
     lambda g, x, axes=None, *, keepdims: [_broadcast_gradient(g, x, axes, keepdims)]
 )
@@ -116,6 +118,9 @@ def prod(x: Number, axes: ShapeArg = None, *, keepdims: bool = False) -> Number:
         x, axis=_axis(axes), keepdims=keepdims, dtype=_accumulation_type(x)
     )
     return total.astype(x.dtype)
+
+
+prod.trait(Trait.REDUCTION)
 
 
 @prod.gradient
@@ -177,10 +182,16 @@ def max_(x: Real, axes: ShapeArg = None, *, keepdims: bool = False) -> Real:
     return _extreme_by_kernel(x, axes, keepdims, True)
 
 
+max_.trait(Trait.REDUCTION)
+
+
 @primitive(shape=shapes.reduce, name="min")
 def min_(x: Real, axes: ShapeArg = None, *, keepdims: bool = False) -> Real:
     """Minimum over axes; NaN if any element is NaN"""
     return _extreme_by_kernel(x, axes, keepdims, False)
+
+
+min_.trait(Trait.REDUCTION)
 
 
 def _gradient_to_extreme(
@@ -215,10 +226,16 @@ def all_(x: Logical, axes: ShapeArg = None, *, keepdims: bool = False) -> Logica
     return xp(x).all(x, axis=_axis(axes), keepdims=keepdims)
 
 
+all_.trait(Trait.REDUCTION)
+
+
 @primitive(shape=shapes.reduce, content=_content_by_kernel(np.any), name="any")
 def any_(x: Logical, axes: ShapeArg = None, *, keepdims: bool = False) -> Logical:
     """Whether any element is true, over axes"""
     return xp(x).any(x, axis=_axis(axes), keepdims=keepdims)
+
+
+any_.trait(Trait.REDUCTION)
 
 
 for _op, _oracle in ((all_, builtins.all), (any_, builtins.any)):
@@ -367,6 +384,9 @@ def mean(x: Floating, axes: ShapeArg = None, *, keepdims: bool = False) -> Float
     return sum_(x, axes, keepdims=keepdims) / as_float(element_count(x, axes), x)
 
 
+mean.trait(Trait.REDUCTION)
+
+
 @mean.samples
 def _() -> Samples:
     yield from reductions(
@@ -386,6 +406,9 @@ def var(
     number = as_float(element_count(x, axes), x)
     rest = number - float(correction) if correction else number
     return sum_(apart * apart, axes, keepdims=keepdims) / rest
+
+
+var.trait(Trait.REDUCTION)
 
 
 @var.samples
@@ -421,6 +444,7 @@ def logsumexp(
     return squeeze(y, tuple(sorted(normalize_axes(axes, len(dims_of(x))))))
 
 
+logsumexp.trait(Trait.REDUCTION)
 logsumexp.samples(
     reductions(lambda n: math.log(math.fsum(map(math.exp, n))) if n else -math.inf,
                dtypes=("float32", "float64"), empty=False)

@@ -16,6 +16,7 @@ from amanda_std.engine.annotations import (
 )
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.engine.traits import Trait
 from amanda_std.ops.math.arithmetic import where
 from amanda_std.ops.math.comparison import equal, isnan
 from amanda_std.ops.math.logic import logical_and, logical_or
@@ -41,7 +42,7 @@ def lookup(x: Key, keys: Key, values: Array, otherwise: Array) -> Array:
     return where(any_(same, (-1,)), gather(values, at, 0), otherwise)
 
 
-lookup.minds_types = True
+lookup.trait(Trait.EXACT_DTYPES)
 
 
 lookup.not_differentiable("its results are picked")

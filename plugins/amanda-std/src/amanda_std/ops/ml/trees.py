@@ -16,6 +16,7 @@ from amanda_std.engine.annotations import (
 )
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.engine.traits import Trait
 from amanda_std.ops._late import late
 from amanda_std.ops.math.arithmetic import clip, divide, where
 from amanda_std.ops.math.comparison import equal, isnan
@@ -116,7 +117,7 @@ def tree_ensemble(
     return divide(total, count)
 
 
-tree_ensemble.minds_types = True
+tree_ensemble.trait(Trait.EXACT_DTYPES)
 
 
 tree_ensemble.not_differentiable(_STEPS)

@@ -9,6 +9,7 @@ from typing import Any
 from amanda_std.engine.annotations import Floating, Real, RealFloating
 from amanda_std.engine.operation import Operation, composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp, unary
+from amanda_std.engine.traits import Trait
 from amanda_std.ops.math.arithmetic import abs as abs_
 from amanda_std.ops.math.arithmetic import clip, maximum, minimum, multiply, where
 from amanda_std.ops.math.comparison import greater, less
@@ -210,11 +211,17 @@ def softmax(x: Floating, *, axes: tuple[int, ...] = (-1,)) -> Floating:
     return e / sum_(e, axes, keepdims=True)
 
 
+softmax.trait(Trait.ALONG_AXES)
+
+
 @composite
 def log_softmax(x: Floating, *, axes: tuple[int, ...] = (-1,)) -> Floating:
     """Log-softmax (log-probabilities) over axes, without loss of precision"""
     low = x - max_(x, axes, keepdims=True)
     return low - log(sum_(exp(low), axes, keepdims=True))
+
+
+log_softmax.trait(Trait.ALONG_AXES)
 
 
 def _softmax_samples(logarithm: bool) -> Callable[[], Samples]:

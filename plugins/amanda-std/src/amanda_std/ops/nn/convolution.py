@@ -13,6 +13,7 @@ from amanda.types import Dim, Shape, Sym, TensorType
 from amanda_std.engine.annotations import Floating
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, ramp
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import dims_of as dims_of
 from amanda_std.inference import shapes
 from amanda_std.ops.math.reduction import sum_
@@ -138,6 +139,9 @@ def conv(
     if b is not None:
         y += b.reshape(-1, *(1,) * (x.ndim - 2))
     return y.transpose(_inverse_permutation(order))
+
+
+conv.trait(Trait.LINEAR_LAYER)
 
 
 def channels_first(

@@ -7,6 +7,7 @@ import numpy as np
 from amanda_std.engine.annotations import Number
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
+from amanda_std.engine.traits import Trait
 from amanda_std.ops._oracles.matrices import matmul_by_loops
 from amanda_std.ops.linalg.matmul import matmul
 from amanda_std.ops.math.arithmetic import add
@@ -17,6 +18,9 @@ def linear(x: Number, weight: Number, bias: Number | None = None) -> Number:
     """Fully connected layer: x @ weight + bias"""
     y = matmul(x, weight)
     return y if bias is None else add(y, bias)
+
+
+linear.trait(Trait.LINEAR_LAYER, Trait.MATRIX_PRODUCT)
 
 
 @linear.samples

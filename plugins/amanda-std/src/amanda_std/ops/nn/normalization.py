@@ -10,6 +10,7 @@ import numpy as np
 from amanda_std.engine.annotations import Floating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.engine.traits import Trait
 from amanda_std.inference.shape_arguments import normalize_axis
 from amanda_std.ops.math.arithmetic import add, divide, multiply, subtract
 from amanda_std.ops.math.elementary import sqrt
@@ -71,6 +72,9 @@ def batch_norm(
     return add(multiply(subtract(x, middle), factor), move)
 
 
+batch_norm.trait(Trait.ALONG_AXES, Trait.SCALING)
+
+
 @composite
 def instance_norm(
     x: Floating, scale: Floating | None = None, bias: Floating | None = None,
@@ -82,6 +86,9 @@ def instance_norm(
     y = _standardize(x, axes, epsilon)
     wide = [None if v is None else _align_to_axis(v, x, axis) for v in (scale, bias)]
     return _scale_and_shift(y, *wide)
+
+
+instance_norm.trait(Trait.ALONG_AXES)
 
 
 @composite

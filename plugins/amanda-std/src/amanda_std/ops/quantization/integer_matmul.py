@@ -11,6 +11,7 @@ from amanda.types import DType, same
 from amanda_std.engine.annotations import ArgKind, Array, Cast, Other, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array, ramp
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import dims_of
 from amanda_std.ops.linalg.matmul import matmul
 from amanda_std.ops.math.arithmetic import add, multiply
@@ -69,7 +70,7 @@ def quantized_linear(
     return y if bias is None else add(y, bias)
 
 
-quantized_linear.minds_types = True
+quantized_linear.trait(Trait.EXACT_DTYPES)
 
 
 @composite
@@ -136,9 +137,9 @@ def _on_channels(v: Any, x: Any, layout: str) -> Any:
 
 
 _STEPS = "its results are steps"
-wide_matmul.minds_types = True
+wide_matmul.trait(Trait.EXACT_DTYPES)
 for _op in (matmul_integer, conv_integer, quantized_matmul, quantized_conv):
-    _op.minds_types = True
+    _op.trait(Trait.EXACT_DTYPES)
     _op.not_differentiable(_STEPS)
 
 

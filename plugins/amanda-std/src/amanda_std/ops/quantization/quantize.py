@@ -17,6 +17,7 @@ from amanda.types import DType, TensorType, unknown
 from amanda_std.engine.annotations import Cast, Other, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import dims_of
 from amanda_std.inference.shape_arguments import normalize_axis
 from amanda_std.ops.math.arithmetic import (
@@ -113,7 +114,7 @@ def _result_type(dtype: Any, zero_point: Any) -> Any:
     return zero_point.dtype if zero_point.dtype is unknown else _own(zero_point)
 
 
-quantize.minds_types = True
+quantize.trait(Trait.EXACT_DTYPES)
 quantize.not_differentiable("its results are steps; fake_quantize lets gradients pass")
 
 
@@ -130,7 +131,7 @@ def dequantize(
     return astype(x, dtype=_own(scale)) * aligned(scale, x, axis, block)
 
 
-dequantize.minds_types = True
+dequantize.trait(Trait.EXACT_DTYPES)
 
 
 def _exact(dtype: DType) -> DType:
@@ -155,7 +156,7 @@ def dynamic_quantize(
     return quantize(x, scale, zero_point, dtype=dtype), scale, zero_point
 
 
-dynamic_quantize.minds_types = True
+dynamic_quantize.trait(Trait.EXACT_DTYPES)
 dynamic_quantize.not_differentiable("its results are steps")
 
 

@@ -14,6 +14,7 @@ from amanda_std.engine.arrays import xp
 from amanda_std.engine.literals import as_tensor
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import dims_of
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import UnknownShapeArg, may_be_negative
@@ -44,6 +45,9 @@ def _full_content(shape: Any, value: TensorType) -> Any:
 def full(shape: ShapeArg, value: Array) -> Array:
     """Tensor of the given shape filled with one value"""
     return xp(value).broadcast_to(xp(value).asarray(value), tuple(shape))
+
+
+full.trait(Trait.SIZED_BY_ARGUMENT)
 
 
 @full.gradient
@@ -145,6 +149,7 @@ def arange(start: ShapeArg, stop: ShapeArg, step: ShapeArg = 1) -> Index:
     return np.arange(start, stop, step, dtype="int64")
 
 
+arange.trait(Trait.SIZED_BY_ARGUMENT)
 arange.not_differentiable(_INTEGERS_ONLY)
 
 
@@ -163,6 +168,9 @@ def range(start: Real, stop: Real, step: Real) -> Real:
     return start + multiply(places, step)
 
 
+range.trait(Trait.EXPAND_EARLY)
+
+
 @range.samples
 def _() -> Samples:
     yield Sample((array(0.5), array(2.2), array(0.5)), array([0.5, 1.0, 1.5, 2.0]))
@@ -179,6 +187,9 @@ def _() -> Samples:
 def eye(rows: ShapeArg, columns: ShapeArg = None, *, k: int = 0, dtype: Any) -> Cast:
     """Ones on a diagonal, zeros elsewhere"""
     return np.eye(rows, columns, k, dtype=dtype.numpy)
+
+
+eye.trait(Trait.SIZED_BY_ARGUMENT)
 
 
 def _eye_shape(rows: Any, columns: Any) -> Shape:

@@ -13,6 +13,7 @@ from amanda_std.engine.annotations import Array, ShapeArg
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
+from amanda_std.engine.traits import Trait
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import (
     UnknownShapeArg,
@@ -52,6 +53,9 @@ def concat(*xs: Array, axis: int = 0) -> Array:
     return xp(*xs).concat(xs, axis=axis)
 
 
+concat.trait(Trait.KEEPS_NON_NEGATIVE, Trait.ALONG_AXES)
+
+
 @concat.gradient
 def _(g: Any, *xs: Any, axis: int) -> Any:
     if len(xs) == 1:
@@ -88,6 +92,9 @@ def _stack_shape(*xs: TensorType, axis: int = 0) -> Shape:
 def stack(*xs: Array, axis: int = 0) -> Array:
     """Stack tensors of the same shape along a new axis"""
     return xp(*xs).stack(xs, axis=axis)
+
+
+stack.trait(Trait.KEEPS_NON_NEGATIVE)
 
 
 @stack.gradient
@@ -239,6 +246,9 @@ def slice_(
     for i, axis in enumerate(range(len(starts)) if axes is None else axes):
         at[axis] = slice(starts[i], stops[i], steps[i] if steps else None)
     return x[tuple(at)]
+
+
+slice_.trait(Trait.SIZED_BY_ARGUMENT, Trait.MOVES_ELEMENTS)
 
 
 @slice_.gradient
@@ -407,6 +417,9 @@ def tile(x: Array, repeats: ShapeArg) -> Array:
     return xp(x).tile(x, tuple(repeats))
 
 
+tile.trait(Trait.MOVES_ELEMENTS)
+
+
 @tile.gradient
 def _(g: Any, x: Any, repeats: Any) -> Any:
     if not isinstance(repeats, tuple):
@@ -438,6 +451,7 @@ def flip(x: Array, axes: ShapeArg = None) -> Array:
     return xp(x).flip(x, axis=axes)
 
 
+flip.trait(Trait.MOVES_ELEMENTS)
 flip.gradient(lambda g, axes=None: [flip(g, axes), None])
 
 

@@ -11,6 +11,7 @@ from amanda.types import DType
 from amanda_std.engine.annotations import Cast, Other
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.engine.traits import Trait
 from amanda_std.ops.math.arithmetic import clip, where
 from amanda_std.ops.math.comparison import greater, isnan, less
 from amanda_std.ops.tensor.shape import astype
@@ -73,7 +74,7 @@ def _clip_to(x: Any, source: Any, low: Any, high: Any) -> Any:
     return clip(x, _bound_in(source, low), _bound_in(source, high))
 
 
-saturating_cast.minds_types = True
+saturating_cast.trait(Trait.EXACT_DTYPES)
 saturating_cast.not_differentiable("saturation and rounding are piecewise constant")
 
 

@@ -13,6 +13,7 @@ from amanda_std.engine.annotations import Array, Cast, Index, Other, ShapeArg
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array, ramp
+from amanda_std.engine.traits import Trait
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import (
     UnknownShapeArg,
@@ -31,6 +32,9 @@ def shape_of(x: Other) -> Index:
     return np.asarray(x.shape, "int64")
 
 
+shape_of.trait(Trait.SHAPE_QUERY)
+
+
 def _dim_content(x: TensorType, axis: int) -> Dim:
     return x.shape.dims[normalize_axis(axis, x.shape.rank)]
 
@@ -41,10 +45,16 @@ def dim(x: Other, *, axis: int) -> Index:
     return np.asarray(x.shape[axis], "int64")
 
 
+dim.trait(Trait.SHAPE_QUERY)
+
+
 @primitive(shape=lambda: Shape([]), content=lambda x: x.shape.size)
 def size(x: Other) -> Index:
     """Number of elements"""
     return np.asarray(prod(x.shape), "int64")
+
+
+size.trait(Trait.SHAPE_QUERY)
 
 
 @shape_of.samples
@@ -181,6 +191,7 @@ def reshape(x: Array, shape: ShapeArg, *, copy_zero: bool = False) -> Array:
     return xp(x).reshape(x, tuple(new))
 
 
+reshape.trait(Trait.SIZED_BY_ARGUMENT, Trait.MOVES_ELEMENTS)
 reshape.gradient(lambda g, x: [reshape(g, shape_of(x)), None])
 
 
@@ -217,6 +228,7 @@ def expand_dims(x: Array, axes: ShapeArg) -> Array:
     return xp(x).expand_dims(x, axis=axes)
 
 
+expand_dims.trait(Trait.MOVES_ELEMENTS)
 expand_dims.gradient(lambda g, x: [reshape(g, shape_of(x)), None])
 
 
@@ -248,6 +260,7 @@ def squeeze(x: Array, axes: ShapeArg = None) -> Array:
     return xp(x).squeeze(x, axis=axes)
 
 
+squeeze.trait(Trait.MOVES_ELEMENTS)
 squeeze.gradient(lambda g, x: [reshape(g, shape_of(x)), None])
 
 
@@ -278,6 +291,9 @@ def _transpose_shape(x: TensorType, *, perm: Any = None) -> Shape:
 def transpose(x: Array, *, perm: tuple[int, ...] | None = None) -> Array:
     """Permute the axes; reverse them by default"""
     return xp(x).transpose(x, perm)
+
+
+transpose.trait(Trait.MOVES_ELEMENTS)
 
 
 @transpose.gradient
@@ -313,6 +329,9 @@ def broadcast_to(x: Array, shape: ShapeArg) -> Array:
     """Broadcast to a shape"""
     np_ = xp(x)
     return np_.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
+
+
+broadcast_to.trait(Trait.SIZED_BY_ARGUMENT, Trait.MOVES_ELEMENTS)
 
 
 @broadcast_to.gradient

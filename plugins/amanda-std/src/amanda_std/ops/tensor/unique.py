@@ -15,6 +15,7 @@ from amanda_std.engine.annotations import (
 )
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array, ramp
+from amanda_std.engine.traits import Trait
 from amanda_std.inference.shape_arguments import normalize_axis
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.shape import reshape
@@ -51,6 +52,7 @@ def unique(
     return found, first, inverse, counts
 
 
+unique.trait(Trait.DATA_DEPENDENT_SIZE)
 unique.not_differentiable("it selects elements by value")
 
 
@@ -92,6 +94,9 @@ def compress(x: Array, condition: Logical, *, axis: int | None = None) -> Array:
     return gather(x, at, axis)
 
 
+compress.trait(Trait.DATA_DEPENDENT_SIZE)
+
+
 @compress.samples
 def _() -> Samples:
     flags = array([True, False, True], "bool")
@@ -110,6 +115,7 @@ def nonzero(x: Other) -> Index:
     return np.stack(np.nonzero(np.atleast_1d(x)))[: x.ndim].astype("int64")
 
 
+nonzero.trait(Trait.DATA_DEPENDENT_SIZE)
 nonzero.not_differentiable("its results are indices")
 
 

@@ -15,6 +15,7 @@ from amanda_std.engine.annotations import (
 )
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.engine.traits import Trait
 from amanda_std.inference.shape_arguments import UnknownShapeArg, may_be_negative
 
 _PLACES = "its results are places"
@@ -75,6 +76,7 @@ def nms(
     return np.array(rows, "int64").reshape(-1, 3)
 
 
+nms.trait(Trait.DATA_DEPENDENT_SIZE)
 nms.not_differentiable(_PLACES)
 
 
@@ -154,6 +156,7 @@ def soft_nms(
     return found, values, np.asarray(count, "int64")
 
 
+soft_nms.trait(Trait.DATA_DEPENDENT_SIZE)
 soft_nms.not_differentiable("which boxes are kept has no slope")
 
 

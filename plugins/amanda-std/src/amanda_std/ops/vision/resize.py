@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from amanda.errors import InvalidTypeError
+from amanda.graph import Op
 from amanda.types import DType
 from amanda_std.engine.annotations import Other, Real, ShapeArg
 from amanda_std.engine.operation import composite
@@ -422,6 +424,12 @@ def _of_regions() -> Samples:
     beyond = array([-0.5, 0.5], "float32")
     ints = {"extrapolation": 3.0}
     yield Sample((whole_, (2,), None, beyond), array([3, 6], "int32"), ints)
+
+
+@resize.compile_time
+def _(op: Op) -> Sequence[str]:
+    """With antialiasing, a scale is how many old elements make a new one."""
+    return ("scales",) if op.attrs.get("antialias") else ()
 
 
 @resize.samples
