@@ -34,16 +34,16 @@ FACES = (
     "amanda.testing",
     "amanda.types",
     "amanda_std",
+    "amanda_std.backends",
+    "amanda_std.mappings",
     "amanda_std.ops",
 )
 # Imports that still go below a face, by distribution. They may only become fewer.
 REMAINING = {
-    "amanda-dictionaries-dev": 46,
-    "amanda-jax": 105,
-    "amanda-nd4j": 8,
-    "amanda-onnx": 52,
-    "amanda-std": 6,
-    "amanda-tf": 9,
+    "amanda-jax": 103,
+    "amanda-nd4j": 2,
+    "amanda-onnx": 8,
+    "amanda-tf": 7,
 }
 NAMED_TUPLE = {"_asdict", "_field_defaults", "_fields", "_make", "_replace"}
 

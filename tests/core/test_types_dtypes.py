@@ -12,11 +12,11 @@ import pytest
 import amanda.types
 from amanda.errors import InvalidTypeError
 from amanda.types import DType, Quantized, float32, int4
-from amanda.types.dtypes import all_names
+from amanda.types.dtypes import dtype_names
 
 
 def test_one_object_per_type() -> None:
-    for name in all_names():
+    for name in dtype_names():
         dtype = DType(name)
         assert str(dtype) == dtype.name == name
         assert DType(dtype) is DType(name) is dtype

@@ -36,7 +36,7 @@ from amanda.types import (
     parse_shape,
     parse_type,
 )
-from amanda.types.dtypes import all_names
+from amanda.types.dtypes import dtype_names
 
 n = Sym.named("n")
 
@@ -97,7 +97,7 @@ def test_all_written_forms_differ() -> None:
 dims = st.integers(0, 2**63 - 1) | st.sampled_from(
     ["n", "2*n+1", "min(n, 4)//m", "a b", "?"]
 ).map(lambda text: Sym.named(text) if text in ("a b", "?") else parse_dim(text))
-dtypes = st.sampled_from(all_names()).map(DType)
+dtypes = st.sampled_from(dtype_names()).map(DType)
 quantized = st.builds(
     Quantized,
     st.sampled_from(["int8", "uint4"]),
@@ -309,7 +309,7 @@ def test_tensor_types() -> None:
 
 
 def test_elements() -> None:
-    for name in all_names():
+    for name in dtype_names():
         assert parse_element(name) is DType(name)
     found = parse_element("quantized<int8, float32, scale=[0.1, 0.2], axis=1>")
     assert found == Quantized("int8", "float32", [0.1, 0.2], axis=1)

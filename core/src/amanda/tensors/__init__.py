@@ -6,6 +6,7 @@ Importing this loads no numpy; asking a tensor for its array does.
 from __future__ import annotations
 
 from amanda.tensors.maps import FileMap
+from amanda.tensors.packing import check_shape, packed_size
 from amanda.tensors.sharing import dedup
 from amanda.tensors.tensor import Tensor
 from amanda.tensors.values import (
@@ -22,7 +23,9 @@ __all__ = [
     "FunctionRef",
     "Tensor",
     "check_attr",
+    "check_shape",
     "dedup",
+    "packed_size",
     "same_value",
     "value_digest",
 ]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-__all__ = ["PERIOD", "checked_shape", "clean_tail", "pack", "packed_size", "unpack"]
+__all__ = ["PERIOD", "check_shape", "clean_tail", "pack", "packed_size", "unpack"]
 
 PERIOD: Final = 48
 """Whole elements of every width fill this many bytes, so blocks are multiples of it."""
@@ -30,7 +30,7 @@ _MOST_DIMS: Final = 64  # numpy has no arrays of more
 _UNPACKED_AT_ONCE: Final = 1 << 20  # a multiple of 8; unpacking takes a byte per bit
 
 
-def checked_shape(shape: Sequence[Any]) -> tuple[int, ...]:
+def check_shape(shape: Sequence[Any]) -> tuple[int, ...]:
     """A shape of known, possible dims, as ints."""
     dims = []
     for dim in shape:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amanda.errors import InvalidTypeError
 from amanda.tensors.hashing import seal
 from amanda.tensors.maps import FileMap
-from amanda.tensors.packing import PERIOD, checked_shape
+from amanda.tensors.packing import PERIOD, check_shape
 from amanda.tensors.sources import (
     InArray,
     InBuffer,
@@ -92,14 +92,14 @@ class Tensor:
         if one.shape != ():
             raise InvalidTypeError("one value makes a splat", got=f"{one.size} values")
         one.flags.writeable = False
-        return Tensor(Repeated(one, element, checked_shape(shape)))
+        return Tensor(Repeated(one, element, check_shape(shape)))
 
     @staticmethod
     def from_buffer(
         buffer: Any, dtype: ElementType | str, shape: Sequence[int], offset: int = 0
     ) -> Tensor:
         """Packed elements in bytes, a memoryview, an mmap or the like; shared."""
-        return Tensor(InBuffer(buffer, _element(dtype), checked_shape(shape), offset))
+        return Tensor(InBuffer(buffer, _element(dtype), check_shape(shape), offset))
 
     @staticmethod
     def from_file(
@@ -112,7 +112,7 @@ class Tensor:
 
         FormatError where the file is too short for the claim."""
         file = path if isinstance(path, FileMap) else FileMap.of(path)
-        return Tensor(InFile(file, _element(dtype), checked_shape(shape), offset))
+        return Tensor(InFile(file, _element(dtype), check_shape(shape), offset))
 
     @staticmethod
     def strings(
@@ -122,7 +122,7 @@ class Tensor:
     ) -> Tensor:
         """Texts (kept as UTF-8) or bytes, in row-major order; by default in one row."""
         kept = tuple(map(_as_bytes, items))
-        dims = (len(kept),) if shape is None else checked_shape(shape)
+        dims = (len(kept),) if shape is None else check_shape(shape)
         element = _element(dtype)
         if element.kind not in ("string", "bytes"):
             raise InvalidTypeError("texts are of type string or bytes", got=element)
@@ -136,7 +136,7 @@ class Tensor:
 
         The result is kept only while somebody uses it, so `make` may be called again,
         and must then return the same."""
-        return Tensor(Made(make, _element(dtype), checked_shape(shape), _read))
+        return Tensor(Made(make, _element(dtype), check_shape(shape), _read))
 
     # what is known without looking
 

@@ -51,7 +51,7 @@ class DType:
         if found is None:
             raise InvalidTypeError(
                 "no such element type",
-                expected=f"one of {', '.join(all_names())}, or an alias such as f32",
+                expected=f"one of {', '.join(dtype_names())}, or an alias such as f32",
                 got=reprlib.repr(name),
             )
         return found
@@ -98,7 +98,7 @@ class DType:
         return self
 
 
-def all_names() -> list[str]:
+def dtype_names() -> list[str]:
     """Every canonical name, in the order of the table."""
     return [name for name, dtype in DType._by_name.items() if name == dtype.name]
 

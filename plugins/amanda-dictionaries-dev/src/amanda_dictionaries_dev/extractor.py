@@ -17,8 +17,7 @@ from amanda.dictionary import (
     encode_data_file,
 )
 from amanda.errors import NamespaceError, PluginMissingError
-from amanda.types import DType
-from amanda.types.dtypes import all_names
+from amanda.types import DType, dtype_names
 
 __all__ = [
     "ExtractedDictionary",
@@ -30,7 +29,7 @@ __all__ = [
     "sort_patterns",
 ]
 
-_DTYPE_ORDER = {name: i for i, name in enumerate(all_names())}
+_DTYPE_ORDER = {name: i for i, name in enumerate(dtype_names())}
 
 
 class ExtractedDictionary(NamedTuple):

@@ -21,8 +21,7 @@ from amanda.formatkit.wire import (
     iter_fields,
     unpack_varints,
 )
-from amanda.tensors import FunctionRef, Tensor
-from amanda.tensors.packing import checked_shape, packed_size
+from amanda.tensors import FunctionRef, Tensor, check_shape, packed_size
 from amanda.types import DType, Shape, Sym
 
 if TYPE_CHECKING:
@@ -258,7 +257,7 @@ def _tensor(data: memoryview, span: Span) -> Tensor:
             content = (start, end)
         elif number != 3:
             held.setdefault(number, []).append((start, end))
-    dims = checked_shape(tuple(shape))
+    dims = check_shape(tuple(shape))
     if content is not None and content[0] < content[1]:
         size = packed_size(dtype, dims)
         if size != content[1] - content[0]:

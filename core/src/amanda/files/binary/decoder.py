@@ -32,7 +32,7 @@ from amanda.formatkit.wire import (
 )
 from amanda.graph import Graph, OutputPort, bulk
 from amanda.tensors import Tensor
-from amanda.tensors.packing import checked_shape, packed_size
+from amanda.tensors.packing import check_shape, packed_size
 from amanda.types import parse_element
 
 __all__ = ["decode"]
@@ -215,7 +215,7 @@ class File:
 def tensor(data: memoryview, name: str, shape: list[int]) -> Tensor:
     """A tensor on some bytes, of which there must be as many as it takes."""
     dtype = parse_element(name)
-    dims = checked_shape(shape)
+    dims = check_shape(shape)
     if dtype.kind in ("string", "bytes"):
         return Tensor.strings(_texts(data, prod(dims)), dims, dtype)
     expected = packed_size(dtype, dims)

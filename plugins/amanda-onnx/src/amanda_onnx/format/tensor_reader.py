@@ -23,8 +23,7 @@ from amanda.formatkit import (
     unpack_varints,
     varints_per_tensor,
 )
-from amanda.tensors import Tensor
-from amanda.tensors.packing import checked_shape, packed_size
+from amanda.tensors import Tensor, check_shape, packed_size
 from amanda.types import DType
 from amanda_onnx.format.element_types import DTYPES, FIELDS
 from amanda_onnx.format.model_file import ModelFile
@@ -81,7 +80,7 @@ def _read(
         )
     if "segment" in told:
         raise_at("a tensor in segments, which no version of ONNX supports", span[0])
-    shape = checked_shape(told.get("dims", ()))
+    shape = check_shape(told.get("dims", ()))
     facts: dict[str, Any] = {}
     if told.get("doc_string"):
         facts["doc_string"] = told["doc_string"]
@@ -221,7 +220,7 @@ def read_sparse(
             beside["name"] = found.name
         if beside:
             facts[part] = beside
-    value["dims"] = list(checked_shape(told.get("dims", [])))
+    value["dims"] = list(check_shape(told.get("dims", [])))
     if UNKNOWN_FIELDS in told:
         facts["rest"] = told[UNKNOWN_FIELDS]
     return name, value, facts

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from types import MappingProxyType, NoneType
 from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin
 
-from amanda.mapping.side import REQUIRED
+from amanda.mapping import REQUIRED
 from amanda.types import (
     DType,
     MapType,

@@ -34,7 +34,7 @@ from amanda_std.engine.values import (
 from amanda_std.ops.control.functions import GRADIENT
 
 if TYPE_CHECKING:
-    from amanda.frontend.functions import Function
+    from amanda.frontend import Function
 
 __all__ = ["call_function", "gradients_of_values", "gradients_here", "trace_root"]
 

@@ -13,7 +13,7 @@ from amanda_std import NAMESPACE
 
 if TYPE_CHECKING:
     from amanda.dictionary import Attr, Dictionary, OpDef, Port
-    from amanda.frontend.functions import Function
+    from amanda.frontend import Function
     from amanda.graph import Graph, Op, OutputPort
     from amanda.types import Type
     from amanda_std.engine.annotations import ArgKind, Param
@@ -257,11 +257,10 @@ def _result_type(kind: ArgKind, known: set[str]) -> Any:
 
 def _variable(name: str, kind: ArgKind) -> Attr:
     from amanda.dictionary import Attr
-    from amanda.types import DType
-    from amanda.types.dtypes import all_names
+    from amanda.types import DType, dtype_names
 
     allowed = tuple(
-        dtype for dtype in map(DType, all_names()) if dtype.kind in kind.kinds
+        dtype for dtype in map(DType, dtype_names()) if dtype.kind in kind.kinds
     )
     return Attr(name, "type" if allowed else "dtype", allowed=allowed)
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from amanda.graph import Graph, Op, OutputPort
-from amanda.mapping.side import Decline, Signature
+from amanda.mapping import Decline, Signature
 from amanda_std import NAMESPACE
 from amanda_std.engine.annotations import BODY
 from amanda_std.engine.call_cache import Ports, call_key
