@@ -171,7 +171,7 @@ def load_all(path: str) -> int:
         assert record is not None
         for step, (_, text) in enumerate(record.block.steps):
             if text != GONE:
-                record.entry(step)
+                record.definition(step)
                 count += 1
     return count
 

@@ -40,7 +40,7 @@ def test_faults(call: Call) -> None:
     assert (ended.code, ended.err) == (1, "")
     assert ended.out == (
         "BatchMatMulV3 'dense/MatMul' is not in tensorflow@1.13.1 "
-        "(it is there from tensorflow@2.6.0 on)\n"
+        "(it exists from tensorflow@2.6.0 on)\n"
         "Rleu 'dense/Relu' is not in tensorflow@1.13.1 (did you mean 'Relu'?)\n"
         "\n"
         "2 faults in 4 ops, by amanda/tensorflow/1.13.1\n"

@@ -71,34 +71,34 @@ def test_onnx(onnx: DictionaryHistory) -> None:
 Call = Callable[[object, OutputPort], object]
 
 REFUSED: dict[str, tuple[Call, str]] = {
-    "arity": (lambda b, x: b.MatMul(x), "2 (a, b) are due, there is 1"),
-    "order": (lambda b, x: b.MatMul(x, x, x), "takes 2 arguments by order, 3 are"),
+    "arity": (lambda b, x: b.MatMul(x), "expected 2 (a, b), got 1"),
+    "order": (lambda b, x: b.MatMul(x, x, x), "expected 2 positional arguments, got 3"),
     "name": (
         lambda b, x: b.MatMul(x, x, transpose_aa=True),
         "no argument 'transpose_aa' (did you mean 'transpose_a'",
     ),
-    "twice": (lambda b, x: b.MatMul(x, x, a=x), "'a' is given twice"),
+    "twice": (lambda b, x: b.MatMul(x, x, a=x), "got multiple values for 'a'"),
     "kind": (
         lambda b, x: b.MatMul(x, x, transpose_a=1),
         "transpose_a is 1, not a bool",
     ),
-    "missing": (lambda b, x: b.Softmax(), "1 (logits) is due, there are none"),
+    "missing": (lambda b, x: b.Softmax(), "expected 1 (logits), got 0"),
     "required": (
         lambda b, x: b.Conv2D(x, x, padding="SAME"),
         "attribute 'strides' is missing",
     ),
     "value": (
         lambda b, x: b.Conv2D(x, x, strides=[1], padding="SOME"),
-        'padding is "SOME", but takes "SAME", "VALID"',
+        'padding is "SOME", but allows "SAME", "VALID"',
     ),
-    "type": (lambda b, x: b.BitwiseAnd(x, x), "input x is f32, but T takes"),
+    "type": (lambda b, x: b.BitwiseAnd(x, x), "input x is f32, but T allows"),
     "types": (
         lambda b, x: b.MatMul(x, np.zeros((3, 3), np.int32)),
         "input b is i32, but T is f32",
     ),
     "function": (
         lambda b, x: b.PartitionedCall([x], Tout=[], f="g"),
-        "calls 'g', which is no function",
+        "calls 'g', which is not a function",
     ),
 }
 
@@ -139,7 +139,7 @@ def test_a_body_that_gives_too_few(onnx: DictionaryHistory) -> None:
     graph = Graph(dictionary.name)
     condition = graph.parameter(parse_type("bool[]"), "c")
     bodies = {key: Graph(dictionary.name) for key in ("then_branch", "else_branch")}
-    with pytest.raises(GraphError, match="gives 0 values, 1 value due"):
+    with pytest.raises(GraphError, match="has 0 results, expected 1"):
         dictionary.build(graph).If(condition, **bodies, outputs=1)
     assert len(graph) == 0
     assert all(body.holder is None for body in bodies.values())

@@ -169,7 +169,7 @@ def test_without_the_declaration_it_is_a_gap(swish: CustomOp) -> None:
 def test_what_cannot_be_declared(host: amanda.Host) -> None:
     with pytest.raises(UsageError, match="does not say the version"):
         custom_op("onnx/com.acme", SIGNATURE, host=host)
-    with pytest.raises(FormatError, match="cannot be read"):
+    with pytest.raises(FormatError, match="cannot be parsed"):
         custom_op("onnx/com.acme@1", "Swish(x: T)", host=host)
     with pytest.raises(UsageError, match="no input 'z'"):
         custom_op("onnx/com.acme@1", SIGNATURE, like="z", host=host)

@@ -132,7 +132,7 @@ def test_opsets_as_they_were_released(
     assert {name: tuple(found) for name, found in differing.items()} == CHANGED
     assert released.at("18")["GroupNormalization"].deprecated is None
     assert onnx.at("18")["GroupNormalization"].deprecated is not None
-    assert "left_window_size" not in released.at("27")["Attention"].named
+    assert "left_window_size" not in released.at("27")["Attention"].attrs_by_name
 
 
 def test_experimental_ops(shelf: DictionaryFolder, onnx: DictionaryHistory) -> None:
@@ -245,11 +245,11 @@ def test_an_edited_file_is_refused(copied: Path) -> None:
     file = copied / "onnx.ml.ops"
     file.write_bytes(file.read_bytes().replace(b"offset", b"offest"))
     assert told(copied) == (
-        "the dictionary file onnx.ml.ops is not as it was made\n"
+        "the dictionary file onnx.ml.ops does not match its index\n"
         f"  who:      {file}\n"
         "  expected: sha256 DIGEST\n"
         "  got:      sha256 DIGEST\n"
-        "  to do:    install amanda-namespaces anew; data files are generated, never "
+        "  to do:    reinstall amanda-namespaces; data files are generated, never "
         "edited"
     )
 
@@ -259,11 +259,11 @@ def test_a_truncated_file_is_refused(copied: Path) -> None:
     size = file.stat().st_size
     file.write_bytes(file.read_bytes()[:-100])
     assert told(copied) == (
-        "the dictionary file onnx.ml.ops is not as it was made\n"
+        "the dictionary file onnx.ml.ops does not match its index\n"
         f"  who:      {file}\n"
         f"  expected: {size:,} bytes\n"
         f"  got:      {size - 100:,} bytes\n"
-        "  to do:    install amanda-namespaces anew; data files are generated, never "
+        "  to do:    reinstall amanda-namespaces; data files are generated, never "
         "edited"
     )
 
@@ -277,17 +277,23 @@ def test_a_missing_file_is_refused(copied: Path) -> None:
 def test_a_broken_index_is_refused(copied: Path, text: str) -> None:
     (copied / "index.json").write_text(text, encoding="utf-8")
     assert told(copied).startswith(
-        "the dictionary file index.json is not as it was made\n"
+        "the dictionary file index.json does not match its index\n"
     )
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "the dictionary has no header"),
-        (b"{}\n\n", "the dictionary has no header"),
-        (b'{"format": 9}\n\n', "the dictionary was written for another Amanda"),
-        (b'{"format": 1, "odd": 2}\n\n', "the dictionary has no header"),
+        (b"", "the data file of the dictionary has no valid header"),
+        (b"{}\n\n", "the data file of the dictionary has no valid header"),
+        (
+            b'{"format": 9}\n\n',
+            "the data file of the dictionary has an unsupported format",
+        ),
+        (
+            b'{"format": 1, "odd": 2}\n\n',
+            "the data file of the dictionary has no valid header",
+        ),
     ],
 )
 def test_a_header_that_cannot_be(content: bytes, message: str) -> None:

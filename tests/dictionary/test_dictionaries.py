@@ -88,7 +88,7 @@ def test_the_nearest_version_is_told(
     [
         ("18", "conv", "did you mean 'Conv'?"),
         ("18", "Reluu", "did you mean 'Relu' or 'PRelu'?"),
-        ("18", "Gelu", "it is there from onnx@20 on"),
+        ("18", "Gelu", "it exists from onnx@20 on"),
         ("18", "Zzzzzz", None),
     ],
 )
@@ -104,7 +104,7 @@ def test_an_op_that_is_not_there(
 def test_an_op_that_is_gone(tensorflow: DictionaryHistory) -> None:
     with pytest.raises(NamespaceError) as caught:
         tensorflow.at("2.21.0")["DefaultAttrs"]
-    hint = "it is there from tensorflow@1.5.0 on, until 2.12.0"
+    hint = "it exists from tensorflow@1.5.0 on, until 2.12.0"
     assert caught.value.hint == hint
 
 
@@ -158,7 +158,7 @@ def test_differences(onnx: DictionaryHistory, tensorflow: DictionaryHistory) -> 
     assert found.added == ("DeformConv",)
     lines = {change.name: change.lines for change in found.changed}
     assert lines["AveragePool"] == ["attribute dilations?: int[] is new"]
-    assert lines["Equal"] == ["T takes string too"]
+    assert lines["Equal"] == ["T also allows string"]
     assert lines["Pad"] == []  # what it means has changed, not how it is written
     back = new.diff(old)
     assert back.removed == ("DeformConv",)

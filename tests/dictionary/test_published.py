@@ -18,7 +18,7 @@ FAULTS = {
     "example": [],
     "wrong_ops": [
         "BatchMatMulV3 'dense/MatMul' is not in tensorflow@1.13.1 "
-        "(it is there from tensorflow@2.6.0 on)",
+        "(it exists from tensorflow@2.6.0 on)",
         "Rleu 'dense/Relu' is not in tensorflow@1.13.1 (did you mean 'Relu'?)",
     ],
     "wrong_attributes": [
@@ -28,17 +28,17 @@ FAULTS = {
         "MatMul 'dense/MatMul' has no attribute 'transpose_x' "
         "(did you mean 'transpose_a'?)",
         "MatMul 'dense/MatMul': attribute transpose_b is 1, not a bool",
-        "Relu 'dense/Relu': attribute T is string, but takes i8, i16, i32, i64, u8, "
+        "Relu 'dense/Relu': attribute T is string, but allows i8, i16, i32, i64, u8, "
         "u16, u32, u64, bf16, f16, f32, f64, qint8",
     ],
     "wrong_inputs": [
         "MatMul 'dense/MatMul': input b is missing",
-        "Relu 'dense/Relu': inputs: 1 (features) is due, there are 2",
-        "Relu 'dense/Relu': outputs: 1 (activations) is due, there are 2",
+        "Relu 'dense/Relu': inputs: expected 1 (features), got 2",
+        "Relu 'dense/Relu': outputs: expected 1 (activations), got 2",
     ],
     "wrong_types": [
-        "Placeholder 'Placeholder': output output says type_attr 'T', it is 'dtype'",
-        "VariableV2 'dense/kernel': output ref says is_ref False, it is True",
+        "Placeholder 'Placeholder': output output has type_attr 'T', expected 'dtype'",
+        "VariableV2 'dense/kernel': output ref has is_ref False, expected True",
         "MatMul 'dense/MatMul': input a is f32, but T is i32 by its attribute",
         "Relu 'dense/Relu' has no attribute 'T2' (its attributes are T)",
     ],

@@ -94,7 +94,7 @@ def test_every_definition_that_we_have_is_read_back(shelf: DictionaryFolder) -> 
             for i, (_, text) in enumerate(record.block.steps):
                 if text != "gone":
                     count += 1
-                    entry = record.entry(i)
+                    entry = record.definition(i)
                     assert entry.signature == name + text
                     again = decode_op_def(encode_op_def(entry))
                     assert again.signature == name + text
@@ -126,9 +126,9 @@ def test_arguments_and_where_they_stand() -> None:
         "-> ()"
     )
     assert [part.name for part in entry.arguments()] == ["a", "x", "b"]
-    assert [attr.place for attr in entry.attrs] == [0, 2, None]
+    assert [attr.position for attr in entry.attrs] == [0, 2, None]
     assert [port.keyword for port in entry.inputs] == [False, True]
-    assert [port.written for port in entry.inputs] == [False, True]
+    assert [port.is_written for port in entry.inputs] == [False, True]
     assert entry.effects
     assert not parse_signature("f(x: tensor(a)) -> (tensor(a))").effects
 
@@ -211,7 +211,7 @@ REFUSED = {
     "Relu": "  who:      Relu\n  where:    character 4\n  expected: '('\n"
     "  got:      the end",
     "Relu(x: T) -> (y: T)": "  who:      Relu\n  where:    character 20\n"
-    "  expected: what 'T' is, which port 'x' has\n  got:      the end",
+    "  expected: a type for port 'x'; 'T' is unknown\n  got:      the end",
     "Relu(x: f32, *, a: num) -> ()": "  who:      Relu\n  where:    character 19\n"
     "  expected: a kind: bool, int, float, double, complex, number, dim, string, "
     "dtype, shape, tensor, sparse, type, graph, function, enum, any\n"
@@ -228,4 +228,4 @@ REFUSED = {
 def test_what_cannot_be_read(line: str) -> None:
     with pytest.raises(FormatError) as caught:
         parse_signature(line)
-    assert str(caught.value) == f"a signature cannot be read\n{REFUSED[line]}"
+    assert str(caught.value) == f"a signature cannot be parsed\n{REFUSED[line]}"

@@ -62,7 +62,7 @@ def test_types_bind_across_ports(opset: Dictionary) -> None:
     assert told(opset, graph) == [
         "Add 'mixed': input B is i32, but T is f32 by input A",
         "Add 'mixed': output C is f64, but T is f32 by input A",
-        "Relu 'words': input X is string, but T takes i8, i16, i32, i64, bf16, f16, "
+        "Relu 'words': input X is string, but T allows i8, i16, i32, i64, bf16, f16, "
         "f32, f64",
     ]
 
@@ -74,7 +74,9 @@ def test_types_that_a_port_has(opset: Dictionary) -> None:
     graph.add("ConcatFromSequence", [items], {"axis": 0}, name="stack")
     fold, join = told(opset, graph)
     assert fold == "Reshape 'fold': input shape is i32, not i64"
-    start = "Concat 'join': input inputs[1] is sequence<f32>, but T takes bool, i8, i16"
+    start = (
+        "Concat 'join': input inputs[1] is sequence<f32>, but T allows bool, i8, i16"
+    )
     assert join.startswith(start)
 
 
@@ -98,13 +100,13 @@ def test_arity(opset: Dictionary) -> None:
     graph.add("Dropout", [x], name="g", outputs=3)
     graph.add("Dropout", [x, None], name="h", outputs=1)
     assert told(opset, graph) == [
-        "Relu 'a': inputs: 1 (X) is due, there are 2",
-        "Conv 'b': inputs: 2 to 3 (X, W, B) are due, there is 1",
+        "Relu 'a': inputs: expected 1 (X), got 2",
+        "Conv 'b': inputs: expected 2 to 3 (X, W, B), got 1",
         "Conv 'c': input W is missing",
-        "Concat 'd': inputs: at least 1 (inputs) is due, there are none",
+        "Concat 'd': inputs: expected at least 1 (inputs), got 0",
         "Concat 'e': input inputs[1] is missing",
-        "Split 'f': outputs: at least 1 (outputs) is due, there are none",
-        "Dropout 'g': outputs: 1 to 2 (output, mask) are due, there are 3",
+        "Split 'f': outputs: expected at least 1 (outputs), got 0",
+        "Dropout 'g': outputs: expected 1 to 2 (output, mask), got 3",
     ]
 
 
@@ -116,12 +118,12 @@ def test_bodies(opset: Dictionary) -> None:
         body.result(body.add("Rleu", [condition], name=f"in {name}").output)
     body.result(body.results[0])
     graph.add("If", [condition], name="choose", bodies=branches)
-    bodies = [problem for problem in opset.validate(graph) if problem.place == ""]
+    bodies = [problem for problem in opset.validate(graph) if problem.location == ""]
     assert [str(problem) for problem in bodies] == [
         "If 'choose': body 'else_branch' is missing",
         "If 'choose' has no body 'else_branchs' (did you mean 'else_branch'?)",
     ]
-    inner = [problem for problem in opset.validate(graph) if problem.place]
+    inner = [problem for problem in opset.validate(graph) if problem.location]
     assert str(inner[0]) == (
         "Rleu 'in then_branch', in body 'then_branch' of If 'choose', "
         "is not in onnx@18 (did you mean 'Relu'?)"
@@ -136,8 +138,8 @@ def test_bodies_take_and_give_what_their_op_does(opset: Dictionary) -> None:
     body.result(body.add("Constant", [], {"value_int": 1}).output)
     graph.add("Loop", [n, None, x], name="loop", bodies={"body": body})
     assert told(opset, graph) == [
-        "Loop 'loop': body 'body' takes 2 values, 3 values due (inputs)",
-        "Loop 'loop': body 'body' gives 1 value, 2 values due (outputs + 1)",
+        "Loop 'loop': body 'body' has 2 parameters, expected 3 (inputs)",
+        "Loop 'loop': body 'body' has 1 results, expected 2 (outputs + 1)",
     ]
 
 
@@ -151,13 +153,13 @@ def test_domains_and_imports(opset: Dictionary, shelf: DictionaryFolder) -> None
     found = check_graph(graph, against=shelf["amanda/onnx"].at("18"))
     assert [str(problem) for problem in found.problems] == [
         "Scaler 'scale': attribute offset is 1, not a list of floats",
-        "graph (unnamed): imports no ai.onnx.ml, which its ops are of "
+        "graph (unnamed): does not import ai.onnx.ml, which its ops belong to "
         "(import ai.onnx.ml 3)",
     ]
     assert found.unchecked == {"onnx/com.acme/1": 2}
     looked_up = validate(graph, lambda name: opset if name == opset.name else None)
     assert [problem.kind for problem in looked_up] == ["import"]
-    assert looked_up[0].message == "imports ai.onnx 17, but its ops are of 18"
+    assert looked_up[0].message == "imports ai.onnx 17, its ops have 18"
 
 
 def test_functions_have_their_own_versions(onnx: DictionaryHistory) -> None:
@@ -168,7 +170,7 @@ def test_functions_have_their_own_versions(onnx: DictionaryHistory) -> None:
     graph.add("old", [x], namespace="onnx/acme/1")
     assert told(onnx.at("18"), graph) == [
         "Gelu 'gelu', in function 'acme::old', is not in onnx@9 "
-        "(it is there from onnx@20 on)"
+        "(it exists from onnx@20 on)"
     ]
 
 
@@ -214,7 +216,7 @@ def test_functions(tf1: Dictionary) -> None:
     inner = graph.functions["square"].add("Foo", name="d")
     assert inner.graph is not None
     assert told(tf1, graph) == [
-        "PartitionedCall 'b': attribute f calls 'sqare', which is no function "
+        "PartitionedCall 'b': attribute f calls 'sqare', which is not a function "
         "(did you mean 'square'?)",
         "Foo 'd', in function 'square', is not in tensorflow@1.13.1 "
         "(did you mean 'Foo3' or 'Foo2' or 'Foo1'?)",
@@ -242,8 +244,8 @@ def test_what_ports_say_is_looked_at_each_time(tf1: Dictionary) -> None:
     ops[2].outputs[0].attrs["number_attr"] = "N"
     ops[0].outputs[0].attrs["type_attr"] = "T"
     assert told(tf1, graph) == [
-        "Relu 'r1': input features says type_attr 'U', it is 'T'",
-        "Relu 'r2': output activations says number_attr 'N', it has none",
+        "Relu 'r1': input features has type_attr 'U', expected 'T'",
+        "Relu 'r2': output activations has number_attr 'N', expected None",
     ]
 
 
@@ -260,12 +262,12 @@ def test_lists_of_types_and_numbers(tf1: Dictionary) -> None:
     graph.add("IdentityN", [x, i], {"T": [f32]}, name="short", outputs=2)
     graph.add("Split", [i, x], {"num_split": 3, "T": f32}, name="split", outputs=2)
     assert told(tf1, graph) == [
-        "ConcatV2 'three': inputs: 4 (values, axis) are due, there are 3",
+        "ConcatV2 'three': inputs: expected 4 (values, axis), got 3",
         "ConcatV2 'mixed': input values[1] is i32, but T is f32 by input values[0]",
-        "IdentityN 'listed': input input[1] is i32, but T says f32",
-        "IdentityN 'short': inputs: 1 (input) is due, there are 2",
-        "IdentityN 'short': outputs: 1 (output) is due, there are 2",
-        "Split 'split': outputs: 3 (output) are due, there are 2",
+        "IdentityN 'listed': input input[1] is i32, but T has f32 there",
+        "IdentityN 'short': inputs: expected 1 (input), got 2",
+        "IdentityN 'short': outputs: expected 1 (output), got 2",
+        "Split 'split': outputs: expected 3 (output), got 2",
     ]
 
 
@@ -277,7 +279,7 @@ def test_core_constants(opset: Dictionary) -> None:
     del empty.attrs["value"]
     assert odd.type == "variable"
     assert told(opset, graph) == [
-        "variable 'odd' is not an op of the core, which has 'constant' only",
+        "variable 'odd' is not an op of the core; 'constant' is the only one",
         "constant 'empty': attribute 'value' is missing",
     ]
 
@@ -396,11 +398,11 @@ def test_ports_of_other_frameworks() -> None:
     few.parameter()
     wrong.add("case", [x], bodies={"branches0": few, "branchs1": Graph()}, name="d")
     assert [str(problem) for problem in torch.validate(wrong)] == [
-        "conv 'a': inputs: 2 to 3 (weight, bias) are due, there is 1",
+        "conv 'a': inputs: expected 2 to 3 (weight, bias), got 1",
         "conv 'b': attribute stride is [1, 2, 3], not a list of 2 ints",
         "conv 'b': input weight is missing",
         "conv 'b': input #0 is sequence<i8>, not tensor",
         "any 'c': input s is f32, not sequence<tensor>",
-        "case 'd': body 'branches0' gives 0 values, 1 value due (1)",
+        "case 'd': body 'branches0' has 0 results, expected 1 (1)",
         "case 'd' has no body 'branchs1' (did you mean 'branches'?)",
     ]

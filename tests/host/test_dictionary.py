@@ -54,7 +54,7 @@ def test_a_name_says_whose_it_is():
     with pytest.raises(NamespaceError) as caught:
         parse_name("onnx/18")
     assert str(caught.value) == (
-        "'onnx/18' does not say whose namespace it is\n"
+        "the namespace name 'onnx/18' has no owner\n"
         "  to do:    write amanda/onnx/18, or onnx@18 for short"
     )
 
@@ -95,7 +95,7 @@ def test_spans_contain_names():
     assert parse_name("torch@1.15") not in span
     with pytest.raises(NamespaceError, match="ends before it begins"):
         parse_span("onnx@18..7")
-    with pytest.raises(NamespaceError, match="does not say whose"):
+    with pytest.raises(NamespaceError, match="has no owner"):
         parse_span("onnx/7..18")
 
 
@@ -130,7 +130,7 @@ def test_resolving():
             "jax",
             "no dictionary of 'jax' is installed\n"
             "  expected: one of acme/dialect, onnx, torch\n"
-            "  to do:    pip install amanda-jax, if there is such a plug-in",
+            "  to do:    pip install amanda-namespaces, or a plug-in that has this dictionary",
         ),
     ],
 )

@@ -32,7 +32,7 @@ def test_ops_are_those_of_the_library(domain: str, count: int) -> None:
     assert set(held) == found.keys()
     for name, schema in found.items():
         entry = held[name]
-        assert entry.named.keys() >= schema.attributes.keys()
+        assert entry.attrs_by_name.keys() >= schema.attributes.keys()
         for ports, least, most in (
             (entry.inputs, schema.min_input, schema.max_input),
             (entry.outputs, schema.min_output, schema.max_output),

@@ -66,7 +66,7 @@ def test_what_writes_and_what_returns(
 ) -> None:
     for name, entry in entries.items():
         if name.startswith("aten."):
-            written = any(port.written for port in entry.inputs)
+            written = any(port.is_written for port in entry.inputs)
             assert written == schemas[name].is_mutable, name
             assert len(entry.outputs) == len(schemas[name].returns), name
 

@@ -376,7 +376,7 @@ def test_why_an_op_of_another_domain_is_not_made():
     side = onnx_side("amanda/onnx/22", {"com.microsoft": 1})
     graph = Graph()
     values = [graph.parameter(step(F64, 2, 3, 8)) for _ in range(3)]
-    why = r"SkipLayerNormalization 1: input input is f64, but T takes bf16, f16, f32"
+    why = r"SkipLayerNormalization 1: input input is f64, but T allows bf16, f16, f32"
     with pytest.raises(Decline, match=why):
         side.build(graph, "com.microsoft.SkipLayerNormalization", values, {})
 

@@ -1,7 +1,8 @@
-"""Does a value fit an attribute? And which value is it, when its kind is not told?
+"""Checks and conversions of attribute values.
 
-Texts without tags cannot say `float32` the element type, or `[1, 784]` the shape: they
-say text and a list of ints. `cast` makes of them what the dictionary says they are.
+Untagged text forms cannot distinguish the element type `float32` from a string, or the
+shape `[1, 784]` from a list of ints. `cast_value` converts such values to the kind that
+the dictionary states.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from amanda.types import DType, RefType, Shape, Sym, TensorType, Type, parse_typ
 __all__ = ["attribute_fault", "cast_value", "fast_check"]
 
 
-class _Unfit(Exception):
-    """Not a value of this kind."""
+class _WrongKind(Exception):
+    """The value is not of this kind."""
 
 
 def _bool(value: Any) -> Any:
     if value.__class__ is bool:
         return value
-    raise _Unfit
+    raise _WrongKind
 
 
 def _int(value: Any) -> Any:
     if value.__class__ is int:
         return value
-    raise _Unfit
+    raise _WrongKind
 
 
 def _float(value: Any) -> Any:
@@ -46,7 +47,7 @@ def _float(value: Any) -> Any:
 def _number(value: Any) -> Any:
     if value.__class__ in (bool, int, float, complex):
         return value
-    raise _Unfit
+    raise _WrongKind
 
 
 def _complex(value: Any) -> Any:
@@ -60,16 +61,16 @@ def _dim(value: Any) -> Any:
 
 
 def _enum(value: Any) -> Any:
-    """A member by its name or its number."""
+    """An enum member by name or by number."""
     if value.__class__ is int or isinstance(value, str):
         return value
-    raise _Unfit
+    raise _WrongKind
 
 
 def _string(value: Any) -> Any:
     if isinstance(value, str | bytes):
         return value
-    raise _Unfit
+    raise _WrongKind
 
 
 def _dtype(value: Any) -> Any:
@@ -77,7 +78,7 @@ def _dtype(value: Any) -> Any:
         return value
     found = parse_dtype_name(value) if isinstance(value, str) else None
     if found is None:
-        raise _Unfit
+        raise _WrongKind
     return found
 
 
@@ -86,12 +87,12 @@ def _type(value: Any) -> Any:
         return value
     try:
         return _dtype(value)
-    except _Unfit:
+    except _WrongKind:
         pass
     try:
         return parse_type(value)
     except (AmandaError, TypeError, AttributeError):
-        raise _Unfit from None
+        raise _WrongKind from None
 
 
 def _shape(value: Any) -> Any:
@@ -100,17 +101,17 @@ def _shape(value: Any) -> Any:
     if value is None:
         return Shape(None)
     if not isinstance(value, list | tuple):
-        raise _Unfit
+        raise _WrongKind
     dims = [Sym.unknown() if dim in (None, -1) else dim for dim in value]
     if not all(isinstance(dim, Sym) or dim.__class__ is int for dim in dims):
-        raise _Unfit
+        raise _WrongKind
     return Shape(dims)
 
 
 def _tensor(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value
-    raise _Unfit
+    raise _WrongKind
 
 
 def _function(value: Any) -> Any:
@@ -119,13 +120,13 @@ def _function(value: Any) -> Any:
     if isinstance(value, FunctionRef):
         return value
     if isinstance(value, dict) and isinstance(value.get("name"), str):
-        return value  # it says attributes of the call too
-    raise _Unfit
+        return value  # a function with attributes of the call
+    raise _WrongKind
 
 
 def _anything(value: Any) -> Any:
     if value is None:
-        raise _Unfit
+        raise _WrongKind
     return value
 
 
@@ -148,7 +149,7 @@ _CASTS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "any": _anything,
     "function": _function,
 }
-_WORDS: Final[Mapping[str, str]] = {
+_KIND_NAMES: Final[Mapping[str, str]] = {
     "dtype": "an element type",
     "type": "a type",
     "int": "an int",
@@ -162,20 +163,20 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 
 
-def _named(attr: Attr) -> str:
-    """The kind of an attribute as messages call it."""
+def _describe_kind(attr: Attr) -> str:
+    """The kind of an attribute, for messages."""
     if not attr.is_list:
-        word = _WORDS.get(attr.base, f"a {attr.base}")
+        word = _KIND_NAMES.get(attr.base, f"a {attr.base}")
     elif attr.element == attr.base:
         size = attr.kind.rstrip("?")[len(attr.base) + 1 : -1]
         word = f"a list of {f'{size} ' if size else ''}{attr.base}s"
     else:
-        word = f"{attr.kind.rstrip('?')}, as signatures write it"
+        word = f"of the kind {attr.kind.rstrip('?')}"
     return f"{word} or none" if attr.nullable else word
 
 
 def cast_value(attr: Attr, value: Any) -> Any:
-    """The value with its kind, where it is untagged; itself where it does not fit.
+    """Convert an untagged value to the attribute's kind; unchanged if that fails.
 
     >>> cast_value(Attr("dtype", "dtype"), "float32")
     float32
@@ -184,7 +185,7 @@ def cast_value(attr: Attr, value: Any) -> Any:
     """
     try:
         return _cast(attr, value)
-    except _Unfit:
+    except _WrongKind:
         return value
 
 
@@ -194,51 +195,50 @@ def _cast(attr: Attr, value: Any) -> Any:
 
 @cache
 def _caster(kind: str) -> Callable[[Any], Any]:
-    """What makes a value of this kind, however its lists are nested, or `_Unfit`."""
-    plain = kind.rstrip("?")
-    if plain != kind:
-        some = _caster(plain)
-        return lambda value: None if value is None else some(value)
+    """A converter to a kind, also of nested lists."""
+    base = kind.rstrip("?")
+    if base != kind:
+        cast_some = _caster(base)
+        return lambda value: None if value is None else cast_some(value)
     if not kind.endswith("]"):
         return _CASTS[kind.partition("<")[0]]
     begin = kind.rindex("[")
-    one, size = _caster(kind[:begin]), kind[begin + 1 : -1]
+    cast_item, size = _caster(kind[:begin]), kind[begin + 1 : -1]
 
-    def made(value: Any) -> Any:
+    def cast_list(value: Any) -> Any:
         if size and not isinstance(value, list | tuple):
-            return one(value)  # one for all
+            return cast_item(value)  # one value for all
         if not isinstance(value, list | tuple) or size not in ("", str(len(value))):
-            raise _Unfit
-        return [one(item) for item in value]
+            raise _WrongKind
+        return [cast_item(item) for item in value]
 
-    return made
+    return cast_list
 
 
 def attribute_fault(attr: Attr, value: Any) -> str | None:
-    """Why a value cannot be that of an attribute, or None.
+    """Why a value is invalid for an attribute, or None.
 
     >>> print(attribute_fault(Attr("axis", "int"), 1.5))
     axis is 1.5, not an int
     """
     try:
         found = _cast(attr, value)
-    except _Unfit:
-        return f"{attr.name} is {reprlib.repr(value)}, not {_named(attr)}"
+    except _WrongKind:
+        return f"{attr.name} is {reprlib.repr(value)}, not {_describe_kind(attr)}"
     if found is None:
         return None
     if attr.minimum is not None:
         if attr.is_list and len(found) < attr.minimum:
             return (
-                f"{attr.name} has {len(found)} items, at least {attr.minimum} are due"
+                f"{attr.name} has {len(found)} items, expected at least {attr.minimum}"
             )
         if not attr.is_list and found < attr.minimum:
-            return f"{attr.name} is {found}, at least {attr.minimum} is due"
+            return f"{attr.name} is {found}, expected at least {attr.minimum}"
     if attr.allowed:
         for item in found if isinstance(found, list) else [found]:
             if not _allows(attr, normalize_value(item)):
-                return (
-                    f"{attr.name} is {_shown(attr, item)}, but {describe_allowed(attr)}"
-                )
+                got = _format_item(attr, item)
+                return f"{attr.name} is {got}, but {describe_allowed(attr)}"
     return None
 
 
@@ -251,13 +251,13 @@ def _allows(attr: Attr, item: Any) -> bool:
 
 
 def describe_allowed(attr: Attr) -> str:
-    """What an attribute or variable takes, in words."""
-    listed = [format_literal(attr.element, value) for value in attr.allowed]
-    return f"takes {', '.join(listed)}{' only' if len(listed) == 1 else ''}"
+    """The allowed values of an attribute or variable, for messages."""
+    values = [format_literal(attr.element, value) for value in attr.allowed]
+    return f"allows {', '.join(values)}{' only' if len(values) == 1 else ''}"
 
 
 def normalize_value(value: Any) -> Any:
-    """A value as `allowed` has it: text as str, a tensor's type by its elements."""
+    """A value as in `Attr.allowed`: str for bytes, the dtype for a tensor type."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, RefType):
@@ -267,14 +267,14 @@ def normalize_value(value: Any) -> Any:
     return value
 
 
-def _shown(attr: Attr, value: Any) -> str:
+def _format_item(attr: Attr, value: Any) -> str:
     try:
         return format_literal(attr.element, normalize_value(value))
     except (KeyError, AssertionError, TypeError, AttributeError):
         return reprlib.repr(value)
 
 
-_CLASSES: Final[Mapping[str, frozenset[type]]] = {
+_PYTHON_CLASSES: Final[Mapping[str, frozenset[type]]] = {
     "bool": frozenset({bool}),
     "int": frozenset({int}),
     "float": frozenset({float}),
@@ -294,11 +294,11 @@ _LISTS: Final[frozenset[Any]] = frozenset({list, tuple})
 
 
 def fast_check(attr: Attr) -> Callable[[Any], bool]:
-    """A quick test that is true for most values that fit, and for no other.
+    """A fast test that is true for most valid values and false for all invalid ones.
 
-    What it declines is for `fault_of` to decide.
+    `attribute_fault` decides about the values that it rejects.
     """
-    classes = _CLASSES.get(attr.element.partition("<")[0], frozenset())
+    classes = _PYTHON_CLASSES.get(attr.element.partition("<")[0], frozenset())
     least, allowed = attr.minimum, frozenset(attr.allowed)
     if attr.base == "enum":
         numbers = {m.number for m in attr.allowed if isinstance(m, EnumMember)}

@@ -1,6 +1,6 @@
-"""Entries as protobuf messages, for programs in other languages, and back.
+"""Op definitions as protobuf messages, for programs in other languages, and back.
 
-The messages stand in graph.proto. What a signature says, a message says in parts.
+graph.proto defines the messages.
 """
 
 from __future__ import annotations
@@ -30,77 +30,81 @@ _INTS = range(-(1 << 63), 1 << 63)
 _FORMS = frozenset({"one", "optional", "many", "each", "count", "list"})
 
 
-def encode_op_def(entry: OpDef) -> bytes:
-    """An entry as a message `Definition` of graph.proto.
+def encode_op_def(op_def: OpDef) -> bytes:
+    """Encode a definition as a message `Definition` of graph.proto.
 
     >>> from amanda.dictionary import parse_signature
-    >>> entry = parse_signature("Sum(*xs: T, *, axis: int = 0) -> (y: T)  T in {f32}")
-    >>> decode_op_def(encode_op_def(entry)) == entry
+    >>> op_def = parse_signature("Sum(*xs: T, *, axis: int = 0) -> (y: T)  T in {f32}")
+    >>> decode_op_def(encode_op_def(op_def)) == op_def
     True
     """
-    gone = entry.deprecated
+    deprecated = op_def.deprecated
     return write(
         messages.Definition(
-            entry.name,
-            [_port(port) for port in entry.inputs],
-            [_port(port) for port in entry.outputs],
-            [_attr(attr) for attr in entry.attrs],
-            [_attr(attr) for attr in entry.variables],
-            sorted(entry.traits),
-            sorted(entry.tags),
-            entry.open,
-            messages.DeprecationDefinition(*gone) if gone is not None else None,
-            entry.since,
-            entry.until or "",
-            entry.doc,
+            op_def.name,
+            [_port(port) for port in op_def.inputs],
+            [_port(port) for port in op_def.outputs],
+            [_attr(attr) for attr in op_def.attrs],
+            [_attr(attr) for attr in op_def.variables],
+            sorted(op_def.traits),
+            sorted(op_def.tags),
+            op_def.open,
+            messages.DeprecationDefinition(*deprecated) if deprecated else None,
+            op_def.since,
+            op_def.until or "",
+            op_def.doc,
         )
     )
 
 
 def decode_op_def(data: bytes) -> OpDef:
-    """The entry of a message `Definition`."""
-    told = read(messages.Definition, data, 0, len(data))
-    attrs = tuple(map(_read_attr, told.attrs))
-    variables = tuple(map(_read_attr, told.variables))
+    """Decode a message `Definition`."""
+    message = read(messages.Definition, data, 0, len(data))
+    attrs = tuple(map(_read_attr, message.attrs))
+    variables = tuple(map(_read_attr, message.variables))
     names = type_names((*attrs, *variables))
-    gone = told.deprecated
+    deprecated = message.deprecated
     return OpDef(
-        told.name,
-        tuple(_read_port(port, names) for port in told.inputs),
-        tuple(_read_port(port, names) for port in told.outputs),
+        message.name,
+        tuple(_read_port(port, names) for port in message.inputs),
+        tuple(_read_port(port, names) for port in message.outputs),
         attrs,
         variables,
-        frozenset(told.traits),
-        Deprecation(gone.version, gone.why, gone.use) if gone is not None else None,
-        told.since,
-        told.until or None,
-        told.doc,
-        frozenset(told.tags),
-        told.open,
+        frozenset(message.traits),
+        Deprecation(deprecated.version, deprecated.why, deprecated.use)
+        if deprecated is not None
+        else None,
+        message.since,
+        message.until or None,
+        message.doc,
+        frozenset(message.tags),
+        message.open,
     )
 
 
 def _port(port: Port) -> messages.PortDefinition:
     kind = port.type if isinstance(port.type, str) else format_pattern(port.type)
-    told = port._replace(type=kind, form="one")._asdict()
-    told.update(form=port.form, axes=list(port.axes))
-    return messages.PortDefinition(**told)
+    fields = port._replace(type=kind, form="one")._asdict()
+    fields.update(form=port.form, axes=list(port.axes))
+    return messages.PortDefinition(**fields)
 
 
-def _read_port(told: messages.PortDefinition, names: set[str]) -> Port:
-    if told.form not in _FORMS:
-        raise FormatError("a port has no such form", who=told.name, got=repr(told.form))
+def _read_port(message: messages.PortDefinition, names: set[str]) -> Port:
+    if message.form not in _FORMS:
+        raise FormatError(
+            "unknown form of a port", who=message.name, got=repr(message.form)
+        )
     return Port(
-        told.name,
-        parse_port_type(told.type, names),
-        told.form,  # type: ignore[arg-type]
-        told.least,
-        told.number,
-        told.ref,
-        told.nullable,
-        told.alias,
-        tuple(told.axes),
-        told.keyword,
+        message.name,
+        parse_port_type(message.type, names),
+        message.form,  # type: ignore[arg-type]
+        message.least,
+        message.number,
+        message.ref,
+        message.nullable,
+        message.alias,
+        tuple(message.axes),
+        message.keyword,
     )
 
 
@@ -118,38 +122,40 @@ def _attr(attr: Attr) -> messages.AttrDefinition:
         allowed,
         attr.minimum,
         *body,
-        attr.place,
+        attr.position,
     )
 
 
-def _read_attr(told: messages.AttrDefinition) -> Attr:
-    bare = Attr(told.name, told.kind)
-    if KIND.fullmatch(told.kind) is None:
-        raise FormatError("there is no such kind", who=told.name, got=repr(told.kind))
-    default, allowed = iter(told.default), iter(told.allowed)
+def _read_attr(message: messages.AttrDefinition) -> Attr:
+    attr = Attr(message.name, message.kind)
+    if KIND.fullmatch(message.kind) is None:
+        raise FormatError(
+            "unknown kind of attribute", who=message.name, got=repr(message.kind)
+        )
+    default, allowed = iter(message.default), iter(message.allowed)
     return Attr(
-        told.name,
-        told.kind,
-        told.required,
-        _value(told.kind, default) if told.default else None,
-        tuple(_all(bare.element, allowed)),
-        told.minimum,
-        BodyArity(told.takes, told.gives) if told.takes else None,
-        told.place,
+        message.name,
+        message.kind,
+        message.required,
+        _read_value(message.kind, default) if message.default else None,
+        tuple(_read_values(attr.element, allowed)),
+        message.minimum,
+        BodyArity(message.takes, message.gives) if message.takes else None,
+        message.place,
     )
 
 
 def _literals(kind: str, value: Any) -> Iterator[messages.Literal]:
-    plain = kind.rstrip("?")
+    base = kind.rstrip("?")
     if value is None:
         yield messages.Literal()
-    elif plain.endswith("]"):
-        element = plain[: plain.rindex("[")]
+    elif base.endswith("]"):
+        element = base[: base.rindex("[")]
         yield messages.Literal(list=len(value))
         for item in value:
             yield from _literals(element, item)
     else:
-        yield _literal(plain, value)
+        yield _literal(base, value)
 
 
 def _literal(kind: str, value: Any) -> messages.Literal:
@@ -167,24 +173,24 @@ def _literal(kind: str, value: Any) -> messages.Literal:
     return messages.Literal(written=format_literal(kind, value))
 
 
-def _all(kind: str, told: Iterator[messages.Literal]) -> Iterator[Any]:
-    for first in told:
-        yield _value(kind, chain([first], told))
+def _read_values(kind: str, values: Iterator[messages.Literal]) -> Iterator[Any]:
+    for first in values:
+        yield _read_value(kind, chain([first], values))
 
 
-def _value(kind: str, told: Iterator[messages.Literal]) -> Any:
-    plain = kind.rstrip("?")
-    one = next(told, None)
+def _read_value(kind: str, values: Iterator[messages.Literal]) -> Any:
+    base = kind.rstrip("?")
+    one = next(values, None)
     if one is None:
-        raise FormatError("a list of values ends too early", expected=kind)
+        raise FormatError("a list of values is incomplete", expected=kind)
     if one.list is not None:
-        if not plain.endswith("]"):
+        if not base.endswith("]"):
             raise FormatError(f"a list cannot be a value of the kind {kind}")
-        element = plain[: plain.rindex("[")]
-        return tuple(_value(element, told) for _ in range(one.list))
+        element = base[: base.rindex("[")]
+        return tuple(_read_value(element, values) for _ in range(one.list))
     if one.written is not None:
-        return parse_literal(plain, SignatureScanner(one.written))
-    if one.text is not None and plain.partition("<")[0] == "enum":
+        return parse_literal(base, SignatureScanner(one.written))
+    if one.text is not None and base.partition("<")[0] == "enum":
         return EnumMember(one.text, one.number)
     for value in (one.boolean, one.integer, one.real, one.text):
         if value is not None:

@@ -1,4 +1,4 @@
-"""What a call of an op gives: which argument is which port or attribute."""
+"""Bind the arguments of a call to the ports and attributes of an op definition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["CallArguments", "bind_arguments"]
 
 
 class CallArguments(NamedTuple):
-    """The arguments of a call, sorted: inputs in the order of the ports, with these."""
+    """Bound arguments: each input with its port, in order; attributes; bodies."""
 
     inputs: tuple[tuple[Port, Any], ...]
     attrs: dict[str, Any]
@@ -23,30 +23,29 @@ class CallArguments(NamedTuple):
 
 
 def bind_arguments(
-    entry: OpDef, args: Sequence[Any], more: Mapping[str, Any], *, recorded: bool
+    op_def: OpDef, args: Sequence[Any], kwargs: Mapping[str, Any], *, recorded: bool
 ) -> CallArguments:
-    """Arguments told by order and by name, or a `GraphError` that lists the faults.
+    """Bind positional and keyword arguments, or raise a `GraphError` with all faults.
 
-    With `recorded`, attributes that follow from the ports may be told too.
+    With `recorded`, attributes that are inferred from the inputs may be passed too.
     """
-    values, faults = _by_order(entry, args)
-    ports = {port.name: port for port in entry.inputs if port.name}
-    known = {a.name: a for a in (*entry.attrs, *(entry.variables if recorded else ()))}
+    values, faults = _bind_positional(op_def, args)
+    ports = {port.name: port for port in op_def.inputs if port.name}
+    variables = op_def.variables if recorded else ()
+    known = {attr.name: attr for attr in (*op_def.attrs, *variables)}
     attrs: dict[str, Any] = {}
     bodies: dict[str, Graph] = {}
-    for name, value in more.items():
+    for name, value in kwargs.items():
         if name in values:
-            faults.append(f"{name!r} is given twice")
+            faults.append(f"got multiple values for {name!r}")
         elif name in ports or name in known:
             values[name] = value
-        elif entry.open:
+        elif op_def.open:
             attrs[name] = value
         else:
             names = [*ports, *known]
-            hint = (
-                suggest_names(name, names)
-                or f"it takes {', '.join(names) or 'nothing'}"
-            )
+            valid = f"valid are {', '.join(names) or 'none'}"
+            hint = suggest_names(name, names) or valid
             faults.append(f"has no argument {name!r} ({hint})")
     for name, value in values.items():
         attr = known.get(name) if name not in ports else None
@@ -56,45 +55,50 @@ def bind_arguments(
             attrs[name] = cast_value(attr, value)
     if faults:
         raise GraphError(
-            f"{entry.name} cannot be called so",
-            expected=entry.signature,
+            f"invalid arguments for {op_def.name}",
+            expected=op_def.signature,
             problems=faults,
         )
-    return CallArguments(tuple(_inputs(entry, values)), attrs, bodies)
+    return CallArguments(tuple(_inputs_with_ports(op_def, values)), attrs, bodies)
 
 
-def _by_order(entry: OpDef, args: Sequence[Any]) -> tuple[dict[str, Any], list[str]]:
-    """Positional arguments by the name of what they are for."""
-    due = entry.arguments()
+def _bind_positional(
+    op_def: OpDef, args: Sequence[Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """Positional arguments by name (`#i` without one), and faults."""
+    parameters = op_def.arguments()
     values: dict[str, Any] = {}
-    for i, part in enumerate(due):
+    for i, parameter in enumerate(parameters):
         if i >= len(args):
             break
-        key = part.name or f"#{i}"
-        last = i == len(due) - 1
-        if isinstance(part, Port) and part.repeats and last and not _is_list(args[i:]):
+        key = parameter.name or f"#{i}"
+        is_variadic = isinstance(parameter, Port) and parameter.repeats
+        is_last = i == len(parameters) - 1
+        if is_variadic and is_last and not _is_one_list(args[i:]):
             values[key] = list(args[i:])
             return values, []
         values[key] = args[i]
     faults = []
-    if len(args) > len(due):
-        faults.append(f"takes {len(due)} arguments by order, {len(args)} are given")
+    if len(args) > len(parameters):
+        count = len(parameters)
+        faults.append(f"expected {count} positional arguments, got {len(args)}")
     return values, faults
 
 
-def _is_list(rest: Sequence[Any]) -> bool:
+def _is_one_list(rest: Sequence[Any]) -> bool:
     return len(rest) == 1 and isinstance(rest[0], list | tuple)
 
 
-def _inputs(entry: OpDef, values: Mapping[str, Any]) -> Iterator[tuple[Port, Any]]:
-    """Every value with its port, in the order in which the op lists its inputs."""
-    due = entry.arguments()
-    unnamed = {id(part): f"#{i}" for i, part in enumerate(due) if not part.name}
-    ports = [part for part in due if isinstance(part, Port)]
-    ports += [port for port in entry.inputs if port.keyword]
-    keys = [port.name or unnamed[id(port)] for port in ports]
-    for key, port in zip(keys, ports, strict=True):
-        value = values.get(key)
+def _inputs_with_ports(
+    op_def: OpDef, values: Mapping[str, Any]
+) -> Iterator[tuple[Port, Any]]:
+    """Every input value with its port, in the order of the op's inputs."""
+    parameters = op_def.arguments()
+    unnamed = {id(part): f"#{i}" for i, part in enumerate(parameters) if not part.name}
+    ports = [part for part in parameters if isinstance(part, Port)]
+    ports += [port for port in op_def.inputs if port.keyword]
+    for port in ports:
+        value = values.get(port.name or unnamed[id(port)])
         if not port.repeats:
             yield port, value
         elif value is not None:

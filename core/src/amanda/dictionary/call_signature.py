@@ -1,4 +1,4 @@
-"""What mappings ask of an op: its inputs and attributes by name, with defaults."""
+"""Call signatures: inputs and attributes by name, for the mapping engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["REQUIRED", "Signature", "signature_of"]
 
 
 class _Required:
-    """The default of an attribute that has none."""
+    """Marks an attribute without a default."""
 
     def __repr__(self) -> str:
         return "REQUIRED"
@@ -27,18 +27,18 @@ _NO_ATTRS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Signature(NamedTuple):
-    """What is known of an op type in one version of a namespace.
+    """The call signature of an op type in one version of a namespace.
 
-    - `attrs`: the default of every attribute; `REQUIRED` where there is none, None
-      where it may be left out
-    - `variadic`: the input that repeats; it is the last
-    - `optional`: inputs that may be left out
-    - `outputs`: how many there always are; None where the op decides
-    - `since`: the version that defined the op so; 0 where versions mean nothing
-    - `hints`: attributes that need no rule, because they mean nothing or follow from
-      the ports; a name that ends in `*` stands for all that begin so
-    - `feedback`: its outputs carry the next round of a loop
-    - `commutative`: its two inputs mean the same in either order
+    - `attrs`: the default of every attribute; `REQUIRED` if there is none, None if it
+      is optional
+    - `variadic`: the variadic input, which is the last
+    - `optional`: optional inputs
+    - `outputs`: the fixed number of outputs; None if the op decides
+    - `since`: the version that introduced the definition; 0 if it has no number
+    - `hints`: attributes that need no rule, because they have no meaning or are
+      inferred from the ports; a trailing `*` is a wildcard
+    - `feedback`: its outputs feed the next iteration of a loop
+    - `commutative`: its two inputs can be swapped
     """
 
     inputs: tuple[str, ...] = ()
@@ -52,31 +52,31 @@ class Signature(NamedTuple):
     commutative: bool = False
 
 
-def signature_of(entry: OpDef, header: DictionaryHeader) -> Signature:
-    """The signature of an entry."""
-    attrs = {a.name: REQUIRED if a.required else a.default for a in entry.attrs}
-    follows = [a.name for a in entry.variables] if header.recorded else []
-    repeating = [
-        port.name or f"#{i}" for i, port in enumerate(entry.inputs) if port.repeats
+def signature_of(op_def: OpDef, header: DictionaryHeader) -> Signature:
+    """The call signature of an op definition."""
+    attrs = {a.name: REQUIRED if a.required else a.default for a in op_def.attrs}
+    inferred = [a.name for a in op_def.variables] if header.recorded else []
+    variadic = [
+        port.name or f"#{i}" for i, port in enumerate(op_def.inputs) if port.repeats
     ]
-    fixed = all(port.form == "one" for port in entry.outputs)
+    fixed = all(port.form == "one" for port in op_def.outputs)
     return Signature(
-        tuple(port.name or f"#{i}" for i, port in enumerate(entry.inputs)),
+        tuple(port.name or f"#{i}" for i, port in enumerate(op_def.inputs)),
         MappingProxyType(attrs),
-        repeating[-1] if repeating else None,
+        variadic[-1] if variadic else None,
         frozenset(
             port.name or f"#{i}"
-            for i, port in enumerate(entry.inputs)
-            if _may_lack(port)
+            for i, port in enumerate(op_def.inputs)
+            if _is_optional(port)
         ),
-        len(entry.outputs) if fixed else None,
-        int(entry.since) if entry.since.isdigit() else 0,
-        frozenset([*follows, *(f"{begin}*" for begin in header.hints)]),
-        entry.feedback,
-        "commutative" in entry.traits,
+        len(op_def.outputs) if fixed else None,
+        int(op_def.since) if op_def.since.isdigit() else 0,
+        frozenset([*inferred, *(f"{prefix}*" for prefix in header.hints)]),
+        op_def.feedback,
+        "commutative" in op_def.traits,
     )
 
 
-def _may_lack(port: Port) -> bool:
-    lacking = port.form == "optional" or port.nullable
-    return lacking or (port.repeats and port.least == 0)
+def _is_optional(port: Port) -> bool:
+    is_optional = port.form == "optional" or port.nullable
+    return is_optional or (port.repeats and port.least == 0)

@@ -1,16 +1,16 @@
-"""The data file of a vocabulary: what changed in which version, one op after another.
+"""The data file of a dictionary history: the definitions of each op, by version.
 
     {"format": 1, "namespace": "amanda/onnx", "versions": ["1", "2", ...], ...}
 
     Relu
-      doc the line about the op
+      doc one line of documentation
       1 (X: T, *, consumed_inputs?: int[]) -> (Y: T)  T in {f16, f32, f64}
       6 (X: T) -> (Y: T)  T in {f16, f32, f64}
       9 gone
 
 The first line is the header. An op is its name and, indented, its definitions as
-signatures, each from the version in front of it on. So a change of one op is a change
-of its lines, and one op is read without looking at the others.
+signatures, each preceded by the version that introduced it. So a change of one op
+changes its own lines, and one op can be read without parsing the others.
 """
 
 from __future__ import annotations
@@ -46,17 +46,16 @@ _NEXT = re.compile(rb"\n(?! )")
 
 @dataclass(frozen=True)
 class DictionaryHeader:
-    """What holds for a whole vocabulary.
+    """Properties of all versions of a dictionary.
 
-    - `recorded`: ops carry the variables of their types as attributes, as TensorFlow's
-      do, though they follow from the ports
-    - `hints`: what attributes without a meaning of their own begin with
-    - `domains`: what `Graph.imports` calls this vocabulary
-    - `deprecated`: is a deprecated op a fault in a graph of that version?
-    - `reference`: the key of a dict that stands for an attribute of the function that
-      the op is in, so that its value is not known
-    - `overload`: what stands before the last part of a name that tells one of several
-      ops of one name apart, as in `aten.add.Tensor`
+    - `recorded`: ops carry type variables as attributes, as in TensorFlow, although
+      they can be inferred from the inputs
+    - `hints`: prefixes of attributes without a meaning of their own
+    - `domains`: the names of this namespace in `Graph.imports`
+    - `deprecated`: a deprecated op is a fault in a graph of that version
+    - `reference`: the key of a dict that refers to an attribute of the enclosing
+      function, so that the value is unknown
+    - `overload`: the separator before the overload name, as in `aten.add.Tensor`
     """
 
     namespace: str
@@ -72,7 +71,7 @@ class DictionaryHeader:
 
 @dataclass(frozen=True)
 class OpHistory:
-    """What the file says of one op; a definition is the text of one, or `GONE`."""
+    """All versions of one op: pairs of a version and a definition's text, or `GONE`."""
 
     name: str
     doc: str
@@ -80,7 +79,7 @@ class OpHistory:
 
 
 def encode_data_file(head: DictionaryHeader, ops: Iterable[OpHistory]) -> bytes:
-    """The file, ops sorted by name."""
+    """Encode a data file, with ops sorted by name."""
     fields = {k: v for k, v in asdict(head).items() if v or k == "versions"}
     lines = [json.dumps({"format": FORMAT, **fields}, ensure_ascii=False), ""]
     for op in sorted(ops, key=lambda op: op.name):
@@ -92,14 +91,14 @@ def encode_data_file(head: DictionaryHeader, ops: Iterable[OpHistory]) -> bytes:
 
 
 def parse_header(data: bytes, file: str) -> DictionaryHeader:
-    """The first line of a file."""
+    """Parse the header of a data file."""
     line, _, _ = data.partition(b"\n")
     try:
         fields: Mapping[str, Any] = json.loads(line)
         version = fields["format"]
         if version != FORMAT:
             raise NamespaceError(
-                "the dictionary was written for another Amanda",
+                "the data file of the dictionary has an unsupported format",
                 who=file,
                 expected=f"format {FORMAT}",
                 got=f"format {version}",
@@ -110,20 +109,22 @@ def parse_header(data: bytes, file: str) -> DictionaryHeader:
         return DictionaryHeader(**{**known, **lists})
     except (ValueError, KeyError, TypeError) as error:
         raise NamespaceError(
-            "the dictionary has no header", who=file, got=str(error)
+            "the data file of the dictionary has no valid header",
+            who=file,
+            got=str(error),
         ) from error
 
 
 def find_op_history(data: bytes, name: str) -> OpHistory | None:
-    """What the file says of one op, found without reading the others."""
+    """Find one op in a data file, without parsing the others."""
     start = data.find(f"\n{name}\n".encode())
     if start < 0 or not name or name[0] in " {":
         return None
-    return _read(data, start + 1)
+    return _parse_op(data, start + 1)
 
 
 def list_ops(data: bytes) -> Iterator[tuple[str, int]]:
-    """Each op with the place where it begins."""
+    """Each op with the offset of its first line."""
     at = data.find(b"\n\n") + 2
     while at < len(data):
         end = data.index(b"\n", at)
@@ -132,7 +133,7 @@ def list_ops(data: bytes) -> Iterator[tuple[str, int]]:
         at = found.end() if found else len(data)
 
 
-def _read(data: bytes, at: int) -> OpHistory:
+def _parse_op(data: bytes, at: int) -> OpHistory:
     found = _NEXT.search(data, data.index(b"\n", at))
     end = found.start() if found else len(data)
     name, *lines = data[at:end].decode().split("\n")

@@ -1,4 +1,4 @@
-"""Attributes that ops leave to their defaults: written out, or taken away."""
+"""Attributes with default values: filled in, or stripped."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["fill_defaults", "strip_defaults"]
 
 
 def fill_defaults(graph: Graph, dictionary: Dictionary) -> list[tuple[Op, str]]:
-    """Gives every op of the namespace the attributes that it leaves to their defaults.
+    """Add the omitted attributes of every op with their default values.
 
-    Returns which it gave.
+    Returns the attributes that were added.
     """
-    found = []
-    for op, entry in _known(graph, dictionary):
-        for attr in entry.attrs:
+    filled = []
+    for op, op_def in _ops_with_definitions(graph, dictionary):
+        for attr in op_def.attrs:
             if attr.default is not None and attr.name not in op.attrs:
                 op.attrs[attr.name] = default_value(attr.default)
-                found.append((op, attr.name))
-    return found
+                filled.append((op, attr.name))
+    return filled
 
 
 def strip_defaults(
@@ -35,38 +35,40 @@ def strip_defaults(
     dictionary: Dictionary,
     only: Iterable[tuple[Op, str]] | None = None,
 ) -> int:
-    """Takes away attributes that say what their defaults say, all or `only` these."""
+    """Remove attributes equal to their defaults, or `only` some; return the count."""
     if only is None:
         only = [
             (op, attr.name)
-            for op, entry in _known(graph, dictionary)
-            for attr in entry.attrs
+            for op, op_def in _ops_with_definitions(graph, dictionary)
+            for attr in op_def.attrs
             if attr.default is not None and attr.name in op.attrs
         ]
     count = 0
     for op, name in only:
-        entry = dictionary.get(op.type)
-        attr = None if entry is None else entry.attr(name)
-        told = op.attrs.get(name)
-        if attr is not None and told is not None:
-            told = list(told) if isinstance(told, tuple) else told
-            if same_value(told, default_value(attr.default)):
+        op_def = dictionary.get(op.type)
+        attr = None if op_def is None else op_def.attr(name)
+        value = op.attrs.get(name)
+        if attr is not None and value is not None:
+            value = list(value) if isinstance(value, tuple) else value
+            if same_value(value, default_value(attr.default)):
                 del op.attrs[name]
                 count += 1
     return count
 
 
-def _known(graph: Graph, dictionary: Dictionary) -> Iterator[tuple[Op, OpDef]]:
-    """The ops of the namespace, in bodies and functions too, each with its entry."""
+def _ops_with_definitions(
+    graph: Graph, dictionary: Dictionary
+) -> Iterator[tuple[Op, OpDef]]:
+    """The ops of the namespace, with definitions, also in bodies and functions."""
     for op in graph.walk():
         if op.__class__ is Op and op.namespace == dictionary.name:
-            entry = dictionary.get(op.type)
-            if entry is not None:
-                yield op, entry
+            op_def = dictionary.get(op.type)
+            if op_def is not None:
+                yield op, op_def
 
 
 def default_value(default: Any) -> Any:
-    """A default as ops have it: lists for tuples, the name of an enum's value."""
+    """A default as an op attribute: lists for tuples, the name of an enum member."""
     if isinstance(default, tuple):
         return [default_value(item) for item in default]
     return str(default) if isinstance(default, EnumMember) else default

@@ -1,4 +1,4 @@
-"""How two dictionaries differ: ops that came, ops that went, ops that changed."""
+"""Compare two dictionaries: ops added, removed and changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Difference", "OpChange", "compare_dictionaries"]
 
 @dataclass(frozen=True)
 class OpChange:
-    """An op that both have, and not alike."""
+    """An op whose definition differs between two dictionaries."""
 
     old: OpDef
     new: OpDef
@@ -28,26 +28,26 @@ class OpChange:
 
     @property
     def lines(self) -> list[str]:
-        """What is another, a line each; none where only the version is.
+        """The differences, one line each; none if only the version differs.
 
         >>> from amanda.dictionary import parse_signature
         >>> old = parse_signature("F(x: T, *, a: int = 0) -> (y: T)  T in {f32}")
         >>> new = parse_signature("F(x: T, *, b: int = 0) -> (y: T)  T in {f32, f64}")
         >>> OpChange(old, new).lines
-        ['attribute a is gone', 'attribute b: int = 0 is new', 'T takes f64 too']
+        ['attribute a is removed', 'attribute b: int = 0 is new', 'T also allows f64']
         """
         return [
-            *_ports("input", self.old.inputs, self.new.inputs),
-            *_attrs(self.old.attrs, self.new.attrs),
-            *_ports("output", self.old.outputs, self.new.outputs),
-            *_variables(self.old.variables, self.new.variables),
-            *_others(self.old, self.new),
+            *_port_changes("input", self.old.inputs, self.new.inputs),
+            *_attr_changes(self.old.attrs, self.new.attrs),
+            *_port_changes("output", self.old.outputs, self.new.outputs),
+            *_variable_changes(self.old.variables, self.new.variables),
+            *_other_changes(self.old, self.new),
         ]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What makes one dictionary from another. False where there is nothing."""
+    """The difference of two dictionaries. False if there is none."""
 
     old: str
     new: str
@@ -69,11 +69,10 @@ class Difference:
 def compare_dictionaries(
     old: Dictionary, new: Dictionary, only: str | None = None
 ) -> Difference:
-    """What is in `new` and not in `old`, and the other way round.
+    """Compare the ops of `old` and `new`, or `only` one op.
 
-    Where both are versions of one vocabulary, a definition that `new` has of a later
-    version counts as changed, though it be written the same: what it means may have
-    changed.
+    If both are versions of one dictionary, an op with a new version counts as changed
+    even if its signature is equal: its semantics may have changed.
     """
     if only is None:
         before, after = set(old), set(new)
@@ -85,46 +84,52 @@ def compare_dictionaries(
         new.name,
         tuple(sorted(after - before)),
         tuple(sorted(before - after)),
-        tuple(OpChange(*pair) for name in both if (pair := _pair(old, new, name))),
+        tuple(
+            OpChange(*pair) for name in both if (pair := _changed_pair(old, new, name))
+        ),
     )
 
 
-def _pair(old: Dictionary, new: Dictionary, name: str) -> tuple[OpDef, OpDef] | None:
+def _changed_pair(
+    old: Dictionary, new: Dictionary, name: str
+) -> tuple[OpDef, OpDef] | None:
     one, other = old[name], new[name]
     if old.history is new.history:
         return None if one is other else (one, other)
     return None if one == other else (one, other)
 
 
-def _ports(what: str, old: tuple[Port, ...], new: tuple[Port, ...]) -> Iterator[str]:
-    before = {_called(port, i): format_port(port) for i, port in enumerate(old)}
-    after = {_called(port, i): format_port(port) for i, port in enumerate(new)}
-    yield from _compared(what, before, after)
-    kept = [name for name in before if name in after]
-    if kept != [name for name in after if name in before]:
+def _port_changes(
+    what: str, old: tuple[Port, ...], new: tuple[Port, ...]
+) -> Iterator[str]:
+    before = {_port_key(port, i): format_port(port) for i, port in enumerate(old)}
+    after = {_port_key(port, i): format_port(port) for i, port in enumerate(new)}
+    yield from _text_changes(what, before, after)
+    common = [name for name in before if name in after]
+    if common != [name for name in after if name in before]:
         yield f"the {what}s are in another order"
 
 
-def _called(port: Port, index: int) -> str:
-    """The name of a port; one without is known by its place."""
+def _port_key(port: Port, index: int) -> str:
+    """The name of a port, or its position if it has none."""
     return port.name or f"#{index}"
 
 
-def _attrs(old: tuple[Attr, ...], new: tuple[Attr, ...]) -> Iterator[str]:
-    before = {attr.name: _placed(attr) for attr in old}
-    after = {attr.name: _placed(attr) for attr in new}
-    yield from _compared("attribute", before, after)
+def _attr_changes(old: tuple[Attr, ...], new: tuple[Attr, ...]) -> Iterator[str]:
+    before = {attr.name: _format_positional(attr) for attr in old}
+    after = {attr.name: _format_positional(attr) for attr in new}
+    yield from _text_changes("attribute", before, after)
 
 
-def _placed(attr: Attr) -> str:
-    place = "" if attr.place is None else f", argument {attr.place + 1}"
-    return format_attr(attr) + place
+def _format_positional(attr: Attr) -> str:
+    position = "" if attr.position is None else f", argument {attr.position + 1}"
+    return format_attr(attr) + position
 
 
-def _compared(
+def _text_changes(
     what: str, before: dict[str, str], after: dict[str, str]
 ) -> Iterator[str]:
-    yield from (f"{what} {name} is gone" for name in before if name not in after)
+    yield from (f"{what} {name} is removed" for name in before if name not in after)
     for name, text in after.items():
         if name not in before:
             yield f"{what} {text} is new"
@@ -132,19 +137,19 @@ def _compared(
             yield f"{what} {before[name]} is now {text}"
 
 
-def _variables(old: tuple[Attr, ...], new: tuple[Attr, ...]) -> Iterator[str]:
+def _variable_changes(old: tuple[Attr, ...], new: tuple[Attr, ...]) -> Iterator[str]:
     before = {attr.name: attr for attr in old}
     for attr in new:
         was = before.get(attr.name)
         if was is None:
             yield f"variable {format_attr(attr)} is new"
         elif was != attr:
-            yield from _variable(was, attr)
+            yield from _allowed_changes(was, attr)
     names = {attr.name for attr in new}
-    yield from (f"variable {name} is gone" for name in before if name not in names)
+    yield from (f"variable {name} is removed" for name in before if name not in names)
 
 
-def _variable(was: Attr, now: Attr) -> Iterator[str]:
+def _allowed_changes(was: Attr, now: Attr) -> Iterator[str]:
     from amanda.dictionary.literals import format_literal
 
     if was._replace(allowed=now.allowed) != now or not (was.allowed and now.allowed):
@@ -152,13 +157,13 @@ def _variable(was: Attr, now: Attr) -> Iterator[str]:
         return
     more = [value for value in now.allowed if value not in was.allowed]
     less = [value for value in was.allowed if value not in now.allowed]
-    for values, told in ((more, "takes {} too"), (less, "no longer takes {}")):
+    for values, text in ((more, "also allows {}"), (less, "no longer allows {}")):
         if values:
-            listed = ", ".join(format_literal(now.element, value) for value in values)
-            yield f"{now.name} {told.format(listed)}"
+            names = ", ".join(format_literal(now.element, value) for value in values)
+            yield f"{now.name} {text.format(names)}"
 
 
-def _others(old: OpDef, new: OpDef) -> Iterator[str]:
+def _other_changes(old: OpDef, new: OpDef) -> Iterator[str]:
     for trait in sorted(new.traits - old.traits):
         yield f"is {trait}"
     for trait in sorted(old.traits - new.traits):
@@ -168,6 +173,6 @@ def _others(old: OpDef, new: OpDef) -> Iterator[str]:
     for tag in sorted(old.tags - new.tags):
         yield f"is no longer tagged {tag}"
     if old.open != new.open:
-        yield f"takes {'other' if new.open else 'no other'} attributes"
+        yield f"allows {'other' if new.open else 'no other'} attributes"
     if old.deprecated != new.deprecated:
         yield "is deprecated" if new.deprecated else "is no longer deprecated"

@@ -1,4 +1,4 @@
-"""A folder of data files, with an index that says what each must be to the byte."""
+"""A folder of data files, with an index that has the digest of each."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SCHEMA = 1
 
 
 class DictionaryFolder:
-    """The vocabularies in a folder: a mapping of paths, such as `amanda/onnx`.
+    """The dictionary histories of a folder, by path, such as `amanda/onnx`.
 
-    A file that is not as the index says (edited, truncated, missing) is refused by
-    name when something of it is asked for.
+    A file that does not match the index (edited, truncated, missing) raises an error
+    when it is first read.
     """
 
     def __init__(self, folder: Traversable, owner: str = "") -> None:
@@ -34,28 +34,28 @@ class DictionaryFolder:
 
     @cached_property
     def index(self) -> dict[str, dict[str, Any]]:
-        """What there is, by path: file, digest, size, where it came from."""
+        """The rows of the index by path: file, digest, size, source."""
         try:
             found = json.loads(
                 self._folder.joinpath(INDEX_FILE).read_text(encoding="utf-8")
             )
             if found["schema"] != _SCHEMA:
-                raise self._refused(INDEX_FILE, f"schema {_SCHEMA}", found["schema"])
+                raise self._corrupt(INDEX_FILE, f"schema {_SCHEMA}", found["schema"])
             spaces: dict[str, dict[str, Any]] = found["namespaces"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise self._refused(
+            raise self._corrupt(
                 INDEX_FILE, "an index of dictionaries", error
             ) from error
         return spaces
 
     def __getitem__(self, path: str) -> DictionaryHistory:
-        made = self._histories.get(path)
-        if made is None:
+        history = self._histories.get(path)
+        if history is None:
             if path not in self.index:
-                raise NamespaceError(f"no dictionary of {path!r} is here")
-            made = DictionaryHistory(path, partial(self._content, path), self.get)
-            self._histories[path] = made
-        return made
+                raise NamespaceError(f"this folder has no dictionary of {path!r}")
+            history = DictionaryHistory(path, partial(self._read, path), self.get)
+            self._histories[path] = history
+        return history
 
     def get(self, path: str) -> DictionaryHistory | None:
         return self[path] if path in self.index else None
@@ -69,27 +69,27 @@ class DictionaryFolder:
     def __len__(self) -> int:
         return len(self.index)
 
-    def _content(self, path: str) -> bytes:
+    def _read(self, path: str) -> bytes:
         row = self.index[path]
         file = row["file"]
         try:
             data = self._folder.joinpath(file).read_bytes()
         except OSError as error:
-            raise self._refused(file, "a data file", error.strerror) from error
+            raise self._corrupt(file, "a data file", error.strerror) from error
         if len(data) != row["bytes"]:
             expected, got = f"{row['bytes']:,} bytes", f"{len(data):,} bytes"
-            raise self._refused(file, expected, got)
+            raise self._corrupt(file, expected, got)
         digest = hashlib.sha256(data).hexdigest()
         if digest != row["sha256"]:
-            raise self._refused(file, f"sha256 {row['sha256']}", f"sha256 {digest}")
+            raise self._corrupt(file, f"sha256 {row['sha256']}", f"sha256 {digest}")
         return data
 
-    def _refused(self, file: str, expected: object, got: object) -> NamespaceError:
-        owner = self._owner or "what brought it"
+    def _corrupt(self, file: str, expected: object, got: object) -> NamespaceError:
+        owner = self._owner or "the distribution that has it"
         return NamespaceError(
-            f"the dictionary file {file} is not as it was made",
+            f"the dictionary file {file} does not match its index",
             who=str(self._folder.joinpath(file)),
             expected=expected,
             got=got,
-            hint=f"install {owner} anew; data files are generated, never edited",
+            hint=f"reinstall {owner}; data files are generated, never edited",
         )

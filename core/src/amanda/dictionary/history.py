@@ -1,4 +1,4 @@
-"""Vocabularies over all their versions, and the dictionary of one version."""
+"""Dictionary histories, and the dictionary of one version."""
 
 from __future__ import annotations
 
@@ -30,46 +30,45 @@ if TYPE_CHECKING:
 
 __all__ = ["Dictionary", "DictionaryHistory", "OpRecord"]
 
-_SHOWN = 8
-"""Overloads that a message names."""
+_MAX_LISTED = 8
+"""Overloads that a message lists."""
 
 
 class OpRecord:
-    """What a history holds of one op, read from its lines; entries made when asked."""
+    """One op of a history; definitions are parsed on first use."""
 
-    __slots__ = ("_entries", "_history", "block", "places")
+    __slots__ = ("_definitions", "block", "positions")
 
     def __init__(self, history: DictionaryHistory, block: OpHistory) -> None:
-        self._history = history
         self.block = block
-        self.places = [history.order[version] for version, _ in block.steps]
-        self._entries: dict[int, OpDef] = {}
+        self.positions = [history.order[version] for version, _ in block.steps]
+        self._definitions: dict[int, OpDef] = {}
 
     def step(self, at: int) -> int | None:
-        """Which definition holds in the version of place `at`, if one does."""
+        """The index of the definition in the version at position `at`, if any."""
         found = None
-        for i, place in enumerate(self.places):
-            if place > at:
+        for i, position in enumerate(self.positions):
+            if position > at:
                 break
             found = i
         if found is None or self.block.steps[found][1] == GONE:
             return None
         return found
 
-    def entry(self, step: int) -> OpDef:
-        """The definition of a step."""
-        made = self._entries.get(step)
-        if made is None:
+    def definition(self, step: int) -> OpDef:
+        """The definition with this index."""
+        op_def = self._definitions.get(step)
+        if op_def is None:
             steps = self.block.steps
             since, text = steps[step]
             until = steps[step + 1][0] if step + 1 < len(steps) else None
             name, doc = self.block.name, self.block.doc
-            made = parse_definition(name, SignatureScanner(text), since, until, doc)
-            self._entries[step] = made
-        return made
+            op_def = parse_definition(name, SignatureScanner(text), since, until, doc)
+            self._definitions[step] = op_def
+        return op_def
 
     def spans(self) -> Iterator[tuple[str, str | None]]:
-        """The versions in which the op is there: from, and where it went."""
+        """Ranges of versions that have the op; the end is the one that removed it."""
         start = None
         for version, text in self.block.steps:
             if text == GONE:
@@ -83,10 +82,10 @@ class OpRecord:
 
 
 class DictionaryHistory:
-    """All versions of one vocabulary. Reads its file when it is first asked.
+    """The dictionaries of all versions of a framework. The file is read on first use.
 
-    `read` gives the content of the data file; `sibling` finds the history of another
-    path that came with this one, for graphs that use several.
+    `read` returns the content of the data file; `sibling` finds the history of another
+    path in the same folder, for graphs that use several namespaces.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class DictionaryHistory:
         return self._read()
 
     def clear_cache(self) -> None:
-        """What was read before is read anew."""
+        """Read the file again on the next use."""
         for name in ("_data", "header", "order", "names"):
             self.__dict__.pop(name, None)
         self._records.clear()
@@ -114,28 +113,28 @@ class DictionaryHistory:
 
     @cached_property
     def header(self) -> DictionaryHeader:
-        """What holds for the vocabulary as a whole."""
+        """Properties of all versions."""
         return datafile.parse_header(self._data, self.path)
 
     @cached_property
     def order(self) -> Mapping[str, int]:
-        """The place of each version."""
+        """The position of each version."""
         return {version: i for i, version in enumerate(self.header.versions)}
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Every op that any version has, sorted."""
+        """The ops of all versions, sorted."""
         return tuple(name for name, _ in datafile.list_ops(self._data))
 
     def versions(self) -> tuple[str, ...]:
-        """Oldest first."""
+        """All versions, oldest first."""
         return self.header.versions
 
     def at(self, version: str, *, assume: bool = False) -> Dictionary:
         """The dictionary of one version.
 
-        An unknown version is an error; with `assume` the nearest lower one stands for
-        it, and the dictionary says so in `assumed`.
+        An unknown version is an error; with `assume`, the nearest lower version is used
+        instead, and is recorded in `Dictionary.assumed`.
         """
         known = {self.path: self.header.versions}
         found = resolve_name(f"{self.path}/{version}", known, assume=assume)
@@ -144,13 +143,13 @@ class DictionaryHistory:
         return self._open(version, found.version)
 
     def _open(self, asked: str, version: str) -> Dictionary:
-        made = self._opened.get(asked)
-        if made is None:
-            made = self._opened[asked] = Dictionary(self, version, asked)
-        return made
+        dictionary = self._opened.get(asked)
+        if dictionary is None:
+            dictionary = self._opened[asked] = Dictionary(self, version, asked)
+        return dictionary
 
     def record(self, op_type: str) -> OpRecord | None:
-        """What there is of an op, in all versions."""
+        """All versions of an op; None if no version has it."""
         try:
             return self._records[op_type]
         except KeyError:
@@ -161,48 +160,45 @@ class DictionaryHistory:
             return record
 
     def __repr__(self) -> str:
-        return f"<the vocabulary {self.path}>"
+        return f"<the dictionary history {self.path}>"
 
 
 class Dictionary:
-    """What one version of one framework calls its ops: a mapping of types to entries.
+    """The op definitions of one version of a framework, by op type.
 
     - `name`: the full name of the namespace, `amanda/onnx/18`
-    - `assumed`: the version that stands for the one asked for; None where it is known
+    - `assumed`: the version used in place of an unknown one; None if it is known
     """
 
     def __init__(
         self, history: DictionaryHistory, version: str, asked: str | None = None
     ) -> None:
         self.history = history
-        self.place = history.order[version]
+        self.position = history.order[version]
         same = asked is None or asked == version
         known = same or version_key(asked or "") == version_key(version)
         self.version = version if known or asked is None else asked
         self.assumed = None if known else version
         self.name = str(Name(history.path, self.version))
-        self.made: dict[Any, Any] = {}  # what those who use it keep for each op type
+        self.cache: dict[Any, Any] = {}  # for users of the dictionary, by op type
 
     @classmethod
     def of(cls, namespace: Namespace) -> Dictionary | None:
-        """Any namespace whose entries are `OpDef`s, with all that a dictionary can do.
-
-        None where its entries are something else.
-        """
+        """Convert a namespace of `OpDef`s; None if it has other definitions."""
         if isinstance(namespace, Dictionary):
             return namespace
-        entries = [namespace[name] for name in namespace]
+        op_defs = [namespace[name] for name in namespace]
         path, version = parse_name(namespace.name)
-        if version is None or not all(isinstance(entry, OpDef) for entry in entries):
+        if version is None or not all(isinstance(each, OpDef) for each in op_defs):
             return None
-        head = DictionaryHeader(path, (version,))
+        header = DictionaryHeader(path, (version,))
         ops = [
             OpHistory(e.name, e.doc, ((version, format_definition(e)),))
-            for e in entries
+            for e in op_defs
         ]
-        return DictionaryHistory(path, lambda: datafile.encode_data_file(head, ops)).at(
-            version
-        )
+        return DictionaryHistory(
+            path, lambda: datafile.encode_data_file(header, ops)
+        ).at(version)
 
     @property
     def path(self) -> str:
@@ -213,24 +209,24 @@ class Dictionary:
         return self.history.header
 
     def get(self, op_type: object) -> OpDef | None:
-        """The entry of an op, or None."""
+        """The definition of an op, or None."""
         if not isinstance(op_type, str):
             return None
         record = self.history.record(op_type)
-        step = None if record is None else record.step(self.place)
-        return None if record is None or step is None else record.entry(step)
+        step = None if record is None else record.step(self.position)
+        return None if record is None or step is None else record.definition(step)
 
     def __getitem__(self, op_type: str, /) -> OpDef:
         found = self.get(op_type)
         if found is None:
             raise NamespaceError(
                 f"{Name(self.path, self.version).short} has no op {op_type!r}",
-                hint=self.instead(op_type),
+                hint=self.suggest(op_type),
             )
         return found
 
     def __getattr__(self, op_type: str) -> OpDef:
-        """`onnx.Relu`, the same object each time, where no method is called so."""
+        """`onnx.Relu` is `onnx["Relu"]`, unless there is a method of this name."""
         found = None if op_type.startswith("_") else self.get(op_type)
         if found is None:
             raise AttributeError(f"{self!r} has neither an op nor a method {op_type!r}")
@@ -243,7 +239,7 @@ class Dictionary:
         if not isinstance(op_type, str):
             return False
         record = self.history.record(op_type)
-        return record is not None and record.step(self.place) is not None
+        return record is not None and record.step(self.position) is not None
 
     def __iter__(self) -> Iterator[str]:
         """Op types, sorted."""
@@ -257,80 +253,77 @@ class Dictionary:
         return tuple(name for name in self.history.names if name in self)
 
     def values(self) -> Iterator[OpDef]:
-        """Every entry, sorted by its name."""
+        """All definitions, sorted by name."""
         return (self[name] for name in self._names)
 
     def overloads(self, name: str) -> list[OpDef]:
-        """The ops that are called so, whatever they take: `aten.add` of PyTorch's.
+        """All overloads of a name, such as PyTorch's `aten.add`.
 
-        Where a vocabulary has no overloads, that is the op itself.
+        If the dictionary has no overloads, that is the op itself.
         """
         mark = self.header.overload
         found = [self.get(name)]
         if mark and found == [None]:
             within = (other for other in self._names if other.startswith(name + mark))
             found += [self.get(o) for o in within if o.rpartition(mark)[0] == name]
-        return [entry for entry in found if entry is not None]
+        return [op_def for op_def in found if op_def is not None]
 
-    def tagged(self, tag: str) -> list[OpDef]:
-        """The ops that the framework gives a tag, such as `core`."""
-        return [entry for entry in self.values() if entry.tag(tag) is not None]
+    def with_tag(self, tag: str) -> list[OpDef]:
+        """The ops with a tag of the framework, such as `core`."""
+        return [op_def for op_def in self.values() if op_def.tag(tag) is not None]
 
     def search(self, text: str) -> list[OpDef]:
-        """The ops whose names or doc lines have every word of `text` in them."""
+        """The ops whose name or documentation contains every word of `text`."""
         words = text.lower().split()
         found = []
         for name in self._names:
             record = self.history.record(name)
             assert record is not None
-            told = f"{name} {record.block.doc}".lower()
-            if all(word in told for word in words):
+            content = f"{name} {record.block.doc}".lower()
+            if all(word in content for word in words):
                 found.append(self[name])
         return found
 
-    def instead(self, op_type: str) -> str | None:
-        """What who asked for an op that is not there may have meant."""
+    def suggest(self, op_type: str) -> str | None:
+        """A hint for an unknown op: other versions, overloads, or similar names."""
         record = self.history.record(op_type)
         if record is not None:
-            told = [_span(Name(self.path, a).short, b) for a, b in record.spans()]
-            return f"it is there {' and '.join(told)}"
+            spans = [_span(Name(self.path, a).short, b) for a, b in record.spans()]
+            return f"it exists {' and '.join(spans)}"
         overloads = self.overloads(op_type)
         if overloads:
-            names = ", ".join(entry.name for entry in overloads[:_SHOWN])
-            more = len(overloads) - _SHOWN
-            return f"which one: {names}{f' and {more} more' if more > 0 else ''}?"
+            names = ", ".join(op_def.name for op_def in overloads[:_MAX_LISTED])
+            more = len(overloads) - _MAX_LISTED
+            return f"which overload: {names}{f' and {more} more' if more > 0 else ''}?"
         return suggest_names(op_type, self._names)
 
     def signature(self, op_type: str, /) -> Signature | None:
-        """What a mapping asks of an op; None where it is not there."""
-        entry = self.get(op_type)
-        return None if entry is None else signature_of(entry, self.header)
+        """The call signature of an op; None if it is unknown."""
+        op_def = self.get(op_type)
+        return None if op_def is None else signature_of(op_def, self.header)
 
     def diff(self, other: Dictionary, only: str | None = None) -> Difference:
-        """What `other` has that is not here, or is another, and what it lacks.
-
-        With `only`, as far as one op goes.
-        """
+        """The changes from this dictionary to `other`, or those of `only` one op."""
         from amanda.dictionary.differences import compare_dictionaries
 
         return compare_dictionaries(self, other, only)
 
     def build(self, graph: Graph) -> OpBuilder:
-        """Adds ops to a graph, each checked: `onnx.build(graph).Relu(x)`."""
+        """A builder that adds checked ops to a graph: `onnx.build(graph).Relu(x)`."""
         from amanda.dictionary.op_builder import OpBuilder
 
         return OpBuilder(self, graph)
 
     def fill(self, graph: Graph) -> list[tuple[Op, str]]:
-        """Gives ops the attributes that they leave to their defaults; which it gave."""
+        """Add omitted attributes with their default values; return those added."""
         from amanda.dictionary.defaults import fill_defaults
 
         return fill_defaults(graph, self)
 
     def strip(self, graph: Graph, only: Iterable[tuple[Op, str]] | None = None) -> int:
-        """Takes away attributes that say what their defaults say; how many there were.
+        """Remove attributes that are equal to their defaults; return how many.
 
-        With `only`, none but these: what `fill` gave goes, and the graph is as before.
+        With `only`, the result of `fill`, this restores the graph.
         """
         from amanda.dictionary.defaults import strip_defaults
 
@@ -339,9 +332,9 @@ class Dictionary:
     def validate(
         self, graph: Graph, find: FindDictionary | None = None
     ) -> list[Problem]:
-        """Every fault of a graph of this namespace.
+        """All faults of a graph of this namespace.
 
-        Ops of other namespaces are looked up with `find`, or beside this dictionary.
+        Ops of other namespaces are looked up with `find`, or in the same data folder.
         """
         from amanda.dictionary.validation import check_graph
 
@@ -353,7 +346,7 @@ class Dictionary:
 
 
 def suggest_names(name: str, known: Iterable[str]) -> str | None:
-    """The names that somebody who wrote `name` may have meant, as a question."""
+    """A hint with known names similar to `name`."""
     names = list(known)
     exact = [other for other in names if other.lower() == name.lower()]
     near = exact or get_close_matches(name, names, n=3, cutoff=0.7)

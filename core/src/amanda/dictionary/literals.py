@@ -1,7 +1,7 @@
-"""Values of attributes as signatures write them. The kind tells how to read one.
+"""Attribute values as text. The kind of the attribute decides the syntax.
 
 true, 3, 1e-05, 1+2j, "NHWC", f32, [1, ?, 3], @function, u8[4] x ff0000ff, [1, 2], RELU,
-none; what has no kind of its own is written as JSON has it.
+none; values of kinds without a syntax are JSON.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ODD_FLOATS = {"inf": inf, "-inf": -inf, "nan": nan}
 
 
 def round_to_float32(value: float) -> float:
-    """The nearest number that a float32 can hold, which is what files have.
+    """The nearest float32, which is the precision of files.
 
     >>> round_to_float32(1e-05)
     9.999999747378752e-06
@@ -50,8 +50,8 @@ def round_to_float32(value: float) -> float:
     return rounded
 
 
-def _float_text(value: float) -> str:
-    """The shortest text that means this float32."""
+def _format_float(value: float) -> str:
+    """The shortest text that denotes this float32."""
     if not isfinite(value):
         return repr(value)
     for digits in range(1, 10):
@@ -61,168 +61,168 @@ def _float_text(value: float) -> str:
     return repr(value)
 
 
-def _shape_text(value: Shape) -> str:
+def _format_shape(value: Shape) -> str:
     if not value.has_rank:
         return "[...]"
     return f"[{', '.join('?' if isinstance(dim, Sym) else str(dim) for dim in value)}]"
 
 
-def _tensor_text(value: Tensor) -> str:
+def _format_tensor(value: Tensor) -> str:
     content = b"".join(value.chunks()).hex()
     assert isinstance(value.dtype, DType)
     return f"{short_dtype_name(value.dtype)}{list(value.shape)} x {content}"
 
 
-def _number_text(value: Any) -> str:
+def _format_number(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value).strip("()")
 
 
-def _member_text(value: Any) -> str:
+def _format_member(value: Any) -> str:
     number = getattr(value, "number", None)
     return str(value) if number is None else f"{value} = {number}"
 
 
-_WRITE: dict[str, Callable[[Any], str]] = {
+_FORMATTERS: dict[str, Callable[[Any], str]] = {
     "bool": lambda value: "true" if value else "false",
     "int": str,
-    "float": _float_text,
+    "float": _format_float,
     "double": lambda value: repr(float(value)),
     "complex": lambda value: repr(complex(value)).strip("()"),
-    "number": _number_text,
+    "number": _format_number,
     "dim": str,
     "string": lambda value: json.dumps(value, ensure_ascii=False),
     "dtype": format_pattern,
     "type": format_pattern,
-    "shape": _shape_text,
-    "tensor": _tensor_text,
+    "shape": _format_shape,
+    "tensor": _format_tensor,
     "function": lambda value: f"@{value.name}",
-    "enum": _member_text,
+    "enum": _format_member,
     "sparse": lambda value: json.dumps(value),
     "any": lambda value: json.dumps(value, ensure_ascii=False),
 }
 
 
 def format_literal(kind: str, value: Any) -> str:
-    """A value of this kind as text.
+    """A value of a kind as text.
 
     >>> format_literal("float", round_to_float32(1e-05))
     '1e-05'
     >>> format_literal("string[]", ["a", "b"])
     '["a", "b"]'
     """
-    plain = kind.rstrip("?")
-    if value is None and plain != kind:
+    base = kind.rstrip("?")
+    if value is None and base != kind:
         return _NONE
-    if plain.endswith("]"):
-        element = plain[: plain.rindex("[")]
+    if base.endswith("]"):
+        element = base[: base.rindex("[")]
         return f"[{', '.join(format_literal(element, item) for item in value)}]"
-    return _WRITE[plain.partition("<")[0]](value)
+    return _FORMATTERS[base.partition("<")[0]](value)
 
 
-def parse_literal(kind: str, words: SignatureScanner) -> Any:
-    """The value of this kind that comes next; lists become tuples."""
-    plain = kind.rstrip("?")
-    if plain != kind and words.peek(_NONE):
-        words.take(_NONE)
+def parse_literal(kind: str, scanner: SignatureScanner) -> Any:
+    """Parse a value of a kind; lists become tuples."""
+    base = kind.rstrip("?")
+    if base != kind and scanner.peek(_NONE):
+        scanner.take(_NONE)
         return None
-    if not plain.endswith("]"):
-        return _READ[plain.partition("<")[0]](words)
-    element = plain[: plain.rindex("[")]
-    words.expect("[")
+    if not base.endswith("]"):
+        return _PARSERS[base.partition("<")[0]](scanner)
+    element = base[: base.rindex("[")]
+    scanner.expect("[")
     items: list[Any] = []
-    while not words.take("]"):
+    while not scanner.take("]"):
         if items:
-            words.expect(",")
-        items.append(parse_literal(element, words))
+            scanner.expect(",")
+        items.append(parse_literal(element, scanner))
     return tuple(items)
 
 
-def _read_bool(words: SignatureScanner) -> bool:
-    word = words.match(NAME, "true or false")
+def _parse_bool(scanner: SignatureScanner) -> bool:
+    word = scanner.match(NAME, "true or false")
     if word not in ("true", "false"):
-        raise words.fault("true or false")
+        raise scanner.fault("true or false")
     return word == "true"
 
 
-def _read_float(words: SignatureScanner) -> float:
-    text = words.match(_FLOAT, "a float")
+def _parse_float(scanner: SignatureScanner) -> float:
+    text = scanner.match(_FLOAT, "a float")
     return _ODD_FLOATS[text] if text in _ODD_FLOATS else round_to_float32(float(text))
 
 
-def _read_number(words: SignatureScanner) -> Any:
-    if words.peek("true") or words.peek("false"):
-        return _read_bool(words)
-    text = words.match(_NUMBER, "a number")
+def _parse_number(scanner: SignatureScanner) -> Any:
+    if scanner.peek("true") or scanner.peek("false"):
+        return _parse_bool(scanner)
+    text = scanner.match(_NUMBER, "a number")
     for read in (int, float, complex):
         try:
             return read(text)
         except ValueError:
             continue
-    raise words.fault("a number")
+    raise scanner.fault("a number")
 
 
-def _read_enum(words: SignatureScanner) -> EnumMember:
-    """A member; in the list of all of them its number may follow."""
-    name = words.match(_WORD, "the name of a value")
+def _parse_enum(scanner: SignatureScanner) -> EnumMember:
+    """Parse an enum member; its number may follow."""
+    name = scanner.match(_WORD, "the name of a member")
     return EnumMember(
-        name, int(words.match(_INT, "an int")) if words.take("=") else None
+        name, int(scanner.match(_INT, "an int")) if scanner.take("=") else None
     )
 
 
-def _read_shape(words: SignatureScanner) -> Shape:
-    words.expect("[")
-    if words.take("..."):
-        words.expect("]")
+def _parse_shape(scanner: SignatureScanner) -> Shape:
+    scanner.expect("[")
+    if scanner.take("..."):
+        scanner.expect("]")
         return Shape(None)
     dims: list[int | Sym] = []
-    while not words.take("]"):
+    while not scanner.take("]"):
         if dims:
-            words.expect(",")
-        unknown = words.take("?")
-        dims.append(Sym.unknown() if unknown else int(words.match(_INT, "a dim")))
+            scanner.expect(",")
+        unknown = scanner.take("?")
+        dims.append(Sym.unknown() if unknown else int(scanner.match(_INT, "a dim")))
     return Shape(dims)
 
 
-def _read_tensor(words: SignatureScanner) -> Tensor:
-    dtype = words.pattern()
+def _parse_tensor(scanner: SignatureScanner) -> Tensor:
+    dtype = scanner.pattern()
     assert isinstance(dtype, DType)
-    shape = [int(dim) for dim in _read_shape(words).dims if isinstance(dim, int)]
-    words.expect("x")
-    content = bytes.fromhex(words.match(_HEX, "hexadecimal digits"))
+    shape = [int(dim) for dim in _parse_shape(scanner).dims if isinstance(dim, int)]
+    scanner.expect("x")
+    content = bytes.fromhex(scanner.match(_HEX, "hexadecimal digits"))
     return Tensor.from_buffer(content, dtype, shape)
 
 
-def _read_function(words: SignatureScanner) -> FunctionRef:
-    words.expect("@")
-    return FunctionRef(words.match(NAME, "the name of a function"))
+def _parse_function(scanner: SignatureScanner) -> FunctionRef:
+    scanner.expect("@")
+    return FunctionRef(scanner.match(NAME, "the name of a function"))
 
 
-def _read_json(words: SignatureScanner) -> Any:
-    words.peek("")
+def _parse_json(scanner: SignatureScanner) -> Any:
+    scanner.peek("")
     try:
-        value, words.at = json.JSONDecoder().raw_decode(words.text, words.at)
+        value, scanner.at = json.JSONDecoder().raw_decode(scanner.text, scanner.at)
     except ValueError as error:
-        raise words.fault("a value as JSON has it") from error
+        raise scanner.fault("a JSON value") from error
     return value
 
 
-_READ: dict[str, Callable[[SignatureScanner], Any]] = {
-    "bool": _read_bool,
-    "int": lambda words: int(words.match(_INT, "an int")),
-    "float": _read_float,
-    "double": lambda words: float(words.match(_NUMBER, "a float")),
-    "complex": lambda words: complex(words.match(_NUMBER, "a complex number")),
-    "number": _read_number,
-    "dim": lambda words: int(words.match(_INT, "an int")),
-    "string": lambda words: json.loads(words.match(_STRING, "a text in quotes")),
+_PARSERS: dict[str, Callable[[SignatureScanner], Any]] = {
+    "bool": _parse_bool,
+    "int": lambda scanner: int(scanner.match(_INT, "an int")),
+    "float": _parse_float,
+    "double": lambda scanner: float(scanner.match(_NUMBER, "a float")),
+    "complex": lambda scanner: complex(scanner.match(_NUMBER, "a complex number")),
+    "number": _parse_number,
+    "dim": lambda scanner: int(scanner.match(_INT, "an int")),
+    "string": lambda scanner: json.loads(scanner.match(_STRING, "a quoted string")),
     "dtype": SignatureScanner.pattern,
     "type": SignatureScanner.pattern,
-    "shape": _read_shape,
-    "tensor": _read_tensor,
-    "function": _read_function,
-    "enum": _read_enum,
-    "sparse": _read_json,
-    "any": _read_json,
+    "shape": _parse_shape,
+    "tensor": _parse_tensor,
+    "function": _parse_function,
+    "enum": _parse_enum,
+    "sparse": _parse_json,
+    "any": _parse_json,
 }

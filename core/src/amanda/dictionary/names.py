@@ -1,15 +1,15 @@
-"""Names of namespaces: how they are written, shortened, ordered and resolved.
+"""Names of namespaces: parsing, short forms, ordering and resolution.
 
-    amanda/tensorflow/1.13.1     a full name: whose it is, what of, which version
+    amanda/tensorflow/1.13.1     a full name: owner, framework, version
     tensorflow@1.13.1, onnx@18   short for amanda/tensorflow/1.13.1, amanda/onnx/18
     acme/dialect@2               short for acme/dialect/2
     torch                        the newest version that is installed
-    amanda/onnx/7..18            a span of versions, both ends in it; 7.. has no end
+    amanda/onnx/7..18            a span of versions, inclusive; 7.. has no end
     amanda/onnx/*                every version
 
-What a namespace holds comes from what is installed of the kind `namespaces`. An entry
-is named by the path (`amanda/onnx`, or `onnx` for short) and holds a `Vocabulary`; its
-manifest may list the versions, so that choosing one imports nothing.
+Dictionaries are installed under the entry-point group `amanda.namespaces`: the name of
+an entry point is the path (`amanda/onnx`, or `onnx`), its object a `NamespaceProvider`.
+The manifest may list the versions, so that choosing one imports nothing.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ __all__ = [
     "version_key",
 ]
 
-HOUSE = "amanda"
-"""Whose a name is that does not say."""
+DEFAULT_OWNER = "amanda"
+"""The owner of names without one."""
 
 _GRAMMAR = "names are like amanda/onnx/18, onnx@18 or onnx"
 _PART = r"[A-Za-z_][A-Za-z0-9_.+-]*"
@@ -50,7 +50,7 @@ _SPAN = re.compile(
 
 @runtime_checkable
 class Namespace(Protocol):
-    """The dictionary of one version: op types and what is known of each."""
+    """The dictionary of one version: op definitions by type."""
 
     name: str
 
@@ -61,17 +61,17 @@ class Namespace(Protocol):
 
 @runtime_checkable
 class NamespaceProvider(Protocol):
-    """All versions of one framework's dictionary, as `amanda.namespaces` has them."""
+    """All versions of a dictionary, as `amanda.namespaces` entry points name it."""
 
     def versions(self) -> Sequence[str]:
-        """Those that there are, oldest first."""
+        """The known versions, oldest first."""
 
     def at(self, version: str) -> Namespace:
         """The dictionary of one of these versions."""
 
 
 class Name(NamedTuple):
-    """A parsed name. `version` is None where the name leaves it open."""
+    """A parsed name. `version` is None if the name has none."""
 
     path: str
     version: str | None
@@ -85,13 +85,13 @@ class Name(NamedTuple):
         >>> parse_name("amanda/onnx/18").short, parse_name("acme/dialect/2").short
         ('onnx@18', 'acme/dialect@2')
         """
-        path = self.path.removeprefix(f"{HOUSE}/")
+        path = self.path.removeprefix(f"{DEFAULT_OWNER}/")
         return path if self.version is None else f"{path}@{self.version}"
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The versions `low` to `high` of a path, both included; None leaves an end open.
+    """The versions `low` to `high` of a path, inclusive; None leaves an end open.
 
     >>> onnx = parse_span("amanda/onnx/7..18")
     >>> parse_name("onnx@12") in onnx, parse_name("onnx@19") in onnx
@@ -113,7 +113,7 @@ class Span:
         return not below and not above
 
     def meet(self, other: Span) -> Span | None:
-        """The versions in both, or None where there are none.
+        """The intersection with another span, or None if it is empty.
 
         >>> str(parse_span("onnx@7..18").meet(parse_span("amanda/onnx/13..")))
         'amanda/onnx/13..18'
@@ -134,7 +134,7 @@ class Span:
 
     @property
     def exact(self) -> Name | None:
-        """The one name in this span, where there is just one."""
+        """The only name in this span, or None if there are several."""
         if self.low is None or self.high is None:
             return None
         if version_key(self.low) != version_key(self.high):
@@ -154,7 +154,7 @@ class Span:
 
 
 def version_key(version: str) -> tuple[tuple[int, ...], int, str]:
-    """What versions are ordered by: numbers as such, a pre-release before its release.
+    """The sort key of a version: numeric, a pre-release before its release.
 
     >>> sorted(["1.13.1", "2.0", "1.9", "2.0rc1"], key=version_key)
     ['1.9', '1.13.1', '2.0rc1', '2.0']
@@ -175,7 +175,7 @@ def version_key(version: str) -> tuple[tuple[int, ...], int, str]:
 
 
 def parse_name(text: str) -> Name:
-    """A full or short name.
+    """Parse a full or short name.
 
     >>> str(parse_name("onnx@18")), str(parse_name("torch"))
     ('amanda/onnx/18', 'amanda/torch')
@@ -189,27 +189,27 @@ def parse_name(text: str) -> Name:
     if "/" not in path:
         if found["mark"] == "/":
             raise NamespaceError(
-                f"{text!r} does not say whose namespace it is",
-                hint=f"write {HOUSE}/{text}, or {path}@{version} for short",
+                f"the namespace name {text!r} has no owner",
+                hint=f"write {DEFAULT_OWNER}/{text}, or {path}@{version} for short",
             )
-        path = f"{HOUSE}/{path}"
+        path = f"{DEFAULT_OWNER}/{path}"
     return Name(path, version)
 
 
 def parse_span(text: str) -> Span:
-    """A name, or a name whose version is a span; no version means every version.
+    """Parse a name whose version may be a span; no version means every version.
 
     >>> str(parse_span("amanda/onnx/7..")), str(parse_span("onnx"))
     ('amanda/onnx/7..', 'amanda/onnx/*')
     """
-    path, mark, versions = _last_mark(text)
+    path, mark, versions = _split_version(text)
     found = _SPAN.fullmatch(versions) if mark else None
     if found is None:
         return Span.of(parse_name(text))
     if mark == "/" and "/" not in path:
         raise NamespaceError(
-            f"{text!r} does not say whose namespace it is",
-            hint=f"write {HOUSE}/{text}",
+            f"the namespace name {text!r} has no owner",
+            hint=f"write {DEFAULT_OWNER}/{text}",
         )
     span = Span(parse_name(path).path, found["low"] or None, found["high"] or None)
     if span.low and span.high and version_key(span.low) > version_key(span.high):
@@ -217,13 +217,13 @@ def parse_span(text: str) -> Span:
     return span
 
 
-def _last_mark(text: str) -> tuple[str, str, str]:
+def _split_version(text: str) -> tuple[str, str, str]:
     at = max(text.rfind("/"), text.rfind("@"))
     return (text, "", "") if at < 0 else (text[:at], text[at], text[at + 1 :])
 
 
 def newest_version(versions: Iterable[str]) -> str | None:
-    """The highest, where pre-releases count only when there is nothing else.
+    """The highest version; pre-releases count only if there is nothing else.
 
     >>> newest_version(["1.9", "2.0rc1", "1.13.1"])
     '1.13.1'
@@ -236,10 +236,10 @@ def newest_version(versions: Iterable[str]) -> str | None:
 def resolve_name(
     text: str, known: Mapping[str, Sequence[str]], *, assume: bool = False
 ) -> Name:
-    """The full name that `text` means, given the versions known of each path.
+    """Resolve a name to a full one, given the known versions of each path.
 
-    A path with no version in `known` is one that lists none: any version is taken.
-    With `assume` the nearest lower version stands for one that is not known.
+    A path without versions in `known` accepts any version. With `assume`, the nearest
+    lower version replaces an unknown one.
 
     >>> str(resolve_name("torch", {"amanda/torch": ["2.4", "2.13"]}))
     'amanda/torch/2.13'
@@ -248,8 +248,8 @@ def resolve_name(
     if name.path not in known:
         raise NamespaceError(
             f"no dictionary of {name.short!r} is installed",
-            expected=f"one of {_listed(known)}" if known else None,
-            hint=_instead(name, known),
+            expected=f"one of {_list_paths(known)}" if known else None,
+            hint=_suggest_path(name, known),
         )
     versions = known[name.path]
     if name.version is None:
@@ -264,17 +264,17 @@ def resolve_name(
     if not same:
         raise NamespaceError(
             f"{name.path} has no version {name.version}",
-            expected=f"one of {_shown(versions)}",
+            expected=f"one of {_list_versions(versions)}",
             hint=f"the nearest is {_nearest(name, versions).short}",
         )
     return Name(name.path, same[0])
 
 
 def _nearest(name: Name, versions: Sequence[str]) -> Name:
-    """The version that was most likely meant.
+    """The known version nearest to an unknown one.
 
-    The first that the one asked for begins with (1.13 -> 1.13.1), else the next lower
-    one, as the one asked for grew out of it, else the lowest.
+    The first with it as a prefix (1.13 -> 1.13.1), else the next lower one, else the
+    lowest.
     """
     assert name.version is not None
     ordered = sorted(versions, key=version_key)
@@ -284,7 +284,7 @@ def _nearest(name: Name, versions: Sequence[str]) -> Name:
     return Name(name.path, (within or lower[-1:] or ordered)[0])
 
 
-def _shown(versions: Sequence[str], most: int = 12) -> str:
+def _list_versions(versions: Sequence[str], most: int = 12) -> str:
     ordered = sorted(versions, key=version_key)
     if len(ordered) <= most:
         return ", ".join(ordered)
@@ -292,14 +292,14 @@ def _shown(versions: Sequence[str], most: int = 12) -> str:
     return f"{', '.join(ends)} ({len(ordered)} versions)"
 
 
-def _listed(known: Mapping[str, Sequence[str]]) -> str:
+def _list_paths(known: Mapping[str, Sequence[str]]) -> str:
     return ", ".join(Name(path, None).short for path in sorted(known))
 
 
-def _instead(name: Name, known: Mapping[str, Sequence[str]]) -> str:
+def _suggest_path(name: Name, known: Mapping[str, Sequence[str]]) -> str:
     shorts = [Name(path, None).short for path in known]
     wanted = Name(name.path, None).short
     near = get_close_matches(wanted, shorts, n=1)
     if near:
         return f"did you mean {near[0]!r}?"
-    return f"pip install amanda-{wanted.rpartition('/')[2]}, if there is such a plug-in"
+    return "pip install amanda-namespaces, or a plug-in that has this dictionary"

@@ -1,10 +1,10 @@
-"""Making ops by their entries: what is wrong with one is told where it is made.
+"""Add ops of a dictionary to a graph, checked where they are added.
 
     onnx = amanda.namespace("onnx@18").build(graph)
     y = onnx.Relu(onnx.Gemm(x, w, transB=1))
 
-Mappings make their ops with `constant` and `add` as well, without the checks: rules are
-checked as a whole.
+Mappings use `add_constant` and `add_op` directly, without the checks: rules are checked
+when they are loaded.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ if TYPE_CHECKING:
 
 __all__ = ["OpBuilder", "add_constant", "add_op"]
 
-_FIRST: Final = ("int64", "int32", "float32", "bool", "string")
-"""The element types that numbers become where nothing else decides."""
+_DEFAULT_DTYPES: Final = ("int64", "int32", "float32", "bool", "string")
+"""Element types of Python numbers if nothing else determines them."""
 
 
 def add_constant(
-    graph: Graph, value: Any, beside: Sequence[Any] = (), *, integers: str = "int64"
+    graph: Graph, value: Any, others: Sequence[Any] = (), *, integers: str = "int64"
 ) -> OutputPort:
-    """A number, a list of numbers or a Tensor as a value of the graph.
+    """Add a number, a list of numbers or a Tensor as a constant; return its value.
 
-    `integers` is the element type of Python's ints; floats take that of the first
-    tensor of floats among the values beside them.
+    `integers` is the element type of Python ints; floats get that of the first
+    floating-point tensor among `others`.
     """
     if not isinstance(value, Tensor):
-        value = Tensor.of(value, _element(value, beside, integers))
+        value = Tensor.of(value, _infer_element_type(value, others, integers))
     return graph.constant(value).output
 
 
-def _element(value: Any, beside: Sequence[Any], integers: str) -> str | None:
-    first = _first(value)
+def _infer_element_type(value: Any, others: Sequence[Any], integers: str) -> str | None:
+    first = _first_item(value)
     if isinstance(first, bool) or not isinstance(first, int | float | list | tuple):
         return None
     if not isinstance(first, float):
         return integers
-    for other in beside:
+    for other in others:
         type = other.type if isinstance(other, OutputPort) else None
         if isinstance(type, TensorType) and type.dtype.kind == "float":
             return str(type.dtype)
-    raise Undecided(f"the element type of {value} is not known")
+    raise Undecided(f"the element type of {value} is unknown")
 
 
-def _first(value: Any) -> Any:
+def _first_item(value: Any) -> Any:
     while isinstance(value, list | tuple) and value:
         value = value[0]
     return value
@@ -77,9 +77,9 @@ def add_op(
     feedback: bool = False,
     integers: str = "int64",
 ) -> Op:
-    """An op at the end of `graph`, plain values among its inputs made constants.
+    """Append an op to `graph`; inputs that are Python values become constants.
 
-    Inputs left out at the end are none at all.
+    Trailing inputs that are None are omitted.
     """
     for value in args:
         if value is not None and not isinstance(value, OutputPort):
@@ -104,12 +104,12 @@ def add_op(
 
 
 class OpBuilder:
-    """Adds ops of one dictionary to a graph, each under its own name.
+    """Adds ops of one dictionary to a graph; each op type is a method.
 
-    Arguments go by the order of the entry or by name. Numbers, lists and arrays become
-    constants; a port that stands for several values takes a list of them. `name` is the
-    op's own name, `outputs` how many it gives where the entry leaves that open. What
-    does not fit is a `GraphError` that lists every fault; the graph stays as it was.
+    Arguments are positional or keyword, as in the definition. Numbers, lists and arrays
+    become constants; a variadic port accepts a list. `name` is the op's name, `outputs`
+    the number of outputs if the definition does not fix it. Invalid arguments raise a
+    `GraphError` with all faults, and leave the graph unchanged.
     """
 
     def __init__(self, dictionary: Dictionary, graph: Graph) -> None:
@@ -122,86 +122,86 @@ class OpBuilder:
         return self[op_type]
 
     def __getitem__(self, op_type: str) -> Callable[..., Any]:
-        return partial(self._made, self._dictionary[op_type])
+        return partial(self._build, self._dictionary[op_type])
 
     def __dir__(self) -> list[str]:
         return list(self._dictionary)
 
-    def _made(
+    def _build(
         self,
-        entry: OpDef,
+        op_def: OpDef,
         /,
         *args: Any,
         name: str | None = None,
         outputs: int | None = None,
-        **more: Any,
+        **kwargs: Any,
     ) -> OutputPort | tuple[OutputPort, ...]:
         recorded = self._dictionary.header.recorded
-        told = bind_arguments(entry, args, more, recorded=recorded)
+        bound = bind_arguments(op_def, args, kwargs, recorded=recorded)
         graph = self._graph
         before = graph.ops[-1] if len(graph) else None
         try:
-            op = self._added(entry, told, name, outputs)
-            faults = [*self._faults(op, entry, told)]
+            op = self._add(op_def, bound, name, outputs)
+            faults = [*self._faults(op, op_def, bound)]
             if not faults:
-                for key, body in told.bodies.items():
+                for key, body in bound.bodies.items():
                     op.set_body(key, body)
         except BaseException:
-            _take_back(graph, before)
+            _remove_after(graph, before)
             raise
         if faults:
-            _take_back(graph, before)
+            _remove_after(graph, before)
             raise GraphError(
-                f"{entry.name} of {self._dictionary.name} cannot be built so",
+                f"invalid arguments for {op_def.name} of {self._dictionary.name}",
                 who=None if name is None else repr(name),
-                expected=entry.signature,
-                problems=map(_line, faults),
+                expected=op_def.signature,
+                problems=map(_fault_line, faults),
             )
         return op.outputs[0] if len(op.outputs) == 1 else op.outputs
 
-    def _added(
-        self, entry: OpDef, told: CallArguments, name: str | None, outputs: int | None
+    def _add(
+        self, op_def: OpDef, args: CallArguments, name: str | None, outputs: int | None
     ) -> Op:
         graph = self._graph
-        bound = dict(_bound(entry, told))
-        args = [
+        dtypes = dict(_bind_type_variables(op_def, args))
+        inputs = [
             value
             if value is None or isinstance(value, OutputPort)
-            else graph.constant(_tensor(entry, port, value, bound)).output
-            for port, value in told.inputs
+            else graph.constant(_constant_tensor(op_def, port, value, dtypes)).output
+            for port, value in args.inputs
         ]
-        attrs = dict(told.attrs)
+        attrs = dict(args.attrs)
         if self._dictionary.header.recorded:
-            attrs |= _derived(entry, told, bound, args)
-        count = _outputs(entry, attrs) if outputs is None else outputs
+            attrs |= _infer_attrs(op_def, args, dtypes, inputs)
+        count = _min_outputs(op_def, attrs) if outputs is None else outputs
         op = add_op(
             graph,
-            entry.name,
-            args,
+            op_def.name,
+            inputs,
             attrs,
             outputs=count,
             name=name,
-            feedback=entry.feedback,
+            feedback=op_def.feedback,
         )
-        _type_outputs(op, entry, attrs, bound)
+        _set_output_types(op, op_def, attrs, dtypes)
         return op
 
-    def _faults(self, op: Op, entry: OpDef, told: CallArguments) -> Iterator[OpFault]:
-        checker = get_checker(self._dictionary, entry.name)
+    def _faults(self, op: Op, op_def: OpDef, args: CallArguments) -> Iterator[OpFault]:
+        checker = get_checker(self._dictionary, op_def.name)
         assert checker is not None
-        functions = frozenset(_root(self._graph).functions)
-        yield from checker.faults(op, functions, told.bodies)
-        for key, body in told.bodies.items():
-            attr = entry.attr(key)
+        functions = frozenset(_root_graph(self._graph).functions)
+        yield from checker.faults(op, functions, args.bodies)
+        for key, body in args.bodies.items():
+            attr = op_def.attr(key)
             if attr is not None and attr.body is not None:
                 yield from body_faults(op, key, attr, body)
 
     def __repr__(self) -> str:
-        return f"<builds ops of {self._dictionary.name} in {self._graph.label}>"
+        return f"<builder of {self._dictionary.name} ops in {self._graph.label}>"
 
 
-def _root(graph: Graph) -> Graph:
-    """The graph whose functions ops of this one call."""
+def _root_graph(graph: Graph) -> Graph:
+    """The root graph, whose functions the ops of `graph` call."""
     at: Graph | None = graph
     while at is not None:
         graph = at
@@ -211,122 +211,130 @@ def _root(graph: Graph) -> Graph:
     return graph
 
 
-def _line(fault: OpFault) -> str:
+def _fault_line(fault: OpFault) -> str:
     return fault.message + (f" ({fault.hint})" if fault.hint else "")
 
 
-def _take_back(graph: Graph, before: Op | None) -> None:
-    """Ops added behind `before` go again."""
+def _remove_after(graph: Graph, before: Op | None) -> None:
+    """Remove the ops that were added after `before`."""
     while len(graph) and graph.ops[-1] is not before:
         graph.remove(graph.ops[-1], by="a builder that found a fault")
 
 
-# -- types that follow -------------------------------------------------------------
+# -- inferred types ----------------------------------------------------------------
 
 
-def _bound(entry: OpDef, told: CallArguments) -> Iterator[tuple[str, DType]]:
-    """Element types of variables, by attributes and by values whose type is known."""
-    for attr in (*entry.attrs, *entry.variables):
-        value = told.attrs.get(attr.name)
+def _bind_type_variables(
+    op_def: OpDef, args: CallArguments
+) -> Iterator[tuple[str, DType]]:
+    """Element types of type variables, from attributes and from inputs."""
+    for attr in (*op_def.attrs, *op_def.variables):
+        value = args.attrs.get(attr.name)
         if attr.kind in ("dtype", "type") and isinstance(value, DType):
             yield attr.name, value
-    seen = {name for name, value in told.attrs.items() if isinstance(value, DType)}
-    for port, value in told.inputs:
+    seen = {name for name, value in args.attrs.items() if isinstance(value, DType)}
+    for port, value in args.inputs:
         if not isinstance(port.type, str) or port.form in ("each", "list"):
             continue
-        found = _known(value)
-        if found is not None and port.type not in seen:
+        dtype = _dtype_of(value)
+        if dtype is not None and port.type not in seen:
             seen.add(port.type)
-            yield port.type, found
+            yield port.type, dtype
 
 
-def _known(value: Any) -> DType | None:
-    """The element type of a value, an array or a Tensor; numbers have none yet."""
+def _dtype_of(value: Any) -> DType | None:
+    """The element type of a value, an array or a Tensor; Python numbers have none."""
     if isinstance(value, OutputPort):
-        found = pattern_of(value.type)
-        return found if isinstance(found, DType) else None
+        pattern = pattern_of(value.type)
+        return pattern if isinstance(pattern, DType) else None
     if isinstance(value, Tensor):
         return value.dtype if isinstance(value.dtype, DType) else None
     dtype = getattr(value, "dtype", None)
     return None if dtype is None else DType.of(dtype)
 
 
-def _tensor(entry: OpDef, port: Port, value: Any, bound: Mapping[str, DType]) -> Tensor:
-    """A constant of the element type that its port asks for."""
-    if isinstance(value, Tensor) or _known(value) is not None:
+def _constant_tensor(
+    op_def: OpDef, port: Port, value: Any, dtypes: Mapping[str, DType]
+) -> Tensor:
+    """A constant of the element type of its port."""
+    if isinstance(value, Tensor) or _dtype_of(value) is not None:
         return value if isinstance(value, Tensor) else Tensor.of(value)
     if isinstance(port.type, DType) and port.type is not unknown:
         return Tensor.of(value, port.type)
-    if isinstance(port.type, str) and port.type in bound:
-        return Tensor.of(value, bound[port.type])
-    variable = entry.attr(port.type) if isinstance(port.type, str) else None
-    return Tensor.of(value, _usual(value, variable))
+    if isinstance(port.type, str) and port.type in dtypes:
+        return Tensor.of(value, dtypes[port.type])
+    variable = op_def.attr(port.type) if isinstance(port.type, str) else None
+    return Tensor.of(value, _default_dtype(value, variable))
 
 
-def _usual(value: Any, variable: Attr | None) -> DType | None:
-    """The element type that a plain number has where only a variable decides."""
-    first = _first(value)
+def _default_dtype(value: Any, variable: Attr | None) -> DType | None:
+    """The element type of a Python number if only a type variable restricts it."""
     kinds = {bool: "bool", int: "int", float: "float", str: "string", bytes: "string"}
-    kind = kinds.get(type(first))
+    kind = kinds.get(type(_first_item(value)))
     if kind is None:
         return None
-    allowed = (
-        [one for one in variable.allowed if isinstance(one, DType)]
-        if (variable is not None)
-        else []
-    )
-    due = variable.default if variable is not None else None
-    usual = [DType(name) for name in _FIRST]
-    candidates = [due] if isinstance(due, DType) else []
+    allowed: list[DType] = []
+    candidates: list[DType] = []
+    if variable is not None:
+        allowed = [one for one in variable.allowed if isinstance(one, DType)]
+        if isinstance(variable.default, DType):
+            candidates = [variable.default]
+    usual = [DType(name) for name in _DEFAULT_DTYPES]
     candidates += [one for one in usual if not allowed or one in allowed] + allowed
     for dtype in candidates:
         if dtype.kind == kind:
             return dtype
-    if kind == "int":  # no integers are taken: 2 may be 2.0
+    if kind == "int":  # no integer type is allowed: 2 may be 2.0
         return next((one for one in candidates if one.kind == "float"), None)
     return None
 
 
-def _derived(
-    entry: OpDef, told: CallArguments, bound: Mapping[str, DType], args: Sequence[Any]
+def _infer_attrs(
+    op_def: OpDef,
+    args: CallArguments,
+    dtypes: Mapping[str, DType],
+    inputs: Sequence[Any],
 ) -> dict[str, Any]:
-    """The attributes that follow from the ports, as TensorFlow's ops carry them."""
-    found: dict[str, Any] = {}
-    ports = [port for port, _ in told.inputs]
-    for attr in entry.variables:
-        if attr.name in told.attrs:
+    """Attributes that repeat types and numbers of inputs, as in TensorFlow."""
+    attrs: dict[str, Any] = {}
+    ports = [port for port, _ in args.inputs]
+    for attr in op_def.variables:
+        if attr.name in args.attrs:
             continue
         if attr.kind == "int":
-            counted = {p.name for p in entry.inputs if p.number == attr.name}
+            counted = {p.name for p in op_def.inputs if p.number == attr.name}
             first = next((p.name for p in ports if p.name in counted), None)
             if counted:
-                found[attr.name] = sum(port.name == first for port in ports)
+                attrs[attr.name] = sum(port.name == first for port in ports)
         elif attr.is_list:
             types = [
-                _known(value)
-                for port, value in zip(ports, args, strict=True)
+                _dtype_of(value)
+                for port, value in zip(ports, inputs, strict=True)
                 if port.form == "list" and port.type == attr.name
             ]
             if types and None not in types:
-                found[attr.name] = types
+                attrs[attr.name] = types
         else:
-            dtype = bound.get(attr.name) or _of_constants(attr, ports, args)
+            dtype = dtypes.get(attr.name) or _first_dtype(attr, ports, inputs)
             if dtype is not None:
-                found[attr.name] = dtype
-    return found
+                attrs[attr.name] = dtype
+    return attrs
 
 
-def _of_constants(
-    attr: Attr, ports: Sequence[Port], args: Sequence[Any]
+def _first_dtype(
+    variable: Attr, ports: Sequence[Port], inputs: Sequence[Any]
 ) -> DType | None:
-    rows = zip(ports, args, strict=True)
-    return next((_known(value) for port, value in rows if port.type == attr.name), None)
+    """The element type of the first input whose type is `variable`."""
+    for port, value in zip(ports, inputs, strict=True):
+        if port.type == variable.name:
+            return _dtype_of(value)
+    return None
 
 
-def _outputs(entry: OpDef, attrs: Mapping[str, Any]) -> int:
-    """How many values the op gives at least; optional ones only when asked for."""
+def _min_outputs(op_def: OpDef, attrs: Mapping[str, Any]) -> int:
+    """The number of outputs without optional ones."""
     count = 0
-    for port in entry.outputs:
+    for port in op_def.outputs:
         if port.form == "one":
             count += 1
         elif port.form == "count":
@@ -340,19 +348,16 @@ def _outputs(entry: OpDef, attrs: Mapping[str, Any]) -> int:
     return count
 
 
-def _type_outputs(
-    op: Op, entry: OpDef, attrs: Mapping[str, Any], bound: Mapping[str, DType]
+def _set_output_types(
+    op: Op, op_def: OpDef, attrs: Mapping[str, Any], dtypes: Mapping[str, DType]
 ) -> None:
-    """Outputs whose element type the entry tells have it; shapes are not known."""
-    for slot, port in zip(
-        bind_ports(entry.outputs, len(op.outputs), entry, attrs).slots or (),
-        op.outputs,
-        strict=False,
-    ):
-        kind = slot.port.type
+    """Set the element types of outputs that are determined; shapes are unknown."""
+    bound = bind_ports(op_def.outputs, len(op.outputs), op_def, attrs)
+    for binding, port in zip(bound.bindings or (), op.outputs, strict=False):
+        kind = binding.port.type
         if isinstance(kind, str):
-            said = attrs.get(kind, bound.get(kind))
-            listed = isinstance(said, list | tuple) and slot.at < len(said)
-            kind = said[slot.at] if listed else said
+            value = attrs.get(kind, dtypes.get(kind))
+            is_item = isinstance(value, list | tuple) and binding.offset < len(value)
+            kind = value[binding.offset] if is_item else value
         if isinstance(kind, DType) and kind is not unknown and kind.bits:
             port.type = TensorType(kind, Shape(None))

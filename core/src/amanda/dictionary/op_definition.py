@@ -1,7 +1,7 @@
-"""A dictionary entry: what one op of one version is called, takes, has and gives.
+"""Op definitions: name, ports, attributes and type variables of one op.
 
-Entries are immutable. Their written form (`signature.py`) says all that they say, so
-two entries are equal when they are written the same.
+Definitions are immutable. The signature (`signature.py`) is complete, so two
+definitions are equal if and only if their signatures are.
 """
 
 from __future__ import annotations
@@ -49,36 +49,36 @@ ATTR_KINDS: Final = (
     "enum",
     "any",
 )
-"""What an attribute holds: `int[]` is a list of ints, `int[2]` of two, `int?` or none.
+"""Kinds of attribute values; `int[]` is a list, `int[2]` a pair, `int?` may be none.
 
 `dtype` is an element type and `type` the whole type of a value; `float` has the
 precision of float32, as files store it, and `double` that of float64; `number` is an
-int, a float, a bool or a complex number; `dim` an int that may be symbolic; `graph` is
-a body of the op; an `enum` is known by name and number; of `any`, nothing is known.
-`enum<Padding>` and `any<Device>` say what the framework calls the type.
+int, a float, a bool or a complex number; `dim` an int that may be symbolic; `graph` a
+body of the op; an `enum` member has a name and a number; `any` is unspecified.
+`enum<Padding>` and `any<Device>` have the framework's name of the type.
 """
 
 _ALPHABETIC = re.compile(r"[a-z]+")
 
 
 class Port(NamedTuple):
-    """A place where an op takes or gives values.
+    """An input or output port of an op definition.
 
-    - `type`: an element type (of a tensor), another type, or the name of a variable or
-      an attribute that says it
-    - `form`: `one`; `optional`; `many` values of one type; `each`, many values each of
-      its own type; `count`, as many as the attribute `number` says; `list`, one for
-      each type in the list that `type` names
-    - `least`: how many values `many` and `each` stand for at least
-    - `ref`: a place in memory that others may write to
-    - `nullable`: it has to be given, and may be none
-    - `alias`: which memory it shares, as PyTorch writes it: `a`, `a!` where it is
+    - `type`: an element type (of a tensor), another type, or the name of the type
+      variable or attribute that determines it
+    - `form`: `one` value; `optional`; `many` values of one type; `each`, many values of
+      independent types; `count`, as many as the attribute `number`; `list`, one for
+      each type in the list named by `type`
+    - `least`: the minimum number of values of `many` and `each`
+    - `ref`: a mutable reference
+    - `nullable`: required, but may be none
+    - `alias`: the memory it shares, in PyTorch's notation: `a`, `a!` if it is
       written to, `a -> *`
-    - `axes`: what its axes are for, where the op decides: `N, H, W, C`, `..., C`
-    - `keyword`: it is given by name, behind the attributes
+    - `axes`: the meaning of its axes, where the op fixes it: `N, H, W, C`, `..., C`
+    - `keyword`: passed by name, after the attributes
 
-    The type `any` stands for any value, `any<int>` for one of the framework's own; the
-    element type `unknown`, written `tensor`, for any tensor. A name may be empty.
+    The type `any` stands for any value, `any<int>` for a type of the framework; the
+    element type `unknown`, written `tensor`, for any tensor. The name may be empty.
     """
 
     name: str
@@ -94,24 +94,24 @@ class Port(NamedTuple):
 
     @property
     def repeats(self) -> bool:
-        """May it stand for more than one value?"""
+        """True if it can have more than one value."""
         return self.form not in ("one", "optional")
 
     @property
-    def written(self) -> bool:
-        """Does the op write to what it is given here?"""
+    def is_written(self) -> bool:
+        """True if the op writes to this input in place."""
         return "!" in self.alias
 
 
 class BodyArity(NamedTuple):
-    """How many values a body takes and gives: `inputs`, `outputs + 1`, `0` ..."""
+    """Numbers of parameters and results of a body: `inputs`, `outputs + 1`, `0` ..."""
 
     parameters: str
     results: str
 
 
 class EnumMember(str):
-    """A value of an enum: its name, and its number where the framework numbers them.
+    """A member of an enum: its name, and its number if the framework numbers them.
 
     >>> EnumMember("RELU", 1) == "RELU", EnumMember("RELU", 1).number
     (True, 1)
@@ -121,23 +121,22 @@ class EnumMember(str):
     number: int | None
 
     def __new__(cls, name: str, number: int | None = None) -> Self:
-        made = super().__new__(cls, name)
-        made.number = number
-        return made
+        member = super().__new__(cls, name)
+        member.number = number
+        return member
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, int | None]]:
         return type(self), (str(self), self.number)
 
 
 class Attr(NamedTuple):
-    """An attribute of an op, or a variable of its types.
+    """An attribute of an op, or a type variable.
 
-    - `kind`: one of `KINDS`, or a list of it, or it or none
-    - `default`: what stands where the attribute does not; None where nothing does
-    - `allowed`: the values it may have; empty where any of its kind will do
-    - `minimum`: the least value of an int, the least length of a list
-    - `place`: where it stands among the arguments that are told by their order; None
-      where it is told by its name
+    - `kind`: one of `ATTR_KINDS`, or a list of it, or nullable
+    - `default`: the default value; None if there is none
+    - `allowed`: the allowed values; empty if any value of the kind is
+    - `minimum`: the minimum of an int, or the minimum length of a list
+    - `position`: its index among the positional arguments; None if it is passed by name
     """
 
     name: str
@@ -147,7 +146,7 @@ class Attr(NamedTuple):
     allowed: tuple[Any, ...] = ()
     minimum: int | None = None
     body: BodyArity | None = None
-    place: int | None = None
+    position: int | None = None
 
     @property
     def is_list(self) -> bool:
@@ -155,28 +154,28 @@ class Attr(NamedTuple):
 
     @property
     def nullable(self) -> bool:
-        """May its value be none?"""
+        """True if its value can be none."""
         return self.kind.endswith("?")
 
     @property
     def element(self) -> str:
-        """The kind of one item of a list; of what is no list, its own."""
+        """The kind of one item of a list; otherwise the kind itself."""
         kind = self.kind.rstrip("?")
         return kind[: kind.rindex("[")] if kind.endswith("]") else kind
 
     @property
     def base(self) -> str:
-        """One of `KINDS`."""
+        """The kind without list and `?` suffixes: one of `ATTR_KINDS`."""
         found = _ALPHABETIC.match(self.kind)
         assert found is not None
         return found[0]
 
 
 class Deprecation(NamedTuple):
-    """That an op should no longer be used: from which version on, and what instead.
+    """Deprecation of an op: since when, why, and the replacement.
 
-    `version` counts as the framework counts such things: ONNX by opset, TensorFlow by
-    the version of its graph format. `use` is the op that replaces it.
+    `version` is in the framework's own units: ONNX's opset, TensorFlow's GraphDef
+    version. `use` is the op that replaces it.
     """
 
     version: int
@@ -186,17 +185,17 @@ class Deprecation(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OpDef:
-    """What a dictionary knows of an op.
+    """The definition of an op in one version of a namespace.
 
     - `inputs`, `outputs`: its ports, in order
-    - `attrs`: its attributes, without those that follow from the connected ports
-    - `variables`: what follows from the ports: their types, how many there are
+    - `attrs`: its attributes, without those that are inferred from the connected values
+    - `variables`: what is inferred from the values: their types, and how many there are
     - `traits`: `stateful`, `nondeterministic`, `commutative`, `feedback` ...
-    - `tags`: words of the framework's own, `core`, or `code=18` with a value
-    - `open`: it may have attributes that are not listed
-    - `since`: the version that brought this definition
-    - `until`: the version that replaced or removed it; None while it holds
-    - `doc`: a line about the op, where the framework gives one
+    - `tags`: tags of the framework, such as `core`, or `code=18` with a value
+    - `open`: attributes that are not listed are allowed
+    - `since`: the version that introduced this definition
+    - `until`: the version that replaced or removed it; None if it is current
+    - `doc`: one line of documentation, if the framework has one
     """
 
     name: str
@@ -214,7 +213,7 @@ class OpDef:
 
     @cached_property
     def signature(self) -> str:
-        """The entry in one line.
+        """The definition in one line.
 
         >>> from amanda.dictionary import parse_signature
         >>> print(parse_signature("Relu(x: T) -> (y: T)  T in {f16, f32}").signature)
@@ -226,45 +225,45 @@ class OpDef:
 
     @property
     def effects(self) -> bool:
-        """Does it do more than compute its outputs, or not always the same ones?"""
-        told = not self.traits.isdisjoint(("stateful", "nondeterministic"))
-        return told or any(port.written for port in self.inputs)
+        """True if it has side effects, or is not deterministic."""
+        declared = not self.traits.isdisjoint(("stateful", "nondeterministic"))
+        return declared or any(port.is_written for port in self.inputs)
 
     @property
     def feedback(self) -> bool:
-        """Do its outputs carry the next round of a loop, so that they do not order?"""
+        """True if its outputs feed the next iteration of a loop."""
         return "feedback" in self.traits
 
     @property
     def bodies(self) -> tuple[Attr, ...]:
-        """The attributes that are graphs."""
+        """The attributes that are bodies."""
         return tuple(attr for attr in self.attrs if attr.element == "graph")
 
     @cached_property
-    def named(self) -> dict[str, Attr]:
+    def attrs_by_name(self) -> dict[str, Attr]:
         """Attributes and variables by name."""
         return {attr.name: attr for attr in (*self.attrs, *self.variables)}
 
     def attr(self, name: str) -> Attr | None:
         """The attribute or variable of this name."""
-        return self.named.get(name)
+        return self.attrs_by_name.get(name)
 
     def arguments(self) -> list[Port | Attr]:
-        """What is told by order, in order: inputs, and attributes with a place.
+        """The positional arguments in order: inputs, and attributes with a position.
 
         >>> from amanda.dictionary import parse_signature
-        >>> entry = parse_signature("pow(attr a: number, b: tensor) -> (tensor)")
-        >>> [argument.name for argument in entry.arguments()]
+        >>> op_def = parse_signature("pow(attr a: number, b: tensor) -> (tensor)")
+        >>> [argument.name for argument in op_def.arguments()]
         ['a', 'b']
         """
-        found: list[Port | Attr] = [p for p in self.inputs if not p.keyword]
-        placed = [(attr.place, attr) for attr in self.attrs if attr.place is not None]
-        for place, attr in sorted(placed, key=lambda row: row[0]):
-            found.insert(place, attr)
-        return found
+        arguments: list[Port | Attr] = [p for p in self.inputs if not p.keyword]
+        positional = [(a.position, a) for a in self.attrs if a.position is not None]
+        for position, attr in sorted(positional, key=lambda row: row[0]):
+            arguments.insert(position, attr)
+        return arguments
 
     def tag(self, name: str) -> str | None:
-        """The value of a tag, empty where it has none; None where there is no such."""
+        """The value of a tag, empty if it has none; None if the op lacks the tag."""
         for tag in self.tags:
             word, _, value = tag.partition("=")
             if word == name:

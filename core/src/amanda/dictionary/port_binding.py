@@ -1,7 +1,7 @@
-"""Which port of an entry each input or output of an op is, and what its type may be.
+"""Bind the inputs or outputs of an op to the ports of its definition, and check types.
 
-An op lists its values one after another; an entry may say `N * T` or `*xs: T`, so which
-value belongs to which port depends on the attributes, or on what is left.
+An op lists its values one after another; a definition may have `N * T` or `*xs: T`. So
+the port of a value depends on attributes, or on how many values there are.
 """
 
 from __future__ import annotations
@@ -23,62 +23,63 @@ __all__ = ["PortBinding", "PortBindings", "bind_ports", "type_faults"]
 
 
 class PortBinding(NamedTuple):
-    """One value of an op: its port, which of the port's values, and of all values."""
+    """One value of an op: its port, the offset within it, and the position overall."""
 
     port: Port
-    at: int
-    order: int = 0
+    offset: int
+    position: int = 0
 
     @property
     def name(self) -> str:
-        name = self.port.name or f"#{self.order}"
-        return f"{name}[{self.at}]" if self.port.repeats and self.port.name else name
+        name = self.port.name or f"#{self.position}"
+        return (
+            f"{name}[{self.offset}]" if self.port.repeats and self.port.name else name
+        )
 
     @property
-    def may_lack(self) -> bool:
+    def is_optional(self) -> bool:
         return self.port.form == "optional" or self.port.nullable
 
 
 class PortBindings(NamedTuple):
-    """The slots of an op's inputs or outputs; None where they cannot be told.
+    """The bindings of an op's inputs or outputs; None where they are ambiguous.
 
-    `fault` says why that many values cannot be.
+    `fault` says why the number of values is wrong.
     """
 
-    slots: tuple[PortBinding, ...] | None
+    bindings: tuple[PortBinding, ...] | None
     fault: str | None = None
 
 
 def bind_ports(
-    ports: Sequence[Port], total: int, entry: OpDef, attrs: Mapping[str, Any]
+    ports: Sequence[Port], total: int, op_def: OpDef, attrs: Mapping[str, Any]
 ) -> PortBindings:
-    """The slots of `total` values."""
-    sizes = [_size(port, attrs) for port in ports]
-    open_ends = [i for i, size in enumerate(sizes) if size is None]
+    """Bind `total` values to ports."""
+    sizes = [_port_size(port, attrs) for port in ports]
+    variadic = [i for i, size in enumerate(sizes) if size is None]
     fixed = sum(size for size in sizes if size is not None)
-    least = _least(ports, sizes, entry)
+    least = _min_values(ports, sizes, op_def)
     if total < least:
-        return PortBindings(
-            None, _due(ports, least, None if open_ends else fixed, total)
-        )
-    if not open_ends:
+        most = None if variadic else fixed
+        return PortBindings(None, _count_fault(ports, least, most, total))
+    if not variadic:
         if total > fixed:
-            return PortBindings(None, _due(ports, least, fixed, total))
-    elif len(open_ends) == 1:
-        sizes[open_ends[0]] = max(total - fixed, 0)
+            return PortBindings(None, _count_fault(ports, least, fixed, total))
+    elif len(variadic) == 1:
+        sizes[variadic[0]] = max(total - fixed, 0)
     else:
         return PortBindings(None)
-    slots = [
+    bindings = [
         PortBinding(port, i)
         for port, size in zip(ports, sizes, strict=True)
         for i in range(size or 0)
     ]
-    placed = [slot._replace(order=i) for i, slot in enumerate(slots[:total])]
+    placed = [each._replace(position=i) for i, each in enumerate(bindings[:total])]
     return PortBindings(tuple(placed))
 
 
-def _size(port: Port, attrs: Mapping[str, Any]) -> int | None:
-    """How many values a port stands for, where that is known."""
+def _port_size(port: Port, attrs: Mapping[str, Any]) -> int | None:
+    """The number of values of a port, if it is known."""
     if port.form == "count":
         number = attrs.get(port.number)
         return number if number.__class__ is int and number >= 0 else None
@@ -88,12 +89,14 @@ def _size(port: Port, attrs: Mapping[str, Any]) -> int | None:
     return None if port.repeats else 1
 
 
-def _least(ports: Sequence[Port], sizes: Sequence[int | None], entry: OpDef) -> int:
-    """How many values there are at least; optional ones at the end may be missing."""
+def _min_values(
+    ports: Sequence[Port], sizes: Sequence[int | None], op_def: OpDef
+) -> int:
+    """The minimum number of values; optional ones at the end may be omitted."""
     count = least = 0
     for port, size in zip(ports, sizes, strict=True):
         if size is None:
-            attr = entry.attr(port.number or str(port.type))
+            attr = op_def.attr(port.number or str(port.type))
             by_attr = (attr.minimum or 0) if attr is not None else 0
             size = port.least if port.form in ("many", "each") else by_attr
         count += size
@@ -102,87 +105,89 @@ def _least(ports: Sequence[Port], sizes: Sequence[int | None], entry: OpDef) -> 
     return least
 
 
-def _due(ports: Sequence[Port], least: int, most: int | None, total: int) -> str:
+def _count_fault(
+    ports: Sequence[Port], least: int, most: int | None, total: int
+) -> str:
     if most == least:
-        number = str(most or "none")
+        number = str(most)
     else:
         number = f"at least {least}" if most is None else f"{least} to {most}"
     names = ", ".join(port.name for port in ports if port.name)
-    told = f"{number} ({names})" if names else number
-    is_one = number in ("1", "at least 1")
-    return f"{told} {'is' if is_one else 'are'} due, there {_are(total)}"
+    return f"expected {number}{f' ({names})' if names else ''}, got {total}"
 
 
-def _are(total: int) -> str:
-    return "is 1" if total == 1 else f"are {total or 'none'}"
-
-
-class _Bound(NamedTuple):
+class _BoundVariable(NamedTuple):
     pattern: Any
-    by: str
+    source: str
 
 
 def type_faults(
-    entry: OpDef,
+    op_def: OpDef,
     attrs: Mapping[str, Any],
     values: Sequence[tuple[str, PortBinding, Type | None]],
 ) -> Iterator[str]:
-    """What is wrong with the types of an op's values, as far as they are recorded.
+    """Find type errors among an op's values, as far as their types are known.
 
-    `values` are what messages call each value (`input`, `output`), its slot and type.
-    Attributes that say types count as said.
+    `values` are the side of each value for messages (`input`, `output`), its binding
+    and its type. Attributes that state types take part.
     """
-    bound = dict(_said(entry, attrs))
-    for side, slot, type in values:
+    bound = dict(_variables_of_attrs(op_def, attrs))
+    for side, binding, type in values:
         found = pattern_of(type)
         if found is None:
             continue
-        name, port = f"{side} {slot.name}", slot.port
+        name, port = f"{side} {binding.name}", binding.port
         if not isinstance(port.type, str):
             if not matches_pattern(port.type, found):
                 yield f"{name} is {_text(found)}, not {_text(port.type)}"
             continue
-        attr = entry.attr(port.type)
+        attr = op_def.attr(port.type)
         if attr is None:
             continue
         if attr.is_list:
-            yield from _listed(attr, bound, slot, name, found)
+            yield from _list_item_faults(attr, bound, binding, name, found)
         elif attr.allowed and found not in attr.allowed:
-            yield f"{name} is {_text(found)}, but {attr.name} {describe_allowed(attr)}"
+            yield _not_allowed(name, found, attr)
         elif port.form != "each":
-            was = bound.setdefault(attr.name, _Bound(found, name))
+            was = bound.setdefault(attr.name, _BoundVariable(found, name))
             if was.pattern != found:
-                told = f"{attr.name} is {_text(was.pattern)} by {was.by}"
-                yield f"{name} is {_text(found)}, but {told}"
+                because = f"{attr.name} is {_text(was.pattern)} by {was.source}"
+                yield f"{name} is {_text(found)}, but {because}"
 
 
-def _said(entry: OpDef, attrs: Mapping[str, Any]) -> Iterator[tuple[str, _Bound]]:
-    """What attributes say of types."""
-    for attr in (*entry.attrs, *entry.variables):
+def _not_allowed(name: str, found: TypePattern, attr: Attr) -> str:
+    return f"{name} is {_text(found)}, but {attr.name} {describe_allowed(attr)}"
+
+
+def _variables_of_attrs(
+    op_def: OpDef, attrs: Mapping[str, Any]
+) -> Iterator[tuple[str, _BoundVariable]]:
+    """Type variables that attributes state."""
+    for attr in (*op_def.attrs, *op_def.variables):
         if attr.element in ("dtype", "type") and attr.name in attrs:
-            value = cast_value(attr, attrs[attr.name])
-            said = (
-                list(map(normalize_value, value))
-                if attr.is_list
-                else normalize_value(value)
-            )
-            yield attr.name, _Bound(said, "its attribute")
+            pattern = cast_value(attr, attrs[attr.name])
+            if attr.is_list:
+                pattern = list(map(normalize_value, pattern))
+            else:
+                pattern = normalize_value(pattern)
+            yield attr.name, _BoundVariable(pattern, "its attribute")
 
 
-def _listed(
+def _list_item_faults(
     attr: Attr,
-    bound: Mapping[str, _Bound],
-    slot: PortBinding,
+    bound: Mapping[str, _BoundVariable],
+    binding: PortBinding,
     name: str,
     found: TypePattern,
 ) -> Iterator[str]:
-    said = bound.get(attr.name)
-    if said is not None:
-        if slot.at < len(said.pattern) and said.pattern[slot.at] != found:
-            told = f"{attr.name} says {_text(said.pattern[slot.at])}"
-            yield f"{name} is {_text(found)}, but {told}"
+    stated = bound.get(attr.name)
+    if stated is not None:
+        offset = binding.offset
+        if offset < len(stated.pattern) and stated.pattern[offset] != found:
+            expected = f"{attr.name} has {_text(stated.pattern[offset])} there"
+            yield f"{name} is {_text(found)}, but {expected}"
     elif attr.allowed and found not in attr.allowed:
-        yield f"{name} is {_text(found)}, but {attr.name} {describe_allowed(attr)}"
+        yield _not_allowed(name, found, attr)
 
 
 def _text(pattern: Any) -> str:

@@ -1,22 +1,22 @@
-"""Entries as one line of text, and back.
+"""Op definitions as one line of text, and back.
 
     MatMul(a: T, b: T, *, transpose_a: bool = false) -> (product: T)  T in {f16, f32}
 
-- `x: T`, `x?: T` (may be left out), `*x: T` (any number, all alike), `*x: any T` (each
-  of its own type), `*x: T >= 0` (even none; without it, one at least)
-- `x: N * T` (as many as the attribute N says), `x: *L` (one of each type in the list
-  L), `x: ref<T>` (a place that others may write to)
-- `x: tensor` (any tensor), `x: any` (any value), `x: any<int>` (one of the framework's
-  own type), `x: T?` (given, but perhaps none), `x: T(a!)` (which memory it shares),
-  `x: T[N, C, ...]` (what its axes are for); a port without a name is its type alone
-- attributes after `*`: `a: int`, `a?: int` (may be left out, with no default),
-  `a: int = 1`, `a: string = "A" in {"A", "B"}`, `a: int >= 1`, `a: int[]`; a body says
-  how many values it takes and gives: `a: graph(inputs, outputs + 1)`; an enum what its
-  values are: `a: enum<Mode> = OFF in {OFF = 0, ON = 1}`; `...` stands for others
-- where order tells arguments, attributes may stand before the `*`, `attr a: int`, and
-  ports behind it, `port out: T`
+- `x: T`, `x?: T` (optional), `*x: T` (variadic, of one type), `*x: any T` (variadic,
+  of independent types), `*x: T >= 0` (the default minimum is one)
+- `x: N * T` (as many as the attribute N), `x: *L` (one of each type in the list L),
+  `x: ref<T>` (a mutable reference)
+- `x: tensor` (any tensor), `x: any` (any value), `x: any<int>` (a type of the
+  framework), `x: T?` (required, may be none), `x: T(a!)` (shared memory),
+  `x: T[N, C, ...]` (the meaning of its axes); a port without a name is its type alone
+- attributes after `*`: `a: int`, `a?: int` (optional, without a default), `a: int = 1`,
+  `a: string = "A" in {"A", "B"}`, `a: int >= 1`, `a: int[]`; a body with its numbers of
+  parameters and results: `a: graph(inputs, outputs + 1)`; an enum with its members:
+  `a: enum<Mode> = OFF in {OFF = 0, ON = 1}`; `...` allows others
+- positional attributes stand before the `*`, `attr a: int`, and keyword ports after it,
+  `port out: T`
 - variables after the outputs: `T in {f16, f32}`, `T: type`, `N: int >= 1`, `L: type[]`
-- traits in brackets, `[nondeterministic, stateful]`; the framework's own tags, `#core
+- traits in brackets, `[nondeterministic, stateful]`; tags of the framework, `#core
   #code=18`; at the end `deprecated 9 "why" use Tile`
 """
 
@@ -75,38 +75,38 @@ _TRAITS = re.compile(r"[a-z_]+(?:, [a-z_]+)*")
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
-def format_signature(entry: OpDef) -> str:
-    """The whole line of an entry: its name and what `terms` writes."""
-    return entry.name + format_definition(entry)
+def format_signature(op_def: OpDef) -> str:
+    """A definition as text, with its name."""
+    return op_def.name + format_definition(op_def)
 
 
-def format_definition(entry: OpDef) -> str:
-    """The line without the name in front."""
-    given = [
+def format_definition(op_def: OpDef) -> str:
+    """A definition as text, without its name."""
+    arguments = [
         f"attr {format_attr(part)}" if isinstance(part, Attr) else format_port(part)
-        for part in entry.arguments()
+        for part in op_def.arguments()
     ]
-    named = [format_attr(attr) for attr in entry.attrs if attr.place is None]
-    named += [f"port {format_port(port)}" for port in entry.inputs if port.keyword]
-    named += [_REST] if entry.open else []
-    given += ["*", *named] if named else []
-    outputs = ", ".join(format_port(port) for port in entry.outputs)
-    text = f"({', '.join(given)}) -> ({outputs})"
-    if entry.variables:
-        text += "  " + ", ".join(map(_variable, entry.variables))
-    if entry.traits:
-        text += f"  [{', '.join(sorted(entry.traits))}]"
-    if entry.tags:
-        text += "  " + " ".join(f"#{tag}" for tag in sorted(entry.tags))
-    if entry.deprecated is not None:
-        version, why, use = entry.deprecated
+    keywords = [format_attr(attr) for attr in op_def.attrs if attr.position is None]
+    keywords += [f"port {format_port(port)}" for port in op_def.inputs if port.keyword]
+    keywords += [_REST] if op_def.open else []
+    arguments += ["*", *keywords] if keywords else []
+    outputs = ", ".join(format_port(port) for port in op_def.outputs)
+    text = f"({', '.join(arguments)}) -> ({outputs})"
+    if op_def.variables:
+        text += "  " + ", ".join(map(_format_variable, op_def.variables))
+    if op_def.traits:
+        text += f"  [{', '.join(sorted(op_def.traits))}]"
+    if op_def.tags:
+        text += "  " + " ".join(f"#{tag}" for tag in sorted(op_def.tags))
+    if op_def.deprecated is not None:
+        version, why, use = op_def.deprecated
         text += f"  deprecated {version} {json.dumps(why, ensure_ascii=False)}"
         text += f" use {use}" if use else ""
     return text
 
 
 def format_port(port: Port) -> str:
-    """A port as it stands in a signature."""
+    """A port as text."""
     kind = port.type if isinstance(port.type, str) else format_pattern(port.type)
     kind = f"ref<{kind}>" if port.ref else kind
     kind += "?" if port.nullable else ""
@@ -128,28 +128,30 @@ def format_port(port: Port) -> str:
 
 
 def format_attr(attr: Attr) -> str:
-    """An attribute as it stands in a signature.
+    """An attribute as text.
 
     >>> format_attr(Attr("group", "int", required=False, default=1))
     'group: int = 1'
     """
-    return f"{attr.name}{_absent(attr)}: {_kind(attr)}{_limits(attr)}"
+    return (
+        f"{attr.name}{_optional_mark(attr)}: {_format_kind(attr)}{_format_limits(attr)}"
+    )
 
 
-def _absent(attr: Attr) -> str:
+def _optional_mark(attr: Attr) -> str:
     return "" if attr.required or attr.default is not None else "?"
 
 
-def _kind(attr: Attr) -> str:
+def _format_kind(attr: Attr) -> str:
     if attr.body is None:
         return attr.kind
     return f"{attr.kind}({attr.body.parameters}, {attr.body.results})"
 
 
-def _limits(attr: Attr) -> str:
+def _format_limits(attr: Attr) -> str:
     text = ""
     if attr.default is not None:
-        text += f" = {format_literal(attr.kind, _plain(attr.default))}"
+        text += f" = {format_literal(attr.kind, _without_numbers(attr.default))}"
     if attr.minimum is not None:
         text += f" >= {attr.minimum}"
     if attr.allowed:
@@ -160,23 +162,23 @@ def _limits(attr: Attr) -> str:
     return text
 
 
-def _plain(value: object) -> object:
-    """A default with the names of members alone: their numbers stand in the list."""
+def _without_numbers(value: object) -> object:
+    """A default with names of enum members only; `in {...}` has their numbers."""
     if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
+        return [_without_numbers(item) for item in value]
     return str(value) if isinstance(value, EnumMember) else value
 
 
-def _variable(attr: Attr) -> str:
-    plain = attr.kind == "type" and attr.allowed
-    return attr.name + ("" if plain else f": {attr.kind}") + _limits(attr)
+def _format_variable(attr: Attr) -> str:
+    is_type = attr.kind == "type" and attr.allowed
+    return attr.name + ("" if is_type else f": {attr.kind}") + _format_limits(attr)
 
 
 def parse_signature(text: str) -> OpDef:
-    """The entry that a line of text describes.
+    """Parse a definition from one line of text.
 
-    >>> entry = parse_signature("Sum(*xs: T, *, axis: int = 0) -> (y: T)  T in {f32}")
-    >>> entry.inputs[0].form, entry.attr("axis").default
+    >>> op_def = parse_signature("Sum(*xs: T, *, axis: int = 0) -> (y: T)  T in {f32}")
+    >>> op_def.inputs[0].form, op_def.attr("axis").default
     ('many', 0)
     """
     words = SignatureScanner(text)
@@ -190,15 +192,15 @@ def parse_definition(
     until: str | None = None,
     doc: str = "",
 ) -> OpDef:
-    """The entry whose line, after the name, comes next in `words`; all of it."""
-    inputs, attrs, is_open = _inputs(words)
+    """Parse the rest of the text, after the name of the op."""
+    inputs, attrs, is_open = _parse_inputs(words)
     words.expect("->")
-    outputs = _outputs(words)
+    outputs = _parse_outputs(words)
     variables: list[Attr] = []
     while not (words.peek("[") or words.peek("#") or _at_end(words)):
         if variables:
             words.expect(",")
-        variables.append(_read_attr(words, is_variable=True))
+        variables.append(_parse_attr(words, is_variable=True))
     traits: frozenset[str] = frozenset()
     if words.take("["):
         traits = frozenset(words.match(_TRAITS, "traits").split(", "))
@@ -206,14 +208,14 @@ def parse_definition(
     tags: list[str] = []
     while words.take("#"):
         tags.append(words.match(_TAG, "a tag"))
-    deprecated = _read_deprecation(words)
+    deprecated = _parse_deprecation(words)
     if not _is_done(words):
         raise words.fault("the end")
     names = type_names((*attrs, *variables))
     return OpDef(
         name,
-        tuple(_resolved(port, names, words) for port in inputs),
-        tuple(_resolved(port, names, words) for port in outputs),
+        tuple(_resolve_type(port, names, words) for port in inputs),
+        tuple(_resolve_type(port, names, words) for port in outputs),
         attrs,
         tuple(variables),
         traits,
@@ -226,7 +228,7 @@ def parse_definition(
     )
 
 
-def _read_deprecation(words: SignatureScanner) -> Deprecation | None:
+def _parse_deprecation(words: SignatureScanner) -> Deprecation | None:
     if not words.take("deprecated "):
         return None
     version = int(words.match(_INT, "a version"))
@@ -245,31 +247,31 @@ def _at_end(words: SignatureScanner) -> bool:
 
 
 def type_names(attrs: Iterable[Attr]) -> set[str]:
-    """The attributes and variables that say types."""
+    """Names of the attributes and variables whose values are types."""
     return {attr.name for attr in attrs if attr.element in ("dtype", "type")}
 
 
 def parse_port_type(text: str, names: set[str]) -> str | TypePattern:
-    """The type of a port, written as in a signature."""
+    """Parse the type of a port."""
     words = SignatureScanner(text)
-    kind, _ = _port_type(words)
-    return _resolved(Port("", kind), names, words).type
+    kind, _ = _parse_type(words)
+    return _resolve_type(Port("", kind), names, words).type
 
 
-def _resolved(port: Port, names: set[str], words: SignatureScanner) -> Port:
-    """A port whose type is no longer a word, unless an attribute is called so."""
+def _resolve_type(port: Port, names: set[str], words: SignatureScanner) -> Port:
+    """Replace the name of an element type by the type, unless it names a variable."""
     if not isinstance(port.type, str) or port.type in names:
         return port
     if port.type == _ANY or port.type.startswith(f"{_ANY}<"):
         return port
     dtype = parse_dtype_name(port.type)
     if dtype is None:
-        raise words.fault(f"what {port.type!r} is, which port {port.name!r} has")
+        raise words.fault(f"a type for port {port.name!r}; {port.type!r} is unknown")
     return port._replace(type=dtype)
 
 
-def _inputs(words: SignatureScanner) -> tuple[list[Port], tuple[Attr, ...], bool]:
-    """Ports, attributes, and whether there may be others."""
+def _parse_inputs(words: SignatureScanner) -> tuple[list[Port], tuple[Attr, ...], bool]:
+    """Ports, attributes, and whether other attributes are allowed."""
     ports: list[Port] = []
     attrs: list[Attr] = []
     words.expect("(")
@@ -280,30 +282,30 @@ def _inputs(words: SignatureScanner) -> tuple[list[Port], tuple[Attr, ...], bool
         if starred and words.take(_REST):
             is_open = True
         elif starred and words.take("port "):
-            ports.append(_read_port(words)._replace(keyword=True))
+            ports.append(_parse_port(words)._replace(keyword=True))
         elif starred:
-            attrs.append(_read_attr(words))
+            attrs.append(_parse_attr(words))
         elif words.peek("*, "):
             words.take("*")
             starred = True
         elif words.take("attr "):
-            attrs.append(_read_attr(words)._replace(place=len(ports) + len(attrs)))
+            attrs.append(_parse_attr(words)._replace(position=len(ports) + len(attrs)))
         else:
-            ports.append(_read_port(words))
+            ports.append(_parse_port(words))
     return ports, tuple(attrs), is_open
 
 
-def _outputs(words: SignatureScanner) -> list[Port]:
+def _parse_outputs(words: SignatureScanner) -> list[Port]:
     ports: list[Port] = []
     words.expect("(")
     while not words.take(")"):
         if ports:
             words.expect(",")
-        ports.append(_read_port(words))
+        ports.append(_parse_port(words))
     return ports
 
 
-def _read_port(words: SignatureScanner) -> Port:
+def _parse_port(words: SignatureScanner) -> Port:
     many = words.take("*")
     name = ""
     form: PortForm = "one"
@@ -315,26 +317,26 @@ def _read_port(words: SignatureScanner) -> Port:
         words.expect(":")
     least, number = 0, ""
     if many:
-        form = "each" if _each(words) else "many"
+        form = "each" if _take_any(words) else "many"
     elif words.take("*"):
         form = "list"
-    kind, ref = _port_type(words)
+    kind, ref = _parse_type(words)
     if isinstance(kind, str) and words.take("*"):
         form, number = "count", kind
-        kind, ref = _port_type(words)
+        kind, ref = _parse_type(words)
     nullable = words.take("?")
     alias = ""
     if words.take("("):
-        alias = words.match(_ALIAS, "which memory it shares")
+        alias = words.match(_ALIAS, "an alias set")
         words.expect(")")
-    axes = _read_axes(words)
+    axes = _parse_axes(words)
     if many:
         least = int(words.match(_INT, "an int")) if words.take(">=") else _LEAST[form]
     return Port(name, kind, form, least, number, ref, nullable, alias, axes)
 
 
-def _each(words: SignatureScanner) -> bool:
-    """`any T`: of their own types each. `any` alone is a type."""
+def _take_any(words: SignatureScanner) -> bool:
+    """Accept `any` before a type (`any T`); `any` alone is itself a type."""
     begin = words.at
     if words.take("any ") and not words.peek(">"):
         return True
@@ -342,7 +344,7 @@ def _each(words: SignatureScanner) -> bool:
     return False
 
 
-def _read_axes(words: SignatureScanner) -> tuple[str, ...]:
+def _parse_axes(words: SignatureScanner) -> tuple[str, ...]:
     if not words.take("["):
         return ()
     axes: list[str] = []
@@ -353,17 +355,17 @@ def _read_axes(words: SignatureScanner) -> tuple[str, ...]:
     return tuple(axes)
 
 
-def _port_type(words: SignatureScanner) -> tuple[str | TypePattern, bool]:
+def _parse_type(words: SignatureScanner) -> tuple[str | TypePattern, bool]:
     ref = words.take("ref<")
     kind = words.word_or_pattern()
     if kind == _ANY and words.peek("<"):
-        kind += words.match(_OF, "what the framework calls the type")
+        kind += words.match(_OF, "the framework's name of the type")
     if ref:
         words.expect(">")
     return kind, ref
 
 
-def _read_attr(words: SignatureScanner, is_variable: bool = False) -> Attr:
+def _parse_attr(words: SignatureScanner, is_variable: bool = False) -> Attr:
     name = words.match(NAME, "the name of an attribute")
     optional = words.take("?")
     kind = "type"

@@ -1,6 +1,6 @@
-"""The types of values as far as dictionaries speak of them: elements, not shapes.
+"""Types of values as op definitions state them: element types, without shapes.
 
-A pattern is a `DType`, which stands for tensors of it, or a type without shapes.
+A type pattern is a `DType`, which stands for tensors of it, or a type without shapes.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _LETTERS = {"float": "f", "int": "i", "uint": "u", "complex": "c", "bfloat": "bf
 _LONG = re.compile(r"(float|int|uint|complex|bfloat)(\d+)(?:_(\w+))?")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*(?:-[A-Za-z0-9_.]+)*")
 TENSOR = "tensor"
-"""How signatures call a tensor of whichever elements: the element type `unknown`."""
+"""The name of any tensor in signatures: its element type is `unknown`."""
 
 
 @cache
 def short_dtype_name(dtype: DType) -> str:
-    """The short name, where the element type has one.
+    """The short name of an element type, if it has one.
 
     >>> short_dtype_name(DType("float32")), short_dtype_name(DType("float8_e4m3fn"))
     ('f32', 'f8e4m3fn')
@@ -59,9 +59,9 @@ def short_dtype_name(dtype: DType) -> str:
 
 
 def pattern_of(type: Type | None) -> TypePattern | None:
-    """What is known of a value's elements; None where nothing is.
+    """The type pattern of a value's type; None if its element type is unknown.
 
-    A reference counts as what it refers to.
+    A reference counts as its target.
 
     >>> from amanda.types import parse_type
     >>> pattern_of(parse_type("float32[2, n]"))
@@ -80,12 +80,12 @@ def pattern_of(type: Type | None) -> TypePattern | None:
         return pattern_of(type.element)
     if isinstance(type, SequenceType | OptionalType | MapType):
         inner = pattern_of(type.parts[-1])
-        return None if inner is None else _around(type, _typed(inner))
+        return None if inner is None else _wrap(type, _as_type(inner))
     return None
 
 
 def matches_pattern(due: TypePattern, found: TypePattern) -> bool:
-    """Is a value of type `found` one of type `due`, as far as `due` says?
+    """True if a value of type `found` is accepted where `due` is stated.
 
     >>> from amanda.types import float32, string
     >>> matches_pattern(unknown, float32), matches_pattern(string, float32)
@@ -104,7 +104,7 @@ def matches_pattern(due: TypePattern, found: TypePattern) -> bool:
     return same and keys == others and matches_pattern(inner, other)
 
 
-def _around(type: Type, inner: Type) -> Type:
+def _wrap(type: Type, inner: Type) -> Type:
     if isinstance(type, MapType):
         return MapType(type.key, inner)
     return (
@@ -112,12 +112,12 @@ def _around(type: Type, inner: Type) -> Type:
     )
 
 
-def _typed(pattern: TypePattern) -> Type:
+def _as_type(pattern: TypePattern) -> Type:
     return TensorType(pattern) if isinstance(pattern, DType) else pattern
 
 
 def format_pattern(pattern: TypePattern) -> str:
-    """A pattern as signatures have it.
+    """A type pattern as text.
 
     >>> format_pattern(MapType("int64", TensorType("float32")))
     'map<i64, f32>'
@@ -136,7 +136,7 @@ def format_pattern(pattern: TypePattern) -> str:
 
 
 class SignatureScanner:
-    """Words and signs of a text, taken one by one."""
+    """Tokens of a signature, read one by one."""
 
     __slots__ = ("at", "text")
 
@@ -144,7 +144,7 @@ class SignatureScanner:
         self.text, self.at = text, at
 
     def peek(self, sign: str) -> bool:
-        """Does `sign` come next? Space before it is passed."""
+        """True if `sign` comes next; skips spaces before it."""
         text, at = self.text, self.at
         while at < len(text) and text[at] == " ":
             at += 1
@@ -152,7 +152,7 @@ class SignatureScanner:
         return text.startswith(sign, at)
 
     def take(self, sign: str) -> bool:
-        """Passes `sign` if it comes next."""
+        """Skip `sign` if it comes next; return whether it did."""
         if self.peek(sign):
             self.at += len(sign)
             return True
@@ -171,10 +171,10 @@ class SignatureScanner:
         return found[0]
 
     def fault(self, what: str) -> FormatError:
-        """The error that tells what was expected here."""
+        """An error that states what was expected here."""
         rest = self.text[self.at : self.at + 20]
         return FormatError(
-            "a signature cannot be read",
+            "a signature cannot be parsed",
             who=self.text.partition("(")[0][:60] or None,
             where=f"character {self.at}",
             expected=what,
@@ -182,16 +182,16 @@ class SignatureScanner:
         )
 
     def word_or_pattern(self) -> str | TypePattern:
-        """A type, or a plain word: of an element type, or whatever is called so."""
+        """A parametric type, or a name that the caller resolves."""
         word = self.match(NAME, "a type")
         if word in ("sequence", "optional") and self.take("<"):
-            inner = _typed(self.pattern())
+            inner = _as_type(self.pattern())
             self.expect(">")
             return SequenceType(inner) if word == "sequence" else OptionalType(inner)
         if word == "map" and self.take("<"):
             key = self.pattern()
             self.expect(",")
-            inner = _typed(self.pattern())
+            inner = _as_type(self.pattern())
             self.expect(">")
             if not isinstance(key, DType):
                 raise self.fault("an element type as the key of a map")
@@ -211,7 +211,7 @@ class SignatureScanner:
 
 @cache
 def parse_dtype_name(word: str) -> DType | None:
-    """The element type of this name or alias; `unknown` where any tensor is meant."""
+    """The element type of a name or alias; `unknown` for `tensor`."""
     if word == TENSOR:
         return unknown
     try:

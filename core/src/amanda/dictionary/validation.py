@@ -1,4 +1,4 @@
-"""A whole graph against its dictionaries: every fault, each with its place."""
+"""Validate a graph against its dictionaries: all faults, with their locations."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ __all__ = [
 ]
 
 FindDictionary: TypeAlias = Callable[[str], object]
-"""Gives the dictionary of a namespace, by its full name; None where there is none."""
+"""Returns the dictionary of a namespace, by its full name; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One fault of a graph.
 
-    - `kind`: what sort of fault, in a word or two that never change
-    - `op`: what messages call the op, `Conv 'stem'`; `place`: where it stands
-    - `message`: what is wrong; `hint`: what may be meant
+    - `kind`: the kind of fault, one of a fixed list
+    - `op`: the label of the op, `Conv 'stem'`; `location`: the graph that contains it
+    - `message`: what is wrong; `hint`: what to do
 
     >>> print(Problem("unknown op", "Rleu 'a'", "", "is not in onnx@18", "try Relu"))
     Rleu 'a' is not in onnx@18 (try Relu)
@@ -44,24 +44,24 @@ class Problem:
 
     kind: str
     op: str
-    place: str
+    location: str
     message: str
     hint: str | None = None
 
     def __str__(self) -> str:
-        place = f", {self.place}," if self.place else ""
+        location = f", {self.location}," if self.location else ""
         colon = "" if self.message.startswith(("is ", "has ")) else ":"
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{self.op}{place}{colon} {self.message}{hint}"
+        return f"{self.op}{location}{colon} {self.message}{hint}"
 
 
 @dataclass
 class ValidationResult:
-    """What looking through a graph found.
+    """The result of validating a graph.
 
     - `problems`: the faults, in the order of the ops
-    - `ops`: how many ops were looked at, constants of the core not counted
-    - `unchecked`: how many of them have no dictionary here, by namespace
+    - `ops`: the number of ops, without constants of the core
+    - `unchecked`: the number of ops without a dictionary, by namespace
     """
 
     problems: list[Problem] = field(default_factory=list)
@@ -70,9 +70,9 @@ class ValidationResult:
 
 
 def validate(graph: Graph, find: FindDictionary) -> list[Problem]:
-    """Every fault of a graph, each namespace in it looked up with `find`.
+    """All faults of a graph; `find` looks up the dictionary of each namespace.
 
-    `Dictionary.validate` looks at a graph with one dictionary, and those beside it.
+    `Dictionary.validate` uses one dictionary, and those of the same data folder.
     """
     return check_graph(graph, find).problems
 
@@ -80,22 +80,22 @@ def validate(graph: Graph, find: FindDictionary) -> list[Problem]:
 def check_graph(
     graph: Graph, find: FindDictionary | None = None, against: Dictionary | None = None
 ) -> ValidationResult:
-    """The whole result. `against` stands for the namespace of the graph.
+    """Validate a graph. `against` replaces the dictionary of the graph's namespace.
 
-    Without `find` other namespaces are looked up beside `against`.
+    Without `find`, other namespaces are looked up in the data folder of `against`.
     """
-    return _Look(graph, find, against).through()
+    return _Validator(graph, find, against).validate()
 
 
-class _Space:
-    """One namespace: its dictionary, and a checker for each op type that it has."""
+class _NamespaceChecks:
+    """One namespace of the graph: its dictionary, and a checker for each op type."""
 
     def __init__(self, name: str | None, dictionary: Dictionary | None) -> None:
         self.name = name
         self.dictionary = dictionary
-        # kept with the dictionary, so that the next graph finds them made
+        # cached in the dictionary, for the next graph
         self.checkers: dict[str | None, OpChecker]
-        self.checkers = {} if dictionary is None else dictionary.made
+        self.checkers = {} if dictionary is None else dictionary.cache
         self.hints: dict[str, str | None] = {}
 
     def checker(self, op_type: str | None) -> OpChecker | None:
@@ -103,17 +103,17 @@ class _Space:
         return None if dictionary is None else get_checker(dictionary, op_type)
 
     def unknown(self, op_type: str) -> OpFault:
-        """The fault of an op that the dictionary does not have."""
+        """The fault of an op that the dictionary lacks."""
         dictionary = self.dictionary
         assert dictionary is not None
-        if op_type not in self.hints:  # comparing with all names takes its time
-            self.hints[op_type] = dictionary.instead(op_type)
+        if op_type not in self.hints:  # comparing with all names is slow
+            self.hints[op_type] = dictionary.suggest(op_type)
         name = Name(dictionary.path, dictionary.version).short
         return OpFault("unknown op", f"is not in {name}", self.hints[op_type])
 
 
-class _Look:
-    """One look through one graph."""
+class _Validator:
+    """Validates one graph."""
 
     def __init__(
         self, graph: Graph, find: FindDictionary | None, against: Dictionary | None
@@ -121,37 +121,41 @@ class _Look:
         self.root = graph
         self.find = find
         self.against = against
-        self.spaces: dict[str | None, _Space] = {}
+        self.namespaces: dict[str | None, _NamespaceChecks] = {}
         self.functions = frozenset(graph.functions)
-        # a key may say more than the type that ops call it by: domain::type::overload
-        self.called = {key.split("::")[1] for key in graph.functions if "::" in key}
-        self.called |= self.functions
-        self.found = ValidationResult()
-        self.places: dict[Graph, str] = {}
-        self.imported: set[tuple[Graph, _Space]] = set()
+        # a key may be longer than the op type of calls: domain::type::overload
+        self.function_types = {
+            key.split("::")[1] for key in graph.functions if "::" in key
+        }
+        self.function_types |= self.functions
+        self.result = ValidationResult()
+        self.locations: dict[Graph, str] = {}
+        self.imported: set[tuple[Graph, _NamespaceChecks]] = set()
 
-    def through(self) -> ValidationResult:
+    def validate(self) -> ValidationResult:
         for graph in self.root.graphs():
-            home = self._space(graph.namespace)
+            home = self._checks(graph.namespace)
             for i, op in enumerate(graph):
                 if op.__class__ is not Op:
-                    continue  # a graph as an op: its ops are looked at in their turn
+                    continue  # a graph as an op: its ops are validated separately
                 own = op.own_namespace
-                space = home if own is None else self._space(own)
-                checker = space.checkers.get(op.type)
+                checks = home if own is None else self._checks(own)
+                checker = checks.checkers.get(op.type)
                 if checker is None or not checker.passes(op):
-                    self._closer(op, i, space)
-                self.found.ops += own != CORE
-            self._imports(graph)
-        return self.found
+                    self._check_op(op, i, checks)
+                self.result.ops += own != CORE
+            self._check_imports(graph)
+        return self.result
 
     # -- which dictionary ------------------------------------------------------------
 
-    def _space(self, name: str | None) -> _Space:
-        space = self.spaces.get(name)
-        if space is None:
-            space = self.spaces[name] = _Space(name, self._dictionary(name))
-        return space
+    def _checks(self, name: str | None) -> _NamespaceChecks:
+        checks = self.namespaces.get(name)
+        if checks is None:
+            checks = self.namespaces[name] = _NamespaceChecks(
+                name, self._dictionary(name)
+            )
+        return checks
 
     def _dictionary(self, name: str | None) -> Dictionary | None:
         against = self.against
@@ -162,69 +166,69 @@ class _Look:
         if self.find is not None:
             found = self.find(name)
             return found if isinstance(found, Dictionary) else None
-        return None if against is None else _beside(against, name)
+        return None if against is None else _sibling(against, name)
 
     # -- faults ----------------------------------------------------------------------
 
-    def _closer(self, op: Op, i: int, space: _Space) -> None:
-        """An op that a quick look did not find to be fine."""
-        checker = space.checker(op.type)
-        if space.name == CORE:
-            self._core(op, i)
+    def _check_op(self, op: Op, i: int, checks: _NamespaceChecks) -> None:
+        """Report the faults of an op that did not pass the fast check."""
+        checker = checks.checker(op.type)
+        if checks.name == CORE:
+            self._check_constant(op, i)
         elif checker is not None:
             faults = [] if checker.passes(op) else checker.faults(op, self.functions)
             for fault in faults:
-                self._tell(op, i, fault)
+                self._report(op, i, fault)
         elif op.type is None:
-            self._tell(op, i, OpFault("unknown op", "has no type"))
-        elif op.type in self.called:
+            self._report(op, i, OpFault("unknown op", "has no type"))
+        elif op.type in self.function_types:
             return
-        elif space.dictionary is not None:
-            self._tell(op, i, space.unknown(op.type))
+        elif checks.dictionary is not None:
+            self._report(op, i, checks.unknown(op.type))
         else:
-            name = space.name or "no namespace"
-            self.found.unchecked[name] = self.found.unchecked.get(name, 0) + 1
+            name = checks.name or "no namespace"
+            self.result.unchecked[name] = self.result.unchecked.get(name, 0) + 1
 
-    def _tell(self, op: Op, i: int, fault: OpFault) -> None:
+    def _report(self, op: Op, i: int, fault: OpFault) -> None:
         graph = op.graph
         assert graph is not None
-        if graph not in self.places:
-            self.places[graph] = location_of(op)
+        if graph not in self.locations:
+            self.locations[graph] = location_of(op)
         label = op.label if op.name is not None else f"{op.type or 'op'} #{i}"
         kind, message, hint = fault
-        problem = Problem(kind, label, self.places[graph], message, hint)
-        self.found.problems.append(problem)
+        problem = Problem(kind, label, self.locations[graph], message, hint)
+        self.result.problems.append(problem)
 
-    def _core(self, op: Op, i: int) -> None:
+    def _check_constant(self, op: Op, i: int) -> None:
         if op.type != CONSTANT:
-            message = f"is not an op of the core, which has {CONSTANT!r} only"
-            self._tell(op, i, OpFault("unknown op", message))
+            message = f"is not an op of the core; {CONSTANT!r} is the only one"
+            self._report(op, i, OpFault("unknown op", message))
         elif not isinstance(op.attrs.get("value"), Tensor):
             message = "attribute 'value' is missing"
-            self._tell(op, i, OpFault("missing attribute", message))
+            self._report(op, i, OpFault("missing attribute", message))
 
-    def _imports(self, graph: Graph) -> None:
-        """Does the graph import what its ops are of, in the version that they have?"""
+    def _check_imports(self, graph: Graph) -> None:
+        """Compare the imports of the graph with the namespaces of its ops."""
         importer = _importer(graph)
         if importer is None:
             return
-        for space in list(self.spaces.values()):
-            dictionary = space.dictionary
+        for checks in list(self.namespaces.values()):
+            dictionary = checks.dictionary
             if dictionary is None or not dictionary.header.domains:
                 continue
-            if (importer, space) in self.imported or not _uses(graph, space.name):
+            if (importer, checks) in self.imported or not _uses(graph, checks.name):
                 continue
-            self.imported.add((importer, space))
+            self.imported.add((importer, checks))
             fault = _import_fault(importer.imports, dictionary, self.against)
             if fault is not None:
                 label, place = importer.label, location_of(importer)
-                self.found.problems.append(
+                self.result.problems.append(
                     Problem(fault.kind, label, place, fault.message, fault.hint)
                 )
 
 
-def _beside(dictionary: Dictionary, name: str) -> Dictionary | None:
-    """The dictionary of another namespace that came with this one."""
+def _sibling(dictionary: Dictionary, name: str) -> Dictionary | None:
+    """The dictionary of another namespace in the same data folder."""
     try:
         path, version = parse_name(name)
         history = dictionary.history
@@ -234,12 +238,12 @@ def _beside(dictionary: Dictionary, name: str) -> Dictionary | None:
                 return None
             history = found
         return None if version is None else history.at(version)
-    except NamespaceError:  # no such name, or no such version: nothing to check by
+    except NamespaceError:  # unknown name or version: not checked
         return None
 
 
 def _importer(graph: Graph) -> Graph | None:
-    """The graph that says which versions the ops of `graph` are of."""
+    """The graph whose imports state the versions of the ops of `graph`."""
     at: Graph | None = graph
     while at is not None:
         if at.imports:
@@ -257,28 +261,28 @@ def _import_fault(
     imports: Mapping[str, int], dictionary: Dictionary, against: Dictionary | None
 ) -> OpFault | None:
     domains = dictionary.header.domains
-    said = [imports[domain] for domain in domains if domain in imports]
+    imported = [imports[domain] for domain in domains if domain in imports]
     domain = domains[-1]
-    if not said:
-        message = f"imports no {domain}, which its ops are of"
+    if not imported:
+        message = f"does not import {domain}, which its ops belong to"
         return OpFault("import", message, f"import {domain} {dictionary.version}")
     if dictionary is against:
         return None
-    if version_key(str(said[0])) != version_key(dictionary.version):
-        message = f"imports {domain} {said[0]}, but its ops are of {dictionary.version}"
+    if version_key(str(imported[0])) != version_key(dictionary.version):
+        message = f"imports {domain} {imported[0]}, its ops have {dictionary.version}"
         return OpFault("import", message)
     return None
 
 
 def location_of(op: Op) -> str:
-    """Where an op stands, from the inside out; empty in the root graph.
+    """The location of an op, from the inside out; empty in the root graph.
 
     `in body 'then_branch' of If 'choose'`, `in function 'f'`.
     """
-    return ", ".join(_places(op))
+    return ", ".join(_enclosing(op))
 
 
-def _places(op: Op) -> Iterator[str]:
+def _enclosing(op: Op) -> Iterator[str]:
     at = op.graph if op.graph is not None else getattr(op, "holder", None)
     while isinstance(at, Graph):
         holder = at.holder
@@ -297,21 +301,23 @@ def _places(op: Op) -> Iterator[str]:
 
 
 def cast_attributes(graph: Graph, dictionary: Dictionary) -> int:
-    """Gives untagged values their kinds, as `dictionary` has them; how many it gave.
+    """Convert untagged attribute values to the kinds in `dictionary`; return how many.
 
-    `dtype: float32` in a text becomes the element type, `shape: [1, 784]` the shape.
+    `dtype: float32` in a text form becomes an element type, `shape: [1, 784]` a shape.
     """
     count = 0
     for op in graph.walk():
         if op.__class__ is not Op or not op.has_attrs or op.own_namespace == CORE:
             continue
-        entry = dictionary.get(op.type)
-        for name, value in op.attrs.items() if entry is not None else ():
-            attr = entry.attr(name) if entry is not None else None
+        op_def = dictionary.get(op.type)
+        if op_def is None:
+            continue
+        for name, value in op.attrs.items():
+            attr = op_def.attr(name)
             if attr is None:
                 continue
-            made = cast_value(attr, value)
-            if made.__class__ is not value.__class__ or attr.is_list:
-                count += made != value or made.__class__ is not value.__class__
-                op.attrs[name] = made
+            cast = cast_value(attr, value)
+            if cast.__class__ is not value.__class__ or attr.is_list:
+                count += cast != value or cast.__class__ is not value.__class__
+                op.attrs[name] = cast
     return count

@@ -52,7 +52,7 @@ def _attr(attr: Attr) -> dict[str, object]:
         "default": None if default is None else _value(attr.kind, default),
         "allowed": [_value(attr.element, value) for value in allowed],
         "minimum": attr.minimum,
-        "place": attr.place,
+        "place": attr.position,
     }
 
 

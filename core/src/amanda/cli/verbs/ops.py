@@ -180,7 +180,7 @@ def _compare_versions(
     if op not in old and op not in new:
         raise NamespaceError(
             f"neither {old.name} nor {new.name} has an op {op!r}",
-            hint=new.instead(op),
+            hint=new.suggest(op),
         )
     return difference_answer(old.diff(new, only=op))
 

@@ -51,7 +51,7 @@ def command(file: str, *, form: str | None, against: str | None) -> Answer:
             {
                 "kind": problem.kind,
                 "op": problem.op,
-                "place": problem.place or None,
+                "place": problem.location or None,
                 "message": problem.message,
                 "hint": problem.hint,
             }
