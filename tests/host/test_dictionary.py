@@ -130,7 +130,8 @@ def test_resolving():
             "jax",
             "no dictionary of 'jax' is installed\n"
             "  expected: one of acme/dialect, onnx, torch\n"
-            "  to do:    pip install amanda-namespaces, or a plug-in that has this dictionary",
+            "  to do:    pip install amanda-namespaces, or a plug-in that has this "
+            "dictionary",
         ),
     ],
 )

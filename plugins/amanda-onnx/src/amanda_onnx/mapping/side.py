@@ -191,10 +191,10 @@ def _type_fault(
     """Why an op does not take these element types, as far as they are known."""
     told: Any = namespace(space, assume=True)
     entry = told[type]
-    slots = bind_ports(entry.inputs, len(inputs), entry, attrs).slots or ()
+    bindings = bind_ports(entry.inputs, len(inputs), entry, attrs).bindings or ()
     values: list[tuple[str, PortBinding, Type | None]] = [
-        ("input", slot, value.type)
-        for slot, value in zip(slots, inputs, strict=False)
+        ("input", binding, value.type)
+        for binding, value in zip(bindings, inputs, strict=False)
         if value is not None
     ]
     for name, side, at in _TELLING.get(type, ()):
