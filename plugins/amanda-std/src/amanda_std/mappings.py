@@ -20,7 +20,7 @@ from amanda_std.engine.values import Value, tracing
 from amanda_std.hub.lowering import lower
 from amanda_std.hub.mapping_side import STD_SIDE
 from amanda_std.hub.op_access import is_std, operation_of
-from amanda_std.ops.control.bodies import pasted as inline_body
+from amanda_std.ops.control.bodies import inline as inline_body
 from amanda_std.ops.ml.trees import COMPARISONS as TREE_COMPARISONS
 from amanda_std.ops.ml.trees import JOINS as TREE_AGGREGATIONS
 from amanda_std.ops.tensor.saturating_cast import finite_limits as finite_limits

@@ -32,7 +32,7 @@ from amanda_std.hub.op_access import (
     op_arguments,
     operation_of,
 )
-from amanda_std.ops.control.functions import by_its_gradient, gradient_name
+from amanda_std.ops.control.functions import call_with_gradient, gradient_name
 
 _SLOPED = ("float", "complex", "unknown")
 
@@ -165,7 +165,7 @@ def _expand_composites(
             if operation.is_composite and operation.gradient_rule is None:
                 if _why_flat(operation, op) is not None:
                     continue
-                own = by_its_gradient if gradient_name(op) else None
+                own = call_with_gradient if gradient_name(op) else None
                 try:
                     waiting += expand(op, own, by="grad")
                 except Undecided as error:

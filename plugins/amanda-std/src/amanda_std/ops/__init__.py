@@ -43,9 +43,6 @@ def _collect(themes: tuple[ModuleType, ...]) -> dict[str, Operation]:
 
 OPS: Mapping[str, Operation] = MappingProxyType(_collect(THEMES))
 
-# An op hides the package of its name, such as `attention`.
-globals().update({name: OPS[name] for name in OPS.keys() & globals().keys()})
-
 
 def find(name: str) -> Operation:
     """The op of this name; NamespaceError, with the nearest one, if there is none."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from amanda_std.engine.arrays import Kernels, is_small_float
-from amanda_std.ops.control.conditionals import chosen
+from amanda_std.ops.control.conditionals import select_branch
 from amanda_std.ops.math.elementary import call_scipy_special
 
 # Ufuncs and the like: called directly, without a look for the array namespace.
@@ -164,7 +164,7 @@ _ROWS = {
     "matmul": _matmul,
     "relu": _relu,
     "stack": _stack,
-    "case": chosen,
+    "case": select_branch,
     "sum": _sum,
     "mean": _mean,
     "softmax": _softmax,

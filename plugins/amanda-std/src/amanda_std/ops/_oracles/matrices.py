@@ -1,4 +1,4 @@
-"""Matrices for samples, and their products and solutions by plain loops."""
+"""Test matrices, and products, solutions and factorizations by plain loops."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from amanda_std.ops.tensor.shape import broadcast_like
 
 
 def matrices(side: int) -> Any:
-    """Two matrices that are far from singular, with no pattern."""
+    """Two well-conditioned matrices without structure."""
     numbers = [((7 * i * i + 3 * i) % 11 - 5) / 8 for i in range(2 * side * side)]
     found = np.array(numbers).reshape(2, side, side)
     return found + np.array([3.0, -2.0]).reshape(2, 1, 1) * np.eye(side)
 
 
 def symmetric(side: int) -> Any:
-    """Two symmetric matrices with values far from each other."""
+    """Two symmetric matrices with well-separated eigenvalues."""
     found = matrices(side)
     return found + np.swapaxes(found, -1, -2) + np.diag([3.0 * i for i in range(side)])
 
 
-def spread_out(*shape: int) -> Any:
+def sample_matrix(*shape: int) -> Any:
     size = math.prod(shape)
     numbers = [((5 * i * i + 2 * i) % 13 - 6) / 4 for i in range(size)]
     return np.array(numbers).reshape(shape)
 
 
 def matrix_product(a: Any, b: Any) -> Any:
-    """Matrices by a loop over rows and columns, the axes before them as a batch."""
+    """Matrix product by loops over rows and columns, with broadcast batch axes."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     left = np.broadcast_to(a, batch + a.shape[-2:]).astype("float64")
     right = np.broadcast_to(b, batch + b.shape[-2:]).astype("float64")
@@ -42,8 +42,8 @@ def matrix_product(a: Any, b: Any) -> Any:
     return out.astype(a.dtype)
 
 
-def solved(a: Any, b: Any) -> Any:
-    """x of which a @ x is b, by elimination with the largest pivot."""
+def solve_by_elimination(a: Any, b: Any) -> Any:
+    """Solution of a @ x = b by elimination with partial pivoting."""
     rows = [[*map(float, r), *map(float, s)] for r, s in zip(a, b, strict=True)]
     side = len(rows)
     for i in range(side):
@@ -59,15 +59,13 @@ def solved(a: Any, b: Any) -> Any:
     return np.array([r[side:] for r in rows])
 
 
-def near_identity(x: Any) -> Any:
+def identity_like(x: Any) -> Any:
     """The identity in the shape of square matrices."""
     return broadcast_like(eye(x.shape[-1], dtype=x.dtype), x)
 
 
 def householder(x: Any) -> tuple[Any, Any]:
-    """All of Q and R, by reflections of one column after the other; R's diagonal is
-
-    made positive."""
+    """Full QR by Householder reflections, with a positive diagonal of R."""
     rows, columns = x.shape
     r, q = x.astype("float64").tolist(), np.eye(rows).tolist()
     for j in range(min(rows, columns)):
@@ -89,7 +87,7 @@ def householder(x: Any) -> tuple[Any, Any]:
 
 
 def jacobi(x: Any) -> tuple[Any, Any]:
-    """Eigenvalues and vectors of a symmetric matrix, by turning one pair at a time."""
+    """Eigenvalues and eigenvectors of a symmetric matrix by Jacobi rotations."""
     side = len(x)
     a, vectors = x.astype("float64"), np.eye(side)
     for _ in range(20):
@@ -102,12 +100,12 @@ def jacobi(x: Any) -> tuple[Any, Any]:
                 a = matrix_product(matrix_product(turn.T, a), turn)
                 vectors = matrix_product(vectors, turn)
     order = sorted(range(side), key=lambda i: a[i, i])
-    found, _signs = with_signs(vectors[:, order])
+    found, _signs = normalize_signs(vectors[:, order])
     return np.array([a[i, i] for i in order]), found
 
 
-def with_signs(vectors: Any) -> tuple[Any, Any]:
-    """Columns with their signs settled, and what each was multiplied by."""
+def normalize_signs(vectors: Any) -> tuple[Any, Any]:
+    """Columns with normalized signs, and the factor of each."""
     rows, columns = vectors.shape
     signs = [
         math.copysign(
@@ -119,7 +117,7 @@ def with_signs(vectors: Any) -> tuple[Any, Any]:
 
 
 def matmul_by_loops(a: Any, b: Any) -> Any:
-    """Matrices by a loop over rows, columns and what lies between."""
+    """Matrix product by a loop over rows, columns and the contracted axis."""
     left = a[None, :] if a.ndim == 1 else a
     right = b[:, None] if b.ndim == 1 else b
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])

@@ -1,4 +1,4 @@
-"""Threefry and Philox on Python's integers, one block at a time: oracles for samples.
+"""Reference Threefry and Philox generators on Python integers, for samples.
 
 After Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3".
 """
@@ -13,7 +13,7 @@ _WORD = (1 << 32) - 1
 
 
 def threefry_block(key: Sequence[int], count: Sequence[int]) -> list[int]:
-    """Threefry2x32, 20 rounds."""
+    """Threefry-2x32, 20 rounds."""
     turns = ((13, 15, 26, 6), (17, 29, 16, 24))
     words = [key[0], key[1], key[0] ^ key[1] ^ 0x1BD11BDA]
     a, b = ((c + k) & _WORD for c, k in zip(count, key, strict=True))
@@ -27,7 +27,7 @@ def threefry_block(key: Sequence[int], count: Sequence[int]) -> list[int]:
 
 
 def philox_block(key: Sequence[int], count: Sequence[int]) -> list[int]:
-    """Philox4x32, 10 rounds."""
+    """Philox-4x32, 10 rounds."""
     k0, k1 = key
     a, b, c, d = count
     for _ in range(10):
@@ -40,12 +40,12 @@ def philox_block(key: Sequence[int], count: Sequence[int]) -> list[int]:
 
 
 def threefry_pairs(key: Sequence[int], count: int) -> list[list[int]]:
-    """The blocks of the first counters: what JAX draws from, and its split keys."""
+    """Blocks of the first counters, as JAX reads them and splits keys."""
     return [threefry_block(key, (i >> 32, i & _WORD)) for i in range(count)]
 
 
 def philox_stream(key: Sequence[int], skip: int = 0) -> Iterator[int]:
-    """Words in the order of TensorFlow; the key holds the first counter."""
+    """Words in TensorFlow's order; the key includes the first counter."""
     start = sum(word << 32 * i for i, word in enumerate(key[2:]))
     while True:
         now = (start + skip) & ((1 << 128) - 1)
@@ -53,15 +53,15 @@ def philox_stream(key: Sequence[int], skip: int = 0) -> Iterator[int]:
         skip += 1
 
 
-def unit(word: int) -> float:
-    """23 bits as a number from 0 to before 1."""
+def unit_float(word: int) -> float:
+    """23 bits as a number in [0, 1)."""
     (number,) = struct.unpack("<f", struct.pack("<I", 0x3F800000 | word))
     return float(number) - 1.0
 
 
 def box_muller(first: int, second: int) -> tuple[float, float]:
-    """Two normal numbers of two words, by their 23 last bits."""
-    size = max(unit(first & 0x7FFFFF), 1e-7)
-    angle = 2 * math.pi * unit(second & 0x7FFFFF)
+    """Box-Muller: two normal numbers from the low 23 bits of two words."""
+    size = max(unit_float(first & 0x7FFFFF), 1e-7)
+    angle = 2 * math.pi * unit_float(second & 0x7FFFFF)
     far = math.sqrt(-2 * math.log(size))
     return far * math.sin(angle), far * math.cos(angle)

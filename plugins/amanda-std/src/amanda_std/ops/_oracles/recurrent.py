@@ -1,4 +1,4 @@
-"""Samples of recurrent layers: their expected values come from loops over numbers."""
+"""Reference recurrent layers, by loops over numbers, and their samples."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BY_NAME = {
 Numbers = list[float]
 
 
-def _dot(matrix: Any, row: int, vector: Numbers) -> float:
+def _row_dot(matrix: Any, row: int, vector: Numbers) -> float:
     return math.fsum(float(m) * v for m, v in zip(matrix[row], vector, strict=True))
 
 
@@ -40,7 +40,7 @@ def _clip(x: float, clip: float | None) -> float:
     return x if clip is None else min(max(x, -clip), clip)
 
 
-class _Case:
+class _ReferenceCell:
     """One direction of a layer, for one sequence of the batch."""
 
     def __init__(self, given: dict[str, Any], d: int, n: int, attrs: Any) -> None:
@@ -50,9 +50,9 @@ class _Case:
         self.out = given.get("projection")
         self.out = None if self.out is None else self.out[d]
         rows = len(self.w)
-        self.b = [float(v) for v in _own(given, "bias", d, rows)]
-        self.rb = [float(v) for v in _own(given, "recurrent_bias", d, rows)]
-        self.p = [float(v) for v in _own(given, "peepholes", d, 3 * self.size)]
+        self.b = [float(v) for v in _parameter_of(given, "bias", d, rows)]
+        self.rb = [float(v) for v in _parameter_of(given, "recurrent_bias", d, rows)]
+        self.p = [float(v) for v in _parameter_of(given, "peepholes", d, 3 * self.size)]
         h, c = given.get("h0"), given.get("c0")
         out = self.r.shape[1]
         self.h = [0.0] * out if h is None else [float(v) for v in h[d, n]]
@@ -77,7 +77,7 @@ class _Case:
     def gate(self, k: int, j: int, x: Numbers, h: Numbers) -> float:
         row: int = k * self.size + j
         own: float = self.b[row] + self.rb[row]
-        return _dot(self.w, row, x) + _dot(self.r, row, h) + own
+        return _row_dot(self.w, row, x) + _row_dot(self.r, row, h) + own
 
     def rnn(self, x: Numbers) -> None:
         f, old = self.f[0], self.h
@@ -93,11 +93,15 @@ class _Case:
         for j in n:
             row = 2 * self.size + j
             if self.attrs.get("reset_after"):
-                own = r[j] * (_dot(self.r, row, old) + self.rb[row])
+                own = r[j] * (_row_dot(self.r, row, old) + self.rb[row])
             else:
-                own = _dot(self.r, row, [a * b for a, b in zip(r, old, strict=True)])
+                own = _row_dot(
+                    self.r, row, [a * b for a, b in zip(r, old, strict=True)]
+                )
                 own += self.rb[row]
-            new.append(g(_clip(_dot(self.w, row, x) + self.b[row] + own, self.clip)))
+            new.append(
+                g(_clip(_row_dot(self.w, row, x) + self.b[row] + own, self.clip))
+            )
         self.h = [(1 - z[j]) * new[j] + z[j] * old[j] for j in n]
 
     def lstm(self, x: Numbers) -> None:
@@ -115,16 +119,16 @@ class _Case:
                      self.clip)) for j in n]  # fmt: skip
         self.h = [o[j] * last(self.c[j]) for j in n]
         if self.out is not None:
-            self.h = [_dot(self.out, j, self.h) for j in range(len(self.out))]
+            self.h = [_row_dot(self.out, j, self.h) for j in range(len(self.out))]
 
 
-def _own(given: dict[str, Any], name: str, d: int, count: int) -> Any:
+def _parameter_of(given: dict[str, Any], name: str, d: int, count: int) -> Any:
     value = given.get(name)
     return [0.0] * count if value is None else value[d]
 
 
-def _slow(kind: str, given: dict[str, Any], attrs: dict[str, Any]) -> list[Any]:
-    """A layer by a loop over directions, sequences, steps and numbers."""
+def _run_by_loops(kind: str, given: dict[str, Any], attrs: dict[str, Any]) -> list[Any]:
+    """A layer by loops over directions, sequences, steps and units."""
     x = given["x"]
     steps = np.swapaxes(x, 0, 1) if attrs.get("batch_first") else x
     ways = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}
@@ -137,7 +141,7 @@ def _slow(kind: str, given: dict[str, Any], attrs: dict[str, Any]) -> list[Any]:
     c = np.zeros((len(backs), batch, hidden))
     for d, back in enumerate(backs):
         for n in range(batch):
-            case = _Case(given, d, n, attrs)
+            case = _ReferenceCell(given, d, n, attrs)
             end = time if given.get("lengths") is None else int(given["lengths"][n])
             for t in reversed(range(end)) if back else range(end):
                 getattr(case, kind)([float(v) for v in steps[t, n]])
@@ -154,11 +158,11 @@ _ORDER = ["x", "w", "r", "bias", "recurrent_bias", "lengths", "h0", "c0", "peeph
           "projection"]  # fmt: skip
 
 
-def _made(
+def _layer_arguments(
     kind: str, used: str, *, time: int = 3, batch: int = 2, directions: int = 1,
     dtype: str = "float64", lengths: Any = None, out: int = 2,
 ) -> dict[str, Any]:  # fmt: skip
-    """Arguments of a layer, 2 hidden numbers for 3 of input; `used`: optional ones."""
+    """Arguments of a layer, input size 3 and hidden size 2; `used`: optional ones."""
     rng = np.random.default_rng(5)
     rows = _GATES[kind] * 2
     shapes = {
@@ -184,50 +188,50 @@ def _sample(kind: str, given: dict[str, Any], **attrs: Any) -> Sample:
     while args[-1] is None:
         args.pop()
     smooth = given["x"].size > 0
-    return Sample(tuple(args), _slow(kind, given, attrs), attrs, smooth=smooth)
+    return Sample(tuple(args), _run_by_loops(kind, given, attrs), attrs, smooth=smooth)
 
 
-def _shared(kind: str) -> Samples:
-    """What every kind of layer has."""
-    yield _sample(kind, _made(kind, ""))
+def _common_samples(kind: str) -> Samples:
+    """Samples shared by all kinds of layers."""
+    yield _sample(kind, _layer_arguments(kind, ""))
     cell = " c0" if kind == "lstm" else ""
-    yield _sample(kind, _made(kind, "bias recurrent_bias h0" + cell))
-    single = _made(kind, "bias", dtype="float32")
+    yield _sample(kind, _layer_arguments(kind, "bias recurrent_bias h0" + cell))
+    single = _layer_arguments(kind, "bias", dtype="float32")
     yield _sample(kind, single, direction="reverse")
-    both = _made(kind, "bias h0", directions=2)
+    both = _layer_arguments(kind, "bias h0", directions=2)
     yield _sample(kind, both, direction="bidirectional", batch_first=True)
     for direction in ("forward", "reverse"):
-        short = _made(kind, "recurrent_bias h0", lengths=(1, 3))
+        short = _layer_arguments(kind, "recurrent_bias h0", lengths=(1, 3))
         yield _sample(kind, short, direction=direction)
-    yield _sample(kind, _made(kind, "bias"), clip=0.4)
-    yield _sample(kind, _made(kind, "h0", time=0))
-    yield _sample(kind, _made(kind, "", batch=0))
+    yield _sample(kind, _layer_arguments(kind, "bias"), clip=0.4)
+    yield _sample(kind, _layer_arguments(kind, "h0", time=0))
+    yield _sample(kind, _layer_arguments(kind, "", batch=0))
 
 
 def rnn_samples() -> Samples:
-    yield from _shared("rnn")
+    yield from _common_samples("rnn")
     for name in _FUNCTIONS:
-        yield _sample("rnn", _made("rnn", "h0"), activations=(name,))
+        yield _sample("rnn", _layer_arguments("rnn", "h0"), activations=(name,))
     settings = {"activations": ("affine", "scaled_tanh"), "alphas": (0.5, 1.5),
                 "betas": (0.25, 0.75)}  # fmt: skip
-    two = _made("rnn", "", directions=2)
+    two = _layer_arguments("rnn", "", directions=2)
     yield _sample("rnn", two, direction="bidirectional", **settings)
 
 
 def gru_samples() -> Samples:
-    yield from _shared("gru")
-    after = _made("gru", "bias recurrent_bias h0")
+    yield from _common_samples("gru")
+    after = _layer_arguments("gru", "bias recurrent_bias h0")
     yield _sample("gru", after, reset_after=True)
-    short = _made("gru", "recurrent_bias", lengths=(2, 0))
+    short = _layer_arguments("gru", "recurrent_bias", lengths=(2, 0))
     yield _sample("gru", short, reset_after=True, activations=("sigmoid", "softsign"))
 
 
 def lstm_samples() -> Samples:
-    yield from _shared("lstm")
-    yield _sample("lstm", _made("lstm", "bias peepholes h0 c0"))
-    yield _sample("lstm", _made("lstm", "bias"), input_forget=True)
-    narrow = _made("lstm", "bias h0 projection", out=1)
+    yield from _common_samples("lstm")
+    yield _sample("lstm", _layer_arguments("lstm", "bias peepholes h0 c0"))
+    yield _sample("lstm", _layer_arguments("lstm", "bias"), input_forget=True)
+    narrow = _layer_arguments("lstm", "bias h0 projection", out=1)
     yield _sample("lstm", narrow)
     settings = {"activations": ("hard_sigmoid", "tanh", "elu"),
                 "alphas": (0.25, None, 0.5), "betas": (0.4, None, None)}  # fmt: skip
-    yield _sample("lstm", _made("lstm", "c0"), **settings)
+    yield _sample("lstm", _layer_arguments("lstm", "c0"), **settings)

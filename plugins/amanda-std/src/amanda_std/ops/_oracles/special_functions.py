@@ -1,6 +1,6 @@
 """Special functions by their definitions: series and sums in double precision.
 
-They are slow and good for arguments of moderate size: oracles for samples, no kernels.
+Slow, and accurate for arguments of moderate size: references for samples.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730)  # B2, B4, .
 
 
 def series(term: Callable[[int], float]) -> float:
-    """The sum of terms from k = 0 on, until they are too small to count."""
+    """Sum of a series from k = 0 until the terms are negligible."""
     terms: list[float] = []
     for k in count():
         terms.append(term(k))
@@ -27,9 +27,9 @@ def _sign(k: int) -> float:
     return -1.0 if k % 2 else 1.0
 
 
-def inverse(function: Callable[[float], float], low: float, high: float,
+def solve_increasing(function: Callable[[float], float], low: float, high: float,
             y: float) -> float:  # fmt: skip
-    """Where a rising function is y, by halving."""
+    """Solve function(x) = y for an increasing function, by bisection."""
     for _ in range(200):
         middle = (low + high) / 2
         low, high = (low, middle) if function(middle) > y else (middle, high)
@@ -37,7 +37,7 @@ def inverse(function: Callable[[float], float], low: float, high: float,
 
 
 def zeta_of(x: float, q: float) -> float:
-    """Terms up to the 20th, and the rest by Euler and Maclaurin."""
+    """Terms up to the 20th, and the Euler-Maclaurin formula for the rest."""
     most = 20
     found = [(q + k) ** -x for k in range(most)]
     end = q + most
@@ -50,7 +50,7 @@ def zeta_of(x: float, q: float) -> float:
 
 
 def digamma_of(x: float) -> float:
-    """By its recurrence up to 20 and over, and the asymptotic series there."""
+    """Recurrence up to 20, then the asymptotic series."""
     before = []
     while x < 20:
         before.append(1 / x)
@@ -65,8 +65,8 @@ def polygamma_of(n: int, x: float) -> float:
     return -_sign(n) * math.factorial(n) * zeta_of(n + 1, x)
 
 
-def _around(function: Callable[[float], float]) -> float:
-    """The mean of a periodic function; equal steps are exact but for tiny terms."""
+def _periodic_mean(function: Callable[[float], float]) -> float:
+    """Mean of a periodic function; equidistant sums converge exponentially."""
     steps = 64
     return (
         math.fsum(function(math.pi * (i + 0.5) / steps) for i in range(steps)) / steps
@@ -75,15 +75,17 @@ def _around(function: Callable[[float], float]) -> float:
 
 def bessel_i(order: int, x: float, scaled: bool = False) -> float:
     less = abs(x) if scaled else 0
-    return _around(lambda t: math.exp(x * math.cos(t) - less) * math.cos(order * t))
+    return _periodic_mean(
+        lambda t: math.exp(x * math.cos(t) - less) * math.cos(order * t)
+    )
 
 
 def bessel_j(order: int, x: float) -> float:
-    return _around(lambda t: math.cos(order * t - x * math.sin(t)))
+    return _periodic_mean(lambda t: math.cos(order * t - x * math.sin(t)))
 
 
 def bessel_k(order: int, x: float, scaled: bool = False) -> float:
-    """The integral of exp(-x cosh t) cosh(order t), which falls very fast."""
+    """Integral of exp(-x cosh t) cosh(order t), which decays fast."""
     step = 1 / 64
     less = x if scaled else 0
     total = [
@@ -146,7 +148,7 @@ def incomplete_gamma(a: float, x: float) -> float:
 
 
 def incomplete_beta(a: float, b: float, x: float) -> float:
-    """The binomial series of (1 - t)**(b - 1), integrated term by term."""
+    """Binomial series of (1 - t)**(b - 1), integrated term by term."""
     terms, factor = [], 1.0
     for k in range(1500):
         terms.append(factor * x ** (a + k) / (a + k))

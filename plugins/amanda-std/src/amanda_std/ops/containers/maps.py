@@ -14,62 +14,62 @@ from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.runtime.containers import decode_string, expect_kind, string_array
 
 
-def _keys(array: Any) -> list[Any]:
+def _to_keys(array: Any) -> list[Any]:
     items = np.asarray(array).reshape(-1).tolist()
     return [decode_string(k) if isinstance(k, bytes) else k for k in items]
 
 
 @primitive(numpy_only=True)
 def map_make(keys: Other, values: Array) -> Map:
-    """A map from each key, an integer or a text, to the value beside it"""
-    names = _keys(keys)
+    """Map from keys (integers or strings) to the values at the same positions"""
+    names = _to_keys(keys)
     if len(set(names)) != len(names):
-        raise UsageError("a key stands twice in a map", got=names)
+        raise UsageError("duplicate key in a map", got=names)
     return dict(zip(names, values, strict=True))
 
 
 @map_make.infer
 def _(keys: Any, values: Any) -> Any:
-    return [MapType(_expect_keys(keys), _row(values))]
+    return [MapType(_expect_keys(keys), _type_of_row(values))]
 
 
 def _expect_keys(keys: Any) -> Any:
     if str(keys.dtype) not in ("int64", "string", "unknown"):
         raise InvalidTypeError(
-            "a key of a map is an int64 or a text", where="argument 'keys'", got=keys
+            "keys of a map must be int64 or strings", where="argument 'keys'", got=keys
         )
     return keys.dtype
 
 
 @primitive(numpy_only=True)
 def map_rows(keys: Other, x: Array) -> Sequence:
-    """Of each row a map from each key to the value beside it"""
+    """Sequence of maps, one per row: from each key to its value in the row"""
     return [map_make.run([keys, row], {}) for row in x]
 
 
 @map_rows.infer
 def _(keys: Any, x: Any) -> Any:
-    return [SequenceType(MapType(_expect_keys(keys), _row(_row(x))))]
+    return [SequenceType(MapType(_expect_keys(keys), _type_of_row(_type_of_row(x))))]
 
 
-def _row(values: Any) -> TensorType:
-    """The type of what is left of a tensor without its first axis."""
+def _type_of_row(values: Any) -> TensorType:
+    """Type of a tensor without its first axis."""
     if not values.shape.has_rank:
         return TensorType(values.dtype)
     if not values.shape.rank:
-        raise InvalidTypeError("values of maps stand in a row", got=values)
+        raise InvalidTypeError("values of a map need a first axis", got=values)
     return TensorType(values.dtype, values.shape.dims[1:])
 
 
 @primitive(numpy_only=True)
 def map_get(m: Map, key: Other, otherwise: Anything = None) -> Anything:
-    """What a map has under a key; the other value where it has none"""
-    (name,) = _keys(key)
+    """Value of a key, or the other value if the map lacks it"""
+    (name,) = _to_keys(key)
     if name not in m and otherwise is None:
         raise UsageError(
             f"the map has no key {name!r}",
-            expected=", ".join(map(repr, list(m)[:20])) or "no key",
-            hint="give the value to take then: otherwise=",
+            expected=", ".join(map(repr, list(m)[:20])) or "the key is missing",
+            hint="pass a default: otherwise=",
         )
     return np.asarray(m.get(name, otherwise))
 
@@ -81,7 +81,7 @@ def _(m: Any) -> Any:
 
 @primitive(numpy_only=True)
 def map_keys(m: Map) -> Anything:
-    """The keys of a map in a row, in the order in which they came in"""
+    """Keys of a map, in insertion order"""
     keys = list(m)
     if any(isinstance(k, str) for k in keys):
         return string_array(keys, [len(keys)])
@@ -95,7 +95,7 @@ def _(m: Any) -> Any:
 
 @primitive(numpy_only=True)
 def map_vectorize(m: Map, *, vocabulary: Any) -> Anything:
-    """What a map has under each word of a vocabulary, and 0 where nothing"""
+    """Values of a map for each word of a vocabulary, 0 where missing"""
     zero = np.zeros_like(next(iter(m.values()))) if m else np.zeros((), "float32")
     return np.array([m.get(word, zero) for word in vocabulary], zero.dtype)
 
@@ -137,21 +137,21 @@ for _op in (map_make, map_rows, map_get, map_vectorize):
     _op.not_differentiable("gradients do not go through maps")
 
 
-def _map(dtype: str = "float32") -> dict[Any, Any]:
+def _sample_map(dtype: str = "float32") -> dict[Any, Any]:
     return {7: array(1, dtype), 3: array(2, dtype)}
 
 
 @map_get.samples
 def _() -> Samples:
     for dtype in ("float32", "int64"):
-        yield Sample((_map(dtype), array(3, "int64")), array(2, dtype))
+        yield Sample((_sample_map(dtype), array(3, "int64")), array(2, dtype))
         other = array(9, dtype)
-        yield Sample((_map(dtype), array(4, "int64"), other), array(9, dtype))
+        yield Sample((_sample_map(dtype), array(4, "int64"), other), array(9, dtype))
 
 
 @map_keys.samples
 def _() -> Samples:
-    yield Sample((_map(),), array([7, 3], "int64"))
+    yield Sample((_sample_map(),), array([7, 3], "int64"))
     words = {"b": array(1.0), "a": array(2.0)}
     yield Sample((words,), string_array(["b", "a"], [2]))
 
@@ -160,6 +160,6 @@ def _() -> Samples:
 def _() -> Samples:
     for dtype in ("float32", "int64"):
         want = array([2, 0, 1], dtype)
-        yield Sample((_map(dtype),), want, {"vocabulary": (3, 5, 7)})
+        yield Sample((_sample_map(dtype),), want, {"vocabulary": (3, 5, 7)})
     words = {"b": array(1.0), "a": array(2.0)}
     yield Sample((words,), array([2.0, 1.0]), {"vocabulary": ("a", "b")})

@@ -1,4 +1,4 @@
-"""Optionals: a value, or nothing. Nothing can also be an argument that is left out."""
+"""Optionals: a value or nothing. An omitted argument also counts as nothing."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import UNKNOWN
 from amanda_std.runtime.containers import expect_kind, without_content
 
-_NO_SLOPE = "gradients do not go through optionals"
+_NO_GRADIENT = "gradients do not go through optionals"
 
 
 @primitive(numpy_only=True)
 def optional(x: Anything = None, *, type: Any = None) -> Maybe:
-    """An optional that holds x, or nothing of the type told"""
+    """Optional that holds x, or nothing of a given type"""
     del type
     return x
 
@@ -31,7 +31,7 @@ optional.trait(Trait.CONTAINER)
 @optional.infer
 def _(x: Any, type: Any) -> Any:
     if isinstance(x, OptionalType):
-        raise InvalidTypeError("an optional of an optional is not kept apart", got=x)
+        raise InvalidTypeError("optionals cannot be nested", got=x)
     held = type if x is None else without_content(x)
     if isinstance(held, str):
         held = parse_type(held)
@@ -40,7 +40,7 @@ def _(x: Any, type: Any) -> Any:
 
 @primitive()
 def has_element(x: Anything = None) -> Logical:
-    """Whether an optional holds something; anything that is no optional does"""
+    """Whether an optional holds a value; true for anything that is no optional"""
     return np.asarray(x is not None)
 
 
@@ -51,10 +51,10 @@ def _() -> Any:
 
 @primitive()
 def get_element(x: Anything) -> Anything:
-    """What an optional holds; what is no optional is itself"""
+    """The value of an optional; other values are returned unchanged"""
     if x is None:
         raise UsageError(
-            "the optional holds nothing", hint="ask has_element first, in an if"
+            "the optional is empty", hint="check has_element first, in an if"
         )
     return x
 
@@ -68,8 +68,8 @@ def _(x: Any) -> Any:
 
 
 for _op in (optional, get_element):
-    _op.not_differentiable(_NO_SLOPE)
-has_element.not_differentiable("its result is true or false")
+    _op.not_differentiable(_NO_GRADIENT)
+has_element.not_differentiable("its result is a boolean")
 
 
 # -- samples -----------------------------------------------------------------------

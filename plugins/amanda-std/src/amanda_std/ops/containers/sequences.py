@@ -20,21 +20,21 @@ from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
 from amanda_std.engine.traits import Trait
 from amanda_std.inference.shape_arguments import normalize_axis
-from amanda_std.ops.control.bodies import many, result_types
+from amanda_std.ops.control.bodies import as_results, result_types
 from amanda_std.runtime.containers import expect_kind, join_types
 
-_NO_SLOPE = "gradients do not go through sequences"
+_NO_GRADIENT = "gradients do not go through sequences"
 _SCALAR = TensorType("int64", [])
 
 
-def _place(xs: list[Any], at: Any, end: int = 0) -> int:
-    """A place in a sequence as one from its start; `end` 1: behind the last is one."""
+def _normalize_index(xs: list[Any], at: Any, end: int = 0) -> int:
+    """Normalize an index into a sequence; with `end=1`, the end is a valid index."""
     number = int(np.asarray(at).reshape(()))
     size = len(xs)
     if not -size <= number < size + end:
         raise UsageError(
-            "a sequence has no such place",
-            expected=f"{-size} to {size + end - 1}" if size + end else "no place",
+            "sequence index out of range",
+            expected=f"{-size} to {size + end - 1}" if size + end else "an empty range",
             got=number,
         )
     return number + size if number < 0 else number
@@ -42,7 +42,7 @@ def _place(xs: list[Any], at: Any, end: int = 0) -> int:
 
 @primitive(numpy_only=True)
 def sequence_construct(*xs: Anything) -> Sequence:
-    """A sequence of the values told"""
+    """Sequence of the given values"""
     return list(xs)
 
 
@@ -56,7 +56,7 @@ def _(*xs: Any) -> Any:
 
 @primitive(numpy_only=True)
 def sequence_empty(*, dtype: Any = None) -> Sequence:
-    """A sequence of no element, for tensors of an element type; float32 unless told"""
+    """Empty sequence of tensors of an element type (default: float32)"""
     del dtype
     return []
 
@@ -71,8 +71,8 @@ def _(dtype: Any) -> Any:
 
 @primitive(numpy_only=True)
 def sequence_at(xs: Sequence, at: Index) -> Anything:
-    """The element at a place"""
-    return xs[_place(xs, at)]
+    """Element at an index"""
+    return xs[_normalize_index(xs, at)]
 
 
 sequence_at.trait(Trait.CONTAINER)
@@ -86,8 +86,8 @@ def _(xs: Any) -> Any:
 
 @primitive(numpy_only=True)
 def sequence_insert(xs: Sequence, x: Anything, at: Index | None = None) -> Sequence:
-    """The sequence with one more element before a place, or at its end"""
-    place = len(xs) if at is None else _place(xs, at, 1)
+    """Insert an element before an index, or at the end"""
+    place = len(xs) if at is None else _normalize_index(xs, at, 1)
     return [*xs[:place], x, *xs[place:]]
 
 
@@ -102,8 +102,8 @@ def _(xs: Any, x: Any) -> Any:
 
 @primitive(numpy_only=True)
 def sequence_erase(xs: Sequence, at: Index | None = None) -> Sequence:
-    """The sequence without the element at a place; the last where none is told"""
-    place = _place(xs, -1 if at is None else at)
+    """Remove the element at an index (default: the last)"""
+    place = _normalize_index(xs, -1 if at is None else at)
     return [*xs[:place], *xs[place + 1 :]]
 
 
@@ -118,7 +118,7 @@ def _(xs: Any) -> Any:
 
 @primitive(numpy_only=True)
 def sequence_length(xs: Sequence) -> Index:
-    """How many elements a sequence has"""
+    """Number of elements"""
     return np.asarray(len(xs), "int64")
 
 
@@ -135,8 +135,9 @@ def _(xs: Any) -> Any:
 def split_to_sequence(
     x: Array, sizes: ShapeArg = None, *, axis: int = 0, keepdims: bool = True
 ) -> Sequence:
-    """Parts along an axis: of the sizes told; of one size, the last maybe smaller;
-    else single slices, whose axis may go"""
+    """Split along an axis into a sequence of parts
+    By sizes; by one size, the last part may be smaller; by default into single slices,
+    whose axis is removed unless `keepdims`."""
     axis = normalize_axis(axis, x.ndim)
     total = x.shape[axis]
     if sizes is None:
@@ -144,7 +145,7 @@ def split_to_sequence(
         return parts if keepdims else [np.squeeze(p, axis) for p in parts]
     if isinstance(sizes, int):
         if sizes <= 0:
-            raise UsageError("a part of a split has a size", got=sizes)
+            raise UsageError("a part of a split has no size", got=sizes)
         return np.split(x, range(sizes, total, sizes), axis) if total else []
     if sum(sizes) != total or min(sizes, default=0) < 0:
         raise UsageError(
@@ -161,12 +162,12 @@ def _(x: Any, sizes: Any, axis: Any, keepdims: Any) -> Any:
     place = normalize_axis(axis, len(dims))
     if sizes is None and not keepdims:
         return [SequenceType(TensorType(x.dtype, [*dims[:place], *dims[place + 1 :]]))]
-    dims[place] = 1 if sizes is None else _size_of_all(sizes, dims[place])
+    dims[place] = 1 if sizes is None else _common_size(sizes, dims[place])
     return [SequenceType(TensorType(x.dtype, dims))]
 
 
-def _size_of_all(sizes: Any, dim: Any) -> Any:
-    """The size of every part, where they are all alike."""
+def _common_size(sizes: Any, dim: Any) -> Any:
+    """The common size of all parts, if they have one."""
     if isinstance(sizes, int) and isinstance(dim, int) and sizes > 0:
         return sizes if dim % sizes == 0 else Sym.unknown()
     told = sizes if isinstance(sizes, tuple) else ()
@@ -178,9 +179,9 @@ def _size_of_all(sizes: Any, dim: Any) -> Any:
 def concat_from_sequence(
     xs: Sequence, *, axis: int = 0, new_axis: bool = False
 ) -> Array:
-    """The elements one behind the other along an axis, or along a new one"""
+    """Concatenate the elements along an axis, or stack them along a new one"""
     if not xs:
-        raise UsageError("nothing to put together: the sequence is empty")
+        raise UsageError("cannot concatenate an empty sequence")
     return np.stack(xs, axis) if new_axis else np.concatenate(xs, axis)
 
 
@@ -188,7 +189,9 @@ def concat_from_sequence(
 def _(xs: Any, axis: Any, new_axis: Any) -> Any:
     element = expect_kind(SequenceType, xs).element
     if not isinstance(element, TensorType):
-        raise InvalidTypeError("only tensors are put together", got=element)
+        raise InvalidTypeError(
+            "only sequences of tensors can be concatenated", got=element
+        )
     if not element.shape.has_rank:
         return [TensorType(element.dtype)]
     dims = list(element.shape.dims)
@@ -199,17 +202,17 @@ def _(xs: Any, axis: Any, new_axis: Any) -> Any:
 
 @primitive(numpy_only=True)
 def sequence_map(body: Body, xs: Sequence, *others: Anything) -> tuple[Sequence, ...]:
-    """A sequence of each result of body(x, *others), for every x; others that are
-    sequences give one element a time"""
+    """Sequence of each result of body(x, *others) for every x of a sequence
+    Others that are sequences are iterated along with it."""
     for other in others:
         if isinstance(other, list) and len(other) != len(xs):
             raise UsageError(
-                "sequences that are walked together are of one length",
+                "sequences that are iterated together have different lengths",
                 expected=len(xs),
                 got=len(other),
             )
     rows = [
-        many(body(x, *(o[i] if isinstance(o, list) else o for o in others)))
+        as_results(body(x, *(o[i] if isinstance(o, list) else o for o in others)))
         for i, x in enumerate(xs)
     ]
     if rows:
@@ -242,22 +245,22 @@ for _op in (
     sequence_construct, sequence_at, sequence_insert, sequence_erase,
     split_to_sequence, concat_from_sequence, sequence_map,
 ):  # fmt: skip
-    _op.not_differentiable(_NO_SLOPE)
-sequence_empty.not_differentiable("there is nothing in it")
-sequence_length.not_differentiable("its result is a number of elements")
+    _op.not_differentiable(_NO_GRADIENT)
+sequence_empty.not_differentiable("it has no elements")
+sequence_length.not_differentiable("its result is an integer")
 
 
 # -- samples -----------------------------------------------------------------------
 
 
-def _parts(dtype: str = "float32") -> list[Any]:
+def _sample_parts(dtype: str = "float32") -> list[Any]:
     return [array([1, 2, 3], dtype), array([4], dtype), array([], dtype)]
 
 
 @sequence_construct.samples
 def _() -> Samples:
     for dtype in ("float32", "int64"):
-        yield Sample(tuple(_parts(dtype)), [_parts(dtype)])
+        yield Sample(tuple(_sample_parts(dtype)), [_sample_parts(dtype)])
     yield Sample((array(1.0),), [[array(1.0)]])
 
 
@@ -271,14 +274,14 @@ def _() -> Samples:
 def _() -> Samples:
     for dtype in ("float32", "int64"):
         for at, want in ((0, [1, 2, 3]), (-2, [4]), (2, [])):
-            args = (_parts(dtype), array(at, "int64"))
+            args = (_sample_parts(dtype), array(at, "int64"))
             yield Sample(args, array(want, dtype))
 
 
 @sequence_insert.samples
 def _() -> Samples:
     for dtype in ("float32", "int64"):
-        a, b, c = _parts(dtype)
+        a, b, c = _sample_parts(dtype)
         new = array([9, 9], dtype)
         yield Sample(([a, b, c], new), [[a, b, c, new]])
         yield Sample(([a, b, c], new, array(0, "int64")), [[new, a, b, c]])
@@ -289,7 +292,7 @@ def _() -> Samples:
 @sequence_erase.samples
 def _() -> Samples:
     for dtype in ("float32", "int64"):
-        a, b, c = _parts(dtype)
+        a, b, c = _sample_parts(dtype)
         yield Sample(([a, b, c],), [[a, b]])
         yield Sample(([a, b, c], array(0, "int64")), [[b, c]])
         yield Sample(([a, b, c], array(-2, "int64")), [[a, c]])
@@ -298,7 +301,7 @@ def _() -> Samples:
 @sequence_length.samples
 def _() -> Samples:
     for dtype in ("float32", "int64"):
-        yield Sample((_parts(dtype),), array(3, "int64"))
+        yield Sample((_sample_parts(dtype),), array(3, "int64"))
 
 
 @split_to_sequence.samples
@@ -319,7 +322,7 @@ def _() -> Samples:
 @concat_from_sequence.samples
 def _() -> Samples:
     for dtype in ("float32", "int64"):
-        yield Sample((_parts(dtype),), array([1, 2, 3, 4], dtype))
+        yield Sample((_sample_parts(dtype),), array([1, 2, 3, 4], dtype))
         a, b = array([1, 2], dtype), array([3, 4], dtype)
         stacked = array([[1, 3], [2, 4]], dtype)
         yield Sample(([a, b],), stacked, {"axis": -1, "new_axis": True})
@@ -331,7 +334,7 @@ def _() -> Samples:
         return x + by, x
 
     for dtype in ("float32", "int64"):
-        a, b, c = _parts(dtype)
+        a, b, c = _sample_parts(dtype)
         more = [array([2, 3, 4], dtype), array([5], dtype), array([], dtype)]
         one = array(1, dtype)
         yield Sample((grow, [a, b, c], one), [more, [a, b, c]])

@@ -12,12 +12,12 @@ from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.engine.traits import Trait
 from amanda_std.runtime.containers import expect_kind, without_content
 
-_NO_SLOPE = "gradients do not go through tuples and maps"
+_NO_GRADIENT = "gradients do not go through tuples"
 
 
 @primitive(numpy_only=True)
 def tuple_make(*xs: Anything) -> Tuple:
-    """A tuple of the values told, each with its own type"""
+    """Tuple of the given values, each with its own type"""
     return tuple(xs)
 
 
@@ -31,7 +31,7 @@ def _(*xs: Any) -> Any:
 
 @primitive(numpy_only=True)
 def tuple_push(t: Tuple, x: Anything) -> Tuple:
-    """The tuple with one more value at its end"""
+    """Append a value to a tuple"""
     return (*t, x)
 
 
@@ -45,8 +45,8 @@ def _(t: Any, x: Any) -> Any:
 
 @primitive(numpy_only=True)
 def tuple_get(t: Tuple, *, index: int) -> Anything:
-    """The value at a place of a tuple, which may count from its end"""
-    return t[_place(len(t), index)]
+    """Element of a tuple at an index, which may be negative"""
+    return t[_normalize_index(len(t), index)]
 
 
 tuple_get.trait(Trait.CONTAINER)
@@ -55,40 +55,40 @@ tuple_get.trait(Trait.CONTAINER)
 @tuple_get.infer
 def _(t: Any, index: Any) -> Any:
     items = expect_kind(TupleType, t).items
-    return [items[_place(len(items), index)]]
+    return [items[_normalize_index(len(items), index)]]
 
 
-def _place(size: int, index: int) -> int:
+def _normalize_index(size: int, index: int) -> int:
     if not -size <= index < size:
         raise InvalidTypeError(
-            "a tuple has no such place",
-            expected=f"{-size} to {size - 1}" if size else "no place",
+            "tuple index out of range",
+            expected=f"{-size} to {size - 1}" if size else "an empty range",
             got=index,
         )
     return index % size
 
 
 for _op in (tuple_make, tuple_push, tuple_get):
-    _op.not_differentiable(_NO_SLOPE)
+    _op.not_differentiable(_NO_GRADIENT)
 
 
-def _two() -> tuple[Any, Any]:
+def _sample_values() -> tuple[Any, Any]:
     return array([1, 2], "int64"), array([], "float32")
 
 
 @tuple_make.samples
 def _() -> Samples:
-    yield Sample(_two(), [_two()])
+    yield Sample(_sample_values(), [_sample_values()])
     yield Sample((), [()])
 
 
 @tuple_push.samples
 def _() -> Samples:
-    yield Sample((_two(), array(3.0)), [(*_two(), array(3.0))])
+    yield Sample((_sample_values(), array(3.0)), [(*_sample_values(), array(3.0))])
 
 
 @tuple_get.samples
 def _() -> Samples:
-    a, b = _two()
+    a, b = _sample_values()
     yield Sample(((a, b),), a, {"index": 0})
     yield Sample(((a, b),), b, {"index": -1})

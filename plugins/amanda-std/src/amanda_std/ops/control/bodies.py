@@ -1,6 +1,6 @@
-"""Bodies of ops: what they return, what they keep from round to round, their slopes.
+"""Bodies of control flow ops: their result types, captures, inlining and gradients.
 
-A body is a Python function, a graph, or (while a program runs) something to call.
+A body is a Python function, a graph, or (while a graph runs) a callable.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from amanda_std.ops.tensor.creation import zeros_like
 from amanda_std.runtime.containers import join_types, type_of, without_content
 
 _open: list[Graph] = []
-"""The functions that are being pasted, each in the one before."""
+"""Bodies being inlined, outermost first."""
 
 
-def many(made: Any) -> tuple[Any, ...]:
-    """What a body returns, as a tuple."""
+def as_results(made: Any) -> tuple[Any, ...]:
+    """The results of a body as a tuple."""
     return tuple(made) if isinstance(made, tuple | list) else (made,)
 
 
@@ -47,15 +47,14 @@ def many(made: Any) -> tuple[Any, ...]:
 
 
 def result_types(body: Any, types: Sequence[Type]) -> tuple[Type, ...]:
-    """The types of what a body returns, for parameters of these types.
-
-    A graph keeps them: they are what it will get."""
+    """Result types of a body for parameters of the given types.
+    A graph keeps these types as those of its parameters."""
     if isinstance(body, Graph):
-        _retype(body, types)
+        _infer_graph(body, types)
         return tuple(UNKNOWN if v is None else value_type(v) for v in body.results)
     if is_types_only():
         given = [Typed(t) if isinstance(t, TensorType) else t for t in types]
-        return tuple(map(_type_of, many(body(*given))))
+        return tuple(map(_type_of, as_results(body(*given))))
     graph = trace(body, types)
     try:
         return result_types(graph, types)
@@ -64,7 +63,7 @@ def result_types(body: Any, types: Sequence[Type]) -> tuple[Type, ...]:
 
 
 def _type_of(value: Any) -> Type:
-    """The type of what a function returns: a type, a value of a graph, or an array."""
+    """Type of a result: a type, a graph value or an array."""
     if isinstance(value, Operators):
         return value.type
     if isinstance(value, OutputPort):
@@ -72,12 +71,12 @@ def _type_of(value: Any) -> Type:
     return value if isinstance(value, Type) else type_of(value)
 
 
-def _retype(body: Graph, types: Sequence[Type]) -> None:
+def _infer_graph(body: Graph, types: Sequence[Type]) -> None:
     from amanda_std.passes.infer import infer
 
     if len(types) != len(body.parameters):
         raise InvalidTypeError(
-            f"{body.label} gets another number of values than it has parameters",
+            f"{body.label} has another number of parameters than values given",
             expected=len(body.parameters),
             got=len(types),
         )
@@ -91,38 +90,38 @@ def _retype(body: Graph, types: Sequence[Type]) -> None:
 
 
 def discard(graph: Graph) -> None:
-    """Take a graph apart, so that what it captured has no user in it any more."""
+    """Remove all ops of a graph, so that its captures have no users in it."""
     for i in reversed(range(len(graph.results))):
         graph.remove_result(i)
     for op in reversed(graph):
         graph.remove(op, "typing")
 
 
-def agreed(branches: Sequence[tuple[str, Sequence[Type]]]) -> list[Type]:
-    """The types of which those of every branch are."""
+def common_types(branches: Sequence[tuple[str, Sequence[Type]]]) -> list[Type]:
+    """The widest common types of the results of all branches."""
     (first, found), *others = branches
     for name, types in others:
         if len(types) != len(found):
             raise InvalidTypeError(
                 "the branches return different numbers of values",
-                expected=f"{len(found)} as from {first!r}",
-                got=f"{len(types)} from {name!r}",
+                expected=f"{len(found)} as in {first!r}",
+                got=f"{len(types)} in {name!r}",
             )
-        found = [both(a, b) for a, b in zip(found, types, strict=True)]
+        found = [widest_type(a, b) for a, b in zip(found, types, strict=True)]
     return list(found)
 
 
-def both(a: Type, b: Type) -> Type:
-    """The narrowest type that both are of, without content where they differ."""
+def widest_type(a: Type, b: Type) -> Type:
+    """The narrowest type that covers both, without content where they differ."""
     if a == b:
         return a
     if isinstance(a, TensorType) and isinstance(b, TensorType):
-        return join(plain(a), plain(b))
+        return join(without_static_content(a), without_static_content(b))
     return join_types([a, b]) if type(a) is type(b) else UNKNOWN
 
 
-def plain(type: Type) -> Any:
-    """The type without content, which another round may change."""
+def without_static_content(type: Type) -> Any:
+    """The type without static content, which another iteration may change."""
     return without_content(type)
 
 
@@ -130,34 +129,36 @@ def carried_types(
     body: Any, init: Sequence[Any], before: Sequence[Type], after: Sequence[Type],
     skip: int,
 ) -> list[Any]:  # fmt: skip
-    """The widest types that a body keeps: a dim that changes becomes unknown.
-
-    Each round widens something, and no type can be widened more often than it has
-    dims and two times, so there is an end."""
-    now: list[Any] = [plain(t) for t in init]
-    most = 2 + sum(3 + _dims(t) for t in now)
+    """The types of loop-carried values: dims that change become unknown (fixed point).
+    Each iteration widens something, and no type can be widened more often than its rank
+    plus two, so it terminates."""
+    now: list[Any] = [without_static_content(t) for t in init]
+    most = 2 + sum(3 + _dims_or_none(t) for t in now)
     for _ in range(most):
         got = result_types(body, [*before, *now, *after])[skip : skip + len(now)]
         if len(got) != len(now):
             raise InvalidTypeError(
-                "a body returns what it carries first",
+                "a body must return the carried values first",
                 expected=f"{skip + len(now)} results or more",
                 got=skip + len(got),
             )
-        wide = [both(a, plain(b)) for a, b in zip(now, got, strict=True)]
-        if all(_is_wide(w, n) for w, n in zip(wide, now, strict=True)):
+        wide = [
+            widest_type(a, without_static_content(b))
+            for a, b in zip(now, got, strict=True)
+        ]
+        if all(_is_fixed_point(w, n) for w, n in zip(wide, now, strict=True)):
             return now
         now = wide
     return [TensorType(t.dtype) if isinstance(t, TensorType) else t for t in now]
 
 
-def _dims(type: Any) -> int:
+def _dims_or_none(type: Any) -> int:
     known = isinstance(type, TensorType) and type.shape.has_rank
     return len(type.shape.dims) if known else 0
 
 
-def _is_wide(after: Any, before: Any) -> bool:
-    """Whether nothing became wider: unknown dims are new ones each time."""
+def _is_fixed_point(after: Any, before: Any) -> bool:
+    """Whether no type became wider; unknown dims are fresh ones each time."""
     if not isinstance(after, TensorType) or not isinstance(before, TensorType):
         return bool(after == before)
     if after.dtype != before.dtype or after.shape.has_rank != before.shape.has_rank:
@@ -167,17 +168,17 @@ def _is_wide(after: Any, before: Any) -> bool:
     if after.shape.rank != before.shape.rank:
         return False
     pairs = zip(after.shape.dims, before.shape.dims, strict=True)
-    return all(_is_open(b) or (not _is_open(a)) for a, b in pairs)
+    return all(_is_anonymous(b) or (not _is_anonymous(a)) for a, b in pairs)
 
 
-def _is_open(dim: Any) -> bool:
+def _is_anonymous(dim: Any) -> bool:
     return isinstance(dim, Sym) and dim.is_anonymous
 
 
 def stacked_type(row: Any, count: Any, axis: int = 0) -> TensorType:
-    """The type of rows, `count` of them, along an axis."""
+    """Type of `count` values of type `row` stacked along an axis."""
     if not isinstance(row, TensorType):
-        raise InvalidTypeError("only tensors are stacked", got=row)
+        raise InvalidTypeError("only tensors can be stacked", got=row)
     if not row.shape.has_rank:
         return TensorType(row.dtype)
     dims = list(row.shape.dims)
@@ -185,7 +186,7 @@ def stacked_type(row: Any, count: Any, axis: int = 0) -> TensorType:
     return TensorType(row.dtype, Shape([*dims[:at], count, *dims[at:]]))
 
 
-# -- copies ----------------------------------------------------------------------
+# -- inlining --------------------------------------------------------------------
 
 
 def holds_containers(op: Op) -> bool:
@@ -197,16 +198,16 @@ def holds_containers(op: Op) -> bool:
     return any(isinstance(v.type, containers) for v in (*op.outputs, *results))
 
 
-def pasted(body: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
-    """What a body makes of values: its ops, copied to where ops are being added."""
+def inline(body: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
+    """Inline a body: copy its ops to the graph being traced, for arguments xs."""
     if not isinstance(body, Graph):
-        return many(body(*xs))
+        return as_results(body(*xs))
     if body in _open:
         names = " -> ".join(repr(g.name or "?") for g in (*_open, body))
         raise UsageError(
-            f"{body.label} calls itself, without an end",
+            f"{body.label} calls itself without end",
             got=names,
-            hint="a loop does what is done again and again: ops.loop, ops.while_",
+            hint="write the repetition as a loop: ops.loop, ops.while_",
         )
     into = require_tracing()
     memo: dict[Any, Any] = {}
@@ -225,24 +226,23 @@ def pasted(body: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def inner_captures(op: Op) -> list[OutputPort]:
-    """What the bodies of an op read around them, each value once."""
+    """Values of enclosing graphs that the bodies of an op read, each once."""
     found = (v for body in op.bodies.values() for v in body.captures)
     return list(dict.fromkeys(found))
 
 
-# -- slopes ----------------------------------------------------------------------
+# -- gradients -------------------------------------------------------------------
 
 
-def pulled(
+def body_gradients(
     body: Graph, xs: Sequence[Any], seeds: Iterable[Any], wanted: Sequence[OutputPort]
 ) -> list[Any]:
-    """The gradients by some values of what a body makes of xs; None where there is no.
-
-    `seeds`: the gradients of what the body returns, None for some. The body is run
-    anew: what it computed before is not kept."""
+    """Gradients of a body's results with respect to `wanted` values; None for none.
+    `seeds` are the gradients of the results, None for some. The body is evaluated again
+    (rematerialized) rather than stored."""
     from amanda_std.autodiff.gradients import backpropagate
 
-    results = pasted(body, xs)
+    results = inline(body, xs)
     given: dict[OutputPort, Any] = {}
     for result, seed in zip(results, seeds, strict=True):
         if seed is not None and result is not None:
@@ -251,20 +251,22 @@ def pulled(
     return backpropagate(require_tracing().graph, given, wanted)
 
 
-def filled(gradient: Any, of: Any) -> Any:
-    """A gradient; zeros where there is none."""
+def gradient_or_zeros(gradient: Any, of: Any) -> Any:
+    """A gradient, or zeros if there is none."""
     return zeros_like(of) if gradient is None else gradient
 
 
-def branch_back(
+def gradient_branch(
     body: Graph, xs: Sequence[OutputPort | None], g: Sequence[Any],
     wanted: Sequence[OutputPort],
 ) -> Callable[[], list[Any]]:  # fmt: skip
-    """A branch that gives gradients, from one that gives values."""
+    """Branch that computes gradients, from a branch that computes values."""
 
     def back() -> list[Any]:
         given = [None if x is None else Value(x) for x in xs]
-        made = pulled(body, given, g, wanted)
-        return [filled(m, Value(p)) for m, p in zip(made, wanted, strict=True)]
+        made = body_gradients(body, given, g, wanted)
+        return [
+            gradient_or_zeros(m, Value(p)) for m, p in zip(made, wanted, strict=True)
+        ]
 
     return back

@@ -14,11 +14,11 @@ from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import Operators, Value
 from amanda_std.ops.control.bodies import (
-    agreed,
-    branch_back,
+    as_results,
+    common_types,
+    gradient_branch,
     holds_containers,
-    many,
-    pasted,
+    inline,
     result_types,
 )
 from amanda_std.ops.math.arithmetic import add, multiply, subtract
@@ -31,8 +31,8 @@ from amanda_std.ops.tensor.shape import reshape
 def if_(
     condition: Logical, then: Body, otherwise: Body, *xs: Anything
 ) -> tuple[Anything, ...]:
-    """The results of one of two bodies, which get xs"""
-    return many((then if np.all(condition) else otherwise)(*xs))
+    """Results of `then(*xs)` or `otherwise(*xs)`, chosen by a condition"""
+    return as_results((then if np.all(condition) else otherwise)(*xs))
 
 
 if_.trait(Trait.BRANCHES)
@@ -45,7 +45,7 @@ def _(then: Any, otherwise: Any, *xs: Any) -> Any:
         ("then", result_types(then, xs)),
         ("otherwise", result_types(otherwise, xs)),
     ]
-    return agreed(found)
+    return common_types(found)
 
 
 @if_.bodies
@@ -55,16 +55,18 @@ def _(*xs: Any) -> Any:
 
 @if_.gradient
 def _(g: Any, op: Op, wanted: Sequence[OutputPort]) -> Any:
-    """The same choice, between bodies that give gradients."""
-    backs = _backs(op, g, wanted)
-    return dict(zip(wanted, if_(_first(op), *backs), strict=True))
+    """The same choice between bodies that compute gradients."""
+    backs = _gradient_branches(op, g, wanted)
+    return dict(zip(wanted, if_(_condition_of(op), *backs), strict=True))
 
 
-def _backs(op: Op, g: Any, wanted: Sequence[OutputPort]) -> list[Callable[[], Any]]:
-    return [branch_back(b, op.inputs[1:], g, wanted) for b in op.bodies.values()]
+def _gradient_branches(
+    op: Op, g: Any, wanted: Sequence[OutputPort]
+) -> list[Callable[[], Any]]:
+    return [gradient_branch(b, op.inputs[1:], g, wanted) for b in op.bodies.values()]
 
 
-def _first(op: Op) -> Value:
+def _condition_of(op: Op) -> Value:
     assert op.inputs[0] is not None
     return Value(op.inputs[0])
 
@@ -88,17 +90,17 @@ def _square(x: Any) -> Any:
 
 @composite
 def case(index: Index, branches: Bodies, *xs: Anything) -> tuple[Anything, ...]:
-    """The results of the body at a place of a list; of the last, if there is no such"""
+    """Results of the branch with the given index; the last one if out of range"""
     if not isinstance(index, Operators):
-        return chosen(index, branches, *xs)
+        return select_branch(index, branches, *xs)
     first, *others = branches
     if not others:
-        return pasted(first, xs)
+        return inline(first, xs)
     here = equal(reshape(index, ()), zeros((), dtype=index.dtype))
     made: tuple[Any, ...] = if_(
         here,
-        lambda: pasted(first, xs),
-        lambda: case(subtract(index, 1), [_free(b) for b in others], *xs),
+        lambda: inline(first, xs),
+        lambda: case(subtract(index, 1), [_detached(b) for b in others], *xs),
     )
     return made
 
@@ -107,21 +109,21 @@ case.trait(Trait.BRANCHES)
 case.compile_time(lambda op: ("index",) if holds_containers(op) else ())
 
 
-def _free(body: Any) -> Callable[..., Any]:
-    """A function that does what a body does: an op holds the body itself."""
-    return lambda *xs: pasted(body, xs)
+def _detached(body: Any) -> Callable[..., Any]:
+    """A callable that runs a body, when the op itself holds the body."""
+    return lambda *xs: inline(body, xs)
 
 
-def chosen(index: Any, branches: Sequence[Any], *xs: Any) -> tuple[Any, ...]:
-    """The kernel of `case`: a number chooses."""
+def select_branch(index: Any, branches: Sequence[Any], *xs: Any) -> tuple[Any, ...]:
+    """Kernel of `case`: select by a number."""
     place = int(np.asarray(index).reshape(()))
     inside = 0 <= place < len(branches)
-    return many(branches[place if inside else -1](*xs))
+    return as_results(branches[place if inside else -1](*xs))
 
 
 @case.infer
 def _(branches: Any, *xs: Any) -> Any:
-    return agreed(
+    return common_types(
         [(f"branches{i}", result_types(b, xs)) for i, b in enumerate(branches)]
     )
 
@@ -133,7 +135,13 @@ def _(*xs: Any) -> Any:
 
 @case.gradient
 def _(g: Any, op: Op, wanted: Sequence[OutputPort]) -> Any:
-    return dict(zip(wanted, case(_first(op), _backs(op, g, wanted)), strict=True))
+    return dict(
+        zip(
+            wanted,
+            case(_condition_of(op), _gradient_branches(op, g, wanted)),
+            strict=True,
+        )
+    )
 
 
 @case.samples

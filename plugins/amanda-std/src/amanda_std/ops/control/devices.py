@@ -1,7 +1,7 @@
-"""Devices: where work is done, where memory is taken, where copies are made.
+"""Device placement: transfers, allocation and views.
 
-A device is told by its name, as a backend lists it: `cpu`, `gpu:0`. A backend with one
-device has everything there, so nothing is copied; plans and reports still tell.
+A device is identified by its name, as a backend lists it: `cpu`, `gpu:0`. A backend
+with one device ignores placement and copies nothing; plans and reports still show it.
 """
 
 from __future__ import annotations
@@ -24,21 +24,20 @@ from amanda_std.ops.tensor.shape import reshape
 from amanda_std.ops.tensor.shape import size as size_
 
 
-def _moved(x: TensorType, to: str) -> Shape:
+def _transfer_shape(x: TensorType, to: str) -> Shape:
     if not to:
         raise InvalidTypeError(
-            "a transfer goes nowhere",
+            "a transfer has no target device",
             expected="to=, the name of a device",
             got=repr(to),
         )
     return x.shape
 
 
-@primitive(shape=_moved, content=lambda x: x.value)
+@primitive(shape=_transfer_shape, content=lambda x: x.value)
 def transfer(x: Array, *, to: str, source: str = "") -> Array:  # noqa: ARG001
-    """x itself, on another device: copied where it is elsewhere
-
-    `source` is where it comes from, where that is known: gradients go back there."""
+    """x on another device; copied only if it is elsewhere
+    `source` is its current device, if known: gradients are transferred back to it."""
     return x
 
 
@@ -49,30 +48,30 @@ def _(g: Any, to: str, source: str) -> Any:
 
 @composite
 def allocate(shape: ShapeArg, *, dtype: Any, device: str = "") -> Cast:
-    """Memory on a device: 0 everywhere, until something is put there"""
+    """Allocate zero-initialized memory on a device"""
     made = zeros_(shape, dtype=dtype)
     return transfer(made, to=device) if device else made
 
 
-transfer.trait(Trait.NOT_FOLDED)  # a constant would be on no device
+transfer.trait(Trait.NOT_FOLDED)  # a constant would have no device
 allocate.trait(Trait.NOT_FOLDED)
 transfer.label_attribute = ("to", "to")
 allocate.label_attribute = ("device", "on")
 
 
-def _viewed(x: TensorType, shape: Any, strides: Any, offset: Any) -> Shape:
+def _view_shape(x: TensorType, shape: Any, strides: Any, offset: Any) -> Shape:
     if isinstance(shape, UnknownShapeArg):
         return Shape(None)
     dims = [Sym.unknown() if may_be_negative(d) else d for d in shape]
-    told = _told(shape, strides, offset)
+    told = _static_view(shape, strides, offset)
     if told is not None and x.shape.is_static:
         size = int(np.prod([int(d) for d in x.shape.dims], dtype=np.int64))
         _expect_inside(size, *told)
     return Shape(dims)
 
 
-def _told(shape: Any, strides: Any, offset: Any) -> tuple[Any, Any, int] | None:
-    """Sizes, steps and start as numbers; None where a run tells them."""
+def _static_view(shape: Any, strides: Any, offset: Any) -> tuple[Any, Any, int] | None:
+    """Sizes, strides and offset as numbers; None if unknown until run time."""
     rows = [shape, strides, (offset,)]
     if any(isinstance(r, UnknownShapeArg) for r in rows) or isinstance(
         offset, UnknownShapeArg
@@ -86,7 +85,7 @@ def _told(shape: Any, strides: Any, offset: Any) -> tuple[Any, Any, int] | None:
 def _expect_inside(size: int, shape: Any, strides: Any, offset: int) -> None:
     if len(shape) != len(strides):
         raise InvalidTypeError(
-            "a view has a step for each axis",
+            "a view needs one stride for each axis",
             expected=f"{len(shape)} strides",
             got=list(strides),
         )
@@ -97,18 +96,17 @@ def _expect_inside(size: int, shape: Any, strides: Any, offset: int) -> None:
     high = offset + sum(max(e, 0) for e in ends)
     if low < 0 or high >= size:
         raise InvalidTypeError(
-            "a view leaves the memory of what it looks at",
+            "the view reaches outside its memory",
             expected=f"elements 0 to {size - 1}",
             got=f"elements {low} to {high}",
             hint="change shape, strides or offset",
         )
 
 
-@primitive(shape=_viewed)
+@primitive(shape=_view_shape)
 def view(x: Array, shape: ShapeArg, strides: ShapeArg, offset: ShapeArg = 0) -> Array:
-    """x's elements as they lie in a row, seen in another shape, by steps for each axis
-
-    `strides` and `offset` count elements. A backend may answer without a copy."""
+    """Strided view of x: another shape over the same elements in row-major order
+    `strides` and `offset` count elements. A backend may return it without a copy."""
     np_ = np if isinstance(x, np.ndarray | np.generic) else x.__array_namespace__()
     flat = np_.reshape(np_.asarray(x), (-1,))
     _expect_inside(int(flat.shape[0]), shape, strides, offset)
@@ -122,7 +120,7 @@ def view(x: Array, shape: ShapeArg, strides: ShapeArg, offset: ShapeArg = 0) -> 
 
 @view.gradient
 def _(g: Any, x: Any, shape: Any, strides: Any, offset: Any) -> Any:
-    """Each element gets what all that see it get."""
+    """Each element gets the sum of the gradients of its occurrences."""
     flat = reshape(zeros_like(x), (-1,))
     count = size_(x)
     where = view(arange(0, count), shape, strides, offset)
@@ -154,7 +152,7 @@ def _() -> Samples:
 
 @view.samples
 def _() -> Samples:
-    """Element by element, from the list of all."""
+    """Element by element, from the flat list."""
     forms = [
         ((2, 3), (3, 1), 0), ((3, 2), (1, 3), 0), ((2, 2, 2), (2, 1, 1), 1),
         ((3,), (-2,), 5), ((4,), (0,), 2), ((), (), 3), ((0, 2), (1, 1), 0),

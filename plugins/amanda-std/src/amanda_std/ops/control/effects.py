@@ -1,4 +1,4 @@
-"""Effects: what is seen from outside while a graph runs."""
+"""Side effects: printing, probes, assertions and host callbacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from amanda_std.runtime.state import CALLBACKS, current_run
 
 @primitive(name="print", numpy_only=True, effect="shows")
 def print_(x: Array, *, text: str = "") -> Array:
-    """x itself, written to standard error with a text before it"""
+    """Print x to standard error after a text; returns x"""
     shown = np.array2string(np.asarray(x), threshold=32)
     sys.stderr.write(f"{text}: {shown}\n" if text else f"{shown}\n")
     return x
@@ -26,7 +26,7 @@ def print_(x: Array, *, text: str = "") -> Array:
 
 @primitive(numpy_only=True, effect="shows")
 def probe(x: Array, *, label: str) -> Array:
-    """x itself, shown to who observes the executable"""
+    """Show x to the observers of the executable; returns x"""
     observe = current_run().observe
     if observe is not None:
         seen = np.asarray(x).view()
@@ -42,10 +42,10 @@ for _op in (print_, probe):
 
 @primitive(name="assert", numpy_only=True, effect="shows")
 def assert_(condition: Logical, *shown: Other, message: str = "") -> Logical:
-    """The condition itself; an error, with what is shown, where it does not hold"""
+    """Raise an error with the shown values if the condition is false; returns it"""
     if not np.all(condition):
         raise BackendError(
-            message or "what the graph asserts does not hold",
+            message or "assertion of the graph failed",
             who="assert",
             problems=[np.array2string(np.asarray(s), threshold=32) for s in shown],
         )
@@ -57,45 +57,45 @@ def _(condition: Any) -> Any:
     return [condition]
 
 
-assert_.not_differentiable("its result is true or false")
+assert_.not_differentiable("its result is a boolean")
 
 
 @primitive(numpy_only=True, effect="shows")
 def host_callback(
     *xs: Anything, function: str, types: Any = ()
 ) -> tuple[Anything, ...]:
-    """What a Python function makes of xs. The graph has its name; who compiles it tells
-    which function that is, or the host does; `types` are those of the results"""
+    """Call a Python function; the graph stores its name and the `types` of its results
+    The function is supplied at compile time, or found in the process by name."""
     made = current_run().callback(function)(*xs)
     results = (
         made if isinstance(made, tuple | list) else () if made is None else (made,)
     )
-    wanted = _types(types)
+    wanted = _callback_types(types)
     if len(results) != len(wanted):
         raise UsageError(
-            f"the callback {function!r} gave another number of results",
+            f"the callback {function!r} returned another number of results",
             expected=len(wanted),
             got=len(results),
         )
     return tuple(
-        _checked(function, each, type_)
+        _expect_type(function, each, type_)
         for each, type_ in zip(results, wanted, strict=True)
     )
 
 
-def _types(told: Any) -> list[Any]:
+def _callback_types(told: Any) -> list[Any]:
     rows = [parse_type(t) if isinstance(t, str) else t for t in told]
     if not all(isinstance(t, TensorType) for t in rows):
-        raise InvalidTypeError("callbacks give tensors", got=[str(t) for t in rows])
+        raise InvalidTypeError("callbacks return tensors", got=[str(t) for t in rows])
     return rows
 
 
-def _checked(function: str, value: Any, wanted: TensorType) -> Any:
+def _expect_type(function: str, value: Any, wanted: TensorType) -> Any:
     array = np.asarray(value)
     got = array_type(array)
     if accepts(wanted, TensorType(got.dtype, got.shape)) is False:
         raise UsageError(
-            f"the callback {function!r} gave another type", expected=wanted, got=got
+            f"the callback {function!r} returned another type", expected=wanted, got=got
         )
     return array
 
@@ -105,10 +105,10 @@ host_callback.label_attribute = ("function", "of")
 
 @host_callback.infer
 def _(types: Any) -> Any:
-    return _types(types)
+    return _callback_types(types)
 
 
-host_callback.not_differentiable("nothing is known of the function")
+host_callback.not_differentiable("the function is opaque")
 
 
 # -- samples -----------------------------------------------------------------------
@@ -137,7 +137,7 @@ def _() -> Samples:
 
 @host_callback.samples
 def _() -> Samples:
-    """Its function is known by name in this process."""
+    """Its function is registered by name in this process."""
     name = "amanda_std.ops.control.effects: a sample"
     CALLBACKS[name] = lambda a, b: (a - b, np.array(a.size, "int64"))
     for dtype in ("float64", "int32"):

@@ -1,4 +1,4 @@
-"""Functions: called by name, or with gradients of their own."""
+"""Function calls, and functions with custom gradients."""
 
 from __future__ import annotations
 
@@ -11,28 +11,34 @@ from amanda_std.engine.annotations import Anything, Body
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.engine.values import Value, tracing
-from amanda_std.ops.control.bodies import discard, filled, pasted, plain, result_types
+from amanda_std.ops.control.bodies import (
+    discard,
+    gradient_or_zeros,
+    inline,
+    result_types,
+    without_static_content,
+)
 from amanda_std.ops.math.arithmetic import multiply
 
 GRADIENT = "gradient"
-"""The attribute of a function of a graph that names the one of its gradients."""
+"""Attribute of a graph's function that names its gradient function."""
 
 
 @composite
 def call(function: Body, *xs: Anything) -> tuple[Anything, ...]:
-    """What a function makes of xs: a body, or a function of the graph by its name"""
-    return pasted(function, xs)
+    """Call a body, or a function of the graph by name"""
+    return inline(function, xs)
 
 
 @call.infer
 def _(function: Any, *xs: Any) -> Any:
-    """A function of the graph has other calls too, so a copy gets these types."""
+    """A function of the graph has other callers, so a copy gets these types."""
     if not isinstance(function, Graph) or function.root is None:
         return result_types(function, xs)
     copy = Graph(None, function.name, outer=function.root)
     with tracing(copy):
         ports = [copy.parameter(t) for t in xs]
-        for value in pasted(function, ports):
+        for value in inline(function, ports):
             copy.result(None if value is None else value.port)
     try:
         return result_types(copy, xs)
@@ -63,13 +69,12 @@ def custom_gradient(
     backward: Body,  # noqa: ARG001  it is for gradients
     *xs: Anything,
 ) -> tuple[Anything, ...]:
-    """forward(*xs), whose gradients backward(*xs, *results, *gradients) tells"""
-    return pasted(forward, xs)
+    """forward(*xs), with gradients computed by backward(*xs, *results, *gradients)"""
+    return inline(forward, xs)
 
 
 def gradient_name(op: Op) -> str | None:
-    """The function that tells the gradients of what an op calls; None for the op's own
-    meaning."""
+    """Name of the gradient function of a call; None to differentiate its body."""
     from amanda_std.hub.op_access import op_arguments
 
     if op.type != "call":
@@ -79,14 +84,14 @@ def gradient_name(op: Op) -> str | None:
     return getattr(told, "name", told)
 
 
-def by_its_gradient(function: Any, *xs: Any) -> tuple[Any, ...]:
-    """What `call` means where the function has gradients of its own."""
+def call_with_gradient(function: Any, *xs: Any) -> tuple[Any, ...]:
+    """Expansion of `call` where the function has a gradient of its own."""
     from amanda_std.hub.op_access import find_function
 
     backward = find_function(function, function.attrs[GRADIENT])
     made: tuple[Any, ...] = custom_gradient(
-        lambda *values: pasted(function, values),
-        lambda *values: pasted(backward, values),
+        lambda *values: inline(function, values),
+        lambda *values: inline(backward, values),
         *xs,
     )
     return made
@@ -99,7 +104,7 @@ def _(forward: Any, *xs: Any) -> Any:
 
 @custom_gradient.bodies
 def _(forward: Any, *xs: Any) -> Any:
-    made = [plain(t) for t in result_types(forward, xs)]
+    made = [without_static_content(t) for t in result_types(forward, xs)]
     return {"forward": xs, "backward": [*xs, *made, *made]}
 
 
@@ -108,14 +113,14 @@ def _(g: Any, y: Any, op: Op, wanted: Sequence[OutputPort]) -> Any:
     xs = [v for v in op.inputs if v is not None]
     if any(port not in xs for port in wanted):
         raise UsageError(
-            "it has gradients by its arguments only, and reads other values too",
-            hint="hand them to forward as arguments",
+            "its gradient covers its arguments only, but it captures other values",
+            hint="pass them to forward as arguments",
         )
-    given = [filled(slope, value) for slope, value in zip(g, y, strict=True)]
-    made = pasted(op.bodies["backward"], [*map(Value, xs), *y, *given])
+    given = [gradient_or_zeros(slope, value) for slope, value in zip(g, y, strict=True)]
+    made = inline(op.bodies["backward"], [*map(Value, xs), *y, *given])
     if len(made) != len(xs):
         raise UsageError(
-            "backward returns a gradient for each argument",
+            "backward must return one gradient for each argument",
             expected=len(xs),
             got=len(made),
         )

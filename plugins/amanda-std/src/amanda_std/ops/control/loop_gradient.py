@@ -1,7 +1,7 @@
-"""Rounds of a loop gone back, from the last one to the first, to carry gradients.
+"""Gradients of loops and scans: iterate backwards over the iterations.
 
-What is carried is remembered: stacked, as it was when each round began. Going back, a
-round is computed anew from that, so nothing else of it has to be kept.
+The carried values at the start of each iteration are stacked. The backward pass
+computes each iteration again from these, so nothing else is stored.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from typing import Any
 
 from amanda.graph import Graph, Op, OutputPort
 from amanda_std.engine.values import Value, value_type
-from amanda_std.ops.control.bodies import filled, pulled
+from amanda_std.ops.control.bodies import body_gradients, gradient_or_zeros
 from amanda_std.ops.tensor.creation import zeros_like
 
-Way = tuple[int, bool]
-"""The axis that rows lie along, and whether the last one comes first."""
+RowLayout = tuple[int, bool]
+"""Axis of the rows, and whether they are in reverse order."""
 
 
-class Rounds:
-    """A loop or scan whose gradient is asked for.
-
-    `first` input and `lead` result of the body: where what is carried begins."""
+class LoopGradient:
+    """A loop or scan to be differentiated.
+    `first` input and `lead` result of the body: where the carried values begin."""
 
     def __init__(
         self, op: Op, body: Graph, g: Sequence[Any], wanted: Sequence[OutputPort],
@@ -30,11 +29,11 @@ class Rounds:
         self.op, self.body = op, body
         self.g, self.wanted = g, wanted
         self.count, self.lead, self.first = count, lead, first
-        self.outs: list[Way] = [(0, False)] * (len(op.outputs) - count)
-        """How the rows of the op lie."""
+        self.outs: list[RowLayout] = [(0, False)] * (len(op.outputs) - count)
+        """Layout of the rows of the op."""
 
     def remembered(self, parameter: int) -> OutputPort:
-        """A parameter of the body in every round, stacked: it may be there already."""
+        """A parameter of the body in each iteration, stacked; reused if present."""
         port = self.body.parameters[parameter]
         known = self.body.results[self.lead + self.count :]
         for i, value in enumerate(known):
@@ -55,15 +54,14 @@ class Rounds:
         self,
         known: Mapping[int, OutputPort],
         fixed: Mapping[int, Any],
-        rows: Mapping[int, tuple[OutputPort | None, Way]],
+        rows: Mapping[int, tuple[OutputPort | None, RowLayout]],
     ) -> dict[OutputPort, Any]:
-        """The gradients of what the op reads.
-
-        Of the parameters that are not carried: `known` ones were remembered, `fixed`
-        ones are the same in every round, `rows` were scanned."""
+        """Gradients with respect to the inputs and captures of the op.
+        Of the parameters that are not carried, `known` ones are stacked, `fixed` ones
+        are constant over the iterations, `rows` were scanned."""
         from amanda_std.ops.control.scan import scan
 
-        trip = _Trip(self, known, fixed, rows)
+        trip = _BackwardScan(self, known, fixed, rows)
         made = scan(
             trip.once, None, *trip.starts(), *(value for value, _ in trip.scanned),
             carried=len(trip.moving) + len(trip.inner),
@@ -75,12 +73,13 @@ class Rounds:
         return trip.handed(made)
 
 
-class _Trip:
-    """One way back: what is carried, what is scanned, and what a round does."""
+class _BackwardScan:
+    """The backward scan: its carried values, scanned values and body."""
 
     def __init__(
-        self, rounds: Rounds, known: Mapping[int, OutputPort],
-        fixed: Mapping[int, Any], rows: Mapping[int, tuple[OutputPort | None, Way]],
+        self, rounds: LoopGradient, known: Mapping[int, OutputPort],
+        fixed: Mapping[int, Any],
+        rows: Mapping[int, tuple[OutputPort | None, RowLayout]],
     ) -> None:  # fmt: skip
         self.rounds, self.fixed = rounds, fixed
         op, body, g = rounds.op, rounds.body, rounds.g
@@ -93,14 +92,14 @@ class _Trip:
         """Which carried values have gradients."""
         saved = {self.head + i: rounds.remembered(self.head + i)
                  for i in range(rounds.count)}  # fmt: skip
-        self.scanned: list[tuple[Any, Way]] = []
-        self.place: dict[int, int] = {}  # of the scanned values of a parameter
+        self.scanned: list[tuple[Any, RowLayout]] = []
+        self.place: dict[int, int] = {}  # the scanned values of a parameter
         for k, port in {**known, **saved}.items():
             self._scan(k, Value(port), (0, True))
         for k, (x, (axis, back)) in rows.items():
             assert x is not None
             self._scan(k, Value(x), (axis, not back))
-        self.seeds = {}  # of the results that are rows
+        self.seeds = {}  # the scanned results
         for j, seed in enumerate(g[rounds.count :]):
             if seed is not None:
                 self.seeds[rounds.lead + rounds.count + j] = len(self.scanned)
@@ -109,12 +108,12 @@ class _Trip:
         self.given = [(rows[k][1][0], not rows[k][1][1]) for k in self.rows]
         self.op = op
 
-    def _scan(self, parameter: int, value: Any, way: Way) -> None:
+    def _scan(self, parameter: int, value: Any, way: RowLayout) -> None:
         self.place[parameter] = len(self.scanned)
         self.scanned.append((value, way))
 
     def _moving(self, wanted: set[OutputPort]) -> list[int]:
-        """The carried values that depend on what is wanted, in any round."""
+        """Carried values that depend on what is differentiated, in any iteration."""
         from amanda_std.autodiff.gradients import dependents, is_differentiable_type
 
         rounds, body = self.rounds, self.rounds.body
@@ -137,13 +136,16 @@ class _Trip:
             found |= more
 
     def starts(self) -> list[Any]:
-        """The gradients of what was carried last, and sums of none."""
+        """Gradients of the final carried values, and zero sums."""
         rounds = self.rounds
-        last = [filled(rounds.g[i], Value(rounds.op.outputs[i])) for i in self.moving]
+        last = [
+            gradient_or_zeros(rounds.g[i], Value(rounds.op.outputs[i]))
+            for i in self.moving
+        ]
         return [*last, *(zeros_like(Value(v)) for v in self.inner)]
 
     def once(self, *values: Any) -> list[Any]:
-        """One round back: gradients of what it began with, from those of its end."""
+        """One backward iteration: gradients at its start from those at its end."""
         count = len(self.moving)
         slopes, sums = values[:count], values[count : count + len(self.inner)]
         seen = values[count + len(self.inner) :]
@@ -160,8 +162,8 @@ class _Trip:
         begun = [args[self.head + i] for i in self.moving]
         rows = [args[k] for k in self.rows]
         targets = [*(v.port for v in begun), *self.inner, *(v.port for v in rows)]
-        made = pulled(rounds.body, args, seeds, targets)
-        before = [filled(m, v) for m, v in zip(made, begun, strict=False)]
+        made = body_gradients(rounds.body, args, seeds, targets)
+        before = [gradient_or_zeros(m, v) for m, v in zip(made, begun, strict=False)]
         added = [
             total if m is None else total + m
             for total, m in zip(sums, made[count:], strict=False)
@@ -170,11 +172,11 @@ class _Trip:
         return [
             *before,
             *added,
-            *(filled(m, v) for m, v in zip(last, rows, strict=True)),
+            *(gradient_or_zeros(m, v) for m, v in zip(last, rows, strict=True)),
         ]
 
     def handed(self, made: Sequence[Any]) -> dict[OutputPort, Any]:
-        """What the way back gave, by the values that it is for."""
+        """Assign the results of the backward scan to the values that they belong to."""
         rounds = self.rounds
         starts = [rounds.op.inputs[rounds.first + i] for i in self.moving]
         found: dict[OutputPort, Any] = {}

@@ -1,4 +1,4 @@
-"""Loops: for and while"""
+"""Loops: loop (for) and while"""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from amanda_std.engine.operation import Operation, primitive
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.inference.shape_arguments import may_be_negative
 from amanda_std.ops.control.bodies import (
+    as_results,
     carried_types,
     holds_containers,
-    many,
-    pasted,
+    inline,
     result_types,
     stacked_type,
 )
 from amanda_std.ops.control.conditionals import double
-from amanda_std.ops.control.loop_gradient import Rounds
+from amanda_std.ops.control.loop_gradient import LoopGradient
 from amanda_std.ops.control.stacking import empty_rows, final_types, stack_rows
 from amanda_std.ops.math.comparison import less
 from amanda_std.ops.math.reduction import all_
@@ -38,17 +38,16 @@ _SCALAR_BOOL = TensorType("bool", [])
 def loop(
     trips: Index | None, condition: Logical | None, body: Body, *init: Anything
 ) -> tuple[Anything, ...]:
-    """Rounds of body(round, condition, *carried) -> (condition, *carried, *scanned)
-
-    At most `trips`, while the condition holds. Returns what was carried last, then what
-    was scanned, stacked along a new first axis."""
+    """Iterate body(i, condition, *carried) -> (condition, *carried, *scanned)
+    At most `trips` iterations, while the condition holds. Returns the final carried
+    values, then the scanned ones, stacked along a new first axis."""
     most = None if trips is None else int(np.asarray(trips).reshape(()))
     go = condition is None or bool(np.all(condition))
     now: tuple[Any, ...] = init
     rows: list[tuple[Any, ...]] = []
     done = 0
     while go and (most is None or done < most):
-        flag, *rest = many(body(np.asarray(done, "int64"), np.asarray(go), *now))
+        flag, *rest = as_results(body(np.asarray(done, "int64"), np.asarray(go), *now))
         now, row = tuple(rest[: len(init)]), tuple(rest[len(init) :])
         rows.append(row)
         go = bool(np.all(flag))
@@ -80,14 +79,16 @@ def _(trips: Any, condition: Any, body: Any, *init: Any) -> Any:
     count: Any = Sym.unknown()
     if condition is None and trips is not None and isinstance(trips.value, int | Sym):
         count = (
-            trips.value if _always(body) and not may_be_negative(trips.value) else count
+            trips.value
+            if _is_always_true(body) and not may_be_negative(trips.value)
+            else count
         )
     rows = [stacked_type(t, count) for t in rest[len(init) :]]
     return [*final_types(init, kept, rest), *rows]
 
 
-def _always(body: Any) -> bool:
-    """Whether a body hands on its condition as it is, or says true."""
+def _is_always_true(body: Any) -> bool:
+    """Whether the condition is never false: passed through, or constant true."""
     if not isinstance(body, Graph):
         return False
     flag = body.results[0]
@@ -97,9 +98,9 @@ def _always(body: Any) -> bool:
 
 @loop.gradient
 def _(g: Any, op: Op, wanted: Sequence[OutputPort]) -> Any:
-    """The rounds that were made, from the last to the first, with what was carried."""
+    """Iterate backwards over the stacked carried values."""
     body, count = op.bodies["body"], len(op.inputs) - 2
-    rounds = Rounds(op, body, g, wanted, count=count, lead=1, first=2)
+    rounds = LoopGradient(op, body, g, wanted, count=count, lead=1, first=2)
     number = rounds.remembered(0)
     return rounds.back({0: number}, {1: array(True, "bool")}, {})
 
@@ -138,15 +139,14 @@ def _times_round(i: Any, condition: Any, x: Any, step: Any) -> Any:
 def _while(
     condition: Body, body: Body, *init: Anything, max_trips: int | None = None
 ) -> tuple[Anything, ...]:
-    """body(*carried) -> carried, as long as condition(*carried) holds
-
-    At most `max_trips` times where that is told: then there are gradients."""
+    """Iterate body(*carried) -> carried, while condition(*carried) holds
+    At most `max_trips` iterations, if given; then it is differentiable."""
 
     def once(_: Any, __: Any, *now: Any) -> Any:
-        made = pasted(body, now)
-        return (pasted(condition, made)[0], *made)
+        made = inline(body, now)
+        return (inline(condition, made)[0], *made)
 
-    go = all_(pasted(condition, init)[0])
+    go = all_(inline(condition, init)[0])
     most = None if max_trips is None else np.asarray(max_trips, "int64")
     made: tuple[Any, ...] = loop(most, go, once, *init)
     return made
@@ -170,7 +170,7 @@ def _(condition: Any, body: Any, *init: Any) -> Any:
 
 
 while_.not_differentiable(
-    "an unbounded loop keeps no trace of its rounds; with max_trips= it does",
+    "an unbounded loop stores no carried values; set max_trips=",
     unless="max_trips",
 )
 

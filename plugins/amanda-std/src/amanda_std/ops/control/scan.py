@@ -19,12 +19,12 @@ from amanda_std.inference.shape_arguments import (
     normalize_axis,
 )
 from amanda_std.ops.control.bodies import (
+    as_results,
     carried_types,
-    many,
     result_types,
     stacked_type,
 )
-from amanda_std.ops.control.loop_gradient import Rounds
+from amanda_std.ops.control.loop_gradient import LoopGradient
 from amanda_std.ops.control.stacking import empty_rows, final_types, stack_rows
 from amanda_std.ops.math.arithmetic import multiply
 
@@ -36,19 +36,20 @@ def scan(
     out_axes: tuple[int, ...] | None = None,
     out_reverse: tuple[bool, ...] | None = None,
 ) -> tuple[Anything, ...]:  # fmt: skip
-    """Rounds of body(*carried, *rows) -> (*carried, *rows), for every row of tensors
-
-    The first `carried` values start what is carried, the others are scanned: along
-    `axes` (0), from the end where `reverse` says so. What the rounds give is stacked in
-    the same way, by `out_axes` and `out_reverse`. `length`, how many rounds there are,
-    has to be told where nothing is scanned."""
+    """Scan body(*carried, *rows) -> (*carried, *rows) over slices of tensors
+    The first `carried` values are the initial carry, the others are scanned: along
+    `axes` (default 0), backwards where `reverse`. Results are stacked in the same way,
+    by `out_axes` and `out_reverse`. `length`, the number of iterations, is required if
+    nothing is scanned."""
     now, xs = values[:carried], values[carried:]
-    at, back = each(axes, len(xs), 0), each(reverse, len(xs), False)
+    at, back = one_for_each(axes, len(xs), 0), one_for_each(reverse, len(xs), False)
     sizes = {x.shape[a] for x, a in zip(xs, at, strict=True)}
     sizes |= set() if length is None else {length}
     if len(sizes) != 1:
         raise InvalidTypeError(
-            "what is scanned has one length", expected=length, got=sorted(sizes)
+            "the scanned values have different lengths",
+            expected=length,
+            got=sorted(sizes),
         )
     (count,) = sizes
     rows = []
@@ -57,66 +58,71 @@ def scan(
             x[(slice(None),) * (a % x.ndim) + (count - 1 - i if r else i,)]
             for x, a, r in zip(xs, at, back, strict=True)
         ]
-        made = many(body(*now, *row))
+        made = as_results(body(*now, *row))
         now = made[:carried]
         rows.append(made[carried:])
     if rows:
-        return (*now, *_placed(rows, out_axes, out_reverse))
+        return (*now, *_stack_results(rows, out_axes, out_reverse))
     blank = [
-        np.zeros(_without(x.shape, a), x.dtype) for x, a in zip(xs, at, strict=True)
+        np.zeros(_remove_axis(x.shape, a), x.dtype) for x, a in zip(xs, at, strict=True)
     ]
     empty = empty_rows(body, carried, (*now, *blank))
-    to = each(out_axes, len(empty), 0)
+    to = one_for_each(out_axes, len(empty), 0)
     return (*now, *(np.moveaxis(y, 0, a) for y, a in zip(empty, to, strict=True)))
 
 
-def each(told: Any, count: int, default: Any) -> tuple[Any, ...]:
+def one_for_each(told: Any, count: int, default: Any) -> tuple[Any, ...]:
     """One setting for each of `count` tensors."""
     if told is None:
         return (default,) * count
     if len(told) != count:
-        raise InvalidTypeError("a setting for each tensor", expected=count, got=told)
+        raise InvalidTypeError(
+            "expected one setting for each tensor", expected=count, got=told
+        )
     return tuple(told)
 
 
-def _placed(rows: Sequence[Sequence[Any]], axes: Any, reverse: Any) -> list[Any]:
+def _stack_results(rows: Sequence[Sequence[Any]], axes: Any, reverse: Any) -> list[Any]:
     columns = list(zip(*rows, strict=True))
-    to, back = each(axes, len(columns), 0), each(reverse, len(columns), False)
+    to, back = (
+        one_for_each(axes, len(columns), 0),
+        one_for_each(reverse, len(columns), False),
+    )
     parts = zip(columns, to, back, strict=True)
     return [stack_rows(column[:: -1 if r else 1], a) for column, a, r in parts]
 
 
-def _without(shape: Sequence[int], axis: int) -> list[int]:
+def _remove_axis(shape: Sequence[int], axis: int) -> list[int]:
     at = axis % len(shape)
     return [d for i, d in enumerate(shape) if i != at]
 
 
 def _row_types(xs: Sequence[Any], axes: Any) -> list[TensorType]:
     return [
-        TensorType(x.dtype, _without(x.shape.dims, normalize_axis(a, x.shape.rank)))
+        TensorType(x.dtype, _remove_axis(x.shape.dims, normalize_axis(a, x.shape.rank)))
         if x.shape.has_rank
         else TensorType(x.dtype)
-        for x, a in zip(xs, each(axes, len(xs), 0), strict=True)
+        for x, a in zip(xs, one_for_each(axes, len(xs), 0), strict=True)
     ]
 
 
-def _count(length: Any, xs: Sequence[Any], axes: Any) -> Any:
-    """How many rounds there are: the dim that says most."""
+def _trip_count(length: Any, xs: Sequence[Any], axes: Any) -> Any:
+    """Number of iterations: the most specific of the dims."""
     found = None if length is None or isinstance(length, UnknownShapeArg) else length
     found = None if isinstance(found, Sym) and may_be_negative(found) else found
-    for x, a in zip(xs, each(axes, len(xs), 0), strict=True):
+    for x, a in zip(xs, one_for_each(axes, len(xs), 0), strict=True):
         if not x.shape.has_rank:
             continue
         dim = x.shape.dims[normalize_axis(a, x.shape.rank)]
         if found is not None and same(found, dim) is False:
             raise InvalidTypeError(
-                "what is scanned has one length", expected=found, got=dim
+                "the scanned values have different lengths", expected=found, got=dim
             )
         if found is None or (isinstance(found, Sym) and isinstance(dim, int)):
             found = dim
     if found is None and length is None and not xs:
         raise InvalidTypeError(
-            "nothing is scanned, so the number of rounds has to be told", hint="length="
+            "length= is required where nothing is scanned", hint="length="
         )
     return Sym.unknown() if found is None else found
 
@@ -135,9 +141,9 @@ def _(
     rows = _row_types(xs, axes)
     kept = carried_types(body, init, (), rows, 0)
     made = result_types(body, [*kept, *rows])
-    count = _count(length, xs, axes)
+    count = _trip_count(length, xs, axes)
     outs = made[carried:]
-    to = each(out_axes, len(outs), 0)
+    to = one_for_each(out_axes, len(outs), 0)
     stacks = [stacked_type(t, count, a) for t, a in zip(outs, to, strict=True)]
     return [*final_types(init, kept, made), *stacks]
 
@@ -147,14 +153,24 @@ def _(
     g: Any, op: Op, wanted: Sequence[OutputPort], *, carried: int, axes: Any,
     reverse: Any, out_axes: Any, out_reverse: Any,
 ) -> Any:  # fmt: skip
-    """The same rows from the other end, with what was carried and the gradients."""
-    rounds = Rounds(op, op.bodies["body"], g, wanted, count=carried, lead=0, first=1)
+    """Scan backwards over the carried values and the gradients."""
+    rounds = LoopGradient(
+        op, op.bodies["body"], g, wanted, count=carried, lead=0, first=1
+    )
     xs = op.inputs[1 + carried :]
     found = len(op.outputs) - carried
     rounds.outs = list(
-        zip(each(out_axes, found, 0), each(out_reverse, found, False), strict=True)
+        zip(
+            one_for_each(out_axes, found, 0),
+            one_for_each(out_reverse, found, False),
+            strict=True,
+        )
     )
-    ways = zip(each(axes, len(xs), 0), each(reverse, len(xs), False), strict=True)
+    ways = zip(
+        one_for_each(axes, len(xs), 0),
+        one_for_each(reverse, len(xs), False),
+        strict=True,
+    )
     rows = {
         carried + i: (x, way) for i, (x, way) in enumerate(zip(xs, ways, strict=True))
     }

@@ -1,4 +1,4 @@
-"""Results of loops: stacked rows, and the types of what is carried"""
+"""Results of loops: stacked rows, and types of final carried values"""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from amanda.errors import InvalidTypeError
 from amanda.types import TensorType, Type
 from amanda_std.ops.control.bodies import (
-    both,
-    many,
-    plain,
+    as_results,
+    widest_type,
+    without_static_content,
 )
 
 
@@ -20,21 +20,20 @@ def stack_rows(column: Sequence[Any], axis: int = 0) -> Any:
     shapes = {np.shape(row) for row in column}
     if len(shapes) > 1:
         raise InvalidTypeError(
-            "rows of one shape are stacked",
-            expected=f"{column[0].shape} in every round",
+            "rows of different shapes cannot be stacked",
+            expected=f"{column[0].shape} in every iteration",
             got=", ".join(map(str, sorted(shapes))),
-            hint="gradients of a loop stack what it carries; pad it to one shape",
+            hint="gradients of a loop stack its carried values; pad them to one shape",
         )
     return np.stack(column, axis)
 
 
 def empty_rows(body: Any, skip: int, start: Sequence[Any]) -> list[Any]:
-    """Scans of no round: of the types that the body tells, else of what it would make.
-
-    A dim that only a run tells is looked up in a round that counts for nothing."""
+    """Scanned results of zero iterations, from the result types of the body.
+    A dim known only at run time is found by evaluating the body once."""
     known = list(getattr(body, "result_types", ()))[skip:]
     if not known or any(not _is_static(t) for t in known):
-        made = [np.asarray(row) for row in many(body(*start))[skip:]]
+        made = [np.asarray(row) for row in as_results(body(*start))[skip:]]
         return [np.zeros((0, *row.shape), row.dtype) for row in made]
     return [np.zeros((0, *map(int, t.shape)), t.dtype.numpy) for t in known]
 
@@ -46,8 +45,10 @@ def _is_static(type: Any) -> bool:
 def final_types(
     init: Sequence[Type], kept: Sequence[Type], after: Sequence[Type]
 ) -> list[Type]:
-    """What is carried last: the start, where there was no round, or from a round."""
+    """Types of the final carried values: initial ones, or results of an iteration."""
     return [
-        both(both(k, plain(a)), plain(i))
+        widest_type(
+            widest_type(k, without_static_content(a)), without_static_content(i)
+        )
         for i, k, a in zip(init, kept, after, strict=False)
     ]

@@ -1,4 +1,4 @@
-"""State: variables, which an executable keeps from call to call."""
+"""Variables: state that an executable keeps between calls."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.runtime.containers import expect_kind, without_content
 from amanda_std.runtime.state import Cell, current_run
 
-_NO_SLOPE = "gradients are taken of values, not of variables: read it before, once"
+_NO_GRADIENT = "variables have no gradient: read once, and differentiate by that value"
 
 
 @primitive(numpy_only=True, effect="holds")
 def variable(initial: Anything = None, *, key: str, type: Any = None) -> Ref:
-    """The variable of a key; it begins with a value, or with none of the type told"""
+    """Variable with a key; starts as `initial`, or empty with the given type"""
     del type
     state = current_run().state
     return Cell(key, initial) if state is None else state.cell(key, initial)
@@ -34,7 +34,7 @@ def _(initial: Any, type: Any) -> Any:
 
 @primitive(numpy_only=True, effect="reads")
 def read(v: Ref) -> Anything:
-    """What a variable holds at this place of the order"""
+    """Value of a variable at this point of the execution order"""
     return v.read()
 
 
@@ -47,27 +47,25 @@ def _expect_fit(v: Any, x: Any) -> Any:
     held = expect_kind(RefType, v).element
     fits = accepts(held, x)
     if fits is False:
-        raise InvalidTypeError(
-            "the variable holds tensors of another type", expected=held, got=x
-        )
+        raise InvalidTypeError("the variable has another type", expected=held, got=x)
     return [without_content(x)]
 
 
 @primitive(numpy_only=True, effect="writes")
 def assign(v: Ref, x: Array) -> Array:
-    """Another value of a variable from now on; the value"""
+    """Assign a value to a variable; returns the value"""
     return v.assign(x)
 
 
 @primitive(numpy_only=True, effect="writes")
 def assign_add(v: Ref, x: Array) -> Array:
-    """x added to a variable; what it holds then"""
+    """Add to a variable; returns the new value"""
     return v.assign(np.add(v.read(), x))
 
 
 @primitive(numpy_only=True, effect="writes")
 def assign_subtract(v: Ref, x: Array) -> Array:
-    """x subtracted from a variable; what it holds then"""
+    """Subtract from a variable; returns the new value"""
     return v.assign(np.subtract(v.read(), x))
 
 
@@ -84,10 +82,10 @@ def _(v: Any, x: Any) -> Any:
 
 
 for _op in (variable, read, assign, assign_add, assign_subtract):
-    _op.not_differentiable(_NO_SLOPE)
+    _op.not_differentiable(_NO_GRADIENT)
 
 
-# -- samples: each call has a place of its own ---------------------------------------
+# -- samples: each call has its own cell ---------------------------------------------
 
 
 def _cell(dtype: str) -> Cell:

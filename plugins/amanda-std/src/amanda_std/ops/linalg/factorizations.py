@@ -22,9 +22,9 @@ from amanda_std.ops._oracles.matrices import (
     householder,
     jacobi,
     matrix_product,
-    spread_out,
+    normalize_signs,
+    sample_matrix,
     symmetric,
-    with_signs,
 )
 from amanda_std.ops.linalg.matmul import matmul
 from amanda_std.ops.linalg.matrices import (
@@ -101,7 +101,7 @@ def _(g: Any, y: Any, x: Any, *, full: bool) -> Any:
 def _() -> Samples:
     for dtype in ("float64", "float32"):
         for rows, columns in ((3, 3), (4, 2), (2, 4)):
-            x = spread_out(2, rows, columns)
+            x = sample_matrix(2, rows, columns)
             x = (x + 5 * np.eye(rows, columns)).astype(dtype)
             pairs = [householder(m) for m in x]
             q, r = (np.stack([p[i] for p in pairs]) for i in range(2))
@@ -241,9 +241,9 @@ def _add_optional(a: Any, b: Any) -> Any:
 def _() -> Samples:
     values = array([4.0, 1.5])
     for rows, columns in ((2, 2), (3, 2), (2, 4)):
-        left = householder(spread_out(rows, 2) + 2 * np.eye(rows, 2))[0][:, :2]
-        right = householder(spread_out(columns, 2) - np.eye(columns, 2))[0][:, :2]
-        left, signs = with_signs(left)
+        left = householder(sample_matrix(rows, 2) + 2 * np.eye(rows, 2))[0][:, :2]
+        right = householder(sample_matrix(columns, 2) - np.eye(columns, 2))[0][:, :2]
+        left, signs = normalize_signs(left)
         right = right * signs
         x = matrix_product(left * values, right.T)
         for dtype in ("float64", "float32"):
@@ -252,8 +252,8 @@ def _() -> Samples:
             yield Sample((x.astype(dtype),), parts, tolerance=loose)
             many = [np.stack([p, p]) for p in parts]
             yield Sample((np.stack([x, x]).astype(dtype),), many, tolerance=loose)
-    square = householder(spread_out(2, 2) + 2 * np.eye(2))[0]
-    left, signs = with_signs(square)
+    square = householder(sample_matrix(2, 2) + 2 * np.eye(2))[0]
+    left, signs = normalize_signs(square)
     x = matrix_product(left * values, left.T)
     yield Sample((x,), [left, values, left.T], {"full": True}, 1e-8, smooth=False)
     none = np.zeros((0, 2, 2))
@@ -312,7 +312,9 @@ def _identity_like(x: Any) -> Any:
 def _() -> Samples:
     low = array([[1, 0, 0], [0.5, 1, 0], [-0.25, 0.75, 1]])
     for columns in (3, 2, 4):
-        up = np.triu(spread_out(3, columns) + 3 * np.eye(3, columns))[: min(3, columns)]
+        up = np.triu(sample_matrix(3, columns) + 3 * np.eye(3, columns))[
+            : min(3, columns)
+        ]
         left = low[:, : up.shape[0]]
         whole = matrix_product(left, up)
         order = [2, 0, 1]

@@ -12,11 +12,11 @@ from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.ops._oracles.matrices import (
     householder,
+    identity_like,
     matrices,
     matrix_product,
-    near_identity,
-    solved,
-    spread_out,
+    sample_matrix,
+    solve_by_elimination,
 )
 from amanda_std.ops.linalg.factorizations import svd
 from amanda_std.ops.linalg.matmul import matmul
@@ -57,8 +57,8 @@ def pinv(x: RealFloating, *, tolerance: float | None = None) -> RealFloating:
 def _(g: Any, y: Any, x: Any) -> Any:
     """For matrices of constant rank; Golub and Pereyra, 1973."""
     y_, g_ = swap_last(y), swap_last(g)
-    rows = near_identity(matmul(x, y)) - matmul(x, y)
-    columns = near_identity(matmul(y, x)) - matmul(y, x)
+    rows = identity_like(matmul(x, y)) - matmul(x, y)
+    columns = identity_like(matmul(y, x)) - matmul(y, x)
     through = matmul(matmul(y_, g), y_)
     left = matmul(matmul(rows, g_), matmul(y, y_))
     right = matmul(matmul(y_, y), matmul(g_, columns))
@@ -86,8 +86,8 @@ matrix_rank.not_differentiable("the rank is an integer")
 
 def _rank_two_matrix(rows: int, columns: int) -> tuple[Any, Any]:
     """A matrix with singular values 4 and 1.5, and its pseudo-inverse."""
-    left = householder(spread_out(rows, 2) + 2 * np.eye(rows, 2))[0][:, :2]
-    right = householder(spread_out(columns, 2) - np.eye(columns, 2))[0][:, :2]
+    left = householder(sample_matrix(rows, 2) + 2 * np.eye(rows, 2))[0][:, :2]
+    right = householder(sample_matrix(columns, 2) - np.eye(columns, 2))[0][:, :2]
     values = array([4.0, 1.5])
     return matrix_product(left * values, right.T), matrix_product(
         right / values, left.T
@@ -116,7 +116,7 @@ def _() -> Samples:
 
 @lstsq.samples
 def _() -> Samples:
-    b = spread_out(2, 3, 2)
+    b = sample_matrix(2, 3, 2)
     for dtype in ("float64", "float32"):
         loose = 1e-4 if dtype == "float32" else 1e-9
         for rows, columns in _SHAPES:
@@ -125,9 +125,11 @@ def _() -> Samples:
             given = (v.astype(dtype) for v in (a, b[:, :rows]))
             whole = min(rows, columns) == 2
             yield Sample(tuple(given), y.astype(dtype), tolerance=loose, smooth=whole)
-        tall = np.concatenate([matrices(3)[0], spread_out(1, 3)])
-        right = spread_out(4, 2)
-        y = solved(matrix_product(tall.T, tall), matrix_product(tall.T, right))
+        tall = np.concatenate([matrices(3)[0], sample_matrix(1, 3)])
+        right = sample_matrix(4, 2)
+        y = solve_by_elimination(
+            matrix_product(tall.T, tall), matrix_product(tall.T, right)
+        )
         given = (v.astype(dtype) for v in (tall, right))
         yield Sample(tuple(given), y.astype(dtype), tolerance=loose)
     a = np.diag(array([8.0, 2.0, 0.5]))

@@ -15,11 +15,11 @@ from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
 from amanda_std.inference import shapes
 from amanda_std.ops._oracles.matrices import (
+    identity_like,
     matrices,
     matrix_product,
-    near_identity,
-    solved,
-    spread_out,
+    sample_matrix,
+    solve_by_elimination,
 )
 from amanda_std.ops.linalg.matmul import matmul
 from amanda_std.ops.math.arithmetic import maximum, where
@@ -246,12 +246,12 @@ def _() -> Samples:
                         for i in range(3):
                             side[..., i, i] = 1
                     used = np.swapaxes(side, -1, -2) if transpose else side
-                    x = spread_out(2, 3, 2).astype(dtype)
+                    x = sample_matrix(2, 3, 2).astype(dtype)
                     attrs = {"lower": lower, "transpose": transpose, "unit": unit}
                     b = matrix_product(used, x)
                     loose = 1e-4 if dtype == "float32" else None
                     yield Sample((a, b), x, attrs, tolerance=loose)
-    x = spread_out(2, 3, 1)
+    x = sample_matrix(2, 3, 1)
     yield Sample((full[0], matrix_product(np.tril(full[:1]), x)), x)
     sides = array([[[2, 0], [1, 1]], [[0.5, 0], [4, -4]]])  # a batch of matrices, one b
     wanted = array([[[0.5], [1.0]], [[2.0], [1.625]]])
@@ -276,12 +276,12 @@ def _(g: Any, y: Any, a: Any, b: Any) -> Any:
 @solve.samples
 def _() -> Samples:
     for dtype in ("float64", "float32", "float16"):
-        a, x = matrices(3).astype(dtype), spread_out(2, 3, 2).astype(dtype)
+        a, x = matrices(3).astype(dtype), sample_matrix(2, 3, 2).astype(dtype)
         loose = {"float32": 1e-4, "float16": 5e-2}.get(dtype)
         b = matrix_product(a, x)
         yield Sample((a, b), x, tolerance=loose)
         yield Sample((a[0], b[0]), x[0], tolerance=loose)
-    a, x = matrices(3)[:1], spread_out(2, 3, 1)
+    a, x = matrices(3)[:1], sample_matrix(2, 3, 1)
     yield Sample((a, matrix_product(a, x)), x)
     yield Sample((a[:0], x[:0]), x[:0], smooth=False)
 
@@ -299,7 +299,7 @@ inverse.gradient(lambda g, y: [-matmul(_transpose(y), matmul(g, _transpose(y)))]
 def _() -> Samples:
     for dtype in ("float64", "float32", "float16"):
         x = matrices(3).astype(dtype)
-        y = np.stack([solved(m, np.eye(3)) for m in x]).astype(dtype)
+        y = np.stack([solve_by_elimination(m, np.eye(3)) for m in x]).astype(dtype)
         loose = {"float32": 1e-4, "float16": 5e-2}.get(dtype)
         yield Sample((x,), y, tolerance=loose)
         yield Sample((x[1],), y[1], tolerance=loose)
@@ -385,7 +385,7 @@ def matrix_power(x: Floating, *, power: int) -> Floating:
         power >>= 1
         if power:
             x = matmul(x, x)
-    return near_identity(x) if found is None else found
+    return identity_like(x) if found is None else found
 
 
 @matrix_power.samples
@@ -393,7 +393,11 @@ def _() -> Samples:
     for dtype in ("float64", "float32"):
         x = matrices(2).astype(dtype)
         for power in (0, 1, 3, 6, -2):
-            side = x if power >= 0 else np.stack([solved(m, np.eye(2)) for m in x])
+            side = (
+                x
+                if power >= 0
+                else np.stack([solve_by_elimination(m, np.eye(2)) for m in x])
+            )
             y = np.stack([np.eye(2)] * 2)
             for _ in range(abs(power)):
                 y = matrix_product(y, side.astype("float64"))

@@ -24,8 +24,8 @@ from amanda_std.ops._oracles.special_functions import (
     fresnel,
     incomplete_beta,
     incomplete_gamma,
-    inverse,
     polygamma_of,
+    solve_increasing,
     spence_of,
     zeta_of,
 )
@@ -91,7 +91,8 @@ erfc: UnaryOperation = _scipy_function(
     lambda g, x: [g * _gaussian(x) * (-2 / _ROOT_PI)], [(-_INF, 2), (_INF, 0)],
 )  # fmt: skip
 erfinv: UnaryOperation = _scipy_function(
-    "erfinv", "erfinv", "Inverse error function", partial(inverse, math.erf, -6, 6),
+    "erfinv", "erfinv", "Inverse error function",
+    partial(solve_increasing, math.erf, -6, 6),
     _INSIDE, lambda g, y: [g * exp(y * y) * (_ROOT_PI / 2)], [(1, _INF), (-1, -_INF)],
 )  # fmt: skip
 lgamma: UnaryOperation = _scipy_function(
@@ -106,7 +107,7 @@ digamma: UnaryOperation = _scipy_function(
 ndtri: UnaryOperation = _scipy_function(
     "ndtri", "ndtri",
     "Inverse of the standard normal cumulative distribution function (quantile)",
-    partial(inverse, _normal_cdf, -9, 9), _PROBABILITIES,
+    partial(solve_increasing, _normal_cdf, -9, 9), _PROBABILITIES,
     lambda g, y: [g * exp(y * y * 0.5) * math.sqrt(2 * math.pi)],
     [(0, -_INF), (1, _INF)],
 )  # fmt: skip

@@ -26,10 +26,9 @@ def kernel_product(
     x: RealFloating, y: RealFloating, *, kernel: str = "linear", gamma: float = 0.0,
     base: float = 0.0, degree: float = 0.0,
 ) -> RealFloating:  # fmt: skip
-    """How alike each row of x is to each row of y, as support vector machines have it
-
-    linear: x . y; poly: (gamma * x . y + base) ** degree; sigmoid: the hyperbolic
-    tangent of gamma * x . y + base; rbf: exp(-gamma * |x - y| ** 2)."""
+    """Kernel matrix between the rows of x and y (support vector machines)
+    linear: x . y; poly: (gamma * x . y + base) ** degree; sigmoid: tanh(gamma * x . y +
+    base); rbf: exp(-gamma * |x - y| ** 2)."""
     if kernel == "rbf":
         apart = expand_dims(x, (1,)) - expand_dims(y, (0,))
         far = sum_(square(apart), (-1,))
@@ -42,7 +41,7 @@ def kernel_product(
         return tanh(near)
     if kernel != "poly":
         raise InvalidTypeError(
-            "no such kernel", expected="linear, poly, sigmoid, rbf", got=kernel
+            "unknown kernel", expected="linear, poly, sigmoid, rbf", got=kernel
         )
     return pow_(near, float(degree))
 

@@ -30,9 +30,8 @@ Key: TypeAlias = Annotated[Any, ArgKind(shared=False)]
 
 @composite
 def lookup(x: Key, keys: Key, values: Array, otherwise: Array) -> Array:
-    """The value beside the key that each element is, another one where it is none
-
-    NaN is a key like others."""
+    """Look up the value of each key; `otherwise` where it is missing
+    NaN matches NaN."""
     own = expand_dims(x, (-1,))
     same = equal(own, keys)
     if str(x.dtype) in ("float16", "bfloat16", "float32", "float64"):
@@ -45,12 +44,12 @@ def lookup(x: Key, keys: Key, values: Array, otherwise: Array) -> Array:
 lookup.trait(Trait.EXACT_DTYPES)
 
 
-lookup.not_differentiable("its results are picked")
+lookup.not_differentiable("its results are looked up")
 
 
 @primitive(numpy_only=True)
 def map_values(m: Map) -> Anything:
-    """The values of a map in a row, in the order of its keys"""
+    """Values of a map as a vector, in the order of its keys"""
     rows = [m[key] for key in sorted(m)]
     return np.stack(rows) if rows else np.zeros((0,), "float32")
 

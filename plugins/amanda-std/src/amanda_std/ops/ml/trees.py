@@ -1,4 +1,4 @@
-"""Decision trees and tree ensembles"""
+"""Decision trees and tree ensembles (gradient boosting, random forests)"""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from amanda_std.ops.tensor.shape import astype, broadcast_to, dim, reshape, shap
 _FLOAT32, _INT64 = DType("float32"), DType("int64")
 
 
-_STEPS = "its results are steps"
+_PIECEWISE_CONSTANT = "it is piecewise constant"
 
 
 COMPARISONS = (
     "less_equal", "less", "greater_equal", "greater", "equal", "not_equal",
 )  # fmt: skip
-"""What a node of a tree may ask, by number."""
+"""The comparisons of tree nodes, by number."""
 
 
 @composite
@@ -46,19 +46,18 @@ def tree_leaves(
     no: Index, asks: Index | None = None, lost: Logical | None = None, *, depth: int,
     compare: str = "less_equal",
 ) -> Index:  # fmt: skip
-    """The node at which each row ends in each tree: [rows, trees]
-
-    Nodes of all trees stand in rows. At each of `depth` steps a node compares the
-    number of its feature with its split and goes on to `yes` or `no`; a leaf goes to
-    itself. `asks` is the comparison of each node where they differ, by its number;
-    `lost`, where NaN goes to `yes`."""
+    """Index of the leaf that each row reaches in each tree: [rows, trees]
+    The nodes of all trees are stored in vectors. In each of `depth` steps a node
+    compares a feature with its split and continues at `yes` or `no`; a leaf continues
+    at itself. `asks` is the comparison of each node, by number, where they differ;
+    `lost`: where NaN continues at `yes`."""
     count = reshape(dim(x, axis=0), [1])
     at = astype(roots, dtype=_INT64)
     shape = concat(count, shape_of(at), axis=0)
     at = broadcast_to(at, shape)
     for _ in range(depth):
         number = gather_elements(x, gather(feature, at, 0), axis=1)
-        found = _asked(number, gather(split, at, 0), asks, at, compare)
+        found = _compare(number, gather(split, at, 0), asks, at, compare)
         if lost is not None:
             away = logical_and(isnan(number), gather(lost, at, 0))
             found = logical_or(found, away)
@@ -66,10 +65,12 @@ def tree_leaves(
     return at
 
 
-def _asked(x: Any, split: Any, asks: Any, at: Any, compare: str) -> Any:
+def _compare(x: Any, split: Any, asks: Any, at: Any, compare: str) -> Any:
     if compare not in COMPARISONS:
         raise InvalidTypeError(
-            "a node compares", expected=", ".join(COMPARISONS), got=compare
+            "unknown comparison of a tree node",
+            expected=", ".join(COMPARISONS),
+            got=compare,
         )
     if asks is None:
         return getattr(late, compare)(x, split)
@@ -81,11 +82,11 @@ def _asked(x: Any, split: Any, asks: Any, at: Any, compare: str) -> Any:
     return found
 
 
-tree_leaves.not_differentiable(_STEPS)
+tree_leaves.not_differentiable(_PIECEWISE_CONSTANT)
 
 
 JOINS = ("sum", "average", "min", "max")
-"""How what several trees say becomes one number."""
+"""Aggregations of the results of several trees."""
 
 
 @composite
@@ -95,13 +96,13 @@ def tree_ensemble(
     lost: Logical | None = None, *, depth: int, compare: str = "less_equal",
     join: str = "sum",
 ) -> RealFloating:  # fmt: skip
-    """What trees say together of each row: [rows, targets]
-
-    `says` [nodes, targets] is what each leaf says to each target; infinity where it
-    says nothing that the least or the largest could be. All else is as `tree_leaves`
-    has it."""
+    """Aggregated prediction of a tree ensemble for each row: [rows, targets]
+    `says` [nodes, targets] is the contribution of each leaf to each target; for min and
+    max, infinity where it has none. The rest is as in `tree_leaves`."""
     if join not in JOINS:
-        raise InvalidTypeError("trees are joined", expected=", ".join(JOINS), got=join)
+        raise InvalidTypeError(
+            "unknown aggregation of trees", expected=", ".join(JOINS), got=join
+        )
     at = tree_leaves(
         x, roots, feature, split, yes, no, asks, lost, depth=depth, compare=compare
     )
@@ -120,7 +121,7 @@ def tree_ensemble(
 tree_ensemble.trait(Trait.EXACT_DTYPES)
 
 
-tree_ensemble.not_differentiable(_STEPS)
+tree_ensemble.not_differentiable(_PIECEWISE_CONSTANT)
 
 
 def _walk(row: list[float], at: int, tree: Any, compare: str) -> int:
@@ -136,7 +137,7 @@ def _walk(row: list[float], at: int, tree: Any, compare: str) -> int:
 
 @tree_leaves.samples
 def _() -> Samples:
-    # 0 asks feature 1, 1 asks feature 0; 5 is a tree of two leaves; others are leaves
+    # node 0 tests feature 1, node 1 feature 0; 5 is a tree of two leaves
     tree = ([1, 0, 0, 0, 0, 1, 0, 0], [0.25, -0.5, 0, 0, 0, 0.75, 0, 0],
             [1, 2, 2, 3, 4, 6, 6, 7], [4, 3, 2, 3, 4, 7, 6, 7])  # fmt: skip
     for dtype in ("float32", "float64"):
@@ -152,7 +153,7 @@ def _() -> Samples:
     holes = array([[math.nan, 1], [2, math.nan]], "float64")
     lost = array([False, True, False, False, False, True, False, False], "bool")
     asks = array([0, 2, 0, 0, 0, 1, 0, 0], "int64")
-    # NaN is less than nothing: only a node that says so lets it go to yes
+    # comparisons with NaN are false: only a node marked in `lost` continues at yes
     y = array([[4, 7], [4, 6]], "int64")
     yield Sample((holes, *args[1:], asks, lost), y, {"depth": 2})
     yield Sample((x[:0], *args[1:]), np.zeros((0, 2), "int64"), {"depth": 2})
@@ -160,7 +161,7 @@ def _() -> Samples:
 
 @tree_ensemble.samples
 def _() -> Samples:
-    # two trees: one asks feature 0 and then feature 1, the other feature 1
+    # two trees: one tests feature 0 then 1, the other feature 1
     tree = ([0, 1, 0, 0, 0, 1, 0, 0], [0.25, -0.5, 0, 0, 0, 0.75, 0, 0],
             [1, 2, 2, 3, 4, 6, 6, 7], [4, 3, 2, 3, 4, 7, 6, 7])  # fmt: skip
     heard: dict[str, Any] = {

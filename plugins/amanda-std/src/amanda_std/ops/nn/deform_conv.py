@@ -21,11 +21,11 @@ from amanda_std.ops.tensor.index_arithmetic import (
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.shape import expand_dims, reshape, transpose
 from amanda_std.ops.vision.grid_sample import (
-    between,
     cast_like,
+    flatten_positions,
     initial_offsets,
     interpolate_at,
-    to_rows,
+    interpolate_rows,
 )
 
 
@@ -49,7 +49,7 @@ def deform_conv(
     places = offset.shape[2:]
     share = channels // offset_groups
     parted = reshape(x, [-1, share, *x.shape[2:]])  # merge offset groups into the batch
-    rows, spatial = to_rows(parted)
+    rows, spatial = flatten_positions(parted)
     moved = reshape(offset, [-1, many, n, *places])
     found = []
     for axis in range(n):
@@ -61,7 +61,9 @@ def deform_conv(
         at = add(expand_dims(start, rest),
                       inner.astype(dtype_of(x).numpy))  # fmt: skip
         found.append(add(gather(moved, np.asarray(axis), 2), at))
-    seen = between(rows, initial_offsets(parted, spatial, n + 2), spatial, found)
+    seen = interpolate_rows(
+        rows, initial_offsets(parted, spatial, n + 2), spatial, found
+    )
     if mask is not None:
         weight = reshape(mask, [-1, many, *places])
         seen = multiply(seen, expand_dims(weight, (-1,)))

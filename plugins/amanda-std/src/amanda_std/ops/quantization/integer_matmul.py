@@ -1,4 +1,4 @@
-"""Products of integers with zero points, and of quantised tensors."""
+"""Integer matrix products and convolutions with zero points, and quantized ones."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Scale: TypeAlias = Annotated[Any, ArgKind(shared=False, kinds=("float",))]
 Sum: TypeAlias = Annotated[Any, ArgKind(shared=False, dtype=_INT32)]
 
 
-def _less(x: Any, zero: Any, dtype: DType) -> Any:
-    """x - zero, in a type that holds it."""
+def _subtract_zero_point(x: Any, zero: Any, dtype: DType) -> Any:
+    """x - zero, in a type that holds it exactly."""
     x = astype(x, dtype=dtype)
     return x if zero is None else x - astype(zero, dtype=dtype)
 
 
-def _by_row(zero: Any) -> Any:
-    """A zero point for each row of a matrix."""
+def _per_row(zero: Any) -> Any:
+    """Zero points as a column, one for each row of a matrix."""
     if zero is None or len(dims_of(zero)) != 1:
         return zero
     return expand_dims(zero, (1,))
@@ -43,13 +43,16 @@ def _by_row(zero: Any) -> Any:
 def matmul_integer(
     a: Other, b: Other, a_zero: Other | None = None, b_zero: Other | None = None
 ) -> Sum:
-    """(a - a_zero) @ (b - b_zero) in 32 bits; a_zero by rows, b_zero by columns"""
-    return matmul(_less(a, _by_row(a_zero), _INT32), _less(b, b_zero, _INT32))
+    """Integer matrix product (a - a_zero) @ (b - b_zero), in int32"""
+    return matmul(
+        _subtract_zero_point(a, _per_row(a_zero), _INT32),
+        _subtract_zero_point(b, b_zero, _INT32),
+    )
 
 
 @composite
 def wide_matmul(a: Other, b: Other, *, dtype: Any) -> Cast:
-    """The product of matrices, multiplied and added up in a wider element type"""
+    """Matrix product, accumulated and returned in a wider element type"""
     return matmul(astype(a, dtype=dtype), astype(b, dtype=dtype))
 
 
@@ -58,10 +61,9 @@ def quantized_linear(
     x: RealFloating, w: Other, scales: Scale, zeros: Other | None = None,
     bias: RealFloating | None = None, *, block: int,
 ) -> RealFloating:  # fmt: skip
-    """x times a turned matrix of few bits, with a scale for each block of its rows
-
-    w [outputs, inputs] may be wider than x: what is beyond only fills up the last
-    block. `scales` and `zeros` are [outputs, blocks]."""
+    """x times a transposed block-quantized matrix (n-bit weights)
+    Each block of a row of w has a scale. w [outputs, inputs] may be wider than x: the
+    rest pads the last block. `scales` and `zeros` are [outputs, blocks]."""
     wide = dequantize(w, astype(scales, dtype=_SINGLE), zeros, axis=1, block=block)
     wide = astype(wide, dtype=dtype_of(x))
     if same(dims_of(x)[-1], dims_of(w)[1]) is not True:
@@ -80,15 +82,15 @@ def conv_integer(
     strides: tuple[int, ...] | None = None, padding: Any = None,
     dilations: tuple[int, ...] | None = None, groups: int = 1,
 ) -> Sum:  # fmt: skip
-    """The convolution of x - x_zero and w - w_zero, in 32 bits
-
-    By way of double precision, which is exact for sums below 2**53."""
+    """Integer convolution of x - x_zero with w - w_zero, in int32
+    Computed in double precision, which is exact for sums below 2**53."""
     if w_zero is not None and len(dims_of(w_zero)) == 1:
         rank, out = len(dims_of(w)), kernel_layout.index("O")
         at = out if out == 0 else rank - 1 if out == len(kernel_layout) - 1 else out
         w_zero = reshape(w_zero, [-1 if i == at else 1 for i in range(rank)])
     y = conv(
-        _less(x, x_zero, _DOUBLE), _less(w, w_zero, _DOUBLE), layout=layout,
+        _subtract_zero_point(x, x_zero, _DOUBLE),
+        _subtract_zero_point(w, w_zero, _DOUBLE), layout=layout,
         kernel_layout=kernel_layout, strides=strides, padding=padding,
         dilations=dilations, groups=groups,
     )  # fmt: skip
@@ -100,10 +102,10 @@ def quantized_matmul(
     a: Other, a_scale: Scale, a_zero: Other, b: Other, b_scale: Scale,
     b_zero: Other, scale: Scale, zero_point: Array,
 ) -> Array:  # fmt: skip
-    """The product of two quantised matrices, quantised"""
+    """Quantized matrix product of two quantized matrices"""
     total = matmul_integer(a, b, a_zero, b_zero)
     real = astype(total, dtype=scale.dtype)
-    return quantize(real * (_by_row(a_scale) * b_scale), scale, zero_point)
+    return quantize(real * (_per_row(a_scale) * b_scale), scale, zero_point)
 
 
 @composite
@@ -114,21 +116,20 @@ def quantized_conv(
     strides: tuple[int, ...] | None = None, padding: Any = None,
     dilations: tuple[int, ...] | None = None, groups: int = 1,
 ) -> Array:  # fmt: skip
-    """The convolution of quantised tensors, quantised; w_scale for each channel or all
-
-    `b` is in steps of x_scale * w_scale."""
+    """Quantized convolution of quantized tensors; w_scale per channel or scalar
+    `b` is quantized with scale x_scale * w_scale."""
     total = conv_integer(
         x, w, x_zero, w_zero, layout=layout, kernel_layout=kernel_layout,
         strides=strides, padding=padding, dilations=dilations, groups=groups,
     )  # fmt: skip
     if b is not None:
-        total = total + _on_channels(b, x, layout)
+        total = total + _align_to_channels(b, x, layout)
     real = astype(total, dtype=scale.dtype)
-    step = _on_channels(multiply(x_scale, w_scale), x, layout)
+    step = _align_to_channels(multiply(x_scale, w_scale), x, layout)
     return quantize(real * step, scale, zero_point)
 
 
-def _on_channels(v: Any, x: Any, layout: str) -> Any:
+def _align_to_channels(v: Any, x: Any, layout: str) -> Any:
     if not dims_of(v):
         return v
     rank = len(dims_of(x))
@@ -136,17 +137,17 @@ def _on_channels(v: Any, x: Any, layout: str) -> Any:
     return reshape(v, [-1 if i == at else 1 for i in range(rank)])
 
 
-_STEPS = "its results are steps"
+_PIECEWISE_CONSTANT = "it is piecewise constant"
 wide_matmul.trait(Trait.EXACT_DTYPES)
 for _op in (matmul_integer, conv_integer, quantized_matmul, quantized_conv):
     _op.trait(Trait.EXACT_DTYPES)
-    _op.not_differentiable(_STEPS)
+    _op.not_differentiable(_PIECEWISE_CONSTANT)
 
 
 # -- samples -----------------------------------------------------------------------
 
 
-def _dot(a: Any, b: Any, a_zero: Any, b_zero: Any) -> Any:
+def _integer_dot(a: Any, b: Any, a_zero: Any, b_zero: Any) -> Any:
     rows, inner = a.shape
     out = np.zeros((rows, b.shape[1]), object)
     for i, j in np.ndindex(out.shape):
@@ -162,11 +163,13 @@ def _() -> Samples:
     for left, right in (("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8")):
         a = array([[11, 7, 3], [10, 6, 2], [120, 5, 1], [8, 4, 0]], left)
         b = array([[1, 4], [2, 5], [3, 6]], right)
-        yield Sample((a, b), _dot(a, b, [0] * 4, [0] * 2).astype("int32"))
+        yield Sample((a, b), _integer_dot(a, b, [0] * 4, [0] * 2).astype("int32"))
         za, zb = array(12, left), array(3, right)
-        yield Sample((a, b, za, zb), _dot(a, b, [12] * 4, [3] * 2).astype("int32"))
+        yield Sample(
+            (a, b, za, zb), _integer_dot(a, b, [12] * 4, [3] * 2).astype("int32")
+        )
         za, zb = array([1, 2, 3, 4], left), array([5, 6], right)
-        y = _dot(a, b, [1, 2, 3, 4], [5, 6])
+        y = _integer_dot(a, b, [1, 2, 3, 4], [5, 6])
         yield Sample((a, b, za, zb), y.astype("int32"))
     none = np.zeros((0, 3), "uint8")
     yield Sample((none, b), np.zeros((0, 2), "int32"))
@@ -174,8 +177,8 @@ def _() -> Samples:
     yield Sample((one, array([255, 2], "uint8")), array(51006, "int32"))
 
 
-def _correlated(x: Any, w: Any, x_zero: int, w_zero: list[int], pad: int) -> Any:
-    """A convolution of NCHW by OIHW, padded with zero points, by a loop."""
+def _conv_by_loops(x: Any, w: Any, x_zero: int, w_zero: list[int], pad: int) -> Any:
+    """Convolution of NCHW with OIHW, padded with zero points, by loops."""
     batch, channels, high, wide = x.shape
     out, _, kh, kw = w.shape
     y = np.zeros((batch, out, high + 2 * pad - kh + 1, wide + 2 * pad - kw + 1), object)
@@ -194,7 +197,7 @@ def _() -> Samples:
             ("float32", "float64"), ("float64", "float64")]  # fmt: skip
     for dtype, wide in rows:
         a, b = array([[100, 7, 3], [90, 6, 2]], dtype), array([[100], [5], [60]], dtype)
-        y = _dot(a, b, [0] * 2, [0]).astype(DType(wide).numpy)
+        y = _integer_dot(a, b, [0] * 2, [0]).astype(DType(wide).numpy)
         yield Sample((a, b), y, {"dtype": DType(wide)})
     attrs = {"dtype": _INT32}
     yield Sample((array([], "int8"), array([], "int8")), array(0, "int32"), attrs)
@@ -206,12 +209,12 @@ def _() -> Samples:
     w = arange_of_shape(2, 2, 2, 2, dtype="int8", start=-5)
     for pad in (0, 1):
         attrs = {"padding": ((pad, pad),) * 2}
-        y = _correlated(x, w, 0, [0, 0], pad)
+        y = _conv_by_loops(x, w, 0, [0, 0], pad)
         yield Sample((x, w), y.astype("int32"), attrs)
-        y = _correlated(x, w, 7, [1, 1], pad)
+        y = _conv_by_loops(x, w, 7, [1, 1], pad)
         args = (x, w, array(7, "uint8"), array(1, "int8"))
         yield Sample(args, y.astype("int32"), attrs)
-    y = _correlated(x, w, 3, [1, 2], 0).astype("int32")
+    y = _conv_by_loops(x, w, 3, [1, 2], 0).astype("int32")
     zeros = array([1, 2], "int8")
     yield Sample((x, w, array(3, "uint8"), zeros), y)
     last = (x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0), array(3, "uint8"), zeros)
@@ -221,7 +224,7 @@ def _() -> Samples:
     yield Sample((x[:0], w), np.zeros((0, 2, 2, 2), "int32"))
 
 
-def _quantised(total: Any, step: Any, scale: float, zero: int, dtype: str) -> Any:
+def _requantize(total: Any, step: Any, scale: float, zero: int, dtype: str) -> Any:
     info = np.iinfo(dtype)
     real = total.astype("float64") * step / scale
     out = np.zeros(total.shape, dtype)
@@ -235,14 +238,14 @@ def _() -> Samples:
     for dtype in ("uint8", "int8"):
         a = array([[11, 7, 3], [100, 6, 2]], dtype)
         b = array([[1, 4], [2, 5], [3, 61]], dtype)
-        total = _dot(a, b, [3] * 2, [2] * 2)
-        y = _quantised(total, 0.0625 * 0.5, 1.5, 5, dtype)
+        total = _integer_dot(a, b, [3] * 2, [2] * 2)
+        y = _requantize(total, 0.0625 * 0.5, 1.5, 5, dtype)
         zeros = [array(v, dtype) for v in (3, 2, 5)]
         scales = [array(v, "float32") for v in (0.0625, 0.5, 1.5)]
         yield Sample((a, scales[0], zeros[0], b, scales[1], zeros[1], scales[2],
                       zeros[2]), y)  # fmt: skip
         rows = array([0.0625, 0.25], "float32")
-        y = _quantised(total, np.array([[0.0625], [0.25]]) * 0.5, 1.5, 5, dtype)
+        y = _requantize(total, np.array([[0.0625], [0.25]]) * 0.5, 1.5, 5, dtype)
         yield Sample(
             (a, rows, zeros[0], b, scales[1], zeros[1], scales[2], zeros[2]), y
         )
@@ -255,9 +258,9 @@ def _() -> Samples:
     x = arange_of_shape(1, 2, 3, 3, dtype="uint8", start=2)
     w = arange_of_shape(2, 2, 2, 2, dtype="int8", start=-5)
     half, third = array(0.5, "float32"), array(0.375, "float32")
-    total = _correlated(x, w, 7, [1, 1], 0)
+    total = _conv_by_loops(x, w, 7, [1, 1], 0)
     zeros = [array(7, "uint8"), array(1, "int8"), array(9, "uint8")]
-    y = _quantised(total, 0.5 * 0.375, 2.0, 9, "uint8")
+    y = _requantize(total, 0.5 * 0.375, 2.0, 9, "uint8")
     scale = array(2.0, "float32")
     args: tuple[Any, ...]
     args = (x, half, zeros[0], w, third, zeros[1], scale, zeros[2])
@@ -265,7 +268,7 @@ def _() -> Samples:
     bias, steps = array([100, -30], "int32"), array([0.375, 0.125], "float32")
     many = np.array([0.375, 0.125]).reshape(1, 2, 1, 1) * 0.5
     more = total + np.array([100, -30], object).reshape(1, 2, 1, 1)
-    y = _quantised(more, many, 2.0, 9, "uint8")
+    y = _requantize(more, many, 2.0, 9, "uint8")
     args = (x, half, zeros[0], w, steps, zeros[1], scale, zeros[2], bias)
     yield Sample(args, y)
     args = (x[:0], half, zeros[0], w, third, zeros[1], scale, zeros[2])

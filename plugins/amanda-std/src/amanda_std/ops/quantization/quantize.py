@@ -1,8 +1,7 @@
-"""Quantisation: floats as integers or small floats, with a scale and a zero point.
+"""Quantization: floats as integers or narrow floats, with scale and zero point.
 
-A scale is one number, or one for each place of an axis, or one for each block of places
-of an axis: it then has the rank of the data. Integers are rounded to even; what is out
-of range becomes the nearest end.
+A scale is a scalar, per axis (one per index), or per block (one for each block along an
+axis, with the rank of the data). Integers round half to even and saturate.
 """
 
 from __future__ import annotations
@@ -48,37 +47,37 @@ from amanda_std.ops.tensor.shape import astype, reshape
 _UINT8: Final = DType("uint8")
 
 
-def aligned(scale: Any, x: Any, axis: int | None, block: int) -> Any:
-    """A scale or zero point in a shape that broadcasts with the data."""
+def align_scale(scale: Any, x: Any, axis: int | None, block: int) -> Any:
+    """Reshape a scale or zero point so that it broadcasts with the data."""
     rank = len(dims_of(scale))
     if block:
         if axis is None:
-            raise InvalidTypeError("blocks are along an axis", hint="say it: axis=...")
-        return _repeated(scale, x, normalize_axis(axis, len(dims_of(x))), block)
+            raise InvalidTypeError("blocks require an axis", hint="pass axis=...")
+        return _repeat_blocks(scale, x, normalize_axis(axis, len(dims_of(x))), block)
     if rank == 0 or axis is None:
         return scale
     whole = len(dims_of(x))
     if rank != 1:
         raise InvalidTypeError(
-            "a scale for an axis has one axis", got=f"one of rank {rank}"
+            "a per-axis scale must be a vector", got=f"one of rank {rank}"
         )
     at = normalize_axis(axis, whole)
     return reshape(scale, [-1 if i == at else 1 for i in range(whole)])
 
 
-def _repeated(scale: Any, x: Any, axis: int, block: int) -> Any:
-    """Each element `block` times along an axis, as far as the data go."""
+def _repeat_blocks(scale: Any, x: Any, axis: int, block: int) -> Any:
+    """Repeat each element `block` times along an axis, up to the size of the data."""
     rank = len(dims_of(scale))
     if rank != len(dims_of(x)):
         raise InvalidTypeError(
-            "scales for blocks have the rank of the data",
+            "block scales must have the rank of the data",
             expected=len(dims_of(x)), got=rank,
         )  # fmt: skip
     places = floor_divide(arange(0, x.shape[axis]), block)
     return gather(scale, places, axis)
 
 
-def _own(x: Any) -> DType:
+def _dtype_of(x: Any) -> DType:
     return x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
 
 
@@ -87,17 +86,16 @@ def quantize(
     x: RealFloating, scale: RealFloating, zero_point: Other | None = None, *,
     dtype: Any = None, axis: int | None = None, block: int = 0, saturate: bool = True,
 ) -> Cast:  # fmt: skip
-    """round(x / scale) + zero_point, as far as the element type of the result goes
-
-    `dtype`: that of the zero point where it is not told. Small floats are not rounded
-    to integers; where `saturate` is false, they overflow as their type has it."""
+    """round(x / scale) + zero_point, saturated to the result type
+    `dtype` defaults to that of the zero point. Narrow floats are not rounded to
+    integers; unless `saturate`, they overflow as their type defines."""
     dtype = _result_type(dtype, zero_point)
-    y = divide(x, aligned(scale, x, axis, block))
+    y = divide(x, align_scale(scale, x, axis, block))
     if dtype.kind != "float":
         y = round_(y)
     if zero_point is not None:
-        zero = astype(zero_point, dtype=_own(x))
-        y = y + aligned(zero, x, axis, block)
+        zero = astype(zero_point, dtype=_dtype_of(x))
+        y = y + align_scale(zero, x, axis, block)
     return saturating_cast(y, dtype=dtype) if saturate else astype(y, dtype=dtype)
 
 
@@ -111,11 +109,13 @@ def _result_type(dtype: Any, zero_point: Any) -> Any:
         return DType(dtype)
     if zero_point is None:
         return _UINT8
-    return zero_point.dtype if zero_point.dtype is unknown else _own(zero_point)
+    return zero_point.dtype if zero_point.dtype is unknown else _dtype_of(zero_point)
 
 
 quantize.trait(Trait.EXACT_DTYPES)
-quantize.not_differentiable("its results are steps; fake_quantize lets gradients pass")
+quantize.not_differentiable(
+    "it is piecewise constant; fake_quantize has a straight-through gradient"
+)
 
 
 @composite
@@ -125,17 +125,17 @@ def dequantize(
 ) -> RealFloating:  # fmt: skip
     """(x - zero_point) * scale"""
     if zero_point is not None:
-        exact = _exact(_own(x))
+        exact = _exact_type(_dtype_of(x))
         x, zero = (astype(v, dtype=exact) for v in (x, zero_point))
-        x = subtract(x, aligned(zero, x, axis, block))
-    return astype(x, dtype=_own(scale)) * aligned(scale, x, axis, block)
+        x = subtract(x, align_scale(zero, x, axis, block))
+    return astype(x, dtype=_dtype_of(scale)) * align_scale(scale, x, axis, block)
 
 
 dequantize.trait(Trait.EXACT_DTYPES)
 
 
-def _exact(dtype: DType) -> DType:
-    """A type in which the difference of two of these is exact."""
+def _exact_type(dtype: DType) -> DType:
+    """A type in which differences of two elements are exact."""
     if dtype.kind == "float":
         return DType("float32")
     return DType("int64" if dtype.bits >= 32 else "int32")
@@ -145,7 +145,7 @@ def _exact(dtype: DType) -> DType:
 def dynamic_quantize(
     x: RealFloating, *, dtype: Any = _UINT8
 ) -> tuple[Cast, RealFloating, Cast]:
-    """x quantised, the scale and the zero point that its range with 0 asks for"""
+    """Quantize with scale and zero point computed from the range of x, including 0"""
     low, high = finite_limits(dtype)
     least = minimum(min_(x), 0.0)
     span = maximum(max_(x), 0.0) - least
@@ -157,10 +157,10 @@ def dynamic_quantize(
 
 
 dynamic_quantize.trait(Trait.EXACT_DTYPES)
-dynamic_quantize.not_differentiable("its results are steps")
+dynamic_quantize.not_differentiable("it is piecewise constant")
 
 
-# -- rounded, and floats still -----------------------------------------------------
+# -- fake quantization ---------------------------------------------------------------
 
 
 @composite
@@ -168,23 +168,23 @@ def fake_quantize(
     x: RealFloating, scale: RealFloating, zero_point: Other | None = None, *,
     low: int = 0, high: int = 255, axis: int | None = None,
 ) -> RealFloating:  # fmt: skip
-    """x quantised to low ... high and back; gradients pass where x is in range"""
-    scale, zero = _with_zero(x, scale, zero_point, axis)
+    """Quantize to low ... high and dequantize; gradients pass where x is in range"""
+    scale, zero = _scale_and_zero_point(x, scale, zero_point, axis)
     steps = clip(round_(x / scale) + zero, float(low), float(high))
     return (steps - zero) * scale
 
 
-def _with_zero(x: Any, scale: Any, zero_point: Any, axis: int | None) -> Any:
-    scale = aligned(scale, x, axis, 0)
+def _scale_and_zero_point(x: Any, scale: Any, zero_point: Any, axis: int | None) -> Any:
+    scale = align_scale(scale, x, axis, 0)
     if zero_point is None:
         return scale, zeros_like(scale)
-    return scale, aligned(astype(zero_point, dtype=_own(x)), x, axis, 0)
+    return scale, align_scale(astype(zero_point, dtype=_dtype_of(x)), x, axis, 0)
 
 
 @fake_quantize.gradient
 def _(g: Any, x: Any, scale: Any, zero_point: Any = None, *, low: int, high: int,
       axis: int | None) -> Any:  # fmt: skip
-    scale, zero = _with_zero(x, scale, zero_point, axis)
+    scale, zero = _scale_and_zero_point(x, scale, zero_point, axis)
     steps = round_(x / scale) + zero
     inside = logical_and(
         greater_equal(steps, float(low)), less_equal(steps, float(high))
@@ -192,8 +192,8 @@ def _(g: Any, x: Any, scale: Any, zero_point: Any = None, *, low: int, high: int
     return [where(inside, g, 0.0), None, None]
 
 
-def nudged(low: Any, high: Any, bits: int, narrow: bool) -> Any:
-    """Ends moved so that 0 is one of the steps between them: ends and the step."""
+def nudge_range(low: Any, high: Any, bits: int, narrow: bool) -> Any:
+    """Range nudged so that 0 is a quantization level: low, high and step."""
     first, last = float(narrow), float(2**bits - 1)
     step = (high - low) / (last - first)
     zero = clip(floor(first - low / step + 0.5), first, last)
@@ -205,21 +205,20 @@ def fake_quantize_range(
     x: RealFloating, low: RealFloating, high: RealFloating, *,
     bits: int = 8, narrow: bool = False,
 ) -> RealFloating:  # fmt: skip
-    """x as one of 2**bits steps between low and high, which move to have 0 among them
-
-    `narrow`: one step less, so that there are as many on both sides of 0."""
-    least, most, step = nudged(low, high, bits, narrow)
-    held = clip(x, least, most) if not dims_of(low) else _between(x, least, most)
+    """Fake quantization to 2**bits levels between low and high, nudged to include 0
+    `narrow`: one level less, so that the range is symmetric."""
+    least, most, step = nudge_range(low, high, bits, narrow)
+    held = clip(x, least, most) if not dims_of(low) else _clip(x, least, most)
     return floor((held - least) / step + 0.5) * step + least
 
 
-def _between(x: Any, low: Any, high: Any) -> Any:
+def _clip(x: Any, low: Any, high: Any) -> Any:
     return minimum(maximum(x, low), high)
 
 
 @fake_quantize_range.broadcast_gradient
 def _(g: Any, x: Any, low: Any, high: Any, *, bits: int, narrow: bool) -> Any:
-    least, most, _ = nudged(low, high, bits, narrow)
+    least, most, _ = nudge_range(low, high, bits, narrow)
     under, over = less(x, least), greater(x, most)
     outside = logical_or(under, over)
     return (where(outside, 0.0, g), where(under, g, 0.0),
@@ -229,7 +228,7 @@ def _(g: Any, x: Any, low: Any, high: Any, *, bits: int, narrow: bool) -> Any:
 # -- samples -----------------------------------------------------------------------
 
 
-def _step(v: float, s: float, z: float, dtype: DType) -> float:
+def _quantize_number(v: float, s: float, z: float, dtype: DType) -> float:
     low, high = finite_limits(dtype)
     if dtype.kind == "float":
         return float(min(max(v / s + z, low), high))
@@ -245,16 +244,17 @@ def _() -> Samples:
         zero = 0 if wanted.kind == "float" else 1 if wanted.bits == 2 else 3
         for source in ("float32", "float64") if dtype == "uint8" else ("float32",):
             x, s = array(numbers, source), array(0.5, source)
-            y = array([[_step(v, 0.5, zero, wanted) for v in row] for row in numbers],
+            y = array([[_quantize_number(v, 0.5, zero, wanted) for v in row]
+                       for row in numbers],
                       dtype)  # fmt: skip
             yield Sample((x, s, array(zero, dtype)), y)
     x, scales = array(numbers, "float32"), [0.5, 2.0]
     zeros = array([1, -2], "int8")
     rows = zip(numbers, scales, (1, -2), strict=True)
-    y = [[_step(v, s, z, DType("int8")) for v in row] for row, s, z in rows]
+    y = [[_quantize_number(v, s, z, DType("int8")) for v in row] for row, s, z in rows]
     yield Sample((x, array(scales, "float32"), zeros), array(y, "int8"), {"axis": 0})
     blocks = array([[0.5, 2.0], [1.0, 4.0]], "float32")
-    y = [[_step(v, float(blocks[i, j // 3]), 0, DType("uint8"))
+    y = [[_quantize_number(v, float(blocks[i, j // 3]), 0, DType("uint8"))
           for j, v in enumerate(row)] for i, row in enumerate(numbers)]  # fmt: skip
     attrs: dict[str, Any] = {"axis": 1, "block": 3}
     yield Sample((x, blocks), array(y, "uint8"), attrs)
@@ -294,7 +294,7 @@ def _() -> Samples:
 
 @dynamic_quantize.samples
 def _() -> Samples:
-    # as the specification of ONNX has it, with its numbers
+    # the examples of the ONNX specification
     x = array([0, 2, -3, -2.5, 1.34, 0.5], "float32")
     y = array([153, 255, 0, 26, 221, 179], "uint8")
     scale = array(5 / 255, "float32")
@@ -332,8 +332,10 @@ def _() -> Samples:
     yield Sample((array(0.3), array(0.25)), array(0.25))
 
 
-def _stepped(v: float, low: float, high: float, bits: int, narrow: bool) -> float:
-    """As TensorFlow tells it, number by number."""
+def _fake_quantize_number(
+    v: float, low: float, high: float, bits: int, narrow: bool
+) -> float:
+    """As TensorFlow defines it, number by number."""
     first, last = int(narrow), (1 << bits) - 1
     step = (high - low) / (last - first)
     zero = min(max(math.floor(first - low / step + 0.5), first), last)
@@ -348,12 +350,13 @@ def _() -> Samples:
     for source in ("float32", "float64"):
         for bits, narrow in ((8, False), (4, True), (2, False)):
             x, ends = array(numbers, source), (-1.0, 2.0)
-            y = [_stepped(v, *ends, bits, narrow) for v in numbers]
+            y = [_fake_quantize_number(v, *ends, bits, narrow) for v in numbers]
             low, high = (array(e, source) for e in ends)
             attrs = {"bits": bits, "narrow": narrow}
             yield Sample((x, low, high), array(y, source), attrs)
     x, low, high = ramp(2, 2), array([-1.0, 0.0]), array([1.0, 3.0])
-    rows = [[_stepped(v, low[j], high[j], 8, False) for j, v in enumerate(row)]
+    rows = [[_fake_quantize_number(v, low[j], high[j], 8, False)
+             for j, v in enumerate(row)]
             for row in x.tolist()]  # fmt: skip
     yield Sample((x, low, high), array(rows))
     yield Sample((x[:0], low, high), x[:0], smooth=False)

@@ -1,7 +1,6 @@
-"""Random numbers of several distributions, drawn with a key.
+"""Random distributions: uniform, normal, Bernoulli, categorical and others.
 
-`threefry` gives what jax.random gives for the key, `philox` what TensorFlow's stateless
-ops give.
+`threefry` reproduces jax.random for the same key, `philox` TensorFlow's stateless ops.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from amanda_std.ops._oracles.prng import (
     philox_stream,
     threefry_pairs,
 )
-from amanda_std.ops._oracles.special_functions import inverse
+from amanda_std.ops._oracles.special_functions import solve_increasing
 from amanda_std.ops.math.arithmetic import abs as abs_
 from amanda_std.ops.math.arithmetic import (
     add,
@@ -50,14 +49,14 @@ from amanda_std.ops.random.prng import (
     KEY,
     LONG_KEY,
     Words,
+    combine_words,
     expect_generator,
-    joined,
-    paired,
-    part,
     philox_blocks,
+    philox_word_pairs,
     random_bits,
     random_split,
     size_of,
+    take_column,
 )
 from amanda_std.ops.tensor.creation import arange
 from amanda_std.ops.tensor.indexing import gather, gather_elements
@@ -67,36 +66,38 @@ from amanda_std.ops.tensor.shape import astype, reshape
 _FLOAT32, _INT32 = DType("float32"), DType("int32")
 _BITS: Final = {"float16": (16, 10), "bfloat16": (16, 7), "float32": (32, 23),
                 "float64": (64, 52)}  # fmt: skip
-"""Of each float type: its bits, and those after the point."""
+"""Bits of each float type, and of its mantissa."""
 
 
-def _units(key: Any, shape: Any, dtype: DType, generator: str) -> Any:
-    """Numbers from 0 to before 1: drawn digits after the point of a 1."""
+def _uniform_units(key: Any, shape: Any, dtype: DType, generator: str) -> Any:
+    """Uniform in [0, 1): random mantissa bits of a number in [1, 2)."""
     if dtype.name not in _BITS:
         raise InvalidTypeError(
-            f"no random numbers of {dtype}", expected=", ".join(_BITS), got=dtype
+            f"no random numbers of type {dtype}", expected=", ".join(_BITS), got=dtype
         )
     bits, digits = _BITS[dtype.name]
     own = DType(f"uint{bits}")
     one = int(np.asarray(1, dtype.numpy).view(own.numpy))
     if generator == "philox":
-        drawn = _low_digits(key, shape, own, digits)
+        drawn = _low_bits(key, shape, own, digits)
     else:
-        drawn = _high_digits(key, shape, own, digits)
+        drawn = _high_bits(key, shape, own, digits)
     whole = bitwise_or(drawn, one)
     return subtract(bitcast(whole, dtype=dtype), 1.0)
 
 
-def _high_digits(key: Any, shape: Any, own: DType, digits: int) -> Any:
+def _high_bits(key: Any, shape: Any, own: DType, digits: int) -> Any:
     narrow = own if digits > 7 else DType("uint8")
     drawn = astype(random_bits(key, shape, dtype=narrow), dtype=own)
     return bitwise_right_shift(drawn, narrow.bits - digits)
 
 
-def _low_digits(key: Any, shape: Any, own: DType, digits: int) -> Any:
+def _low_bits(key: Any, shape: Any, own: DType, digits: int) -> Any:
     if own.bits == 64:  # the first word is the high one
-        pair = paired(key, size_of(shape))
-        drawn = reshape(joined(part(pair, 1), part(pair, 0)), shape)
+        pair = philox_word_pairs(key, size_of(shape))
+        drawn = reshape(
+            combine_words(take_column(pair, 1), take_column(pair, 0)), shape
+        )
     else:
         drawn = random_bits(key, shape, dtype=own, generator="philox")
     return bitwise_and(drawn, (1 << digits) - 1)
@@ -107,14 +108,14 @@ def random_uniform(
     key: Words, shape: ShapeArg, *, dtype: Any = _FLOAT32,
     generator: str = "threefry",
 ) -> Cast:  # fmt: skip
-    """Numbers from 0 to before 1, all equally likely"""
+    """Uniform distribution over [0, 1)"""
     expect_generator(generator)
-    return _units(key, shape, dtype, generator)
+    return _uniform_units(key, shape, dtype, generator)
 
 
-def _between(key: Any, shape: Any, low: Any, high: Any, dtype: DType) -> Any:
-    """From low to before high, as jax.random.uniform has it."""
-    drawn = _units(key, shape, dtype, "threefry")
+def _uniform_between(key: Any, shape: Any, low: Any, high: Any, dtype: DType) -> Any:
+    """Uniform over [low, high), as jax.random.uniform computes it."""
+    drawn = _uniform_units(key, shape, dtype, "threefry")
     return maximum(drawn * (high - low) + low, low)
 
 
@@ -123,37 +124,39 @@ def random_normal(
     key: Words, shape: ShapeArg, *, dtype: Any = _FLOAT32,
     generator: str = "threefry",
 ) -> Cast:  # fmt: skip
-    """Numbers of the normal distribution: by erfinv as JAX, by Box and Muller as
-    TensorFlow has it"""
+    """Normal distribution: inverse erf as in JAX, Box-Muller as in TensorFlow"""
     expect_generator(generator)
     if generator == "philox":
         count = size_of(shape)
-        drawn = _normals(key, (count + 1) // 2, dtype)
+        drawn = _box_muller_normals(key, (count + 1) // 2, dtype)
         return reshape(slice_(drawn, (0,), (count,), (0,)), shape)
     one = np.asarray(1, dtype.numpy)
     low = np.nextafter(-one, np.zeros_like(one))
-    wide = _between(key, shape, low, one, dtype)
+    wide = _uniform_between(key, shape, low, one, dtype)
     return multiply(erfinv(wide), math.sqrt(2))
 
 
-def _normals(key: Any, pairs: Any, dtype: DType) -> Any:
-    """So many pairs of Box and Muller, in a row."""
+def _box_muller_normals(key: Any, pairs: Any, dtype: DType) -> Any:
+    """Box-Muller pairs, flattened."""
     inner = dtype if dtype.name == "float64" else DType("float32")
-    units = _units(key, (pairs * 2,), inner, "philox")
-    return astype(reshape(_turned(units), (-1,)), dtype=dtype)
+    units = _uniform_units(key, (pairs * 2,), inner, "philox")
+    return astype(reshape(_box_muller_transform(units), (-1,)), dtype=dtype)
 
 
-def _turned(units: Any) -> Any:
-    """Pairs of uniform numbers as pairs of normal ones."""
+def _box_muller_transform(units: Any) -> Any:
+    """Box-Muller transform of pairs of uniform numbers."""
     pair = reshape(units, (-1, 2))
-    far = sqrt(log(maximum(part(pair, 0), 1e-7)) * -2.0)
-    angle = part(pair, 1) * (2 * math.pi)
+    far = sqrt(log(maximum(take_column(pair, 0), 1e-7)) * -2.0)
+    angle = take_column(pair, 1) * (2 * math.pi)
     return stack(sin(angle) * far, cos(angle) * far, axis=-1)
 
 
 _TRIES: Final = 8
-"""Blocks of four from which a block of truncated numbers is taken: that fewer than four
-of 32 are within two deviations happens less than once in 10**30 blocks."""
+"""Blocks of four per block of truncated results.
+
+That fewer than four of 32 numbers lie within two standard deviations has a probability
+below 1e-30.
+"""
 
 
 @composite
@@ -161,24 +164,24 @@ def random_truncated_normal(
     key: Words, shape: ShapeArg, *, low: float = -2.0, high: float = 2.0,
     dtype: Any = _FLOAT32, generator: str = "threefry",
 ) -> Cast:  # fmt: skip
-    """Numbers of the normal distribution between two bounds; -2 and 2 for Philox"""
+    """Truncated normal distribution; Philox supports bounds of -2 and 2 only"""
     expect_generator(generator)
     if generator == "philox":
         if (low, high) != (-2.0, 2.0) or dtype.name != "float32":
             raise InvalidTypeError(
-                "Philox draws truncated numbers of float32 between -2 and 2",
+                "Philox samples truncated normals of float32 between -2 and 2 only",
                 got=f"{dtype} between {low} and {high}",
             )
-        return _truncated(key, shape)
+        return _truncated_philox(key, shape)
     ends = [np.asarray(math.erf(e / math.sqrt(2)), dtype.numpy) for e in (low, high)]
-    drawn = erfinv(_between(key, shape, ends[0], ends[1], dtype))
+    drawn = erfinv(_uniform_between(key, shape, ends[0], ends[1], dtype))
     drawn = multiply(drawn, math.sqrt(2))
     least, most = (np.asarray(e, dtype.numpy) for e in (low, high))
     return clip(drawn, np.nextafter(least, least + 1), np.nextafter(most, most - 1))
 
 
-def _truncated(key: Any, shape: Any) -> Any:
-    """Every block of four takes what fits of 256 counters of its own."""
+def _truncated_philox(key: Any, shape: Any) -> Any:
+    """Each block of four takes the first accepted numbers of its own 256 counters."""
     count = size_of(shape)
     blocks = (count + 3) // 4
     rows = arange(0, blocks * _TRIES)
@@ -186,7 +189,7 @@ def _truncated(key: Any, shape: Any) -> Any:
     words = philox_blocks(key, floor_divide(rows, _TRIES) * 256 + turn)
     bits = bitwise_or(bitwise_and(words, 0x7FFFFF), 0x3F800000)
     units = bitcast(bits, dtype=DType("float32")) - 1.0
-    drawn = reshape(_turned(units), (-1, _TRIES * 4))
+    drawn = reshape(_box_muller_transform(units), (-1, _TRIES * 4))
     outside = greater_equal(abs_(drawn), 2.0)
     order = argsort(astype(outside, dtype=DType("int32")), axis=-1)
     kept = gather_elements(drawn, order, axis=1)
@@ -194,14 +197,14 @@ def _truncated(key: Any, shape: Any) -> Any:
     return reshape(slice_(first, (0,), (count,), (0,)), shape)
 
 
-# -- choices -------------------------------------------------------------------
+# -- discrete distributions ------------------------------------------------------
 
 
 @composite
 def random_bernoulli(
     key: Words, p: RealFloating, shape: ShapeArg = None, *, generator: str = "threefry"
 ) -> Logical:
-    """True with probability p"""
+    """Bernoulli distribution: True with probability p"""
     wanted = p.shape if shape is None else shape
     dtype = p.dtype if isinstance(p.dtype, DType) else DType.of(p.dtype)
     return less(random_uniform(key, wanted, dtype=dtype, generator=generator), p)
@@ -212,38 +215,38 @@ def random_integers(
     key: Words, shape: ShapeArg, low: ShapeArg, high: ShapeArg, *, dtype: Any = _INT32,
     generator: str = "threefry",
 ) -> Cast:  # fmt: skip
-    """Integers from low to before high"""
+    """Uniform integers in [low, high)"""
     expect_generator(generator)
-    inner = _INT32 if dtype.bits < 32 else dtype  # few bits would not be even enough
+    inner = _INT32 if dtype.bits < 32 else dtype  # too few bits would be biased
     own, span = DType(f"uint{inner.bits}"), high - low
     if generator == "philox":
         drawn = random_bits(key, shape, dtype=own, generator="philox")
-        found = remainder(drawn, _number(span, own))
+        found = remainder(drawn, _scalar_of(span, own))
     else:
-        found = _spread(key, shape, span, own)
-    found = add(astype(found, dtype=inner), _number(low, inner))
+        found = _modulo_span(key, shape, span, own)
+    found = add(astype(found, dtype=inner), _scalar_of(low, inner))
     return astype(found, dtype=dtype)
 
 
-def _spread(key: Any, shape: Any, span: Any, own: DType) -> Any:
-    """Twice the bits that are asked for, modulo the span."""
+def _modulo_span(key: Any, shape: Any, span: Any, own: DType) -> Any:
+    """Twice as many random bits as needed, modulo the span."""
     keys = random_split(key)
     upper, lower = (
         random_bits(gather(keys, np.asarray(i), 0), shape, dtype=own) for i in range(2)
     )
     half, top = 1 << (own.bits // 2), (1 << own.bits) - 1
     if isinstance(span, int):
-        factor: Any = _number(((half % span) ** 2 & top) % span, own)
+        factor: Any = _scalar_of(((half % span) ** 2 & top) % span, own)
     else:
-        factor = remainder(np.asarray(half, own.numpy), _number(span, own))
-        factor = remainder(factor * factor, _number(span, own))
-    whole = _number(span, own)
+        factor = remainder(np.asarray(half, own.numpy), _scalar_of(span, own))
+        factor = remainder(factor * factor, _scalar_of(span, own))
+    whole = _scalar_of(span, own)
     drawn = remainder(upper, whole) * factor + remainder(lower, whole)
     return remainder(drawn, whole)
 
 
-def _number(number: Any, dtype: DType) -> Any:
-    """A host argument as a scalar of an element type."""
+def _scalar_of(number: Any, dtype: DType) -> Any:
+    """A shape argument as a scalar of an element type."""
     if isinstance(number, int):
         return np.asarray(number).astype(dtype.numpy)
     return astype(number, dtype=dtype)
@@ -254,7 +257,7 @@ def random_gumbel(
     key: Words, shape: ShapeArg, *, dtype: Any = _FLOAT32,
     generator: str = "threefry",
 ) -> Cast:  # fmt: skip
-    """Numbers of the Gumbel distribution: -log(-log(uniform))"""
+    """Gumbel distribution: -log(-log(uniform))"""
     least = np.finfo(dtype.numpy).tiny if dtype.name != "bfloat16" else 2.0**-126
     low, one = np.asarray(least, dtype.numpy), np.asarray(1, dtype.numpy)
     drawn = random_uniform(key, shape, dtype=dtype, generator=generator)
@@ -267,12 +270,12 @@ def random_categorical(
     key: Words, logits: RealFloating, shape: ShapeArg = (), *, axis: int = -1,
     generator: str = "threefry",
 ) -> Index:  # fmt: skip
-    """Places along an axis, each as likely as exp(logits) says; `shape` of them each"""
+    """Indices along an axis with probability softmax(logits); `shape` samples each"""
     rank = len(dims_of(logits))
     dtype = logits.dtype
     dtype = dtype if isinstance(dtype, DType) else DType.of(dtype)
     if not isinstance(shape, tuple | list):
-        raise Undecided("how many are drawn is known at run time only")
+        raise Undecided("the number of samples is unknown until run time")
     drawn = random_gumbel(
         key, [*shape, *logits.shape], dtype=dtype, generator=generator
     )
@@ -283,22 +286,21 @@ def random_categorical(
 def random_permutation(
     key: Words, count: ShapeArg, *, generator: str = "threefry"
 ) -> Index:
-    """The integers from 0 to before count, in an order that is drawn
-
-    Sorted by drawn words, often enough that equal ones do not matter, as JAX does."""
+    """Random permutation of 0 ... count - 1
+    Sorts by random words, repeatedly to make ties harmless, as JAX does."""
     expect_generator(generator)
     number = int(count.__index__())
     order = arange(0, count)
     rounds = math.ceil(3 * math.log(max(1, number)) / math.log(2**32 - 1))
     for i in range(rounds):
-        key, own = _next(key, i, generator)
+        key, own = _next_key(key, i, generator)
         words = random_bits(own, (number,), generator=generator)
         order = gather(order, argsort(words, axis=0), 0)
     return order
 
 
-def _next(key: Any, turn: int, generator: str) -> Any:
-    """The key for what comes after, and one to draw with."""
+def _next_key(key: Any, turn: int, generator: str) -> Any:
+    """The key for the next round, and one to sample with."""
     if generator == "philox":
         offset = np.array([turn, 0, 0, 0, 0, 0], "uint32")
         return key, bitwise_xor(key, offset)
@@ -310,14 +312,14 @@ _OPS = (random_uniform, random_normal, random_truncated_normal, random_bernoulli
         random_integers, random_gumbel, random_categorical,
         random_permutation)  # fmt: skip
 for _op in _OPS:
-    _op.not_differentiable("its results are drawn")
+    _op.not_differentiable("its results are random")
 
 
 # -- samples -------------------------------------------------------------------
 
 
-def _unit_numbers(dtype: str, count: int, philox: bool) -> list[float]:
-    """Digits after the point, from the words as both frameworks take them."""
+def _mantissas_of_words(dtype: str, count: int, philox: bool) -> list[float]:
+    """Mantissas from the words, as both frameworks use them."""
     if philox:
         words = list(islice(philox_stream(LONG_KEY.tolist()), 2 * count))
         if dtype == "float64":
@@ -340,23 +342,23 @@ _BOTH: Final = ((KEY, "threefry"), (LONG_KEY, "philox"))
 def _() -> Samples:
     for key, generator in _BOTH:
         for dtype in _BITS:
-            y = array(_unit_numbers(dtype, 6, generator == "philox"), dtype)
+            y = array(_mantissas_of_words(dtype, 6, generator == "philox"), dtype)
             attrs = {"dtype": DType(dtype), "generator": generator}
             yield Sample((key, (2, 3)), y.reshape(2, 3), attrs)
-    one = array(_unit_numbers("float32", 1, False)[0], "float32")
+    one = array(_mantissas_of_words("float32", 1, False)[0], "float32")
     yield Sample((KEY, ()), one)
     yield Sample((KEY, (0, 3)), np.zeros((0, 3), "float32"))
 
 
 def _by_erfinv(number: float, low: float, high: float) -> float:
     wide = max(number * (high - low) + low, low)
-    return inverse(math.erf, -6, 6, wide) * math.sqrt(2)
+    return solve_increasing(math.erf, -6, 6, wide) * math.sqrt(2)
 
 
 @random_normal.samples
 def _() -> Samples:
     for dtype, loose in (("float32", 1e-4), ("float64", None), ("float16", 1e-1)):
-        numbers = _unit_numbers(dtype, 6, False)
+        numbers = _mantissas_of_words(dtype, 6, False)
         low = float(np.nextafter(array(-1, dtype), array(0, dtype)))
         y = array([_by_erfinv(n, low, 1.0) for n in numbers], dtype).reshape(3, 2)
         yield Sample((KEY, (3, 2)), y, {"dtype": DType(dtype)}, tolerance=loose)
@@ -372,7 +374,7 @@ def _() -> Samples:
 def _() -> Samples:
     for dtype, loose in (("float32", 1e-4), ("float64", None)):
         for low, high in ((-2.0, 2.0), (-1.0, 0.5)):
-            numbers = _unit_numbers(dtype, 4, False)
+            numbers = _mantissas_of_words(dtype, 4, False)
             ends = [math.erf(e / math.sqrt(2)) for e in (low, high)]
             y = array([_by_erfinv(n, *ends) for n in numbers], dtype)
             attrs = {"low": low, "high": high, "dtype": DType(dtype)}
@@ -396,7 +398,7 @@ def _() -> Samples:
     for key, generator in _BOTH:
         for dtype in ("float32", "float64"):
             p = array([0.25, 0.5, 0.75, 1.0], dtype)
-            drawn = _unit_numbers(dtype, 8, generator == "philox")
+            drawn = _mantissas_of_words(dtype, 8, generator == "philox")
             y = [u < q for u, q in zip(drawn[:4], p.tolist(), strict=True)]
             attrs = {"generator": generator}
             yield Sample((key, p), array(y, "bool"), attrs)
@@ -428,7 +430,7 @@ def _() -> Samples:
     yield Sample((KEY, (0,), 0, 3), np.zeros(0, "int32"))
 
 
-def _gumbel(number: float, least: float) -> float:
+def _gumbel_by_definition(number: float, least: float) -> float:
     return -math.log(-math.log(max(number * (1 - least) + least, least)))
 
 
@@ -438,8 +440,10 @@ _LEAST: Final = {"float32": 2.0**-126, "float64": 2.0**-1022}
 @random_gumbel.samples
 def _() -> Samples:
     for dtype, least in _LEAST.items():
-        numbers = _unit_numbers(dtype, 6, False)
-        y = array([_gumbel(n, least) for n in numbers], dtype).reshape(2, 3)
+        numbers = _mantissas_of_words(dtype, 6, False)
+        y = array([_gumbel_by_definition(n, least) for n in numbers], dtype).reshape(
+            2, 3
+        )
         yield Sample((KEY, (2, 3)), y, {"dtype": DType(dtype)}, tolerance=1e-4)
     yield Sample((KEY, (0,)), np.zeros(0, "float32"))
 
@@ -448,14 +452,18 @@ def _() -> Samples:
 def _() -> Samples:
     for dtype, least in _LEAST.items():
         logits = array([[0.5, 1.5, -1.0], [2.0, 0.25, 0.75]], dtype)
-        numbers = _unit_numbers(dtype, 24, False)
-        drawn = np.array([_gumbel(n, least) for n in numbers]).reshape(4, 2, 3)
+        numbers = _mantissas_of_words(dtype, 24, False)
+        drawn = np.array([_gumbel_by_definition(n, least) for n in numbers]).reshape(
+            4, 2, 3
+        )
         y = [[max(range(3), key=lambda j: v[j]) for v in rows]
              for rows in (drawn + logits).tolist()]  # fmt: skip
         yield Sample((KEY, logits), array(y[0], "int64"))
         yield Sample((KEY, logits, (4,)), array(y, "int64"))
         turned = np.array(numbers[:6]).reshape(3, 2)
-        rows = np.vectorize(lambda n: _gumbel(n, least))(turned) + logits.T  # noqa: B023
+        rows = (
+            np.vectorize(lambda n: _gumbel_by_definition(n, least))(turned) + logits.T  # noqa: B023
+        )
         down = [max(range(3), key=lambda i: rows[i, j]) for j in range(2)]
         yield Sample((KEY, logits.T), array(down, "int64"), {"axis": 0})
     yield Sample((KEY, logits[:0]), np.zeros(0, "int64"))

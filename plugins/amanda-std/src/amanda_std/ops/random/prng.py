@@ -1,8 +1,9 @@
-"""Random bits by counting: a key tells them all, and nothing is remembered.
+"""Counter-based pseudo-random number generators (PRNG): Threefry and Philox.
 
-Two generators. `threefry` (two words of key) draws what jax.random draws for the same
-key; `philox` (two words of key, four of the first counter) draws what TensorFlow's
-stateless ops draw. Keys are words of 32 bits: `random_key` makes them of a seed.
+Results are functions of a key; there is no state. `threefry` (two key words) gives the
+numbers of jax.random for the same key; `philox` (two key words, four words of the first
+counter) those of TensorFlow's stateless ops. Keys are 32-bit words: `random_key`
+derives them from a seed.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ Words: TypeAlias = Annotated[Any, ArgKind(shared=False, kinds=("uint",), dtype=_
 
 def _block_shape(key: TensorType, count: TensorType, width: int) -> Shape:
     for x, n in ((key, 2), (count, width)):
-        shapes.expect_same(x.shape.dims[-1], n, "the last axis holds the words")
+        shapes.expect_same(x.shape.dims[-1], n, "the last axis must hold the words")
     batch = shapes.broadcast(Shape(key.shape.dims[:-1]), Shape(count.shape.dims[:-1]))
     return Shape([*batch.dims, width])
 
 
 @primitive(shape=lambda key, count: _block_shape(key, count, 2))
 def threefry2x32(key: Words, count: Words) -> Words:
-    """Two words of a key and two of a counter, mixed by 20 rounds of Threefry"""
+    """Threefry-2x32 block: mix two key words and two counter words in 20 rounds"""
     turns = ((13, 15, 26, 6), (17, 29, 16, 24))
     k0, k1 = key[..., :1], key[..., 1:]
     words = (k0, k1, k0 ^ k1 ^ 0x1BD11BDA)
@@ -66,19 +67,22 @@ def threefry2x32(key: Words, count: Words) -> Words:
     return xp(a).concat([a, b], axis=-1)
 
 
-def _product(a: Any, factor: int) -> tuple[Any, Any]:
-    """The high and the low word of a product."""
+def _wide_multiply(a: Any, factor: int) -> tuple[Any, Any]:
+    """High and low word of a 32-bit product."""
     whole = a.astype("uint64") * factor
     return (whole >> 32).astype("uint32"), whole.astype("uint32")
 
 
 @primitive(shape=lambda key, count: _block_shape(key, count, 4))
 def philox4x32(key: Words, count: Words) -> Words:
-    """Two words of a key and four of a counter, mixed by 10 rounds of Philox"""
+    """Philox-4x32 block: mix two key words and four counter words in 10 rounds"""
     k0, k1 = key[..., :1], key[..., 1:]
     a, b, c, d = (count[..., i : i + 1] for i in range(4))
     for _ in range(10):
-        (high, low), (top, bottom) = _product(a, 0xD2511F53), _product(c, 0xCD9E8D57)
+        (high, low), (top, bottom) = (
+            _wide_multiply(a, 0xD2511F53),
+            _wide_multiply(c, 0xCD9E8D57),
+        )
         a, b, c, d = top ^ b ^ k0, bottom, high ^ d ^ k1, low
         k0, k1 = k0 + 0x9E3779B9, k1 + 0xBB67AE85
     return xp(a).concat([a, b, c, d], axis=-1)
@@ -90,14 +94,14 @@ def philox4x32(key: Words, count: Words) -> Words:
 def expect_generator(generator: str) -> None:
     if generator not in ("threefry", "philox"):
         raise InvalidTypeError(
-            "no such generator", expected="threefry or philox", got=generator
+            "unknown generator", expected="threefry or philox", got=generator
         )
 
 
 def size_of(shape: Any) -> Any:
-    """How many elements a shape has, computed where it is."""
+    """Number of elements of a shape, static or computed."""
     if isinstance(shape, UnknownShapeArg):
-        raise Undecided("how much is drawn is known at run time only")
+        raise Undecided("the number of random elements is unknown until run time")
     if isinstance(shape, tuple | list):
         found: Any = 1
         for n in shape:
@@ -106,82 +110,81 @@ def size_of(shape: Any) -> Any:
     return prod(shape)
 
 
-def _words(x: Any) -> Any:
+def _as_words(x: Any) -> Any:
     return astype(x, dtype=_UINT32)
 
 
-def _pairs(count: Any) -> Any:
+def _counter_words(count: Any) -> Any:
     """0, 1, 2, ... as high and low words."""
     number = arange(0, count)
     high = bitwise_right_shift(number, 32)
-    return stack(_words(high), _words(number), axis=-1)
+    return stack(_as_words(high), _as_words(number), axis=-1)
 
 
-def part(x: Any, i: int) -> Any:
+def take_column(x: Any, i: int) -> Any:
     """One column of the last axis."""
     return gather(x, np.asarray(i), -1)
 
 
-def joined(low: Any, high: Any) -> Any:
-    """Two words as one of 64 bits."""
+def combine_words(low: Any, high: Any) -> Any:
+    """Combine two words to 64 bits."""
     low, high = (astype(w, dtype=_UINT64) for w in (low, high))
     return bitwise_or(low, bitwise_left_shift(high, 32))
 
 
 def philox_blocks(key: Any, numbers: Any) -> Any:
-    """The blocks of a stream that have some numbers: rows of four words."""
+    """Blocks of a Philox stream at given block numbers: rows of four words."""
     first = slice_(key, (2,), (6,), (0,))
-    low = joined(part(first, 0), part(first, 1))
+    low = combine_words(take_column(first, 0), take_column(first, 1))
     moved = low + astype(numbers, dtype=_UINT64)
     over = astype(less(moved, low), dtype=_UINT64)
-    high = joined(part(first, 2), part(first, 3)) + over
+    high = combine_words(take_column(first, 2), take_column(first, 3)) + over
     words = [w for v in (moved, high) for w in (v, bitwise_right_shift(v, 32))]
-    counter = stack(*map(_words, words), axis=-1)
+    counter = stack(*map(_as_words, words), axis=-1)
     return philox4x32(slice_(key, (0,), (2,), (0,)), counter)
 
 
-def _stream(key: Any, count: Any) -> Any:
-    """So many words of Philox, in order."""
+def _philox_words(key: Any, count: Any) -> Any:
+    """The first `count` words of Philox, in order."""
     blocks = philox_blocks(key, arange(0, (count + 3) // 4))
     return slice_(reshape(blocks, (-1,)), (0,), (count,), (0,))
 
 
-def paired(key: Any, count: Any) -> Any:
-    return reshape(_stream(key, count * 2), (-1, 2))
+def philox_word_pairs(key: Any, count: Any) -> Any:
+    return reshape(_philox_words(key, count * 2), (-1, 2))
 
 
 @composite
 def random_bits(
     key: Words, shape: ShapeArg, *, dtype: Any = _UINT32, generator: str = "threefry"
 ) -> Cast:
-    """Unsigned integers of which every bit is drawn"""
+    """Random unsigned integers, all bits uniform"""
     expect_generator(generator)
     count = size_of(shape)
     if generator == "philox":
         if dtype.bits == 64:
-            pair = paired(key, count)
-            bits = joined(part(pair, 0), part(pair, 1))
+            pair = philox_word_pairs(key, count)
+            bits = combine_words(take_column(pair, 0), take_column(pair, 1))
         else:
-            bits = astype(_stream(key, count), dtype=dtype)
+            bits = astype(_philox_words(key, count), dtype=dtype)
     else:
-        pair = threefry2x32(key, _pairs(count))
+        pair = threefry2x32(key, _counter_words(count))
         if dtype.bits == 64:
-            bits = joined(part(pair, 1), part(pair, 0))
+            bits = combine_words(take_column(pair, 1), take_column(pair, 0))
         else:
-            mixed = bitwise_xor(part(pair, 0), part(pair, 1))
+            mixed = bitwise_xor(take_column(pair, 0), take_column(pair, 1))
             bits = astype(mixed, dtype=dtype)
     return reshape(bits, shape)
 
 
 @composite
 def random_key(seed: Index, *, generator: str = "threefry") -> Words:
-    """The words of a key, made of a seed: one integer, or two for Philox
-
-    As jax.random.key and TensorFlow's stateless ops make them."""
+    """Key from a seed: one integer, or two for Philox
+    As jax.random.key and TensorFlow's stateless ops derive it."""
     expect_generator(generator)
     seed = astype(seed, dtype=DType("int64"))
     high = bitwise_right_shift(seed, 32)
-    halves = stack(_words(seed), _words(high), axis=-1)
+    halves = stack(_as_words(seed), _as_words(high), axis=-1)
     if generator == "threefry":
         return flip(halves)
     shuffler = np.array([0x3EC8F720, 0x02461E29], "uint32")
@@ -192,29 +195,29 @@ def random_key(seed: Index, *, generator: str = "threefry") -> Words:
 
 @composite
 def random_split(key: Words, count: ShapeArg = 2) -> Words:
-    """Keys of Threefry made of one, a row each, as jax.random.split makes them"""
-    return threefry2x32(key, _pairs(count))
+    """Split a Threefry key into several, one per row, as jax.random.split"""
+    return threefry2x32(key, _counter_words(count))
 
 
 @composite
 def random_fold_in(key: Words, data: Index) -> Words:
-    """A key of Threefry and an integer as another key, as jax.random.fold_in"""
+    """Fold an integer into a Threefry key, as jax.random.fold_in"""
     return threefry2x32(key, random_key(data))
 
 
 _OPS = (threefry2x32, philox4x32, random_bits, random_key, random_split, random_fold_in)
 for _op in _OPS:
-    _op.not_differentiable("its results are drawn")
+    _op.not_differentiable("its results are random")
 
 
 # -- samples -------------------------------------------------------------------
 
 
-def _hex(text: str) -> Any:
+def _parse_words(text: str) -> Any:
     return array([int(word, 16) for word in text.split()], "uint32")
 
 
-# The known answers that are published with the library Random123: key, counter, words.
+# Known-answer tests published with the Random123 library: key, counter, words.
 _THREEFRY = [
     ("00000000 00000000", "00000000 00000000", "6b200159 99ba4efe"),
     ("ffffffff ffffffff", "ffffffff ffffffff", "1cb996fc bb002be7"),
@@ -231,15 +234,17 @@ _PHILOX = [
 
 KEY = array([0x13198A2E, 0x03707344], "uint32")
 LONG_KEY = array([7, 0xA4093822, 0xFFFFFFFE, 0xFFFFFFFF, 5, 9], "uint32")
-"""Its counter runs over into the third word after two blocks."""
+"""Its counter carries into the third word after two blocks."""
 
 
-def _blocks(rows: Any, function: Any) -> Any:
+def _block_samples(rows: Any, function: Any) -> Any:
     def make() -> Samples:
         for key, count, want in rows:
-            yield Sample((_hex(key), _hex(count)), _hex(want))
-        keys, counts = (np.stack([_hex(row[i]) for row in rows]) for i in range(2))
-        yield Sample((keys, counts), np.stack([_hex(row[2]) for row in rows]))
+            yield Sample((_parse_words(key), _parse_words(count)), _parse_words(want))
+        keys, counts = (
+            np.stack([_parse_words(row[i]) for row in rows]) for i in range(2)
+        )
+        yield Sample((keys, counts), np.stack([_parse_words(row[2]) for row in rows]))
         words = [function(keys[2].tolist(), count) for count in counts.tolist()]
         yield Sample((keys[2], counts), array(words, "uint32"))
         yield Sample((keys[2], counts[:0]), counts[:0])
@@ -247,8 +252,8 @@ def _blocks(rows: Any, function: Any) -> Any:
     return make
 
 
-threefry2x32.samples(_blocks(_THREEFRY, threefry_block))
-philox4x32.samples(_blocks(_PHILOX, philox_block))
+threefry2x32.samples(_block_samples(_THREEFRY, threefry_block))
+philox4x32.samples(_block_samples(_PHILOX, philox_block))
 
 
 @random_bits.samples

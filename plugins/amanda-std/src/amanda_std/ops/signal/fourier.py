@@ -1,7 +1,7 @@
-"""Fourier transforms over any axes, and of pieces of a signal.
+"""Fast Fourier transforms (FFT) over any axes.
 
-`norm` is where the sum is divided by its length: "backward" in the inverse, "forward",
-or "ortho", the square root in both.
+`norm` selects where to divide by the length: "backward" in the inverse, "forward", or
+"ortho", by the square root in both.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from amanda_std.ops.tensor.manipulation import pad, slice_
 from amanda_std.ops.tensor.shape import astype, dim, expand_dims, reshape
 
 
-def _sized(x: TensorType, sizes: Any, axes: Any) -> list[Any]:
-    """The dims of x with those of the axes as they are told."""
+def _resized_dims(x: TensorType, sizes: Any, axes: Any) -> list[Any]:
+    """Dims of x with those of the axes replaced by `sizes`."""
     found = list(x.shape.dims)
     if isinstance(axes, UnknownShapeArg) or any(isinstance(a, Sym) for a in axes):
         return [Sym.unknown() for _ in found]
@@ -58,41 +58,43 @@ def _sized(x: TensorType, sizes: Any, axes: Any) -> list[Any]:
     return found
 
 
-def _last(x: TensorType, axes: Any) -> Any:
-    """The axis that is halved, None where it is not known."""
+def _last_axis(x: TensorType, axes: Any) -> Any:
+    """The last transformed axis, or None if unknown."""
     if isinstance(axes, UnknownShapeArg) or isinstance(axes[-1], Sym):
         return None
     return normalize_axes(axes, x.shape.rank)[-1]
 
 
-def _same(x: TensorType, sizes: Any, axes: Any) -> Any:
-    return [TensorType(x.dtype, _shape(x, lambda: _sized(x, sizes, axes)))]
+def _fft_types(x: TensorType, sizes: Any, axes: Any) -> Any:
+    return [
+        TensorType(x.dtype, _shape_or_unknown(x, lambda: _resized_dims(x, sizes, axes)))
+    ]
 
 
-def _shape(x: TensorType, dims: Any) -> Shape:
+def _shape_or_unknown(x: TensorType, dims: Any) -> Shape:
     return Shape(dims() if x.shape.has_rank else None)
 
 
-def _halved(x: TensorType, sizes: Any, axes: Any) -> Any:
+def _rfft_types(x: TensorType, sizes: Any, axes: Any) -> Any:
     def found() -> Any:
-        whole, at = _sized(x, sizes, axes), _last(x, axes)
+        whole, at = _resized_dims(x, sizes, axes), _last_axis(x, axes)
         return [n // 2 + 1 if i == at else n for i, n in enumerate(whole)]
 
-    return [TensorType(complex_type(x.dtype), _shape(x, found))]
+    return [TensorType(complex_type(x.dtype), _shape_or_unknown(x, found))]
 
 
-def _doubled(x: TensorType, sizes: Any, axes: Any) -> Any:
+def _irfft_types(x: TensorType, sizes: Any, axes: Any) -> Any:
     def found() -> Any:
-        whole, at = _sized(x, sizes, axes), _last(x, axes)
+        whole, at = _resized_dims(x, sizes, axes), _last_axis(x, axes)
         if sizes is not None:
             return whole
         return [(n - 1) * 2 if i == at else n for i, n in enumerate(whole)]
 
     dtype = x.dtype if x.dtype is unknown else part_type(x.dtype)
-    return [TensorType(dtype, _shape(x, found))]
+    return [TensorType(dtype, _shape_or_unknown(x, found))]
 
 
-def _transformed(name: str, x: Any, sizes: Any, axes: Any, norm: str) -> Any:
+def _transform(name: str, x: Any, sizes: Any, axes: Any, norm: str) -> Any:
     np_ = xp(x)
     if x.dtype.itemsize <= 2:
         x = x.astype("float32")
@@ -114,8 +116,8 @@ def fft(
     *,
     norm: str = "backward",
 ) -> Complex:
-    """The Fourier transform; axes are cut or filled with 0 to the sizes first"""
-    return _transformed("fftn", x, sizes, axes, norm)
+    """Discrete Fourier transform; axes are cropped or zero-padded to the sizes first"""
+    return _transform("fftn", x, sizes, axes, norm)
 
 
 @primitive()
@@ -126,8 +128,8 @@ def ifft(
     *,
     norm: str = "backward",
 ) -> Complex:
-    """The inverse of fft"""
-    return _transformed("ifftn", x, sizes, axes, norm)
+    """Inverse discrete Fourier transform"""
+    return _transform("ifftn", x, sizes, axes, norm)
 
 
 @primitive()
@@ -138,8 +140,8 @@ def rfft(
     *,
     norm: str = "backward",
 ) -> Other:
-    """The Fourier transform of real numbers: the last axis told has its first half"""
-    return _transformed("rfftn", x, sizes, axes, norm)
+    """Fourier transform of real input: nonnegative frequencies of the last axis only"""
+    return _transform("rfftn", x, sizes, axes, norm)
 
 
 @primitive()
@@ -150,18 +152,18 @@ def irfft(
     *,
     norm: str = "backward",
 ) -> Other:
-    """The inverse of rfft: real numbers, an even count of them where none is told"""
-    return _transformed("irfftn", x, sizes, axes, norm)
+    """Inverse of rfft; by default the real result has an even length"""
+    return _transform("irfftn", x, sizes, axes, norm)
 
 
-fft.infer(_same)
-ifft.infer(_same)
-rfft.infer(_halved)
-irfft.infer(_doubled)
+fft.infer(_fft_types)
+ifft.infer(_fft_types)
+rfft.infer(_rfft_types)
+irfft.infer(_irfft_types)
 
 
-def _fitted(v: Any, x: Any, axes: Any) -> Any:
-    """Cut or filled to the dims of x along axes: what sizing did, undone."""
+def _fit_to(v: Any, x: Any, axes: Any) -> Any:
+    """Crop or pad to the dims of x along axes: the inverse of resizing."""
     pads = [(0, x.shape[axis] - v.shape[axis]) for axis in axes]
     return pad(v, pads, None, tuple(axes))
 
@@ -170,20 +172,20 @@ def _own_axes(x: Any, axes: Any) -> tuple[int, ...]:
     return normalize_axes(axes, len(dims_of(x)))
 
 
-def _mirrored(op: Any) -> Any:
-    """A transform is a symmetric matrix: its gradient is that of another one."""
+def _symmetric_gradient(op: Any) -> Any:
+    """The transform is symmetric: its gradient is the transform in the other norm."""
 
     def rule(g: Any, x: Any, sizes: Any, axes: Any, *, norm: str) -> Any:
         y = op(g, None, axes, norm=norm)
         if sizes is not None:
-            y = _fitted(y, x, _own_axes(x, axes))
+            y = _fit_to(y, x, _own_axes(x, axes))
         return [y, None, None]
 
     return rule
 
 
-fft.gradient(_mirrored(fft))
-ifft.gradient(_mirrored(ifft))
+fft.gradient(_symmetric_gradient(fft))
+ifft.gradient(_symmetric_gradient(ifft))
 
 
 @rfft.gradient
@@ -193,35 +195,35 @@ def _(g: Any, x: Any, sizes: Any, axes: Any, *, norm: str) -> Any:
     length = x.shape[last] if sizes is None else sizes[len(own) - 1]
     g = pad(g, [(0, length - g.shape[last])], None, (last,))
     y = real(fft(g, None, axes, norm=norm))
-    return [y if sizes is None else _fitted(y, x, own), None, None]
+    return [y if sizes is None else _fit_to(y, x, own), None, None]
 
 
-_TURNED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+_ADJOINT_NORM = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
 @irfft.gradient
 def _(g: Any, x: Any, axes: Any, *, norm: str) -> Any:
     own = _own_axes(x, axes)
-    y = conj(rfft(g, None, (own[-1],), norm=_TURNED[norm]))
+    y = conj(rfft(g, None, (own[-1],), norm=_ADJOINT_NORM[norm]))
     if len(own) > 1:
         y = ifft(y, None, own[:-1], norm=norm)
-    y = multiply(y, _twice(g, y, own[-1]))
-    return [_fitted(y, x, own), None, None]
+    y = multiply(y, _mirror_weights(g, y, own[-1]))
+    return [_fit_to(y, x, own), None, None]
 
 
-def _twice(g: Any, y: Any, axis: int) -> Any:
-    """2 for the frequencies that stand for their mirror images too, else 1."""
+def _mirror_weights(g: Any, y: Any, axis: int) -> Any:
+    """2 for frequencies whose mirror image is left out, else 1."""
     number = arange(0, y.shape[axis])
     length = dim(g, axis=axis)
     alone = logical_or(
         equal(number, 0), equal(number * 2, length)
-    )  # the others are met twice
+    )  # the others occur twice
     weight = astype(where(alone, np.asarray(1), np.asarray(2)), dtype=y.dtype)
     row = [-1 if i == axis else 1 for i in range(len(dims_of(y)))]
     return reshape(weight, row)
 
 
-# -- as ONNX and others have it ----------------------------------------------------
+# -- ONNX DFT ----------------------------------------------------------------------
 
 
 @composite
@@ -233,10 +235,9 @@ def dft(
     inverse: bool = False,
     onesided: bool = False,
 ) -> RealFloating:
-    """A Fourier transform of pairs: the last axis holds real and imaginary parts
-
-    Or real parts alone, where it has one element. `onesided`: the first half only; of
-    the inverse, the operand is that half and the result is real."""
+    """Discrete Fourier transform as in ONNX: real and imaginary parts in the last axis
+    A last axis of one element holds real parts. `onesided`: nonnegative frequencies
+    only; of the inverse, the operand is one-sided and the result is real."""
     rank = len(dims_of(x))
     at = normalize_axes(axis, rank)
     sizes = None if size is None else (size,)
@@ -248,14 +249,14 @@ def dft(
         second = sum_(slice_(x, (1,), (2,), (-1,)), (-1,))  # 0 if there is none
         whole = complex_(gather(x, np.asarray(0), -1), second)
         y = as_pairs((ifft if inverse else fft)(whole, sizes, at))
-    return astype(y, dtype=x.dtype)  # no complex number has halves
+    return astype(y, dtype=x.dtype)  # no complex type has this precision
 
 
 # -- samples -----------------------------------------------------------------------
 
 
-def _sum_of_waves(x: Any, axis: int, n: int, inverse: bool, norm: str) -> Any:
-    """One axis by its definition, a sum for every frequency."""
+def _dft_of_axis(x: Any, axis: int, n: int, inverse: bool, norm: str) -> Any:
+    """One axis by definition: a sum for each frequency."""
     source = np.moveaxis(x, axis, -1)
     out = np.zeros((*source.shape[:-1], n), "complex128")
     sign = 2j if inverse else -2j
@@ -271,13 +272,13 @@ def _sum_of_waves(x: Any, axis: int, n: int, inverse: bool, norm: str) -> Any:
     return np.moveaxis(out, -1, axis)
 
 
-def _by_definition(
+def _dft_by_definition(
     x: Any, sizes: Any, axes: Any, norm: str, inverse: bool = False
 ) -> Any:
     y = x
     for i, axis in enumerate(axes):
         n = x.shape[axis] if sizes is None else sizes[i]
-        y = _sum_of_waves(y, axis, n, inverse, norm)
+        y = _dft_of_axis(y, axis, n, inverse, norm)
     return y
 
 
@@ -286,7 +287,7 @@ _FORMS: Any = [(None, (-1,)), (None, (0,)), (None, (0, 1)), ((5,), (-1,)), ((2,)
                ((3, 2), (1, 0))]  # fmt: skip
 
 
-def _numbers(whole: bool) -> Any:
+def _sample_signal(whole: bool) -> Any:
     x = np.array([[((3 * i * i + j * 5) % 7 - 2.5) / 2 for j in range(4)]
                   for i in range(3)])  # fmt: skip
     return x if not whole else x + 1j * np.roll(x, 1)
@@ -295,10 +296,10 @@ def _numbers(whole: bool) -> Any:
 def _complex_samples(inverse: bool) -> Any:
     def make() -> Samples:
         for dtype, loose in (("complex128", None), ("complex64", 1e-4)):
-            x = _numbers(True).astype(dtype)
+            x = _sample_signal(True).astype(dtype)
             for sizes, axes in _FORMS:
                 for norm in _NORMS[: 3 if loose is None else 1]:
-                    y = _by_definition(x, sizes, axes, norm, inverse).astype(dtype)
+                    y = _dft_by_definition(x, sizes, axes, norm, inverse).astype(dtype)
                     yield Sample((x, sizes, axes), y, {"norm": norm}, loose)
         yield Sample((x[0, :1],), x[0, :1])
         yield Sample((x[:0],), x[:0])
@@ -313,18 +314,18 @@ ifft.samples(_complex_samples(True))
 @rfft.samples
 def _() -> Samples:
     for dtype, loose in (("float64", None), ("float32", 1e-4)):
-        x = _numbers(False).astype(dtype)
+        x = _sample_signal(False).astype(dtype)
         for sizes, axes in _FORMS:
             for norm in _NORMS[: 3 if loose is None else 1]:
-                y = _by_definition(x, sizes, axes, norm)
+                y = _dft_by_definition(x, sizes, axes, norm)
                 y = np.take(y, range(y.shape[axes[-1]] // 2 + 1), axes[-1])
                 whole = "complex64" if dtype == "float32" else "complex128"
                 yield Sample((x, sizes, axes), y.astype(whole), {"norm": norm}, loose)
     yield Sample((x[:0],), np.zeros((0, 3), "complex64"))
 
 
-def _whole_of(half: Any, axes: Any, n: int) -> Any:
-    """All frequencies of real numbers: the mirror images are conjugates."""
+def _full_spectrum(half: Any, axes: Any, n: int) -> Any:
+    """All frequencies of a real signal: mirror images are conjugates."""
     axis, count = axes[-1], half.shape[axes[-1]]
     half = np.take(half, range(min(count, n // 2 + 1)), axis)
     missing = n // 2 + 1 - half.shape[axis]
@@ -342,13 +343,15 @@ def _whole_of(half: Any, axes: Any, n: int) -> Any:
 @irfft.samples
 def _() -> Samples:
     for dtype, loose in (("complex128", None), ("complex64", 1e-4)):
-        x = _numbers(True).astype(dtype)
+        x = _sample_signal(True).astype(dtype)
         for sizes, axes in _FORMS:
             n = 2 * (x.shape[axes[-1]] - 1) if sizes is None else sizes[-1]
             for norm in _NORMS[: 3 if loose is None else 1]:
                 first = None if sizes is None else sizes[:-1]
-                y = _by_definition(x, first, axes[:-1], norm, True)
-                y = _by_definition(_whole_of(y, axes, n), (n,), axes[-1:], norm, True)
+                y = _dft_by_definition(x, first, axes[:-1], norm, True)
+                y = _dft_by_definition(
+                    _full_spectrum(y, axes, n), (n,), axes[-1:], norm, True
+                )
                 part = "float32" if dtype == "complex64" else "float64"
                 want = y.real.astype(part)
                 yield Sample((x, sizes, axes), want, {"norm": norm}, loose)
@@ -357,7 +360,7 @@ def _() -> Samples:
 
 @dft.samples
 def _() -> Samples:
-    x = _numbers(True)
+    x = _sample_signal(True)
     pairs = np.stack([x.real, x.imag], -1)
     for dtype, loose in (("float64", None), ("float32", 1e-4)):
         for axis in (0, 1, -2):
@@ -365,11 +368,11 @@ def _() -> Samples:
                 for inverse in (False, True)[: 2 if loose is None else 1]:
                     sizes = None if size is None else (size,)
                     at = (axis if axis >= 0 else 1,)
-                    y = _by_definition(x, sizes, at, "backward", inverse)
+                    y = _dft_by_definition(x, sizes, at, "backward", inverse)
                     want = np.stack([y.real, y.imag], -1).astype(dtype)
                     args = (pairs.astype(dtype), size, axis)
                     yield Sample(args, want, {"inverse": inverse}, loose)
-        y = _by_definition(x.real, None, (1,), "backward")
+        y = _dft_by_definition(x.real, None, (1,), "backward")
         want = np.stack([y.real, y.imag], -1).astype(dtype)
         single = pairs[..., :1].astype(dtype)
         yield Sample((single,), want, tolerance=loose)
@@ -378,7 +381,7 @@ def _() -> Samples:
         attrs = {"onesided": True, "inverse": True}
         yield Sample((half, 4), single, attrs, loose)
     yield Sample((pairs[:0],), pairs[:0], smooth=False)
-    for dtype in ("float16", "bfloat16"):  # a sum of few small integers has no rounding
+    for dtype in ("float16", "bfloat16"):  # sums of a few small integers are exact
         two = array([[[1, 2], [3, -1]]], dtype)
         want = array([[[4, 1], [-2, 3]]], dtype)
         yield Sample((two,), want, smooth=False)

@@ -17,33 +17,33 @@ from amanda_std.ops.tensor.scatter import scatter_nd
 from amanda_std.ops.tensor.shape import expand_dims, transpose
 
 
-def _spots(count: Any, length: ShapeArg, step: ShapeArg) -> Any:
-    """The places of each frame: a row each."""
-    first = multiply(arange(0, count), _number(step))
+def _frame_indices(count: Any, length: ShapeArg, step: ShapeArg) -> Any:
+    """Indices of the elements of each frame, one row each."""
+    first = multiply(arange(0, count), _as_int64(step))
     return add(expand_dims(first, (1,)), arange(0, length))
 
 
-def _number(host: Any) -> Any:
+def _as_int64(host: Any) -> Any:
     return np.asarray(host, "int64") if isinstance(host, int) else host
 
 
 @composite
 def frames(x: Array, length: ShapeArg, step: ShapeArg) -> Array:
-    """Pieces of the last axis, one every so many steps, as rows; a rest is left out"""
+    """Overlapping frames of the last axis, every `step` elements; no partial frame"""
     count = (x.shape[-1] - length) // step + 1
-    return gather(x, _spots(count, length, step), -1)
+    return gather(x, _frame_indices(count, length, step), -1)
 
 
 @composite
 def overlap_add(x: Real, step: ShapeArg) -> Real:
-    """Frames laid over each other, one every so many steps, and added up"""
+    """Overlap-add: sum frames placed every `step` elements"""
     count, length = x.shape[-2:]
     rank = len(dims_of(x))
     order = (rank - 2, rank - 1, *range(rank - 2))
     front = transpose(x, perm=order)
     whole = (count - 1) * step + length
     zero = zeros([whole, *front.shape[2:]], dtype=x.dtype)
-    spots = expand_dims(_spots(count, length, step), (-1,))
+    spots = expand_dims(_frame_indices(count, length, step), (-1,))
     added = scatter_nd(zero, spots, front, reduction="add")
     return transpose(added, perm=(*range(1, rank - 1), 0))
 

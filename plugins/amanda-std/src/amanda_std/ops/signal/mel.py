@@ -21,9 +21,8 @@ def mel_weights(
     bins: ShapeArg, length: ShapeArg, *, rate: int, low: float, high: float,
     dtype: Any = _FLOAT32,
 ) -> Cast:  # fmt: skip
-    """The share of each frequency of a transform of `length` in each bin of mel
-
-    Triangles over whole places, equally far apart in mel, as ONNX has them."""
+    """Mel filter bank: weight of each frequency of a transform of `length` in each bin
+    Triangles between whole frequencies, equidistant on the mel scale, as in ONNX."""
     count, size = int(bins.__index__()), int(length.__index__())
     ends = [2595 * math.log10(1 + f / 700) for f in (low, high)]
     step = (ends[1] - ends[0]) / (count + 2)
@@ -40,23 +39,27 @@ def mel_weights(
     return astype(found, dtype=dtype)
 
 
-mel_weights.not_differentiable("it is made of integers")
+mel_weights.not_differentiable("it depends on integers only")
 
 
 @mel_weights.samples
 def _() -> Samples:
     for dtype in ("float32", "float64"):
         attrs = {"rate": 8192, "low": 0.0, "high": 4096.0, "dtype": DType(dtype)}
-        yield Sample((8, 16), array(_mel_rows(8, 16, 8192, 0, 4096), dtype), attrs)
+        yield Sample(
+            (8, 16), array(_mel_weights_by_loops(8, 16, 8192, 0, 4096), dtype), attrs
+        )
         attrs = {"rate": 16000, "low": 125.0, "high": 7500.0, "dtype": DType(dtype)}
-        y = _mel_rows(10, 64, 16000, 125, 7500)
+        y = _mel_weights_by_loops(10, 64, 16000, 125, 7500)
         yield Sample((10, 64), array(y, dtype), attrs)
     attrs = {"rate": 100, "low": 0.0, "high": 50.0}
     yield Sample((0, 4), np.zeros((3, 0), "float32"), attrs)
 
 
-def _mel_rows(bins: int, length: int, rate: int, low: float, high: float) -> Any:
-    """As the specification tells it, place by place."""
+def _mel_weights_by_loops(
+    bins: int, length: int, rate: int, low: float, high: float
+) -> Any:
+    """As in the ONNX specification, element by element."""
     least, most = (2595 * math.log10(1 + f / 700) for f in (low, high))
     step = (most - least) / (bins + 2)
     mels = [least + i * step for i in range(bins + 2)]

@@ -33,7 +33,7 @@ def stft(
     *,
     onesided: bool = True,
 ) -> Other:
-    """The Fourier transform of every frame of the last axis, weighed by a window"""
+    """Short-time Fourier transform of the last axis, with a window"""
     pieces = frames(x, length, step)
     if window is not None:
         pieces = multiply(pieces, window)
@@ -46,10 +46,9 @@ def stft(
 def istft(
     x: Complex, length: ShapeArg, step: ShapeArg, window: Other | None = None
 ) -> Other:
-    """The signal of which these are the one-sided spectra of frames
-
-    Where frames lie over each other they are weighed by the window again, so that the
-    result is the signal itself where a window is not 0."""
+    """Inverse of a one-sided stft
+    Overlapping frames are weighted by the window again and normalized, so that the
+    signal is reconstructed wherever the window is not 0."""
     pieces = irfft(x, (length,))
     if window is None:
         window = ones_like(gather(reshape(pieces, (-1, length)), np.asarray(0)))
@@ -60,7 +59,7 @@ def istft(
     return where(dark, total, divide(total, where(dark, 1.0, share)))
 
 
-def _spectra(x: Any, length: int, step: int, window: Any, half: bool) -> Any:
+def _stft_by_loops(x: Any, length: int, step: int, window: Any, half: bool) -> Any:
     bins = length // 2 + 1 if half else length
     starts = range(0, x.shape[-1] - length + 1, step)
     out = np.zeros((len(x), len(starts), bins), "complex128")
@@ -79,9 +78,9 @@ def _() -> Samples:
     window = array([0.25, 1.0, 0.75, 0.5])
     for half in (True, False):
         attrs = {"onesided": half}
-        y = _spectra(x, 4, 2, window, half)
+        y = _stft_by_loops(x, 4, 2, window, half)
         yield Sample((x, 4, 2, window), y, attrs)
-        yield Sample((x, 4, 2), _spectra(x, 4, 2, [1] * 4, half), attrs)
+        yield Sample((x, 4, 2), _stft_by_loops(x, 4, 2, [1] * 4, half), attrs)
         low = (x.astype("float32"), 4, 2, window.astype("float32"))
         yield Sample(low, y.astype("complex64"), attrs, 1e-4)
     yield Sample((x[:0], 4, 2), np.zeros((0, 3, 3), "complex128"))
@@ -92,20 +91,20 @@ def _() -> Samples:
     x = ramp(2, 8)
     window = array([0.25, 1.0, 0.75, 0.5])
     for given in (window, None):
-        spectra = _spectra(x, 4, 2, [1] * 4 if given is None else given, True)
+        spectra = _stft_by_loops(x, 4, 2, [1] * 4 if given is None else given, True)
         args = (spectra, 4, 2) if given is None else (spectra, 4, 2, given)
         yield Sample(args, x)
     low = (spectra.astype("complex64"), 4, 2)
     yield Sample(low, x.astype("float32"), tolerance=1e-4)
     moved = spectra * (1 + 0.5j)
-    y = _laid_over(moved, 4, 2)
+    y = _istft_by_loops(moved, 4, 2)
     yield Sample((moved, 4, 2), y)
     none = np.zeros((0, 3, 3), "complex64")
     yield Sample((none, 4, 2, window.astype("float32")), np.zeros((0, 8), "float32"))
 
 
-def _laid_over(spectra: Any, length: int, step: int) -> Any:
-    """Frames by the sum of their waves, and the mean where several lie."""
+def _istft_by_loops(spectra: Any, length: int, step: int) -> Any:
+    """Frames by sums of waves; the mean where several overlap."""
     batch, count, _ = spectra.shape
     total = np.zeros((batch, (count - 1) * step + length))
     met = np.zeros(total.shape[1])

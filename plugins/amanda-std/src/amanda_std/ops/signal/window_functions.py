@@ -26,9 +26,8 @@ def cosine_window(
     size: ShapeArg, *, shares: tuple[float, ...], periodic: bool = True,
     dtype: Any = _FLOAT32,
 ) -> Cast:  # fmt: skip
-    """A sum of cosines, the k-th of k turns, with signs in turn; 1 where size is 1
-
-    `periodic`: one step of a longer window is left out, so that it joins itself."""
+    """Generalized cosine window: a sum of cosines with alternating signs; 1 for size 1
+    `periodic`: a window one element longer without its last element."""
     number = arange(0, size)
     length = size_(number)
     single = equal(length, 1)
@@ -46,7 +45,7 @@ def cosine_window(
 def hann_window(
     size: ShapeArg, *, periodic: bool = True, dtype: Any = _FLOAT32
 ) -> Cast:
-    """The window of Hann: one bow of a cosine"""
+    """Hann window"""
     return cosine_window(size, shares=(0.5, 0.5), periodic=periodic, dtype=dtype)
 
 
@@ -54,7 +53,7 @@ def hann_window(
 def hamming_window(
     size: ShapeArg, *, alpha: float = 0.54, periodic: bool = True, dtype: Any = _FLOAT32
 ) -> Cast:
-    """The window of Hamming: the bow stands on a base; ONNX has 25/46 for alpha"""
+    """Hamming window; ONNX uses alpha = 25/46"""
     shares = (alpha, 1 - alpha)
     return cosine_window(size, shares=shares, periodic=periodic, dtype=dtype)
 
@@ -63,11 +62,13 @@ def hamming_window(
 def blackman_window(
     size: ShapeArg, *, periodic: bool = True, dtype: Any = _FLOAT32
 ) -> Cast:
-    """The window of Blackman: two cosines"""
+    """Blackman window"""
     return cosine_window(size, shares=(0.42, 0.5, 0.08), periodic=periodic, dtype=dtype)
 
 
-def _window(shares: tuple[float, ...], size: int, periodic: bool) -> list[float]:
+def _cosine_window_by_loop(
+    shares: tuple[float, ...], size: int, periodic: bool
+) -> list[float]:
     if size == 1:
         return [1.0]
     steps = size if periodic else size - 1
@@ -80,12 +81,12 @@ def _window(shares: tuple[float, ...], size: int, periodic: bool) -> list[float]
     ]
 
 
-def _windows(attrs: dict[str, Any], shares: tuple[float, ...]) -> Any:
+def _window_samples(attrs: dict[str, Any], shares: tuple[float, ...]) -> Any:
     def make() -> Samples:
         for dtype, loose in (("float32", None), ("float64", None), ("float16", 2e-3)):
             for size in (5, 6, 1):
                 for periodic in (True, False):
-                    y = array(_window(shares, size, periodic), dtype)
+                    y = array(_cosine_window_by_loop(shares, size, periodic), dtype)
                     given = {**attrs, "periodic": periodic, "dtype": DType(dtype)}
                     yield Sample((size,), y, given, loose)
         yield Sample((0,), np.zeros(0, "float32"), attrs)
@@ -93,17 +94,17 @@ def _windows(attrs: dict[str, Any], shares: tuple[float, ...]) -> Any:
     return make
 
 
-cosine_window.samples(_windows({"shares": (0.4, 0.35, 0.25)}, (0.4, 0.35, 0.25)))
+cosine_window.samples(_window_samples({"shares": (0.4, 0.35, 0.25)}, (0.4, 0.35, 0.25)))
 
 
-hann_window.samples(_windows({}, (0.5, 0.5)))
+hann_window.samples(_window_samples({}, (0.5, 0.5)))
 
 
-hamming_window.samples(_windows({"alpha": 25 / 46}, (25 / 46, 21 / 46)))
+hamming_window.samples(_window_samples({"alpha": 25 / 46}, (25 / 46, 21 / 46)))
 
 
-blackman_window.samples(_windows({}, (0.42, 0.5, 0.08)))
+blackman_window.samples(_window_samples({}, (0.42, 0.5, 0.08)))
 
 
 for _op in (cosine_window, hann_window, hamming_window, blackman_window):
-    _op.not_differentiable("it is made of integers")
+    _op.not_differentiable("it depends on integers only")

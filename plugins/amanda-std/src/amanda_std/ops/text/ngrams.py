@@ -1,4 +1,4 @@
-"""N-gram counts (tf-idf vectorizer)"""
+"""N-gram counts (TF-IDF vectorizer)"""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ _FLOAT32 = DType("float32")
 def ngram_counts(
     x: Array, grams: Array, *, length: int, step: int = 1, dtype: Any = _FLOAT32
 ) -> Cast:
-    """How often each row of grams, of `length` parts, stands along the last axis
-
-    `step`: how far apart the parts are in x."""
+    """Number of occurrences of each n-gram, of `length` elements, along the last axis
+    `step`: the distance of consecutive n-gram elements in x (skip-grams)."""
     width = dim(x, axis=-1)
     starts = maximum(subtract(width, (length - 1) * step), 0)
     found = None
@@ -48,7 +47,7 @@ def ngram_counts(
 ngram_counts.not_differentiable("its results are counts")
 
 
-def _counted(row: list[Any], gram: list[Any], step: int) -> int:
+def _count_by_loop(row: list[Any], gram: list[Any], step: int) -> int:
     starts = range(max(len(row) - (len(gram) - 1) * step, 0))
     return sum(
         all(row[s + k * step] == part for k, part in enumerate(gram)) for s in starts
@@ -61,10 +60,10 @@ def _() -> Samples:
     for grams in ([[1], [2]], [[1, 2], [2, 2], [2, 1]], [[2, 2, 2]], [[1] * 6]):
         x = x.astype("int64" if len(grams) == 1 else "int32")
         for step in (1, 2):
-            y = [[_counted(row, g, step) for g in grams] for row in x.tolist()]
+            y = [[_count_by_loop(row, g, step) for g in grams] for row in x.tolist()]
             own: dict[str, Any] = {"step": step, "length": len(grams[0])}
             yield Sample((x, array(grams, str(x.dtype))), array(y, "float32"), own)
-    row = [_counted(x[0].tolist(), g, 1) for g in ([1, 2], [2, 3])]
+    row = [_count_by_loop(x[0].tolist(), g, 1) for g in ([1, 2], [2, 3])]
     grams = array([[1, 2], [2, 3]], "int64")
     attrs: dict[str, Any] = {"dtype": "int64", "length": 2}
     x = x.astype("int64")

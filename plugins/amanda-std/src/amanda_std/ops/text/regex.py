@@ -20,7 +20,7 @@ _LONGEST = 1 << 16
 
 @primitive(numpy_only=True, shape=shapes.same_as_first)
 def regex_full_match(x: Text, *, pattern: str) -> Logical:
-    """Whether the whole text fits a regular expression"""
+    """Whether the whole string matches a regular expression"""
     fits = _compiled(pattern).fullmatch
     return map_strings(lambda item: fits(item) is not None, x, "bool")
 
@@ -29,25 +29,27 @@ def regex_full_match(x: Text, *, pattern: str) -> Logical:
 def regex_replace(
     x: Text, *, pattern: str, rewrite: str, everywhere: bool = True
 ) -> Text:
-    r"""What fits a regular expression, rewritten; \1 stands for its first group"""
+    r"""Replace matches of a regular expression; \1 refers to the first group"""
     replace, count = _compiled(pattern).sub, 0 if everywhere else 1
     return map_strings(lambda item: replace(rewrite, item, count=count), x)
 
 
 @lru_cache(64)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern that means the same to RE2; what only one of both has is refused."""
+    """Compile a pattern that means the same in RE2; reject what only one supports."""
     found = _NOT_IN_RE2.search(pattern)
     if found is not None or len(pattern) > _LONGEST:
         raise UsageError(
-            "a regular expression that RE2 does not have",
+            "the regular expression is not supported by RE2",
             got=pattern[:200],
-            expected="no references back, look-around, atomic or possessive parts",
+            expected="no backreference, look-around, atomic or possessive group",
         )
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"no regular expression: {error}", got=pattern[:200]) from None
+        raise UsageError(
+            f"invalid regular expression: {error}", got=pattern[:200]
+        ) from None
 
 
 regex_full_match.samples(

@@ -1,4 +1,4 @@
-"""Tensors of texts. Regular expressions are Python's `re`, kept to what RE2 has too."""
+"""String operations, elementwise on tensors of strings."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.inference import shapes
 from amanda_std.runtime.containers import decode_string, string_array
 
-_NO_SLOPE = "texts have no slope"
+_NO_GRADIENT = "strings have no gradient"
 
 
 def map_strings(function: Callable[[str], Any], x: Any, dtype: Any = object) -> Any:
-    """A function of one text at every place."""
+    """Apply a function to each string."""
     items = [function(decode_string(item)) for item in np.asarray(x, object).flat]
     if dtype is object:
         return string_array(items, np.shape(x))
@@ -28,27 +28,27 @@ def map_strings(function: Callable[[str], Any], x: Any, dtype: Any = object) -> 
 
 @primitive(numpy_only=True, shape=shapes.same_as_first)
 def string_lower(x: Text) -> Text:
-    """The texts in lower case"""
+    """Lower case"""
     return map_strings(str.lower, x)
 
 
 @primitive(numpy_only=True, shape=shapes.same_as_first)
 def string_upper(x: Text) -> Text:
-    """The texts in upper case"""
+    """Upper case"""
     return map_strings(str.upper, x)
 
 
 @primitive(numpy_only=True, shape=shapes.same_as_first)
 def string_strip(x: Text) -> Text:
-    """The texts without white space at both ends"""
+    """Strip white space at both ends"""
     return map_strings(str.strip, x)
 
 
 @primitive(numpy_only=True, shape=shapes.same_as_first)
 def string_length(x: Text, *, unit: str = "chars") -> Index:
-    """How long the texts are, in characters or in bytes of UTF-8"""
+    """Length of strings, in characters or UTF-8 bytes"""
     if unit not in ("chars", "bytes"):
-        raise UsageError("a unit of text", expected="chars or bytes", got=unit)
+        raise UsageError("unknown unit of length", expected="chars or bytes", got=unit)
     if unit == "chars":
         return map_strings(len, x, "int64")
     return map_strings(lambda item: len(item.encode()), x, "int64")
@@ -56,7 +56,7 @@ def string_length(x: Text, *, unit: str = "chars") -> Index:
 
 @primitive(numpy_only=True, shape=shapes.elementwise)
 def string_concat(a: Text, b: Text) -> Text:
-    """One text behind the other, place by place"""
+    """Concatenate strings elementwise"""
     a, b = np.broadcast_arrays(np.asarray(a, object), np.asarray(b, object))
     items = [
         decode_string(x) + decode_string(y) for x, y in zip(a.flat, b.flat, strict=True)
@@ -66,7 +66,7 @@ def string_concat(a: Text, b: Text) -> Text:
 
 @primitive(numpy_only=True, shape=lambda x: Shape([]) if x.shape.has_rank else x.shape)
 def string_join(x: Text, *, separator: str = "") -> Text:
-    """All texts as one, in row-major order"""
+    """Join all strings into one, in row-major order"""
     whole = separator.join(decode_string(item) for item in np.asarray(x, object).flat)
     return string_array([whole], ())
 
@@ -75,8 +75,8 @@ def string_join(x: Text, *, separator: str = "") -> Text:
 def string_split(
     x: Text, *, delimiter: str = "", most: int | None = None
 ) -> tuple[Text, Index]:
-    """The parts of each text along a new last axis, "" behind the last, and their
-    number; split at white space where no delimiter is told, at most so many times"""
+    """Split strings along a new last axis, padded with "", and the number of parts
+    Splits at `delimiter` or, by default, at white space, at most `most` times."""
     limit = -1 if most is None else most
     rows = [
         decode_string(item).split(delimiter or None, limit)
@@ -108,9 +108,9 @@ def string_normalize(
     stopwords: Any = (),
     case_sensitive: bool = False,
 ) -> Text:
-    """A row of texts without stop words, in one case; "" where none is left"""
+    """Remove stop words from a vector of strings and change case; [""] if none left"""
     if case not in _CASES:
-        raise UsageError("a change of case", expected=", ".join(_CASES), got=case)
+        raise UsageError("unknown change of case", expected=", ".join(_CASES), got=case)
     alike: Callable[[str], str] = (lambda s: s) if case_sensitive else str.lower
     gone = {alike(word) for word in stopwords}
     items = [decode_string(item) for item in np.asarray(x, object).flat]
@@ -133,26 +133,28 @@ def _(x: Any) -> Any:
     ahead = x.shape.dims[:-1]
     if rank not in (1, 2) or any(isinstance(d, int) and d != 1 for d in ahead):
         raise InvalidTypeError(
-            "texts that are normalised stand in a row", expected="[n] or [1, n]", got=x
+            "string_normalize expects a vector of strings",
+            expected="[n] or [1, n]",
+            got=x,
         )
     return [TensorType(string, [*ahead, Sym.unknown()])]
 
 
 @primitive(numpy_only=True, shape=shapes.same_as_first)
 def string_to_number(x: Text, *, dtype: Any) -> Cast:
-    """The numbers that texts say: 3, -0.5, 1e5, NaN, INF"""
+    """Parse numbers: 3, -0.5, 1e5, NaN, INF"""
     numpy = DType(dtype).numpy
     whole = DType(dtype).kind in ("int", "uint")
     number: Callable[[str], Any] = (
-        _truth if numpy.kind == "b" else int if whole else float
+        _parse_bool if numpy.kind == "b" else int if whole else float
     )
     try:
         return map_strings(number, x, numpy)
     except (ValueError, OverflowError) as error:
-        raise UsageError(f"a text is no number of {dtype}: {error}") from None
+        raise UsageError(f"cannot parse a string as {dtype}: {error}") from None
 
 
-def _truth(item: str) -> bool:
+def _parse_bool(item: str) -> bool:
     if item.lower() in ("true", "1"):
         return True
     if item.lower() in ("false", "0"):
@@ -162,13 +164,13 @@ def _truth(item: str) -> bool:
 
 @primitive(numpy_only=True, shape=shapes.same_as_first)
 def string_from_number(x: Other) -> Text:
-    """Numbers as texts: as few digits as tell them apart; NaN, INF, -INF"""
+    """Format numbers with as few digits as identify them; NaN, INF, -INF"""
     return string_array(
-        [_written(item) for item in np.asarray(x).reshape(-1)], np.shape(x)
+        [_format_number(item) for item in np.asarray(x).reshape(-1)], np.shape(x)
     )
 
 
-def _written(item: Any) -> str:
+def _format_number(item: Any) -> str:
     if isinstance(item, bool | np.bool_):
         return str(bool(item))
     if isinstance(item, np.floating) or item.dtype.kind == "V":
@@ -185,26 +187,28 @@ for _op in (
     string_join, string_split, string_normalize,
     string_to_number, string_from_number,
 ):  # fmt: skip
-    _op.not_differentiable(_NO_SLOPE)
+    _op.not_differentiable(_NO_GRADIENT)
 
 
-def _texts(values: Any) -> Any:
+def _string_array(values: Any) -> Any:
     return np.array(values, object)
 
 
-_WORDS = _texts([["Ärger", "b C"], ["", " x\t"]])
+_WORDS = _string_array([["Ärger", "b C"], ["", " x\t"]])
 
 
-_NONE = np.empty((0, 2), object)
+_EMPTY = np.empty((0, 2), object)
 
 
 def word_samples(want: Any, **attrs: Any) -> Callable[[], Samples]:
-    """Samples of a function of one text: the words, none, one alone."""
+    """Samples of a function of one string: words, an empty tensor, a scalar."""
 
     def make() -> Samples:
-        want_array = _texts(want) if isinstance(want[0][0], str) else np.array(want)
+        want_array = (
+            _string_array(want) if isinstance(want[0][0], str) else np.array(want)
+        )
         yield Sample((_WORDS,), want_array, attrs)
-        yield Sample((_NONE,), np.empty((0, 2), want_array.dtype), attrs)
+        yield Sample((_EMPTY,), np.empty((0, 2), want_array.dtype), attrs)
         alone = np.empty((), want_array.dtype)
         alone[()] = want[0][1]
         yield Sample((string_array(["b C"], ()),), alone, attrs)
@@ -229,9 +233,9 @@ def _() -> Samples:
 
 @string_concat.samples
 def _() -> Samples:
-    want = _texts([["Ärger-", "b C+"], ["-", " x\t+"]])
-    yield Sample((_WORDS, _texts(["-", "+"])), want)
-    yield Sample((_NONE, _texts(["-", "+"])), _NONE)
+    want = _string_array([["Ärger-", "b C+"], ["-", " x\t+"]])
+    yield Sample((_WORDS, _string_array(["-", "+"])), want)
+    yield Sample((_EMPTY, _string_array(["-", "+"])), _EMPTY)
     yield Sample(
         (string_array(["a"], ()), string_array(["b"], ())), string_array(["ab"], ())
     )
@@ -240,33 +244,34 @@ def _() -> Samples:
 @string_join.samples
 def _() -> Samples:
     yield Sample((_WORDS,), string_array(["Ärger,b C,, x\t"], ()), {"separator": ","})
-    yield Sample((_NONE,), string_array([""], ()))
+    yield Sample((_EMPTY,), string_array([""], ()))
     yield Sample((string_array(["a"], ()),), string_array(["a"], ()))
 
 
 @string_split.samples
 def _() -> Samples:
-    x = _texts(["a b  c", "d", ""])
-    want = _texts([["a", "b", "c"], ["d", "", ""], ["", "", ""]])
+    x = _string_array(["a b  c", "d", ""])
+    want = _string_array([["a", "b", "c"], ["d", "", ""], ["", "", ""]])
     yield Sample((x,), [want, array([3, 1, 0], "int64")])
-    want = _texts([["a", "b  c"], ["d", ""], ["", ""]])
+    want = _string_array([["a", "b  c"], ["d", ""], ["", ""]])
     yield Sample((x,), [want, array([2, 1, 1], "int64")], {"delimiter": " ", "most": 1})
     none = np.empty((0,), object)
     yield Sample((none,), [np.empty((0, 0), object), array([], "int64")])
-    yield Sample((string_array(["a,b"], ()),), [_texts(["a", "b"]), array(2, "int64")],
+    yield Sample((string_array(["a,b"], ()),),
+                 [_string_array(["a", "b"]), array(2, "int64")],
                  {"delimiter": ","})  # fmt: skip
 
 
 @string_normalize.samples
 def _() -> Samples:
-    x = _texts(["Mon", "tue", "MON", "Wed"])
+    x = _string_array(["Mon", "tue", "MON", "Wed"])
     stop = {"stopwords": ("mon",)}
-    yield Sample((x,), _texts(["TUE", "WED"]), {**stop, "case": "upper"})
+    yield Sample((x,), _string_array(["TUE", "WED"]), {**stop, "case": "upper"})
     yield Sample((x,), x.copy(), {**stop, "case_sensitive": True})
-    yield Sample((x.reshape(1, -1),), _texts([["mon", "tue", "mon", "wed"]]),
+    yield Sample((x.reshape(1, -1),), _string_array([["mon", "tue", "mon", "wed"]]),
                  {"case": "lower"})  # fmt: skip
-    yield Sample((_texts(["a"]),), _texts([""]), {"stopwords": ("a",)})
-    yield Sample((np.empty((0,), object),), _texts([""]))
+    yield Sample((_string_array(["a"]),), _string_array([""]), {"stopwords": ("a",)})
+    yield Sample((np.empty((0,), object),), _string_array([""]))
 
 
 @string_to_number.samples
@@ -274,21 +279,23 @@ def _() -> Samples:
     words = ["1", "-2.5", "1e5", "NaN", "-INF"]
     for dtype in ("float32", "float64"):
         want = array([1, -2.5, 1e5, float("nan"), float("-inf")], dtype)
-        yield Sample((_texts(words),), want, {"dtype": dtype})
+        yield Sample((_string_array(words),), want, {"dtype": dtype})
     want = array([7, -8], "int64")
-    yield Sample((_texts(["7", "-8"]),), want, {"dtype": "int64"})
+    yield Sample((_string_array(["7", "-8"]),), want, {"dtype": "int64"})
     exact = array([2**53 + 1], "int64")
-    yield Sample((_texts([str(2**53 + 1)]),), exact, {"dtype": "int64"})
-    yield Sample((_texts(["True", "0"]),), array([1, 0], "bool"), {"dtype": "bool"})
-    yield Sample((_NONE,), np.empty((0, 2), "float32"), {"dtype": "float32"})
+    yield Sample((_string_array([str(2**53 + 1)]),), exact, {"dtype": "int64"})
+    yield Sample(
+        (_string_array(["True", "0"]),), array([1, 0], "bool"), {"dtype": "bool"}
+    )
+    yield Sample((_EMPTY,), np.empty((0, 2), "float32"), {"dtype": "float32"})
 
 
 @string_from_number.samples
 def _() -> Samples:
     x = array([0.1, -3.0, float("nan"), float("inf")], "float32")
-    yield Sample((x,), _texts(["0.1", "-3.0", "NaN", "INF"]))
-    yield Sample((array([float("-inf")], "float64"),), _texts(["-INF"]))
-    yield Sample((array([7, -8], "int64"),), _texts(["7", "-8"]))
-    yield Sample((array([1, 0], "bool"),), _texts(["True", "False"]))
+    yield Sample((x,), _string_array(["0.1", "-3.0", "NaN", "INF"]))
+    yield Sample((array([float("-inf")], "float64"),), _string_array(["-INF"]))
+    yield Sample((array([7, -8], "int64"),), _string_array(["7", "-8"]))
+    yield Sample((array([1, 0], "bool"),), _string_array(["True", "False"]))
     yield Sample((array(0.25, "float64"),), string_array(["0.25"], ()))
-    yield Sample((np.empty((0, 2), "float32"),), _NONE)
+    yield Sample((np.empty((0, 2), "float32"),), _EMPTY)

@@ -1,8 +1,8 @@
-"""Steps of optimisers: a parameter, its gradient and what is remembered, made anew.
+"""Optimizer steps: (parameter, gradient, state) -> (new parameter, new state).
 
-The rate, and the number of the step, change from step to step and are tensors; the
-other numbers are attributes. Every op gives the parameter first, then its memories in
-the order in which they came.
+The learning rate and the step number are tensors, as they change between steps; other
+hyperparameters are attributes. Results: the parameter, then the state in the order of
+the arguments.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ Three = tuple[RealFloating, RealFloating, RealFloating]
 Four = tuple[RealFloating, RealFloating, RealFloating, RealFloating]
 
 
-def _times(x: Any, number: Any) -> Any:
+def _scale(x: Any, number: Any) -> Any:
     return multiply(x, number)
 
 
-def _decayed(x: Any, g: Any, decay: float) -> Any:
-    """The gradient with that of the squares of the parameters, decay / 2 of them."""
-    return add(g, _times(x, decay)) if decay else g
+def _add_decay(x: Any, g: Any, decay: float) -> Any:
+    """The gradient with L2 regularization, decay / 2 * x**2."""
+    return add(g, _scale(x, decay)) if decay else g
 
 
-def _towards(old: Any, new: Any, keep: float) -> Any:
-    """A running mean that keeps so much of the old."""
-    return add(_times(old, keep), _times(new, 1 - keep))
+def _moving_average(old: Any, new: Any, keep: float) -> Any:
+    """Exponential moving average: `keep` is the weight of the old value."""
+    return add(_scale(old, keep), _scale(new, 1 - keep))
 
 
 def _root(x: Any, epsilon: float, inside: bool) -> Any:
@@ -59,8 +59,8 @@ def _root(x: Any, epsilon: float, inside: bool) -> Any:
 def sgd_step(
     x: RealFloating, g: RealFloating, rate: RealFloating, *, decay: float = 0.0
 ) -> RealFloating:
-    """x - rate * g; `decay` is that of the squares of x, in the gradient"""
-    return subtract(x, multiply(_decayed(x, g, decay), rate))
+    """Gradient descent: x - rate * g; `decay` is an L2 penalty within the gradient"""
+    return subtract(x, multiply(_add_decay(x, g, decay), rate))
 
 
 @composite
@@ -69,25 +69,24 @@ def momentum_step(
     momentum: float = 0.9, share: float = 1.0, nesterov: bool = False,
     decay: float = 0.0, scaled: bool = False,
 ) -> Two:  # fmt: skip
-    """A step along v, which keeps `momentum` of itself and takes `share` of g
-
-    `scaled`: v has the rate in it, and is added, as Keras keeps it."""
-    g = _decayed(x, g, decay)
-    taken = _times(g, share)
+    """Momentum (heavy ball or Nesterov): v = momentum * v + share * g
+    `scaled`: v includes the rate and is added to x, as in Keras."""
+    g = _add_decay(x, g, decay)
+    taken = _scale(g, share)
     if scaled:
         step = multiply(taken, rate)
-        v = subtract(_times(v, momentum), step)
-        move = subtract(_times(v, momentum), step) if nesterov else v
+        v = subtract(_scale(v, momentum), step)
+        move = subtract(_scale(v, momentum), step) if nesterov else v
         return add(x, move), v
-    v = add(_times(v, momentum), taken)
-    move = add(g, _times(v, momentum)) if nesterov else v
+    v = add(_scale(v, momentum), taken)
+    move = add(g, _scale(v, momentum)) if nesterov else v
     return subtract(x, multiply(move, rate)), v
 
 
 def _correction(beta: float, step: Any, like: Any) -> Any:
-    """1 - beta**step, and 1 before the first step."""
+    """Bias correction 1 - beta**step, and 1 before the first step."""
     number = astype(step, dtype=like.dtype)
-    power = exp(_times(number, math.log(beta)))
+    power = exp(_scale(number, math.log(beta)))
     return where(greater(number, 0.0), subtract(1.0, power), 1.0)
 
 
@@ -98,13 +97,12 @@ def adam_step(
     epsilon: float = 1e-8, decay: float = 0.0, weight_decay: float = 0.0,
     corrected: bool = True,
 ) -> Three:  # fmt: skip
-    """A step along the mean of gradients in units of the root of their squares' mean
-
-    `step` counts from 1. `corrected`: epsilon is added to the root without its bias, as
-    torch has it; else to the root as it is remembered, as Keras and ONNX do.
-    `weight_decay` is apart from the gradient (AdamW), `decay` within it."""
-    g = _decayed(x, g, decay)
-    m, v = _towards(m, g, beta1), _towards(v, square(g), beta2)
+    """Adam, and AdamW with `weight_decay`
+    `step` counts from 1. `corrected`: epsilon is added to the bias-corrected root, as
+    in PyTorch; otherwise to the uncorrected one, as in Keras and ONNX. `weight_decay`
+    is decoupled from the gradient (AdamW), `decay` is part of it."""
+    g = _add_decay(x, g, decay)
+    m, v = _moving_average(m, g, beta1), _moving_average(v, square(g), beta2)
     first, second = _correction(beta1, step, x), _correction(beta2, step, x)
     if corrected:
         low = add(sqrt(divide(v, second)), epsilon)
@@ -113,7 +111,7 @@ def adam_step(
         low = add(sqrt(v), epsilon)
         size = divide(multiply(rate, sqrt(second)), first)
     if weight_decay:
-        x = subtract(x, multiply(_times(x, weight_decay), rate))
+        x = subtract(x, multiply(_scale(x, weight_decay), rate))
     return subtract(x, multiply(divide(m, low), size)), m, v
 
 
@@ -123,9 +121,9 @@ def adamax_step(
     rate: RealFloating, step: Index, *, beta1: float = 0.9, beta2: float = 0.999,
     epsilon: float = 1e-8,
 ) -> Three:  # fmt: skip
-    """adam_step in units of the largest gradient, which fades"""
-    m = _towards(m, g, beta1)
-    u = maximum(_times(u, beta2), abs_(g))
+    """AdaMax: Adam with the infinity norm of past gradients"""
+    m = _moving_average(m, g, beta1)
+    u = maximum(_scale(u, beta2), abs_(g))
     size = divide(rate, _correction(beta1, step, x))
     move = divide(multiply(m, size), add(u, epsilon))
     return subtract(x, move), m, u
@@ -136,10 +134,8 @@ def adagrad_step(
     x: RealFloating, g: RealFloating, h: RealFloating, rate: RealFloating, *,
     epsilon: float = 1e-6, decay: float = 0.0, inside: bool = False,
 ) -> Two:  # fmt: skip
-    """A step in units of the root of the sum of all squares; epsilon `inside` the root
-
-    as Keras has it, or beside it as ONNX, torch and TensorFlow's ops do"""
-    g = _decayed(x, g, decay)
+    """AdaGrad; epsilon is `inside` the root (Keras) or added to it (ONNX, PyTorch)"""
+    g = _add_decay(x, g, decay)
     h = add(h, square(g))
     move = divide(multiply(g, rate), _root(h, epsilon, inside))
     return subtract(x, move), h
@@ -152,16 +148,16 @@ def rmsprop_step(
     momentum: float = 0.0, epsilon: float = 1e-7, centered: bool = False,
     inside: bool = True,
 ) -> Four:  # fmt: skip
-    """A step in units of the root of the squares' mean, or of the variance if centered
-
-    The rate is in the memory m; epsilon is `inside` the root or beside it."""
-    v = _towards(v, square(g), rho)
+    """RMSProp; divides by the root of the variance if `centered`
+    The momentum state m includes the rate; epsilon is `inside` the root or added to it.
+    """
+    v = _moving_average(v, square(g), rho)
     spread = v
     if centered:
-        mean = _towards(mean, g, rho)
+        mean = _moving_average(mean, g, rho)
         spread = subtract(v, square(mean))
     step = divide(multiply(g, rate), _root(spread, epsilon, inside))
-    m = add(_times(m, momentum), step)
+    m = add(_scale(m, momentum), step)
     return subtract(x, m), v, m, mean
 
 
@@ -170,11 +166,11 @@ def adadelta_step(
     x: RealFloating, g: RealFloating, v: RealFloating, d: RealFloating,
     rate: RealFloating, *, rho: float = 0.95, epsilon: float = 1e-7,
 ) -> Three:  # fmt: skip
-    """A step in units of the root of squares, as long as the steps before it were"""
-    v = _towards(v, square(g), rho)
+    """AdaDelta"""
+    v = _moving_average(v, square(g), rho)
     scale = divide(_root(d, epsilon, True), _root(v, epsilon, True))
     move = multiply(scale, g)
-    d = _towards(d, square(move), rho)
+    d = _moving_average(d, square(move), rho)
     return subtract(x, multiply(move, rate)), v, d
 
 
@@ -183,9 +179,9 @@ def lion_step(
     x: RealFloating, g: RealFloating, m: RealFloating, rate: RealFloating, *,
     beta1: float = 0.9, beta2: float = 0.99,
 ) -> Two:  # fmt: skip
-    """A step along the signs of a mean of gradients"""
-    move = sign_(_towards(m, g, beta1))
-    return subtract(x, multiply(move, rate)), _towards(m, g, beta2)
+    """Lion: a step along the signs of averaged gradients"""
+    move = sign_(_moving_average(m, g, beta1))
+    return subtract(x, multiply(move, rate)), _moving_average(m, g, beta2)
 
 
 @composite
@@ -194,19 +190,19 @@ def ftrl_step(
     rate: RealFloating, *, l1: float = 0.0, l2: float = 0.0, shrinkage: float = 0.0,
     power: float = -0.5,
 ) -> Three:  # fmt: skip
-    """The regularised leader: the best x for all gradients so far, 0 where |z| <= l1"""
+    """FTRL-Proximal (follow the regularized leader)"""
     total = add(n, square(g))
-    old, new = (pow_(v, full((), _like(-power, v))) for v in (n, total))
+    old, new = (pow_(v, full((), _scalar_like(-power, v))) for v in (n, total))
     moved = multiply(divide(subtract(new, old), rate), x)
-    own = add(g, _times(x, 2 * shrinkage)) if shrinkage else g
+    own = add(g, _scale(x, 2 * shrinkage)) if shrinkage else g
     z = subtract(add(z, own), moved)
     low = add(divide(new, rate), 2 * l2)
-    ends = subtract(_times(sign_(z), l1), z)
+    ends = subtract(_scale(sign_(z), l1), z)
     x = where(greater(abs_(z), l1), divide(ends, low), 0.0)
     return x, total, z
 
 
-def _like(number: float, x: Any) -> Any:
+def _scalar_like(number: float, x: Any) -> Any:
     from amanda_std.ops.tensor.creation import scalar_like as of_type
 
     return of_type(number, x)
@@ -322,7 +318,7 @@ _FORMS: list[tuple[Operation, Any, Any, bool, list[dict[str, Any]]]] = [
 ]  # fmt: skip
 
 
-def _samples(
+def _optimizer_samples(
     oracle: Any, columns: Any, counted: bool, choices: list[dict[str, Any]]
 ) -> Callable[[], Samples]:
     def make() -> Samples:
@@ -349,4 +345,4 @@ def _samples(
 
 
 for _op, _oracle, _columns, _counted, _choices in _FORMS:
-    _op.samples(_samples(_oracle, _columns, _counted, _choices))
+    _op.samples(_optimizer_samples(_oracle, _columns, _counted, _choices))

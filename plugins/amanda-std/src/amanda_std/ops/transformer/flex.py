@@ -11,7 +11,7 @@ from amanda.types import Shape, TensorType
 from amanda_std.engine.annotations import Body, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
-from amanda_std.ops.control.bodies import pasted
+from amanda_std.ops.control.bodies import inline
 from amanda_std.ops.linalg.matmul import matmul
 from amanda_std.ops.math.arithmetic import abs as abs_
 from amanda_std.ops.math.arithmetic import add, divide, multiply, subtract, where
@@ -50,7 +50,7 @@ def flex_attention(
         align_to_axis(as_int64(float_range(size)), axis, 4)
         for axis, size in enumerate((*q.shape[:3], k.shape[2]))
     ]
-    used = pasted(score, [scores, *numbers])[0]
+    used = inline(score, [scores, *numbers])[0]
     top = max_(used, (3,), keepdims=True)
     none = equal(top, -math.inf)
     size = exp(subtract(used, where(none, 0.0, top)))

@@ -1,4 +1,4 @@
-"""Parts of images: around the middle, and in boxes."""
+"""Cropping of images: around the center, and by boxes"""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from amanda_std.ops.tensor.index_arithmetic import (
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.manipulation import pad
 from amanda_std.ops.tensor.shape import astype, expand_dims, reshape, transpose
-from amanda_std.ops.vision.grid_sample import between, to_rows
+from amanda_std.ops.vision.grid_sample import flatten_positions, interpolate_rows
 
 
 @composite
 def center_crop_pad(
     x: Array, sizes: ShapeArg, *, axes: tuple[int, ...] | None = None
 ) -> Array:
-    """x cut or padded with zeros on both sides to sizes of axes; the odd one behind"""
+    """Crop or zero-pad axes around the center to sizes; odd elements at the end"""
     at = [a % x.ndim for a in (range(x.ndim) if axes is None else axes)]
     pairs: list[Any] = []
     news = unpack_shape_argument(sizes, len(at))
@@ -63,7 +63,7 @@ def center_crop_pad(
     shape = list(x.shape)
     for axis, new in zip(at, news, strict=True):
         shape[axis] = new
-    return reshape(y, shape)  # the sizes are what the type is known by
+    return reshape(y, shape)  # gives the result its static shape
 
 
 @center_crop_pad.samples
@@ -90,11 +90,10 @@ def crop_and_resize(
     mode: str = "linear",
     extrapolation: float = 0.0,
 ) -> RealFloating:
-    """Boxes (y1, x1, y2, x2), as shares of NCHW images, at one size, by lines
-
-    What lies outside the image becomes `extrapolation`."""
+    """Crop boxes (relative y1, x1, y2, x2) of NCHW images and resize them
+    Samples outside the image become `extrapolation`."""
     data = x if dtype_of(x) == dtype_of(boxes) else astype(x, dtype=boxes.dtype)
-    rows, spatial = to_rows(data)
+    rows, spatial = flatten_positions(data)
     first = multiply(
         as_int64(batch), multiply(as_int64(spatial[0]), as_int64(spatial[1]))
     )
@@ -102,7 +101,7 @@ def crop_and_resize(
     places, seen = [], None
     for axis, new in enumerate(unpack_shape_argument(sizes, 2)):
         low, high = (gather(boxes, np.asarray(i), 1) for i in (axis, axis + 2))
-        p = _spread(low, high, spatial[axis], new)
+        p = _box_positions(low, high, spatial[axis], new)
         last = astype(as_float64(spatial[axis]), dtype=dtype_of(p)) - 1.0
         inside = in_range(p, p * 0.0, last)
         if mode == "nearest":
@@ -111,14 +110,14 @@ def crop_and_resize(
         p, inside = expand_dims(p, wide), expand_dims(inside, wide)
         places.append(minimum(maximum(p, p * 0.0), last))
         seen = inside if seen is None else logical_and(seen, inside)
-    y = between(rows, first, spatial, places, mode=mode, padding="border")
+    y = interpolate_rows(rows, first, spatial, places, mode=mode, padding="border")
     fill = np.asarray(extrapolation, dtype_of(y).numpy)
     y = where(expand_dims(seen, (-1,)), y, fill)
     return transpose(y, perm=(0, 3, 1, 2))
 
 
-def _spread(low: Any, high: Any, old: Any, new: Any) -> Any:
-    """[boxes, new] places from the low end of each box to its high end."""
+def _box_positions(low: Any, high: Any, old: Any, new: Any) -> Any:
+    """Sampling positions [boxes, new], from the low to the high edge of each box."""
     dtype = dtype_of(low)
     last = astype(as_float64(old), dtype=dtype) - 1.0
     count = astype(as_float64(new), dtype=dtype)

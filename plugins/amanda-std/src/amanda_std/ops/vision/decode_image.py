@@ -1,4 +1,4 @@
-"""Files of images as tensors. Pillow reads them: `pip install amanda-std[images]`."""
+"""Decoding of image files, by Pillow: `pip install amanda-std[images]`."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples
 
 _MODES = {"RGB": ("RGB", 3), "BGR": ("RGB", 3), "grey": ("L", 1)}
-"""What Pillow calls each order of colours, and how many there are."""
+"""Pillow's mode for each channel order, and the number of channels."""
 
 
 def _expect_colours(colours: str) -> None:
     if colours not in _MODES:
         raise UsageError(
-            "an order of colours", expected=", ".join(_MODES), got=repr(colours)
+            "unknown channel order", expected=", ".join(_MODES), got=repr(colours)
         )
 
 
 @primitive(numpy_only=True)
 def decode_image(x: Other, *, colours: str = "RGB") -> Anything:
-    """The bytes of an image file as rows, columns and colours: RGB, BGR or grey"""
+    """Decode an image file to [rows, columns, channels]: RGB, BGR or grey"""
     _expect_colours(colours)
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
         raise UsageError(
-            "images are decoded by Pillow, which is not installed",
+            "decoding images requires Pillow, which is not installed",
             who="decode_image", hint="pip install 'amanda-std[images]'",
         ) from None  # fmt: skip
     mode, count = _MODES[colours]
@@ -41,7 +41,7 @@ def decode_image(x: Other, *, colours: str = "RGB") -> Anything:
             found = np.asarray(image.convert(mode))
     except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
         raise InvalidTypeError(
-            "these bytes are no image that can be decoded", who="decode_image",
+            "the bytes are not a supported image file", who="decode_image",
             where=f"{np.size(x)} bytes", got=str(error),
         ) from error  # fmt: skip
     found = found.reshape(*found.shape[:2], count)
@@ -52,16 +52,16 @@ def decode_image(x: Other, *, colours: str = "RGB") -> Anything:
 def _(x: TensorType, colours: str) -> Any:
     _expect_colours(colours)
     if str(x.dtype) not in ("uint8", "unknown"):
-        raise InvalidTypeError("files are bytes", expected="uint8", got=x)
+        raise InvalidTypeError("its input is a file", expected="uint8", got=x)
     return [TensorType(uint8, [Sym.unknown(), Sym.unknown(), _MODES[colours][1]])]
 
 
-decode_image.not_differentiable("files have no slope")
+decode_image.not_differentiable("its input is a file")
 
 
 @decode_image.samples
 def _() -> Samples:
-    # the portable formats tell their numbers as they are
+    # the portable formats store numbers as they are
     colours = np.arange(2 * 3 * 3, dtype="uint8").reshape(2, 3, 3) * 13
     file = np.frombuffer(b"P6 3 2 255\n" + colours.tobytes(), "uint8")
     yield Sample((file,), [colours])

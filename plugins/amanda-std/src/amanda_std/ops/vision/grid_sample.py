@@ -1,4 +1,4 @@
-"""Sampling of images at the points of a grid, and affine grids"""
+"""Grid sampling of images (spatial transformers), and affine grids"""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from amanda_std.ops.tensor.manipulation import stack
 from amanda_std.ops.tensor.shape import astype, expand_dims, reshape, transpose
 
 
-def to_rows(x: Any) -> tuple[Any, list[Any]]:
-    """NC* data as one row of channels for each place, and the spatial dims."""
+def flatten_positions(x: Any) -> tuple[Any, list[Any]]:
+    """NC* data as one row of channels per position, and the spatial dims."""
     rank = x.ndim
     spatial = list(x.shape[2:])
     turned = transpose(x, perm=(0, *range(2, rank), 1))
     return reshape(turned, [-1, x.shape[1]]), spatial
 
 
-def _reflected(p: Any, low: float, high: Any) -> Any:
-    """Places beyond the ends, mirrored as often as it takes to be inside."""
+def _reflect(p: Any, low: float, high: Any) -> Any:
+    """Reflect positions beyond the ends until they are inside."""
     span = high - low
     safe = maximum(span, span * 0.0 + 1e-9)
     away = abs_(p - low)
@@ -54,7 +54,7 @@ def _reflected(p: Any, low: float, high: Any) -> Any:
 
 
 def _axis_taps(p: Any, mode: str, cubic: float) -> list[Any]:
-    """The places around p along one axis, and their shares."""
+    """Neighbors of p along one axis, and their interpolation weights."""
     if mode == "nearest":
         return [(round_(p), None)]
     low = floor(p)
@@ -63,31 +63,30 @@ def _axis_taps(p: Any, mode: str, cubic: float) -> list[Any]:
         return [(low, 1.0 - part), (low + 1.0, part)]
     if mode != "cubic":
         raise InvalidTypeError(
-            "no such mode", expected="nearest, linear, cubic", got=mode
+            "unknown mode", expected="nearest, linear, cubic", got=mode
         )
     shares = cubic_weights(part, cubic)
     return [(low + float(i - 1), share) for i, share in enumerate(shares)]
 
 
-def between(
+def interpolate_rows(
     rows: Any, first: Any, spatial: list[Any], places: list[Any], *,
     mode: str = "linear", padding: str = "zeros", cubic: float = -0.75,
     corners: bool = True, join: Any = None,
 ) -> Any:  # fmt: skip
-    """Rows blended from those around fractional places, one tensor for each axis.
-
-    `first` is the row where the data of each place begins. What lies outside is zero,
-    or read where `padding` says."""
+    """Interpolate rows at fractional positions, given by one tensor for each axis.
+    `first` is the row where the data of each position starts. Outside is zero, or read
+    as `padding` determines."""
     sizes = [cast_like(as_float64(n), places[0]) for n in spatial]
     columns = []
     for p, n in zip(places, sizes, strict=True):
         taps = []
-        inside = _brought_in(p, n, mode, padding, corners)
+        inside = _map_outside(p, n, mode, padding, corners)
         for at, share in _axis_taps(inside, mode, cubic):
             if mode == "cubic":
-                at = _brought_in(at, n, "tap", padding, corners)
+                at = _map_outside(at, n, "tap", padding, corners)
             if padding == "zeros":
-                seen = astype(in_range(at, at * 0.0, n - 1.0), dtype=_dtype(p))
+                seen = astype(in_range(at, at * 0.0, n - 1.0), dtype=_dtype_of(p))
                 share = seen if share is None else multiply(share, seen)
             at = minimum(maximum(at, at * 0.0), n - 1.0)
             taps.append((as_int64(at), share))
@@ -107,22 +106,22 @@ def between(
     return total
 
 
-def _brought_in(p: Any, n: Any, mode: str, padding: str, corners: bool) -> Any:
-    """A place outside, where the padding says to look; taps of cubes one by one."""
+def _map_outside(p: Any, n: Any, mode: str, padding: str, corners: bool) -> Any:
+    """Map a position outside to where the padding mode reads; cubic taps one by one."""
     if padding == "zeros" or (mode == "cubic" and padding in ("border", "reflection")):
         return p
     if padding == "border":
         return minimum(maximum(p, p * 0.0), n - 1.0)
     if padding != "reflection":
         raise InvalidTypeError(
-            "no such padding", expected="zeros, border, reflection", got=padding
+            "unknown padding", expected="zeros, border, reflection", got=padding
         )
     if corners:
-        return _reflected(p, 0.0, n - 1.0)
-    return _reflected(p, -0.5, n - 0.5)
+        return _reflect(p, 0.0, n - 1.0)
+    return _reflect(p, -0.5, n - 0.5)
 
 
-def _dtype(x: Any) -> Any:
+def _dtype_of(x: Any) -> Any:
     return dtype_of(x)
 
 
@@ -135,11 +134,10 @@ def grid_sample(
     x: RealFloating, grid: RealFloating, *, mode: str = "linear",
     padding: str = "zeros", align_corners: bool = False, cubic: float = -0.75,
 ) -> RealFloating:  # fmt: skip
-    """NC* data at the places of a grid, from -1 to 1, the last axis first
-
-    `align_corners`: whether -1 and 1 are the middles of the outer elements, and not
+    """Sample NC* data at grid positions in [-1, 1], last axis first
+    `align_corners`: -1 and 1 refer to the centers of the outer elements instead of
     their edges. Modes: nearest, linear, cubic; padding: zeros, border, reflection."""
-    rows, spatial = to_rows(x)
+    rows, spatial = flatten_positions(x)
     n = len(spatial)
     places = []
     for axis, size in enumerate(spatial):
@@ -149,13 +147,14 @@ def grid_sample(
             places.append((p + 1.0) / 2.0 * (d - 1.0))
         else:
             places.append(((p + 1.0) * d - 1.0) / 2.0)
-    y = between(rows, initial_offsets(x, spatial, n + 1), spatial, places, mode=mode,
+    y = interpolate_rows(rows, initial_offsets(x, spatial, n + 1), spatial, places,
+                mode=mode,
                 padding=padding, cubic=cubic, corners=align_corners)  # fmt: skip
     return transpose(y, perm=(0, n + 1, *range(1, n + 1)))
 
 
 def initial_offsets(x: Any, spatial: list[Any], rank: int) -> Any:
-    """The row where each element of the batch begins, along the first axis."""
+    """The row where each batch element starts, shaped along the first axis."""
     each: Any = 1
     for d in spatial:
         each = multiply(as_int64(each), as_int64(d))
@@ -167,7 +166,7 @@ def initial_offsets(x: Any, spatial: list[Any], rank: int) -> Any:
 def affine_grid(
     theta: RealFloating, size: ShapeArg, *, align_corners: bool = False
 ) -> RealFloating:
-    """The places that affine maps [N, d, d + 1] send those of a grid of NC* size to"""
+    """Sampling grid of affine maps [N, d, d + 1] for an NC* output size"""
     told = isinstance(size, tuple | list)
     rank = len(size) - 2 if told else dims_of(theta)[1].__index__()
     spatial = unpack_shape_argument(size, rank + 2)[2:]
@@ -197,7 +196,7 @@ def affine_grid(
     return stack(*found, axis=-1)
 
 
-def _slow_inside(p: float, low: float, high: float) -> float:
+def _reflect_by_loop(p: float, low: float, high: float) -> float:
     if high <= low:
         return 0.0
     while not low <= p <= high:
@@ -205,12 +204,12 @@ def _slow_inside(p: float, low: float, high: float) -> float:
     return p
 
 
-def _slow_place(p: float, n: int, padding: str, corners: bool) -> float:
+def _map_outside_by_loop(p: float, n: int, padding: str, corners: bool) -> float:
     if padding == "border":
         return min(max(p, 0.0), n - 1.0)
     if padding == "reflection":
         low = 0.0 if corners else -0.5
-        return min(max(_slow_inside(p, low, n - 1 - low), 0.0), n - 1.0)
+        return min(max(_reflect_by_loop(p, low, n - 1 - low), 0.0), n - 1.0)
     return p
 
 
@@ -229,10 +228,10 @@ def corner_weights(p: float, mode: str) -> dict[int, float]:
 
 def interpolate_at(plane: Any, at: list[float], mode: str = "linear",
                padding: str = "zeros", corners: bool = True) -> float:  # fmt: skip
-    """A plane of numbers at a fractional place."""
+    """A plane interpolated at a fractional position, by loops."""
     if mode != "cubic":
         at = [
-            _slow_place(p, n, padding, corners)
+            _map_outside_by_loop(p, n, padding, corners)
             for p, n in zip(at, plane.shape, strict=True)
         ]
     total = 0.0
@@ -241,7 +240,7 @@ def interpolate_at(plane: Any, at: list[float], mode: str = "linear",
         where = [float(i) for i, _ in taps]
         if padding != "zeros":
             where = [
-                _slow_place(p, n, padding, corners)
+                _map_outside_by_loop(p, n, padding, corners)
                 for p, n in zip(where, plane.shape, strict=True)
             ]
         if all(0 <= p < n for p, n in zip(where, plane.shape, strict=True)):
@@ -249,7 +248,9 @@ def interpolate_at(plane: Any, at: list[float], mode: str = "linear",
     return total
 
 
-def _slow_grid(x: Any, grid: Any, mode: str, padding: str, corners: bool) -> Any:
+def _grid_sample_by_loops(
+    x: Any, grid: Any, mode: str, padding: str, corners: bool
+) -> Any:
     y = np.zeros((*x.shape[:2], *grid.shape[1:-1]))
     for i, c, *at in np.ndindex(y.shape):
         unit = [float(v) for v in grid[(i, *at)]][::-1]
@@ -275,14 +276,14 @@ def _() -> Samples:
             for padding in ("zeros", "border", "reflection"):
                 for corners in (False, True):
                     attrs = {"mode": mode, "padding": padding, "align_corners": corners}
-                    y = _slow_grid(x, grid, mode, padding, corners)
+                    y = _grid_sample_by_loops(x, grid, mode, padding, corners)
                     yield Sample((x, grid), y, attrs)
     x = ramp(1, 1, 2, 3, 2)
     deep = array([[-0.9, 0.2, 0.4], [0.3, 1.4, -0.6]]).reshape(1, 1, 2, 1, 3)
     for mode in ("nearest", "linear"):
-        y = _slow_grid(x, deep, mode, "border", False)
+        y = _grid_sample_by_loops(x, deep, mode, "border", False)
         yield Sample((x, deep), y, {"mode": mode, "padding": "border"})
-    y = _slow_grid(x, deep, "linear", "zeros", False)
+    y = _grid_sample_by_loops(x, deep, "linear", "zeros", False)
     yield Sample((x, deep), y)
     none = np.zeros((0, 1, 2, 2))
     yield Sample((ramp(0, 1, 2, 2), none), np.zeros((0, 1, 1, 2)), smooth=False)

@@ -30,7 +30,7 @@ def dilation(
     strides: tuple[int, ...] | None = None, padding: Pairs | str | None = None,
     dilations: tuple[int, ...] | None = None,
 ) -> Real:  # fmt: skip
-    """The largest of data plus kernel [C, *window], over every window of NC* data"""
+    """Grayscale dilation: maximum of data plus kernel [C, *window] over each window"""
     cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations)
     n = len(cut.window)
     low = extreme_identity(dtype_of(x).numpy, True)
@@ -47,14 +47,14 @@ def erosion(
     strides: tuple[int, ...] | None = None, padding: Pairs | str | None = None,
     dilations: tuple[int, ...] | None = None,
 ) -> Real:  # fmt: skip
-    """The least of data minus the reversed kernel, over every window of NC* data"""
+    """Grayscale erosion: minimum of data minus the reversed kernel over each window"""
     turned = flip(kernel, tuple(range(1, len(window) + 1)))
     found = dilation(negative(x), turned, window=window, strides=strides,
                      padding=padding, dilations=dilations)  # fmt: skip
     return negative(found)
 
 
-def _greys(erode: bool) -> Any:
+def _morphology_samples(erode: bool) -> Any:
     def make() -> Samples:
         forms = [((1, 2, 5, 4), (2, 3), None, ((0, 0), (0, 0)), None, (4, 2)),
                  ((2, 1, 6, 5), (3, 2), (2, 2), ((1, 1), (0, 1)), None, (3, 3)),
@@ -85,7 +85,7 @@ def _greys(erode: bool) -> Any:
     return make
 
 
-dilation.samples(_greys(False))
+dilation.samples(_morphology_samples(False))
 
 
-erosion.samples(_greys(True))
+erosion.samples(_morphology_samples(True))

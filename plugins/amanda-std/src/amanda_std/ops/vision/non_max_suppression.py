@@ -18,19 +18,19 @@ from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.engine.traits import Trait
 from amanda_std.inference.shape_arguments import UnknownShapeArg, may_be_negative
 
-_PLACES = "its results are places"
+_INDICES = "its results are indices"
 
 
 def _corners(boxes: Any, centered: bool) -> Any:
-    """[..., (low, high) of each axis] of boxes."""
+    """Boxes as [..., (low, high) of each axis]."""
     a, b = boxes[..., :2], boxes[..., 2:]
     if centered:  # x, y, width, height
         return np.concatenate([a - b / 2, a + b / 2], -1)
     return np.concatenate([np.minimum(a, b), np.maximum(a, b)], -1)
 
 
-def _overlaps(box: Any, others: Any) -> Any:
-    """The part that a box and others share, of what they cover together."""
+def _intersection_over_union(box: Any, others: Any) -> Any:
+    """Intersection over union (IoU) of a box with others."""
     low = np.maximum(box[:2], others[:, :2])
     high = np.minimum(box[2:], others[:, 2:])
     shared = np.prod(np.maximum(high - low, 0), -1)
@@ -41,14 +41,16 @@ def _overlaps(box: Any, others: Any) -> Any:
     return np.where(good, shared / np.where(good, total, 1), 0)
 
 
-def _kept(boxes: Any, scores: Any, limit: int, overlap: float, least: float) -> Any:
-    """The best boxes, best first, that no better one covers."""
+def _select_boxes(
+    boxes: Any, scores: Any, limit: int, overlap: float, least: float
+) -> Any:
+    """Greedy selection: the best boxes, best first, that no better one suppresses."""
     order = np.argsort(-scores, kind="stable")
     order = order[scores[order] > least]
     found: list[int] = []
     while len(order) and len(found) < limit:
         found.append(order[0])
-        shares = _overlaps(boxes[order[0]], boxes[order[1:]])
+        shares = _intersection_over_union(boxes[order[0]], boxes[order[1:]])
         order = order[1:][shares <= overlap]
     return found
 
@@ -59,11 +61,10 @@ def nms(
     overlap: RealFloating | None = None, least: RealFloating | None = None, *,
     centered: bool = False,
 ) -> Index:  # fmt: skip
-    """Boxes that no better one covers, for each class: (batch, class, box) in rows
-
+    """Non-maximum suppression (NMS): rows (batch, class, box) of the selected boxes
     `boxes` [batch, n, 4] are two corners each, or `centered`: x, y, width, height.
-    `scores` [batch, classes, n] are over `least`; at most `limit` boxes of a class are
-    kept, none of which shares more than `overlap` of its area with another."""
+    `scores` [batch, classes, n] must exceed `least`; at most `limit` boxes per class
+    are selected, no two with an intersection over union (IoU) above `overlap`."""
     most = boxes.shape[1] if limit is None else int(np.reshape(limit, ()))
     share = 0.0 if overlap is None else float(np.reshape(overlap, ()))
     low = -math.inf if least is None else float(np.reshape(least, ()))
@@ -71,13 +72,15 @@ def nms(
     rows = [
         (b, c, i)
         for b, c in np.ndindex(scores.shape[:2])
-        for i in _kept(wide[b], scores[b, c].astype("float64"), most, share, low)
+        for i in _select_boxes(
+            wide[b], scores[b, c].astype("float64"), most, share, low
+        )
     ]
     return np.array(rows, "int64").reshape(-1, 3)
 
 
 nms.trait(Trait.DATA_DEPENDENT_SIZE)
-nms.not_differentiable(_PLACES)
+nms.not_differentiable(_INDICES)
 
 
 @nms.samples
@@ -99,13 +102,13 @@ def _() -> Samples:
     yield Sample((wide, two, None, array(0.5)), want, {"centered": True})
     best = array([[0, 0, 2], [0, 0, 1], [0, 1, 0]], "int64")
     yield Sample((wide, two, None, array(0.5), array(0.15)), best, {"centered": True})
-    yield from _of_slim_boxes()
+    yield from _slim_box_samples()
     none = np.zeros((1, 0, 4)), np.zeros((1, 2, 0))
     yield Sample((*none, None, array(0.5)), np.zeros((0, 3), "int64"))
 
 
-def _of_slim_boxes() -> Samples:
-    """The second shares a quarter of what it covers with the first; others, nothing."""
+def _slim_box_samples() -> Samples:
+    """The second has an IoU of 1/4 with the first; all others 0."""
     middles = [[0.0, 0, 2, 0.2], [1.2, 0, 2, 0.2]]
     middles += [[9.0 + i, 9 + i, 0.5, 0.5] for i in range(5)]
     corners = [[x - w / 2, y - h / 2, x + w / 2, y + h / 2] for x, y, w, h in middles]
@@ -117,7 +120,7 @@ def _of_slim_boxes() -> Samples:
             yield Sample((array([rows]), scores, *told), kept, attrs)
 
 
-def _limited(limit: Any) -> list[Shape]:
+def _soft_nms_shapes(limit: Any) -> list[Shape]:
     size = (
         Sym.unknown()
         if isinstance(limit, UnknownShapeArg) or may_be_negative(limit)
@@ -126,16 +129,16 @@ def _limited(limit: Any) -> list[Shape]:
     return [Shape([size]), Shape([size]), Shape([])]
 
 
-@primitive(shape=_limited, numpy_only=True)
+@primitive(shape=_soft_nms_shapes, numpy_only=True)
 def soft_nms(
     boxes: RealFloating, scores: RealFloating, limit: ShapeArg, *, overlap: float = 1.0,
     least: float = -math.inf, sigma: float = 0.0,
 ) -> tuple[Index, RealFloating, Index]:  # fmt: skip
-    """The best boxes [n, 4] one by one, the scores of others lowered by what they share
-
-    After each, scores become score * exp(-overlap**2 / (2 * sigma)); without a sigma,
-    what shares more than `overlap` is out. Gives `limit` places and scores, 0 from the
-    number on that is the last result: those with scores over `least`."""
+    """Soft-NMS of boxes [n, 4]: scores decay with the overlap with selected boxes
+    After each selection, scores become score * exp(-overlap**2 / (2 * sigma)); without
+    sigma, boxes that overlap more than `overlap` are removed. Returns `limit` indices
+    and scores, padded with 0, and the number of valid ones, with scores above `least`.
+    """
     wide = _corners(boxes.astype("float64"), False)
     left = scores.astype("float64")
     found = np.zeros(limit, "int64")
@@ -146,7 +149,7 @@ def soft_nms(
         if not left[best] > least:
             break
         found[count], values[count] = best, left[best]
-        shares = _overlaps(wide[best], wide)
+        shares = _intersection_over_union(wide[best], wide)
         if sigma:
             left = left * np.exp(-0.5 / sigma * shares**2)
         else:
@@ -157,13 +160,13 @@ def soft_nms(
 
 
 soft_nms.trait(Trait.DATA_DEPENDENT_SIZE)
-soft_nms.not_differentiable("which boxes are kept has no slope")
+soft_nms.not_differentiable("the selection of boxes is discrete")
 
 
 @soft_nms.samples
 def _() -> Samples:
     rows = [[0.0, 0, 1, 1], [0, 0.5, 1, 1.5], [0, 10, 1, 11]]
-    third = 0.5 / 1.5  # what the first two share
+    third = 0.5 / 1.5  # the intersection of the first two
     for dtype in ("float64", "float32"):
         boxes, scores = array(rows, dtype), array([0.9, 0.8, 0.5], dtype)
         some = [array([0, 2, 0], "int64"), array([0.9, 0.5, 0], dtype)]

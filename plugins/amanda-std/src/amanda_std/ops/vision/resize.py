@@ -1,4 +1,4 @@
-"""Resizing along any axes, in the coordinate modes of all frameworks."""
+"""Resize (interpolation) along any axes, in the coordinate modes of all frameworks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from amanda_std.ops.tensor.index_arithmetic import (
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.shape import astype, expand_dims, transpose
 
-# -- where elements come from ----------------------------------------------------
+# -- coordinate transformations ---------------------------------------------------
 
 
 def _half_pixel(i: Any, s: Any, _old: Any, *_: Any) -> Any:
@@ -55,7 +55,7 @@ def _symmetric(i: Any, s: Any, old: Any, new: Any, exact: Any) -> Any:
     return old / 2.0 * (1.0 - new / exact) + (i + 0.5) / s - 0.5
 
 
-def _corners(i: Any, _scale: Any, old: Any, _new: Any, exact: Any) -> Any:
+def _align_corners(i: Any, _scale: Any, old: Any, _new: Any, exact: Any) -> Any:
     end = where(greater(exact, 1.0), exact - 1.0, exact / exact)
     return i * (old - 1.0) / end
 
@@ -73,19 +73,19 @@ def _half_pixel_or_start(i: Any, s: Any, _old: Any, new: Any, _: Any) -> Any:
 
 
 COORDINATES: dict[str, Any] = {
-    # (place in the result, scale, old length, new length, the same before it was
-    # rounded down) -> place in the source
+    # (output position, scale, old length, new length, new length before rounding
+    # down) -> input position
     "half_pixel": _half_pixel,
     "half_pixel_symmetric": _symmetric,
     "pytorch_half_pixel": _half_pixel_or_start,
-    "align_corners": _corners,
+    "align_corners": _align_corners,
     "asymmetric": _asymmetric,
     "tf_half_pixel_for_nn": _half_pixel_nearest,
 }
 
 
-def _within(i: Any, start: Any, end: Any, old: Any, new: Any) -> Any:
-    """Places in a part of the source, told by its ends as shares of the whole."""
+def _region_positions(i: Any, start: Any, end: Any, old: Any, new: Any) -> Any:
+    """Positions in a region of the source, given by its relative start and end."""
     last = old - 1.0
     many = start * last + i * (end - start) * last / maximum(new - 1.0, 1.0)
     return where(greater(new, 1.0), many, (start + end) * last / 2.0)
@@ -99,7 +99,7 @@ ROUNDING: dict[str, Any] = {
     "ceil": lambda p: ceil(p),
 }
 
-# -- what they are made of ---------------------------------------------------------
+# -- interpolation kernels ---------------------------------------------------------
 
 
 def _triangle(t: Any, _cubic: float) -> Any:
@@ -123,7 +123,7 @@ def _lanczos(radius: int) -> Any:
 
 
 KERNELS: dict[str, tuple[int, Any]] = {
-    # how far a kernel reaches, and the share at a distance
+    # radius of the kernel, and its weight at a distance
     "linear": (1, _triangle),
     "cubic": (2, _cubic),
     "lanczos3": (3, _lanczos(3)),
@@ -132,10 +132,10 @@ KERNELS: dict[str, tuple[int, Any]] = {
 
 
 def _taps(mode: str, places: Any, rounding: str, cubic: float) -> list[Any]:
-    """For each new element: the old ones it is made of, with their shares."""
-    _known({"nearest": 0} | KERNELS, mode, "mode")
+    """For each output element: the input elements that it uses, with their weights."""
+    _choose({"nearest": 0} | KERNELS, mode, "mode")
     if mode == "nearest":
-        return [(_known(ROUNDING, rounding, "rounding")(places), None)]
+        return [(_choose(ROUNDING, rounding, "rounding")(places), None)]
     low = floor(places)
     part = places - low
     if mode == "linear":
@@ -144,16 +144,18 @@ def _taps(mode: str, places: Any, rounding: str, cubic: float) -> list[Any]:
     return [(low + float(i - 1), share) for i, share in enumerate(shares)]
 
 
-def _known(table: dict[str, Any], name: str, what: str) -> Any:
+def _choose(table: dict[str, Any], name: str, what: str) -> Any:
     if name not in table:
         raise InvalidTypeError(
-            f"no such {what}", expected=", ".join(table), got=repr(name)
+            f"unknown {what}", expected=", ".join(table), got=repr(name)
         )
     return table[name]
 
 
-def _picked(y: Any, axis: int, taps: list[Any], old: Any, outside: bool) -> Any:
-    """Elements of an axis, blended from few neighbours each."""
+def _gather_interpolate(
+    y: Any, axis: int, taps: list[Any], old: Any, outside: bool
+) -> Any:
+    """Interpolate along an axis from a few neighbors each (gather)."""
     last = old - 1.0
     if outside and taps[0][1] is not None:
         kept = [where(in_range(at, 0.0, last), s, s * 0.0) for at, s in taps]
@@ -169,41 +171,41 @@ def _picked(y: Any, axis: int, taps: list[Any], old: Any, outside: bool) -> Any:
     return total
 
 
-def _shares(mode: str, places: Any, scale: Any, old: Any, cubic: float,
+def _weight_matrix(mode: str, places: Any, scale: Any, old: Any, cubic: float,
             outside: bool, antialias: bool) -> Any:  # fmt: skip
-    """[new, old]: what each old element gives to each new one."""
-    reach, kernel = _known(KERNELS, mode, "mode")
+    """[new, old] matrix of interpolation weights."""
+    reach, kernel = _choose(KERNELS, mode, "mode")
     squeeze = minimum(scale, 1.0) if antialias else np.asarray(1.0)
     more = np.asarray(0.0) if outside else ceil(float(reach) / squeeze) + 1.0
-    columns = float_range(_host(old + more * 2.0)) - more
+    columns = float_range(_as_shape_argument(old + more * 2.0)) - more
     apart = expand_dims(columns, (0,)) - expand_dims(places, (1,))
     share = kernel(abs_(apart) * squeeze, cubic)
     share = divide(share, sum_(share, (1,), keepdims=True))
     if outside:
         return share
     edge = minimum(maximum(columns, 0.0), old - 1.0)
-    own = expand_dims(float_range(_host(old)), (0,))
+    own = expand_dims(float_range(_as_shape_argument(old)), (0,))
     fold = astype(equal(expand_dims(edge, (1,)), own), dtype=FLOAT)
     return matmul(share, fold)
 
 
-def _areas(scale: Any, old: Any, new: Any) -> Any:
-    """[new, old]: the share of each old element in the stretch of a new one."""
+def _area_matrix(scale: Any, old: Any, new: Any) -> Any:
+    """[new, old] matrix: overlap of each old element with the interval of a new one."""
     step = 1.0 / scale
-    low = expand_dims(float_range(_host(new)), (1,)) * step
-    left = expand_dims(float_range(_host(old)), (0,))
+    low = expand_dims(float_range(_as_shape_argument(new)), (1,)) * step
+    left = expand_dims(float_range(_as_shape_argument(old)), (0,))
     over = minimum(low + step, left + 1.0) - maximum(low, left)
     over = maximum(over, 0.0)
     return divide(over, sum_(over, (1,), keepdims=True))
 
 
-def _host(number: Any) -> Any:
-    """A float64 scalar as an integer that decides a shape."""
+def _as_shape_argument(number: Any) -> Any:
+    """A float64 scalar as an integer shape argument."""
     return int(number) if isinstance(number, np.ndarray | float) else as_int64(number)
 
 
-def _mixed(y: Any, axis: int, shares: Any) -> Any:
-    """Elements of an axis as sums of all old ones, by shares."""
+def _matrix_interpolate(y: Any, axis: int, shares: Any) -> Any:
+    """Interpolate along an axis by a matrix product with weights."""
     rank = y.ndim
     order = [*(i for i in range(rank) if i != axis), axis]
     back = tuple(int(i) for i in np.argsort(order))
@@ -220,16 +222,17 @@ def resize(
     cubic: float = -0.75, exclude_outside: bool = False, antialias: bool = False,
     extrapolation: float = 0.0,
 ) -> Real:  # fmt: skip
-    """x at new sizes; each new element is made of the old ones around its place
-
-    A size for each of `axes` (all of them, where none are told). `scales` are what the
-    places are computed by, where they are not new / old. `region`: the starts and the
-    ends, as shares, of the part that is resized; `extrapolation` is beyond x. Modes:
-    nearest, linear, cubic, area, lanczos3, lanczos5."""
+    """Resize to new sizes by interpolation
+    One size for each of `axes` (default: all). `scales` determine the positions where
+    they are not new / old. `region`: relative starts and ends of the region that is
+    resized; positions outside become `extrapolation`. Modes: nearest, linear, cubic,
+    area, lanczos3, lanczos5."""
     at = [a % x.ndim for a in (range(x.ndim) if axes is None else axes)]
     news = unpack_shape_argument(sizes, len(at))
     if len(news) != len(at):
-        raise InvalidTypeError("a size for each axis", expected=len(at), got=sizes)
+        raise InvalidTypeError(
+            "expected one size for each axis", expected=len(at), got=sizes
+        )
     y = x if mode == "nearest" else astype(x, dtype=interpolation_dtype(x))
     for i, (axis, new) in enumerate(zip(at, news, strict=True)):
         same = isinstance(new, int) and isinstance(x.shape[axis], int)
@@ -238,30 +241,30 @@ def resize(
         old, size = as_float64(x.shape[axis]), as_float64(new)
         scale = size / old if scales is None else as_float64(_item(scales, i))
         if mode == "area":
-            y = _mixed(y, axis, _areas(scale, old, size))
+            y = _matrix_interpolate(y, axis, _area_matrix(scale, old, size))
             continue
         if region is None:
-            rule = _known(COORDINATES, coordinates, "coordinates")
+            rule = _choose(COORDINATES, coordinates, "coordinates")
             exact = size if scales is None else old * scale
             places = rule(float_range(new), scale, old, size, exact)
         else:
             start, end = (as_float64(_item(region, j)) for j in (i, i + len(at)))
-            places = _within(float_range(new), start, end, old, size)
+            places = _region_positions(float_range(new), start, end, old, size)
         if antialias or mode.startswith("lanczos"):
-            shares = _shares(
+            shares = _weight_matrix(
                 mode, places, scale, old, cubic, exclude_outside, antialias
             )
-            y = _mixed(y, axis, shares)
+            y = _matrix_interpolate(y, axis, shares)
         else:
-            y = _picked(y, axis, _taps(mode, places, rounding, cubic), old,
+            y = _gather_interpolate(y, axis, _taps(mode, places, rounding, cubic), old,
                         exclude_outside)  # fmt: skip
         if region is not None:
-            y = _beyond(y, axis, places, old, extrapolation)
-    return _as_before(y, dtype_of(x))
+            y = _extrapolate(y, axis, places, old, extrapolation)
+    return _cast_back(y, dtype_of(x))
 
 
-def _beyond(y: Any, axis: int, places: Any, old: Any, extrapolation: float) -> Any:
-    """A number in place of what was not in the source."""
+def _extrapolate(y: Any, axis: int, places: Any, old: Any, extrapolation: float) -> Any:
+    """Replace elements interpolated from outside the source."""
     seen = in_range(places, 0.0, old - 1.0)
     fill = np.asarray(extrapolation, dtype_of(y).numpy)
     return where(align_to_axis(seen, axis, y.ndim), y, fill)
@@ -271,8 +274,8 @@ def _item(vector: Any, i: int) -> Any:
     return gather(vector, np.asarray(i))
 
 
-def _as_before(y: Any, dtype: DType) -> Any:
-    """Blended elements in the element type of the source; integers are rounded."""
+def _cast_back(y: Any, dtype: DType) -> Any:
+    """Cast interpolated elements back to the source type; integers are rounded."""
     if dtype_of(y) == dtype:
         return y
     if dtype.kind in ("int", "uint"):
@@ -284,7 +287,7 @@ def _as_before(y: Any, dtype: DType) -> Any:
 # -- samples -------------------------------------------------------------------
 
 
-# 1 2 3 4 made twice as long by straight lines, as each mode places the elements
+# 1 2 3 4 resized to twice the length by linear interpolation, in each mode
 _TWICE = {
     "half_pixel": [1, 1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 4],
     "half_pixel_symmetric": [1, 1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 4],
@@ -297,7 +300,7 @@ _ROW = [1.0, 2, 3, 4]
 _GRID = [[1.0, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16]]
 
 
-def _by_lines() -> Samples:
+def _linear_samples() -> Samples:
     row = array(_ROW)
     for name, want in _TWICE.items():
         attrs = {"mode": "linear", "coordinates": name}
@@ -306,7 +309,7 @@ def _by_lines() -> Samples:
                        ("align_corners", 1.0), ("asymmetric", 1.0)):  # fmt: skip
         attrs = {"mode": "linear", "coordinates": name}
         yield Sample((row, (1,)), array([only]), attrs)
-    # 4 * 2.3 is 9.2, of which 0.2 are cut: half on either side
+    # 4 * 2.3 is 9.2; the 0.2 cut off are half on either side
     shift = 2 * (1 - 9 / 9.2)
     places = [shift + (i + 0.5) / 2.3 - 0.5 for i in range(9)]
     want = [min(max(p, 0), 3) + 1 for p in places]
@@ -325,7 +328,7 @@ def _by_lines() -> Samples:
     )  # fmt: skip
 
 
-def _by_nearest() -> Samples:
+def _nearest_samples() -> Samples:
     x = array([[1.0, 2.0], [3.0, 4.0]])
     double = array([[1.0, 1, 2, 2], [1, 1, 2, 2], [3, 3, 4, 4], [3, 3, 4, 4]])
     yield Sample((x, (4, 4)), double)
@@ -342,8 +345,8 @@ def _by_nearest() -> Samples:
         yield Sample((row, (2,)), array(want), attrs)
 
 
-def _by_cubes() -> Samples:
-    """By the standard's own examples for cubic interpolation."""
+def _cubic_samples() -> Samples:
+    """The examples of the ONNX specification for cubic interpolation."""
     grid, scale = array(_GRID, "float32"), array([0.8, 0.8], "float32")
     small = array([[1.47119141, 2.78125, 4.08251953],
                    [6.71142578, 8.02148438, 9.32275391],
@@ -356,8 +359,10 @@ def _by_cubes() -> Samples:
     yield Sample((grid, (3, 3), scale), edge, attrs, tolerance=1e-5)
 
 
-def _slow_sums(row: list[float], size: int, share: Any, outside: bool) -> list[float]:
-    """Sums over all old elements, and over copies of the ends where they are seen."""
+def _resize_by_loops(
+    row: list[float], size: int, share: Any, outside: bool
+) -> list[float]:
+    """Weighted sums over all old elements, with edge copies where they are read."""
     n = len(row)
     made = []
     for i in range(size):
@@ -368,33 +373,33 @@ def _slow_sums(row: list[float], size: int, share: Any, outside: bool) -> list[f
     return made
 
 
-def _slow_lanczos(t: float, r: int) -> float:
+def _lanczos_kernel(t: float, r: int) -> float:
     if t == 0:
         return 1.0
     angle = math.pi * t
     return r * math.sin(angle) * math.sin(angle / r) / angle**2 if t < r else 0.0
 
 
-def _slow_cubic(t: float, a: float) -> float:
+def _cubic_kernel(t: float, a: float) -> float:
     if t < 1:
         return (a + 2) * t**3 - (a + 3) * t**2 + 1
     return a * (t**3 - 5 * t**2 + 8 * t - 4) if t < 2 else 0.0
 
 
-def _by_sums() -> Samples:
+def _kernel_samples() -> Samples:
     row = ramp(7)
     numbers = row.tolist()
     kernels: list[tuple[str, Any]] = [
         ("linear", lambda t: max(1 - t, 0.0)),
-        ("cubic", lambda t: _slow_cubic(t, -0.5)),
-        ("lanczos3", lambda t: _slow_lanczos(t, 3)),
-        ("lanczos5", lambda t: _slow_lanczos(t, 5)),
+        ("cubic", lambda t: _cubic_kernel(t, -0.5)),
+        ("lanczos3", lambda t: _lanczos_kernel(t, 3)),
+        ("lanczos5", lambda t: _lanczos_kernel(t, 5)),
     ]
     for mode, kernel in kernels:
         for size in (3, 10):
             for outside in (False, True):
                 squeeze = min(size / 7, 1)
-                want = _slow_sums(
+                want = _resize_by_loops(
                     numbers, size, lambda t, s=squeeze, k=kernel: k(t * s), outside
                 )
                 attrs = {"mode": mode, "antialias": True, "cubic": -0.5,
@@ -407,7 +412,7 @@ def _by_sums() -> Samples:
     yield Sample((row, (3,)), array(want), {"mode": "area"})
 
 
-def _of_regions() -> Samples:
+def _region_samples() -> Samples:
     row = array(_ROW)
     part = array([0.5, 1.5], "float32")
     attrs: dict[str, Any] = {"mode": "linear", "extrapolation": 9.0}
@@ -415,7 +420,7 @@ def _of_regions() -> Samples:
     yield Sample((row, (1,), None, part), array([4.0]), attrs)
     half = array([0.25, 0.75], "float32")
     yield Sample((row, (1,), None, half), array([2.5]), attrs)
-    uneven = array([0.0, 8, 24, 40])  # between places, so that slopes by them are told
+    uneven = array([0.0, 8, 24, 40])  # off the grid, so that the gradient exists
     moved, scale = array([0.1, 0.8]), array([0.8])
     line = {"mode": "linear"}
     yield Sample((uneven, (3,), None, moved), array([2.4, 13.6, 30.4]), line)
@@ -434,5 +439,11 @@ def _(op: Op) -> Sequence[str]:
 
 @resize.samples
 def _() -> Samples:
-    for rule in (_by_nearest, _by_lines, _by_cubes, _by_sums, _of_regions):
+    for rule in (
+        _nearest_samples,
+        _linear_samples,
+        _cubic_samples,
+        _kernel_samples,
+        _region_samples,
+    ):
         yield from rule()

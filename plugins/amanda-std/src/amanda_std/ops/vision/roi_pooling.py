@@ -36,10 +36,10 @@ from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.manipulation import concat, stack
 from amanda_std.ops.tensor.shape import expand_dims, reshape, transpose
 from amanda_std.ops.vision.grid_sample import (
-    between,
     cast_like,
     corner_weights,
-    to_rows,
+    flatten_positions,
+    interpolate_rows,
 )
 
 
@@ -48,14 +48,12 @@ def roi_align(
     x: RealFloating, rois: RealFloating, batch: Index, *, size: tuple[int, int],
     scale: float = 1.0, ratio: int = 0, mode: str = "avg", half_pixel: bool = True,
 ) -> RealFloating:  # fmt: skip
-    """Regions (x1, y1, x2, y2) of NCHW data at one size, sampled inside each bin
-
-    `ratio` samples along each axis of a bin; one for each element of a bin, where it
-    is 0. Mode "max" takes the largest share that an element has in a sample, as ONNX
-    has it."""
+    """ROI align: regions (x1, y1, x2, y2) of NCHW data, resampled inside each bin
+    `ratio` samples along each axis of a bin; as many as elements in the bin if 0. Mode
+    "max" takes the largest weighted element of a sample, as ONNX does."""
     if mode not in ("avg", "max"):
-        raise InvalidTypeError("no such mode", expected="avg, max", got=mode)
-    rows, spatial = to_rows(x)
+        raise InvalidTypeError("unknown mode", expected="avg, max", got=mode)
+    rows, spatial = flatten_positions(x)
     offset = 0.5 if half_pixel else 0.0
     ends = [gather(rois, np.asarray(i), 1) * scale - offset for i in range(4)]
     each = multiply(as_int64(spatial[0]), as_int64(spatial[1]))
@@ -65,14 +63,16 @@ def roi_align(
     there: Any = None
     count: Any = None
     for i, wide in ((0, (2, 4)), (1, (1, 3))):
-        at, own, number = _bins(ends[1 - i], ends[3 - i], size[i], ratio, half_pixel)
+        at, own, number = _bin_samples(
+            ends[1 - i], ends[3 - i], size[i], ratio, half_pixel
+        )
         p, n = expand_dims(at, wide), cast_like(as_float64(spatial[i]), x)
-        near = _both(near, in_range(p, p * 0.0 - 1.0, n))
-        there = _both(there, expand_dims(own, wide))
+        near = _and_optional(near, in_range(p, p * 0.0 - 1.0, n))
+        there = _and_optional(there, expand_dims(own, wide))
         places.append(minimum(maximum(p, p * 0.0), n - 1.0))
         count = number if count is None else multiply(count, number)
     join = add if mode == "avg" else maximum
-    seen = between(rows, first, spatial, places, join=join)
+    seen = interpolate_rows(rows, first, spatial, places, join=join)
     seen = where(expand_dims(near, (-1,)), seen, seen * 0.0)
     exists = expand_dims(there, (-1,))
     if mode == "avg":
@@ -85,14 +85,16 @@ def roi_align(
     return transpose(y, perm=(0, 3, 1, 2))
 
 
-def _both(a: Any, b: Any) -> Any:
+def _and_optional(a: Any, b: Any) -> Any:
     return b if a is None else logical_and(a, b)
 
 
-def _bins(low: Any, high: Any, bins: int, ratio: int, exact: bool) -> tuple[Any, ...]:
-    """Along an axis: [regions, bins, samples] places, which samples there are, and
+def _bin_samples(
+    low: Any, high: Any, bins: int, ratio: int, exact: bool
+) -> tuple[Any, ...]:
+    """Sampling positions [regions, bins, samples] along an axis.
 
-    their number, [regions, 1, 1, 1]."""
+    Returns them with their mask, and their number [regions, 1, 1, 1]."""
     length = high - low
     if not exact:
         length = maximum(length, length * 0.0 + 1.0)
@@ -118,7 +120,7 @@ def _bins(low: Any, high: Any, bins: int, ratio: int, exact: bool) -> tuple[Any,
 def roi_pool(
     x: Real, rois: Other, batch: Index, *, size: tuple[int, int], scale: float = 1.0
 ) -> Real:
-    """The largest of each bin of regions (x1, y1, x2, y2) of NCHW data"""
+    """ROI max pooling: maximum of each bin of regions (x1, y1, x2, y2) of NCHW data"""
     y = gather(x, batch, 0)
     for i in (0, 1):
         low, high = (
@@ -129,7 +131,7 @@ def roi_pool(
 
 
 def _largest_of_bins(y: Any, low: Any, high: Any, bins: int, axis: int) -> Any:
-    """The largest along an axis between the ends of each bin; 0 where it is empty."""
+    """Maximum along an axis between the ends of each bin; 0 if it is empty."""
     n = cast_like(as_float64(y.shape[axis]), low)
     at = cast_like(float_range(y.shape[axis]), low)
     one = low * 0.0 + 1.0
@@ -143,19 +145,20 @@ def _largest_of_bins(y: Any, low: Any, high: Any, bins: int, axis: int) -> Any:
             greater_equal(at, expand_dims(start, (1,))),
             less(at, expand_dims(end, (1,))),
         )
-        seen = max_(where(_lying(inside, axis, y.ndim), y, least), (axis,))
+        seen = max_(where(_align_mask(inside, axis, y.ndim), y, least), (axis,))
         some = any_(inside, (1,))
         rest = expand_dims(some, tuple(range(1, y.ndim - 1)))
         found.append(where(rest, seen, zeros_like(seen)))
     return stack(*found, axis=axis)
 
 
-def _lying(mask: Any, axis: int, rank: int) -> Any:
-    """[regions, places] as a tensor along the first axis and one other."""
+def _align_mask(mask: Any, axis: int, rank: int) -> Any:
+    """[regions, positions] broadcast along the first axis and one other."""
     return expand_dims(mask, tuple(a for a in range(rank) if a not in (0, axis)))
 
 
-def _slow_align(x: Any, rois: Any, batch: Any, size: Any, scale: float, ratio: int,
+def _roi_align_by_loops(x: Any, rois: Any, batch: Any, size: Any, scale: float,
+                        ratio: int,
                 mode: str, half: bool) -> Any:  # fmt: skip
     y = np.zeros((len(rois), x.shape[1], *size))
     for r, c, i, j in np.ndindex(y.shape):
@@ -199,7 +202,9 @@ def _() -> Samples:
         for mode in ("avg", "max"):
             for half in (True, False):
                 for ratio in (2, 0):
-                    y = _slow_align(x, rois, batch, (2, 3), 0.9, ratio, mode, half)
+                    y = _roi_align_by_loops(
+                        x, rois, batch, (2, 3), 0.9, ratio, mode, half
+                    )
                     attrs = {"size": (2, 3), "scale": 0.9, "ratio": ratio,
                              "mode": mode, "half_pixel": half}  # fmt: skip
                     yield Sample((x, rois, batch), y, attrs, smooth=ratio > 0)

@@ -1,4 +1,4 @@
-"""Rearrangement of blocks: space to depth, depth to space, and to batches"""
+"""Rearrangement of blocks: depth to space, space to depth, space to batch"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from amanda_std.ops.tensor.manipulation import pad
 from amanda_std.ops.tensor.shape import reshape, transpose
 
 
-def _turned(x: Any, layout: str, back: bool = False) -> Any:
+def _channels_first(x: Any, layout: str, back: bool = False) -> Any:
     if layout == "NC*":
         return x
     rank = x.ndim
@@ -26,18 +26,17 @@ def _turned(x: Any, layout: str, back: bool = False) -> Any:
 
 def _expect_mode(mode: str) -> None:
     if mode not in ("DCR", "CRD"):
-        raise InvalidTypeError("no such mode", expected="DCR, CRD", got=mode)
+        raise InvalidTypeError("unknown mode", expected="DCR, CRD", got=mode)
 
 
 @composite
 def depth_to_space(
     x: Array, *, block: int, mode: str = "DCR", layout: str = "NC*"
 ) -> Array:
-    """Channels laid out as blocks of the other axes
-
-    DCR: the place in the block counts before the channel that is left, CRD: after."""
+    """Rearrange channels into spatial blocks (pixel shuffle)
+    DCR: the block position varies slower than the remaining channel; CRD: faster."""
     _expect_mode(mode)
-    x = _turned(x, layout)
+    x = _channels_first(x, layout)
     batch, channels, *spatial = x.shape
     n = len(spatial)
     left, blocks = channels // block**n, [block] * n
@@ -46,7 +45,7 @@ def depth_to_space(
     y = reshape(x, [batch, *parts, *spatial])
     pairs = [a for i in range(n) for a in (n + 2 + i, first + i)]
     y = transpose(y, perm=(0, n + 1 if mode == "DCR" else 1, *pairs))
-    return _turned(reshape(y, [batch, left, *(d * block for d in spatial)]),
+    return _channels_first(reshape(y, [batch, left, *(d * block for d in spatial)]),
                    layout, back=True)  # fmt: skip
 
 
@@ -54,9 +53,9 @@ def depth_to_space(
 def space_to_depth(
     x: Array, *, block: int, mode: str = "DCR", layout: str = "NC*"
 ) -> Array:
-    """Blocks of the other axes laid out as channels: what depth_to_space undoes"""
+    """Rearrange spatial blocks into channels; the inverse of depth_to_space"""
     _expect_mode(mode)
-    x = _turned(x, layout)
+    x = _channels_first(x, layout)
     batch, channels, *spatial = x.shape
     n = len(spatial)
     small = [d // block for d in spatial]
@@ -65,13 +64,13 @@ def space_to_depth(
     outer, inner = range(2, 2 * n + 2, 2), range(3, 2 * n + 2, 2)
     depth = (*inner, 1) if mode == "DCR" else (1, *inner)
     y = transpose(y, perm=(0, *depth, *outer))
-    return _turned(reshape(y, [batch, channels * block**n, *small]),
+    return _channels_first(reshape(y, [batch, channels * block**n, *small]),
                    layout, back=True)  # fmt: skip
 
 
 @composite
 def space_to_batch(x: Array, pads: ShapeArg, *, block: tuple[int, ...]) -> Array:
-    """Blocks of the axes after the first laid out in the batch, after padding them"""
+    """Rearrange blocks of the axes after the first into the batch, after padding"""
     n = len(block)
     x = pad(x, pads, None, tuple(range(1, n + 1)))
     batch, rest = x.shape[0], list(x.shape[n + 1 :])
@@ -86,7 +85,7 @@ def space_to_batch(x: Array, pads: ShapeArg, *, block: tuple[int, ...]) -> Array
 
 @composite
 def batch_to_space(x: Array, crops: ShapeArg, *, block: tuple[int, ...]) -> Array:
-    """The batch laid out as blocks of the axes after it, which are then cropped"""
+    """Rearrange the batch into blocks of the axes after it, then crop them"""
     n = len(block)
     many, rest = x.shape[0], list(x.shape[n + 1 :])
     batch, small = many // math.prod(block), list(x.shape[1 : n + 1])
@@ -101,8 +100,8 @@ def batch_to_space(x: Array, crops: ShapeArg, *, block: tuple[int, ...]) -> Arra
     return pad(y, back, None, tuple(range(1, n + 1)))
 
 
-def _depth(c: int, at: Any, block: int, left: int, mode: str) -> int:
-    """The channel that holds an element, by its own channel and place in the block."""
+def _channel_of(c: int, at: Any, block: int, left: int, mode: str) -> int:
+    """Channel of an element, from its own channel and its position in the block."""
     place = 0
     for p in at:
         place = place * block + p % block
@@ -110,7 +109,7 @@ def _depth(c: int, at: Any, block: int, left: int, mode: str) -> int:
     return place * left + c if mode == "DCR" else c * blocks + place
 
 
-def _blocks(to_depth: bool) -> Any:
+def _block_samples(to_depth: bool) -> Any:
     def make() -> Samples:
         for dtype in ("float64", "int32"):
             for data, block in (((2, 2, 4, 6), 2), ((1, 3, 6), 3), ((1, 1, 2, 2), 1)):
@@ -120,7 +119,7 @@ def _blocks(to_depth: bool) -> Any:
                     small = (d // block for d in data[2:])
                     deep = np.zeros((data[0], data[1] * block**n, *small), dtype)
                     for i, c, *at in np.ndindex(wide.shape):
-                        channel = _depth(c, at, block, data[1], mode)
+                        channel = _channel_of(c, at, block, data[1], mode)
                         deep[(i, channel, *(p // block for p in at))] = wide[
                             (i, c, *at)
                         ]
@@ -136,13 +135,13 @@ def _blocks(to_depth: bool) -> Any:
     return make
 
 
-space_to_depth.samples(_blocks(True))
+space_to_depth.samples(_block_samples(True))
 
 
-depth_to_space.samples(_blocks(False))
+depth_to_space.samples(_block_samples(False))
 
 
-def _batches(to_batch: bool) -> Any:
+def _batch_samples(to_batch: bool) -> Any:
     def make() -> Samples:
         forms: list[tuple[Any, ...]] = [
             ((2, 4, 6, 1), (2, 3), ((0, 0), (0, 0))),
@@ -174,7 +173,7 @@ def _batches(to_batch: bool) -> Any:
     return make
 
 
-space_to_batch.samples(_batches(True))
+space_to_batch.samples(_batch_samples(True))
 
 
-batch_to_space.samples(_batches(False))
+batch_to_space.samples(_batch_samples(False))
