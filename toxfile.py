@@ -1,4 +1,4 @@
-"""A tox environment `plugin-NAME` for each folder of plugins/: found, never listed."""
+"""A tox environment `plugin-NAME` for each folder of plugins/, found, not listed."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -106,7 +106,11 @@ def core_fault(module: str, target: str, allowed: set[str] | frozenset[str]) -> 
 
 
 def plugin_faults(root: Path) -> Iterator[str]:
-    sources = [*root.glob("plugins/*/src"), *root.glob("namespaces/src")]
+    sources = [
+        *root.glob("plugins/*/src"),
+        *root.glob("examples/*/src"),
+        *root.glob("namespaces/src"),
+    ]
     owner = {package.name: src for src in sources for package in src.iterdir()}
     for source in sources:
         for file in sorted(source.rglob("*.py")):

@@ -6,8 +6,8 @@
     python tools/dists.py types                mypy over all of them, and what is beside
     python tools/dists.py wheels FOLDER        build all, install them afresh, try them
 
-A distribution is core, namespaces, or any folder of plugins/ with a pyproject.toml:
-nothing is listed anywhere. NAME may be `plugin-` and the name of a folder.
+A distribution is core, namespaces, or any folder of plugins/ or examples/ that has a
+pyproject.toml: nothing is listed. NAME may be `plugin-` and the name of a folder.
 """
 
 from __future__ import annotations
@@ -62,7 +62,12 @@ def _name(requirement: str) -> str:
 
 def dists(root: Path = ROOT) -> dict[str, Dist]:
     """Every distribution by name; the template of plug-ins is none."""
-    folders = [root / "core", root / "namespaces", *sorted(root.glob("plugins/[!_]*"))]
+    folders = [
+        root / "core",
+        root / "namespaces",
+        *sorted(root.glob("plugins/[!_]*")),
+        *sorted(root.glob("examples/*")),
+    ]
     found = (
         Dist(folder) for folder in folders if (folder / "pyproject.toml").is_file()
     )
@@ -124,9 +129,9 @@ def types() -> None:
     """
     mypy = (sys.executable, "-m", "mypy")
     run(*mypy)
-    run(*mypy, "benchmarks", "examples", "tools")
+    run(*mypy, "benchmarks", "tools", *sorted(ROOT.glob("examples/*.py")))
     for dist in dists().values():
-        if dist.folder.parent.name == "plugins":
+        if dist.folder.parent.name in ("examples", "plugins"):
             run(*mypy, "--ignore-missing-imports", dist.folder / "src")
 
 

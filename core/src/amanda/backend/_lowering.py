@@ -24,8 +24,9 @@ class Lowered(NamedTuple):
 def lower_for_backend(graph: Graph, supports: Callable[[Op], object]) -> Lowered:
     """Replace what a backend does not support; the graph itself where that is nothing.
 
-    Nested graphs are inlined, and composites replaced by their definitions. An op whose
-    definition needs an unsupported op stays whole, so that a fallback can run it.
+    Nested graphs are inlined, constants folded, and composites replaced by their
+    definitions. An op whose definition needs an unsupported op stays whole, so that a
+    fallback can run it.
     """
     from amanda.graph import Graph
     from amanda.mapping import definitions_of
@@ -39,6 +40,7 @@ def lower_for_backend(graph: Graph, supports: Callable[[Op], object]) -> Lowered
     if any(isinstance(op, Graph) and supports(op) is not True for op in typed.walk()):
         inline(typed)
     definitions.infer(typed)
+    definitions.fold(typed)
     lowered, unlowered = _lowered_copy(typed, supports, frozenset())
     if not unlowered:
         return Lowered(lowered, refusals(lowered, supports))

@@ -47,6 +47,9 @@ class Definitions(Protocol):
     def infer(self, graph: Graph, /) -> object:
         """Add inferred types to the values of a graph, in place."""
 
+    def fold(self, graph: Graph, /) -> object:
+        """Replace ops of constants by their results, where small, in place."""
+
     def expand(
         self, op: Op, definition: Callable[..., Any] | None = None, /
     ) -> Sequence[Op]:

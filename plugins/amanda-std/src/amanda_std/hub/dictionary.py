@@ -90,6 +90,12 @@ class StdNamespace:
 
         return infer(graph)
 
+    def fold(self, graph: Graph, /) -> object:
+        """Replace ops of constants by their results, where small, in place."""
+        from amanda_std.passes import fold
+
+        return fold(graph)
+
     def expand(
         self, op: Op, definition: Callable[..., Any] | None = None, /
     ) -> Sequence[Op]:

@@ -1,0 +1,58 @@
+"""The inherited suite, and real networks through lowering."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from models.architectures import exported
+
+import amanda
+from amanda.testing import BackendSuite, PluginSuite
+from amanda_example_torch import Backend, kernels
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of PyTorch, while it exports
+
+
+class TestPlugin(PluginSuite):
+    dist = "amanda-example-torch"
+
+
+class TestBackend(BackendSuite):
+    backend = "example-torch"
+    late = ("numpy", "torch")
+
+
+def run_exported(name, folder, *, small):
+    for module in ("amanda_onnx", "onnxscript", "transformers"):
+        pytest.importorskip(module, reason=f"{module} is not installed")
+    model = exported(name, folder, small=small)
+    graph = amanda.load(model.path)
+    results = amanda.run(graph, model.feeds, backend="example-torch")
+    for result, expected in zip(results.values(), model.expected, strict=True):
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(result, expected, atol=1e-4 * scale)
+
+
+def test_twenty_kernels():
+    assert len(kernels()) == 20
+    hub = amanda.namespace("amanda/std/1")
+    assert [name for name in kernels() if hub.is_composite(name)] == []
+
+
+@pytest.mark.parametrize("name", ["ResNet-50", "BERT-base"])
+def test_a_small_network(name, tmp_path):
+    run_exported(name, tmp_path, small=True)
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("name", ["ResNet-50", "BERT-base"])
+def test_a_network_of_full_size(name, tmp_path):
+    run_exported(name, tmp_path, small=False)
+
+
+def test_an_op_that_nothing_replaces_is_named():
+    graph = amanda.Graph("amanda/std/1")
+    x = graph.parameter(amanda.parse_type("float32[3]"), name="x")
+    graph.result(graph.add("sin", [x]).output, name="y")
+    with pytest.raises(amanda.AmandaError, match="there is no kernel for sin"):
+        amanda.compile(graph, backend=Backend.name)
