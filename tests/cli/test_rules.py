@@ -140,7 +140,7 @@ def test_exports(call: Call, tmp_path: Path) -> None:
         rules.callables = dict(toys().rules.callables)
         rules.load(file)
         assert [r.whole for r in rules.rows] == [r.whole for r in toys().rules.rows]
-    written = protobuf.read((tmp_path / "made.pb").read_bytes())
+    written = protobuf.decode_file((tmp_path / "made.pb").read_bytes())
     assert written.functions[0].name == "gemm"
     said = call("rules", "toys", "--to", "yaml").out
     assert said == (tmp_path / "made.yaml").read_text()

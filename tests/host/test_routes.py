@@ -9,15 +9,15 @@ from amanda.dictionary import parse_name, parse_span
 from amanda.errors import ConversionError, NamespaceError, PluginBrokenError, UsageError
 from amanda.graph import Graph
 from amanda.host import Host
-from amanda.mapping import Gap, Link, find_route, unmapped
+from amanda.mapping import Gap, MappingLink, find_route, gap_error
 
 
-def links(*rows: str) -> list[Link]:
+def links(*rows: str) -> list[MappingLink]:
     made = []
     for row in rows:
         key, _, ends = row.partition(": ")
         source, target = ends.split(" -> ")
-        made.append(Link(key, parse_span(source), parse_span(target)))
+        made.append(MappingLink(key, parse_span(source), parse_span(target)))
     return made
 
 
@@ -137,7 +137,7 @@ def test_gaps_are_told_all_at_once():
         Gap("Foo", "Foo 'a'", ("axis is 7", "no bias"), nearest="Foo[13:](x)"),
         Gap("Bar", "Bar 'b'"),
     ]
-    error = unmapped(gaps, "amanda/onnx/18", "amanda/std/1")
+    error = gap_error(gaps, "amanda/onnx/18", "amanda/std/1")
     assert str(error) == (
         "2 ops have no mapping from amanda/onnx/18 to amanda/std/1\n"
         "  to do:    map them by rules of your own, or keep them: keep_foreign=True\n"
@@ -169,7 +169,7 @@ class Renaming:
             elif not keep_foreign:
                 gaps.append(Gap(op.type, op.label, ("it is long",)))
         if gaps:
-            raise unmapped(gaps, graph.namespace, to)
+            raise gap_error(gaps, graph.namespace, to)
         return result
 
 

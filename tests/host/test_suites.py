@@ -14,7 +14,7 @@ import amanda
 from amanda.errors import UsageError
 from amanda.graph import Graph
 from amanda.host import Host
-from amanda.mapping import unmapped
+from amanda.mapping import gap_error
 from amanda.testing import (
     BackendSuite,
     FormatSuite,
@@ -388,7 +388,7 @@ class Loud:
             else:
                 gaps.append(amanda.mapping.Gap(op.type, op.label))
         if gaps and not keep_foreign:
-            raise unmapped(gaps[: self.told()], graph.namespace, to)
+            raise gap_error(gaps[: self.told()], graph.namespace, to)
         return result
 
     def told(self):

@@ -18,7 +18,7 @@ from amanda.files.binary.mapping_messages import CODEC
 from amanda.formatkit import file_descriptor, message_classes
 from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature
 from amanda.mapping.rules import protobuf, rule_file
-from amanda.mapping.rules.parser import parse
+from amanda.mapping.rules.parser import parse_rules
 
 
 def said(rules):
@@ -68,7 +68,7 @@ def test_forms_are_the_same_rules(name):
     assert said(again) == said(rules)
     assert rule_file.dumps(again) == text
     plain = rule_file.dumps(rules, form="text")
-    assert [r.whole for r in parse(plain, rules.lenses)] == said(rules)["rows"]
+    assert [r.whole for r in parse_rules(plain, rules.lenses)] == said(rules)["rows"]
 
 
 def test_committed_files_are_there():
@@ -196,7 +196,7 @@ def test_protoc_takes_it(tmp_path):
 
 def changed(change):
     """A file in protobuf form with something changed."""
-    read = protobuf.read(protobuf.dumps(everything()))
+    read = protobuf.decode_file(protobuf.dumps(everything()))
     change(read)
     return mapping_messages.write(read)
 

@@ -17,7 +17,7 @@ from amanda.files.binary import mapping_messages
 from amanda.mapping import PlainSide, RuleMapping
 from amanda.mapping.lenses.builtin import LENSES
 from amanda.mapping.rules import protobuf, rule_file
-from amanda.mapping.rules.parser import parse
+from amanda.mapping.rules.parser import parse_rules
 
 pytestmark = pytest.mark.fuzz
 ROUNDS = int(os.environ.get("AMANDA_FUZZ_ROUNDS", "500"))
@@ -46,8 +46,8 @@ def fault_of(read, *args):
 def text_in(data):
     """The rules of a text; what is read is written and read again the same."""
     text = data.decode("utf-8", "replace")
-    for row in parse(text, LENSES, "fuzz"):
-        [again] = parse(row.whole, LENSES, "fuzz")
+    for row in parse_rules(text, LENSES, "fuzz"):
+        [again] = parse_rules(row.whole, LENSES, "fuzz")
         assert again.whole == row.whole
 
 
@@ -139,7 +139,7 @@ def changed(message, dice):
 def test_messages():
     dice, good = random.Random(9), coded()
     for i in range(ROUNDS):
-        file = protobuf.read(good)
+        file = protobuf.decode_file(good)
         for _ in range(dice.choice([1, 1, 2, 4])):
             changed(file if dice.random() < 0.1 else dice.choice(file.rules), dice)
         data = mapping_messages.write(file)

@@ -10,7 +10,7 @@ from amanda.errors import ConversionError, PluginBrokenError
 from amanda.graph import Graph
 from amanda.host import Host
 from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature
-from amanda.mapping.rules.checks import unread
+from amanda.mapping.rules.checks import unread_inputs
 from amanda.types import parse_type
 
 # Gaps
@@ -307,7 +307,7 @@ def test_attributes_that_a_function_takes_and_does_not_look_at():
     signature = Signature(
         ("x",), dict.fromkeys(("used", "idle", "deleted", "inner", "count", "more"))
     )
-    assert [sorted(unread(f, signature)) for f in rules.functions] == [
+    assert [sorted(unread_inputs(f, signature)) for f in rules.functions] == [
         ["deleted", "idle"],
         ["count", "deleted", "idle", "inner", "more", "used"],
         ["used"],

@@ -10,7 +10,7 @@ from mapping.toys import TEXT, TO, a_side, b_side, chain, lines, there, toys
 from amanda.errors import ConversionError, UsageError
 from amanda.graph import Graph
 from amanda.mapping import Process, RuleMapping, RuleSet, adapter
-from amanda.mapping.engine.adapters import adapted, forget
+from amanda.mapping.engine.adapters import convert_value, remove_adapter
 from amanda.tensors import Tensor
 
 HERE = "toy/a/13"
@@ -88,7 +88,7 @@ def fractions():
         return float(value)
 
     yield
-    forget(Fraction)
+    remove_adapter(Fraction)
 
 
 class Half(Fraction):
@@ -113,7 +113,7 @@ def test_an_adapter_says_what_a_value_is(fractions, value):
 
 def test_without_an_adapter_it_is_told():
     with pytest.raises(UsageError) as caught:
-        adapted({"k": (1, Fraction(1, 2))})
+        convert_value({"k": (1, Fraction(1, 2))})
     assert str(caught.value) == (
         "a graph holds no value of type fractions.Fraction\n"
         "  expected: numbers, texts, lists of these, Tensors, types\n"

@@ -13,7 +13,7 @@ from mapping.toys import A, B, a_side, chain, lines, toys
 from amanda.errors import AmandaError, FormatError, LimitError, UsageError
 from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature
 from amanda.mapping.lenses.builtin import LENSES
-from amanda.mapping.rules.parser import MAX_DEPTH, parse
+from amanda.mapping.rules.parser import MAX_DEPTH, parse_rules
 from amanda.mapping.rules.tokenizer import MAX_TEXT
 
 SAID = [
@@ -41,12 +41,12 @@ SAID = [
 
 @pytest.mark.parametrize("text", SAID)
 def test_what_is_said_is_written_again(text):
-    [row] = parse(text, LENSES)
+    [row] = parse_rules(text, LENSES)
     assert row.text == text
-    [again] = parse(row.text, LENSES)
+    [again] = parse_rules(row.text, LENSES)
     assert again.text == row.text
     end = "  losing 'all'" if row.arrow != "<=>" else ""
-    [row] = parse(text + end + "  after base, norms  @fast @small", LENSES)
+    [row] = parse_rules(text + end + "  after base, norms  @fast @small", LENSES)
     assert (row.after, row.tags) == (("base", "norms"), ("fast", "small"))
     assert row.whole == text + end + "  after base, norms  @fast  @small"
 
@@ -60,7 +60,7 @@ def test_rows_continue_while_they_are_indented():
 
         Add(a,
             b) <=> add(a, b)"""
-    rows = parse(text, (), "toys.rules")
+    rows = parse_rules(text, (), "toys.rules")
     assert [row.text for row in rows] == [
         "Relu(x)  <=>  relu(x)",
         "Add(a, b)  <=>  add(a, b)",
@@ -191,13 +191,13 @@ REFUSED = {
 @pytest.mark.parametrize("text", REFUSED, ids=range(len(REFUSED)))
 def test_what_is_refused(text):
     with pytest.raises(FormatError) as caught:
-        parse(text, LENSES, "f")
+        parse_rules(text, LENSES, "f")
     assert str(caught.value) == REFUSED[text]
 
 
 def test_all_faults_are_told_at_once():
     with pytest.raises(FormatError) as caught:
-        parse("A(x) <=> a(y)\nB(x) <=> b(x)\nC(x <=> c(x)", (), "f")
+        parse_rules("A(x) <=> a(y)\nB(x) <=> b(x)\nC(x <=> c(x)", (), "f")
     assert str(caught.value) == (
         "2 rules of f are faulty\n"
         "  where:    f:1:3\n"
@@ -221,15 +221,15 @@ DEEP = {
 def test_absurd_texts_are_refused_in_time(case):
     began = time.perf_counter()
     with pytest.raises(LimitError):
-        parse(DEEP[case], LENSES)
+        parse_rules(DEEP[case], LENSES)
     assert time.perf_counter() - began < 2
 
 
 def test_absurdly_long_texts_are_refused():
     with pytest.raises(LimitError, match="the rules are absurdly long"):
-        parse("#" * (MAX_TEXT + 1), ())
+        parse_rules("#" * (MAX_TEXT + 1), ())
     text = "R(x) => r(x) if " + "not " * 100_000 + "rank(x)"
-    [row] = parse(text, ())
+    [row] = parse_rules(text, ())
     assert row.text.endswith("if rank(x)")
     assert MAX_DEPTH <= 64
 
@@ -245,8 +245,8 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=40).map("".join))
 def test_any_text_is_read_or_refused(text):
     with suppress(AmandaError):
-        for row in parse(text, LENSES):
-            assert parse(row.whole, LENSES)[0].whole == row.whole
+        for row in parse_rules(text, LENSES):
+            assert parse_rules(row.whole, LENSES)[0].whole == row.whole
 
 
 # Rule sets

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import amanda
-from amanda.mapping.rules.checks import unread
+from amanda.mapping.rules.checks import unread_inputs
 from amanda_jax.formats.jaxprs.mapping import MAPPING
 
 _PLACES = "where arrays lie is for whoever runs it to choose"
@@ -42,7 +42,7 @@ def test_what_functions_do_not_look_at_has_a_reason():
     found = defaultdict(set)
     for function in MAPPING.rules.functions:
         signature = side.signature(function.term.type)
-        for name in () if signature is None else unread(function, signature):
+        for name in () if signature is None else unread_inputs(function, signature):
             found[name].add(function.term.type)
     assert set(found) == set(UNREAD), dict(found)
 

@@ -12,7 +12,7 @@ import amanda
 from amanda.dictionary import attribute_fault
 from amanda.errors import ConversionError
 from amanda.graph import Graph
-from amanda.mapping.rules.checks import unread
+from amanda.mapping.rules.checks import unread_inputs
 from amanda.tensors import Tensor
 from amanda.types import TensorType
 from amanda_onnx.mapping import MAPPING
@@ -368,6 +368,6 @@ def test_what_functions_do_not_look_at_has_a_reason():
         term = function.term
         for opset in {term.low or 1, 7, term.high or 28} if function.forward else ():
             signature = onnx_side(f"amanda/onnx/{opset}").signature(term.type)
-            names = () if signature is None else unread(function, signature)
+            names = () if signature is None else unread_inputs(function, signature)
             found |= dict.fromkeys(names, term.type)
     assert set(found) == set(UNREAD), found

@@ -9,8 +9,8 @@ import pytest
 
 from amanda.errors import AmandaError, UsageError
 from amanda.graph import Graph
-from amanda.mapping import RuleSet, question
-from amanda.mapping.rules.terms import Const, Term, Var
+from amanda.mapping import RuleSet, answer_question
+from amanda.mapping.rules.terms import ConstantTerm, OpTerm, Var
 from amanda.passes import Rewriting, apply_passes, inline
 from amanda.types import TensorType, parse_type
 from amanda_std import grad, ops, trace, tracing
@@ -79,12 +79,12 @@ def built(term, values, dtype):
         match part:
             case Var(name=name):
                 args.append(values[name])
-            case Const(value=value):
+            case ConstantTerm(value=value):
                 args.append(np.array(value, dtype))
-            case Term():
+            case OpTerm():
                 args.append(built(part, values, dtype))
     attrs = {
-        key: part.value if isinstance(part, Const) else values[part.name]
+        key: part.value if isinstance(part, ConstantTerm) else values[part.name]
         for key, part in term.attrs.items()
     }
     return ops.OPS[term.type](*args, **attrs)
@@ -94,7 +94,7 @@ def names_of(term):
     for part in [*term.args, *term.attrs.values()]:
         if isinstance(part, Var):
             yield part.name
-        elif isinstance(part, Term):
+        elif isinstance(part, OpTerm):
             yield from names_of(part)
 
 
@@ -212,7 +212,7 @@ def taken_by(rewriting, op):
         if way.take(op, slots, []) is None:
             try:
                 for step in way.steps:
-                    step(slots, question)
+                    step(slots, answer_question)
             except AmandaError:
                 continue
             return way.id

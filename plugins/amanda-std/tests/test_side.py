@@ -7,7 +7,7 @@ import pytest
 import amanda
 from amanda.errors import UsageError
 from amanda.graph import Graph
-from amanda.mapping.side import REQUIRED, Decline, Side, TracingSide, question
+from amanda.mapping.side import REQUIRED, Decline, Side, TracingSide, answer_question
 from amanda.types import parse_type
 from amanda_std import ops, trace
 from amanda_std.hub.mapping_side import STD_SIDE
@@ -37,7 +37,11 @@ def test_build_infers_types_and_takes_host_arguments_in_any_form():
     x = graph.parameter(parse_type("float32[n, 6]"))
     shape = graph.parameter(parse_type("int64[3]"))
     (y,) = STD_SIDE.build(graph, "reshape", [x, [-1, 2, 3]], {}, name="y")
-    assert (y.op.name, str(y.type), question(y, "rank")) == ("y", "float32[n, 2, 3]", 3)
+    assert (y.op.name, str(y.type), answer_question(y, "rank")) == (
+        "y",
+        "float32[n, 2, 3]",
+        3,
+    )
     (by_name,) = STD_SIDE.build(graph, "reshape", [x], {"shape": [-1, 2, 3]})
     assert by_name.op.attrs == y.op.attrs
     (late,) = STD_SIDE.build(graph, "reshape", [x, shape], {})

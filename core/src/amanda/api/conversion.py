@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from amanda.backend import Backend
     from amanda.graph import Graph
     from amanda.host import Host
-    from amanda.mapping import Conversion, Link, Plan, Report, Route, Step
+    from amanda.mapping import Conversion, MappingLink, Plan, Report, Route, RouteStep
 
 __all__ = ["convert", "convert_along", "plan", "find_route_of_graph"]
 
@@ -99,7 +99,7 @@ def pick_up_route(graph: Graph, namespace: str, host: Host) -> Route:
     It has no steps where no mapping supports any of them.
     """
     from amanda.graph import CORE
-    from amanda.mapping import Route, Step
+    from amanda.mapping import Route, RouteStep
 
     found = {op.own_namespace for part in graph.graphs() for op in part}
     foreign = [parse_name(name) for name in found if name not in (None, CORE)]
@@ -109,7 +109,7 @@ def pick_up_route(graph: Graph, namespace: str, host: Host) -> Route:
         if parse_name(namespace) in link.target
         and any(name in link.source for name in foreign)
     }
-    steps = tuple(Step(key, namespace, namespace) for key in sorted(keys))
+    steps = tuple(RouteStep(key, namespace, namespace) for key in sorted(keys))
     return Route(namespace, namespace, steps)
 
 
@@ -121,7 +121,7 @@ def convert_along(
     reports: list[Report] | None = None,
 ) -> Graph:
     """What the steps of a route make of a graph; a copy where there are none."""
-    from amanda.mapping import expect_whole
+    from amanda.mapping import expect_no_gaps
 
     if not route.steps:
         return graph.clone()
@@ -134,16 +134,16 @@ def convert_along(
         done = _run_step(result, step, keeps, host=host)
         if reports is not None:
             reports.append(done.report)
-        result = expect_whole(done, keep_foreign=keeps)
+        result = expect_no_gaps(done, keep_foreign=keeps)
     host.fire("after_convert", graph=graph, route=route, result=result)
     return result
 
 
 def _run_step(
-    graph: Graph, step: Step, keep_foreign: bool, *, host: Host
+    graph: Graph, step: RouteStep, keep_foreign: bool, *, host: Host
 ) -> Conversion:
     """One step of a route, with its report; gaps are in there, not raised."""
-    from amanda.mapping import conversion
+    from amanda.mapping import run_mapper
 
     def gap_met(**event: Any) -> Any:
         return host.fire("gap_met", **event)
@@ -151,7 +151,7 @@ def _run_step(
     entry = host.find("mappings", step.mapping)
     mapper = host.load(entry)
     with host.calling(entry, f"mapping to {step.target}", PluginBrokenError):
-        done = conversion(
+        done = run_mapper(
             mapper, graph, step.target, keep_foreign=keep_foreign, gap_met=gap_met
         )
     expect_graph_from(done.graph, entry, "mapping")
@@ -173,9 +173,9 @@ def _resolve_target(to: str, host: Host) -> Span:
     return span
 
 
-def _installed_links(host: Host) -> list[Link]:
+def _installed_links(host: Host) -> list[MappingLink]:
     """Every installed mapping, in each direction that it maps."""
-    from amanda.mapping import Link
+    from amanda.mapping import MappingLink
 
     links = []
     entries = host.entries("mappings")
@@ -186,7 +186,7 @@ def _installed_links(host: Host) -> list[Link]:
             key = f"{entry.dist}:{entry.name}" if clash else entry.name
             ends = [parse_span(entry.manifest[end]) for end in ("from", "to")]
             transit = bool(entry.manifest.get("transit", True))
-            links.append(Link(key, ends[0], ends[1], transit))
+            links.append(MappingLink(key, ends[0], ends[1], transit))
             if entry.manifest.get("both"):
-                links.append(Link(key, ends[1], ends[0]))
+                links.append(MappingLink(key, ends[1], ends[0]))
     return links

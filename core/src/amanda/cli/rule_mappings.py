@@ -94,9 +94,9 @@ def use_rule_files(files: Sequence[str]) -> Iterator[None]:
 def _mapping_with_file(path: Path) -> tuple[str, Any, dict[str, Any]]:
     from amanda.dictionary import parse_span
     from amanda.mapping import RuleMapping, RuleSet
-    from amanda.mapping.rules.rule_file import ends
+    from amanda.mapping.rules.rule_file import file_ends
 
-    told = ends(path)
+    told = file_ends(path)
     if told is None:
         raise FormatError(
             "plain text does not say between which frameworks its rules are",

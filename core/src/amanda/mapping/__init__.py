@@ -17,18 +17,18 @@ from amanda.mapping.lowering import (
     definitions_of,
     lower,
 )
-from amanda.mapping.routes.plan import Plan, conversion, expect_whole
+from amanda.mapping.routes.plan import Plan, expect_no_gaps, run_mapper
 from amanda.mapping.routes.process import Process
 from amanda.mapping.routes.report import Conversion, Report
 from amanda.mapping.routes.route import (
     Gap,
     GapMet,
-    Link,
     Mapper,
+    MappingLink,
     Route,
-    Step,
+    RouteStep,
     find_route,
-    unmapped,
+    gap_error,
 )
 from amanda.mapping.rule_mapping import RuleMapping
 from amanda.mapping.rules.functions import Builder
@@ -41,8 +41,8 @@ from amanda.mapping.side import (
     Side,
     Signature,
     TracingSide,
+    answer_question,
     constant_of,
-    question,
 )
 from amanda.mapping.version_mapping import (
     VersionChange,
@@ -71,7 +71,7 @@ __all__ = [
     "Gap",
     "GapMet",
     "Lens",
-    "Link",
+    "MappingLink",
     "Mapper",
     "PlainSide",
     "Plan",
@@ -82,14 +82,14 @@ __all__ = [
     "RuleSet",
     "Side",
     "Signature",
-    "Step",
+    "RouteStep",
     "TracingSide",
     "adapter",
     "constant_of",
-    "conversion",
-    "expect_whole",
+    "run_mapper",
+    "expect_no_gaps",
     "find_route",
     "make_table",
-    "question",
-    "unmapped",
+    "answer_question",
+    "gap_error",
 ]

@@ -30,16 +30,16 @@ from amanda.current_host import host_in_use
 from amanda.dictionary import parse_name
 from amanda.errors import AmandaError
 from amanda.graph import Graph, Op
-from amanda.mapping.engine.compiled_rule import Way
-from amanda.mapping.engine.cover import Match, decide
-from amanda.mapping.engine.program import Program
+from amanda.mapping.engine.compiled_rule import CompiledRule
+from amanda.mapping.engine.cover import RuleMatch, decide_match
+from amanda.mapping.engine.program import RuleProgram
 from amanda.mapping.engine.trim import trim
 from amanda.mapping.lowering import Overrides, lower
 from amanda.mapping.routes.report import Conversion
 from amanda.mapping.routes.route import GapMet
 from amanda.mapping.rule_mapping import RuleMapping
 from amanda.mapping.rules.rule_set import RuleSet
-from amanda.mapping.side import PlainSide, Side, question
+from amanda.mapping.side import PlainSide, Side, answer_question
 
 __all__ = ["HUB", "HubMapping", "SideFactory", "discover_rules"]
 
@@ -138,7 +138,7 @@ class HubMapping(RuleMapping):
         return self._written(graph, program, convert)
 
     def _written(
-        self, graph: Graph, program: Program, convert: Callable[[Graph], Conversion]
+        self, graph: Graph, program: RuleProgram, convert: Callable[[Graph], Conversion]
     ) -> Conversion:
         """A graph of the hub in the framework's ops.
 
@@ -162,7 +162,7 @@ class HubMapping(RuleMapping):
         return done
 
     def _lowered(
-        self, graph: Graph, program: Program, refused: Collection[str]
+        self, graph: Graph, program: RuleProgram, refused: Collection[str]
     ) -> Graph:
         """A typed copy in which composites that no rule supports are replaced."""
         hub: Any = host_in_use().namespace(self.hub)
@@ -193,7 +193,7 @@ class HubMapping(RuleMapping):
         *,
         picks_up: bool = False,
         imports: Mapping[str, int] | None = None,
-    ) -> Program:
+    ) -> RuleProgram:
         """The compiled rules from one version to another.
 
         `imports` are the domains of a graph to be written; without any, only ops of the
@@ -205,24 +205,24 @@ class HubMapping(RuleMapping):
         key = (source, target, picks_up, domains)
         if key not in self._programs:
             ends = self._hub_side(source), self.framework_side(target, dict(domains))
-            program = Program(self.rules, *ends, forward=False)
+            program = RuleProgram(self.rules, *ends, forward=False)
             program.picks_up = picks_up
             self._programs[key] = program
         return self._programs[key]
 
     def _program_for(
         self, graph: Graph, source: str, target: str, *, picks_up: bool = False
-    ) -> Program:
+    ) -> RuleProgram:
         return self.program(source, target, picks_up=picks_up, imports=graph.imports)
 
 
-def _is_matched(program: Program, op: Op, part: Op | None = None) -> bool:
+def _is_matched(program: RuleProgram, op: Op, part: Op | None = None) -> bool:
     """Whether a rule matches an op, with `part` as another op of its pattern."""
     ways = program.choice(op.type or "").for_op(op)
     return any(_matches(way, op, part) for way in ways)
 
 
-def _matches(way: Way, op: Op, part: Op | None) -> bool:
+def _matches(way: CompiledRule, op: Op, part: Op | None) -> bool:
     slots: list[Any] = [None] * way.width
     ops: list[Op] = []
     if part is not None and way.size == 1:
@@ -230,7 +230,7 @@ def _matches(way: Way, op: Op, part: Op | None) -> bool:
     if way.take(op, slots, ops) is not None or (part and part not in ops):
         return False
     try:
-        decide(Match(way, slots, [op]), question)
+        decide_match(RuleMatch(way, slots, [op]), answer_question)
     except AmandaError:
         return False
     return True

@@ -10,16 +10,16 @@ from typing import Any, Self, TypeAlias
 from amanda.dictionary import Name, parse_name, version_key
 from amanda.errors import ConversionError, UsageError
 from amanda.graph import Graph, Op, bulk
-from amanda.mapping.engine.conversion_run import Run
-from amanda.mapping.engine.program import Program
-from amanda.mapping.routes.report import Conversion, Report, merged
-from amanda.mapping.routes.route import GapMet, unmapped
+from amanda.mapping.engine.conversion_run import ConversionRun
+from amanda.mapping.engine.program import RuleProgram
+from amanda.mapping.routes.report import Conversion, Report, merge_conversions
+from amanda.mapping.routes.route import GapMet, gap_error
 from amanda.mapping.rules.rule_set import RuleSet
 from amanda.mapping.side import Side
 
 __all__ = ["RuleMapping"]
 
-_End: TypeAlias = Side | Callable[[str], Side]
+_SideOrFactory: TypeAlias = Side | Callable[[str], Side]
 
 
 class RuleMapping:
@@ -36,12 +36,15 @@ class RuleMapping:
     """
 
     def __init__(
-        self, left: _End, right: _End, rules: RuleSet | Callable[[], RuleSet]
+        self,
+        left: _SideOrFactory,
+        right: _SideOrFactory,
+        rules: RuleSet | Callable[[], RuleSet],
     ) -> None:
         self.left = left
         self.right = right
         self._rules = rules
-        self._programs: dict[Any, Program] = {}
+        self._programs: dict[Any, RuleProgram] = {}
 
     @property
     def rules(self) -> RuleSet:
@@ -56,7 +59,7 @@ class RuleMapping:
         """The graph in the namespace `to`; ConversionError with every gap."""
         done = self.conversion(graph, to, keep_foreign=keep_foreign, gap_met=gap_met)
         if done.report.gaps and not keep_foreign:
-            raise unmapped(done.report.gaps, done.report.source, done.report.target)
+            raise gap_error(done.report.gaps, done.report.source, done.report.target)
         return done.graph
 
     def conversion(
@@ -72,10 +75,10 @@ class RuleMapping:
         if self._has_path_of(graph, to) and self.rules.left != self.rules.right:
             return self._picked_up(graph, to, keep_foreign, gap_met, trace)
         start, goal = self._ends(graph, to)
-        run = Run(
+        run = ConversionRun(
             self._program_for(graph, start, goal),
             keep_foreign=keep_foreign,
-            gap_met=gap_met or _nobody,
+            gap_met=gap_met or _fill_no_gap,
             trace=trace,
         )
         with bulk():
@@ -104,14 +107,14 @@ class RuleMapping:
                 continue
             program = self._program_for(graph, space, str(goal), picks_up=True)
             with bulk():
-                run = Run(
+                run = ConversionRun(
                     program,
                     keep_foreign=keep_foreign,
-                    gap_met=gap_met or _nobody,
+                    gap_met=gap_met or _fill_no_gap,
                     trace=trace,
                 )
                 done.append(run.convert(done[-1].graph))
-        return merged(done)
+        return merge_conversions(done)
 
     def takes(self, op: Op, to: str) -> bool | str:
         """Does some rule take this op where it stands? The reasons, if none does."""
@@ -130,22 +133,24 @@ class RuleMapping:
             made.rules.preferred |= {path.name}
         return made
 
-    def program(self, source: str, target: str, *, picks_up: bool = False) -> Program:
+    def program(
+        self, source: str, target: str, *, picks_up: bool = False
+    ) -> RuleProgram:
         """The rules from one version to another, compiled as far as they are used."""
         key = (source, target, picks_up)
         if key not in self._programs:
             forward = self._forward(parse_name(source), parse_name(target))
             ends = (self.left, self.right) if forward else (self.right, self.left)
             names = (source, target)
-            sides = [_side(end, name) for end, name in zip(ends, names, strict=True)]
-            program = Program(self.rules, *sides, forward=forward)
+            sides = [_side_at(end, name) for end, name in zip(ends, names, strict=True)]
+            program = RuleProgram(self.rules, *sides, forward=forward)
             program.picks_up = picks_up
             self._programs[key] = program
         return self._programs[key]
 
     def _program_for(
         self, graph: Graph, source: str, target: str, *, picks_up: bool = False
-    ) -> Program:
+    ) -> RuleProgram:
         """The program for one graph; other mappings may choose by what it imports."""
         del graph
         return self.program(source, target, picks_up=picks_up)
@@ -172,9 +177,9 @@ class RuleMapping:
         return version_key(ends[0]) <= version_key(ends[1])
 
 
-def _side(end: _End, name: str) -> Side:
+def _side_at(end: _SideOrFactory, name: str) -> Side:
     return end if isinstance(end, Side) else end(name)
 
 
-def _nobody(**_event: Any) -> None:
+def _fill_no_gap(**_event: Any) -> None:
     """Nobody fills gaps."""

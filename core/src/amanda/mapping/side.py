@@ -30,8 +30,8 @@ __all__ = [
     "Signature",
     "TracingSide",
     "constant_of",
-    "question",
-    "type_of",
+    "answer_question",
+    "rule_op_type",
 ]
 
 MAX_CONTENT: Final = 1 << 16
@@ -93,7 +93,7 @@ class TracingSide(Side, Protocol):
         """The value of the graph behind what a function returned."""
 
 
-def type_of(side: Side, op: Op) -> str | None:
+def rule_op_type(side: Side, op: Op) -> str | None:
     """What rules call the type of this op, or None where it is not of this side."""
     more = op.side_record
     if more is None or more.namespace is None:
@@ -109,7 +109,7 @@ def type_of(side: Side, op: Op) -> str | None:
 # -- questions about values --------------------------------------------------------
 
 
-def question(value: OutputPort, what: str) -> Any:
+def answer_question(value: OutputPort, what: str) -> Any:
     """What is known of a value; Undecided where it is not.
 
     >>> from amanda.types import parse_type
@@ -153,7 +153,7 @@ def _size(value: OutputPort) -> Any:
     return _tensor(value).shape.size
 
 
-def _content(value: OutputPort) -> Any:
+def _content_of(value: OutputPort) -> Any:
     tensor = constant_of(value)
     if tensor is None:
         known = value.type.value if isinstance(value.type, TensorType) else None
@@ -162,12 +162,16 @@ def _content(value: OutputPort) -> Any:
         return known
     if tensor.size > MAX_CONTENT:
         raise Undecided(f"{value} has {tensor.size} elements, too many to look into")
-    return _texts(tensor.tolist()) if tensor.dtype.kind == "string" else tensor.tolist()
+    return (
+        _decode_strings(tensor.tolist())
+        if tensor.dtype.kind == "string"
+        else tensor.tolist()
+    )
 
 
-def _texts(value: Any) -> Any:
+def _decode_strings(value: Any) -> Any:
     if isinstance(value, list):
-        return [_texts(item) for item in value]
+        return [_decode_strings(item) for item in value]
     return value.decode()
 
 
@@ -182,7 +186,7 @@ QUESTIONS: Final[Mapping[str, Callable[[OutputPort], Any]]] = MappingProxyType(
         "kind": _kind,
         "shape": _shape,
         "size": _size,
-        "content": _content,
+        "content": _content_of,
         "is_constant": _is_constant,
     }
 )

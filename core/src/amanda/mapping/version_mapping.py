@@ -20,12 +20,12 @@ from amanda.current_host import host_in_use
 from amanda.dictionary import Dictionary, OpDef, get_checker, parse_name
 from amanda.errors import ConversionError
 from amanda.graph import CORE, Graph, Op, OutputPort, bulk, copy_ops
-from amanda.mapping.engine.conversion_run import Run
+from amanda.mapping.engine.conversion_run import ConversionRun
 from amanda.mapping.hub_mapping import HubMapping
-from amanda.mapping.routes.report import Conversion, Report, place
-from amanda.mapping.routes.route import Gap, GapMet, unmapped
+from amanda.mapping.routes.report import Conversion, Report, op_location
+from amanda.mapping.routes.route import Gap, GapMet, gap_error
 from amanda.mapping.rule_mapping import RuleMapping
-from amanda.mapping.rules.functions import Function
+from amanda.mapping.rules.functions import FunctionRule
 from amanda.mapping.rules.rule_set import RuleSet
 from amanda.mapping.side import constant_of
 from amanda.types import TensorType, Type, VoidType
@@ -64,7 +64,7 @@ class VersionMapping:
         """The graph at the version of `to`; ConversionError with every gap."""
         done = self.conversion(graph, to, keep_foreign=keep_foreign, gap_met=gap_met)
         if done.report.gaps and not keep_foreign:
-            raise unmapped(done.report.gaps, done.report.source, done.report.target)
+            raise gap_error(done.report.gaps, done.report.source, done.report.target)
         return done.graph
 
     def conversion(
@@ -92,7 +92,7 @@ class VersionMapping:
         """The versions at which the meaning of an op changed, by the hub's rules."""
         found: set[int] = set()
         for rule in self.through.rules.of_type(op_type, forward=True):
-            term = rule.term if isinstance(rule, Function) else rule.left
+            term = rule.term if isinstance(rule, FunctionRule) else rule.left
             if term.low is not None:
                 found.add(term.low)
             if term.high is not None:
@@ -211,7 +211,7 @@ class VersionChange:
         return self._types.get(value)
 
     def _inferred_types(self) -> dict[OutputPort, Type]:
-        run = Run(
+        run = ConversionRun(
             self.mapping.through.program(self.source, self.mapping.through.hub),
             keep_foreign=True,
             gap_met=lambda **_event: None,
@@ -249,7 +249,7 @@ class VersionChange:
         gaps = steps[-1].report.gaps
         if gaps:
             why = tuple(dict.fromkeys(line for gap in gaps for line in _reasons(gap)))
-            at = place(op, op.index if op.name is None else None)
+            at = op_location(op, op.index if op.name is None else None)
             self._gaps.append(Gap(op.type or "op", at, why))
             return False
         self.report.rules[f"{op.type}: {by}"] += 1

@@ -18,16 +18,16 @@ from typing import Any
 from amanda.errors import FormatError, Undecided, UsageError
 from amanda.graph import CORE, KEEP, Graph, Op, OutputPort, Provenance
 from amanda.mapping import RuleSet
-from amanda.mapping.engine.compiled_rule import Way
-from amanda.mapping.engine.program import Program
-from amanda.mapping.rules.checks import feeds_itself
+from amanda.mapping.engine.compiled_rule import CompiledRule
+from amanda.mapping.engine.program import RuleProgram
+from amanda.mapping.rules.checks import is_recursive
 from amanda.mapping.side import (
     Decline,
     Side,
     Signature,
     TracingSide,
-    question,
-    type_of,
+    answer_question,
+    rule_op_type,
 )
 from amanda.types import TensorType, same
 
@@ -52,13 +52,13 @@ class Rewriting:
     ) -> None:
         self.name = rules.name
         for row in rules.rows:
-            if row.runs(True) and feeds_itself(row):
+            if row.runs(True) and is_recursive(row):
                 raise FormatError(
                     "a rule that takes again what it makes never ends",
                     where=row.spot,
                     got=row.text,
                 )
-        self.program = Program(rules, side, side, forward=True)
+        self.program = RuleProgram(rules, side, side, forward=True)
         self._here = _RewriteContext(side, identity)
         self._tracing = side if isinstance(side, TracingSide) else None
         self._types = frozenset(rules.types(forward=True))
@@ -128,9 +128,9 @@ class Rewriting:
 
     # -- one op ----------------------------------------------------------------
 
-    def _replaced(self, graph: Graph, op: Op) -> tuple[Way, list[Op]] | None:
+    def _replaced(self, graph: Graph, op: Op) -> tuple[CompiledRule, list[Op]] | None:
         """The rule that took the op, and the ops that there is something new for."""
-        type = type_of(self.program.source, op)
+        type = rule_op_type(self.program.source, op)
         if type is None or _must_stay(op):
             return None
         for way in self.program.choice(type).for_op(op):
@@ -140,7 +140,7 @@ class Rewriting:
                 continue
             try:
                 for step in way.steps:
-                    step(slots, question)
+                    step(slots, answer_question)
             except (Decline, Undecided):
                 continue  # not for this op, or not known to be
             made = self._made(graph, op, way, slots, ops)
@@ -149,7 +149,7 @@ class Rewriting:
         return None
 
     def _made(
-        self, graph: Graph, op: Op, way: Way, slots: list[Any], ops: list[Op]
+        self, graph: Graph, op: Op, way: CompiledRule, slots: list[Any], ops: list[Op]
     ) -> list[Op] | None:
         """What the rule makes in place of the op; None, with all as it was, if it may
         not: it would change a type, or do again what is needed as it is too."""

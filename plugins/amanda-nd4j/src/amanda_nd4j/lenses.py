@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from amanda.mapping import Decline, RuleSet
-from amanda.mapping.lenses.lens import same
+from amanda.mapping.lenses.lens import same_value
 from amanda.tensors import Tensor
 from amanda.types import DType
 
@@ -95,7 +95,7 @@ def _whole(value: Any, whole: str) -> str:
 
 
 def _stated(value: Any, default: Any) -> Any:
-    return None if same(value, default) else value
+    return None if same_value(value, default) else value
 
 
 def _unstated(value: Any, default: Any) -> Any:

@@ -23,7 +23,7 @@ from amanda.mapping import (
     Signature,
     constant_of,
 )
-from amanda.mapping.routes.report import place
+from amanda.mapping.routes.report import op_location
 from amanda_nd4j.namespace import PATH, VARIABLE, Descriptor, descriptors, named_files
 from amanda_nd4j.rulesets import installed
 from amanda_nd4j.translation import Translation, translated
@@ -76,7 +76,7 @@ class Nd4jMapping(RuleMapping):
             graph, to, keep_foreign=keep_foreign, gap_met=gap_met, trace=trace
         )
         if places:
-            told = tuple(f"{op.type}, {place(op)}: {_PAST}" for op, _ in places)
+            told = tuple(f"{op.type}, {op_location(op)}: {_PAST}" for op, _ in places)
             done.report.losses = (*done.report.losses, *told)
         return done
 

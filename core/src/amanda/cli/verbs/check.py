@@ -14,7 +14,7 @@ from amanda.cli.output.terminal import show_progress
 from amanda.cli.rule_mappings import use_rule_files
 
 if TYPE_CHECKING:
-    from amanda.mapping import Gap, Plan, Report, Step
+    from amanda.mapping import Gap, Plan, Report, RouteStep
 
 __all__ = [
     "command",
@@ -104,7 +104,7 @@ def loss_lines(reports: tuple[Report, ...]) -> Iterator[str]:
         yield from (f"  {loss}" for loss in lost)
 
 
-def route_data(steps: Iterable[Step]) -> list[dict[str, str]]:
+def route_data(steps: Iterable[RouteStep]) -> list[dict[str, str]]:
     """A route for programs."""
     return [{"by": s.mapping, "from": s.source, "to": s.target} for s in steps]
 

@@ -66,7 +66,7 @@ def command(
     from amanda.api.conversion import plan
     from amanda.api.files import save
     from amanda.host import default_host
-    from amanda.mapping.routes.report import tracing
+    from amanda.mapping.routes.report import trace_rules
 
     graph, form = open_model(source, form)
     written = default_host().format_to_write(Path(target), target_form)
@@ -77,7 +77,7 @@ def command(
     }  # fmt: skip
     reports: list[Report] = []
     if goal is not None:
-        with use_rule_files(files), tracing() if trace else nullcontext():
+        with use_rule_files(files), trace_rules() if trace else nullcontext():
             found = plan(graph, goal)
             data["route"] = route_data(found.steps)
             if not keep_foreign and found.gaps:

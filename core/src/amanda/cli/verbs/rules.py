@@ -22,8 +22,8 @@ from amanda.errors import UsageError
 
 if TYPE_CHECKING:
     from amanda.mapping import RuleSet
-    from amanda.mapping.rules.rule_set import Rule
-    from amanda.mapping.rules.samples import Sample
+    from amanda.mapping.rules.rule_set import AnyRule
+    from amanda.mapping.rules.samples import RuleSample
 
 __all__ = ["command"]
 
@@ -84,24 +84,24 @@ def command(
     return _test_rules(there, found) if test else _list_rules(there, found, asked)
 
 
-def _rules(rules: RuleSet) -> list[Rule]:
+def _rules(rules: RuleSet) -> list[AnyRule]:
     return [*rules.rows, *rules.functions]
 
 
-def _is_meant(rule: Rule, asked: RuleFilter) -> bool:
-    from amanda.mapping.rules.rule_order import tags_of
-    from amanda.mapping.rules.terms import Row, Term, inside
+def _is_meant(rule: AnyRule, asked: RuleFilter) -> bool:
+    from amanda.mapping.rules.rule_order import rule_tags
+    from amanda.mapping.rules.terms import Equation, OpTerm, subterms
 
-    terms = (rule.left, rule.right) if isinstance(rule, Row) else (rule.term,)
+    terms = (rule.left, rule.right) if isinstance(rule, Equation) else (rule.term,)
     if asked.op is not None:
-        ops = {p.type for t in terms for p in inside(t) if isinstance(p, Term)}
+        ops = {p.type for t in terms for p in subterms(t) if isinstance(p, OpTerm)}
         if asked.op not in ops:
             return False
     if asked.tag is not None:
-        tags = tags_of(rule) if isinstance(rule, Row) else ()
+        tags = rule_tags(rule) if isinstance(rule, Equation) else ()
         if asked.tag not in tags:
             return False
-    said = rule.whole if isinstance(rule, Row) else f"{rule.term} {rule.id}"
+    said = rule.whole if isinstance(rule, Equation) else f"{rule.term} {rule.id}"
     return asked.text is None or asked.text.lower() in said.lower()
 
 
@@ -127,7 +127,7 @@ def _list_mappings() -> Answer:
 
 
 def _list_rules(
-    there: InstalledMapping, found: list[Rule], asked: RuleFilter
+    there: InstalledMapping, found: list[AnyRule], asked: RuleFilter
 ) -> Answer:
     total = len(_rules(there.mapping.rules))
 
@@ -145,19 +145,19 @@ def _list_rules(
     return Answer(data, text(), exit_code=int(not found and not asked.is_all))
 
 
-def _rule_text(rule: Rule) -> str:
-    from amanda.mapping.rules.terms import Row
+def _rule_text(rule: AnyRule) -> str:
+    from amanda.mapping.rules.terms import Equation
 
-    if isinstance(rule, Row):
+    if isinstance(rule, Equation):
         return rule.whole
     arrow = "=>" if rule.forward else "<="
     return f"{rule.term.type}{rule.term.versions}  {arrow}  {rule.name}(), a function"
 
 
-def _rule_data(rule: Rule) -> dict[str, object]:
-    from amanda.mapping.rules.terms import Row
+def _rule_data(rule: AnyRule) -> dict[str, object]:
+    from amanda.mapping.rules.terms import Equation
 
-    if not isinstance(rule, Row):
+    if not isinstance(rule, Equation):
         return {"id": rule.id, "text": _rule_text(rule), "function": rule.name,
                 "place": rule.place}  # fmt: skip
     return {
@@ -180,7 +180,7 @@ def _rule_data(rule: Rule) -> dict[str, object]:
 def _show_rule(there: InstalledMapping, id: str) -> Answer:
     from difflib import get_close_matches
 
-    from amanda.mapping.rules.terms import Row
+    from amanda.mapping.rules.terms import Equation
 
     rules = there.mapping.rules
     rule = rules.rule(id)
@@ -191,7 +191,7 @@ def _show_rule(there: InstalledMapping, id: str) -> Answer:
             hint=f"did you mean {near[0]!r}?" if near else "list them: no --show",
         )
     data = _rule_data(rule)
-    if not isinstance(rule, Row):
+    if not isinstance(rule, Equation):
         return Answer(data, [_rule_text(rule), f"where: {rule.place}"])
     samples = [
         (forward, _sample(there, rule, forward=forward))
@@ -206,7 +206,7 @@ def _show_rule(there: InstalledMapping, id: str) -> Answer:
 
 
 def _rule_lines(
-    there: InstalledMapping, rule: Rule, samples: list[tuple[bool, Sample]]
+    there: InstalledMapping, rule: AnyRule, samples: list[tuple[bool, RuleSample]]
 ) -> Iterator[str | Table]:
     data, (left, right) = _rule_data(rule), there.ends
     yield f"{left}:  {data['left']}"
@@ -239,14 +239,14 @@ def _ops(graph: object) -> list[str]:
     return [f"{op!r} {op.attrs}" if op.has_attrs else f"{op!r}" for op in graph]
 
 
-def _sample(there: InstalledMapping, rule: Rule, *, forward: bool) -> Sample:
-    from amanda.mapping.rules.samples import sample
-    from amanda.mapping.rules.terms import Row
+def _sample(there: InstalledMapping, rule: AnyRule, *, forward: bool) -> RuleSample:
+    from amanda.mapping.rules.samples import generate_sample
+    from amanda.mapping.rules.terms import Equation
 
-    assert isinstance(rule, Row)
+    assert isinstance(rule, Equation)
     ends = [newest_version(end) for end in there.ends]
     source, target = ends if forward else ends[::-1]
-    return sample(there.mapping, rule, source, target, forward=forward)
+    return generate_sample(there.mapping, rule, source, target, forward=forward)
 
 
 # -- files and tests ----------------------------------------------------------------
@@ -275,14 +275,14 @@ def _export_rules(rules: RuleSet, form: str, output: str | None) -> Answer:
     return Answer({**data, "text": made.decode()}, [made.decode().rstrip("\n")])
 
 
-def _test_rules(there: InstalledMapping, found: list[Rule]) -> Answer:
-    from amanda.mapping.rules.terms import Row
+def _test_rules(there: InstalledMapping, found: list[AnyRule]) -> Answer:
+    from amanda.mapping.rules.terms import Equation
 
     broken = list(_broken_lenses(there.mapping.rules))
     none, bad, good = [], [], 0
     for rule in found:
         for forward in (True, False):
-            if not isinstance(rule, Row) or not rule.runs(forward):
+            if not isinstance(rule, Equation) or not rule.runs(forward):
                 continue
             made = _sample(there, rule, forward=forward)
             if made.made is None:
@@ -310,11 +310,11 @@ def _test_rules(there: InstalledMapping, found: list[Rule]) -> Answer:
 
 
 def _broken_lenses(rules: RuleSet) -> Iterator[tuple[str, str]]:
-    from amanda.mapping.lenses.lens import broken_law
+    from amanda.mapping.lenses.lens import find_broken_law
 
     for name, lens in rules.lenses.items():
         for seed in range(50):
-            why = broken_law(lens, Random(seed))
+            why = find_broken_law(lens, Random(seed))
             if why:
                 yield name, why
                 break

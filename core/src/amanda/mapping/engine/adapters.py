@@ -18,7 +18,7 @@ from amanda.graph import Graph, OutputPort
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Shape, Type
 
-__all__ = ["adapted", "adapter", "forget"]
+__all__ = ["convert_value", "adapter", "remove_adapter"]
 
 _Call = TypeVar("_Call", bound=Callable[[Any], Any])
 _PLAIN: Final = (
@@ -40,12 +40,12 @@ def adapter(type: type) -> Callable[[_Call], _Call]:
     return declare
 
 
-def forget(type: type) -> None:
+def remove_adapter(type: type) -> None:
     """Takes an adapter back."""
     _ADAPTERS.pop(type, None)
 
 
-def adapted(value: Any) -> Any:
+def convert_value(value: Any) -> Any:
     """A value as the graph holds it; UsageError where nobody told how.
 
     >>> adapted([1, 2.5, "a"])
@@ -58,21 +58,21 @@ def adapted(value: Any) -> Any:
         return _ADAPTERS[found](value)
     if isinstance(value, list | tuple):
         return (
-            type(value)(map(adapted, value))
+            type(value)(map(convert_value, value))
             if type(value) in (list, tuple)
-            else [*map(adapted, value)]
+            else [*map(convert_value, value)]
         )
     if isinstance(value, dict):
-        return {key: adapted(item) for key, item in value.items()}
-    return value if _is_held(value) else _unknown(value)
+        return {key: convert_value(item) for key, item in value.items()}
+    return value if _is_graph_type(value) else _unknown_type_error(value)
 
 
-def _is_held(value: Any) -> bool:
+def _is_graph_type(value: Any) -> bool:
     """Does the graph know this type by itself?"""
     return type(value).__module__.partition(".")[0] == "amanda"
 
 
-def _unknown(value: Any) -> Any:
+def _unknown_type_error(value: Any) -> Any:
     name = f"{type(value).__module__}.{type(value).__qualname__}"
     raise UsageError(
         f"a graph holds no value of type {name}",

@@ -8,18 +8,18 @@ from typing import TypeAlias
 from amanda.graph import Graph, Op, OutputPort, Provenance
 
 __all__ = [
-    "carry_control",
-    "carry_port",
-    "copied_body",
-    "copied_op",
-    "copied_root",
-    "shell",
+    "copy_control_edges",
+    "copy_port_fields",
+    "copy_body",
+    "copy_op",
+    "copy_entries",
+    "start_graph",
 ]
 
-Made: TypeAlias = "Mapping[OutputPort, OutputPort]"
+PortMap: TypeAlias = "Mapping[OutputPort, OutputPort]"
 
 
-def shell(
+def start_graph(
     source: Graph,
     made: dict[OutputPort, OutputPort],
     namespace: str | None,
@@ -33,11 +33,11 @@ def shell(
     for old in source.parameters:
         new = target.parameter(old.type, old.name)
         made[old] = new
-        carry_port(old, new)
+        copy_port_fields(old, new)
     return target
 
 
-def carry_port(old: OutputPort, new: OutputPort) -> None:
+def copy_port_fields(old: OutputPort, new: OutputPort) -> None:
     """Attributes and marks of a value; name and type where it has none."""
     if new.name is None:
         new.name = old.name
@@ -52,7 +52,7 @@ def carry_port(old: OutputPort, new: OutputPort) -> None:
         new.mark(label)
 
 
-def copied_op(
+def copy_op(
     op: Op,
     target: Graph,
     inputs: Sequence[OutputPort | None],
@@ -74,15 +74,15 @@ def copied_op(
         feedback=op.feedback,
     )
     for old_port, new_port in zip(op.outputs, new.outputs, strict=True):
-        carry_port(old_port, new_port)
+        copy_port_fields(old_port, new_port)
     if (more := op.side_record) is not None and (more.input_names or more.extras):
-        _carry_inputs(op, new)
+        _copy_input_fields(op, new)
     if provenance is not None:
         new.provenance = provenance
     return new
 
 
-def _carry_inputs(op: Op, new: Op) -> None:
+def _copy_input_fields(op: Op, new: Op) -> None:
     """Names and attributes of the places that read."""
     for place, twin in zip(op.input_ports, new.input_ports, strict=True):
         if place.name is not None:
@@ -93,7 +93,7 @@ def _carry_inputs(op: Op, new: Op) -> None:
             twin.edge_attrs.update(place.edge_attrs)
 
 
-def copied_body(
+def copy_body(
     body: Graph, target: Graph, value: Callable[[OutputPort], OutputPort]
 ) -> Graph:
     """A copy of a body for an op of `target`, that reads what its captures became."""
@@ -103,7 +103,7 @@ def copied_body(
     return copy
 
 
-def copied_root(source: Graph, target: Graph, made: Made) -> None:
+def copy_entries(source: Graph, target: Graph, made: PortMap) -> None:
     """Imports and entries, which only a root graph has."""
     for name, entry in source.entries.items():
         if all(v in made for side in entry for v in side.values()):
@@ -116,14 +116,14 @@ def copied_root(source: Graph, target: Graph, made: Made) -> None:
 # -- control edges ------------------------------------------------------------------
 
 
-def carry_control(
-    source: Graph, target: Graph, stands: Mapping[Op, Sequence[Op]], made: Made
+def copy_control_edges(
+    source: Graph, target: Graph, stands: Mapping[Op, Sequence[Op]], made: PortMap
 ) -> None:
     """What was made of an op waits for what was made of those that it waited for."""
     for edge in list(source.control_edges):
         first, then = edge.output_port.op, edge.input_port.op
-        firsts = [target] if first is source else _lasts(first, stands, made, target)
-        thens = [target] if then is source else _firsts(stands.get(then, ()))
+        firsts = [target] if first is source else _last_ops(first, stands, made, target)
+        thens = [target] if then is source else _first_ops(stands.get(then, ()))
         attrs = edge.attrs if edge.has_attrs else None
         for one in firsts:
             for other in thens:
@@ -131,8 +131,8 @@ def carry_control(
                     target.control(one, other, attrs)
 
 
-def _lasts(
-    op: Op, stands: Mapping[Op, Sequence[Op]], made: Made, target: Graph
+def _last_ops(
+    op: Op, stands: Mapping[Op, Sequence[Op]], made: PortMap, target: Graph
 ) -> list[Op]:
     """The ops that are done when this one is: its own last ones, or its producers."""
     group = stands.get(op, ())
@@ -143,7 +143,7 @@ def _lasts(
     return [one for one in dict.fromkeys(producers) if one.graph is target]
 
 
-def _firsts(group: Iterable[Op]) -> list[Op]:
+def _first_ops(group: Iterable[Op]) -> list[Op]:
     inside = set(group)
     return [
         op

@@ -11,16 +11,22 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from amanda.graph import Op
-from amanda.mapping.engine.compiled_rule import Bind, Slots, Take
+from amanda.mapping.engine.compiled_rule import BindPart, MatchOp, Slots
 
-__all__ = ["MAX_TRIES", "Fits", "Orders", "in_any_order", "two_inputs"]
+__all__ = [
+    "MAX_TRIES",
+    "QuickCheck",
+    "InputOrders",
+    "try_input_orders",
+    "match_two_inputs",
+]
 
 MAX_TRIES: Final = 64
-Fits: TypeAlias = "Callable[[Any, Slots], bool] | None"
+QuickCheck: TypeAlias = "Callable[[Any, Slots], bool] | None"
 """A quick look at whether a value may stand here; None where any may."""
 
 
-class Orders:
+class InputOrders:
     """The choices of one try: first those that are told, then the straight order."""
 
     __slots__ = ("_at", "_told")
@@ -36,7 +42,7 @@ class Orders:
         self._at += 1
         return self._told[self._at - 1]
 
-    def next(self) -> Orders | None:
+    def next(self) -> InputOrders | None:
         """The choices to try after these; None where all are tried."""
         told = self._told[: self._at]
         while told and told[-1]:
@@ -44,14 +50,14 @@ class Orders:
         if not told:
             return None
         told[-1] = True
-        return Orders(told)
+        return InputOrders(told)
 
 
-def in_any_order(take: Take, at: int) -> Take:
+def try_input_orders(take: MatchOp, at: int) -> MatchOp:
     """A pattern in which something may be turned; `at` is the slot of the choices."""
 
     def tried(op: Op, slots: Slots, ops: list[Op]) -> str | None:
-        orders: Orders | None = Orders([])
+        orders: InputOrders | None = InputOrders([])
         first: str | None = None
         for _ in range(MAX_TRIES):
             slots[at] = orders
@@ -69,7 +75,9 @@ def in_any_order(take: Take, at: int) -> Take:
     return tried
 
 
-def two_inputs(binds: tuple[Bind, Bind], fits: tuple[Fits, Fits], at: int) -> Take:
+def match_two_inputs(
+    binds: tuple[BindPart, BindPart], fits: tuple[QuickCheck, QuickCheck], at: int
+) -> MatchOp:
     """The inputs of a commutative op, in the order that fits."""
     one, other = binds
     fits_one, fits_other = fits

@@ -13,54 +13,54 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from amanda.errors import Undecided
 from amanda.graph import Graph, Op, OutputPort
-from amanda.mapping.lenses.lens import same
+from amanda.mapping.lenses.lens import same_value
 from amanda.mapping.rules.terms import (
     ANYTHING,
-    Ask,
-    Both,
-    Compared,
-    Const,
-    Either,
+    AllOf,
+    AnyOf,
+    Comparison,
+    ConstantTerm,
     Guard,
-    Not,
+    Negation,
+    Question,
     Var,
 )
-from amanda.mapping.side import Decline, Side, question
+from amanda.mapping.side import Decline, Side, answer_question
 
 if TYPE_CHECKING:
-    from amanda.mapping.engine.neighbors import Need
+    from amanda.mapping.engine.neighbors import RequiredNeighbor
 
 __all__ = [
-    "Answers",
-    "Bind",
+    "AnswerQuestion",
+    "BindPart",
     "Fetch",
-    "Inactive",
-    "Making",
+    "InactiveRule",
+    "EmitContext",
     "Slots",
-    "Step",
-    "Take",
-    "Way",
-    "describe",
-    "fetcher",
-    "guard_step",
+    "RuleStep",
+    "MatchOp",
+    "CompiledRule",
+    "describe_value",
+    "compile_fetch",
+    "compile_guard",
 ]
 
 Slots: TypeAlias = "list[Any]"
-Take: TypeAlias = "Callable[[Op, Slots, list[Op]], str | None]"
+MatchOp: TypeAlias = "Callable[[Op, Slots, list[Op]], str | None]"
 """Fills the slots from an op; what speaks against it, or None."""
-Bind: TypeAlias = "Callable[[Any, Slots, list[Op]], str | None]"
-Answers: TypeAlias = "Callable[[OutputPort, str], Any]"
+BindPart: TypeAlias = "Callable[[Any, Slots, list[Op]], str | None]"
+AnswerQuestion: TypeAlias = Callable[[OutputPort, str], Any]
 """Answers a question about a value of the source graph, or raises Undecided."""
-Step: TypeAlias = "Callable[[Slots, Answers], None]"
+RuleStep: TypeAlias = "Callable[[Slots, AnswerQuestion], None]"
 """Raises Decline for no, Undecided for not yet."""
-Fetch: TypeAlias = "Callable[[Slots, Answers], Any]"
+Fetch: TypeAlias = "Callable[[Slots, AnswerQuestion], Any]"
 
 
-class Inactive(Exception):
+class InactiveRule(Exception):
     """This rule does not run between these two versions; the text says why."""
 
 
-class Making(Protocol):
+class EmitContext(Protocol):
     """What `make` asks of the run: values of the target graph, and where to build."""
 
     target: Side
@@ -71,7 +71,7 @@ class Making(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Way:
+class CompiledRule:
     """A compiled rule. `make` gets the run, the graph to build in, the slots, the
     number of outputs of the op that was matched, and its name."""
 
@@ -79,10 +79,12 @@ class Way:
     text: str
     size: int
     width: int
-    take: Take
-    steps: tuple[Step, ...]
-    make: Callable[[Making, Graph, Slots, Op, str | None], Sequence[OutputPort | None]]
-    needs: tuple[Need, ...] = ()
+    take: MatchOp
+    steps: tuple[RuleStep, ...]
+    make: Callable[
+        [EmitContext, Graph, Slots, Op, str | None], Sequence[OutputPort | None]
+    ]
+    needs: tuple[RequiredNeighbor, ...] = ()
     """The ops that a pattern wants around its root."""
     is_line: bool = True
     """Is each of them the only one that its op has?"""
@@ -92,7 +94,7 @@ class Way:
     """The control edges inside a pattern."""
 
 
-def describe(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """A value as messages show it."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
@@ -101,33 +103,33 @@ def describe(value: Any) -> str:
 # -- what steps read ----------------------------------------------------------------
 
 
-def fetcher(part: Ask | Var | Const, slots: dict[str, int]) -> Fetch:
+def compile_fetch(part: Question | Var | ConstantTerm, slots: dict[str, int]) -> Fetch:
     """Reads a constant, the plain value of a variable, or the answer to a question."""
-    if isinstance(part, Const):
+    if isinstance(part, ConstantTerm):
         value = part.value
         return lambda _slots, _ask: value
     if isinstance(part, Var):
         at = slots[part.name]
-        return lambda slots, ask: plain(slots[at], ask)
+        return lambda slots, ask: plain_value(slots[at], ask)
     at, what, name = slots[part.var.name], part.what, part.var.name
     if what == "given":
         return lambda slots, _ask: slots[at] is not None
     if what == "length":
-        return lambda slots, ask: _length(slots[at], ask)
-    return lambda slots, ask: _answer(slots[at], what, name, ask)
+        return lambda slots, ask: _length_of(slots[at], ask)
+    return lambda slots, ask: _answer_question(slots[at], what, name, ask)
 
 
-def plain(value: Any, ask: Answers) -> Any:
+def plain_value(value: Any, ask: AnswerQuestion) -> Any:
     """A value of the graph as its content; Undecided where it is not constant."""
     return ask(value, "content") if isinstance(value, OutputPort) else value
 
 
-def _length(value: Any, ask: Answers) -> int:
-    value = plain(value, ask)
+def _length_of(value: Any, ask: AnswerQuestion) -> int:
+    value = plain_value(value, ask)
     return len(value) if isinstance(value, list | tuple | str) else 0
 
 
-def _answer(value: Any, what: str, name: str, ask: Answers) -> Any:
+def _answer_question(value: Any, what: str, name: str, ask: AnswerQuestion) -> Any:
     if isinstance(value, OutputPort):
         return ask(value, what)
     if value is None:
@@ -137,11 +139,11 @@ def _answer(value: Any, what: str, name: str, ask: Answers) -> Any:
     if what == "is_constant":
         return True
     if what == "rank" and isinstance(value, int | float | list | tuple):
-        return _depth(value)
+        return _nesting_depth(value)
     raise Undecided(f"{name} is no value of the graph")
 
 
-def _depth(value: Any) -> int:
+def _nesting_depth(value: Any) -> int:
     depth = 0
     while isinstance(value, list | tuple):
         depth += 1
@@ -152,77 +154,89 @@ def _depth(value: Any) -> int:
 # -- guards -------------------------------------------------------------------------
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "==": lambda a, b: _same(a, b),
-    "!=": lambda a, b: not _same(a, b),
+    "==": lambda a, b: _is_equal(a, b),
+    "!=": lambda a, b: not _is_equal(a, b),
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
     ">": lambda a, b: a > b,
     ">=": lambda a, b: a >= b,
-    "in": lambda a, b: any(_same(a, item) for item in b),
-    "not in": lambda a, b: not any(_same(a, item) for item in b),
+    "in": lambda a, b: any(_is_equal(a, item) for item in b),
+    "not in": lambda a, b: not any(_is_equal(a, item) for item in b),
 }
 
 
-def _same(a: Any, b: Any) -> bool:
+def _is_equal(a: Any, b: Any) -> bool:
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(
+            _is_equal(x, y) for x, y in zip(a, b, strict=True)
+        )
     if isinstance(a, int | float | str | list | tuple | None):
-        return same(a, b) if isinstance(b, int | float | str | None) else bool(a == b)
+        return (
+            same_value(a, b)
+            if isinstance(b, int | float | str | None)
+            else bool(a == b)
+        )
     return bool(a == b)  # dims: true, false, or Undecided
 
 
-def guard_step(guard: Guard, slots: dict[str, int]) -> Step:
+def compile_guard(guard: Guard, slots: dict[str, int]) -> RuleStep:
     """Declines what the guard does not hold for."""
     holds = _condition(guard, slots)
     why = f"not {guard}"
 
-    def step(slots: Slots, ask: Answers) -> None:
+    def step(slots: Slots, ask: AnswerQuestion) -> None:
         if not holds(slots, ask):
             raise Decline(why)
 
     return step
 
 
-def _condition(guard: Guard, slots: dict[str, int]) -> Callable[[Slots, Answers], bool]:
+def _condition(
+    guard: Guard, slots: dict[str, int]
+) -> Callable[[Slots, AnswerQuestion], bool]:
     match guard:
-        case Compared():
+        case Comparison():
             return _comparison(guard, slots)
-        case Not(inner=inner):
+        case Negation(inner=inner):
             holds = _condition(inner, slots)
             return lambda slots, ask: not holds(slots, ask)
-        case Both(parts=parts):
-            return _joined([_condition(p, slots) for p in parts], until=False)
-        case Either(parts=parts):
-            return _joined([_condition(p, slots) for p in parts], until=True)
-        case Ask() | Var() | Const():
-            fetch = fetcher(guard, slots)
+        case AllOf(parts=parts):
+            return _combine_conditions(
+                [_condition(p, slots) for p in parts], until=False
+            )
+        case AnyOf(parts=parts):
+            return _combine_conditions(
+                [_condition(p, slots) for p in parts], until=True
+            )
+        case Question() | Var() | ConstantTerm():
+            fetch = compile_fetch(guard, slots)
             return lambda slots, ask: bool(fetch(slots, ask))
 
 
 def _comparison(
-    guard: Compared, slots: dict[str, int]
-) -> Callable[[Slots, Answers], bool]:
-    left, right = fetcher(guard.left, slots), fetcher(guard.right, slots)
+    guard: Comparison, slots: dict[str, int]
+) -> Callable[[Slots, AnswerQuestion], bool]:
+    left, right = compile_fetch(guard.left, slots), compile_fetch(guard.right, slots)
     compare, text = _COMPARE[guard.sign], str(guard)
 
-    def holds(slots: Slots, ask: Answers) -> bool:
+    def holds(slots: Slots, ask: AnswerQuestion) -> bool:
         a, b = left(slots, ask), right(slots, ask)
         try:
             return bool(compare(a, b))
         except TypeError:
             raise Decline(
-                f"{text}: {describe(a)} and {describe(b)} do not compare"
+                f"{text}: {describe_value(a)} and {describe_value(b)} do not compare"
             ) from None
 
     return holds
 
 
-def _joined(
-    parts: list[Callable[[Slots, Answers], bool]], *, until: bool
-) -> Callable[[Slots, Answers], bool]:
+def _combine_conditions(
+    parts: list[Callable[[Slots, AnswerQuestion], bool]], *, until: bool
+) -> Callable[[Slots, AnswerQuestion], bool]:
     """`and` (until a false one) or `or`; one that decides outweighs open ones."""
 
-    def holds(slots: Slots, ask: Answers) -> bool:
+    def holds(slots: Slots, ask: AnswerQuestion) -> bool:
         still_open: Undecided | None = None
         for part in parts:
             try:
@@ -244,4 +258,4 @@ def is_variable(part: object) -> bool:
 
 def source_question(value: OutputPort, what: str) -> Any:
     """What the source graph itself says of a value."""
-    return question(value, what)
+    return answer_question(value, what)

@@ -12,39 +12,46 @@ from typing import Any
 from amanda.errors import AmandaError, InternalError, PluginBrokenError, Undecided
 from amanda.graph import CORE, Graph, Op, OutputPort, Parameter, Provenance
 from amanda.mapping.engine.carry import (
-    carry_control,
-    carry_port,
-    copied_body,
-    copied_op,
-    copied_root,
-    shell,
+    copy_body,
+    copy_control_edges,
+    copy_entries,
+    copy_op,
+    copy_port_fields,
+    start_graph,
 )
-from amanda.mapping.engine.cover import MAP, WHOLE, Cover, Entry, Match, decide
-from amanda.mapping.engine.program import Program
+from amanda.mapping.engine.cover import (
+    COPY_WHOLE,
+    MAP,
+    Cover,
+    CoverEntry,
+    RuleMatch,
+    decide_match,
+)
+from amanda.mapping.engine.program import RuleProgram
 from amanda.mapping.routes.report import (
     TRACING,
     Conversion,
-    Covered,
-    Open,
+    CoveredOp,
     Report,
-    gaps_of,
-    place,
+    UnmappedOp,
+    describe_gaps,
+    op_location,
 )
 from amanda.mapping.routes.route import GapMet
-from amanda.mapping.side import Decline, constant_of, question
+from amanda.mapping.side import Decline, answer_question, constant_of
 from amanda.types import TensorType
 
-__all__ = ["Run"]
+__all__ = ["ConversionRun"]
 
 _PORTS = (OutputPort, Parameter)
 _BY_HOOK = "gap_met"
 
 
-class _Unmapped(Exception):
+class _BehindGapError(Exception):
     """An input is behind a gap, which is told there."""
 
 
-class _Frame:
+class _GraphFrame:
     """A graph on its way: what is covered, and how far it is made."""
 
     __slots__ = ("at", "bodies", "cover", "source", "target")
@@ -57,11 +64,11 @@ class _Frame:
         self.bodies: list[Graph] = []  # that ops of the source hold
 
 
-class Run:
+class ConversionRun:
     """A conversion of one graph. `convert` may be called once."""
 
     def __init__(
-        self, program: Program, *, keep_foreign: bool, gap_met: GapMet, trace: bool
+        self, program: RuleProgram, *, keep_foreign: bool, gap_met: GapMet, trace: bool
     ) -> None:
         self.program = program
         self.target = program.target
@@ -73,10 +80,10 @@ class Run:
         self.made: dict[OutputPort, OutputPort] = {}
         self._bodies: dict[Graph, Graph] = {}
         self._graphs: dict[Graph, Graph] = {}
-        self._deferred: dict[Op, Entry] = {}
+        self._deferred: dict[Op, CoverEntry] = {}
         self._failed: set[Op] = set()
         self._holed: set[Op] = set()  # graphs of which a result is behind a gap
-        self._open: list[Open] = []
+        self._open: list[UnmappedOp] = []
         self._carried: list[Op] = []  # constants that came along while an op was made
         self._loose: list[Op] = []  # of them, those that may not be needed after all
         self._stands: dict[Op, list[Op]] = {}  # where there are control edges
@@ -89,11 +96,11 @@ class Run:
     def convert(self, source: Graph) -> Conversion:
         sides = (side for entry in source.entries.values() for side in entry)
         self._pinned = frozenset(value for side in sides for value in side.values())
-        root = shell(source, self.made, self.target.name, None)
+        root = start_graph(source, self.made, self.target.name, None)
         for name, function in source.functions.items():
             root.add_function(name, self._all(function, None))
         self._all(source, root)
-        copied_root(source, root, self.made)
+        copy_entries(source, root, self.made)
         root.imports.update(source.imports)
         root.imports.update(getattr(self.target, "imports", None) or {})
         for op in self._loose:
@@ -104,7 +111,7 @@ class Run:
 
     def _tell(self) -> None:
         program = self.program
-        self.report.gaps = gaps_of(
+        self.report.gaps = describe_gaps(
             self._open, program.rules, program.source, forward=program.forward
         )
         self.report.losses = tuple(self._losses)
@@ -124,7 +131,7 @@ class Run:
                 stack.pop()
         return first.target
 
-    def _on(self, frame: _Frame) -> list[Graph]:
+    def _on(self, frame: _GraphFrame) -> list[Graph]:
         """Make op after op, up to one with graphs in it that have to be mapped before:
         those."""
         entries, deferred = frame.cover.entries, self._deferred
@@ -142,15 +149,15 @@ class Run:
 
     def _framed(
         self, source: Graph, target: Graph | None, outer: Graph | None
-    ) -> _Frame:
+    ) -> _GraphFrame:
         if target is None:
-            target = shell(source, self.made, None, outer)
+            target = start_graph(source, self.made, None, outer)
             self._bodies[source] = target
             self._typed(source, target)
         self._graphs[source] = target
         cover = Cover(self.program, source, self._pinned)
         self._deferred.update(cover.deferred)
-        return _Frame(source, target, cover)
+        return _GraphFrame(source, target, cover)
 
     def _typed(self, source: Graph, target: Graph) -> None:
         """Parameters of a body without types get what the op around it tells."""
@@ -167,14 +174,14 @@ class Run:
             ):
                 parameter.type = type
 
-    def _inner(self, entry: Entry) -> list[Graph]:
+    def _inner(self, entry: CoverEntry) -> list[Graph]:
         """The graphs that have to be mapped before this op."""
         op = entry.op
         found: list[Graph] = []
         if op.side_record is not None:
             is_foreign = entry.todo == MAP and entry.type is None
             is_kept = self.keep_foreign and not entry.matches and entry.todo == MAP
-            if not (is_foreign or is_kept or entry.todo == WHOLE):
+            if not (is_foreign or is_kept or entry.todo == COPY_WHOLE):
                 found += op.bodies.values()
         for match in entry.matches:
             if len(match.ops) > 1:
@@ -185,14 +192,14 @@ class Run:
             return found
         return [graph for graph in dict.fromkeys(found) if graph not in self._bodies]
 
-    def _finish(self, frame: _Frame) -> None:
+    def _finish(self, frame: _GraphFrame) -> None:
         source, target = frame.source, frame.target
         for op in frame.cover.constants:
-            if _is_wanted(op, self._pinned):
+            if _is_constant_needed(op, self._pinned):
                 self.value(op.outputs[0])
         for port, value in zip(source.outputs, source.results, strict=True):
             target.result(self._result(source, value), port.name)
-            carry_port(port, target.outputs[port.index])
+            copy_port_fields(port, target.outputs[port.index])
         for value, stand in self._rounds.items():
             if value.graph is source and value in self.made:
                 target.replace_uses(stand, self.made[value])
@@ -202,7 +209,7 @@ class Run:
             or source.inner_control_sources
             or source.inner_control_sinks
         ):
-            carry_control(source, target, self._stands, self.made)
+            copy_control_edges(source, target, self._stands, self.made)
         for body in frame.bodies:
             self._drop_unheld(body)
 
@@ -218,7 +225,7 @@ class Run:
     def _result(self, source: Graph, value: OutputPort | None) -> OutputPort | None:
         try:
             return self.value(value)  # type: ignore[no-any-return]
-        except _Unmapped:
+        except _BehindGapError:
             self._holed.add(source)
             return None
 
@@ -259,7 +266,7 @@ class Run:
                 self._carried.append(stand)  # it is no op of the rule's own
                 self._rounds[value] = stand.output
             return self._rounds[value]
-        raise _Unmapped
+        raise _BehindGapError
 
     def _copied(
         self,
@@ -269,11 +276,11 @@ class Run:
         namespace: str | None,
         bodies: dict[str, Graph] | None = None,
     ) -> Op:
-        name = _free(target, op.name)
-        made = copied_op(op, target, inputs, name=name, namespace=namespace,
+        name = _free_name(target, op.name)
+        made = copy_op(op, target, inputs, name=name, namespace=namespace,
                          bodies=bodies, provenance=op.provenance)  # fmt: skip
         self.made.update(zip(op.outputs, made.outputs, strict=True))
-        if _is_bound(op):
+        if _has_control_edges(op):
             self._stands[op] = [made]
         return made
 
@@ -281,18 +288,18 @@ class Run:
         """What is known where the value lives now, else where it comes from."""
         made = self.made.get(value)
         if made is None:
-            return question(value, what)
+            return answer_question(value, what)
         try:
-            return question(made, what)
+            return answer_question(made, what)
         except Undecided as why:
             try:
-                return question(value, what)
+                return answer_question(value, what)
             except Undecided:
                 raise why from None
 
     # -- ops -------------------------------------------------------------------
 
-    def _emit(self, frame: _Frame, entry: Entry) -> None:
+    def _emit(self, frame: _GraphFrame, entry: CoverEntry) -> None:
         """Make an op, and first what it turns out to need of a pattern not taken."""
         stack = [entry]
         while stack:
@@ -307,12 +314,12 @@ class Run:
                     continue
             entry.done = self._attempt(frame, entry)
 
-    def _needs(self, entry: Entry) -> list[Entry]:
+    def _needs(self, entry: CoverEntry) -> list[CoverEntry]:
         match = entry.match
         values: Iterable[Any] = entry.op.inputs
         if match is not None and not match.way.is_function:
             values = match.slots
-        found: dict[Op, Entry] = {}
+        found: dict[Op, CoverEntry] = {}
         for value in values:
             for one in value if isinstance(value, tuple | list) else (value,):
                 if one.__class__ is OutputPort and one not in self.made:
@@ -321,7 +328,7 @@ class Run:
                         found[one.op] = late
         return list(found.values())
 
-    def _attempt(self, frame: _Frame, entry: Entry) -> bool:
+    def _attempt(self, frame: _GraphFrame, entry: CoverEntry) -> bool:
         """Try the candidate whose turn it is; False where the next one has to."""
         target = frame.target
         if entry.todo != MAP:
@@ -338,7 +345,7 @@ class Run:
             self._make(target, entry, match, before)
             if self._holed and self._has_holes(entry.op):
                 self._lose(entry.op)
-        except _Unmapped:
+        except _BehindGapError:
             self._back(target, before)
             self._failed.add(entry.op)
         except InternalError:
@@ -355,22 +362,22 @@ class Run:
                 self._deferred.update(frame.cover.deferred)
             return False
         except Exception as error:
-            error.add_note(f"while {match.way.id} mapped {place(entry.op)}")
+            error.add_note(f"while {match.way.id} mapped {op_location(entry.op)}")
             raise
         return True
 
-    def _decided(self, match: Match) -> None:
+    def _decided(self, match: RuleMatch) -> None:
         for value in match.slots:
             if value.__class__ in _PORTS and constant_of(value) is None:
                 self.value(value)  # types can be asked only in front of a gap
-        if not decide(match, self._ask):
+        if not decide_match(match, self._ask):
             raise Decline(match.why)
 
     def _make(
-        self, target: Graph, entry: Entry, match: Match, before: Op | None
+        self, target: Graph, entry: CoverEntry, match: RuleMatch, before: Op | None
     ) -> None:
         op, way = entry.op, match.way
-        found = way.make(self, target, match.slots, op, _free(target, op.name))
+        found = way.make(self, target, match.slots, op, _free_name(target, op.name))
         outputs = op.outputs
         for i, port in enumerate(outputs):
             value = found[i] if i < len(found) else None
@@ -383,13 +390,13 @@ class Run:
         self._sign(target, op, match, before)
         self.report.rules[way.id] += 1
         if self.report.trace is not None:
-            self.report.trace.append(Covered(op.type or "", op.name, way.id))
+            self.report.trace.append(CoveredOp(op.type or "", op.name, way.id))
         if way.loss is not None:
-            self._losses[f"{op.type}, {place(op)}: {way.loss}"] = None
+            self._losses[f"{op.type}, {op_location(op)}: {way.loss}"] = None
 
-    def _sign(self, target: Graph, op: Op, match: Match, before: Op | None) -> None:
+    def _sign(self, target: Graph, op: Op, match: RuleMatch, before: Op | None) -> None:
         """Names, types and origin for what a rule made."""
-        origin = Provenance(_names(match.ops), match.way.id)
+        origin = Provenance(_source_names(match.ops), match.way.id)
         new: list[Op] = []
         at = target.last_op
         while at is not before and at is not None:
@@ -399,7 +406,7 @@ class Run:
             at = at.previous
         self._carried.clear()
         rare = op.side_record is not None  # the side record, which most ops do without
-        if rare and _is_bound(op):
+        if rare and _has_control_edges(op):
             if not new and not set(op.control_inputs) <= set(match.ops):
                 raise Decline("nothing is made that could wait for its control inputs")
             self._stands[op] = new
@@ -408,7 +415,7 @@ class Run:
             if value is None or value.op.provenance is not origin:
                 continue
             if rare:
-                carry_port(port, value)
+                copy_port_fields(port, value)
             elif value.type is None:
                 value.type = port.type
             if value.name is None:
@@ -431,17 +438,17 @@ class Run:
 
     # -- what no rule takes ----------------------------------------------------
 
-    def _carry(self, target: Graph, entry: Entry) -> None:
+    def _carry(self, target: Graph, entry: CoverEntry) -> None:
         op = entry.op
         try:
             inputs = [self.value(value) for value in op.inputs]
-        except _Unmapped:
+        except _BehindGapError:
             self._failed.add(op)
             return
         self.report.carried += 1
         if isinstance(op, Graph):
             self._carry_graph(target, op, inputs)
-        elif entry.todo == WHOLE:
+        elif entry.todo == COPY_WHOLE:
             self._whole(target, op, inputs, self._space(op))
         else:
             bodies = {key: self._bodies[body] for key, body in op.bodies.items()}
@@ -459,7 +466,7 @@ class Run:
         self, target: Graph, op: Graph, inputs: list[OutputPort | None]
     ) -> None:
         held = self._bodies[op]
-        held.name = _free(target, held.name)
+        held.name = _free_name(target, held.name)
         target.add_graph(held, inputs)
         self.made.update(zip(op.outputs, held.outputs, strict=True))
         for key, body in op.bodies.items():
@@ -475,25 +482,24 @@ class Run:
     ) -> None:
         """The op as it is, with everything in it."""
         bodies = {
-            key: copied_body(body, target, self.value)
-            for key, body in op.bodies.items()
+            key: copy_body(body, target, self.value) for key, body in op.bodies.items()
         }
         self._copied(op, target, inputs, namespace, bodies or None)
 
-    def _gap(self, target: Graph, entry: Entry) -> None:
+    def _gap(self, target: Graph, entry: CoverEntry) -> None:
         op = entry.op
         try:
             inputs = [self.value(value) for value in op.inputs]
-        except _Unmapped:
+        except _BehindGapError:
             inputs = None
         if inputs is None or not self._filled(target, entry, inputs):
-            self._open.append(Open(op, entry.type, entry.declined))
+            self._open.append(UnmappedOp(op, entry.type, entry.declined))
             if inputs is None or not self._kept(target, op, inputs):
                 self._failed.add(op)
         self._carried.clear()
 
     def _filled(
-        self, target: Graph, entry: Entry, inputs: list[OutputPort | None]
+        self, target: Graph, entry: CoverEntry, inputs: list[OutputPort | None]
     ) -> bool:
         op = entry.op
         before = target.last_op
@@ -503,14 +509,14 @@ class Run:
             return False
         if len(values) != len(op.outputs):
             raise PluginBrokenError(
-                f"a listener of {_BY_HOOK} filled {place(op)} with other values",
+                f"a listener of {_BY_HOOK} filled {op_location(op)} with other values",
                 expected=f"{len(op.outputs)}, one for each output",
                 got=len(values),
             )
         self.made.update(zip(op.outputs, values, strict=True))
         at = target.last_op
         while at is not before and at is not None:
-            at.provenance = Provenance(_names([op]), _BY_HOOK)
+            at.provenance = Provenance(_source_names([op]), _BY_HOOK)
             at = at.previous
         self.report.filled += 1
         return True
@@ -523,13 +529,13 @@ class Run:
         return self.keep_foreign
 
 
-def _free(target: Graph, name: str | None) -> str | None:
+def _free_name(target: Graph, name: str | None) -> str | None:
     if name is None or name not in target:
         return name
     return target.fresh_name(name)
 
 
-def _names(ops: list[Op]) -> tuple[str, ...]:
+def _source_names(ops: list[Op]) -> tuple[str, ...]:
     """What the ops are called where they come from."""
     if len(ops) == 1 and ops[0].name is not None:
         return (ops[0].name,)
@@ -543,14 +549,16 @@ def _names(ops: list[Op]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _is_bound(op: Op) -> bool:
+def _has_control_edges(op: Op) -> bool:
     """Does it take part in a control edge?"""
     return op.side_record is not None and bool(op.control_inputs or op.control_outputs)
 
 
-def _is_wanted(op: Op, pinned: frozenset[OutputPort]) -> bool:
+def _is_constant_needed(op: Op, pinned: frozenset[OutputPort]) -> bool:
     """Must a constant come along, though nothing that was made asked for it?"""
     value = op.outputs[0]
     if not value.is_used or value in pinned:
         return True
-    return op.side_record is not None and ("keep" in value.marks or _is_bound(op))
+    return op.side_record is not None and (
+        "keep" in value.marks or _has_control_edges(op)
+    )

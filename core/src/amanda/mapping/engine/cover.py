@@ -12,13 +12,21 @@ from typing import Final
 
 from amanda.errors import AmandaError, Undecided
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
-from amanda.mapping.engine.compiled_rule import Answers, Slots, Way
-from amanda.mapping.engine.program import Program
-from amanda.mapping.side import question, type_of
+from amanda.mapping.engine.compiled_rule import AnswerQuestion, CompiledRule, Slots
+from amanda.mapping.engine.program import RuleProgram
+from amanda.mapping.side import answer_question, rule_op_type
 
-__all__ = ["CARRY", "MAP", "WHOLE", "Cover", "Entry", "Match", "decide"]
+__all__ = [
+    "COPY",
+    "MAP",
+    "COPY_WHOLE",
+    "Cover",
+    "CoverEntry",
+    "RuleMatch",
+    "decide_match",
+]
 
-MAP, CARRY, WHOLE = range(3)
+MAP, COPY, COPY_WHOLE = range(3)
 """What is to be done with an op: map it, take it along and map what is in it, take it
 along with what is in it."""
 
@@ -27,7 +35,7 @@ _VERSION, _STRUCTURE, _DECISION = range(3)
 _KEEP: Final = "keep"
 
 
-class Match:
+class RuleMatch:
     """A rule that fits by structure, and the values that it found.
 
     `step` counts the decisions made; `why` is what left the next one open.
@@ -35,7 +43,7 @@ class Match:
 
     __slots__ = ("ops", "slots", "step", "way", "why")
 
-    def __init__(self, way: Way, slots: Slots, ops: list[Op]) -> None:
+    def __init__(self, way: CompiledRule, slots: Slots, ops: list[Op]) -> None:
         self.way = way
         self.slots = slots
         self.ops = ops
@@ -47,7 +55,7 @@ class Match:
         return self.step == len(self.way.steps)
 
 
-class Entry:
+class CoverEntry:
     """An op that is to be mapped, and the candidates for it, the best first."""
 
     __slots__ = ("at", "declined", "done", "is_flat", "matches", "op", "todo", "type")
@@ -56,7 +64,7 @@ class Entry:
         self.op = op
         self.todo = todo
         self.type = type
-        self.matches: list[Match] = []
+        self.matches: list[RuleMatch] = []
         self.declined: list[tuple[str, str, str, int]] = []
         self.at = 0
         self.done = False
@@ -66,15 +74,15 @@ class Entry:
         """Is there no graph in it, nor in what patterns would take in with it?"""
 
     @property
-    def match(self) -> Match | None:
+    def match(self) -> RuleMatch | None:
         """The candidate whose turn it is."""
         return self.matches[self.at] if self.at < len(self.matches) else None
 
-    def decline(self, way: Way, why: str, stage: int = _DECISION) -> None:
+    def decline(self, way: CompiledRule, why: str, stage: int = _DECISION) -> None:
         self.declined.append((way.id, way.text, why, stage))
 
 
-def decide(match: Match, ask: Answers) -> bool:
+def decide_match(match: RuleMatch, ask: AnswerQuestion) -> bool:
     """Go through the decisions; False where one is still open. Raises Decline."""
     steps, slots, at = match.way.steps, match.slots, match.step
     try:
@@ -98,16 +106,16 @@ class Cover:
     )  # fmt: skip
 
     def __init__(
-        self, program: Program, source: Graph, pinned: frozenset[OutputPort]
+        self, program: RuleProgram, source: Graph, pinned: frozenset[OutputPort]
     ) -> None:
         self.program = program
         self.needed = pinned
         self.bound = False
         """Whether any op here takes part in a control edge."""
         self.taken: set[Op] = set()
-        self.deferred: dict[Op, Entry] = {}
+        self.deferred: dict[Op, CoverEntry] = {}
         self.constants: list[Op] = []
-        self.entries: list[Entry] = []
+        self.entries: list[CoverEntry] = []
         maybe: set[Op] = set()
         taken = self.taken
         for op in reversed(source):
@@ -137,21 +145,21 @@ class Cover:
         self.constants.reverse()
         self.entries.reverse()
 
-    def _entry(self, op: Op) -> Entry:
+    def _entry(self, op: Op) -> CoverEntry:
         program = self.program
         if op.is_graph:
-            return Entry(op, CARRY)
+            return CoverEntry(op, COPY)
         more = op.side_record
         space = None if more is None else more.namespace
         if space == CORE:
-            return Entry(op, CARRY)
+            return CoverEntry(op, COPY)
         if program.picks_up and space != program.source.name:
-            return Entry(op, CARRY if space is None else WHOLE)
-        type = op.type if space is None else type_of(program.source, op)
+            return CoverEntry(op, COPY if space is None else COPY_WHOLE)
+        type = op.type if space is None else rule_op_type(program.source, op)
         if type is None:
             is_theirs = space == program.target.name
-            return Entry(op, WHOLE if is_theirs else MAP)
-        entry = Entry(op, MAP, type)
+            return CoverEntry(op, COPY_WHOLE if is_theirs else MAP)
+        entry = CoverEntry(op, MAP, type)
         if program.fault is not None and (fault := program.fault(op)):
             entry.declined.append((program.source.name, "", fault, _VERSION))
             return entry
@@ -162,10 +170,10 @@ class Cover:
             self._candidates(entry, choice.near(op))
             entry.declined += [(*rule, _VERSION) for rule in choice.inactive]
         if not entry.matches and program.means_the_same(type):
-            entry.todo = CARRY
+            entry.todo = COPY
         return entry
 
-    def extend(self, entry: Entry, failed: Match) -> None:
+    def extend(self, entry: CoverEntry, failed: RuleMatch) -> None:
         """More candidates, after one that seemed certain declined while it was made.
 
         What its pattern took in is mapped after all, where that turns out needed.
@@ -180,7 +188,7 @@ class Cover:
         at = next((i for i, way in enumerate(ways) if way is failed.way), len(ways))
         self._candidates(entry, ways[at + 1 :])
 
-    def _candidates(self, entry: Entry, ways: Sequence[Way]) -> None:
+    def _candidates(self, entry: CoverEntry, ways: Sequence[CompiledRule]) -> None:
         op = entry.op
         for way in ways:
             slots: Slots = [None] * way.width
@@ -191,10 +199,10 @@ class Cover:
             if why is not None:
                 entry.decline(way, why, _STRUCTURE)
                 continue
-            match = Match(way, slots, ops)
+            match = RuleMatch(way, slots, ops)
             if way.steps:
                 try:
-                    decided = decide(match, question)
+                    decided = decide_match(match, answer_question)
                 except AmandaError as declined:
                     entry.decline(way, declined.message)
                     continue

@@ -7,28 +7,28 @@ from typing import Any, TypeAlias
 
 from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.mapping.engine.compiled_rule import (
-    Answers,
+    AnswerQuestion,
+    CompiledRule,
+    EmitContext,
     Fetch,
-    Inactive,
-    Making,
+    InactiveRule,
     Slots,
-    Way,
-    describe,
-    fetcher,
-    guard_step,
-    plain,
+    compile_fetch,
+    compile_guard,
+    describe_value,
+    plain_value,
 )
-from amanda.mapping.engine.matcher import Taker, is_count, known
-from amanda.mapping.engine.neighbors import is_line, needs_of
-from amanda.mapping.lenses.lens import Lens, same
+from amanda.mapping.engine.matcher import MatcherCompiler, is_count, require_signature
+from amanda.mapping.engine.neighbors import is_chain, required_neighbors
+from amanda.mapping.lenses.lens import Lens, same_value
 from amanda.mapping.rules.terms import (
     ANYTHING,
-    Const,
-    Lensed,
+    ConstantTerm,
+    Equation,
+    LensTerm,
     ListOf,
-    Part,
-    Row,
-    Term,
+    OpTerm,
+    TermPart,
     Var,
     variables,
 )
@@ -36,8 +36,8 @@ from amanda.mapping.side import REQUIRED, Decline, Side, Signature
 
 __all__ = ["compile_row"]
 
-_Maker: TypeAlias = (
-    "Callable[[Making, Graph, Slots, int, str | None], Sequence[OutputPort]]"
+_Emit: TypeAlias = (
+    "Callable[[EmitContext, Graph, Slots, int, str | None], Sequence[OutputPort]]"
 )
 # How an argument is had: a slot, a slot that holds many, a constant, another op.
 _SLOT, _SPREAD, _FIXED, _MADE = range(4)
@@ -45,24 +45,24 @@ _PORTS = (OutputPort, Parameter)
 
 
 def compile_row(
-    row: Row,
+    row: Equation,
     source: Side,
     target: Side,
     lenses: Mapping[str, Lens],
     *,
     forward: bool,
     hints: frozenset[str] = frozenset(),
-) -> Way:
+) -> CompiledRule:
     """An equation in one direction between two versions; Inactive if not for them."""
     here, there = row.sides(forward)
-    taker = Taker(source, lenses, hints)
+    taker = MatcherCompiler(source, lenses, hints)
     take = taker.compile(here)
     if row.guard is not None:
-        taker.steps.append(guard_step(row.guard, taker.slots))
-    writer = _Writer(target, lenses, taker, here)
+        taker.steps.append(compile_guard(row.guard, taker.slots))
+    writer = _EmitterCompiler(target, lenses, taker, here)
     make = writer.compile(there)
-    needs = needs_of(here, source)
-    return Way(
+    needs = required_neighbors(here, source)
+    return CompiledRule(
         row.id,
         row.text,
         here.size,
@@ -71,15 +71,19 @@ def compile_row(
         tuple(taker.steps),
         make,
         needs,
-        is_line(needs),
+        is_chain(needs),
         row.loss,
         edges=here.edges,
     )
 
 
-class _Writer:
+class _EmitterCompiler:
     def __init__(
-        self, side: Side, lenses: Mapping[str, Lens], taker: Taker, here: Term
+        self,
+        side: Side,
+        lenses: Mapping[str, Lens],
+        taker: MatcherCompiler,
+        here: OpTerm,
     ) -> None:
         self.side = side
         self.lenses = lenses
@@ -87,22 +91,22 @@ class _Writer:
         self.ports = _in_inputs(here)  # variables that may be values of the graph
 
     def compile(
-        self, term: Term
-    ) -> Callable[[Making, Graph, Slots, Op, str | None], Sequence[OutputPort]]:
+        self, term: OpTerm
+    ) -> Callable[[EmitContext, Graph, Slots, Op, str | None], Sequence[OutputPort]]:
         make = self._op(term)
-        signature = known(self.side, term)
+        signature = require_signature(self.side, term)
         fixed = signature.outputs
 
         def made(
-            run: Making, graph: Graph, slots: Slots, op: Op, name: str | None
+            run: EmitContext, graph: Graph, slots: Slots, op: Op, name: str | None
         ) -> Sequence[OutputPort]:
             count = len(op.outputs) if fixed is None else fixed
             return make(run, graph, slots, count, name)
 
         return made
 
-    def _op(self, term: Term) -> _Maker:
-        signature = known(self.side, term)
+    def _op(self, term: OpTerm) -> _Emit:
+        signature = require_signature(self.side, term)
         args = [self._arg(arg, i, signature, term) for i, arg in enumerate(term.args)]
         attrs: list[tuple[str, int, Any, Any]] = []
         at = {name: i for i, name in enumerate(signature.inputs)}
@@ -120,21 +124,24 @@ class _Writer:
             (key, kind, x, None if default is REQUIRED else default)
             for key, kind, x, default in attrs
         )
-        make = _op_maker(term.type, tuple(args), told, signature.inputs)
-        waits = [(self._op(w), known(self.side, w).outputs or 1) for w in term.waits]
-        return _waiting(make, waits) if waits else make
+        make = _compile_op_emitter(term.type, tuple(args), told, signature.inputs)
+        waits = [
+            (self._op(w), require_signature(self.side, w).outputs or 1)
+            for w in term.waits
+        ]
+        return _emit_after(make, waits) if waits else make
 
-    def _all_told(self, term: Term, signature: Signature) -> None:
+    def _all_told(self, term: OpTerm, signature: Signature) -> None:
         for key, default in signature.attrs.items():
             if default is REQUIRED and key not in term.attrs:
                 if is_count(signature, key):
                     continue
-                raise Inactive(f"{term.type} needs the attribute {key}")
+                raise InactiveRule(f"{term.type} needs the attribute {key}")
 
     # -- arguments -------------------------------------------------------------
 
     def _arg(
-        self, part: Part, i: int, signature: Signature, term: Term
+        self, part: TermPart, i: int, signature: Signature, term: OpTerm
     ) -> tuple[int, Any]:
         if i >= len(signature.inputs) and signature.variadic is None:
             return self._beyond(part, i, term)
@@ -144,44 +151,44 @@ class _Writer:
             case Var(name=name):
                 if name == ANYTHING:
                     return _FIXED, None
-                if name in self.taker.absent and not _may_lack(part, i, signature):
+                if name in self.taker.absent and not _may_be_absent(part, i, signature):
                     self._there(name, i, signature, term)
                 return _SLOT, self.taker.slots[name]
-            case Const(value=value):
+            case ConstantTerm(value=value):
                 return _FIXED, value
-            case Term():
+            case OpTerm():
                 output = part.output
-                signature = known(self.side, part)
+                signature = require_signature(self.side, part)
                 count = signature.outputs or output + 1
                 return _MADE, (self._op(part), count, output)
         return _SLOT, self._computed(part)
 
-    def _beyond(self, part: Part, i: int, term: Term) -> tuple[int, Any]:
+    def _beyond(self, part: TermPart, i: int, term: OpTerm) -> tuple[int, Any]:
         """An input that this version does not have: fine while nothing is there."""
         if not isinstance(part, Var) or part.rest:
-            raise Inactive(f"{term.type} has {i} inputs in {self.side.name}")
+            raise InactiveRule(f"{term.type} has {i} inputs in {self.side.name}")
         if part.name != ANYTHING:
             self._absent(part.name, f"input {i}", term)
         return _FIXED, None
 
-    def _there(self, name: str, i: int, signature: Signature, term: Term) -> None:
+    def _there(self, name: str, i: int, signature: Signature, term: OpTerm) -> None:
         at, told = self.taker.slots[name], signature.inputs[i : i + 1]
         why = f"{term.type} needs the input {told[0] if told else i}"
 
-        def step(slots: Slots, _ask: Answers) -> None:
+        def step(slots: Slots, _ask: AnswerQuestion) -> None:
             if slots[at] is None:
                 raise Decline(f"{why}, and {name} is left out")
 
         self.taker.steps.append(step)
 
-    def _absent(self, name: str, what: str, term: Term) -> None:
+    def _absent(self, name: str, what: str, term: OpTerm) -> None:
         at, where = self.taker.slots[name], self.side.name
 
-        def step(slots: Slots, _ask: Answers) -> None:
+        def step(slots: Slots, _ask: AnswerQuestion) -> None:
             if slots[at] is not None:
                 raise Decline(
                     f"{term.type} has no {what} in {where}, for {name} = "
-                    f"{describe(slots[at])}"
+                    f"{describe_value(slots[at])}"
                 )
 
         self.taker.steps.append(step)
@@ -189,16 +196,16 @@ class _Writer:
     # -- attributes ------------------------------------------------------------
 
     def _attr(
-        self, key: str, part: Part, signature: Signature, term: Term
+        self, key: str, part: TermPart, signature: Signature, term: OpTerm
     ) -> tuple[str, int, Any, Any]:
         """Key, how it is had, and the default."""
         default = signature.attrs.get(key)
-        if isinstance(part, Const):
+        if isinstance(part, ConstantTerm):
             if key not in signature.attrs:
-                raise Inactive(f"{term.type} has no attribute {key}")
+                raise InactiveRule(f"{term.type} has no attribute {key}")
             return key, _FIXED, part.value, default
-        if isinstance(part, Term):
-            raise Inactive(f"the attribute {key} of {term.type} is no op")
+        if isinstance(part, OpTerm):
+            raise InactiveRule(f"the attribute {key} of {term.type} is no op")
         if isinstance(part, Var) and part.name not in self.ports:
             at = self.taker.slots[part.name]
         else:
@@ -209,88 +216,90 @@ class _Writer:
             self._some(at, key, term)
         return key, _SLOT, at, default
 
-    def _none(self, at: int, key: str, part: Part, term: Term) -> None:
+    def _none(self, at: int, key: str, part: TermPart, term: OpTerm) -> None:
         """An attribute that is not there may still be the name of a body, or say what
         its absence means: that of an op with all defaults on the other side."""
         where = self.side.name
         names = [var.name for var in variables(part)]
         origins = [self.taker.origins.get(name, (at, None)) for name in names]
 
-        def step(slots: Slots, _ask: Answers) -> None:
+        def step(slots: Slots, _ask: AnswerQuestion) -> None:
             value = slots[at]
             if value is None or isinstance(value, Graph):
                 return
-            is_default = [same(slots[raw], default) for raw, default in origins]
+            is_default = [same_value(slots[raw], default) for raw, default in origins]
             if is_default and all(is_default):
                 slots[at] = None
                 return
             raise Decline(
                 f"{term.type} has no attribute {key} in {where}, "
-                f"to be {describe(value)}"
+                f"to be {describe_value(value)}"
             )
 
         self.taker.steps.append(step)
 
-    def _some(self, at: int, key: str, term: Term) -> None:
-        def step(slots: Slots, _ask: Answers) -> None:
+    def _some(self, at: int, key: str, term: OpTerm) -> None:
+        def step(slots: Slots, _ask: AnswerQuestion) -> None:
             if slots[at] is None:
                 raise Decline(f"{term.type} needs the attribute {key}")
 
         self.taker.steps.append(step)
 
-    def _computed(self, part: Part) -> int:
+    def _computed(self, part: TermPart) -> int:
         """A step that computes a value, and the slot where it is then."""
         fetch = self._fetch(part)
         at = self.taker.fresh()
 
-        def step(slots: Slots, ask: Answers) -> None:
+        def step(slots: Slots, ask: AnswerQuestion) -> None:
             slots[at] = fetch(slots, ask)
 
         self.taker.steps.append(step)
         return at
 
-    def _fetch(self, part: Part) -> Fetch:
+    def _fetch(self, part: TermPart) -> Fetch:
         match part:
-            case Lensed():
+            case LensTerm():
                 lens, inner = self.lenses[part.lens], self._fetch(part.inner)
-                context = [fetcher(c, self.taker.slots) for c in part.context]
+                context = [compile_fetch(c, self.taker.slots) for c in part.context]
                 if not context:
                     return lambda slots, ask: lens.forth(inner(slots, ask))
                 return lambda slots, ask: lens.forth(
                     inner(slots, ask), [c(slots, ask) for c in context]
                 )
             case ListOf(items=items):
-                return _list_fetch([(_rest(i), self._fetch(i)) for i in items])
-            case Const() | Var(rest=False):
-                return fetcher(part, self.taker.slots)
+                return _compile_list_fetch(
+                    [(_is_rest_part(i), self._fetch(i)) for i in items]
+                )
+            case ConstantTerm() | Var(rest=False):
+                return compile_fetch(part, self.taker.slots)
             case Var(name=name):
                 at = self.taker.slots[name]
-                return lambda slots, ask: _each(slots[at], ask)
-            case Term():
-                raise Inactive(f"{part} is no value that is known beforehand")
+                return lambda slots, ask: _item_values(slots[at], ask)
+            case OpTerm():
+                raise InactiveRule(f"{part} is no value that is known beforehand")
 
 
-def _in_inputs(term: Term) -> set[str]:
+def _in_inputs(term: OpTerm) -> set[str]:
     """Variables that stand for an input of some op."""
     names = {arg.name for arg in term.args if isinstance(arg, Var)}
     names |= {p.name for p in term.attrs.values() if isinstance(p, Var)}
     for arg in term.args:
-        if isinstance(arg, Term):
+        if isinstance(arg, OpTerm):
             names |= _in_inputs(arg)
     return names
 
 
-def _rest(part: Part) -> bool:
+def _is_rest_part(part: TermPart) -> bool:
     return isinstance(part, Var) and part.rest
 
 
-def _each(value: Any, ask: Answers) -> Any:
-    value = plain(value, ask)
-    return [plain(item, ask) for item in value]
+def _item_values(value: Any, ask: AnswerQuestion) -> Any:
+    value = plain_value(value, ask)
+    return [plain_value(item, ask) for item in value]
 
 
-def _list_fetch(items: list[tuple[bool, Fetch]]) -> Fetch:
-    def fetch(slots: Slots, ask: Answers) -> list[Any]:
+def _compile_list_fetch(items: list[tuple[bool, Fetch]]) -> Fetch:
+    def fetch(slots: Slots, ask: AnswerQuestion) -> list[Any]:
         made: list[Any] = []
         for rest, item in items:
             value = item(slots, ask)
@@ -299,52 +308,52 @@ def _list_fetch(items: list[tuple[bool, Fetch]]) -> Fetch:
             elif isinstance(value, list | tuple):
                 made += value
             else:
-                raise Decline(f"{describe(value)} is no list")
+                raise Decline(f"{describe_value(value)} is no list")
         return made
 
     return fetch
 
 
-def _may_lack(part: Var, i: int, signature: Signature) -> bool:
+def _may_be_absent(part: Var, i: int, signature: Signature) -> bool:
     """May this input of what is made be left out?"""
     if part.optional or i >= len(signature.inputs):
         return part.optional
     return signature.inputs[i] in signature.optional
 
 
-def _waiting(make: _Maker, waits: list[tuple[_Maker, int]]) -> _Maker:
+def _emit_after(make: _Emit, waits: list[tuple[_Emit, int]]) -> _Emit:
     """An op that waits for others, which are made before it."""
 
     def made(
-        run: Making, graph: Graph, slots: Slots, outputs: int, name: str | None
+        run: EmitContext, graph: Graph, slots: Slots, outputs: int, name: str | None
     ) -> Sequence[OutputPort]:
         firsts = [
-            _maker_of(other(run, graph, slots, count, None), graph)
+            _producer_in(other(run, graph, slots, count, None), graph)
             for other, count in waits
         ]
         values = make(run, graph, slots, outputs, name)
         for first in firsts:
-            graph.control(first, _maker_of(values, graph))
+            graph.control(first, _producer_in(values, graph))
         return values
 
     return made
 
 
-def _maker_of(values: Sequence[OutputPort], graph: Graph) -> Op:
+def _producer_in(values: Sequence[OutputPort], graph: Graph) -> Op:
     """The op that was made just now."""
     return values[0].op if values else graph.ops[-1]
 
 
-def _op_maker(
+def _compile_op_emitter(
     type: str,
     args: tuple[tuple[int, Any], ...],
     attrs: tuple[tuple[str, int, Any, Any], ...],
     names: tuple[str, ...],
-) -> _Maker:
+) -> _Emit:
     """Builds one op; what has its default is left out, bodies are held as such."""
 
     def make(
-        run: Making, graph: Graph, slots: Slots, outputs: int, name: str | None
+        run: EmitContext, graph: Graph, slots: Slots, outputs: int, name: str | None
     ) -> Sequence[OutputPort]:
         made = run.made
         values: list[Any] = []
@@ -371,7 +380,7 @@ def _op_maker(
             value = slots[x] if kind == _SLOT else x
             if value is None or value is default:
                 continue
-            if default is not None and same(value, default):
+            if default is not None and same_value(value, default):
                 continue
             if isinstance(value, Graph):
                 bodies = bodies or {}

@@ -8,29 +8,33 @@ from typing import Any
 
 from amanda.errors import Undecided
 from amanda.graph import Op, OutputPort, Parameter
-from amanda.mapping.engine.commutative import Fits, in_any_order, two_inputs
+from amanda.mapping.engine.commutative import (
+    QuickCheck,
+    match_two_inputs,
+    try_input_orders,
+)
 from amanda.mapping.engine.compiled_rule import (
-    Answers,
-    Bind,
-    Inactive,
+    AnswerQuestion,
+    BindPart,
+    InactiveRule,
+    MatchOp,
+    RuleStep,
     Slots,
-    Step,
-    Take,
-    describe,
-    fetcher,
-    plain,
+    compile_fetch,
+    describe_value,
+    plain_value,
     source_question,
 )
-from amanda.mapping.lenses.lens import Lens, same
+from amanda.mapping.lenses.lens import Lens, same_value
 from amanda.mapping.rules.terms import (
     ANYTHING,
-    Const,
-    Lensed,
+    ConstantTerm,
+    LensTerm,
     ListOf,
-    Part,
-    Term,
+    OpTerm,
+    TermPart,
     Var,
-    asked,
+    questioned_variables,
     variables,
 )
 from amanda.mapping.side import (
@@ -39,15 +43,23 @@ from amanda.mapping.side import (
     Side,
     Signature,
     constant_of,
-    type_of,
+    rule_op_type,
 )
 
-__all__ = ["COUNT", "Taker", "hinted", "is_count", "is_hint", "known", "uncovered"]
+__all__ = [
+    "OUTPUT_COUNT",
+    "MatcherCompiler",
+    "with_hints",
+    "is_count",
+    "is_hint",
+    "require_signature",
+    "is_uncovered",
+]
 
-COUNT = "outputs"
+OUTPUT_COUNT = "outputs"
 
 
-class Taker:
+class MatcherCompiler:
     """Compiles one term; `slots` says where each variable is kept."""
 
     def __init__(
@@ -58,20 +70,20 @@ class Taker:
         self.hints = hints
         self.slots: dict[str, int] = {}
         self.width = 0
-        self.steps: list[Step] = []
+        self.steps: list[RuleStep] = []
         self.absent: set[str] = set()
         """Variables of inputs that may be left out."""
         self.origins: dict[str, tuple[int, Any]] = {}
         """For variables of attributes, the slot of the attribute, and its default."""
-        self._late: list[tuple[int, Lensed]] = []
+        self._late: list[tuple[int, LensTerm]] = []
         self._counts: Counter[str] = Counter()
         self._orders: int | None = None
 
-    def compile(self, term: Term) -> Take:
+    def compile(self, term: OpTerm) -> MatchOp:
         self._counts = Counter(var.name for var in variables(term))
         take = self._op(term)
         self._lenses()
-        return take if self._orders is None else in_any_order(take, self._orders)
+        return take if self._orders is None else try_input_orders(take, self._orders)
 
     def fresh(self) -> int:
         self.width += 1
@@ -79,27 +91,29 @@ class Taker:
 
     # -- ops -------------------------------------------------------------------
 
-    def _op(self, term: Term) -> Take:
-        signature = hinted(known(self.side, term), self.hints)
+    def _op(self, term: OpTerm) -> MatchOp:
+        signature = with_hints(require_signature(self.side, term), self.hints)
         base = self.width
         if self._is_plain(term):
             for arg in term.args:
                 assert isinstance(arg, Var)
                 self.slots[arg.name] = self.fresh()
-            inputs = _all_fresh(base, len(term.args), signature.inputs)
+            inputs = _match_new_inputs(base, len(term.args), signature.inputs)
         else:
             inputs = self._inputs(term, signature)
         least = self._least(term, signature)
         if least:
-            inputs = _enough(inputs, least, term.type)
+            inputs = _require_inputs(inputs, least, term.type)
         attrs = self._attrs(term, signature)
         rest = any(map(_is_rest, term.args))
-        take = _op_taker(inputs, attrs, None if rest else len(term.args), signature)
+        take = _compile_op(inputs, attrs, None if rest else len(term.args), signature)
         if not term.waits:
             return take
-        return _after(take, [(w.type, self._op(w)) for w in term.waits], self.side)
+        return _match_control_inputs(
+            take, [(w.type, self._op(w)) for w in term.waits], self.side
+        )
 
-    def _least(self, term: Term, signature: Signature) -> int:
+    def _least(self, term: OpTerm, signature: Signature) -> int:
         """How many inputs must be there; notes the variables of those that may not."""
         least = 0
         for i, arg in enumerate(term.args):
@@ -113,25 +127,25 @@ class Taker:
                 least = len(term.args) - any(map(_is_rest, term.args))
         return least
 
-    def _is_plain(self, term: Term) -> bool:
+    def _is_plain(self, term: OpTerm) -> bool:
         """Are its inputs variables that nothing else has bound?"""
         names = [a.name for a in term.args if isinstance(a, Var) and not a.rest]
         fresh = {n for n in names if n not in self.slots and n != ANYTHING}
         if len(fresh) != len(term.args):
             return False
-        signature = known(self.side, term)
+        signature = require_signature(self.side, term)
         return not signature.commutative or all(self._counts[n] == 1 for n in fresh)
 
-    def _inputs(self, term: Term, signature: Signature) -> Take:
+    def _inputs(self, term: OpTerm, signature: Signature) -> MatchOp:
         is_pair = len(term.args) == 2 and not any(map(_is_rest, term.args))
         if signature.commutative and is_pair:
             fits = tuple(self._fits(arg) for arg in term.args)
             if self._orders is None:
                 self._orders = self.fresh()
             one, other = (self._bind(arg) for arg in term.args)
-            return two_inputs((one, other), (fits[0], fits[1]), self._orders)
-        binds: list[tuple[int, str | None, Bind]] = []
-        rest: tuple[int, int, Bind] | None = None
+            return match_two_inputs((one, other), (fits[0], fits[1]), self._orders)
+        binds: list[tuple[int, str | None, BindPart]] = []
+        rest: tuple[int, int, BindPart] | None = None
         for i, arg in enumerate(term.args):
             at = i if rest is None else i - len(term.args)  # behind it from the end
             named = at >= 0 and i < len(signature.inputs)
@@ -140,22 +154,24 @@ class Taker:
                 rest = (i, len(term.args) - i - 1, self._bind(arg))
             elif not isinstance(arg, Var) or arg.name != ANYTHING:
                 binds.append((at, name, self._bind(arg)))
-        return _inputs_taker(tuple(binds), rest, len(term.args) - 1)
+        return _compile_inputs(tuple(binds), rest, len(term.args) - 1)
 
-    def _fits(self, part: Part) -> Fits:
+    def _fits(self, part: TermPart) -> QuickCheck:
         """A look at a value that needs nothing but what is bound before."""
         match part:
-            case Term(type=type):
-                return lambda value, _slots: _is_made_by(value, type, self.side)
-            case Const(value=value):
-                bind = _constant(value)
+            case OpTerm(type=type):
+                return lambda value, _slots: _is_produced_by(value, type, self.side)
+            case ConstantTerm(value=value):
+                bind = _bind_constant(value)
                 return lambda have, slots: bind(have, slots, []) is None
             case Var(name=name) if name in self.slots:
                 at = self.slots[name]
-                return lambda have, slots: slots[at] is have or same(slots[at], have)
+                return lambda have, slots: (
+                    slots[at] is have or same_value(slots[at], have)
+                )
         return None
 
-    def _attrs(self, term: Term, signature: Signature) -> Take | None:
+    def _attrs(self, term: OpTerm, signature: Signature) -> MatchOp | None:
         """Attributes that are named; inputs that are named so are read as such."""
         at = {name: i for i, name in enumerate(signature.inputs)}
         named = []
@@ -163,53 +179,53 @@ class Taker:
             default = signature.attrs.get(key)
             slot = self.width
             named.append((key, default, at.get(key), self._bind(part)))
-            if self.width > slot and isinstance(part, Var | Lensed):
+            if self.width > slot and isinstance(part, Var | LensTerm):
                 for var in variables(part):
                     self.origins.setdefault(var.name, (slot, default))
-        return _attrs_taker(tuple(named)) if named else None
+        return _compile_attrs(tuple(named)) if named else None
 
     # -- parts -----------------------------------------------------------------
 
-    def _bind(self, part: Part) -> Bind:
+    def _bind(self, part: TermPart) -> BindPart:
         match part:
             case Var(name=name):
                 return self._variable(name)
-            case Const(value=value):
-                return _constant(value)
+            case ConstantTerm(value=value):
+                return _bind_constant(value)
             case ListOf(items=items):
                 return self._list(items)
-            case Lensed():
+            case LensTerm():
                 at = self.fresh()
                 self._late.append((at, part))
-                return _keep(at)
-            case Term():
+                return _bind_new(at)
+            case OpTerm():
                 return self._producer(part)
 
-    def _variable(self, name: str) -> Bind:
+    def _variable(self, name: str) -> BindPart:
         if name == ANYTHING:
             return lambda _have, _slots, _ops: None
         at = self.slots.get(name)
         if at is None:
             at = self.slots[name] = self.fresh()
-            return _keep(at)
-        return _again(at, name)
+            return _bind_new(at)
+        return _bind_equal(at, name)
 
-    def _list(self, items: tuple[Part, ...]) -> Bind:
+    def _list(self, items: tuple[TermPart, ...]) -> BindPart:
         rest = next((i for i, item in enumerate(items) if _is_rest(item)), None)
         binds = [self._bind(item) for item in items]
-        return _items(binds, rest)
+        return _bind_items(binds, rest)
 
-    def _producer(self, term: Term) -> Bind:
+    def _producer(self, term: OpTerm) -> BindPart:
         take = self._op(term)
         side, type, output = self.side, term.type, term.output
 
         def bind(have: Any, slots: Slots, ops: list[Op]) -> str | None:
             if not isinstance(have, OutputPort) or have.__class__ is Parameter:
-                return f"{describe(have)} is not made by {type}"
+                return f"{describe_value(have)} is not made by {type}"
             op = have.op
-            if op.type != type and type_of(side, op) != type:
+            if op.type != type and rule_op_type(side, op) != type:
                 return f"{have} is made by {op.type}, not by {type}"
-            if type_of(side, op) != type:
+            if rule_op_type(side, op) != type:
                 return f"{have} is made by an op of {op.namespace}"
             if have.index != output:
                 return f"{have} is output {have.index} of {type}, not {output}"
@@ -227,30 +243,32 @@ class Taker:
             ready = [
                 pair
                 for pair in self._late
-                if all(v.name in self.slots for v in asked(pair[1]))
+                if all(v.name in self.slots for v in questioned_variables(pair[1]))
             ]
             if not ready:
                 _, stuck = self._late[0]
-                raise Inactive(f"the context of {stuck} is never known")
+                raise InactiveRule(f"the context of {stuck} is never known")
             at, part = ready[0]
             self._late.remove(ready[0])
             self.steps.append(self._undo(at, part))
 
-    def _undo(self, at: int, part: Lensed) -> Step:
+    def _undo(self, at: int, part: LensTerm) -> RuleStep:
         lens = self.lenses[part.lens]
-        context = tuple(fetcher(c, self.slots) for c in part.context)
+        context = tuple(compile_fetch(c, self.slots) for c in part.context)
         inner = part.inner
         names = [v.name for v in variables(inner)]
-        if isinstance(inner, Lensed):
+        if isinstance(inner, LensTerm):
             then_at = self.fresh()
             self._late.insert(0, (then_at, inner))
-            bind: Bind = _keep(then_at)
+            bind: BindPart = _bind_new(then_at)
         else:
             bind = self._bind(inner)
         told = ", ".join(names)
 
-        def undo(slots: Slots, ask: Answers) -> None:
-            value = lens.back(plain(slots[at], ask), [c(slots, ask) for c in context])
+        def undo(slots: Slots, ask: AnswerQuestion) -> None:
+            value = lens.back(
+                plain_value(slots[at], ask), [c(slots, ask) for c in context]
+            )
             why = bind(value, slots, [])
             if why is not None:
                 raise Decline(f"{told}: {why}")
@@ -258,20 +276,20 @@ class Taker:
         return undo
 
 
-def known(side: Side, term: Term) -> Signature:
+def require_signature(side: Side, term: OpTerm) -> Signature:
     """The signature of a term's op, where this version of the side has it so."""
     signature = side.signature(term.type)
     if signature is None:
-        raise Inactive(f"{side.name} has no op {term.type}")
+        raise InactiveRule(f"{side.name} has no op {term.type}")
     if signature.since and not term.serves(signature.since):
-        raise Inactive(
+        raise InactiveRule(
             f"{side.name} has {term.type} as of version {signature.since}, "
             f"the rule is for {term.type}{term.versions}"
         )
     return signature
 
 
-def hinted(signature: Signature, hints: frozenset[str]) -> Signature:
+def with_hints(signature: Signature, hints: frozenset[str]) -> Signature:
     """With more attributes that need no rule."""
     if not hints:
         return signature
@@ -285,7 +303,7 @@ def _is_rest(part: object) -> bool:
 # -- closures -----------------------------------------------------------------------
 
 
-def _keep(at: int) -> Bind:
+def _bind_new(at: int) -> BindPart:
     def bind(have: Any, slots: Slots, _ops: list[Op]) -> str | None:
         slots[at] = have
         return None
@@ -293,32 +311,36 @@ def _keep(at: int) -> Bind:
     return bind
 
 
-def _again(at: int, name: str) -> Bind:
+def _bind_equal(at: int, name: str) -> BindPart:
     def bind(have: Any, slots: Slots, _ops: list[Op]) -> str | None:
-        if have is slots[at] or same(have, slots[at]) or _says(slots[at], have):
+        if (
+            have is slots[at]
+            or same_value(have, slots[at])
+            or _has_content(slots[at], have)
+        ):
             return None
-        return f"{name} is both {describe(slots[at])} and {describe(have)}"
+        return f"{name} is both {describe_value(slots[at])} and {describe_value(have)}"
 
     return bind
 
 
-def _is_made_by(value: Any, type: str, side: Side) -> bool:
+def _is_produced_by(value: Any, type: str, side: Side) -> bool:
     if not isinstance(value, OutputPort) or value.__class__ is Parameter:
         return False
-    return type_of(side, value.op) == type
+    return rule_op_type(side, value.op) == type
 
 
-def _says(value: Any, content: Any) -> bool:
+def _has_content(value: Any, content: Any) -> bool:
     """Is it a value of the graph whose content is that plain value?"""
     if not isinstance(value, OutputPort) or isinstance(content, OutputPort):
         return False
     try:
-        return same(source_question(value, "content"), content)
+        return same_value(source_question(value, "content"), content)
     except Undecided:
         return False
 
 
-def _constant(value: Any) -> Bind:
+def _bind_constant(value: Any) -> BindPart:
     many = isinstance(value, list)
 
     def bind(have: Any, _slots: Slots, _ops: list[Op]) -> str | None:
@@ -330,12 +352,16 @@ def _constant(value: Any) -> Bind:
                 have = source_question(have, "content")
             except Undecided as why:
                 return why.message
-        return None if same(have, value) else f"{describe(have)} is not {value!r}"
+        return (
+            None
+            if same_value(have, value)
+            else f"{describe_value(have)} is not {value!r}"
+        )
 
     return bind
 
 
-def _items(binds: list[Bind], rest: int | None) -> Bind:
+def _bind_items(binds: list[BindPart], rest: int | None) -> BindPart:
     least = len(binds) - (rest is not None)
 
     def bind(have: Any, slots: Slots, ops: list[Op]) -> str | None:
@@ -345,10 +371,10 @@ def _items(binds: list[Bind], rest: int | None) -> Bind:
             except Undecided as still_open:
                 return still_open.message
         if not isinstance(have, list | tuple):
-            return f"{describe(have)} is no list"
+            return f"{describe_value(have)} is no list"
         n = len(have)
         if n < least or (rest is None and n != least):
-            return f"{describe(have)} does not have {least} items"
+            return f"{describe_value(have)} does not have {least} items"
         items = list(have)
         if rest is not None:
             end = n - (least - rest)
@@ -361,7 +387,7 @@ def _items(binds: list[Bind], rest: int | None) -> Bind:
     return bind
 
 
-def _all_fresh(base: int, count: int, names: tuple[str, ...]) -> Take:
+def _match_new_inputs(base: int, count: int, names: tuple[str, ...]) -> MatchOp:
     """Inputs that are nothing but variables go to their slots in one stroke."""
     end = base + count
 
@@ -374,17 +400,17 @@ def _all_fresh(base: int, count: int, names: tuple[str, ...]) -> Take:
         if op.has_attrs or op.side_record is not None:
             for i in range(min(count, len(names))):
                 if slots[base + i] is None:
-                    slots[base + i] = _held(op, names[i])
+                    slots[base + i] = _attribute_or_body(op, names[i])
         return None
 
     return take
 
 
-def _inputs_taker(
-    binds: tuple[tuple[int, str | None, Bind], ...],
-    rest: tuple[int, int, Bind] | None,
+def _compile_inputs(
+    binds: tuple[tuple[int, str | None, BindPart], ...],
+    rest: tuple[int, int, BindPart] | None,
     fixed: int,
-) -> Take:
+) -> MatchOp:
     """`rest` is where it begins, how many inputs follow it, and what takes it."""
 
     def take(op: Op, slots: Slots, ops: list[Op]) -> str | None:
@@ -395,7 +421,7 @@ def _inputs_taker(
         for i, name, bind in binds:
             value: Any = inputs[i] if i < n else None
             if value is None and name is not None:
-                value = _held(op, name)
+                value = _attribute_or_body(op, name)
             if (why := bind(value, slots, ops)) is not None:
                 return why
         if rest is None:
@@ -406,7 +432,7 @@ def _inputs_taker(
     return take
 
 
-def _enough(inputs: Take, least: int, type: str) -> Take:
+def _require_inputs(inputs: MatchOp, least: int, type: str) -> MatchOp:
     """Inputs that repeat: each variable of a rule stands for one that is there."""
 
     def take(op: Op, slots: Slots, ops: list[Op]) -> str | None:
@@ -418,7 +444,9 @@ def _enough(inputs: Take, least: int, type: str) -> Take:
     return take
 
 
-def _after(take: Take, waits: list[tuple[str, Take]], side: Side) -> Take:
+def _match_control_inputs(
+    take: MatchOp, waits: list[tuple[str, MatchOp]], side: Side
+) -> MatchOp:
     """An op that waits for others, by control edges that the pattern takes in."""
 
     def taken(op: Op, slots: Slots, ops: list[Op]) -> str | None:
@@ -429,7 +457,7 @@ def _after(take: Take, waits: list[tuple[str, Take]], side: Side) -> Take:
             for one in op.control_inputs:
                 if (
                     one in ops
-                    or type_of(side, one) != type
+                    or rule_op_type(side, one) != type
                     or one.graph is not op.graph
                 ):
                     continue
@@ -445,16 +473,16 @@ def _after(take: Take, waits: list[tuple[str, Take]], side: Side) -> Take:
     return taken
 
 
-def _held(op: Op, name: str) -> Any:
+def _attribute_or_body(op: Op, name: str) -> Any:
     """What an op keeps as an attribute or a body in place of an input."""
     if op.has_attrs and name in op.attrs:
         return op.attrs[name]
     return op.bodies.get(name)
 
 
-def _attrs_taker(
-    named: tuple[tuple[str, Any, int | None, Bind], ...],
-) -> Take:
+def _compile_attrs(
+    named: tuple[tuple[str, Any, int | None, BindPart], ...],
+) -> MatchOp:
     def take(op: Op, slots: Slots, ops: list[Op]) -> str | None:
         held = op.attrs if op.has_attrs else _NOTHING
         for key, default, at, bind in named:
@@ -477,16 +505,16 @@ def _attrs_taker(
 _NOTHING: dict[str, Any] = {}
 
 
-def _op_taker(
-    inputs: Take, attrs: Take | None, count: int | None, signature: Signature
-) -> Take:
+def _compile_op(
+    inputs: MatchOp, attrs: MatchOp | None, count: int | None, signature: Signature
+) -> MatchOp:
     """An op's inputs and attributes, and that nothing else of it is lost."""
     keys: frozenset[str] = getattr(attrs, "keys", frozenset())
     at = {name: i for i, name in enumerate(signature.inputs)}
     by_name = frozenset(at[key] for key in keys if key in at)
     covered = keys | frozenset(signature.inputs[:count])
-    if is_count(signature, COUNT):
-        covered |= {COUNT}
+    if is_count(signature, OUTPUT_COUNT):
+        covered |= {OUTPUT_COUNT}
 
     def take(op: Op, slots: Slots, ops: list[Op]) -> str | None:
         ops.append(op)
@@ -500,8 +528,8 @@ def _op_taker(
                     return f"input {_input_name(signature, i)} is not covered"
         if op._attrs:
             for key, value in op._attrs.items():
-                if key not in covered and uncovered(signature, key, value):
-                    return f"the attribute {key}={describe(value)} is not covered"
+                if key not in covered and is_uncovered(signature, key, value):
+                    return f"the attribute {key}={describe_value(value)} is not covered"
         if op.side_record is not None:
             for key in op.bodies:
                 if key not in covered:
@@ -515,11 +543,11 @@ def _input_name(signature: Signature, i: int) -> str:
     return signature.inputs[i] if i < len(signature.inputs) else str(i)
 
 
-def uncovered(signature: Signature, key: str, value: Any) -> bool:
+def is_uncovered(signature: Signature, key: str, value: Any) -> bool:
     """Would it be a loss to drop this attribute?"""
     if key in signature.attrs:
         default = signature.attrs[key]
-        if default is not REQUIRED and same(value, default):
+        if default is not REQUIRED and same_value(value, default):
             return False
     return not is_hint(signature, key)
 
@@ -533,4 +561,4 @@ def is_hint(signature: Signature, key: str) -> bool:
 def is_count(signature: Signature, key: str) -> bool:
     """Is it the number of outputs, held as an attribute? It is structure, so no rule
     has to name it."""
-    return key == COUNT and signature.outputs is None and key in signature.attrs
+    return key == OUTPUT_COUNT and signature.outputs is None and key in signature.attrs

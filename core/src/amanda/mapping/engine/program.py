@@ -7,17 +7,17 @@ from typing import Any
 
 from amanda.errors import AmandaError, Undecided
 from amanda.graph import Op
-from amanda.mapping.engine.compiled_rule import Inactive, Way
+from amanda.mapping.engine.compiled_rule import CompiledRule, InactiveRule
 from amanda.mapping.engine.emitter import compile_row
-from amanda.mapping.engine.rule_index import Choice
-from amanda.mapping.rules.functions import Function, compile_function
-from amanda.mapping.rules.rule_set import Rule, RuleSet
-from amanda.mapping.side import Side, question, type_of
+from amanda.mapping.engine.rule_index import RuleIndex
+from amanda.mapping.rules.functions import FunctionRule, compile_function
+from amanda.mapping.rules.rule_set import AnyRule, RuleSet
+from amanda.mapping.side import Side, answer_question, rule_op_type
 
-__all__ = ["Program"]
+__all__ = ["RuleProgram"]
 
 
-class Program:
+class RuleProgram:
     """One direction of a rule set, between two versions."""
 
     def __init__(
@@ -31,29 +31,29 @@ class Program:
         self.picks_up = False
         """Are only foreign ops mapped, those of the source in a graph of the target?"""
         self.fault: Callable[[Op], str | None] | None = getattr(source, "fault", None)
-        self._choices: dict[str, Choice] = {}
+        self._choices: dict[str, RuleIndex] = {}
         self._same: dict[str, bool] = {}
 
-    def choice(self, type: str) -> Choice:
+    def choice(self, type: str) -> RuleIndex:
         found = self._choices.get(type)
         if found is None:
             found = self._choices[type] = self._compiled(type)
         return found
 
-    def _compiled(self, type: str) -> Choice:
-        ways: list[Way] = []
+    def _compiled(self, type: str) -> RuleIndex:
+        ways: list[CompiledRule] = []
         inactive: list[tuple[str, str, str]] = []
         for rule in self.rules.of_type(type, forward=self.forward):
             try:
                 ways.append(self._way(rule))
-            except Inactive as why:
-                text = rule.id if isinstance(rule, Function) else rule.text
+            except InactiveRule as why:
+                text = rule.id if isinstance(rule, FunctionRule) else rule.text
                 inactive.append((rule.id, text, str(why)))
-        return Choice(self.source, ways, inactive)
+        return RuleIndex(self.source, ways, inactive)
 
-    def _way(self, rule: Rule) -> Way:
+    def _way(self, rule: AnyRule) -> CompiledRule:
         hints = self.rules.hints[self.forward]
-        if isinstance(rule, Function):
+        if isinstance(rule, FunctionRule):
             return compile_function(rule, self.source, self.target, hints)
         return compile_row(
             rule,
@@ -81,20 +81,20 @@ class Program:
         A rule that types decide, which are not known, counts as one that does. Who
         decomposes what a target does not take asks this.
         """
-        type = type_of(self.source, op)
+        type = rule_op_type(self.source, op)
         if type is None:
             return f"it is of {op.namespace}"
         if self.fault is not None and (fault := self.fault(op)):
             return fault
         choice = self.choice(type)
-        if any(_why_not(way, op) is None for way in choice.for_op(op)):
+        if any(_decline_reason(way, op) is None for way in choice.for_op(op)):
             return True
-        reasons = [f"{way.id}: {_why_not(way, op)}" for way in choice.near(op)]
+        reasons = [f"{way.id}: {_decline_reason(way, op)}" for way in choice.near(op)]
         reasons += [f"{id}: {why}" for id, _, why in choice.inactive]
         return "; ".join(reasons) or f"no rule is for {type}"
 
 
-def _why_not(way: Way, op: Op) -> str | None:
+def _decline_reason(way: CompiledRule, op: Op) -> str | None:
     """What speaks against a rule, as far as that is known where the op stands."""
     slots: list[Any] = [None] * way.width
     why = way.take(op, slots, [])
@@ -102,7 +102,7 @@ def _why_not(way: Way, op: Op) -> str | None:
         return why
     try:
         for step in way.steps:
-            step(slots, question)
+            step(slots, answer_question)
     except Undecided:
         return None
     except AmandaError as declined:

@@ -13,89 +13,103 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from amanda.graph import Op
-from amanda.mapping.engine.compiled_rule import Way
-from amanda.mapping.engine.neighbors import ANYWHERE, BEFORE, Need
-from amanda.mapping.side import Side, type_of
+from amanda.mapping.engine.compiled_rule import CompiledRule
+from amanda.mapping.engine.neighbors import (
+    CONTROL_INPUT,
+    EITHER_INPUT,
+    RequiredNeighbor,
+)
+from amanda.mapping.side import Side, rule_op_type
 
-__all__ = ["Choice"]
+__all__ = ["RuleIndex"]
 
-_EITHER: Final = 2
+_COMMUTATIVE_INPUTS: Final = 2
 """The inputs of a commutative op that stand for each other are its first two."""
-_Ranked: TypeAlias = "tuple[int, Way]"
+_RankedRule: TypeAlias = "tuple[int, CompiledRule]"
 """A way, and how many are to be tried before it."""
 
 
-class Choice:
+class RuleIndex:
     """The ways for ops of one type, the first to be tried first."""
 
     __slots__ = ("_nobody", "_plain", "_side", "_table", "inactive", "ways")
 
     def __init__(
-        self, side: Side, ways: Sequence[Way], inactive: Sequence[tuple[str, str, str]]
+        self,
+        side: Side,
+        ways: Sequence[CompiledRule],
+        inactive: Sequence[tuple[str, str, str]],
     ) -> None:
         self.ways = tuple(ways)
         self.inactive = tuple(inactive)
         """Rules that are not for these versions: id, text, why."""
         self._side = side
         rows = [(pair, pair[1].needs) for pair in enumerate(ways) if pair[1].needs]
-        self._table = _Table(rows, side) if rows else None
+        self._table = _NeighborTable(rows, side) if rows else None
         self._nobody = tuple(pair for pair in enumerate(ways) if not pair[1].needs)
         self._plain = tuple(way for _, way in self._nobody)
 
-    def for_op(self, op: Op) -> Sequence[Way]:
+    def for_op(self, op: Op) -> Sequence[CompiledRule]:
         """All that may take it by the ops around it, and no others where that shows."""
         if self._table is None:
             return self.ways
-        found: list[_Ranked] = []
+        found: list[_RankedRule] = []
         self._table.find(op, found)
         if not found:
             return self._plain
         some = {
             pair
             for pair in found
-            if pair[1].is_line or _stand(op, pair[1].needs, self._side)
+            if pair[1].is_line or _are_present(op, pair[1].needs, self._side)
         }
-        return [way for _, way in sorted([*some, *self._nobody], key=_rank)]
+        return [way for _, way in sorted([*some, *self._nobody], key=_rank_of)]
 
-    def near(self, op: Op) -> Sequence[Way]:
+    def near(self, op: Op) -> Sequence[CompiledRule]:
         """Those too that would take other ops behind the ones behind its inputs."""
         return [
             way
             for way in self.ways
-            if _stand(op, [need._replace(needs=()) for need in way.needs], self._side)
+            if _are_present(
+                op, [need._replace(needs=()) for need in way.needs], self._side
+            )
         ]
 
 
-class _Table:
+class _NeighborTable:
     """Ways by one need each: the one that they share with the fewest others."""
 
     __slots__ = ("_before", "_behind", "_places", "_side", "_some")
 
     def __init__(
-        self, rows: Sequence[tuple[_Ranked, tuple[Need, ...]]], side: Side
+        self,
+        rows: Sequence[tuple[_RankedRule, tuple[RequiredNeighbor, ...]]],
+        side: Side,
     ) -> None:
         self._side = side
         self._some = [pair for pair, needs in rows if not needs]
         counts = Counter(need[:2] for _, needs in rows for need in needs)
-        groups: dict[tuple[int, str], list[tuple[_Ranked, tuple[Need, ...]]]] = {}
+        groups: dict[
+            tuple[int, str], list[tuple[_RankedRule, tuple[RequiredNeighbor, ...]]]
+        ] = {}
         for pair, needs in rows:
             if needs:
                 rarest = min(needs, key=lambda n: (counts[n[:2]], -len(n.needs)))
                 groups.setdefault(rarest[:2], []).append((pair, rarest.needs))
-        self._behind: dict[str, list[tuple[int, _Table]]] = {}
-        self._before: dict[str, _Table] = {}
+        self._behind: dict[str, list[tuple[int, _NeighborTable]]] = {}
+        self._before: dict[str, _NeighborTable] = {}
         farthest = max(
-            (_EITHER - 1 if at == ANYWHERE else at for at, _ in groups), default=-1
+            (_COMMUTATIVE_INPUTS - 1 if at == EITHER_INPUT else at for at, _ in groups),
+            default=-1,
         )
         self._places = range(farthest + 1)  # an op may have thousands of inputs
         for (at, type), group in groups.items():
-            table = _Table(group, side)
-            if at == BEFORE:
+            table = _NeighborTable(group, side)
+            if at == CONTROL_INPUT:
                 self._before[type] = table
             else:
                 self._behind.setdefault(type, []).append((at, table))
 
-    def find(self, op: Op, found: list[_Ranked]) -> None:
+    def find(self, op: Op, found: list[_RankedRule]) -> None:
         """Adds those whose need is met, some maybe twice."""
         if self._some:
             found += self._some
@@ -108,39 +122,43 @@ class _Table:
                 type = (
                     maker.type
                     if maker.side_record is None
-                    else type_of(self._side, maker)
+                    else rule_op_type(self._side, maker)
                 )
                 if type in behind:
                     for at, table in behind[type]:
-                        if at == i or (at == ANYWHERE and i < _EITHER):
+                        if at == i or (at == EITHER_INPUT and i < _COMMUTATIVE_INPUTS):
                             table.find(maker, found)
         if self._before and op.side_record is not None:
             for one in op.control_inputs:
-                before = self._before.get(type_of(self._side, one) or "")
+                before = self._before.get(rule_op_type(self._side, one) or "")
                 if before is not None:
                     before.find(one, found)
 
 
-def _stand(op: Op, needs: Iterable[Need], side: Side) -> bool:
+def _are_present(op: Op, needs: Iterable[RequiredNeighbor], side: Side) -> bool:
     """Are all these ops where a pattern wants them?"""
-    return all(_stands(op, need, side) for need in needs)
+    return all(_is_present(op, need, side) for need in needs)
 
 
-def _stands(op: Op, need: Need, side: Side) -> bool:
+def _is_present(op: Op, need: RequiredNeighbor, side: Side) -> bool:
     around: Sequence[Op | None]
-    if need.at == BEFORE:
+    if need.at == CONTROL_INPUT:
         around = op.control_inputs
     else:
-        first, last = (0, _EITHER) if need.at == ANYWHERE else (need.at, need.at + 1)
+        first, last = (
+            (0, _COMMUTATIVE_INPUTS)
+            if need.at == EITHER_INPUT
+            else (need.at, need.at + 1)
+        )
         some = islice(op._inputs, first, last)
         around = [None if value is None else value.op for value in some]
     return any(
         other is not None
-        and type_of(side, other) == need.type
-        and _stand(other, need.needs, side)
+        and rule_op_type(side, other) == need.type
+        and _are_present(other, need.needs, side)
         for other in around
     )
 
 
-def _rank(pair: _Ranked) -> int:
+def _rank_of(pair: _RankedRule) -> int:
     return pair[0]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
-from amanda.mapping.lenses.lens import Lens, same
+from amanda.mapping.lenses.lens import Lens, same_value
 from amanda.mapping.side import Decline
 from amanda.tensors import FunctionRef, Tensor
 
@@ -23,45 +23,45 @@ MAX_ITEMS: Final = 4096
 # -- drawing -----------------------------------------------------------------------
 
 
-def _number(random: Random) -> tuple[Any, ...]:
+def _draw_number(random: Random) -> tuple[Any, ...]:
     return (random.choice([0, 1, -3, 7, 2**40]),)
 
 
-def _numbers(random: Random, least: int = 0, most: int = 5) -> list[int]:
+def _draw_numbers(random: Random, least: int = 0, most: int = 5) -> list[int]:
     return [random.randint(0, 6) for _ in range(random.randint(least, most))]
 
 
-def _axis(random: Random) -> tuple[Any, ...]:
+def _draw_axis(random: Random) -> tuple[Any, ...]:
     rank = random.randint(1, 6)
     return random.randint(-rank, rank - 1), rank
 
 
-def _axes(random: Random) -> tuple[Any, ...]:
+def _draw_axes(random: Random) -> tuple[Any, ...]:
     rank = random.randint(1, 6)
     some = random.sample(range(rank), random.randint(0, rank))
     return random.choice([None, [a - rank * random.randint(0, 1) for a in some]]), rank
 
 
-def _even(random: Random) -> tuple[Any, ...]:
-    return (_numbers(random, 0, 3) * 2,)
+def _draw_even_list(random: Random) -> tuple[Any, ...]:
+    return (_draw_numbers(random, 0, 3) * 2,)
 
 
 # -- scalars -----------------------------------------------------------------------
 
 
-def _flag(value: Any) -> bool:
+def _to_bool(value: Any) -> bool:
     if value not in (0, 1):
         raise Decline(f"{value!r} is neither 0 nor 1")
     return bool(value)
 
 
-def _scaled(value: Any, by: Any) -> Any:
+def _scale(value: Any, by: Any) -> Any:
     if not isinstance(value, int | float) or not isinstance(by, int | float):
         raise Decline(f"{value!r} times {by!r} is no number")
     return value * by
 
 
-def _scaled_back(value: Any, by: Any) -> Any:
+def _unscale(value: Any, by: Any) -> Any:
     if isinstance(value, int) and isinstance(by, int):
         if by == 0 or value % by:
             raise Decline(f"{value} is no multiple of {by}")
@@ -78,44 +78,44 @@ def _reciprocal(value: Any) -> Any:
 
 
 def _equals(value: Any, yes: Any, no: Any = None) -> bool:
-    if not same(value, yes) and no is not None and not same(value, no):
+    if not same_value(value, yes) and no is not None and not same_value(value, no):
         raise Decline(f"{value!r} is neither {yes!r} nor {no!r}")
-    return same(value, yes)
+    return same_value(value, yes)
 
 
-def _equal_to(value: Any, yes: Any, no: Any = None) -> Any:
+def _undo_equals(value: Any, yes: Any, no: Any = None) -> Any:
     if not value and no is None:
         raise Decline(f"it does not say what it is, if not {yes!r}")
     return yes if value else no
 
 
-def _index(value: Any, items: Sequence[Any]) -> int:
+def _index_of(value: Any, items: Sequence[Any]) -> int:
     for i, item in enumerate(items):
-        if same(value, item):
+        if same_value(value, item):
             return i
     raise Decline(f"{value!r} is not one of {items}")
 
 
-def _indexed(value: int, items: Sequence[Any]) -> Any:
+def _item_at(value: int, items: Sequence[Any]) -> Any:
     if not 0 <= value < len(items):
         raise Decline(f"there is no {value} in {items}")
     return items[value]
 
 
-def _looked_up(value: Any, pairs: Sequence[Sequence[Any]]) -> Any:
-    return pairs[_index(value, [left for left, _ in pairs])][1]
+def _look_up(value: Any, pairs: Sequence[Sequence[Any]]) -> Any:
+    return pairs[_index_of(value, [left for left, _ in pairs])][1]
 
 
-def _looked_back(value: Any, pairs: Sequence[Sequence[Any]]) -> Any:
-    return pairs[_index(value, [right for _, right in pairs])][0]
+def _look_up_reverse(value: Any, pairs: Sequence[Sequence[Any]]) -> Any:
+    return pairs[_index_of(value, [right for _, right in pairs])][0]
 
 
-def _default_back(value: Any, default: Any) -> Any:
-    return None if same(value, default) else value
+def _undo_default(value: Any, default: Any) -> Any:
+    return None if same_value(value, default) else value
 
 
-def _when(value: Any, other: Any, wanted: Any) -> Any:
-    return value if same(other, wanted) else None
+def _only_when(value: Any, other: Any, wanted: Any) -> Any:
+    return value if same_value(other, wanted) else None
 
 
 def _decode(value: bytes) -> str:
@@ -125,35 +125,39 @@ def _decode(value: bytes) -> str:
 # -- lists -------------------------------------------------------------------------
 
 
-def _one(value: Sequence[Any]) -> Any:
+def _only_item(value: Sequence[Any]) -> Any:
     if len(value) != 1:
         raise Decline(f"{list(value)} is not one")
     return value[0]
 
 
-def _repeated_back(value: Sequence[Any], times: int) -> Any:
-    if len(value) != times or any(not same(v, value[0]) for v in value):
+def _collapse_repeats(value: Sequence[Any], times: int) -> Any:
+    if len(value) != times or any(not same_value(v, value[0]) for v in value):
         raise Decline(f"{list(value)} is not one value {times} times")
     return value[0]
 
 
-def _repeated(value: Any, times: int) -> list[Any]:
+def _repeat(value: Any, times: int) -> list[Any]:
     if not 0 < times <= MAX_ITEMS:
         raise Decline(f"a value is repeated 1 to {MAX_ITEMS} times, not {times}")
     return [value] * times
 
 
-def _picked(value: Sequence[Any], start: int, step: int, fill: Any = None) -> list[Any]:
+def _pick_items(
+    value: Sequence[Any], start: int, step: int, fill: Any = None
+) -> list[Any]:
     if start < 0 or step < 1:
         raise Decline(f"there is no place {start}, {start + step} ...")
     wanted = set(range(start, len(value), step))
     for i, item in enumerate(value):
-        if i not in wanted and not same(item, fill):
+        if i not in wanted and not same_value(item, fill):
             raise Decline(f"item {i} of {list(value)} is not {fill!r}")
     return list(value[start::step])
 
 
-def _placed(value: Sequence[Any], start: int, step: int, fill: Any = None) -> list[Any]:
+def _place_items(
+    value: Sequence[Any], start: int, step: int, fill: Any = None
+) -> list[Any]:
     if not 0 <= start <= MAX_ITEMS or not 0 < step <= MAX_ITEMS:
         raise Decline(f"there is no place {start}, {start + step} ...")
     made = [fill] * (start + step * len(value))
@@ -161,81 +165,81 @@ def _placed(value: Sequence[Any], start: int, step: int, fill: Any = None) -> li
     return made
 
 
-def _joined(value: Sequence[Sequence[Any]], parts: int) -> list[Any]:
+def _join_lists(value: Sequence[Sequence[Any]], parts: int) -> list[Any]:
     if len(value) != parts or len({len(part) for part in value}) > 1:
         raise Decline(f"not {parts} lists of one length")
     return [item for part in value for item in part]
 
 
-def _parted(value: Sequence[Any], parts: int) -> list[list[Any]]:
+def _split_list(value: Sequence[Any], parts: int) -> list[list[Any]]:
     if len(value) % parts:
         raise Decline(f"{len(value)} items do not make {parts} parts")
     n = len(value) // parts
     return [list(value[i * n : i * n + n]) for i in range(parts)]
 
 
-def _flattened(value: Sequence[Sequence[Any]], width: int = 2) -> list[Any]:
+def _flatten_rows(value: Sequence[Sequence[Any]], width: int = 2) -> list[Any]:
     if any(len(row) != width for row in value):
         raise Decline(f"the rows do not have {width} items each")
     return [item for row in value for item in row]
 
 
-def _rows(value: Sequence[Any], width: int = 2) -> list[list[Any]]:
+def _unflatten_rows(value: Sequence[Any], width: int = 2) -> list[list[Any]]:
     if len(value) % width:
         raise Decline(f"{len(value)} items are not in rows of {width}")
     return [list(value[i : i + width]) for i in range(0, len(value), width)]
 
 
-def _permuted(value: Sequence[Any], order: Sequence[int]) -> list[Any]:
+def _permute(value: Sequence[Any], order: Sequence[int]) -> list[Any]:
     if sorted(order) != list(range(len(value))):
         raise Decline(f"{list(order)} does not order {len(value)} items")
     return [value[i] for i in order]
 
 
-def _permuted_back(value: Sequence[Any], order: Sequence[int]) -> list[Any]:
+def _unpermute(value: Sequence[Any], order: Sequence[int]) -> list[Any]:
     inverse = sorted(range(len(order)), key=lambda i: order[i])
-    return _permuted(value, inverse)
+    return _permute(value, inverse)
 
 
-def _pairs(value: Any) -> list[list[Any]]:
-    _explicit(value)
-    begins, ends = _parted(value, 2)
+def _pair_ends(value: Any) -> list[list[Any]]:
+    _require_numbers(value)
+    begins, ends = _split_list(value, 2)
     return [[b, e] for b, e in zip(begins, ends, strict=True)]
 
 
-def _unpaired(value: Any) -> list[Any]:
-    _explicit(value)
+def _unpair_ends(value: Any) -> list[Any]:
+    _require_numbers(value)
     return [*(b for b, _ in value), *(e for _, e in value)]
 
 
-def _explicit(value: Any) -> Any:
+def _require_numbers(value: Any) -> Any:
     if isinstance(value, str):
         raise Decline(f"padding {value!r} is not explicit")
     return value
 
 
-def _symmetric(value: Sequence[Any]) -> list[list[Any]]:
+def _mirror_pads(value: Sequence[Any]) -> list[list[Any]]:
     return [[item, item] for item in value]
 
 
-def _symmetric_back(value: Any) -> list[Any]:
-    for begin, end in _explicit(value):
-        if not same(begin, end):
+def _unmirror_pads(value: Any) -> list[Any]:
+    for begin, end in _require_numbers(value):
+        if not same_value(begin, end):
             raise Decline(f"{begin} before and {end} after are not symmetric")
     return [begin for begin, _ in value]
 
 
-def _sequence(value: Any, rank: int = 0, less: int = 0, fill: Any = 1) -> Any:
+def _list_or_ones(value: Any, rank: int = 0, less: int = 0, fill: Any = 1) -> Any:
     if value is None:
         return [fill] * min(rank - less, MAX_ITEMS) if rank > less else None
     return list(value)
 
 
-def _sequence_back(value: Any, *_: Any) -> Any:
+def _as_plain_list(value: Any, *_: Any) -> Any:
     return None if value is None else list(value)
 
 
-def _nonzero(value: Any) -> Any:
+def _require_nonzero(value: Any) -> Any:
     if 0 in value:
         raise Decline(f"{list(value)} has a zero")
     return list(value)
@@ -244,30 +248,30 @@ def _nonzero(value: Any) -> Any:
 # -- axes --------------------------------------------------------------------------
 
 
-def _from_front(value: int, rank: int) -> int:
+def _axis_from_front(value: int, rank: int) -> int:
     if not -rank <= value < rank:
         raise Decline(f"there is no axis {value} of {rank}")
     return value % rank
 
 
-def _from_end(value: int, rank: int) -> int:
-    return _from_front(value, rank) - rank
+def _axis_from_end(value: int, rank: int) -> int:
+    return _axis_from_front(value, rank) - rank
 
 
 def _all_axes(value: Any, rank: int) -> list[int]:
     if value is None:
         return list(range(rank))
-    return [_from_front(axis, rank) for axis in value]
+    return [_axis_from_front(axis, rank) for axis in value]
 
 
-def _trailing(value: int, rank: int) -> list[int]:
+def _trailing_axes(value: int, rank: int) -> list[int]:
     if value == rank:
         return []
-    return list(range(_from_front(value, rank), rank))
+    return list(range(_axis_from_front(value, rank), rank))
 
 
-def _untrailing(value: Sequence[int], rank: int) -> int:
-    axes = sorted(_from_front(axis, rank) for axis in value)
+def _first_trailing_axis(value: Sequence[int], rank: int) -> int:
+    axes = sorted(_axis_from_front(axis, rank) for axis in value)
     if axes != list(range(rank - len(axes), rank)):
         raise Decline(f"the axes {list(value)} are not the last ones")
     return rank - len(axes)
@@ -286,104 +290,106 @@ def _as_list(value: Tensor, dtype: str | None = None) -> Any:
     return value.tolist()
 
 
-def _tensor(random: Random) -> tuple[Any, ...]:
-    return _numbers(random, 1), "int32"
+def _draw_tensor(random: Random) -> tuple[Any, ...]:
+    return _draw_numbers(random, 1), "int32"
 
 
 _LIBRARY = (
-    Lens("flag", _flag, int, lambda r: (r.randint(0, 1),),
+    Lens("flag", _to_bool, int, lambda r: (r.randint(0, 1),),
          "0 or 1 to false or true", "other numbers"),
-    Lens("numeral", int, _flag, lambda r: (r.random() < 0.5,),
+    Lens("numeral", int, _to_bool, lambda r: (r.random() < 0.5,),
          "false or true to 0 or 1", "other numbers"),
     Lens("real", float, int, lambda r: (r.randint(-9, 9),),
          "a whole number to the float", exact=False),
     Lens("decoded", _decode, str.encode, lambda r: (r.choice([b"", b"ab"]),),
          "bytes to text", "what is not UTF-8"),
-    Lens("scaled", _scaled, _scaled_back,
+    Lens("scaled", _scale, _unscale,
          lambda r: (r.randint(-9, 9), r.choice([1, 2, -5])),
          "times a factor", "whole numbers that the factor does not divide"),
-    Lens("negated", lambda v: -v, lambda v: -v, _number, "the negative number"),
-    Lens("inverted", lambda v: not _flag(v), lambda v: not _flag(v),
+    Lens("negated", lambda v: -v, lambda v: -v, _draw_number, "the negative number"),
+    Lens("inverted", lambda v: not _to_bool(v), lambda v: not _to_bool(v),
          lambda r: (r.random() < 0.5,), "not", "numbers but 0 and 1"),
     Lens("one_over", _reciprocal, _reciprocal,
          lambda r: (r.choice([0.5, -4.0, 8.0]),), "one over it", "0", exact=False),
     Lens("complement", lambda v: 1 - v, lambda v: 1 - v,
          lambda r: (r.choice([0.0, 0.25, 1.0]),), "one minus it", exact=False),
-    Lens("equals", _equals, _equal_to, lambda r: (r.choice("ab"), "a", "b"),
+    Lens("equals", _equals, _undo_equals, lambda r: (r.choice("ab"), "a", "b"),
          "is it this one: equals(v, yes) or equals(v, yes, no)",
          "undo: what is not yes, where no is not told"),
-    Lens("contains", lambda v, part: part in v, _equal_to, lambda _: ("ab", "ab"),
+    Lens("contains", lambda v, part: part in v, _undo_equals, lambda _: ("ab", "ab"),
          "does a text contain this one", "undo: what does not", exact=False),
-    Lens("index_in", _index, _indexed, lambda r: (r.choice("abc"), ["a", "b", "c"]),
+    Lens("index_in", _index_of, _item_at, lambda r: (r.choice("abc"), ["a", "b", "c"]),
          "the place in a list", "what is not in the list"),
-    Lens("lookup", _looked_up, _looked_back,
+    Lens("lookup", _look_up, _look_up_reverse,
          lambda r: (r.choice("ab"), [["a", 1], ["b", 2]]),
          "a table in place: lookup(v, [[left, right], ...])",
          "what is not in the table", takes_none=True),
-    Lens("default", lambda v, d: d if v is None else v, _default_back,
+    Lens("default", lambda v, d: d if v is None else v, _undo_default,
          lambda r: (r.choice([None, 3, 5]), 5),
          "what absence stands for", exact=False, takes_none=True),
-    Lens("when", _when, _when, lambda _: (4, "a", "a"),
+    Lens("when", _only_when, _only_when, lambda _: (4, "a", "a"),
          "only where another attribute has this value: when(v, other, value)",
          exact=False),
-    Lens("only", lambda v: [v], _one, _number, "a list of one", "longer lists"),
-    Lens("repeated", _repeated, _repeated_back,
+    Lens("only", lambda v: [v], _only_item, _draw_number, "a list of one",
+         "longer lists"),
+    Lens("repeated", _repeat, _collapse_repeats,
          lambda r: (r.randint(0, 9), r.randint(1, 4)),
          "a list of one value n times: repeated(v, n)", "lists of several values"),
-    Lens("picked", _picked, _placed,
-         lambda r: (_placed(_numbers(r), 1, 2, 0), 1, 2, 0),
+    Lens("picked", _pick_items, _place_items,
+         lambda r: (_place_items(_draw_numbers(r), 1, 2, 0), 1, 2, 0),
          "every so manyth item: picked(v, start, step, others)",
          "lists in which the others differ from what is told", exact=False),
-    Lens("placed", _placed, _picked, lambda r: (_numbers(r), 1, 2, 0),
+    Lens("placed", _place_items, _pick_items, lambda r: (_draw_numbers(r), 1, 2, 0),
          "the items at every so manyth place: placed(v, start, step, others)",
          "lists in which the others differ from what is told"),
-    Lens("joined", _joined, _parted,
+    Lens("joined", _join_lists, _split_list,
          lambda r: ([[1, 2], [r.randint(0, 9), 4]], 2),
          "lists of one length, one after the other: joined(v, n)",
          "lists of several lengths"),
-    Lens("parted", _parted, _joined, lambda r: (_numbers(r) * 3, 3),
+    Lens("parted", _split_list, _join_lists, lambda r: (_draw_numbers(r) * 3, 3),
          "n lists of one length: parted(v, n)", "what n does not divide"),
-    Lens("flattened", _flattened, _rows,
+    Lens("flattened", _flatten_rows, _unflatten_rows,
          lambda r: ([[1, r.randint(0, 9)]] * r.randint(0, 3),),
          "rows to one list: flattened(v, width)", "rows of another width"),
-    Lens("permuted", _permuted, _permuted_back,
+    Lens("permuted", _permute, _unpermute,
          lambda r: ([4, 5, r.randint(0, 9)], r.sample(range(3), 3)),
          "the items in this order: permuted(v, order)", "another number of items"),
     Lens("reversed", lambda v: list(v)[::-1], lambda v: list(v)[::-1],
-         lambda r: (_numbers(r),), "the items from the last to the first"),
-    Lens("pairs", _pairs, _unpaired, _even,
+         lambda r: (_draw_numbers(r),), "the items from the last to the first"),
+    Lens("pairs", _pair_ends, _unpair_ends, _draw_even_list,
          "begins, then ends, to a pair for each axis",
          "paddings that are words, lists of odd length"),
-    Lens("unpaired", _unpaired, _pairs, lambda r: ([[1, r.randint(0, 9)]] * 2,),
+    Lens("unpaired", _unpair_ends, _pair_ends, lambda r: ([[1, r.randint(0, 9)]] * 2,),
          "a pair for each axis to begins, then ends",
          "paddings that are words, lists of odd length"),
-    Lens("symmetric", _symmetric, _symmetric_back, lambda r: (_numbers(r),),
+    Lens("symmetric", _mirror_pads, _unmirror_pads, lambda r: (_draw_numbers(r),),
          "the same before and after each axis", "what differs before and after"),
-    Lens("explicit", _explicit, _explicit, _even,
+    Lens("explicit", _require_numbers, _require_numbers, _draw_even_list,
          "a padding that is numbers", "paddings that are words"),
-    Lens("seq", _sequence, _sequence_back,
+    Lens("seq", _list_or_ones, _as_plain_list,
          lambda r: (r.choice([None, [2, 2]]), 4, 2),
          "a list; where it is left out, ones: seq(v) or seq(v, rank, less, fill)",
          exact=False, takes_none=True),
-    Lens("nonzero", _nonzero, _nonzero, lambda r: ([1, r.randint(1, 9)],),
+    Lens("nonzero", _require_nonzero, _require_nonzero,
+         lambda r: ([1, r.randint(1, 9)],),
          "a list without zeros", "lists with a zero"),
-    Lens("axis", _from_front, _from_front, _axis,
+    Lens("axis", _axis_from_front, _axis_from_front, _draw_axis,
          "an axis counted from the front: axis(v, rank)", "axes that are not",
          exact=False),
-    Lens("axis_from_end", _from_end, _from_end, _axis,
+    Lens("axis_from_end", _axis_from_end, _axis_from_end, _draw_axis,
          "an axis counted from the end: axis_from_end(v, rank)", "axes that are not",
          exact=False),
-    Lens("axes", _all_axes, _all_axes, _axes,
+    Lens("axes", _all_axes, _all_axes, _draw_axes,
          "axes counted from the front, all where none are told: axes(v, rank)",
          "axes that are not", exact=False, takes_none=True),
-    Lens("trailing", _trailing, _untrailing,
+    Lens("trailing", _trailing_axes, _first_trailing_axis,
          lambda r: (r.randint(0, 4), 4),
          "an axis to all from it on: trailing(v, rank)", "axes that are not the last",
          exact=False),
-    Lens("tensor", _as_tensor, _as_list, _tensor,
+    Lens("tensor", _as_tensor, _as_list, _draw_tensor,
          "a list to a tensor: tensor(v, dtype)", "tensors of another element type"),
     Lens("array", _as_list, lambda v, d=None: Tensor.of(v, d),
-         lambda r: (_as_tensor(*_tensor(r)), "int32"),
+         lambda r: (_as_tensor(*_draw_tensor(r)), "int32"),
          "a tensor to a list: array(v, dtype)", "tensors of another element type"),
     Lens("function", FunctionRef, lambda v: v.name, lambda r: (r.choice(["f", "g"]),),
          "a text to the name of a function"),

@@ -21,7 +21,7 @@ from typing import Any
 from amanda.errors import AmandaError, UsageError
 from amanda.mapping.side import Decline
 
-__all__ = ["Draw", "Lens", "broken_law", "make_table", "same"]
+__all__ = ["Draw", "Lens", "find_broken_law", "make_table", "same_value"]
 
 Draw = Callable[[Random], tuple[Any, ...]]
 """Makes a value that `do` takes, and the context that goes with it."""
@@ -67,27 +67,27 @@ class Lens:
             raise
         except _FAILURES as error:
             cause = error.message if isinstance(error, AmandaError) else str(error)
-            what = f"{self.name} does not take {_short(value)}"
+            what = f"{self.name} does not take {_shorten(value)}"
             raise Decline(what, got=f"{type(error).__name__}: {cause}") from error
 
     def __str__(self) -> str:
         return self.name
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
-def broken_law(lens: Lens, random: Random) -> str:
+def find_broken_law(lens: Lens, random: Random) -> str:
     """What law a lens breaks on values that it draws; empty where it keeps all."""
     value, *context = lens.draw(random)
     there = lens.forth(value, context)
     back = lens.back(there, context)
-    if not same(lens.forth(back, context), there):
-        return f"{_short(value)} goes to {_short(there)}, and not there again"
-    if lens.exact and not same(back, value):
-        return f"{_short(value)} comes back as {_short(back)}"
+    if not same_value(lens.forth(back, context), there):
+        return f"{_shorten(value)} goes to {_shorten(there)}, and not there again"
+    if lens.exact and not same_value(back, value):
+        return f"{_shorten(value)} comes back as {_shorten(back)}"
     return ""
 
 
@@ -117,7 +117,7 @@ def make_table(
     def look(table: dict[Any, Any], value: Any) -> Any:
         if (key := _key(value)) not in table:
             known = ", ".join(repr(k[1]) for k in table)
-            raise Decline(f"{_short(value)} is not in the table {name}: {known}")
+            raise Decline(f"{_shorten(value)} is not in the table {name}: {known}")
         return table[key]
 
     return Lens(
@@ -140,7 +140,7 @@ def _key(value: Any) -> Any:
     return (type(value).__name__, value)
 
 
-def same(a: Any, b: Any) -> bool:
+def same_value(a: Any, b: Any) -> bool:
     """Do two plain values mean the same to a rule?
 
     Lists and tuples are alike, and so are a number and its float32 form: formats keep
@@ -152,7 +152,7 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, list | tuple):
         if not isinstance(b, list | tuple) or len(a) != len(b):
             return False
-        return all(map(same, a, b))
+        return all(map(same_value, a, b))
     if a is b:
         return True
     if isinstance(a, float) and isinstance(b, float):

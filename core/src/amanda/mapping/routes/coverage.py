@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from amanda.dictionary import parse_name
-from amanda.mapping.engine.program import Program
+from amanda.mapping.engine.program import RuleProgram
 from amanda.mapping.rule_mapping import RuleMapping
 
 __all__ = ["KINDS", "Coverage", "OpCovered", "coverage"]
@@ -63,11 +63,11 @@ def coverage(
     start, goal = str(parse_name(source)), str(parse_name(target))
     program = mapping.program(start, goal)
     whole = frozenset(composites)
-    found = [_covered(program, op, op in whole) for op in ops]
-    return Coverage(start, goal, tuple(sorted(found, key=_order)))
+    found = [_op_coverage(program, op, op in whole) for op in ops]
+    return Coverage(start, goal, tuple(sorted(found, key=_sort_key)))
 
 
-def _covered(program: Program, op: str, is_composite: bool) -> OpCovered:
+def _op_coverage(program: RuleProgram, op: str, is_composite: bool) -> OpCovered:
     rules: dict[str, int] = dict.fromkeys(KINDS[:3], 0)
     for way in program.choice(op).ways:
         rules[
@@ -81,5 +81,5 @@ def _covered(program: Program, op: str, is_composite: bool) -> OpCovered:
     return OpCovered(op, kind, rules)
 
 
-def _order(covered: OpCovered) -> tuple[str, str]:
+def _sort_key(covered: OpCovered) -> tuple[str, str]:
     return covered.op.lower(), covered.op

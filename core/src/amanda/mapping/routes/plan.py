@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from amanda.errors import ConversionError
 from amanda.mapping.routes.report import Conversion, Report
-from amanda.mapping.routes.route import Gap, GapMet, Route, Step, unmapped
+from amanda.mapping.routes.route import Gap, GapMet, Route, RouteStep, gap_error
 
 if TYPE_CHECKING:
     from amanda.graph import Graph
 
-__all__ = ["Plan", "conversion", "expect_whole"]
+__all__ = ["Plan", "run_mapper", "expect_no_gaps"]
 
 
 class Plan:
@@ -27,7 +27,7 @@ class Plan:
         self,
         route: Route,
         graph: Graph,
-        step: Callable[[Graph, Step, bool], Conversion],
+        step: Callable[[Graph, RouteStep, bool], Conversion],
         refused: Callable[[Graph], list[str]] | None = None,
     ) -> None:
         self.route = route
@@ -44,7 +44,7 @@ class Plan:
         return self.route.target
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[RouteStep, ...]:
         return self.route.steps
 
     @cached_property
@@ -92,7 +92,7 @@ class Plan:
         return str(self.route)
 
 
-def conversion(
+def run_mapper(
     mapper: Any, graph: Graph, to: str, *, keep_foreign: bool, gap_met: GapMet
 ) -> Conversion:
     """What a mapper makes of a graph, and its report; gaps are in there, not raised.
@@ -114,9 +114,9 @@ def conversion(
     return Conversion(made, report)
 
 
-def expect_whole(done: Conversion, *, keep_foreign: bool) -> Graph:
+def expect_no_gaps(done: Conversion, *, keep_foreign: bool) -> Graph:
     """The graph; ConversionError with every gap, where gaps may not be."""
     report = done.report
     if report.gaps and not keep_foreign:
-        raise unmapped(report.gaps, report.source, report.target)
+        raise gap_error(report.gaps, report.source, report.target)
     return done.graph

@@ -7,13 +7,13 @@ from typing import Any, Self
 
 from amanda.errors import AmandaError, ConversionError
 from amanda.graph import Graph, Op, OutputPort
-from amanda.mapping.engine.program import Program
+from amanda.mapping.engine.program import RuleProgram
 from amanda.mapping.rule_mapping import RuleMapping
 from amanda.mapping.rules import protobuf
-from amanda.mapping.rules.functions import Function
+from amanda.mapping.rules.functions import FunctionRule
 from amanda.mapping.rules.rule_set import RuleSet
-from amanda.mapping.rules.terms import Row
-from amanda.mapping.side import constant_of, question
+from amanda.mapping.rules.terms import Equation
+from amanda.mapping.side import answer_question, constant_of
 
 __all__ = ["Process"]
 
@@ -46,14 +46,14 @@ class Process:
         found = mapping.rules.of_type(type, forward=program.forward)
         if not found:
             raise ConversionError(f"{mapping.rules.name} has no rule for {type}")
-        return cls(type, _only(mapping, found), source, target)
+        return cls(type, _with_only(mapping, found), source, target)
 
     @property
     def rules(self) -> RuleSet:
         return self.mapping.rules
 
     @property
-    def program(self) -> Program:
+    def program(self) -> RuleProgram:
         return self.mapping.program(self.source, self.target)
 
     def reverse(self) -> Process:
@@ -64,12 +64,12 @@ class Process:
             raise ConversionError(
                 f"no rule for {self.type} leads back",
                 expected="an equation with <=>",
-                got=", ".join(_said(rule) for rule in self._rules),
+                got=", ".join(_rule_text(rule) for rule in self._rules),
             )
         return Process(types[0], self.mapping, self.target, self.source)
 
     @property
-    def _rules(self) -> list[Row | Function]:
+    def _rules(self) -> list[Equation | FunctionRule]:
         return [*self.rules.rows, *self.rules.functions]
 
     def dumps(self) -> bytes:
@@ -81,9 +81,9 @@ class Process:
         cls, data: bytes, mapping: RuleMapping, type: str, source: str, target: str
     ) -> Self:
         """What `dumps` wrote, with the sides, lenses and functions of a mapping."""
-        rules = _bare(mapping.rules)
+        rules = _without_rules(mapping.rules)
         protobuf.loads(rules, data)
-        return cls(type, _with(mapping, rules), source, target)
+        return cls(type, _with_rule_set(mapping, rules), source, target)
 
     def __call__(
         self, op: Op, graph: Graph, values: Mapping[OutputPort, OutputPort]
@@ -93,7 +93,7 @@ class Process:
         `values` are those of the graph that stand for what the op, or its pattern,
         reads. ConversionError with the reasons where no rule takes it.
         """
-        making = _Making(self.program, graph, dict(values))
+        making = _SingleOpContext(self.program, graph, dict(values))
         reasons = []
         for way in self.program.choice(self.type).near(op):
             slots: list[Any] = [None] * way.width
@@ -112,33 +112,35 @@ class Process:
         return f"{self.type}: {self.source} -> {self.target}"
 
 
-def _said(rule: Row | Function) -> str:
-    return rule.whole if isinstance(rule, Row) else rule.id
+def _rule_text(rule: Equation | FunctionRule) -> str:
+    return rule.whole if isinstance(rule, Equation) else rule.id
 
 
-def _bare(rules: RuleSet) -> RuleSet:
+def _without_rules(rules: RuleSet) -> RuleSet:
     made = rules.copy()
     made.rows, made.functions = [], []
     made.lenses = {n: lens for n, lens in made.lenses.items() if lens.rows is None}
     return made
 
 
-def _only(mapping: RuleMapping, found: list[Row | Function]) -> RuleMapping:
+def _with_only(
+    mapping: RuleMapping, found: list[Equation | FunctionRule]
+) -> RuleMapping:
     rules = mapping.rules.copy()
     rules.rows = [row for row in rules.rows if row in found]
     rules.functions = [function for function in rules.functions if function in found]
-    return _with(mapping, rules)
+    return _with_rule_set(mapping, rules)
 
 
-def _with(mapping: RuleMapping, rules: RuleSet) -> RuleMapping:
+def _with_rule_set(mapping: RuleMapping, rules: RuleSet) -> RuleMapping:
     return RuleMapping(mapping.left, mapping.right, rules)
 
 
-class _Making:
+class _SingleOpContext:
     """What rules ask of a run, for one op."""
 
     def __init__(
-        self, program: Program, graph: Graph, made: dict[OutputPort, OutputPort]
+        self, program: RuleProgram, graph: Graph, made: dict[OutputPort, OutputPort]
     ) -> None:
         self.target = program.target
         self.graph = graph
@@ -154,4 +156,4 @@ class _Making:
         return self.made[value]
 
     def ask(self, value: OutputPort, what: str) -> Any:
-        return question(self.made.get(value, value), what)
+        return answer_question(self.made.get(value, value), what)

@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Conversion",
-    "Covered",
-    "Open",
+    "CoveredOp",
+    "UnmappedOp",
     "Report",
-    "gaps_of",
-    "merged",
-    "place",
-    "tracing",
+    "describe_gaps",
+    "merge_conversions",
+    "op_location",
+    "trace_rules",
 ]
 
-TRACING: ContextVar[bool] = ContextVar("tracing", default=False)
+TRACING: ContextVar[bool] = ContextVar("amanda_trace_rules", default=False)
 
 
 @contextmanager
-def tracing() -> Iterator[None]:
+def trace_rules() -> Iterator[None]:
     """While it is open, every conversion reports the rule of each op (`trace`)."""
     token = TRACING.set(True)
     try:
@@ -46,7 +46,7 @@ KEPT = "kept"
 HOOK = "gap_met"
 
 
-class Covered(NamedTuple):
+class CoveredOp(NamedTuple):
     """An op and the rule that took it, in the order of the graph."""
 
     op: str
@@ -71,7 +71,7 @@ class Report:
     """Gaps that a listener of the hook `gap_met` filled."""
     gaps: tuple[Gap, ...] = ()
     losses: tuple[str, ...] = ()
-    trace: list[Covered] | None = None
+    trace: list[CoveredOp] | None = None
     """Every op with its rule, where that was asked for."""
 
     @property
@@ -94,7 +94,7 @@ class Conversion(NamedTuple):
     report: Report
 
 
-class Open(NamedTuple):
+class UnmappedOp(NamedTuple):
     """An op that nothing took: each rule that declined it, and why."""
 
     op: Op
@@ -103,7 +103,7 @@ class Open(NamedTuple):
     """Id and text of the rule, the reason, and how far it came."""
 
 
-def place(op: Op, position: int | None = None) -> str:
+def op_location(op: Op, position: int | None = None) -> str:
     """Where an op stands, in words: `op 'a' in the body 'then' of 'if'`."""
     told = f"op {op.name!r}" if op.name is not None else f"op #{position}"
     graph = op.graph
@@ -122,8 +122,8 @@ def place(op: Op, position: int | None = None) -> str:
     return told
 
 
-def gaps_of(
-    found: Sequence[Open], rules: RuleSet, source: Side, *, forward: bool
+def describe_gaps(
+    found: Sequence[UnmappedOp], rules: RuleSet, source: Side, *, forward: bool
 ) -> tuple[Gap, ...]:
     """The gaps in words; each graph is counted through once, not once for each."""
     nameless = {gap.op for gap in found if gap.op.name is None}
@@ -140,22 +140,23 @@ def gaps_of(
     return tuple(
         Gap(
             gap.op.type or "graph",
-            place(gap.op, positions.get(gap.op)),
-            tuple(f"{id}: {why}" for id, _, why, _ in gap.declined) or _odd(gap),
-            _nearest(gap, rules, forward, alike),
-            _stub(gap, source, forward, stubs),
+            op_location(gap.op, positions.get(gap.op)),
+            tuple(f"{id}: {why}" for id, _, why, _ in gap.declined)
+            or _unexpected_details(gap),
+            _nearest_rules(gap, rules, forward, alike),
+            _rule_stub(gap, source, forward, stubs),
             foreign=gap.type is None,
         )
         for gap in found
     )
 
 
-def _odd(gap: Open) -> tuple[str, ...]:
+def _unexpected_details(gap: UnmappedOp) -> tuple[str, ...]:
     return () if gap.type is not None else (f"it is of {gap.op.namespace}",)
 
 
-def _nearest(
-    gap: Open, rules: RuleSet, forward: bool, alike: dict[str, str | None]
+def _nearest_rules(
+    gap: UnmappedOp, rules: RuleSet, forward: bool, alike: dict[str, str | None]
 ) -> str | None:
     """The rule that came furthest; else one for a type that is called alike."""
     if gap.declined:
@@ -170,7 +171,9 @@ def _nearest(
     return alike[gap.type]
 
 
-def _stub(gap: Open, source: Side, forward: bool, known: dict[str, str]) -> str | None:
+def _rule_stub(
+    gap: UnmappedOp, source: Side, forward: bool, known: dict[str, str]
+) -> str | None:
     """A rule to begin with, made of what is known of the op."""
     if gap.type is None:
         return None
@@ -192,7 +195,7 @@ def _stub(gap: Open, source: Side, forward: bool, known: dict[str, str]) -> str 
     return known[gap.type]
 
 
-def merged(done: Sequence[Conversion]) -> Conversion:
+def merge_conversions(done: Sequence[Conversion]) -> Conversion:
     """The last graph, with the reports of all steps as one."""
     if len(done) == 1:
         return done[0]

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Gap",
     "GapMet",
-    "Link",
+    "MappingLink",
     "Mapper",
     "Route",
-    "Step",
+    "RouteStep",
     "find_route",
-    "unmapped",
+    "gap_error",
 ]
 
 GapMet = Callable[..., Any]
@@ -72,7 +72,7 @@ class Gap:
         return f"{self.op}, {self.where}: {why}{near}"
 
 
-def unmapped(gaps: Sequence[Gap], source: str, target: str) -> ConversionError:
+def gap_error(gaps: Sequence[Gap], source: str, target: str) -> ConversionError:
     """The error that tells every gap of a conversion."""
     number = f"{len(gaps)} ops have" if len(gaps) != 1 else "1 op has"
     error = ConversionError(
@@ -84,7 +84,7 @@ def unmapped(gaps: Sequence[Gap], source: str, target: str) -> ConversionError:
     return error
 
 
-class Link(NamedTuple):
+class MappingLink(NamedTuple):
     """An installed mapping in one direction. `key` is what it is found by.
 
     Without `transit`, no route leads on from its target: it is a place to arrive at.
@@ -97,7 +97,7 @@ class Link(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RouteStep:
     """One mapping of a route, with the two versions it is used for."""
 
     mapping: str
@@ -111,7 +111,7 @@ class Route:
 
     source: str
     target: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RouteStep, ...] = ()
 
     def __str__(self) -> str:
         if not self.steps:
@@ -123,7 +123,7 @@ class Route:
 def find_route(
     start: Name,
     goal: Span,
-    links: Iterable[Link],
+    links: Iterable[MappingLink],
     versions: Mapping[str, Sequence[str]] | None = None,
 ) -> Route:
     """The shortest route; among equally short ones, the first by the mappings' keys.
@@ -143,28 +143,30 @@ def find_route(
     if start in goal:
         return Route(str(start), str(start))
     ordered = sorted(links, key=lambda link: link.key)
-    chain = _chain(start, goal, ordered)
+    chain = _shortest_chain(start, goal, ordered)
     if chain is None:
-        raise _no_route(start, goal, ordered)
-    steps: list[Step] = []
+        raise _no_route_error(start, goal, ordered)
+    steps: list[RouteStep] = []
     wanted = goal
     for i in range(len(chain) - 1, -1, -1):
         link = chain[i]
-        target = _exact(_met(link.target, wanted), known)
+        target = _pick_version(_intersect_spans(link.target, wanted), known)
         before = chain[i - 1].target if i else Span.of(start)
-        wanted = _met(link.source, before)
+        wanted = _intersect_spans(link.source, before)
         if steps:
             target = steps[-1].source
-        source = str(start) if i == 0 else _exact(wanted, known)
-        steps.append(Step(link.key, source, target))
+        source = str(start) if i == 0 else _pick_version(wanted, known)
+        steps.append(RouteStep(link.key, source, target))
     steps.reverse()
     return Route(str(start), steps[-1].target, tuple(steps))
 
 
-def _chain(start: Name, goal: Span, links: Sequence[Link]) -> list[Link] | None:
+def _shortest_chain(
+    start: Name, goal: Span, links: Sequence[MappingLink]
+) -> list[MappingLink] | None:
     """Breadth first. After a link its whole target is open, so none is used twice."""
-    came: dict[Link, Link | None] = {}
-    waiting: deque[tuple[Span, Link | None]] = deque([(Span.of(start), None)])
+    came: dict[MappingLink, MappingLink | None] = {}
+    waiting: deque[tuple[Span, MappingLink | None]] = deque([(Span.of(start), None)])
     while waiting:
         here, by = waiting.popleft()
         for link in links:
@@ -172,31 +174,35 @@ def _chain(start: Name, goal: Span, links: Sequence[Link]) -> list[Link] | None:
                 continue
             came[link] = by
             if link.target.meet(goal) is not None:
-                return _back(link, came)
+                return _collect_chain(link, came)
             if link.transit:
                 waiting.append((link.target, link))
     return None
 
 
-def _back(link: Link, came: Mapping[Link, Link | None]) -> list[Link]:
+def _collect_chain(
+    link: MappingLink, came: Mapping[MappingLink, MappingLink | None]
+) -> list[MappingLink]:
     chain = [link]
     while (before := came[chain[-1]]) is not None:
         chain.append(before)
     return chain[::-1]
 
 
-def _met(one: Span, other: Span) -> Span:
+def _intersect_spans(one: Span, other: Span) -> Span:
     met = one.meet(other)
     assert met is not None  # the chain was found by it
     return met
 
 
-def _exact(span: Span, known: Mapping[str, Sequence[str]]) -> str:
+def _pick_version(span: Span, known: Mapping[str, Sequence[str]]) -> str:
     inside = [v for v in known.get(span.path, ()) if Name(span.path, v) in span]
     return str(Name(span.path, newest_version(inside) or span.high or span.low))
 
 
-def _no_route(start: Name, goal: Span, links: Sequence[Link]) -> ConversionError:
+def _no_route_error(
+    start: Name, goal: Span, links: Sequence[MappingLink]
+) -> ConversionError:
     onward = [link for link in links if link.source.path == start.path]
     inward = [link for link in links if link.target.path == goal.path]
     fitting = [link for link in onward if start in link.source]

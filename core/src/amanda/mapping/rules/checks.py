@@ -10,47 +10,51 @@ from typing import TYPE_CHECKING, Any, Final
 from amanda.errors import FormatError, LimitError
 from amanda.mapping.rules.terms import (
     ANYTHING,
-    Const,
-    Lensed,
+    ConstantTerm,
+    Equation,
+    LensTerm,
     ListOf,
-    Part,
-    Row,
-    Term,
+    OpTerm,
+    TermPart,
     Var,
-    asked,
-    inside,
+    questioned_variables,
+    subterms,
     variables,
 )
 
 if TYPE_CHECKING:
-    from amanda.mapping.rules.functions import Function
+    from amanda.mapping.rules.functions import FunctionRule
     from amanda.mapping.side import Signature
 
-__all__ = ["check", "feeds_itself", "unread"]
+__all__ = ["check_rule", "is_recursive", "unread_inputs"]
 
 MAX_OPS: Final = 64
 
 
-def check(row: Row) -> None:
+def check_rule(row: Equation) -> None:
     """Nothing may be lost, and nothing comes from nowhere."""
     for term in (row.left, row.right):
         _check_term(term)
     sides = [{v.name: v for v in variables(t)} for t in (row.left, row.right)]
-    read = {v.name: v for part in (row.left, row.right, row.guard) for v in asked(part)}
+    read = {
+        v.name: v
+        for part in (row.left, row.right, row.guard)
+        for v in questioned_variables(part)
+    }
     if isinstance(row.guard, Var):
         read[row.guard.name] = row.guard
     for i, (here, there) in enumerate((sides, sides[::-1])):
         source_only = row.arrow == ("=>", "<=")[i]
         for name, var in here.items():
             if name not in there and not (source_only and name in read):
-                raise _one_sided(row, var)
+                raise _one_sided_error(row, var)
     _check_read(row, sides, read)
     for forward in (True, False):
         if row.runs(forward):
-            _check_made(row, *row.sides(forward))
+            _check_built_side(row, *row.sides(forward))
 
 
-def _check_term(term: Term) -> None:
+def _check_term(term: OpTerm) -> None:
     if term.size > MAX_OPS:
         raise LimitError(
             "a pattern has too many ops",
@@ -58,7 +62,7 @@ def _check_term(term: Term) -> None:
             expected=f"at most {MAX_OPS}",
             got=term.size,
         )
-    waiting = [w for t in inside(term) if isinstance(t, Term) for w in t.waits]
+    waiting = [w for t in subterms(term) if isinstance(t, OpTerm) for w in t.waits]
     for one in (term, *waiting):
         if one.output:
             raise FormatError(
@@ -70,11 +74,11 @@ def _check_term(term: Term) -> None:
             )
 
 
-def _check_made(row: Row, here: Term, there: Term) -> None:
+def _check_built_side(row: Equation, here: OpTerm, there: OpTerm) -> None:
     """What is made is known, and many values stay many."""
-    for part in inside(there):
-        if isinstance(part, ListOf | Lensed) and any(
-            isinstance(p, Var) and p.name == ANYTHING for p in inside(part)
+    for part in subterms(there):
+        if isinstance(part, ListOf | LensTerm) and any(
+            isinstance(p, Var) and p.name == ANYTHING for p in subterms(part)
         ):
             raise FormatError(
                 f"{ANYTHING} says nothing about what is made",
@@ -91,13 +95,13 @@ def _check_made(row: Row, here: Term, there: Term) -> None:
             )
 
 
-def _inputs(term: Term) -> Iterator[Var]:
-    for part in inside(term):
-        if isinstance(part, Term):
+def _inputs(term: OpTerm) -> Iterator[Var]:
+    for part in subterms(term):
+        if isinstance(part, OpTerm):
             yield from (arg for arg in part.args if isinstance(arg, Var))
 
 
-def _one_sided(row: Row, var: Var) -> FormatError:
+def _one_sided_error(row: Equation, var: Var) -> FormatError:
     return FormatError(
         f"the variable {var.name!r} stands on one side only",
         where=var.spot,
@@ -106,7 +110,9 @@ def _one_sided(row: Row, var: Var) -> FormatError:
     )
 
 
-def _check_read(row: Row, sides: list[dict[str, Var]], read: Mapping[str, Var]) -> None:
+def _check_read(
+    row: Equation, sides: list[dict[str, Var]], read: Mapping[str, Var]
+) -> None:
     matched = {"<=>": sides, "=>": sides[:1], "<=": sides[1:]}[row.arrow]
     for name, var in read.items():
         if any(name not in side for side in matched):
@@ -127,7 +133,7 @@ def _check_read(row: Row, sides: list[dict[str, Var]], read: Mapping[str, Var]) 
 # -- rules within one namespace -----------------------------------------------------
 
 
-def feeds_itself(row: Row, *, forward: bool = True) -> bool:
+def is_recursive(row: Equation, *, forward: bool = True) -> bool:
     """Would a rule surely take again what it makes, were it run until none fits?
 
     >>> from amanda.mapping.rules.parser import parse
@@ -137,19 +143,19 @@ def feeds_itself(row: Row, *, forward: bool = True) -> bool:
     here, there = row.sides(forward)
     if row.guard is not None:
         return False
-    terms = [part for part in inside(there) if isinstance(part, Term)]
-    return any(_takes(here, term, {}) for term in terms)
+    terms = [part for part in subterms(there) if isinstance(part, OpTerm)]
+    return any(_may_match(here, term, {}) for term in terms)
 
 
-def _takes(want: Part, have: Part, bound: dict[str, str]) -> bool:
+def _may_match(want: TermPart, have: TermPart, bound: dict[str, str]) -> bool:
     """Does what is wanted fit, whatever the variables of `have` stand for?"""
     if isinstance(want, Var):
         if want.name == ANYTHING:
             return True
         return bound.setdefault(want.name, str(have)) == str(have)
-    if isinstance(want, Const):
-        return isinstance(have, Const) and want.value == have.value
-    if not isinstance(want, Term) or not isinstance(have, Term):
+    if isinstance(want, ConstantTerm):
+        return isinstance(have, ConstantTerm) and want.value == have.value
+    if not isinstance(want, OpTerm) or not isinstance(have, OpTerm):
         return False
     if (want.type, want.output) != (have.type, have.output) or want.waits:
         return False
@@ -159,13 +165,13 @@ def _takes(want: Part, have: Part, bound: dict[str, str]) -> bool:
         return False
     pairs = [*zip(want.args, have.args, strict=True)]
     pairs += [(part, have.attrs[key]) for key, part in want.attrs.items()]
-    return all(_takes(a, b, bound) for a, b in pairs)
+    return all(_may_match(a, b, bound) for a, b in pairs)
 
 
 # -- functions ----------------------------------------------------------------------
 
 
-def unread(function: Function, signature: Signature) -> frozenset[str]:
+def unread_inputs(function: FunctionRule, signature: Signature) -> frozenset[str]:
     """Attributes that a function takes and never looks at: what it drops of an op.
 
     By its compiled code. Where it takes all that there are (`**told`) and does not look

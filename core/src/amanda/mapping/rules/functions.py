@@ -26,29 +26,35 @@ from typing import Any
 from amanda.dictionary import parse_name
 from amanda.errors import Undecided, UsageError
 from amanda.graph import Graph, Op, OutputPort
-from amanda.mapping.engine.adapters import adapted
+from amanda.mapping.engine.adapters import convert_value
 from amanda.mapping.engine.compiled_rule import (
-    Inactive,
-    Making,
+    CompiledRule,
+    EmitContext,
+    InactiveRule,
+    MatchOp,
     Slots,
-    Take,
-    Way,
-    describe,
+    describe_value,
 )
-from amanda.mapping.engine.matcher import COUNT, hinted, is_count, known, uncovered
-from amanda.mapping.lenses.lens import same
-from amanda.mapping.rules.terms import Term
+from amanda.mapping.engine.matcher import (
+    OUTPUT_COUNT,
+    is_count,
+    is_uncovered,
+    require_signature,
+    with_hints,
+)
+from amanda.mapping.lenses.lens import same_value
+from amanda.mapping.rules.terms import OpTerm
 from amanda.mapping.side import (
     REQUIRED,
     Decline,
     Side,
     Signature,
     TracingSide,
-    question,
+    answer_question,
 )
 from amanda.types import Type
 
-__all__ = ["Builder", "Function", "compile_function"]
+__all__ = ["Builder", "FunctionRule", "compile_function"]
 
 BUILDER = "o"
 CONTEXT = "context"
@@ -82,7 +88,7 @@ class Builder:
     def content(self, value: Any) -> Any:
         """What is in a value that is constant, as numbers and lists; else None."""
         try:
-            return question(value, "content") if _is_port(value) else value
+            return answer_question(value, "content") if _is_port(value) else value
         except Undecided:
             return None
 
@@ -96,18 +102,18 @@ class Builder:
         if signature is None:
             raise Decline(f"{self.side.name} has no op {type}")
         count = signature.outputs
-        if COUNT not in signature.attrs:
-            told = attrs.pop(COUNT, 1)
+        if OUTPUT_COUNT not in signature.attrs:
+            told = attrs.pop(OUTPUT_COUNT, 1)
             if count is not None and told > count:
                 raise Decline(f"{type} of {self.side.name} has {count} outputs")
             count = told if count is None else count
         bodies = {k: v for k, v in attrs.items() if isinstance(v, Graph)}
         given = {
-            key: adapted(value)
+            key: convert_value(value)
             for key, value in attrs.items()
             if key not in bodies and not _said(value, signature, key)
         }
-        args = tuple(map(adapted, args))
+        args = tuple(map(convert_value, args))
         made = self.side.build(
             self.graph, type, args, given, outputs=count or 1, bodies=bodies or None
         )
@@ -129,15 +135,15 @@ def _is_port(value: Any) -> bool:
 
 def _said(value: Any, signature: Signature, key: str) -> bool:
     """Does leaving the attribute out say the same?"""
-    return value is None or same(value, signature.attrs.get(key))
+    return value is None or same_value(value, signature.attrs.get(key))
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class FunctionRule:
     """A function for ops of one type, in one direction."""
 
     call: Callable[..., Any]
-    term: Term
+    term: OpTerm
     """The type and the versions it is for; nothing else."""
     forward: bool
     file: str
@@ -158,7 +164,7 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _FunctionParameters:
     """What a function's parameters say."""
 
     builder: bool
@@ -172,7 +178,7 @@ class _Form:
     takes_all: bool
 
 
-def _form(call: Callable[..., Any]) -> _Form:
+def _read_parameters(call: Callable[..., Any]) -> _FunctionParameters:
     parameters = list(inspect.signature(call).parameters.values())
     builder = bool(parameters) and parameters[0].name == BUILDER
     inputs = [
@@ -183,9 +189,9 @@ def _form(call: Callable[..., Any]) -> _Form:
     keywords = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
     optional = {p.name for p in parameters if p.default is not p.empty}
     kinds = {p.kind for p in parameters}
-    return _Form(
+    return _FunctionParameters(
         builder,
-        COUNT in keywords,
+        OUTPUT_COUNT in keywords,
         CONTEXT in keywords,
         len(inputs),
         sum(p.default is p.empty for p in inputs),
@@ -197,30 +203,30 @@ def _form(call: Callable[..., Any]) -> _Form:
 
 
 def compile_function(
-    function: Function,
+    function: FunctionRule,
     source: Side,
     target: Side,
     hints: frozenset[str] = frozenset(),
-) -> Way:
+) -> CompiledRule:
     """The function between two versions; Inactive if it is not for them."""
-    signature = hinted(known(source, function.term), hints)
-    form = _form(function.call)
+    signature = with_hints(require_signature(source, function.term), hints)
+    form = _read_parameters(function.call)
     if not form.builder and not isinstance(target, TracingSide):
-        raise Inactive(
+        raise InactiveRule(
             f"{function.call.__name__} has no first parameter {BUILDER!r}, and the "
             f"ops of {target.name} are not called directly"
         )
-    take = _taker(form, signature)
-    make = _maker(function.call, form, signature, target)
+    take = _compile_matcher(form, signature)
+    make = _compile_call(function.call, form, signature, target)
     text = f"{function.term.type}{function.term.versions} by {function.call.__name__}"
-    return Way(function.id, text, 1, 0, take, (), make, is_function=True)
+    return CompiledRule(function.id, text, 1, 0, take, (), make, is_function=True)
 
 
-def _taker(form: _Form, signature: Signature) -> Take:
+def _compile_matcher(form: _FunctionParameters, signature: Signature) -> MatchOp:
     count = None if form.takes_rest else form.positional
     covered = form.keywords | frozenset(signature.inputs[:count])
-    if is_count(signature, COUNT):
-        covered |= {COUNT}
+    if is_count(signature, OUTPUT_COUNT):
+        covered |= {OUTPUT_COUNT}
 
     def take(op: Op, _slots: Slots, ops: list[Op]) -> str | None:
         ops.append(op)
@@ -232,8 +238,8 @@ def _taker(form: _Form, signature: Signature) -> Take:
             return None
         if op.has_attrs:
             for key, value in op.attrs.items():
-                if key not in covered and uncovered(signature, key, value):
-                    return f"the attribute {key}={describe(value)} is not covered"
+                if key not in covered and is_uncovered(signature, key, value):
+                    return f"the attribute {key}={describe_value(value)} is not covered"
         for key in op.bodies:
             if key not in covered:
                 return f"the body {key} is not covered"
@@ -242,14 +248,17 @@ def _taker(form: _Form, signature: Signature) -> Take:
     return take
 
 
-def _maker(
-    call: Callable[..., Any], form: _Form, signature: Signature, target: Side
-) -> Callable[[Making, Graph, Slots, Op, str | None], Sequence[OutputPort | None]]:
+def _compile_call(
+    call: Callable[..., Any],
+    form: _FunctionParameters,
+    signature: Signature,
+    target: Side,
+) -> Callable[[EmitContext, Graph, Slots, Op, str | None], Sequence[OutputPort | None]]:
     tracing = target if isinstance(target, TracingSide) else None
     seen: Any = getattr(tracing, "value", None)
 
     def make(
-        run: Making, graph: Graph, _slots: Slots, op: Op, _name: str | None
+        run: EmitContext, graph: Graph, _slots: Slots, op: Op, _name: str | None
     ) -> Sequence[OutputPort | None]:
         args, named = _arguments(run, op, form, signature)
         if form.builder:
@@ -257,20 +266,20 @@ def _maker(
         elif tracing is not None:
             args = [seen(v) if isinstance(v, OutputPort) else v for v in args]
         if form.outputs:
-            named[COUNT] = len(op.outputs)
+            named[OUTPUT_COUNT] = len(op.outputs)
         if form.context and CONTEXT not in signature.attrs:
             named[CONTEXT] = Builder(target, graph, op)
         with nullcontext() if tracing is None else tracing.tracing(graph):
             found = call(*args, **named)
             if not isinstance(found, tuple | list):
-                return [_port(found, tracing, graph)]
-            return [_port(value, tracing, graph) for value in found]
+                return [_to_port(found, tracing, graph)]
+            return [_to_port(value, tracing, graph) for value in found]
 
     return make
 
 
 def _arguments(
-    run: Making, op: Op, form: _Form, signature: Signature
+    run: EmitContext, op: Op, form: _FunctionParameters, signature: Signature
 ) -> tuple[list[Any], dict[str, Any]]:
     args = [run.value(value) for value in op.inputs]
     held: dict[str, Any] = dict(op.attrs) if op.has_attrs else {}
@@ -292,7 +301,7 @@ def _arguments(
     else:
         keys = form.keywords
     for key in keys:
-        if key in (COUNT, CONTEXT) and key not in signature.attrs:
+        if key in (OUTPUT_COUNT, CONTEXT) and key not in signature.attrs:
             continue
         value = held.get(key, signature.attrs.get(key))
         if value is REQUIRED:
@@ -302,13 +311,13 @@ def _arguments(
     return args, named
 
 
-def _port(value: Any, side: TracingSide | None, graph: Graph) -> OutputPort | None:
+def _to_port(value: Any, side: TracingSide | None, graph: Graph) -> OutputPort | None:
     if value is None or isinstance(value, OutputPort):
         return value
     if side is None:
         raise UsageError(
             "a mapping function gives back values of the graph",
-            got=describe(value),
+            got=describe_value(value),
             hint="make it a constant: o.graph.constant(Tensor.of(...)).output",
         )
     return side.port(value, graph)

@@ -19,51 +19,51 @@ from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
 from amanda.errors import FormatError, LimitError
-from amanda.mapping.rules.checks import check
+from amanda.mapping.rules.checks import check_rule
 from amanda.mapping.rules.terms import (
-    Ask,
-    Both,
-    Compared,
-    Const,
-    Either,
+    AllOf,
+    AnyOf,
+    Comparison,
+    ConstantTerm,
+    Equation,
     Guard,
-    Lensed,
+    LensTerm,
     ListOf,
-    Not,
-    Part,
-    Row,
-    Term,
+    Negation,
+    OpTerm,
+    Question,
+    TermPart,
     Var,
 )
-from amanda.mapping.rules.tokenizer import NAME, Token, rows
+from amanda.mapping.rules.tokenizer import NAME, Token, tokenize_rules
 from amanda.mapping.side import QUESTIONS
 
-__all__ = ["is_name", "parse", "parse_guard", "parse_head", "parse_part"]
+__all__ = ["is_name", "parse_rules", "parse_guard", "parse_head", "parse_part"]
 
 _Any = TypeVar("_Any")
 MAX_DEPTH: Final = 32
 MAX_TAGS: Final = 64
 _ARROWS: Final = ("<=>", "=>", "<=")
-_SIGNS: Final = ("==", "!=", "<=", ">=", "<", ">")
-_WORDS: Final[Mapping[str, Any]] = {
+_COMPARISONS: Final = ("==", "!=", "<=", ">=", "<", ">")
+_LITERALS: Final[Mapping[str, Any]] = {
     "True": True, "true": True, "False": False, "false": False,
     "None": None, "none": None, "inf": float("inf"), "nan": float("nan"),
 }  # fmt: skip
-_KEPT: Final = frozenset({"if", "and", "or", "not", "in", "losing", "after"})
+_RESERVED: Final = frozenset({"if", "and", "or", "not", "in", "losing", "after"})
 
 
-def parse(
+def parse_rules(
     text: str, lenses: Collection[str], file: str = "<rules>", line: int = 1
-) -> list[Row]:
+) -> list[Equation]:
     """The rules of a text; FormatError with the place of every one that is faulty.
 
     >>> [row] = parse("Softmax[13:](x, axis=a) <=> softmax(x, axes=only(a))", ["only"])
     >>> row.left.type, str(row.right), row.arrow
     ('Softmax', 'softmax(x, axes=only(a))', '<=>')
     """
-    found: list[Row] = []
+    found: list[Equation] = []
     faults: list[FormatError] = []
-    for tokens in rows(text, file, line):
+    for tokens in tokenize_rules(text, file, line):
         try:
             if isinstance(tokens, FormatError):
                 raise tokens
@@ -76,32 +76,32 @@ def parse(
         raise FormatError(
             f"{len(faults)} rules of {file} are faulty",
             where=faults[0].where,
-            problems=[_line(fault) for fault in faults],
+            problems=[_location_of(fault) for fault in faults],
         )
     return found
 
 
-def parse_part(text: str, lenses: Collection[str], file: str, line: int) -> Part:
+def parse_part(text: str, lenses: Collection[str], file: str, line: int) -> TermPart:
     """One value of a rule: what may stand for an input or an attribute."""
-    parser = _alone(text, lenses, file, line)
+    parser = _parser_for(text, lenses, file, line)
     part = parser.starred() if parser.next.text == "*" else parser.value()
     return parser.ended(part)
 
 
 def parse_guard(text: str, lenses: Collection[str], file: str, line: int) -> Guard:
     """What may stand behind `if`."""
-    parser = _alone(text, lenses, file, line)
+    parser = _parser_for(text, lenses, file, line)
     return parser.ended(parser.guard())
 
 
-def parse_head(text: str, file: str, line: int = 1) -> Term:
+def parse_head(text: str, file: str, line: int = 1) -> OpTerm:
     """A type and its versions, without parentheses: `Gemm[7:]`."""
-    parser = _alone(text, (), file, line)
+    parser = _parser_for(text, (), file, line)
     token = parser.take()
     if token.kind != "name":
         raise parser.fault(token, "an op")
     low, high = parser.versions()
-    return parser.ended(Term(token.text, low, high, (), {}, token.spot))
+    return parser.ended(OpTerm(token.text, low, high, (), {}, token.spot))
 
 
 def is_name(text: object) -> bool:
@@ -109,8 +109,8 @@ def is_name(text: object) -> bool:
     return isinstance(text, str) and NAME.fullmatch(text) is not None
 
 
-def _alone(text: str, lenses: Collection[str], file: str, line: int) -> _Parser:
-    found = next(rows(text, file, line), None)
+def _parser_for(text: str, lenses: Collection[str], file: str, line: int) -> _Parser:
+    found = next(tokenize_rules(text, file, line), None)
     if found is None:
         raise FormatError("an empty text where a rule says something", where=file)
     if isinstance(found, FormatError):
@@ -118,7 +118,7 @@ def _alone(text: str, lenses: Collection[str], file: str, line: int) -> _Parser:
     return _Parser(found, lenses)
 
 
-def _line(fault: FormatError) -> str:
+def _location_of(fault: FormatError) -> str:
     told = [f"expected {fault.expected}"] if fault.expected else []
     told += [f"got {fault.got}"] if fault.got else []
     return "; ".join([f"{fault.where}: {fault.message}", *told])
@@ -182,13 +182,13 @@ class _Parser:
     def plain_name(self, token: Token, what: str) -> str:
         if token.kind != "name" or "." in token.text or "::" in token.text:
             raise self.fault(token, what)
-        if token.text in _KEPT or token.text in _WORDS:
+        if token.text in _RESERVED or token.text in _LITERALS:
             raise self.fault(token, f"{what}, which {token.text!r} cannot be")
         return token.text
 
     # -- rows ------------------------------------------------------------------
 
-    def row(self) -> Row:
+    def row(self) -> Equation:
         first = self.next
         left = self.term()
         arrow = self.expect(*_ARROWS).text
@@ -205,8 +205,8 @@ class _Parser:
         if self.next.kind != "end":
             raise self.fault(self.next, "if, losing, after, @ or the end of the rule")
         text = f"{left}  {arrow}  {right}" + ("" if guard is None else f"  if {guard}")
-        row = Row(left, right, arrow, guard, loss, text, first.spot, tags, after)
-        check(row)
+        row = Equation(left, right, arrow, guard, loss, text, first.spot, tags, after)
+        check_rule(row)
         return row
 
     def after(self) -> tuple[str, ...]:
@@ -228,18 +228,18 @@ class _Parser:
         token = self.take()
         return self.plain_name(token, "a tag")
 
-    def term(self) -> Term:
+    def term(self) -> OpTerm:
         token = self.take()
         if token.kind != "name" or (
-            token.text in _KEPT and self.next.text not in ("(", "[")
+            token.text in _RESERVED and self.next.text not in ("(", "[")
         ):  # an op may be called `if`
             raise self.fault(token, "an op")
         self.deeper(token)
         low, high = self.versions()
         self.expect("(")
-        args: list[Part] = []
-        attrs: dict[str, Part] = {}
-        waits: list[Term] = []
+        args: list[TermPart] = []
+        attrs: dict[str, TermPart] = {}
+        waits: list[OpTerm] = []
         while not self.took(")"):
             if args or attrs or waits:
                 self.expect(",")
@@ -251,7 +251,7 @@ class _Parser:
                 self.part(args, attrs)
         self.depth -= 1
         output = self.output()
-        return Term(
+        return OpTerm(
             token.text, low, high, tuple(args), attrs, token.spot, output, tuple(waits)
         )
 
@@ -281,7 +281,7 @@ class _Parser:
             raise self.fault(token, what)
         return token.value
 
-    def part(self, args: list[Part], attrs: dict[str, Part]) -> None:
+    def part(self, args: list[TermPart], attrs: dict[str, TermPart]) -> None:
         token = self.next
         follows = self.tokens[min(self.at + 1, len(self.tokens) - 1)]
         if token.kind == "name" and follows.text == "=" and follows.kind == "sign":
@@ -308,9 +308,9 @@ class _Parser:
 
     # -- values ----------------------------------------------------------------
 
-    def value(self, *, named: bool = False) -> Part:
+    def value(self, *, named: bool = False) -> TermPart:
         token = self.next
-        if token.kind == "name" and token.text not in _WORDS:
+        if token.kind == "name" and token.text not in _LITERALS:
             follows = self.tokens[min(self.at + 1, len(self.tokens) - 1)].text
             if token.text in self.lenses and follows == "(":
                 return self.lensed()
@@ -334,66 +334,68 @@ class _Parser:
             hint=f"did you mean {near[0]!r}?" if near else "register it first",
         )
 
-    def lensed(self) -> Lensed:
+    def lensed(self) -> LensTerm:
         token = self.take()
         self.deeper(token)
         self.expect("(")
         inner = self.value(named=True)
-        context: list[Ask | Var | Const] = []
+        context: list[Question | Var | ConstantTerm] = []
         while self.took(","):
             context.append(self.operand())
         self.expect(")")
         self.depth -= 1
-        return Lensed(token.text, inner, tuple(context), token.spot)
+        return LensTerm(token.text, inner, tuple(context), token.spot)
 
-    def items(self) -> Part:
+    def items(self) -> TermPart:
         """A list: a constant where nothing in it varies."""
         token = self.expect("[")
         self.deeper(token)
-        items: list[Part] = []
+        items: list[TermPart] = []
         while not self.took("]"):
             if items:
                 self.expect(",")
             starred = self.next.text == "*"
             items.append(self.starred() if starred else self.value(named=True))
         self.depth -= 1
-        if all(isinstance(item, Const) for item in items):
-            return Const([i.value for i in items if isinstance(i, Const)], token.spot)
+        if all(isinstance(item, ConstantTerm) for item in items):
+            return ConstantTerm(
+                [i.value for i in items if isinstance(i, ConstantTerm)], token.spot
+            )
         if sum(isinstance(item, Var) and item.rest for item in items) > 1:
             raise self.fault(token, "at most one variable with * in a list")
         return ListOf(tuple(items), token.spot)
 
-    def constant(self) -> Const:
+    def constant(self) -> ConstantTerm:
         token = self.take()
         if token.kind in ("number", "text"):
-            return Const(token.value, token.spot)
-        if token.kind == "name" and token.text in _WORDS:
-            return Const(_WORDS[token.text], token.spot)
+            return ConstantTerm(token.value, token.spot)
+        if token.kind == "name" and token.text in _LITERALS:
+            return ConstantTerm(_LITERALS[token.text], token.spot)
         raise self.fault(token, "a variable or a value")
 
-    def operand(self) -> Ask | Var | Const:
+    def operand(self) -> Question | Var | ConstantTerm:
         """What may be compared, and what lenses take as context."""
         token = self.next
-        if token.kind == "name" and token.text not in _WORDS:
+        if token.kind == "name" and token.text not in _LITERALS:
             self.take()
             if self.next.text != "(":
                 return Var(self.plain_name(token, "a variable"), token.spot)
             return self.question(token)
         if token.text == "[" and token.kind == "sign":
             items = self.items()
-            if not isinstance(items, Const):
+            if not isinstance(items, ConstantTerm):
                 raise self.fault(token, "a list of constants")
             return items
         return self.constant()
 
-    def question(self, token: Token) -> Ask:
+    def question(self, token: Token) -> Question:
         if token.text not in QUESTIONS and token.text not in _OF_VARIABLES:
             known = [*QUESTIONS, *_OF_VARIABLES]
             raise self.fault(token, f"a question: one of {', '.join(known)}")
         self.expect("(")
         var = Var(self.plain_name(self.next, "a variable"), self.take().spot)
         self.expect(")")
-        return Ask(token.text, var)
+        return Question(token.text, var)
 
     # -- guards ----------------------------------------------------------------
 
@@ -403,13 +405,13 @@ class _Parser:
         while self.took("or"):
             parts.append(self.conjunction())
         self.depth -= 1
-        return parts[0] if len(parts) == 1 else Either(tuple(parts))
+        return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
 
     def conjunction(self) -> Guard:
         parts = [self.condition()]
         while self.took("and"):
             parts.append(self.condition())
-        return parts[0] if len(parts) == 1 else Both(tuple(parts))
+        return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
     def condition(self) -> Guard:
         negations = 0
@@ -420,18 +422,18 @@ class _Parser:
             self.expect(")")
         else:
             guard = self.compared()
-        return Not(guard) if negations % 2 else guard
+        return Negation(guard) if negations % 2 else guard
 
     def compared(self) -> Guard:
         left = self.operand()
         sign = self.next.text
-        if self.took(*_SIGNS):
-            return Compared(sign, left, self.operand())
+        if self.took(*_COMPARISONS):
+            return Comparison(sign, left, self.operand())
         if self.took("not"):
             self.expect("in")
-            return Compared("not in", left, self.operand())
+            return Comparison("not in", left, self.operand())
         if self.took("in"):
-            return Compared("in", left, self.operand())
+            return Comparison("in", left, self.operand())
         return left
 
 

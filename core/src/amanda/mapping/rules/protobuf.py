@@ -24,34 +24,34 @@ from amanda.files.binary.mapping_messages import (
 from amanda.mapping.rules.parser import (
     MAX_DEPTH,
     is_name,
-    parse,
     parse_guard,
     parse_head,
     parse_part,
+    parse_rules,
 )
-from amanda.mapping.rules.rule_file import path_of
+from amanda.mapping.rules.rule_file import namespace_path
 from amanda.mapping.rules.terms import (
-    Ask,
-    Both,
-    Compared,
-    Const,
-    Either,
+    AllOf,
+    AnyOf,
+    Comparison,
+    ConstantTerm,
+    Equation,
     Guard,
-    Lensed,
+    LensTerm,
     ListOf,
-    Not,
-    Part,
-    Row,
-    Term,
+    Negation,
+    OpTerm,
+    Question,
+    TermPart,
     Var,
-    written,
+    format_value,
 )
 from amanda.mapping.rules.tokenizer import MAX_TEXT
 
 if TYPE_CHECKING:
     from amanda.mapping.rules.rule_set import RuleSet
 
-__all__ = ["dumps", "loads", "read"]
+__all__ = ["dumps", "loads", "decode_file"]
 
 MAGIC: Final = "amanda rules"
 MAJOR: Final = 1
@@ -69,8 +69,8 @@ def dumps(rules: RuleSet) -> bytes:
     )
     for name, lens in rules.lenses.items():
         if lens.rows is not None:
-            left = [v for row in lens.rows for v in _values(row[0])]
-            right = [v for row in lens.rows for v in _values(row[1])]
+            left = [v for row in lens.rows for v in _value_messages(row[0])]
+            right = [v for row in lens.rows for v in _value_messages(row[1])]
             file.tables.append(RuleTable(name, lens.doc, left, right))
     for function in rules.functions:
         head = function.term
@@ -78,66 +78,70 @@ def dumps(rules: RuleSet) -> bytes:
             head.type, head.low, head.high, not function.forward, function.name
         )
         file.functions.append(made)
-    file.rules = [_rule(row) for row in rules.rows]
+    file.rules = [_rule_message(row) for row in rules.rows]
     return mapping_messages.write(file)
 
 
-def _rule(row: Row) -> Rule:
-    parts = [*_parts(row.left), *_parts(row.right)]
+def _rule_message(row: Equation) -> Rule:
+    parts = [*_part_messages(row.left), *_part_messages(row.right)]
     if row.guard is not None:
-        parts += _guard(row.guard)
+        parts += _guard_messages(row.guard)
     tags, after = list(row.tags), list(row.after)
     return Rule(row.arrow, parts, row.loss, tags, after, row.spot.file, row.spot.line)
 
 
-def _parts(part: Part | Ask, key: str = "", waits: bool = False) -> Iterator[RulePart]:
+def _part_messages(
+    part: TermPart | Question, key: str = "", waits: bool = False
+) -> Iterator[RulePart]:
     match part:
         case Var():
             form = "rest" if part.rest else "variable"
             yield RulePart(form, part.name, key=key, optional=part.optional)
-        case Const(value=value):
-            yield RulePart("constant", key=key, value=list(_values(value)))
+        case ConstantTerm(value=value):
+            yield RulePart("constant", key=key, value=list(_value_messages(value)))
         case ListOf(items=items):
             yield RulePart("list", parts=len(items), key=key)
-            yield from chain.from_iterable(map(_parts, items))
-        case Ask(what=what, var=var):
+            yield from chain.from_iterable(map(_part_messages, items))
+        case Question(what=what, var=var):
             yield RulePart("question", what, parts=1, key=key)
-            yield from _parts(var)
-        case Lensed(lens=lens, inner=inner, context=context):
+            yield from _part_messages(var)
+        case LensTerm(lens=lens, inner=inner, context=context):
             yield RulePart("lens", lens, parts=1 + len(context), key=key)
-            yield from chain.from_iterable(map(_parts, (inner, *context)))
-        case Term():
-            yield from _term(part, key, waits)
+            yield from chain.from_iterable(map(_part_messages, (inner, *context)))
+        case OpTerm():
+            yield from _term_messages(part, key, waits)
 
 
-def _term(term: Term, key: str, waits: bool) -> Iterator[RulePart]:
+def _term_messages(term: OpTerm, key: str, waits: bool) -> Iterator[RulePart]:
     count = len(term.parts)
     versions = (term.low, term.high)
     yield RulePart("op", term.type, count, key, waits, *versions, term.output)
     for arg in term.args:
-        yield from _parts(arg)
+        yield from _part_messages(arg)
     for name, part in term.attrs.items():
-        yield from _parts(part, name)
+        yield from _part_messages(part, name)
     for other in term.waits:
-        yield from _term(other, "", True)
+        yield from _term_messages(other, "", True)
 
 
-def _guard(guard: Guard) -> Iterator[RulePart]:
+def _guard_messages(guard: Guard) -> Iterator[RulePart]:
     match guard:
-        case Compared(sign=sign, left=left, right=right):
+        case Comparison(sign=sign, left=left, right=right):
             yield RulePart("compare", sign, 2)
-            yield from chain(_parts(left), _parts(right))
-        case Not(inner=inner):
+            yield from chain(_part_messages(left), _part_messages(right))
+        case Negation(inner=inner):
             yield RulePart("not", parts=1)
-            yield from _guard(inner)
-        case Both(parts=parts) | Either(parts=parts):
-            yield RulePart("and" if isinstance(guard, Both) else "or", parts=len(parts))
-            yield from chain.from_iterable(map(_guard, parts))
+            yield from _guard_messages(inner)
+        case AllOf(parts=parts) | AnyOf(parts=parts):
+            yield RulePart(
+                "and" if isinstance(guard, AllOf) else "or", parts=len(parts)
+            )
+            yield from chain.from_iterable(map(_guard_messages, parts))
         case _:
-            yield from _parts(guard)
+            yield from _part_messages(guard)
 
 
-def _values(value: Any) -> Iterator[RuleValue]:
+def _value_messages(value: Any) -> Iterator[RuleValue]:
     if value is None:
         yield RuleValue()
     elif isinstance(value, bool):
@@ -151,13 +155,13 @@ def _values(value: Any) -> Iterator[RuleValue]:
         yield RuleValue(text=value)
     else:
         yield RuleValue(list=len(value))
-        yield from chain.from_iterable(map(_values, value))
+        yield from chain.from_iterable(map(_value_messages, value))
 
 
 # -- reading ------------------------------------------------------------------------
 
 
-def read(data: bytes, file: str = "<bytes>") -> RuleFile:
+def decode_file(data: bytes, file: str = "<bytes>") -> RuleFile:
     """The messages of a file; FormatError where it is none of rules."""
     if len(data) > MAX_TEXT:
         raise LimitError("the file of rules is absurdly long", where=file)
@@ -180,28 +184,30 @@ def read(data: bytes, file: str = "<bytes>") -> RuleFile:
 
 def loads(rules: RuleSet, data: bytes, file: str = "<bytes>") -> None:
     """Add the rules of a file to a set; all of them, or none where one is faulty."""
-    made = read(data, file)
+    made = decode_file(data, file)
     for told, end in ((made.source, rules.left), (made.target, rules.right)):
-        if path_of(told) != end:
+        if namespace_path(told) != end:
             got = repr(told[:80])
             raise FormatError("rules of another end", where=file, expected=end, got=got)
     with rules.all_or_nothing():
         for table in made.tables:
             _add_table(rules, table, file)
         for i, function in enumerate(made.functions):
-            _attach(rules, function, f"{file}, function {i}")
+            _attach_function(rules, function, f"{file}, function {i}")
         rules.hint(left=made.source_hints, right=made.target_hints)
-        rows: list[Row] = []
+        rows: list[Equation] = []
         for i, rule in enumerate(made.rules):
-            text = _Reader(rule, rules, f"{file}, rule {i}").text()
+            text = _PartReader(rule, rules, f"{file}, rule {i}").text()
             name, line = rule.file or file, rule.line or i + 1
-            rows += parse(text, rules.lenses, name, line)
+            rows += parse_rules(text, rules.lenses, name, line)
         rules.add(rows)
 
 
 def _add_table(rules: RuleSet, table: RuleTable, file: str) -> None:
     where = f"{file}, table {table.name!r}"
-    left, right = (list(_all(iter(side), where)) for side in (table.left, table.right))
+    left, right = (
+        list(_read_values(iter(side), where)) for side in (table.left, table.right)
+    )
     if len(left) != len(right):
         raise FormatError(
             "a table has as many values on either side",
@@ -213,7 +219,7 @@ def _add_table(rules: RuleSet, table: RuleTable, file: str) -> None:
         raise FormatError(error.message, where=where) from error
 
 
-def _attach(rules: RuleSet, function: RuleFunction, where: str) -> None:
+def _attach_function(rules: RuleSet, function: RuleFunction, where: str) -> None:
     call = rules.callables.get(function.name)
     if call is None:
         near = get_close_matches(function.name, rules.callables, n=1)
@@ -222,29 +228,29 @@ def _attach(rules: RuleSet, function: RuleFunction, where: str) -> None:
             where=where,
             hint=f"did you mean {near[0]!r}?" if near else None,
         )
-    head = f"{function.type}{_versions(function.low, function.high)}"
+    head = f"{function.type}{_format_versions(function.low, function.high)}"
     rules.attach(call, parse_head(head, where), forward=not function.writes)
 
 
-def _versions(low: int | None, high: int | None) -> str:
+def _format_versions(low: int | None, high: int | None) -> str:
     if low is None and high is None:
         return ""
     return f"[{'' if low is None else low}:{'' if high is None else high}]"
 
 
-def _all(told: Iterator[RuleValue], where: str) -> Iterator[Any]:
+def _read_values(told: Iterator[RuleValue], where: str) -> Iterator[Any]:
     for first in told:
-        yield _value(chain([first], told), where, 0)
+        yield _read_value(chain([first], told), where, 0)
 
 
-def _value(told: Iterator[RuleValue], where: str, depth: int) -> Any:
+def _read_value(told: Iterator[RuleValue], where: str, depth: int) -> Any:
     one = next(told, None)
     if one is None:
         raise FormatError("a list of values ends too early", where=where)
     if depth > MAX_DEPTH:
         raise LimitError("a value is nested too deep", where=where)
     if one.list is not None:
-        return [_value(told, where, depth + 1) for _ in range(one.list)]
+        return [_read_value(told, where, depth + 1) for _ in range(one.list)]
     if one.digits is not None:
         digits = one.digits.removeprefix("-")
         if not digits.isdecimal() or not digits.isascii() or len(digits) > 80:
@@ -254,7 +260,7 @@ def _value(told: Iterator[RuleValue], where: str, depth: int) -> Any:
     return next((value for value in found if value is not None), None)
 
 
-class _Reader:
+class _PartReader:
     """One rule to text; each piece is checked to be one where it is written."""
 
     def __init__(self, rule: Rule, rules: RuleSet, where: str) -> None:
@@ -281,7 +287,7 @@ class _Reader:
         if next(self.told, None) is not None:
             raise self.fault("a rule goes on behind its guard")
         if rule.loss is not None:
-            made += f"  losing {written(rule.loss)}"
+            made += f"  losing {format_value(rule.loss)}"
         words = [*rule.after, *rule.tags]
         if not all(map(is_name, words)):
             raise self.fault("a tag is a word", got=repr(words))
@@ -327,7 +333,7 @@ class _Reader:
                 return f"*{self.name(part)}"
             case "constant":
                 values = iter(part.value)
-                made = written(_value(values, self.where, 0))
+                made = format_value(_read_value(values, self.where, 0))
                 if next(values, None) is not None:
                     raise self.fault("a constant is one value")
                 return made
@@ -339,9 +345,8 @@ class _Reader:
             case "op":
                 inside = ", ".join(self.inner(part, self.part))
                 pick = f"[{part.output}]" if part.output else ""
-                return (
-                    f"{self.name(part)}{_versions(part.low, part.high)}({inside}){pick}"
-                )
+                versions = _format_versions(part.low, part.high)
+                return f"{self.name(part)}{versions}({inside}){pick}"
         raise self.fault("a rule has no such part", got=repr(part.form[:80]))
 
     def operand(self) -> str:

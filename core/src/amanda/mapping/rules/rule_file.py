@@ -27,14 +27,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amanda.dictionary import parse_name
 from amanda.errors import FormatError, LimitError, NamespaceError, UsageError
-from amanda.mapping.rules.parser import MAX_DEPTH, is_name, parse, parse_head
-from amanda.mapping.rules.terms import Row, Term
+from amanda.mapping.rules.parser import MAX_DEPTH, is_name, parse_head, parse_rules
+from amanda.mapping.rules.terms import Equation, OpTerm
 from amanda.mapping.rules.tokenizer import MAX_TEXT
 
 if TYPE_CHECKING:
     from amanda.mapping.rules.rule_set import RuleSet
 
-__all__ = ["dumps", "ends", "fault", "header", "load", "loads", "path_of"]
+__all__ = [
+    "dumps",
+    "file_ends",
+    "fault_at",
+    "read_header",
+    "load",
+    "loads",
+    "namespace_path",
+]
 
 _KINDS: Final[Mapping[str, type]] = {
     "source": str, "target": str, "tags": list, "apply_after": list, "hints": dict,
@@ -63,7 +71,7 @@ def load(rules: RuleSet, path: Path) -> None:
         rules.equations(text, path.name)
 
 
-def ends(path: Path) -> tuple[str, str] | None:
+def file_ends(path: Path) -> tuple[str, str] | None:
     """The two sides that a file says its rules are between; plain text says none."""
     from amanda.files.text.syntax.plain_data import decoded
 
@@ -71,15 +79,15 @@ def ends(path: Path) -> tuple[str, str] | None:
     if path.suffix in BINARY:
         from amanda.mapping.rules import protobuf
 
-        told = protobuf.read(data, path.name)
+        told = protobuf.decode_file(data, path.name)
         return told.source, told.target
     if path.suffix not in (".yaml", ".yml"):
         return None
-    found = header(decoded(data, str(path)), path.name)
+    found = read_header(decoded(data, str(path)), path.name)
     return found["source"], found["target"]
 
 
-def header(text: str, file: str) -> dict[str, Any]:
+def read_header(text: str, file: str) -> dict[str, Any]:
     """What a YAML file of rules says, its keys checked and the ends there."""
     from amanda.files.text.syntax.yaml_parser import parse as parse_yaml
     from amanda.mapping.rules import table_form
@@ -90,70 +98,76 @@ def header(text: str, file: str) -> dict[str, Any]:
             "a file of rules is a map", where=file, expected=f"keys {', '.join(_KEYS)}"
         )
     if table_form.KEY in data:
-        return table_form.header(data, text, file)
+        return table_form.table_header(data, text, file)
     for key, value in data.items():
         if key not in _KEYS:
             near = get_close_matches(str(key), _KEYS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else None
-            raise fault(text, file, f"no file of rules has a {key!r}", key, hint=hint)
-        expect(value, _KINDS[key], text, file, key)
+            raise fault_at(
+                text, file, f"no file of rules has a {key!r}", key, hint=hint
+            )
+        expect_kind(value, _KINDS[key], text, file, key)
     for key in ("source", "target"):
         if key not in data:
             raise FormatError(f"a file of rules has a {key!r}", where=file)
     return data
 
 
-def expect(value: object, kind: type, text: str, file: str, key: str) -> None:
+def expect_kind(value: object, kind: type, text: str, file: str, key: str) -> None:
     """FormatError where a key has a value of another kind."""
     words: dict[type, str] = {list: "a list", dict: "a map", str: "a text"}
     if not isinstance(value, kind):
-        raise fault(
+        raise fault_at(
             text, file, f"{key!r} is of another kind", key, expected=words[kind]
         )
     if key in ("tags", "apply_after"):
         assert isinstance(value, list)
         if not all(map(is_name, value)):
-            raise fault(text, file, f"{key!r} is of another kind", key,
+            raise fault_at(text, file, f"{key!r} is of another kind", key,
                         expected="a list of words")  # fmt: skip
 
 
 def loads(rules: RuleSet, text: str, file: str = "<rules>") -> None:
     """Add the rules of a YAML text to a set."""
-    data = header(text, file)
+    data = read_header(text, file)
     for key, end in (("source", rules.left), ("target", rules.right)):
-        if path_of(data[key]) != end:
-            raise fault(text, file, f"rules of another {key}",
+        if namespace_path(data[key]) != end:
+            raise fault_at(text, file, f"rules of another {key}",
                         data.get("keys", {}).get(key, key),
                         expected=end, got=data[key])  # fmt: skip
     with rules.all_or_nothing():
         for name, rows in data.get("tables", {}).items():
-            _table(rules, text, file, name, rows)
+            _add_table(rules, text, file, name, rows)
         for way, forward in (("read", True), ("write", False)):
             for head, names in data.get(way, {}).items():
                 for name in names if isinstance(names, list) else [names]:
-                    call, term = _function(rules, text, file, way, head, name)
+                    call, term = _attach_function(rules, text, file, way, head, name)
                     rules.attach(call, term, forward=forward)
         hints = data.get("hints", {})
         rules.hint(
-            left=_hints(hints, "source", text, file),
-            right=_hints(hints, "target", text, file),
+            left=_read_hints(hints, "source", text, file),
+            right=_read_hints(hints, "target", text, file),
         )
         tags, after = data.get("tags", ()), data.get("apply_after", ())
-        rules.add(_rows(rules, data, text, file), tags=tags, after=after)
+        rules.add(_parse_rows(rules, data, text, file), tags=tags, after=after)
 
 
-def _rows(rules: RuleSet, data: dict[str, Any], text: str, file: str) -> list[Row]:
+def _parse_rows(
+    rules: RuleSet, data: dict[str, Any], text: str, file: str
+) -> list[Equation]:
     told = data.get("rules", "")
     if isinstance(told, str):
-        block, line = _block(text, told)
-        return parse(block, rules.lenses, file, line)
+        block, line = _find_block(text, told)
+        return parse_rules(block, rules.lenses, file, line)
     from amanda.mapping.rules import table_form
 
-    found = table_form.texts(told, text, file, rules.lenses)
-    return [row for rule, n in found for row in parse(rule, rules.lenses, file, n)]
+    found = table_form.rule_texts(told, text, file, rules.lenses)
+    return [
+        row for rule, n in found for row in parse_rules(rule, rules.lenses, file, n)
+    ]
 
 
-def path_of(name: str) -> str:
+def namespace_path(name: str) -> str:
     """The framework of a namespace; empty for what is no name of one."""
     try:
         return parse_name(name).path
@@ -161,52 +175,52 @@ def path_of(name: str) -> str:
         return ""
 
 
-def _hints(hints: dict[str, Any], end: str, text: str, file: str) -> list[str]:
+def _read_hints(hints: dict[str, Any], end: str, text: str, file: str) -> list[str]:
     found = hints.get(end, [])
     is_names = isinstance(found, list) and all(isinstance(n, str) for n in found)
     if not is_names or not {"source", "target"}.issuperset(hints):
-        raise fault(text, file, "'hints' is of another kind", "hints",
+        raise fault_at(text, file, "'hints' is of another kind", "hints",
                     expected="source and target, a list of names each")  # fmt: skip
     return list(found)
 
 
-def _table(rules: RuleSet, text: str, file: str, name: str, rows: Any) -> None:
+def _add_table(rules: RuleSet, text: str, file: str, name: str, rows: Any) -> None:
     pairs = rows.items() if isinstance(rows, dict) else rows
     try:
-        made = [(_plain(left), _plain(right)) for left, right in pairs]
+        made = [(_check_plain(left), _check_plain(right)) for left, right in pairs]
     except (TypeError, ValueError):
-        raise fault(
+        raise fault_at(
             text, file, f"the table {name!r} is of another kind", "tables",
             expected="a map, or a list of pairs, of numbers and texts",
         ) from None  # fmt: skip
     try:
         rules.table(str(name), made)
     except UsageError as error:
-        raise fault(text, file, error.message, "tables") from error
+        raise fault_at(text, file, error.message, "tables") from error
 
 
-def _plain(value: Any, deep: int = 0) -> Any:
+def _check_plain(value: Any, deep: int = 0) -> Any:
     if isinstance(value, list) and deep < MAX_DEPTH:
-        return [_plain(item, deep + 1) for item in value]
+        return [_check_plain(item, deep + 1) for item in value]
     if not isinstance(value, str | int | float | None):
         raise TypeError
     return value
 
 
-def _function(
+def _attach_function(
     rules: RuleSet, text: str, file: str, way: str, head: object, name: object
-) -> tuple[Callable[..., Any], Term]:
+) -> tuple[Callable[..., Any], OpTerm]:
     known: Mapping[str, Callable[..., Any]] = rules.callables
     if not isinstance(name, str) or name not in known:
         near = get_close_matches(str(name), known, n=1)
-        raise fault(
+        raise fault_at(
             text, file, f"no function {name!r} is registered", way,
             hint=f"did you mean {near[0]!r}?" if near else None,
         )  # fmt: skip
     return known[name], parse_head(str(head), file)
 
 
-def _block(text: str, rules: str) -> tuple[str, int]:
+def _find_block(text: str, rules: str) -> tuple[str, int]:
     """The text of the rules as it stands in the file, and its first line there."""
     lines = text.split("\n")
     wanted = [line.strip() for line in rules.split("\n") if line.strip()]
@@ -222,7 +236,7 @@ def _block(text: str, rules: str) -> tuple[str, int]:
     return rules, 1
 
 
-def fault(
+def fault_at(
     text: str, file: str, message: str, key: str, *more: str | int, **parts: Any
 ) -> FormatError:
     """An error at the place of a key, or of what `more` leads to inside it."""
@@ -242,10 +256,12 @@ def dumps(rules: RuleSet, *, form: str = "yaml") -> str:
     rows = [row.whole for row in rules.rows]
     if form == "text":
         return "".join(f"{row}\n" for row in rows)
-    return "\n".join([*_head(rules), "rules: |", *(f"  {row}" for row in rows), ""])
+    return "\n".join(
+        [*_header_lines(rules), "rules: |", *(f"  {row}" for row in rows), ""]
+    )
 
 
-def _head(rules: RuleSet) -> Iterator[str]:
+def _header_lines(rules: RuleSet) -> Iterator[str]:
     yield f"source: {rules.left}"
     yield f"target: {rules.right}"
     hints = {"source": rules.hints[True], "target": rules.hints[False]}

@@ -14,17 +14,17 @@ from heapq import heappop, heappush
 from pathlib import PurePath
 
 from amanda.errors import FormatError
-from amanda.mapping.rules.terms import Row, variables
+from amanda.mapping.rules.terms import Equation, variables
 
-__all__ = ["check_order", "ordered", "tags_of"]
+__all__ = ["check_order", "sort_rules", "rule_tags"]
 
 
-def tags_of(row: Row) -> tuple[str, ...]:
+def rule_tags(row: Equation) -> tuple[str, ...]:
     """All tags of a rule, that of its file last."""
     return (*row.tags, PurePath(row.spot.file).stem)
 
 
-def weight(row: Row, *, forward: bool) -> tuple[int, ...]:
+def rule_weight(row: Equation, *, forward: bool) -> tuple[int, ...]:
     """What sorts: bigger patterns first, then what demands more, losses last."""
     here = row.sides(forward)[0]
     names = [var.name for var in variables(here)]
@@ -33,15 +33,15 @@ def weight(row: Row, *, forward: bool) -> tuple[int, ...]:
     return (row.loss is not None, -here.size, -demands)
 
 
-def ordered(rows: Iterable[Row], *, forward: bool) -> list[Row]:
+def sort_rules(rows: Iterable[Equation], *, forward: bool) -> list[Equation]:
     """The rules for one op type, the one to be tried first in front."""
-    waiting = sorted(rows, key=lambda row: weight(row, forward=forward))
+    waiting = sorted(rows, key=lambda row: rule_weight(row, forward=forward))
     if not any(row.after for row in waiting):
         return waiting
-    left = Counter(tag for row in waiting for tag in tags_of(row))
+    left = Counter(tag for row in waiting for tag in rule_tags(row))
     parked: dict[str, list[int]] = {}
     ready = list(range(len(waiting)))  # a heap: ascending as it is
-    done: list[Row] = []
+    done: list[Equation] = []
     while ready:
         at = heappop(ready)
         row = waiting[at]
@@ -50,7 +50,7 @@ def ordered(rows: Iterable[Row], *, forward: bool) -> list[Row]:
             parked.setdefault(first, []).append(at)
             continue
         done.append(row)
-        for tag in tags_of(row):
+        for tag in rule_tags(row):
             left[tag] -= 1
             if not left[tag]:
                 for other in parked.pop(tag, ()):
@@ -58,23 +58,23 @@ def ordered(rows: Iterable[Row], *, forward: bool) -> list[Row]:
     return done
 
 
-def check_order(rows: Sequence[Row]) -> None:
+def check_order(rows: Sequence[Equation]) -> None:
     """FormatError where a rule waits for a tag that there is not, or for itself."""
     bound = [row for row in rows if row.after]
     if not bound:
         return
-    members: dict[str, list[Row]] = {}
+    members: dict[str, list[Equation]] = {}
     for row in rows:
-        for tag in tags_of(row):
+        for tag in rule_tags(row):
             members.setdefault(tag, []).append(row)
     for row in bound:
         for tag in row.after:
             if tag not in members:
-                raise _unknown(row, tag, members)
-    _check_rounds(bound, members)
+                raise _unknown_tag_error(row, tag, members)
+    _check_cycles(bound, members)
 
 
-def _unknown(row: Row, tag: str, known: Iterable[str]) -> FormatError:
+def _unknown_tag_error(row: Equation, tag: str, known: Iterable[str]) -> FormatError:
     near = get_close_matches(tag, known, n=1)
     return FormatError(
         f"a rule waits for {tag!r}, and no rule has this tag",
@@ -83,7 +83,9 @@ def _unknown(row: Row, tag: str, known: Iterable[str]) -> FormatError:
     )
 
 
-def _check_rounds(bound: Sequence[Row], members: dict[str, list[Row]]) -> None:
+def _check_cycles(
+    bound: Sequence[Equation], members: dict[str, list[Equation]]
+) -> None:
     """Depth first over tags: a tag leads to those that its rules wait for."""
     onward = {
         tag: {first: row for row in rows for first in row.after}
@@ -92,7 +94,7 @@ def _check_rounds(bound: Sequence[Row], members: dict[str, list[Row]]) -> None:
     done: set[str] = set()
     for start in bound:
         for tag in start.after:
-            path: dict[str, Iterator[tuple[str, Row]]] = {}
+            path: dict[str, Iterator[tuple[str, Equation]]] = {}
             if tag not in done:
                 path[tag] = iter(onward[tag].items())
             while path:
@@ -104,12 +106,12 @@ def _check_rounds(bound: Sequence[Row], members: dict[str, list[Row]]) -> None:
                     continue
                 following, row = step
                 if following in path:
-                    raise _round(row, following, [*path])
+                    raise _cycle_error(row, following, [*path])
                 if following not in done:
                     path[following] = iter(onward[following].items())
 
 
-def _round(row: Row, tag: str, path: list[str]) -> FormatError:
+def _cycle_error(row: Equation, tag: str, path: list[str]) -> FormatError:
     tags = [*path[path.index(tag) :], tag]
     return FormatError(
         "rules wait for each other, so none of them is first",

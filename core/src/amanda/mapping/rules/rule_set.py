@@ -12,16 +12,16 @@ from typing import Any, TypeAlias, TypeVar
 from amanda.dictionary import parse_name
 from amanda.errors import UsageError
 from amanda.mapping.lenses.builtin import LENSES
-from amanda.mapping.lenses.lens import Draw, Lens, make_table, same
-from amanda.mapping.rules.functions import Function
-from amanda.mapping.rules.parser import parse, parse_head
-from amanda.mapping.rules.rule_order import check_order, ordered
-from amanda.mapping.rules.terms import Row, Term
+from amanda.mapping.lenses.lens import Draw, Lens, make_table, same_value
+from amanda.mapping.rules.functions import FunctionRule
+from amanda.mapping.rules.parser import parse_head, parse_rules
+from amanda.mapping.rules.rule_order import check_order, sort_rules
+from amanda.mapping.rules.terms import Equation, OpTerm
 from amanda.mapping.side import QUESTIONS
 
-__all__ = ["Rule", "RuleSet"]
+__all__ = ["AnyRule", "RuleSet"]
 
-Rule: TypeAlias = Row | Function
+AnyRule: TypeAlias = Equation | FunctionRule
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
@@ -41,8 +41,8 @@ class RuleSet:
         self.name = name
         self.left = parse_name(left).path
         self.right = parse_name(right).path
-        self.rows: list[Row] = []
-        self.functions: list[Function] = []
+        self.rows: list[Equation] = []
+        self.functions: list[FunctionRule] = []
         self.lenses: dict[str, Lens] = dict(LENSES)
         self.callables: dict[str, Callable[..., Any]] = {}
         """Functions that rule files may name."""
@@ -50,7 +50,7 @@ class RuleSet:
         """Attributes that need no rule: of the left side, and (False) of the right."""
         self.preferred: frozenset[str] = frozenset()
         """Files whose rules are tried before all others."""
-        self._index: dict[bool, dict[str, list[Rule]]] = {}
+        self._index: dict[bool, dict[str, list[AnyRule]]] = {}
 
     def copy(self) -> RuleSet:
         """A set of its own with the same rules."""
@@ -75,12 +75,12 @@ class RuleSet:
 
         `tags` are those of all of them; so are those that they wait for, `after`.
         """
-        rows = parse(text, self.lenses, file or self.name, line)
+        rows = parse_rules(text, self.lenses, file or self.name, line)
         self.add(rows, tags=tags, after=after)
 
     def add(
         self,
-        rows: Iterable[Row],
+        rows: Iterable[Equation],
         *,
         tags: Iterable[str] = (),
         after: Iterable[str] = (),
@@ -139,15 +139,15 @@ class RuleSet:
 
         return declare
 
-    def _head(self, head: str) -> Term:
+    def _head(self, head: str) -> OpTerm:
         return parse_head(head, self.name)
 
-    def attach(self, call: Callable[..., Any], term: Term, *, forward: bool) -> None:
+    def attach(self, call: Callable[..., Any], term: OpTerm, *, forward: bool) -> None:
         """A function for the ops that a term without arguments names."""
         name = call.__name__
         while self.callables.setdefault(name, call) is not call:
             name += "_"
-        self.functions.append(Function(call, term, forward, self.name, name))
+        self.functions.append(FunctionRule(call, term, forward, self.name, name))
         self._index.clear()
 
     def function(self, call: _Call) -> _Call:
@@ -179,7 +179,11 @@ class RuleSet:
         """A lens that is a table: left what variables hold, right what is written."""
         made = make_table(name, rows, doc)
         there = self.lenses.get(name)
-        if there is not None and there.rows is not None and same(there.rows, made.rows):
+        if (
+            there is not None
+            and there.rows is not None
+            and same_value(there.rows, made.rows)
+        ):
             return there
         return self.add_lens(made)
 
@@ -204,12 +208,12 @@ class RuleSet:
 
         load(self, Path(path))
 
-    def rule(self, id: str) -> Rule | None:
+    def rule(self, id: str) -> AnyRule | None:
         """The rule that reports call so."""
-        every: Iterable[Rule] = (*self.rows, *self.functions)
+        every: Iterable[AnyRule] = (*self.rows, *self.functions)
         return next((rule for rule in every if rule.id == id), None)
 
-    def of_type(self, type: str, *, forward: bool) -> list[Rule]:
+    def of_type(self, type: str, *, forward: bool) -> list[AnyRule]:
         """The rules for ops of a type, the most specific first."""
         if forward not in self._index:
             self._index[forward] = self._indexed(forward)
@@ -220,14 +224,14 @@ class RuleSet:
         self.of_type("", forward=forward)
         return self._index[forward]
 
-    def _indexed(self, forward: bool) -> dict[str, list[Rule]]:
-        index: dict[str, list[Rule]] = {}
-        rows_of: dict[str, list[Row]] = {}
+    def _indexed(self, forward: bool) -> dict[str, list[AnyRule]]:
+        index: dict[str, list[AnyRule]] = {}
+        rows_of: dict[str, list[Equation]] = {}
         for row in self.rows:
             if row.runs(forward):
                 rows_of.setdefault(row.sides(forward)[0].type, []).append(row)
         for type, rows in rows_of.items():
-            found = ordered(rows, forward=forward)
+            found = sort_rules(rows, forward=forward)
             if self.preferred:
                 found.sort(key=lambda row: row.spot.file not in self.preferred)
             index[type] = list(found)

@@ -12,34 +12,34 @@ from typing import Any, NamedTuple
 
 from amanda.errors import AmandaError, Undecided
 from amanda.graph import Graph, OutputPort
-from amanda.mapping.engine.compiled_rule import Inactive
-from amanda.mapping.engine.matcher import known
-from amanda.mapping.engine.program import Program
+from amanda.mapping.engine.compiled_rule import InactiveRule
+from amanda.mapping.engine.matcher import require_signature
+from amanda.mapping.engine.program import RuleProgram
 from amanda.mapping.lenses.lens import Lens
 from amanda.mapping.rule_mapping import RuleMapping
 from amanda.mapping.rules.terms import (
     ANYTHING,
-    Const,
-    Lensed,
+    ConstantTerm,
+    Equation,
+    LensTerm,
     ListOf,
-    Part,
-    Row,
-    Term,
+    OpTerm,
+    TermPart,
     Var,
-    inside,
+    subterms,
     variables,
 )
 from amanda.mapping.side import REQUIRED, Decline, Side
 from amanda.types import TensorType
 
-__all__ = ["Sample", "sample"]
+__all__ = ["RuleSample", "generate_sample"]
 
 _TYPES = tuple(
     (dtype, rank) for rank in (2, 4, 3, 1, 0, 5) for dtype in ("float32", "int64")
 )
 
 
-class Sample(NamedTuple):
+class RuleSample(NamedTuple):
     """A graph for a rule, what became of it, and of that; or why there is none."""
 
     graph: Graph | None = None
@@ -48,19 +48,19 @@ class Sample(NamedTuple):
     why: str = ""
 
 
-def sample(
-    mapping: RuleMapping, row: Row, source: str, target: str, *, forward: bool
-) -> Sample:
+def generate_sample(
+    mapping: RuleMapping, row: Equation, source: str, target: str, *, forward: bool
+) -> RuleSample:
     """A sample that the rule takes, from `source` to `target`."""
     program = mapping.program(source, target)
     here, there = row.sides(forward)
     try:
-        known(program.source, here)
-        known(program.target, there)
-    except Inactive as inactive:
-        return Sample(why=str(inactive))
+        require_signature(program.source, here)
+        require_signature(program.target, there)
+    except InactiveRule as inactive:
+        return RuleSample(why=str(inactive))
     why = "no sample was found that it takes"
-    for graph in _graphs(program, row, source, forward=forward):
+    for graph in _candidate_graphs(program, row, source, forward=forward):
         try:
             done = mapping.conversion(graph, target)
         except Exception as error:  # noqa: BLE001 - values that make no sense to the op
@@ -74,21 +74,21 @@ def sample(
         if row.arrow == "<=>":
             again = mapping.conversion(done.graph, source)
             if again.report.gaps:
-                return Sample(graph, done.graph, None, str(again.report.gaps[0]))
+                return RuleSample(graph, done.graph, None, str(again.report.gaps[0]))
             back = again.graph
-        return Sample(graph, done.graph, back)
-    return Sample(why=why)
+        return RuleSample(graph, done.graph, back)
+    return RuleSample(why=why)
 
 
-def _graphs(
-    program: Program, row: Row, source: str, *, forward: bool
+def _candidate_graphs(
+    program: RuleProgram, row: Equation, source: str, *, forward: bool
 ) -> Iterator[Graph]:
     lenses = program.rules.lenses
     for seed, (dtype, rank) in enumerate(_TYPES):
-        values = _drawn(row, lenses, Random(seed), rank)
+        values = _draw_through_lens(row, lenses, Random(seed), rank)
         graph = Graph(source, name="sample")
         type = TensorType(dtype, tuple(range(2, 2 + rank)))
-        maker = _Maker(graph, program.source, lenses, values, type)
+        maker = _SampleBuilder(graph, program.source, lenses, values, type)
         try:
             outputs = maker.op(row.sides(forward)[0])
         except AmandaError:  # these values make no op: others may
@@ -98,14 +98,14 @@ def _graphs(
         yield graph
 
 
-def _drawn(
-    row: Row, lenses: Mapping[str, Lens], random: Random, rank: int
+def _draw_through_lens(
+    row: Equation, lenses: Mapping[str, Lens], random: Random, rank: int
 ) -> dict[str, Any]:
     """Values of variables that some lens takes."""
     values: dict[str, Any] = {}
     for term in (row.left, row.right):
-        for part in inside(term):
-            if isinstance(part, Lensed) and isinstance(part.inner, Var):
+        for part in subterms(term):
+            if isinstance(part, LensTerm) and isinstance(part.inner, Var):
                 drawn = lenses[part.lens].draw(random)
                 context = drawn[1:]
                 if context and isinstance(context[0], int) and context[0] != rank:
@@ -126,7 +126,7 @@ def _drawn(
     return values
 
 
-class _Maker:
+class _SampleBuilder:
     """Makes the ops of a term."""
 
     def __init__(
@@ -144,8 +144,8 @@ class _Maker:
         self.type = type
         self.ports: dict[str, OutputPort] = {}
 
-    def op(self, term: Term) -> tuple[OutputPort, ...]:
-        signature = known(self.side, term)
+    def op(self, term: OpTerm) -> tuple[OutputPort, ...]:
+        signature = require_signature(self.side, term)
         args: list[Any] = []
         for arg in term.args:
             if isinstance(arg, Var) and arg.rest:
@@ -171,13 +171,13 @@ class _Maker:
             self.op(other)
         return tuple(made)
 
-    def input(self, part: Part) -> Any:
+    def input(self, part: TermPart) -> Any:
         match part:
-            case Term():
+            case OpTerm():
                 return self.op(part)[part.output]
             case Var(name=name):
                 return None if name == ANYTHING else self.port(name)
-            case Const(value=value):
+            case ConstantTerm(value=value):
                 return value
         raise Undecided(f"{part} is no value of a graph")
 
@@ -188,15 +188,15 @@ class _Maker:
             self.ports[name] = self.graph.parameter(self.type, name=name)
         return self.ports[name]
 
-    def attr(self, part: Part, default: Any) -> Any:
+    def attr(self, part: TermPart, default: Any) -> Any:
         match part:
-            case Const(value=value):
+            case ConstantTerm(value=value):
                 return value
             case Var(name=name):
                 if name in self.values:
                     return self.values[name]
                 return None if default is REQUIRED or name == ANYTHING else default
-            case Lensed(lens=lens, inner=inner, context=context):
+            case LensTerm(lens=lens, inner=inner, context=context):
                 if list(variables(inner)) and not context:
                     return self.lenses[lens].forth(self.attr(inner, None))
                 if isinstance(inner, Var) and inner.name in self.values:

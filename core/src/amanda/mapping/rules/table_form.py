@@ -27,9 +27,9 @@ from amanda.mapping.rules.parser import (
     parse_head,
     parse_part,
 )
-from amanda.mapping.rules.terms import written
+from amanda.mapping.rules.terms import format_value
 
-__all__ = ["KEY", "header", "texts"]
+__all__ = ["KEY", "table_header", "rule_texts"]
 
 KEY: Final = "src_namespace"
 _HEADER: Final = (KEY, "dst_namespace", "tags", "apply_after", "tables", "rules")
@@ -40,26 +40,26 @@ _OP: Final = ("op", "versions", "inputs", "attrs", "after", "output")
 _VARIABLE = re.compile(r"\$(\*?)([A-Za-z_]\w*)(\??)")
 
 
-def header(data: dict[str, Any], text: str, file: str) -> dict[str, Any]:
+def table_header(data: dict[str, Any], text: str, file: str) -> dict[str, Any]:
     """What the file says, by the names that files of rules have now."""
-    from amanda.mapping.rules.rule_file import expect, fault
+    from amanda.mapping.rules.rule_file import expect_kind, fault_at
 
     for key in data:
         if key not in _HEADER:
-            raise fault(text, file, f"no table of rules has a {key!r}", str(key))
+            raise fault_at(text, file, f"no table of rules has a {key!r}", str(key))
     if "dst_namespace" not in data:
         raise FormatError("a table of rules has a 'dst_namespace'", where=file)
     kinds = (str, str, list, list, dict, list)
     for key, kind in zip(_HEADER, kinds, strict=True):
         if key in data:
-            expect(data[key], kind, text, file, key)
+            expect_kind(data[key], kind, text, file, key)
     told = {k: v for k, v in data.items() if not k.endswith("_namespace")}
     keys = {"source": KEY, "target": "dst_namespace"}
     ends = {end: data[key] for end, key in keys.items()}
     return {**told, **ends, "keys": keys}
 
 
-def texts(
+def rule_texts(
     found: list[Any], text: str, file: str, lenses: Collection[str]
 ) -> Iterator[tuple[str, int]]:
     """Each rule in the notation, with its line."""
@@ -68,10 +68,10 @@ def texts(
 
     for i, rule in enumerate(found):
         line = locate(text, Path(Path(None, "rules"), i)).line
-        yield _Writer(file, line, lenses).rule(rule), line
+        yield _RuleTextWriter(file, line, lenses).rule(rule), line
 
 
-class _Writer:
+class _RuleTextWriter:
     def __init__(self, file: str, line: int, lenses: Collection[str]) -> None:
         self.file = file
         self.line = line
@@ -100,7 +100,7 @@ class _Writer:
         if "guard" in told:
             made += f" if {self.guard(told['guard'])}"
         if "losing" in told:
-            made += f" losing {written(str(told['losing']))}"
+            made += f" losing {format_value(str(told['losing']))}"
         after = self.words(told.get("apply_after", []), "apply_after")
         if after:
             made += f" after {', '.join(after)}"
@@ -172,9 +172,9 @@ class _Writer:
             return str(part)
         if value.startswith("$"):
             raise self.fault("a variable is $name, a value ${...}", got=repr(value))
-        return written(value)
+        return format_value(value)
 
     def constant(self, value: object) -> str:
         if isinstance(value, bool | int | float | None):
-            return written(value)
+            return format_value(value)
         raise self.fault("a value that rules do not have", got=repr(value))

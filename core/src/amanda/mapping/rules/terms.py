@@ -14,30 +14,30 @@ from typing import Any, NamedTuple, TypeAlias
 
 __all__ = [
     "ANYTHING",
-    "Ask",
-    "Both",
-    "Compared",
-    "Const",
-    "Either",
+    "Question",
+    "AllOf",
+    "Comparison",
+    "ConstantTerm",
+    "AnyOf",
     "Guard",
-    "Lensed",
+    "LensTerm",
     "ListOf",
-    "Not",
-    "Part",
-    "Row",
-    "Spot",
-    "Term",
+    "Negation",
+    "TermPart",
+    "Equation",
+    "SourceLocation",
+    "OpTerm",
     "Var",
-    "asked",
-    "inside",
+    "questioned_variables",
+    "subterms",
     "variables",
-    "written",
+    "format_value",
 ]
 
 ANYTHING = "_"
 
 
-class Spot(NamedTuple):
+class SourceLocation(NamedTuple):
     """A place in a rule text."""
 
     file: str
@@ -54,7 +54,7 @@ class Var:
     that may be absent (`x?`)."""
 
     name: str
-    spot: Spot
+    spot: SourceLocation
     rest: bool = False
     optional: bool = False
 
@@ -63,29 +63,29 @@ class Var:
 
 
 @dataclass(frozen=True, slots=True)
-class Const:
+class ConstantTerm:
     """A number, a text, none, true, false, or a list of these."""
 
     value: Any
-    spot: Spot
+    spot: SourceLocation
 
     def __str__(self) -> str:
-        return written(self.value)
+        return format_value(self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
     """A list some items of which are variables: `[1, *s, 1]`."""
 
-    items: tuple[Part, ...]
-    spot: Spot
+    items: tuple[TermPart, ...]
+    spot: SourceLocation
 
     def __str__(self) -> str:
         return f"[{', '.join(map(str, self.items))}]"
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Question:
     """A question about a variable: `rank(x)`."""
 
     what: str
@@ -96,20 +96,20 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Lensed:
+class LensTerm:
     """A value computed from another, and undone where this side is matched."""
 
     lens: str
-    inner: Part
-    context: tuple[Ask | Var | Const, ...]
-    spot: Spot
+    inner: TermPart
+    context: tuple[Question | Var | ConstantTerm, ...]
+    spot: SourceLocation
 
     def __str__(self) -> str:
         return f"{self.lens}({', '.join(map(str, (self.inner, *self.context)))})"
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class OpTerm:
     """An op: inputs by position, attributes by name, the versions that are meant.
 
     `output` says which value of the op is meant, where the term is an input itself.
@@ -118,35 +118,35 @@ class Term:
     type: str
     low: int | None
     high: int | None
-    args: tuple[Part, ...]
-    attrs: Mapping[str, Part]
-    spot: Spot
+    args: tuple[TermPart, ...]
+    attrs: Mapping[str, TermPart]
+    spot: SourceLocation
     output: int = 0
-    waits: tuple[Term, ...] = ()
+    waits: tuple[OpTerm, ...] = ()
     """The ops that it waits for, by control edges: `^Assert(c)`."""
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[TermPart, ...]:
         """All that stands between its parentheses."""
         return (*self.args, *self.attrs.values(), *self.waits)
 
     @property
     def size(self) -> int:
         """The number of ops."""
-        return 1 + sum(a.size for a in self.parts if isinstance(a, Term))
+        return 1 + sum(a.size for a in self.parts if isinstance(a, OpTerm))
 
     @property
     def edges(self) -> int:
         """The number of control edges."""
-        inner = sum(a.edges for a in self.parts if isinstance(a, Term))
+        inner = sum(a.edges for a in self.parts if isinstance(a, OpTerm))
         return len(self.waits) + inner
 
     @property
     def constants(self) -> int:
         """How much it demands besides structure."""
         parts = self.parts
-        here = sum(isinstance(part, Const | ListOf) for part in parts)
-        return here + sum(p.constants for p in parts if isinstance(p, Term))
+        here = sum(isinstance(part, ConstantTerm | ListOf) for part in parts)
+        return here + sum(p.constants for p in parts if isinstance(p, OpTerm))
 
     def serves(self, since: int) -> bool:
         """Is the version of a definition among those meant?"""
@@ -169,23 +169,23 @@ class Term:
         return f"{self.type}{self.versions}({inside}){pick}"
 
 
-Part: TypeAlias = Var | Const | ListOf | Lensed | Term
+TermPart: TypeAlias = Var | ConstantTerm | ListOf | LensTerm | OpTerm
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Comparison:
     """Two operands and how they compare."""
 
     sign: str
-    left: Ask | Var | Const
-    right: Ask | Var | Const
+    left: Question | Var | ConstantTerm
+    right: Question | Var | ConstantTerm
 
     def __str__(self) -> str:
         return f"{self.left} {self.sign} {self.right}"
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class Negation:
     inner: Guard
 
     def __str__(self) -> str:
@@ -193,7 +193,7 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True)
-class Both:
+class AllOf:
     parts: tuple[Guard, ...]
 
     def __str__(self) -> str:
@@ -201,27 +201,27 @@ class Both:
 
 
 @dataclass(frozen=True, slots=True)
-class Either:
+class AnyOf:
     parts: tuple[Guard, ...]
 
     def __str__(self) -> str:
         return f"({' or '.join(map(str, self.parts))})"
 
 
-Guard: TypeAlias = Compared | Not | Both | Either | Ask | Var | Const
+Guard: TypeAlias = Comparison | Negation | AllOf | AnyOf | Question | Var | ConstantTerm
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Equation:
     """One rule: two terms and the arrow between them."""
 
-    left: Term
-    right: Term
+    left: OpTerm
+    right: OpTerm
     arrow: str
     guard: Guard | None
     loss: str | None
     text: str
-    spot: Spot
+    spot: SourceLocation
     tags: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     """Tags of the rules that are tried before this one."""
@@ -229,7 +229,7 @@ class Row:
     @property
     def whole(self) -> str:
         """The rule as it is written, with all that stands behind it."""
-        loss = "" if self.loss is None else f"  losing {written(self.loss)}"
+        loss = "" if self.loss is None else f"  losing {format_value(self.loss)}"
         after = f"  after {', '.join(self.after)}" if self.after else ""
         return self.text + loss + after + "".join(f"  @{tag}" for tag in self.tags)
 
@@ -241,12 +241,12 @@ class Row:
     def runs(self, forward: bool) -> bool:
         return self.arrow in (("<=>", "=>") if forward else ("<=>", "<="))
 
-    def sides(self, forward: bool) -> tuple[Term, Term]:
+    def sides(self, forward: bool) -> tuple[OpTerm, OpTerm]:
         """What is matched, and what is made of it."""
         return (self.left, self.right) if forward else (self.right, self.left)
 
 
-def _escaped(letter: str) -> str:
+def _escape_letter(letter: str) -> str:
     known = {"\\": "\\\\", "\n": "\\n", "\t": "\\t"}
     if letter in known or letter.isprintable():
         return known.get(letter, letter)
@@ -259,71 +259,81 @@ def _escaped(letter: str) -> str:
     )
 
 
-def written(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A constant as rules write it.
 
     >>> print(written(["it's", None, -2.5]))
     ["it's", None, -2.5]
     """
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(written, value))}]"
+        return f"[{', '.join(map(format_value, value))}]"
     if not isinstance(value, str):
         return repr(value)
     quote = '"' if "'" in value and '"' not in value else "'"
-    inside = "".join(map(_escaped, value)).replace(quote, f"\\{quote}")
+    inside = "".join(map(_escape_letter, value)).replace(quote, f"\\{quote}")
     return quote + inside + quote
 
 
-def variables(part: Part | Guard | Ask | None) -> Iterator[Var]:
+def variables(part: TermPart | Guard | Question | None) -> Iterator[Var]:
     """Every variable that a part names, context and questions left out."""
     match part:
         case Var():
             if part.name != ANYTHING:
                 yield part
-        case Lensed():
+        case LensTerm():
             yield from variables(part.inner)
         case ListOf(items=parts):
             for item in parts:
                 yield from variables(item)
-        case Term():
+        case OpTerm():
             for item in part.parts:
                 yield from variables(item)
 
 
-def inside(part: Part) -> Iterator[Part]:
+def subterms(part: TermPart) -> Iterator[TermPart]:
     """A part and all that it is made of."""
     yield part
     match part:
-        case Lensed(inner=inner):
-            yield from inside(inner)
+        case LensTerm(inner=inner):
+            yield from subterms(inner)
         case ListOf(items=items):
             for item in items:
-                yield from inside(item)
-        case Term():
+                yield from subterms(item)
+        case OpTerm():
             for item in part.parts:
-                yield from inside(item)
+                yield from subterms(item)
 
 
-def asked(part: Part | Guard | None) -> Iterator[Var]:
+def questioned_variables(part: TermPart | Guard | None) -> Iterator[Var]:
     """Every variable that is only read: in context, in guards, in questions."""
     match part:
-        case Ask(var=var):
+        case Question(var=var):
             yield var
-        case Lensed():
+        case LensTerm():
             for read in part.context:
-                yield from (read,) if isinstance(read, Var) else asked(read)
-            yield from asked(part.inner)
+                yield from (
+                    (read,) if isinstance(read, Var) else questioned_variables(read)
+                )
+            yield from questioned_variables(part.inner)
         case ListOf(items=parts):
             for item in parts:
-                yield from asked(item)
-        case Term():
+                yield from questioned_variables(item)
+        case OpTerm():
             for item in part.parts:
-                yield from asked(item)
-        case Compared():
+                yield from questioned_variables(item)
+        case Comparison():
             for operand in (part.left, part.right):
-                yield from (operand,) if isinstance(operand, Var) else asked(operand)
-        case Not(inner=inner):
-            yield from (inner,) if isinstance(inner, Var) else asked(inner)
-        case Both(parts=guards) | Either(parts=guards):
+                yield from (
+                    (operand,)
+                    if isinstance(operand, Var)
+                    else questioned_variables(operand)
+                )
+        case Negation(inner=inner):
+            yield from (
+                (inner,) if isinstance(inner, Var) else questioned_variables(inner)
+            )
+        case AllOf(parts=guards) | AnyOf(parts=guards):
             for guard in guards:
-                yield from (guard,) if isinstance(guard, Var) else asked(guard)
+                yield from (
+                    (guard,) if isinstance(guard, Var) else questioned_variables(guard)
+                )

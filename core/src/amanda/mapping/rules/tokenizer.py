@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from amanda.errors import FormatError, LimitError
-from amanda.mapping.rules.terms import Spot
+from amanda.mapping.rules.terms import SourceLocation
 
-__all__ = ["MAX_TEXT", "NAME", "Token", "rows"]
+__all__ = ["MAX_TEXT", "NAME", "Token", "tokenize_rules"]
 
 MAX_TEXT: Final = 8 << 20
 _MAX_DIGITS: Final = 80
@@ -38,13 +38,15 @@ class Token(NamedTuple):
     kind: str
     text: str
     value: Any
-    spot: Spot
+    spot: SourceLocation
 
     def __str__(self) -> str:
         return "the end of the rule" if self.kind == "end" else repr(self.text)
 
 
-def rows(text: str, file: str, line: int = 1) -> Iterator[list[Token] | FormatError]:
+def tokenize_rules(
+    text: str, file: str, line: int = 1
+) -> Iterator[list[Token] | FormatError]:
     """The tokens of each rule, an end token last; the error of a rule without any.
 
     A rule begins at the left margin; lines that are indented more continue it.
@@ -59,7 +61,7 @@ def rows(text: str, file: str, line: int = 1) -> Iterator[list[Token] | FormatEr
         )
     for block in _blocks(text.split("\n"), line):
         try:
-            yield _tokens(block, file)
+            yield _tokenize_block(block, file)
         except FormatError as error:
             yield error
 
@@ -86,26 +88,30 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _tokens(block: list[tuple[int, str]], file: str) -> list[Token]:
+def _tokenize_block(block: list[tuple[int, str]], file: str) -> list[Token]:
     found: list[Token] = []
     for number, line in block:
         at = 0
         while at < len(line):
-            spot = Spot(file, number, at + 1)
+            spot = SourceLocation(file, number, at + 1)
             match = _TOKEN.match(line, at)
             if match is None:
                 raise FormatError(
-                    "a character that no rule has", where=spot, got=_shown(line[at:])
+                    "a character that no rule has",
+                    where=spot,
+                    got=_show_text(line[at:]),
                 )
             at = match.end()
             if match.lastgroup != "space":
-                found.append(_token(match, spot))
+                found.append(_make_token(match, spot))
     number, line = block[-1]
-    found.append(Token("end", "", None, Spot(file, number, len(line.rstrip()) + 1)))
+    found.append(
+        Token("end", "", None, SourceLocation(file, number, len(line.rstrip()) + 1))
+    )
     return found
 
 
-def _token(match: re.Match[str], spot: Spot) -> Token:
+def _make_token(match: re.Match[str], spot: SourceLocation) -> Token:
     kind, text = str(match.lastgroup), match[0]
     value: Any = text
     if kind == "number":
@@ -113,11 +119,11 @@ def _token(match: re.Match[str], spot: Spot) -> Token:
             raise LimitError("a number is absurdly long", where=spot)
         value = float(text) if re.search(r"[.eEi]", text) else int(text)
     elif kind == "text":
-        value = _ESCAPE.sub(lambda e: _unescaped(e[1], spot), text[1:-1])
+        value = _ESCAPE.sub(lambda e: _unescape(e[1], spot), text[1:-1])
     return Token(kind, text, value, spot)
 
 
-def _unescaped(letter: str, spot: Spot) -> str:
+def _unescape(letter: str, spot: SourceLocation) -> str:
     if len(letter) > 1:
         code = int(letter[1:], 16)
         if code > 0x10FFFF or 0xD800 <= code < 0xE000:
@@ -133,7 +139,7 @@ def _unescaped(letter: str, spot: Spot) -> str:
     return _ESCAPES[letter]
 
 
-def _shown(text: str) -> str:
+def _show_text(text: str) -> str:
     if text[0] in "\"'":
         return f"{text[:20]}: a text that does not end on its line"
     return repr(text[0])
