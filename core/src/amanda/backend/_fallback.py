@@ -107,7 +107,7 @@ def split_graph(
             )
     chosen, reasons = _assign_ops(graph, parties)
     parts = []
-    for piece in partition(graph, chosen.__getitem__, copied=_is_constant):
+    for piece in partition(graph, chosen.__getitem__, copied=lambda op: op.is_constant):
         name = str(piece.who)
         backend, device, options, _ = parties[name]
         with compiling(name):
@@ -127,7 +127,7 @@ def _assign_ops(
     for op in graph:
         told: list[str] = []
         for name, party in parties.items():
-            refused = [] if _is_constant(op) else _refusals_of(op, party.backend.takes)
+            refused = [] if op.is_constant else _refusals_of(op, party.backend.takes)
             if not refused:
                 chosen[op] = name
                 break
@@ -142,12 +142,6 @@ def _assign_ops(
             f"{first}, with {', '.join(others)} beside it,", problems
         )
     return chosen, reasons
-
-
-def _is_constant(op: Op) -> bool:
-    from amanda.graph import CONSTANT, CORE
-
-    return op.type == CONSTANT and op.namespace == CORE
 
 
 def _refusals_of(op: Op, takes: Takes) -> list[str]:
@@ -194,7 +188,7 @@ class SplitExecutable:
         self._pieces = tuple(
             OpRange(
                 str(piece.who),
-                tuple(op.label for op in piece.ops if not _is_constant(op)),
+                tuple(op.label for op in piece.ops if not op.is_constant),
                 tuple(reasons[op] for op in piece.ops if op in reasons),
             )
             for piece, _ in parts

@@ -206,7 +206,7 @@ def _root_graph(graph: Graph) -> Graph:
     while at is not None:
         graph = at
         holder = at.holder if at.holder is not None else at
-        above = (holder.graph, at.outer, at.root)
+        above = (holder.graph, at.outer, at.owner)
         at = next((one for one in above if one is not None), None)
     return graph
 

@@ -7,7 +7,6 @@ definitions are equal if and only if their signatures are.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
@@ -269,9 +268,6 @@ class OpDef:
             if word == name:
                 return value
         return None
-
-    def port_names(self) -> Iterator[str]:
-        yield from (port.name for port in (*self.inputs, *self.outputs))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, OpDef):

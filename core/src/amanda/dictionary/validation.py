@@ -249,7 +249,7 @@ def _importer(graph: Graph) -> Graph | None:
         if at.imports:
             return at
         around = at.holder if at.holder is not None else at
-        at = around.graph if around.graph is not None else at.root
+        at = around.graph if around.graph is not None else at.owner
     return None
 
 
@@ -289,8 +289,8 @@ def _enclosing(op: Op) -> Iterator[str]:
         if holder is not None:
             yield f"in body {at.body_name!r} of {holder.label}"
             at = holder.graph
-        elif at.root is not None:
-            names = [name for name, graph in at.root.functions.items() if graph is at]
+        elif at.owner is not None:
+            names = [name for name, graph in at.owner.functions.items() if graph is at]
             yield f"in function {names[0]!r}"
             return
         else:

@@ -9,8 +9,8 @@ graph.result(y, "y")
 from amanda.graph._bulk import bulk, snap
 from amanda.graph._clone import copy_ops
 from amanda.graph._contents import KEEP, Entry
-from amanda.graph._graph import CONSTANT, CORE, Graph
-from amanda.graph._op import Change, Op, Provenance
+from amanda.graph._graph import Graph
+from amanda.graph._op import CONSTANT, CORE, Change, Op, Provenance
 from amanda.graph._port import (
     CONTROL,
     CONTROL_NAME,

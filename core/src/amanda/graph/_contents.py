@@ -63,7 +63,7 @@ class Contents(Op):
         "body_name",
         "holder",
         "outer",
-        "root",
+        "owner",
     )
 
     is_graph: ClassVar[bool] = True
@@ -123,7 +123,7 @@ class Contents(Op):
         self.holder: Op | None = None  # the op whose body this graph is
         self.body_name: str | None = None  # under which name
         self.outer = outer  # whose values it may capture while nothing holds it yet
-        self.root: Graph | None = None  # the graph whose function this is
+        self.owner: Graph | None = None  # the root whose function this is
 
     # -- reading ---------------------------------------------------------------
 
@@ -337,7 +337,18 @@ class Contents(Op):
 
     @property
     def _around(self) -> Op | None:  # type: ignore[override]
-        return self._scope or self.root
+        return self._scope or self.owner
+
+    @property
+    def root(self) -> Graph:
+        """The outermost graph, whose functions the ops in this one call by name."""
+        graph = self._me
+        while True:
+            holder = graph.holder.graph if graph.holder else graph.outer
+            around = graph.graph or holder or graph.owner
+            if around is None:
+                return graph
+            graph = around
 
     @property
     def _scope(self) -> Op | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from amanda.errors import DuplicateNameError, ForeignPortError, GraphError
 from amanda.graph import _change, _order
 from amanda.graph._contents import Contents, Entry
-from amanda.graph._op import Op
+from amanda.graph._op import CONSTANT, CORE, Op
 from amanda.graph._port import (
     ControlPort,
     Edge,
@@ -25,9 +25,6 @@ from amanda.graph._port import (
 if TYPE_CHECKING:
     from amanda.tensors import Tensor
     from amanda.types import Type
-
-CORE = "amanda/core/1"
-CONSTANT = "constant"
 
 
 class Graph(Contents):
@@ -176,7 +173,7 @@ class Graph(Contents):
 
     def _take(self, holder: Op, body: Graph) -> None:
         """May `holder`, an op of this graph, hold this graph?"""
-        if body.holder is not None or body.graph is not None or body.root is not None:
+        if body.holder is not None or body.graph is not None or body.owner is not None:
             raise GraphError(
                 f"{body.label} is held already",
                 who=holder.label,
@@ -252,7 +249,7 @@ class Graph(Contents):
 
     def add_function(self, name: str, graph: Graph) -> Graph:
         """A graph that ops call by name; it captures nothing."""
-        if self._scope is not None or self.root is not None:
+        if self._scope is not None or self.owner is not None:
             raise GraphError(
                 f"{self.label} is not a root graph, so it has no functions"
             )
@@ -263,7 +260,7 @@ class Graph(Contents):
                 f"{graph.label} may capture values, so it cannot be a function"
             )
         self._take(self, graph)
-        graph.root = self
+        graph.owner = self
         self._functions[name] = graph
         return graph
 
@@ -271,7 +268,7 @@ class Graph(Contents):
         if name not in self._functions:
             raise GraphError(f"{self.label} has no function {name!r}")
         graph = self._functions.pop(name)
-        graph.root = None
+        graph.owner = None
         return graph
 
     def set_entry(

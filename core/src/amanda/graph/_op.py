@@ -26,6 +26,8 @@ from amanda.graph._port import (
 if TYPE_CHECKING:
     from amanda.graph._graph import Graph
 
+CORE = "amanda/core/1"
+CONSTANT = "constant"
 _NO_BODIES: Mapping[str, Any] = MappingProxyType({})
 Forward: TypeAlias = "tuple[Sequence[OutputPort | None], str]"
 
@@ -150,6 +152,11 @@ class Op:
         if self._attrs is None:
             self._attrs = {}
         return self._attrs
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether this op holds a tensor, as its attribute `value`."""
+        return self.type == CONSTANT and self.namespace == CORE
 
     @property
     def has_attrs(self) -> bool:

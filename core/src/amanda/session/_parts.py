@@ -7,21 +7,17 @@ from itertools import islice, permutations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amanda.backend import cache_key
-from amanda.graph import CONSTANT, CORE, Graph
+from amanda.graph import Graph
 
 if TYPE_CHECKING:
     from amanda.backend import Compiled
     from amanda.graph import Op, OutputPort
     from amanda.tensors import Tensor
 
-__all__ = ["SessionPart", "PartCache", "extract", "is_constant", "values_read"]
+__all__ = ["SessionPart", "PartCache", "extract", "values_read"]
 
 TRIES: Final = 24
 """Assignments of placeholders that are tried for one executable."""
-
-
-def is_constant(op: Op) -> bool:
-    return op.type == CONSTANT and op.namespace == CORE
 
 
 class SessionPart(NamedTuple):
@@ -42,7 +38,7 @@ def extract(graph: Graph, part: SessionPart, order: Sequence[OutputPort]) -> Gra
     for value in order:
         memo[value] = made.parameter(value.type)
     constants = dict.fromkeys(
-        v.op for op in part.ops for v in values_read(op) if is_constant(v.op)
+        v.op for op in part.ops for v in values_read(op) if v.op.is_constant
     )
     copy_ops(graph, made, [*constants, *part.ops], memo)
     for value in part.outputs:

@@ -11,7 +11,7 @@ from amanda.errors import UsageError
 from amanda.graph import Graph, Parameter
 from amanda.host import host_in_use
 from amanda.session._feeds import FeedCopy, copy_value
-from amanda.session._parts import PartCache, SessionPart, is_constant, values_read
+from amanda.session._parts import PartCache, SessionPart, values_read
 from amanda.types import RefType, ResourceType
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class Session:
 
     def _is_there(self, port: OutputPort) -> bool:
         return (
-            isinstance(port, Parameter) or port in self._values or is_constant(port.op)
+            isinstance(port, Parameter) or port in self._values or port.op.is_constant
         )
 
     def _value(self, port: OutputPort) -> Any:
@@ -213,7 +213,7 @@ class Session:
             if key not in self._fed:
                 raise UsageError("nothing was fed for an input", problems=[repr(key)])
             return self._fed[key].kept
-        if is_constant(port.op):
+        if port.op.is_constant:
             return port.op.attrs["value"].numpy()
         return self._values[port]
 
@@ -283,7 +283,7 @@ class Session:
         waiting = [port.op for port in wanted] + list(effects)
         while waiting:
             op = waiting.pop()
-            if op in found or is_constant(op):
+            if op in found or op.is_constant:
                 continue
             found.add(op)
             for value in values_read(op):
@@ -313,7 +313,7 @@ class Session:
                 for value in values_read(op):
                     if isinstance(value, Parameter):
                         inputs[i][value] = None
-                    elif not is_constant(value.op) and home.get(value.op) != i:
+                    elif not value.op.is_constant and home.get(value.op) != i:
                         inputs[i][value] = None
                         if value.op in home:
                             outputs[home[value.op]][value] = None

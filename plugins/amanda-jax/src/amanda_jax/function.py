@@ -19,7 +19,7 @@ from amanda_jax.compile.passes import plainly
 from amanda_jax.kernels import JAX
 from amanda_jax.shapes.static_values import followed
 from amanda_std.backends import StepRunner as Steps
-from amanda_std.backends import is_constant, is_std, use_kernels
+from amanda_std.backends import is_std, use_kernels
 
 __all__ = ["as_function"]
 
@@ -48,7 +48,7 @@ def as_function(graph: Graph) -> tuple[Callable[..., Any], dict[str, Any]]:
     _expect_traceable(ready)
     steps = Steps(ready, JAX)
     kept = followed(ready).constants
-    ops = [op for op in ready if is_constant(op)]
+    ops = [op for op in ready if op.is_constant]
     fixed: dict[Any, Any] = {}
     names: dict[Any, str] = {}
     for key, op in zip(steps.weights, ops, strict=True):

@@ -93,7 +93,7 @@ def called(op: Op) -> Graph | None:
     """The local function that an op calls, if it calls one."""
     root: Op | None = op.graph
     while isinstance(root, Graph):
-        around = root.graph or root.holder or root.root
+        around = root.graph or root.holder or root.owner
         if around is None:
             break
         root = around if isinstance(around, Graph) else around.graph

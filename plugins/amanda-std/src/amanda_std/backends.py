@@ -28,11 +28,9 @@ from amanda_std.hub.op_access import (
     find_function,
     has_trait,
     inputs_and_captures,
-    is_constant,
     is_std,
     op_arguments,
     operation_of,
-    root_of,
     why_invalid,
 )
 from amanda_std.inference import shapes
@@ -93,7 +91,6 @@ __all__ = [
     "input_first_permutation",
     "inputs_and_captures",
     "inverse_permutation",
-    "is_constant",
     "is_not_composite",
     "is_std",
     "join_types",
@@ -106,7 +103,6 @@ __all__ = [
     "pooled_sizes",
     "product",
     "real_dtype",
-    "root_of",
     "run_branch",
     "run_context",
     "shapes",

@@ -153,7 +153,6 @@ _VALUES: Final = {
 }  # fmt: skip
 _LISTED: Final = {**{k: v for k, v in _VALUES.items() if k < 9}, 9: "function"}
 _PACKED: Final = ("int", "float", "bool", "type")
-_MESSAGES: Final = {"shape": "_shape", "tensor": "_tensor", "function": "_function"}
 
 
 def _one(data: memoryview, what: str, kind: int, start: int, end: int) -> Any:

@@ -30,7 +30,7 @@ def inline_functions(graph: Graph, callee: Callee, specialize: Specialize) -> Gr
         return graph
     _expect_bounded(graph, callee)
     copy = graph.clone()
-    parts = [g for g in copy.graphs() if g.root is None and not _is_in_function(g)]
+    parts = [g for g in copy.graphs() if g.owner is None and not _is_in_function(g)]
     waiting = [op for part in parts for op in part]
     while waiting:
         op = waiting.pop()
@@ -45,7 +45,7 @@ def inline_functions(graph: Graph, callee: Callee, specialize: Specialize) -> Gr
 def _is_in_function(graph: Graph) -> bool:
     at: Graph | None = graph
     while at is not None:
-        if at.root is not None:
+        if at.owner is not None:
             return True
         holder = at.holder
         at = holder.graph if holder is not None else at.graph

@@ -112,8 +112,8 @@ def op_location(op: Op, position: int | None = None) -> str:
             holder = graph.holder
             told += f" in the body {graph.body_name!r} of {holder.short!r}"
             graph = holder.graph
-        elif graph.root is not None:
-            names = [n for n, f in graph.root.functions.items() if f is graph]
+        elif graph.owner is not None:
+            names = [n for n, f in graph.owner.functions.items() if f is graph]
             told += f" in the function {names[0]!r}"
             graph = None
         else:

@@ -15,7 +15,6 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import value_digest
 from amanda_jax.compile.structure_hash import alone, structure
 from amanda_jax.shapes.static_values import followed
-from amanda_std.backends import is_constant
 
 __all__ = ["blocks", "labels", "likeness"]
 
@@ -70,7 +69,7 @@ def _sign(op: Op) -> Any:
 
 
 def is_constant_port(value: OutputPort) -> bool:
-    return not isinstance(value.op, Graph) and is_constant(value.op)
+    return not isinstance(value.op, Graph) and value.op.is_constant
 
 
 def _longest(signs: Any) -> _Run | None:

@@ -24,7 +24,7 @@ from amanda_jax.kernels import JAX
 from amanda_jax.weights.device_weights import Held
 from amanda_jax.weights.memory import give_back
 from amanda_std.backends import StepRunner as Steps
-from amanda_std.backends import is_constant, use_kernels
+from amanda_std.backends import use_kernels
 
 __all__ = ["FullError", "MisfitError", "Program", "UntraceableError", "is_array"]
 
@@ -286,7 +286,7 @@ class _Marked(Steps):
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph, JAX)
-        self.ops: list[Op] = [op for op in graph if not is_constant(op)]
+        self.ops: list[Op] = [op for op in graph if not op.is_constant]
         self.steps = [
             step._replace(call=partial(_marking, i, step.call))
             for i, step in enumerate(self.steps)

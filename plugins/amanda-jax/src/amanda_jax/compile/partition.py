@@ -16,7 +16,7 @@ from amanda_jax.compile.python_ops import DECIDED_BY_DATA
 from amanda_jax.compile.specialize import Special
 from amanda_jax.shapes.static_values import behind, followed
 from amanda_jax.weights.device_weights import LITERAL
-from amanda_std.backends import effect_of, is_constant
+from amanda_std.backends import effect_of
 
 __all__ = ["code_of"]
 
@@ -50,7 +50,7 @@ def code_of(
 
 def why_outside(op: Op) -> str | None:
     """Why XLA cannot take an op, for all that is known before it is tried."""
-    if is_constant(op):
+    if op.is_constant:
         return None
     inner = [op] if isinstance(op, Graph) else list(op.bodies.values())
     for each in (op, *(each for body in inner for each in body.walk())):
@@ -70,7 +70,7 @@ def _is_cheap(port: OutputPort) -> bool:
         return True
     count = 0
     for value in behind([port], lambda _: True):
-        if type(value) is Parameter or is_constant(value.op):
+        if type(value) is Parameter or value.op.is_constant:
             continue
         count += 1
         if count > CHEAP or value.op.bodies or not _is_small(value):

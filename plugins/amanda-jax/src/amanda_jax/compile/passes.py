@@ -17,7 +17,6 @@ from amanda_std.backends import (
     MAX_FOLDED_BYTES,
     full_permutation,
     infer,
-    is_constant,
     is_std,
     lower,
     op_arguments,
@@ -97,7 +96,7 @@ def _products_turned(graph: Graph, turned: dict[int, tuple[Tensor, Tensor]]) -> 
     here: dict[int, OutputPort] = {}
     for op in list(graph):
         weight = op.inputs[1] if op.type == "matmul" and is_std(op) else None
-        if weight is None or not is_constant(weight.op):
+        if weight is None or not weight.op.is_constant:
             continue
         tensor = weight.op.attrs["value"]
         if not _reads_turned(op, str(tensor.dtype), tensor.shape):
@@ -145,7 +144,7 @@ def _turned_in_graph(op: Op) -> OutputPort | None:
 def _transposed(op: Op) -> OutputPort | None:
     """The constant that this op gives with its axes in another order."""
     weight = op.inputs[0] if op.type == "transpose" and is_std(op) else None
-    return weight if weight is not None and is_constant(weight.op) else None
+    return weight if weight is not None and weight.op.is_constant else None
 
 
 def _order(op: Op, tensor: Tensor) -> tuple[int, ...]:
@@ -218,7 +217,7 @@ def kernels_last(graph: Graph, *, in_tiles: bool, symbolic: bool = False) -> Non
             continue
         kernel = op.inputs[1]
         attrs = op_arguments(op, lambda port: port)[1]
-        if kernel is None or not is_constant(kernel.op):
+        if kernel is None or not kernel.op.is_constant:
             continue
         if attrs["layout"] != "N*C" or attrs["kernel_layout"] != "OI*":
             continue

@@ -12,7 +12,6 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda_jax.compile.code import Build, Code, Told, copied
 from amanda_jax.compile.python_ops import Outside
 from amanda_jax.compile.shared_program import Alike
-from amanda_std.backends import is_constant
 
 __all__ = ["Pieces"]
 
@@ -112,7 +111,7 @@ def _result(value: OutputPort | None, places: Mapping[OutputPort, int]) -> Any:
     """The place of a result, or the constant that it is."""
     if value is None or value in places:
         return None if value is None else places[value]
-    assert is_constant(value.op)
+    assert value.op.is_constant
     return value.op.attrs["value"].numpy()
 
 

@@ -24,7 +24,7 @@ from amanda_jax.kernels import JAX, dynamic_shapes
 from amanda_jax.kernels.dynamic_shapes import by_numpy
 from amanda_jax.weights.device_weights import Held
 from amanda_std.backends import StepRunner as Steps
-from amanda_std.backends import is_constant, run_context, use_kernels
+from amanda_std.backends import run_context, use_kernels
 from amanda_std.ops import OPS
 
 __all__ = ["DECIDED_BY_DATA", "Outside"]
@@ -69,7 +69,7 @@ class Outside:
         self._counts: Counter[str] = Counter()
         self._sized: Counter[str] = Counter()
         self._driven: list[str] = []
-        ops = [op for op in graph if not is_constant(op)]
+        ops = [op for op in graph if not op.is_constant]
         why = iter(reasons)
         for i, op in enumerate(ops):
             step = self._steps.steps[i]
@@ -154,7 +154,7 @@ def _with_constants(root: Graph, reads: Sequence[OutputPort]) -> list[OutputPort
     fed = list(reads)
     for i in reversed(range(len(reads))):
         value = reads[i]
-        if type(value) is Parameter or not is_constant(value.op):
+        if type(value) is Parameter or not value.op.is_constant:
             continue
         with root.before(next(iter(root), None)):
             inner = root.constant(value.op.attrs["value"]).output

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import value_digest
 from amanda_jax.weights.device_weights import is_weight
-from amanda_std.backends import BODY, find_function, is_constant, is_std, operation_of
+from amanda_std.backends import BODY, find_function, is_std, operation_of
 
 __all__ = ["alone", "structure"]
 
@@ -33,7 +33,7 @@ def structure(graph: Graph, on_host: Collection[OutputPort]) -> str | None:
 def alone(body: Graph) -> str:
     """A digest of a body wherever it stands: what it reads from around is numbered as
     it comes, and constants are told by their types."""
-    constants = {op for op in body.walk() if is_constant(op)}
+    constants = {op for op in body.walk() if op.is_constant}
     return _digest(_Telling(constants, is_open=True).graph(body))
 
 

@@ -28,7 +28,6 @@ from amanda_jax.mesh.specs import (
 )
 from amanda_jax.shapes.static_values import followed
 from amanda_jax.weights.device_weights import is_weight
-from amanda_std.backends import is_constant
 
 __all__ = ["Placed", "Plan", "divided", "planned"]
 
@@ -134,7 +133,7 @@ def planned(graph: Graph, lines: Sequence[Asked], sizes: Sizes) -> Plan:
     """How a graph that is ready lies on a mesh. All that cannot be is told at once."""
     weights = {
         op.output: op.name or f"weight{i}"
-        for i, op in enumerate(op for op in graph if is_constant(op))
+        for i, op in enumerate(op for op in graph if op.is_constant)
         if is_weight(op)
     }
     inputs: dict[OutputPort, str] = {
@@ -274,7 +273,7 @@ def _result(name: str, lines: Sequence[Asked]) -> Placed | None:
 
 def _small(graph: Graph) -> Iterable[str]:
     """Names of constants, also of those that are numbers in a program."""
-    return [op.name for op in graph.walk() if op.name is not None and is_constant(op)]
+    return [op.name for op in graph.walk() if op.name is not None and op.is_constant]
 
 
 def _warn(lines: Sequence[Asked], names: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import TensorType
 from amanda_jax.shapes.static_values import followed
 from amanda_jax.weights.device_weights import is_weight
-from amanda_std.backends import is_constant, is_std
+from amanda_std.backends import is_std
 
 __all__ = ["RULES", "Choice", "Rule", "is_held", "shape_of"]
 
@@ -43,7 +43,7 @@ def shape_of(port: OutputPort) -> tuple[Any, ...] | None:
 
 def is_held(port: OutputPort) -> bool:
     """Whether a value is a constant."""
-    return type(port) is not Parameter and is_constant(port.op)
+    return type(port) is not Parameter and port.op.is_constant
 
 
 # -- inputs --------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from amanda.types import Dim, Sym, TensorType, same
 from amanda_std.backends import (
     SHAPE_ARG,
     inputs_and_captures,
-    is_constant,
     is_std,
     op_arguments,
     operation_of,
@@ -137,7 +136,7 @@ class Padding:
         for op in graph:
             given = [self.states.get(v, CLEAN) for v in inputs_and_captures(op)]
             made: Sequence[Padded | None]
-            if is_constant(op) or not any(s is None or s for s in given):
+            if op.is_constant or not any(s is None or s for s in given):
                 continue
             if any(s is None for s in given):
                 made = [None] * len(op.outputs)

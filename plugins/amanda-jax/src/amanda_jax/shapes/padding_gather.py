@@ -7,7 +7,7 @@ from typing import Any, Final
 from amanda.graph import Op, OutputPort, Parameter
 from amanda.types import Sym, TensorType
 from amanda_jax.shapes.padding import At, MixesError, Padded, alike, expect_whole
-from amanda_std.backends import is_constant, op_arguments
+from amanda_std.backends import op_arguments
 
 __all__ = ["gather", "gather_elements", "gather_nd"]
 
@@ -62,7 +62,7 @@ def _is_natural(value: Any) -> bool:
             continue
         seen.add(one)
         op = one.op
-        if is_constant(op):
+        if op.is_constant:
             if op.attrs["value"].size and op.attrs["value"].numpy().min() < 0:
                 return False
         elif op.type in _KEEPING or (op.type == "astype" and _is_long(op)):

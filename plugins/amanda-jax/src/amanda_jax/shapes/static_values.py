@@ -16,7 +16,6 @@ from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import OptionalType, SequenceType, TupleType
 from amanda_std.backends import (
     SHAPE_ARG,
-    is_constant,
     is_std,
     op_arguments,
     operation_of,
@@ -41,7 +40,7 @@ class Followed(NamedTuple):
 
     def is_free(self, op: Op) -> bool:
         """Whether nothing is done again where an op stands in several pieces."""
-        return is_constant(op) or op in self.shapes
+        return op.is_constant or op in self.shapes
 
 
 def followed(graph: Graph) -> Followed:
@@ -188,7 +187,7 @@ def _outside(parameter: OutputPort) -> list[OutputPort]:
 
 
 def _is_constant(value: OutputPort) -> bool:
-    return type(value) is not Parameter and is_constant(value.op)
+    return type(value) is not Parameter and value.op.is_constant
 
 
 def _is_opaque(value: OutputPort) -> bool:

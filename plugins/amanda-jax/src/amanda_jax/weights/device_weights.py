@@ -19,7 +19,6 @@ from amanda_jax.weights.layout import (
     turned,
 )
 from amanda_jax.weights.memory import let_go
-from amanda_std.backends import is_constant
 
 if TYPE_CHECKING:
     from amanda_std.backends import StepRunner as Steps
@@ -33,7 +32,7 @@ BATCH: Final = 16 << 20
 
 
 def is_weight(op: Op) -> bool:
-    return is_constant(op) and bool(op.attrs["value"].size > LITERAL)
+    return op.is_constant and bool(op.attrs["value"].size > LITERAL)
 
 
 class Weights:
@@ -188,7 +187,7 @@ class Held:
         *,
         symbolic: bool = False,
     ) -> None:
-        ops = [op for op in graph if is_constant(op)]
+        ops = [op for op in graph if op.is_constant]
         tensors = [
             op.attrs["value"]
             if op.output in on_host

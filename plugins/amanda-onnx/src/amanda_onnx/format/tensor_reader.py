@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TensorRecord", "read_sparse", "read_tensor"]
 
-_TYPED_FIELDS: Final = tuple(dict.fromkeys(FIELDS.values()))
 _SHARED: Final = ("float_data", "double_data")  # whose bytes are those of raw_data
 _EXTERNAL: Final = 1
 _AT_ONCE: Final = 1 << 12  # bytes of integers that are decoded when they are met

@@ -27,7 +27,6 @@ from amanda_std.hub.lowering import expand, expand_graph
 from amanda_std.hub.op_access import (
     has_trait,
     inputs_and_captures,
-    is_constant,
     is_std,
     op_arguments,
     operation_of,
@@ -118,7 +117,7 @@ def dependents(graph: Graph, wrt: Sequence[OutputPort]) -> set[OutputPort]:
     """What depends on some values, through numbers that have slopes."""
     found = set(wrt)
     for op in graph:
-        if has_trait(op, Trait.BLOCKS_GRADIENT) or is_constant(op):
+        if has_trait(op, Trait.BLOCKS_GRADIENT) or op.is_constant:
             continue
         if any(v in found for v in inputs_and_captures(op)):
             found.update(p for p in op.outputs if is_differentiable_type(value_type(p)))
@@ -197,7 +196,7 @@ def _backward(
     found: dict[OutputPort, Any],
 ) -> None:
     """The gradients of an op's results, handed to what it reads."""
-    if is_constant(op):
+    if op.is_constant:
         return
     wanted = [port for port in dict.fromkeys(inputs_and_captures(op)) if port in needed]
     if not wanted:  # it makes one of those that gradients are asked by

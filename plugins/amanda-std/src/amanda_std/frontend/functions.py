@@ -122,7 +122,6 @@ def _added(
     settings: Mapping[str, Any],
     into: Tracing,
 ) -> Any:
-    from amanda_std.hub.op_access import root_of
     from amanda_std.ops import OPS
 
     names = function.names(len(args))
@@ -136,7 +135,7 @@ def _added(
         for i, v in zip(inputs, values, strict=True)
     ]
     types = _accepted(function, rows)
-    root = root_of(into.graph)
+    root = into.graph.root
     key = (tuple(inputs), _key(types), _frozen(function, settings))
     held = function.held.setdefault(root, {})
     found = held.get(key)

@@ -67,12 +67,11 @@ def _named(op: Op) -> Iterator[Graph]:
     """The functions of the root that an op names and that are there."""
     if op.graph is None or not op.has_attrs:
         return
-    from amanda_std.hub.op_access import root_of
 
     for ref in op.attrs.values():
         if not isinstance(ref, FunctionRef):
             continue
-        found = root_of(op.graph).functions.get(ref.name)
+        found = op.graph.root.functions.get(ref.name)
         if found is not None:
             yield found
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amanda.errors import InvalidTypeError, NamespaceError
-from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
+from amanda.graph import Graph, Op, OutputPort
 from amanda_std import NAMESPACE
 from amanda_std.engine.annotations import BODY, REQUIRED, Param
 from amanda_std.engine.operation import Operation, normalize_attribute
@@ -40,10 +40,6 @@ def compile_time_arguments(op: Op) -> list[Any]:
     names = set(operation.compile_time_rule(op))
     params = operation.form.each(len(args))
     return [arg for param, arg in zip(params, args, strict=True) if param.name in names]
-
-
-def is_constant(op: Op) -> bool:
-    return op.type == CONSTANT and op.namespace == CORE
 
 
 def why_invalid(op: Op) -> str | None:
@@ -121,7 +117,7 @@ def _body(op: Op, param: Param) -> Any:
 
 def find_function(graph: Graph | None, name: Any) -> Graph:
     """The function of this name of the root that a graph is in."""
-    found = {} if graph is None else root_of(graph).functions
+    found = {} if graph is None else graph.root.functions
     told = getattr(name, "name", name)
     if told not in found:
         raise NamespaceError(
@@ -132,20 +128,6 @@ def find_function(graph: Graph | None, name: Any) -> Graph:
             hint="graph.add_function(name, body)",
         )
     return found[told]
-
-
-def root_of(graph: Graph) -> Graph:
-    """The graph whose functions the ops of another one call by name."""
-    while (above := graph.graph or _beside(graph)) is not None:
-        graph = above
-    return graph
-
-
-def _beside(graph: Graph) -> Graph | None:
-    """The graph around a body, or the root of a function."""
-    if graph.holder is not None:
-        return graph.holder.graph
-    return graph.outer or graph.root
 
 
 def inputs_and_captures(op: Op) -> list[OutputPort]:

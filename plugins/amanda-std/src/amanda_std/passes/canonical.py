@@ -6,7 +6,7 @@ from amanda.graph import Graph, Op
 from amanda.tensors import same_value
 from amanda_std.engine.annotations import REQUIRED
 from amanda_std.engine.values import port_type
-from amanda_std.hub.op_access import is_constant, is_std, operation_of
+from amanda_std.hub.op_access import is_std, operation_of
 from amanda_std.passes.movements import full_permutation
 
 
@@ -29,7 +29,7 @@ def _constants_last(op: Op) -> bool:
     if len(op.inputs) != 2 or not operation_of(op).commutative:
         return False
     a, b = op.inputs
-    if a is None or b is None or not is_constant(a.op) or is_constant(b.op):
+    if a is None or b is None or not a.op.is_constant or b.op.is_constant:
         return False
     first, second = op.input_ports
     first.connect(b)

@@ -14,7 +14,6 @@ from amanda_std.engine.values import constant_of
 from amanda_std.hub.effect_order import effect_of
 from amanda_std.hub.op_access import (
     has_trait,
-    is_constant,
     is_std,
     op_arguments,
     operation_of,
@@ -40,7 +39,7 @@ def fold(graph: Graph, most: int = MAX_FOLDED_BYTES) -> int:
 
 
 def _known(op: Op, most: int) -> list[Tensor] | None:
-    if is_constant(op) or not is_std(op) or op.bodies or op.control_inputs:
+    if op.is_constant or not is_std(op) or op.bodies or op.control_inputs:
         return None
     if effect_of(op) is not None or has_trait(op, Trait.NOT_FOLDED):
         return None

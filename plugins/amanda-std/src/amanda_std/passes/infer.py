@@ -14,7 +14,7 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.types import TensorType, Type
 from amanda_std.engine.operation import Operation
 from amanda_std.engine.values import constant_of, value_type
-from amanda_std.hub.op_access import is_constant, is_std, op_arguments, operation_of
+from amanda_std.hub.op_access import is_std, op_arguments, operation_of
 from amanda_std.inference.type_inference import introduces_symbols
 
 
@@ -84,7 +84,7 @@ def result_types_of(op: Op, known: _Known | None = None) -> tuple[Type, ...] | N
     `known` is what ops gave before: of a run in which constants have their types."""
     if isinstance(op, Graph):
         return _of_graph(op)
-    if is_constant(op):
+    if op.is_constant:
         tensor = constant_of(op.output)
         assert tensor is not None
         return (tensor.type_with_content(),)

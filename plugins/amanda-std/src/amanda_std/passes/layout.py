@@ -18,7 +18,7 @@ from amanda_std import ops
 from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import Tracing, Value, port_type, tracing
 from amanda_std.hub.mapping_side import STD_SIDE
-from amanda_std.hub.op_access import is_constant, is_std, op_arguments, operation_of
+from amanda_std.hub.op_access import is_std, op_arguments, operation_of
 from amanda_std.ops import OPS
 from amanda_std.ops.nn.convolution import to_channels_first
 from amanda_std.passes import movements
@@ -237,7 +237,7 @@ def _as_before(x: Any, order: tuple[int, ...]) -> Any:
         return first_producer(x.port.op)
     if x.ndim == 0:
         return x
-    if not is_constant(x.port.op) or x.ndim > len(order):
+    if not x.port.op.is_constant or x.ndim > len(order):
         return _brought_before(x, order)
     if x.ndim < len(order):
         x = ops.reshape(x, [*[1] * (len(order) - x.ndim), *x.type.shape])

@@ -13,7 +13,7 @@ from amanda_std import ops
 from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import Value
 from amanda_std.hub.mapping_side import STD_SIDE
-from amanda_std.hub.op_access import has_trait, is_constant, op_arguments, operation_of
+from amanda_std.hub.op_access import has_trait, op_arguments, operation_of
 from amanda_std.ops.nn.convolution import to_channels_first
 
 __all__ = ["fold_norms"]
@@ -52,7 +52,7 @@ def _multiply(x: Any, c: Any) -> Any:
 
 
 def _divide(x: Any, c: Any) -> Any:
-    return _multiply(x, ops.reciprocal(c)) if is_constant(c.port.op) else _not_told()
+    return _multiply(x, ops.reciprocal(c)) if c.port.op.is_constant else _not_told()
 
 
 def _add(x: Any, c: Any) -> Any:
@@ -63,7 +63,7 @@ def _add(x: Any, c: Any) -> Any:
 
 
 def _subtract(x: Any, c: Any) -> Any:
-    return _add(x, -c) if is_constant(c.port.op) else _not_told()
+    return _add(x, -c) if c.port.op.is_constant else _not_told()
 
 
 def _not_told() -> Any:
@@ -90,7 +90,7 @@ def _layer(x: Any) -> Op:
     if len(x.port.users) != 1 or KEEP in x.port.marks or op.graph is not x.port.graph:
         raise Decline("others read what the layer makes")
     weights = [v for v in op.inputs[1:] if v is not None]
-    if not all(is_constant(v.op) for v in weights):
+    if not all(v.op.is_constant for v in weights):
         raise Decline("the weights are not constant")
     if Value(weights[0]).ndim < 2:
         raise Decline("it is multiplied by a vector")
@@ -102,7 +102,7 @@ def _has_bias(layer: Op) -> bool:
 
 
 def _expect_constant(*values: Any) -> None:
-    if not all(is_constant(value.port.op) for value in values):
+    if not all(value.port.op.is_constant for value in values):
         raise Decline("its numbers are not constant")
 
 

@@ -14,7 +14,7 @@ from amanda_std.engine.diagnostics import BARE_ERRORS
 from amanda_std.engine.operation import Operation
 from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import port_type, trace
-from amanda_std.hub.op_access import is_constant, is_std, operation_of
+from amanda_std.hub.op_access import is_std, operation_of
 
 __all__ = ["is_pointwise"]
 
@@ -54,7 +54,7 @@ def _by_meaning(
 
 def _goes_along(op: Op) -> bool:
     """Is an op of a meaning pointwise, or a number?"""
-    if is_constant(op):
+    if op.is_constant:
         return port_type(op.output).shape.rank == 0
     if not is_std(op) or op.bodies or len(op.outputs) != 1:
         return False

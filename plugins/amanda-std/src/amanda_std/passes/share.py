@@ -8,7 +8,7 @@ from amanda.graph import KEEP, Graph, Op
 from amanda.tensors import Tensor, value_digest
 from amanda.types import Sym
 from amanda_std.hub.effect_order import is_pure
-from amanda_std.hub.op_access import is_constant, is_std, operation_of
+from amanda_std.hub.op_access import is_std, operation_of
 
 MAX_SHARED_BYTES = 1 << 12
 """Bytes of a constant that is compared by content; a larger one only by identity."""
@@ -39,7 +39,7 @@ def common_subexpression_key(op: Op) -> Any:
         return None
     if any(KEEP in port.marks for port in op.outputs):
         return None
-    if is_constant(op):
+    if op.is_constant:
         return _constant_key(op.attrs["value"])
     if not is_std(op) or not is_pure(op):
         return None

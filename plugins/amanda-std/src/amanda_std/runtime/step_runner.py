@@ -20,7 +20,7 @@ from amanda_std.engine.arrays import Kernels
 from amanda_std.engine.kernel_dispatch import KernelDispatch
 from amanda_std.engine.operation import Operation
 from amanda_std.hub.effect_order import effect_of as _effect
-from amanda_std.hub.op_access import is_constant, is_std, op_arguments, operation_of
+from amanda_std.hub.op_access import is_std, op_arguments, operation_of
 from amanda_std.inference import type_inference
 from amanda_std.inference.shape_arguments import to_integers
 from amanda_std.runtime.containers import decode_string, holds_strings, string_array
@@ -105,7 +105,7 @@ class StepRunner:
         return StepRunner(graph, self.kernels)
 
     def _row(self, op: Op, number: int) -> UnscheduledStep | None:
-        if is_constant(op):
+        if op.is_constant:
             key = len(self.weights) if op.name is None else op.name
             self.weights[key] = (self._new(op.output), op.attrs["value"])
             return None

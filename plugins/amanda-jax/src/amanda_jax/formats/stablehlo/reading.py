@@ -17,7 +17,6 @@ from amanda.errors import FormatError, LimitError
 from amanda.graph import Graph, OutputPort
 from amanda.tensors import FunctionRef
 from amanda_jax.formats.stablehlo.mlir_types import NAME, attribute, dense, type_of
-from amanda_std.backends import root_of
 
 __all__ = ["graph_of", "version"]
 
@@ -153,7 +152,7 @@ class _Reading:
 
     def _keep(self, graph: Graph, name: str) -> None:
         """A function that an op names, as one of the root."""
-        root = root_of(graph)
+        root = graph.root
         if name in root.functions:
             return
         if name not in self._functions:

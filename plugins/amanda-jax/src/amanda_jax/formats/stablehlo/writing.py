@@ -15,7 +15,6 @@ from amanda_jax.formats.stablehlo.mlir_types import (
     dense_text,
     type_text,
 )
-from amanda_std.backends import is_constant
 
 __all__ = ["text_of"]
 
@@ -71,7 +70,7 @@ class _Writing:
         return f'"{name}"({", ".join(self._names[v] for v in values)})'
 
     def _op(self, op: Op, indent: str) -> Iterator[str]:
-        if is_constant(op):
+        if op.is_constant:
             made = self.new(op.output)
             tensor = op.attrs["value"]
             kind = type_text(tensor.type)

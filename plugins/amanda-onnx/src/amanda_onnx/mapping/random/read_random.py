@@ -15,7 +15,7 @@ import numpy as np
 from amanda_onnx.mapping.static_values import content, dims, dtype_of, expect
 from amanda_std import ops
 
-__all__ = ["READ", "key_of", "seed_of"]
+__all__ = ["READ", "key_of"]
 
 
 def key_of(seed: float | None, source: Any = None) -> Any:
@@ -26,14 +26,6 @@ def key_of(seed: float | None, source: Any = None) -> Any:
     if float(seed).is_integer() and 0 <= seed < 2**31:
         return np.array([0, int(seed)], "uint32")
     return np.array([2, np.float32(seed).view("uint32")], "uint32")
-
-
-def seed_of(words: Any) -> float | None:
-    """The seed of which a key is made; None where it is of none."""
-    kind, number = (int(word) for word in words)
-    if kind == 0:
-        return float(number)
-    return float(np.uint32(number).view("float32")) if kind == 2 else None
 
 
 def _drawn(op: Any, key: Any, shape: Any, code: int | None, own: Any = None) -> Any:

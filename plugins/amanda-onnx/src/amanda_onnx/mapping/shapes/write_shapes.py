@@ -47,10 +47,6 @@ def unsqueezed(o: Any, x: Any, axes: Any) -> Any:
     return o.Unsqueeze(x, whole(axes))
 
 
-def squeezed(o: Any, x: Any, axes: Any) -> Any:
-    return o.Squeeze(x, axes=axes) if opset(o) < 13 else o.Squeeze(x, whole(axes))
-
-
 def vector(o: Any, value: Any) -> Any:
     """One number as a list of one."""
     if not isinstance(value, OutputPort):

@@ -225,12 +225,6 @@ def inline(body: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(None if port is None else Value(port) for port in made)
 
 
-def inner_captures(op: Op) -> list[OutputPort]:
-    """Values of enclosing graphs that the bodies of an op read, each once."""
-    found = (v for body in op.bodies.values() for v in body.captures)
-    return list(dict.fromkeys(found))
-
-
 # -- gradients -------------------------------------------------------------------
 
 

@@ -33,9 +33,9 @@ def call(function: Body, *xs: Anything) -> tuple[Anything, ...]:
 @call.infer
 def _(function: Any, *xs: Any) -> Any:
     """A function of the graph has other callers, so a copy gets these types."""
-    if not isinstance(function, Graph) or function.root is None:
+    if not isinstance(function, Graph) or function.owner is None:
         return result_types(function, xs)
-    copy = Graph(None, function.name, outer=function.root)
+    copy = Graph(None, function.name, outer=function.owner)
     with tracing(copy):
         ports = [copy.parameter(t) for t in xs]
         for value in inline(function, ports):

@@ -7,7 +7,6 @@ import string
 from collections.abc import Iterator
 from functools import partial
 from itertools import product
-from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -198,31 +197,3 @@ def _split_equation(equation: str, count: int) -> tuple[list[str], str]:
         once = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
         right = ("..." if "..." in left else "") + once
     return terms, right
-
-
-def _expand_ellipsis(equation: str, *xs: Any) -> tuple[list[str], str]:
-    """Terms with letters in place of `...`, numbered from the last axis."""
-    terms, right = _split_equation(equation, len(xs))
-    if "..." not in equation:
-        return terms, right
-    free = [c for c in ascii_letters if c not in equation]
-    counts = [
-        x.ndim - len(term.replace("...", "")) if "..." in term else 0
-        for term, x in zip(terms, xs, strict=True)
-    ]
-    extra = "".join(free[: max(counts)])
-    filled = [
-        term.replace("...", extra[len(extra) - count :])
-        for term, count in zip(terms, counts, strict=True)
-    ]
-    return filled, right.replace("...", extra)
-
-
-_DIAGONALS: list[Any] = [
-    ("ii->i", (3, 3)),
-    ("ii->", (3, 3)),
-    ("iij,jk->ki", (2, 2, 3), (3, 2)),
-    ("iijj->ij", (2, 2, 3, 3)),
-    ("iii,i->i", (2, 2, 2), (2,)),
-    ("ij,kl->i", (2, 3), (2, 2)),
-]

@@ -484,5 +484,4 @@ def _() -> Samples:
     yield Sample((x[:0], w), np.zeros((0, 1, 4), "float32"), smooth=False)
 
 
-_input_first = input_first  # alias
 _rows = transposed_geometry

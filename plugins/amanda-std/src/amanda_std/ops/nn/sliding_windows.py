@@ -63,10 +63,6 @@ class SlidingWindows:
         last = subtract(as_int64(self.spatial[i]), 1)
         return at, in_range(at, np.asarray(0), last)
 
-    @property
-    def is_padded(self) -> bool:
-        return any(map(any, self.pads))
-
 
 def clamp_index(at: Any, size: Any) -> Any:
     last = subtract(as_int64(size), 1)
