@@ -234,7 +234,7 @@ def test_no_step_prepares_anything_on_numpy(shared, wanted_of_shared, monkeypatc
     def refused(*_args, **_more):
         raise AssertionError("a step made a program")
 
-    monkeypatch.setattr("amanda_std.runtime.step_runner.Program.__init__", refused)
+    monkeypatch.setattr("amanda_std.runtime.step_runner.StepRunner.__init__", refused)
     assert decoded(made, [3, 14, 15], 6, ROOM)[0] == wanted_of_shared[0]
 
 

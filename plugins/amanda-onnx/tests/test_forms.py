@@ -207,7 +207,7 @@ CASES = {
         model("TfIdfVectorizer", {"x": (I, [3])}, mode="TF", min_gram_length=1,
               max_gram_length=1, max_skip_count=0, ngram_counts=[0],
               ngram_indexes=[0], pool_int64s=[1, 2]),
-        ("ngram_indexes=[0]: 2 places expected, one for each n-gram",),
+        ("ngram_indexes=[0]: 2 indices expected, one for each n-gram",),
     ),
     "lists of nodes": (
         model("TreeEnsembleRegressor", {"x": (F, [1, 2])}, domain="ai.onnx.ml",

@@ -121,7 +121,7 @@ def test_places_that_are_counted_at_run_time():
     found = amanda.convert(graph, "amanda/onnx/9")
     proto = onnx.load_from_string(Format().dumps(found))
     assert ran(proto, [x]).tolist() == [0, 1, 2, 3, 4]
-    with pytest.raises(ConversionError, match="no Range of what is computed"):
+    with pytest.raises(ConversionError, match="no Range with computed bounds"):
         amanda.convert(graph, "amanda/onnx/8")
 
 

@@ -13,6 +13,7 @@ from amanda_std import ops
 
 __all__ = [
     "MOST",
+    "cast_to",
     "content",
     "dims",
     "dtype_of",
@@ -21,6 +22,7 @@ __all__ = [
     "ints",
     "pairs_of",
     "rank_of",
+    "scalar_of_one",
 ]
 
 MOST = 1 << 12
@@ -85,3 +87,16 @@ def pairs_of(pads: Any, name: str = "pads") -> list[list[Any]]:
 def flat(value: Any) -> Any:
     """A value of one element as a scalar."""
     return ops.reshape(value, [])
+
+
+def scalar_of_one(value: Any) -> Any:
+    """A vector of one element as a scalar; anything else unchanged."""
+    if value is not None and value.type.shape.dims == (1,):
+        return ops.reshape(value, [])
+    return value
+
+
+def cast_to(value: Any, dtype: Any) -> Any:
+    """A value of a dtype, cast only where it has another; None where it is absent."""
+    same = value is None or value.dtype == dtype
+    return value if same else ops.astype(value, dtype=dtype)

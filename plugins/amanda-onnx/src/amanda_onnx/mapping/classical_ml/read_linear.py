@@ -11,7 +11,7 @@ from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import DType
 from amanda_onnx.format.element_types import CODES
-from amanda_onnx.mapping.shapes.read_shapes import cast
+from amanda_onnx.mapping.shapes.read_shapes import read_cast
 from amanda_onnx.mapping.static_values import expect, rank_of
 from amanda_std import ops
 
@@ -261,7 +261,7 @@ def cast_map(m: Any, *, cast_to: str = "TO_FLOAT", map_form: str = "DENSE",
         row = ops.map_vectorize(m, vocabulary=tuple(range(max_map)))
     else:
         row = ops.map_values(m)
-    return cast(ops.reshape(row, [1, -1]), to=CODES[DType(_CASTS[cast_to])])
+    return read_cast(ops.reshape(row, [1, -1]), to=CODES[DType(_CASTS[cast_to])])
 
 
 # -- linear models -----------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""Control flow: If and Loop."""
+"""Control flow: If, Loop and Scan."""

@@ -1,12 +1,34 @@
-"""To ONNX: control flow."""
+"""To ONNX: Scan, and If without arguments for its branches."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from amanda.mapping import Decline
+from amanda_onnx.mapping.operands import opset_of
 
-__all__ = ["DEFINITIONS"]
+__all__ = ["DEFINITIONS", "WRITE"]
+
+
+def write_scan(o: Any, length: Any = None, *values: Any, body: Any, carried: int,
+               axes: Any = None, reverse: Any = None, out_axes: Any = None,
+               out_reverse: Any = None) -> Any:  # fmt: skip
+    """The length is that of the scanned tensors, of which ONNX needs at least one."""
+    count = len(values) - carried
+    if opset_of(o) < 9 or not count:
+        raise Decline("Scan needs opset 9 and a tensor that is scanned")
+    del length
+    attrs = {
+        "scan_input_axes": axes,
+        "scan_input_directions": None if reverse is None else [*map(int, reverse)],
+        "scan_output_axes": out_axes,
+        "scan_output_directions": (
+            None if out_reverse is None else [*map(int, out_reverse)]
+        ),
+    }
+    given = {key: list(value) for key, value in attrs.items() if value is not None}
+    outputs = len(o.source.outputs)
+    return o.Scan(*values, body=body, num_scan_inputs=count, **given, outputs=outputs)
 
 
 def if_without_arguments(condition: Any, then: Any, otherwise: Any, *xs: Any) -> Any:
@@ -22,3 +44,4 @@ def if_without_arguments(condition: Any, then: Any, otherwise: Any, *xs: Any) ->
 
 
 DEFINITIONS = {"if": if_without_arguments}
+WRITE: dict[str, Any] = {"scan": write_scan}

@@ -1,4 +1,4 @@
-"""From ONNX: functions for ops that work on each element."""
+"""From ONNX: elementwise ops whose arguments decide what is built."""
 
 from __future__ import annotations
 
@@ -8,27 +8,31 @@ from typing import Any
 
 from amanda_std import ops
 
-__all__ = ["READ"]
+__all__ = ["READ", "read_clip_10", "read_max", "read_mean", "read_min", "read_sum"]
+
+_FLOAT32_MAX = 3.4e38
 
 
-def _folded(function: Callable[..., Any]) -> Callable[..., Any]:
+def _variadic(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A binary op applied from left to right over any number of inputs."""
+
     def fold(first: Any, *rest: Any) -> Any:
         return reduce(function, rest, first) if rest else ops.identity(first)
 
     return fold
 
 
-maximum = _folded(ops.maximum)
-minimum = _folded(ops.minimum)
-total = _folded(ops.add)
+read_max = _variadic(ops.maximum)
+read_min = _variadic(ops.minimum)
+read_sum = _variadic(ops.add)
 
 
-def mean(first: Any, *rest: Any) -> Any:
-    return total(first, *rest) / float(1 + len(rest))
+def read_mean(first: Any, *rest: Any) -> Any:
+    return read_sum(first, *rest) / float(1 + len(rest))
 
 
-def power(a: Any, b: Any) -> Any:
-    """The element type is that of the base, whatever the exponent is."""
+def read_pow(a: Any, b: Any) -> Any:
+    """The result has the dtype of the base, whatever that of the exponent."""
     own = a.dtype
     if a.dtype != b.dtype:
         kinds = {str(a.dtype.kind), str(b.dtype.kind)}
@@ -40,34 +44,35 @@ def power(a: Any, b: Any) -> Any:
     return y if y.dtype == own else ops.astype(y, dtype=own)
 
 
-def old_clip(x: Any, *, min: float | None = None, max: float | None = None) -> Any:
-    low = None if min is None or min <= -3.4e38 else min
-    high = None if max is None or max >= 3.4e38 else max
+def read_clip_10(x: Any, *, min: float | None = None, max: float | None = None) -> Any:
+    """Bounds at the limits of float32, the defaults, are no bounds."""
+    low = None if min is None or min <= -_FLOAT32_MAX else min
+    high = None if max is None or max >= _FLOAT32_MAX else max
     return ops.clip(x, low, high)
 
 
-def swish(x: Any, *, alpha: float = 1.0) -> Any:
+def read_swish(x: Any, *, alpha: float = 1.0) -> Any:
     return x * ops.sigmoid(x * alpha)
 
 
-def is_inf(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
-    found = ops.isinf(x)
+def read_is_inf(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
+    infinite = ops.isinf(x)
     positive = ops.greater(x, 0.0)
     if detect_positive and detect_negative:
-        return found
+        return infinite
     if detect_positive:
-        return ops.logical_and(found, positive)
+        return ops.logical_and(infinite, positive)
     if detect_negative:
-        return ops.logical_and(found, ops.logical_not(positive))
-    return ops.logical_and(found, ops.logical_not(found))
+        return ops.logical_and(infinite, ops.logical_not(positive))
+    return ops.logical_and(infinite, ops.logical_not(infinite))
 
 
-def prelu(x: Any, slope: Any) -> Any:
+def read_prelu(x: Any, slope: Any) -> Any:
     zero = x - x
     return ops.where(ops.less(x, zero), x * slope, x)
 
 
-def shrink(x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
+def read_shrink(x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
     own = x.dtype
     if str(own.kind) != "float":
         x = ops.astype(x, dtype="float64")
@@ -77,14 +82,14 @@ def shrink(x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
 
 
 READ: dict[str, Any] = {
-    "Max": maximum,
-    "Min": minimum,
-    "Sum": total,
-    "Mean": mean,
-    "Pow": power,
-    "Clip[:10]": old_clip,
-    "Swish": swish,
-    "IsInf": is_inf,
-    "PRelu": prelu,
-    "Shrink": shrink,
+    "Max": read_max,
+    "Min": read_min,
+    "Sum": read_sum,
+    "Mean": read_mean,
+    "Pow": read_pow,
+    "Clip[:10]": read_clip_10,
+    "Swish": read_swish,
+    "IsInf": read_is_inf,
+    "PRelu": read_prelu,
+    "Shrink": read_shrink,
 }

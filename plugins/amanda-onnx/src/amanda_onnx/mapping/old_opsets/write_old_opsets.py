@@ -1,4 +1,4 @@
-"""To ONNX: ops that old opsets do not have, in those that they do."""
+"""To ONNX: ops that old opsets lack, of ops that they have."""
 
 from __future__ import annotations
 
@@ -11,139 +11,141 @@ from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import TensorType, int32
 from amanda_onnx.format.element_types import CODES
-from amanda_onnx.mapping.elementwise.write_elementwise import number
-from amanda_onnx.mapping.shapes.write_shapes import opset
+from amanda_onnx.mapping.operands import int64_tensor, opset_of, scalar_like
 from amanda_std.mappings import finite_limits
 
 __all__ = ["WRITE"]
 
 _ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
-"""Abramowitz and Stegun, 7.1.26: right to 1.5e-7, which is as far as float32 goes."""
+"""Abramowitz and Stegun, 7.1.26: within 1.5e-7, enough for float32."""
 
 
-def _until(o: Any, last: int, type: str) -> None:
-    if opset(o) > last:
-        raise Decline(f"{type} of this opset has a row of its own")
+def _expect_before(o: Any, since: int, type: str) -> None:
+    """Decline from the opset on that has the op itself: a rule writes it."""
+    if opset_of(o) >= since:
+        raise Decline(f"{type} of this opset is written by a rule of its own")
 
 
-def _float(x: Any) -> Any:
-    """The element type of floats; Decline of others."""
+def _float_dtype(x: Any) -> Any:
     if not isinstance(x.type, TensorType) or str(x.type.dtype.kind) != "float":
-        raise Decline(f"{x} is not known to hold floats")
+        raise Decline(f"{x} is not known to be floating-point")
     return x.type.dtype
 
 
-def round_(o: Any, x: Any) -> Any:
-    """The next whole number; of two as near, the even one."""
-    _until(o, 10, "Round")
-    dtype = _float(x)
+def write_round(o: Any, x: Any) -> Any:
+    """Half to even."""
+    _expect_before(o, 11, "Round")
+    dtype = _float_dtype(x)
     low = o.Floor(x)
-    rest, half = o.Sub(x, low), number(0.5, x)
-    two = number(2, x)
+    rest, half = o.Sub(x, low), scalar_like(0.5, x)
+    two = scalar_like(2, x)
     odd = o.Greater(o.Sub(low, o.Mul(o.Floor(o.Div(low, two)), two)), half)
     tie = o.Not(o.Or(o.Less(rest, half), o.Greater(rest, half)))
     up = o.Or(o.Greater(rest, half), o.And(tie, odd))
     return o.Add(low, o.Cast(up, to=CODES[dtype]))
 
 
-def sign(o: Any, x: Any) -> Any:
-    _until(o, 8, "Sign")
-    dtype, zero = _float(x), number(0, x)
+def write_sign(o: Any, x: Any) -> Any:
+    _expect_before(o, 9, "Sign")
+    dtype, zero = _float_dtype(x), scalar_like(0, x)
     above, below = (
         o.Cast(v, to=CODES[dtype]) for v in (o.Greater(x, zero), o.Less(x, zero))
     )
     return o.Sub(above, below)
 
 
-def erf(o: Any, x: Any) -> Any:
-    _until(o, 8, "Erf")
-    if str(_float(x)) == "float64":
-        raise Decline("Erf of doubles begins with opset 9")
-    size, one = o.Abs(x), number(1, x)
-    share = o.Reciprocal(o.Add(o.Mul(size, number(0.3275911, x)), one))
-    total = number(_ERF[-1], x)
+def write_erf(o: Any, x: Any) -> Any:
+    _expect_before(o, 9, "Erf")
+    if str(_float_dtype(x)) == "float64":
+        raise Decline("Erf of float64 begins with opset 9")
+    size, one = o.Abs(x), scalar_like(1, x)
+    t = o.Reciprocal(o.Add(o.Mul(size, scalar_like(0.3275911, x)), one))
+    polynomial = scalar_like(_ERF[-1], x)
     for factor in reversed(_ERF[:-1]):
-        total = o.Add(o.Mul(total, share), number(factor, x))
-    fall = o.Exp(o.Neg(o.Mul(x, x)))
-    return o.Mul(sign(o, x), o.Sub(one, o.Mul(o.Mul(total, share), fall)))
+        polynomial = o.Add(o.Mul(polynomial, t), scalar_like(factor, x))
+    decay = o.Exp(o.Neg(o.Mul(x, x)))
+    return o.Mul(write_sign(o, x), o.Sub(one, o.Mul(o.Mul(polynomial, t), decay)))
 
 
-def isnan(o: Any, x: Any) -> Any:
-    _until(o, 8, "IsNaN")
-    _float(x)
-    return o.Not(o.Or(o.Less(x, number(1, x)), o.Greater(x, number(0, x))))
+def write_isnan(o: Any, x: Any) -> Any:
+    _expect_before(o, 9, "IsNaN")
+    _float_dtype(x)
+    below, above = o.Less(x, scalar_like(1, x)), o.Greater(x, scalar_like(0, x))
+    return o.Not(o.Or(below, above))
 
 
-def isinf(o: Any, x: Any) -> Any:
-    _until(o, 9, "IsInf")
-    most = finite_limits(_float(x))[1]
-    return o.Greater(o.Abs(x), number(most, x))
+def write_isinf(o: Any, x: Any) -> Any:
+    _expect_before(o, 10, "IsInf")
+    largest = finite_limits(_float_dtype(x))[1]
+    return o.Greater(o.Abs(x), scalar_like(largest, x))
 
 
-def _rows(*xs: Any) -> list[tuple[int, ...]]:
+# -- broadcasting ------------------------------------------------------------------
+
+
+def _static_shapes(*xs: Any) -> list[tuple[int, ...]]:
     """The shapes of values, and at the end the one that they broadcast to."""
     shapes = [x.type.shape for x in xs]
     if not all(shape.is_static for shape in shapes):
-        raise Undecided("the shapes are known at run time only")
-    rows = [tuple(map(int, shape)) for shape in shapes]
-    return [*rows, np.broadcast_shapes(*rows)]
+        raise Undecided("the shapes are dynamic")
+    static = [tuple(map(int, shape)) for shape in shapes]
+    return [*static, np.broadcast_shapes(*static)]
 
 
-def _spread(o: Any, *xs: Any) -> list[Any]:
-    """All of one shape, which is known: by taking 0 away, before there was Expand."""
-    *rows, whole = _rows(*xs)
-    return [_as_large(o, x, row, whole) for x, row in zip(xs, rows, strict=True)]
+def _broadcast(o: Any, *xs: Any) -> list[Any]:
+    """Values broadcast to their common shape, which is static."""
+    *shapes, to = _static_shapes(*xs)
+    return [_expand(o, x, shape, to) for x, shape in zip(xs, shapes, strict=True)]
 
 
-def _as_large(o: Any, x: Any, row: tuple[int, ...], whole: tuple[int, ...]) -> Any:
-    if row == whole:
+def _expand(o: Any, x: Any, shape: tuple[int, ...], to: tuple[int, ...]) -> Any:
+    if shape == to:
         return x
-    if opset(o) >= 8:
-        return o.Expand(x, Tensor.of(np.asarray(whole, "int64")))
-    return o.Sub(x, Tensor.of(np.zeros(whole, _float(x).numpy)))
+    if opset_of(o) >= 8:
+        return o.Expand(x, int64_tensor(to))
+    return o.Sub(x, Tensor.of(np.zeros(to, _float_dtype(x).numpy)))
 
 
-def where(o: Any, c: Any, a: Any, b: Any) -> Any:
-    """By arithmetic where both are whole numbers, which any shape allows. Else picked
-    from a row that has all of both: b at first, a behind it."""
-    _until(o, 8, "Where")
+def write_where(o: Any, c: Any, a: Any, b: Any) -> Any:
+    """Of integers: by arithmetic. Of floats: gathered from b and a in one vector."""
+    _expect_before(o, 9, "Where")
     name = str(a.type.dtype)
     if name == "bool":
         return o.Or(o.And(c, a), o.And(o.Not(c), b))
     if name in ("int32", "int64"):
         one, other = (o.Cast(v, to=CODES[a.type.dtype]) for v in (c, o.Not(c)))
         return o.Add(o.Mul(one, a), o.Mul(other, b))
-    _, first, second, whole = _rows(c, a, b)
-    size = int(np.prod(whole))
-    flat = Tensor.of(np.asarray([-1], "int64"))
-    row = o.Concat(
-        o.Reshape(_as_large(o, b, second, whole), flat),
-        o.Reshape(_as_large(o, a, first, whole), flat),
+    _, shape_a, shape_b, to = _static_shapes(c, a, b)
+    size = int(np.prod(to))
+    flat = int64_tensor([-1])
+    both = o.Concat(
+        o.Reshape(_expand(o, b, shape_b, to), flat),
+        o.Reshape(_expand(o, a, shape_a, to), flat),
         axis=0,
     )
-    chosen = o.Cast(c, to=CODES[int32])
-    chosen = o.Mul(chosen, Tensor.of(np.asarray(size, "int32")))
-    places = np.arange(size, dtype="int32").reshape(whole)
-    return o.Gather(row, o.Add(chosen, Tensor.of(places)), axis=0)
+    offset = o.Cast(c, to=CODES[int32])
+    offset = o.Mul(offset, Tensor.of(np.asarray(size, "int32")))
+    indices = np.arange(size, dtype="int32").reshape(to)
+    return o.Gather(both, o.Add(offset, Tensor.of(indices)), axis=0)
 
 
-def maximum(o: Any, a: Any, b: Any) -> Any:
-    _until(o, 7, "Max")
-    return o.Max(*_spread(o, a, b))
+def write_maximum(o: Any, a: Any, b: Any) -> Any:
+    _expect_before(o, 8, "Max")
+    return o.Max(*_broadcast(o, a, b))
 
 
-def minimum(o: Any, a: Any, b: Any) -> Any:
-    _until(o, 7, "Min")
-    return o.Min(*_spread(o, a, b))
+def write_minimum(o: Any, a: Any, b: Any) -> Any:
+    _expect_before(o, 8, "Min")
+    return o.Min(*_broadcast(o, a, b))
 
 
 WRITE: dict[str, Any] = {
-    "round": round_,
-    "sign": sign,
-    "erf": erf,
-    "isnan": isnan,
-    "isinf": isinf,
-    "maximum": maximum,
-    "minimum": minimum,
-    "where": where,
+    "round": write_round,
+    "sign": write_sign,
+    "erf": write_erf,
+    "isnan": write_isnan,
+    "isinf": write_isinf,
+    "maximum": write_maximum,
+    "minimum": write_minimum,
+    "where": write_where,
 }

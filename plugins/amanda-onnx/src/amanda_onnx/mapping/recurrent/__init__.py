@@ -1,1 +1,1 @@
-"""Recurrent networks (RNN, GRU, LSTM) and Scan."""
+"""Recurrent layers: RNN, GRU, LSTM."""

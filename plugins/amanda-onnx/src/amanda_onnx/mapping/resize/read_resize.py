@@ -1,4 +1,4 @@
-"""From ONNX: Resize and Upsample, which tell new sizes in several ways."""
+"""From ONNX: Resize and Upsample, whose output size is given by scales or sizes."""
 
 from __future__ import annotations
 
@@ -9,50 +9,52 @@ import numpy as np
 from amanda_onnx.mapping.static_values import content, expect, ints, rank_of
 from amanda_std import ops
 
-__all__ = ["READ"]
+__all__ = ["READ", "read_upsample_8"]
 
-_POLICIES = {"not_larger": ops.min, "not_smaller": ops.max}
+_ASPECT_RATIOS = {"not_larger": ops.min, "not_smaller": ops.max}
 
 
-def resize(x: Any, roi: Any = None, scales: Any = None, sizes: Any = None, *,
-           mode: str = "nearest", coordinate_transformation_mode: str = "half_pixel",
-           nearest_mode: str = "round_prefer_floor", cubic_coeff_a: float = -0.75,
-           exclude_outside: int = 0, extrapolation_value: float = 0.0,
-           antialias: int = 0, axes: Any = None,
-           keep_aspect_ratio_policy: str = "stretch") -> Any:  # fmt: skip
-    how: dict[str, Any] = {"mode": mode}
+def read_resize(
+    x: Any, roi: Any = None, scales: Any = None, sizes: Any = None, *,
+    mode: str = "nearest", coordinate_transformation_mode: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor", cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0, extrapolation_value: float = 0.0, antialias: int = 0,
+    axes: Any = None, keep_aspect_ratio_policy: str = "stretch",
+) -> Any:  # fmt: skip
+    attrs: dict[str, Any] = {"mode": mode}
     if mode == "nearest":
-        how |= {"rounding": nearest_mode}
+        attrs |= {"rounding": nearest_mode}
     if mode == "cubic":
-        how |= {"cubic": cubic_coeff_a}
+        attrs |= {"cubic": cubic_coeff_a}
     if exclude_outside and mode != "nearest":
-        how |= {"exclude_outside": True}
+        attrs |= {"exclude_outside": True}
     if antialias and mode != "nearest":
-        how |= {"antialias": True}
+        attrs |= {"antialias": True}
     region = None
     if coordinate_transformation_mode == "tf_crop_and_resize":
-        expect(roi is not None, "a region that is not told")
-        region, how["extrapolation"] = roi, extrapolation_value
+        expect(roi is not None, "tf_crop_and_resize needs the input roi")
+        region, attrs["extrapolation"] = roi, extrapolation_value
     else:
-        how["coordinates"] = coordinate_transformation_mode
+        attrs["coordinates"] = coordinate_transformation_mode
     rank = rank_of(x)
-    at = list(range(rank)) if axes is None else [a % rank for a in axes]
+    axes = list(range(rank)) if axes is None else [a % rank for a in axes]
     if scales is not None and not _is_empty(scales):
-        return _by_scales(x, scales, region, at, how)
+        return _resize_by_scales(x, scales, region, axes, attrs)
     wanted = ints(sizes)
+    some = _some_axes(axes, rank)
     if keep_aspect_ratio_policy == "stretch":
-        return ops.resize(x, wanted, None, region, axes=_some(at, rank), **how)
-    policy = _POLICIES[keep_aspect_ratio_policy]
-    have = _dims(x, at)
-    ratio = policy(ops.divide(_real(wanted), _real(have)))
-    grown = ops.floor(_real(have) * ratio + 0.5)
-    scale = ops.broadcast_to(ratio, [len(at)])
-    grown = ops.astype(grown, dtype="int64")
-    return ops.resize(x, grown, scale, region, axes=_some(at, rank), **how)
+        return ops.resize(x, wanted, None, region, axes=some, **attrs)
+    dims = _dims(x, axes)
+    ratios = ops.divide(_float64(wanted), _float64(dims))
+    ratio = _ASPECT_RATIOS[keep_aspect_ratio_policy](ratios)
+    rounded = ops.floor(_float64(dims) * ratio + 0.5)
+    scale = ops.broadcast_to(ratio, [len(axes)])
+    size = ops.astype(rounded, dtype="int64")
+    return ops.resize(x, size, scale, region, axes=some, **attrs)
 
 
-def _some(at: list[int], rank: int) -> tuple[int, ...] | None:
-    return None if at == list(range(rank)) else tuple(at)
+def _some_axes(axes: list[int], rank: int) -> tuple[int, ...] | None:
+    return None if axes == list(range(rank)) else tuple(axes)
 
 
 def _is_empty(value: Any) -> bool:
@@ -60,64 +62,74 @@ def _is_empty(value: Any) -> bool:
     return bool(shape.is_static and int(shape.size) == 0)
 
 
-def _dims(x: Any, at: list[int]) -> Any:
-    """Some dims of x, as one tensor."""
-    return ops.gather(ops.shape_of(x), np.asarray(at))
+def _dims(x: Any, axes: list[int]) -> Any:
+    """The dims of some axes, as one tensor."""
+    return ops.gather(ops.shape_of(x), np.asarray(axes))
 
 
-def _real(value: Any) -> Any:
+def _float64(value: Any) -> Any:
     if isinstance(value, list):
         return np.asarray(value, "float64")
     return ops.astype(value, dtype="float64")
 
 
-def _by_scales(x: Any, scales: Any, region: Any, at: list[int], how: Any) -> Any:
-    """Sizes are rounded down; places are computed by the scales as they are told."""
-    told = content(scales)
-    if told is not None:
-        return _told(x, told, region, at, how)
-    sizes = ops.astype(ops.floor(_real(_dims(x, at)) * _real(scales)), dtype="int64")
-    return ops.resize(x, sizes, scales, region, axes=_some(at, rank_of(x)), **how)
+def _resize_by_scales(
+    x: Any, scales: Any, region: Any, axes: list[int], attrs: dict[str, Any]
+) -> Any:
+    """Sizes are rounded down; coordinates are computed with the scales as given."""
+    known = content(scales)
+    if known is not None:
+        return _resize_by_known_scales(x, known, region, axes, attrs)
+    grown = ops.floor(_float64(_dims(x, axes)) * _float64(scales))
+    sizes = ops.astype(grown, dtype="int64")
+    some = _some_axes(axes, rank_of(x))
+    return ops.resize(x, sizes, scales, region, axes=some, **attrs)
 
 
-def _told(x: Any, told: list[float], region: Any, at: list[int], how: Any) -> Any:
-    """Axes of scale 1 stay as they are."""
-    expect(len(told) == len(at), "a scale for each axis")
-    rows = [
-        (a, s) for a, s in zip(at, told, strict=True) if s != 1 or region is not None
+def _resize_by_known_scales(
+    x: Any, scales: list[float], region: Any, axes: list[int], attrs: dict[str, Any]
+) -> Any:
+    """Axes of scale 1 are left out."""
+    expect(len(scales) == len(axes), "a scale for each axis expected")
+    pairs = [
+        (a, s)
+        for a, s in zip(axes, scales, strict=True)
+        if s != 1 or region is not None
     ]
-    if not rows:
+    if not pairs:
         return ops.identity(x)
-    at, told = [a for a, _ in rows], [s for _, s in rows]
-    own = x.type.shape.dims
-    if all(isinstance(own[a], int) for a in at):
-        sizes: Any = [int(np.floor(own[a] * s)) for a, s in rows]
+    axes, scales = [a for a, _ in pairs], [s for _, s in pairs]
+    dims = x.type.shape.dims
+    if all(isinstance(dims[a], int) for a in axes):
+        sizes: Any = [int(np.floor(dims[a] * s)) for a, s in pairs]
     else:
-        grown = _real(_dims(x, at)) * np.asarray(told, "float64")
+        grown = _float64(_dims(x, axes)) * np.asarray(scales, "float64")
         sizes = ops.astype(ops.floor(grown), dtype="int64")
-    scales = np.asarray(told, "float32")
-    return ops.resize(x, sizes, scales, region, axes=_some(at, rank_of(x)), **how)
+    operand = np.asarray(scales, "float32")
+    some = _some_axes(axes, rank_of(x))
+    return ops.resize(x, sizes, operand, region, axes=some, **attrs)
 
 
-_BEFORE = {"coordinates": "asymmetric"}
-"""Places are the scaled ones, rounded down, in the opsets before 11."""
+def _attributes_10(mode: str) -> dict[str, Any]:
+    """Before opset 11: asymmetric coordinates, rounded down."""
+    attrs = {"coordinates": "asymmetric"}
+    return attrs | ({"rounding": "floor"} if mode == "nearest" else {"mode": mode})
 
 
-def _how(mode: str) -> dict[str, Any]:
-    return _BEFORE | ({"rounding": "floor"} if mode == "nearest" else {"mode": mode})
+def read_resize_10(x: Any, scales: Any, *, mode: str = "nearest") -> Any:
+    axes = list(range(rank_of(x)))
+    return _resize_by_scales(x, scales, None, axes, _attributes_10(mode))
 
 
-def resize_10(x: Any, scales: Any, *, mode: str = "nearest") -> Any:
-    return _by_scales(x, scales, None, list(range(rank_of(x))), _how(mode))
-
-
-def upsample_7(x: Any, *, scales: Any, mode: str = "nearest") -> Any:
-    return _told(x, list(scales), None, list(range(rank_of(x))), _how(mode))
+def read_upsample_8(x: Any, *, scales: Any, mode: str = "nearest") -> Any:
+    axes = list(range(rank_of(x)))
+    attrs = _attributes_10(mode)
+    return _resize_by_known_scales(x, list(scales), None, axes, attrs)
 
 
 READ: dict[str, Any] = {
-    "Resize[10:10]": resize_10,
-    "Resize[11:]": resize,
-    "Upsample[7:8]": upsample_7,
-    "Upsample[9:9]": resize_10,
+    "Resize[10:10]": read_resize_10,
+    "Resize[11:]": read_resize,
+    "Upsample[7:8]": read_upsample_8,
+    "Upsample[9:9]": read_resize_10,
 }

@@ -1,4 +1,4 @@
-"""From ONNX: functions for sequences, optionals and texts."""
+"""From ONNX: sequences, optionals and strings."""
 
 from __future__ import annotations
 
@@ -8,32 +8,36 @@ from amanda.types import DType, TensorType
 from amanda_onnx.mapping.static_values import dtype_of, expect
 from amanda_std import ops
 
-__all__ = ["READ", "text_cast"]
+__all__ = ["READ", "cast_string"]
 
 _CASES = {"NONE": "none", "LOWER": "lower", "UPPER": "upper"}
+_OWN_LETTERS = ("tr", "az", "lt")
+"""Locales in which the case of letters follows other rules."""
 
 
-def identity(x: Any) -> Any:
-    """What is no tensor is handed on; tensors have a row."""
-    expect(not isinstance(x.type, TensorType), "a tensor has a row of its own")
+def read_identity(x: Any) -> Any:
+    """Of a sequence, optional or map; a rule reads the op of tensors."""
+    expect(not isinstance(x.type, TensorType), "a rule reads Identity of tensors")
     return x
 
 
-def sequence_empty(*, dtype: int | None = None) -> Any:
+def read_sequence_empty(*, dtype: int | None = None) -> Any:
     return ops.sequence_empty(dtype=dtype_of(1 if dtype is None else dtype))
 
 
-def optional(x: Any = None, *, type: Any = None) -> Any:
+def read_optional(x: Any = None, *, type: Any = None) -> Any:
     return ops.optional(x, type=None if x is not None else type)
 
 
-def string_normalizer(
+def read_string_normalizer(
     x: Any, *, case_change_action: str = "NONE", is_case_sensitive: int = 0,
     stopwords: Any = (), locale: str = "en_US",
 ) -> Any:  # fmt: skip
-    """The case of letters does not depend on the locale here; few letters do."""
-    expect(case_change_action in _CASES, f"no change of case {case_change_action!r}")
-    expect(not locale.startswith(("tr", "az", "lt")), f"no letters of {locale} yet")
+    """Case conversion does not depend on the locale here."""
+    expect(
+        case_change_action in _CASES, f"unknown case_change_action {case_change_action}"
+    )
+    expect(not locale.startswith(_OWN_LETTERS), f"unsupported locale {locale}")
     return ops.string_normalize(
         x,
         case=_CASES[case_change_action],
@@ -42,16 +46,16 @@ def string_normalizer(
     )
 
 
-def text_cast(x: Any, dtype: DType) -> Any:
-    """A cast from or to texts."""
+def cast_string(x: Any, dtype: DType) -> Any:
+    """A cast from or to strings."""
     if x.dtype.kind == "string":
         return x if dtype.kind == "string" else ops.string_to_number(x, dtype=dtype)
     return ops.string_from_number(x)
 
 
 READ: dict[str, Any] = {
-    "Identity": identity,
-    "SequenceEmpty": sequence_empty,
-    "Optional": optional,
-    "StringNormalizer": string_normalizer,
+    "Identity": read_identity,
+    "SequenceEmpty": read_sequence_empty,
+    "Optional": read_optional,
+    "StringNormalizer": read_string_normalizer,
 }

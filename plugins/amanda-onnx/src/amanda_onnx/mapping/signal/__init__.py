@@ -1,1 +1,1 @@
-"""Signal processing: DFT, STFT, window functions, mel weights; n-gram counts."""
+"""Signal processing: DFT, STFT, window functions, mel weights, cumulative products."""

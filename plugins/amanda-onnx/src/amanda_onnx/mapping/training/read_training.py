@@ -1,4 +1,4 @@
-"""From ONNX: steps of optimisers, of the domain ai.onnx.preview.training."""
+"""From ONNX: optimizer steps and Gradient, of the domain ai.onnx.preview.training."""
 
 from __future__ import annotations
 
@@ -6,96 +6,96 @@ from collections.abc import Callable
 from typing import Any
 
 from amanda.mapping import Decline
-from amanda_onnx.mapping.static_values import expect
+from amanda_onnx.mapping.static_values import cast_to, expect
 from amanda_std import ops
 
 __all__ = ["READ"]
 
 
-def _grouped(step: Callable[..., Any], each: int, xs: tuple[Any, ...]) -> Any:
-    """One step for every tensor: all parameters, then all gradients, then memories."""
-    expect(xs and len(xs) % each == 0, f"{each} inputs for each tensor")
+def _step_each(step: Callable[..., Any], each: int, xs: tuple[Any, ...]) -> Any:
+    """One step per tensor; inputs are all parameters, all gradients, all states."""
+    expect(xs and len(xs) % each == 0, f"{each} inputs for each tensor expected")
     n = len(xs) // each
-    made = [step(*(xs[i + part * n] for part in range(each))) for i in range(n)]
-    return tuple(row[out] for out in range(each - 1) for row in made)
+    rows = [step(*(xs[i + part * n] for part in range(each))) for i in range(n)]
+    return tuple(row[out] for out in range(each - 1) for row in rows)
 
 
-def _real(value: Any, like: Any) -> Any:
-    return value if value.dtype == like.dtype else ops.astype(value, dtype=like.dtype)
-
-
-def adagrad(rate: Any, count: Any, *xs: Any, norm_coefficient: float = 0.0,
-            decay_factor: float = 0.0, epsilon: float = 1e-6) -> Any:  # fmt: skip
+def read_adagrad(
+    rate: Any, count: Any, *xs: Any, norm_coefficient: float = 0.0,
+    decay_factor: float = 0.0, epsilon: float = 1e-6,
+) -> Any:  # fmt: skip
     if decay_factor:
-        rate = rate / (_real(count, rate) * decay_factor + 1.0)
+        rate = rate / (cast_to(count, rate.dtype) * decay_factor + 1.0)
 
     def step(x: Any, g: Any, h: Any) -> Any:
-        own = _real(rate, x)
+        own = cast_to(rate, x.dtype)
         return ops.adagrad_step(x, g, h, own, epsilon=epsilon, decay=norm_coefficient)
 
-    return _grouped(step, 3, xs)
+    return _step_each(step, 3, xs)
 
 
-def adam(rate: Any, count: Any, *xs: Any, alpha: float = 0.9, beta: float = 0.999,
-         epsilon: float = 1e-6, norm_coefficient: float = 0.0,
-         norm_coefficient_post: float = 0.0) -> Any:  # fmt: skip
+def read_adam(
+    rate: Any, count: Any, *xs: Any, alpha: float = 0.9, beta: float = 0.999,
+    epsilon: float = 1e-6, norm_coefficient: float = 0.0,
+    norm_coefficient_post: float = 0.0,
+) -> Any:  # fmt: skip
     def step(x: Any, g: Any, v: Any, h: Any) -> Any:
-        made = ops.adam_step(
-            x, g, v, h, _real(rate, x), count, beta1=alpha, beta2=beta,
+        moved, *states = ops.adam_step(
+            x, g, v, h, cast_to(rate, x.dtype), count, beta1=alpha, beta2=beta,
             epsilon=epsilon, decay=norm_coefficient, corrected=False,
         )  # fmt: skip
-        if not norm_coefficient_post:
-            return made
-        return (made[0] * (1 - norm_coefficient_post), *made[1:])
+        if norm_coefficient_post:
+            moved = moved * (1 - norm_coefficient_post)
+        return (moved, *states)
 
-    return _grouped(step, 4, xs)
+    return _step_each(step, 4, xs)
 
 
-def momentum(rate: Any, count: Any, *xs: Any, alpha: float, beta: float,
-             norm_coefficient: float, mode: str) -> Any:  # fmt: skip
-    """In the first step the gradient counts whole."""
-    expect(mode in ("standard", "nesterov"), f"no momentum called {mode!r}")
-    whole = None if beta == 1 else ops.greater(count, 0)
+def read_momentum(rate: Any, count: Any, *xs: Any, alpha: float, beta: float,
+                  norm_coefficient: float, mode: str) -> Any:  # fmt: skip
+    """In the first step, `beta` does not scale the gradient."""
+    expect(mode in ("standard", "nesterov"), f"unknown mode {mode!r}")
+    is_later = None if beta == 1 else ops.greater(count, 0)
 
     def step(x: Any, g: Any, v: Any) -> Any:
-        how: dict[str, Any] = {"momentum": alpha, "decay": norm_coefficient}
+        attrs: dict[str, Any] = {"momentum": alpha, "decay": norm_coefficient}
         if mode == "nesterov":
-            how["nesterov"] = True
-        own = _real(rate, x)
-        if whole is None:
-            return ops.momentum_step(x, g, v, own, **how)
-        first = ops.momentum_step(x, g, v, own, **how)
-        later = ops.momentum_step(x, g, v, own, share=beta, **how)
+            attrs["nesterov"] = True
+        own = cast_to(rate, x.dtype)
+        first = ops.momentum_step(x, g, v, own, **attrs)
+        if is_later is None:
+            return first
+        later = ops.momentum_step(x, g, v, own, share=beta, **attrs)
         pairs = zip(later, first, strict=True)
-        return tuple(ops.where(whole, *pair) for pair in pairs)
+        return tuple(ops.where(is_later, *pair) for pair in pairs)
 
-    return _grouped(step, 3, xs)
+    return _step_each(step, 3, xs)
 
 
-def gradient(o: Any, *inputs: Any, xs: Any, y: str, zs: Any = ()) -> Any:
-    """The gradients of a value of the graph that is made before this op.
+def read_gradient(o: Any, *inputs: Any, xs: Any, y: str, zs: Any = ()) -> Any:
+    """The gradients of a value that the graph computes before this op.
 
-    The op may also ask for those at other values than the ones that were computed with;
-    that would take the graph a second time."""
+    Gradients at other values than the graph's own would need a second copy of it.
+    """
     from amanda_std.mappings import backpropagate
 
     names = [value.name for value in o.source.inputs]
-    expect(names == [*xs, *(zs or ())], "a Gradient at other values than its graph's")
+    expect(names == [*xs, *(zs or ())], "Gradient at other values than the graph's own")
     ports = (port for op in o.graph for port in op.outputs)
-    found = next((port for port in ports if port.name == y), None)
-    if found is None:
-        raise Decline(f"no value {y} is made before the Gradient")
+    target = next((port for port in ports if port.name == y), None)
+    if target is None:
+        raise Decline(f"no value {y} is computed before the Gradient")
     at = list(inputs[: len(xs)])
-    made = backpropagate(o.graph, {found: ops.ones_like(o.side.value(found))}, at)
-    values = map(o.side.value, at)
-    return tuple(
-        ops.zeros_like(x) if g is None else g for g, x in zip(made, values, strict=True)
+    gradients = backpropagate(
+        o.graph, {target: ops.ones_like(o.side.value(target))}, at
     )
+    pairs = zip(gradients, map(o.side.value, at), strict=True)
+    return tuple(ops.zeros_like(x) if g is None else g for g, x in pairs)
 
 
 READ: dict[str, Any] = {
-    "ai.onnx.preview.training.Gradient": gradient,
-    "ai.onnx.preview.training.Adagrad": adagrad,
-    "ai.onnx.preview.training.Adam": adam,
-    "ai.onnx.preview.training.Momentum": momentum,
+    "ai.onnx.preview.training.Gradient": read_gradient,
+    "ai.onnx.preview.training.Adagrad": read_adagrad,
+    "ai.onnx.preview.training.Adam": read_adam,
+    "ai.onnx.preview.training.Momentum": read_momentum,
 }

@@ -1,1 +1,0 @@
-"""Detection: RoiAlign, NonMaxSuppression; pooling with indices, Col2Im, Unique."""

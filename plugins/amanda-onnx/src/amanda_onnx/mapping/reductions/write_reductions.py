@@ -1,0 +1,65 @@
+"""To ONNX: reductions. Axes are an attribute in old opsets, an input in new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from amanda.graph import OutputPort
+from amanda.mapping import Decline
+from amanda.types import bool_, int32
+from amanda_onnx.format.element_types import CODES
+from amanda_onnx.mapping.operands import int64_tensor, opset_of, static_value
+
+__all__ = ["WRITE"]
+
+
+def _writer(type: str, first: int) -> Callable[..., Any]:
+    """A reduction whose axes are an input from opset `first` on."""
+
+    def write(o: Any, x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
+        return _reduce(o, type, first, x, axes, keepdims)
+
+    return write
+
+
+def _reduce(o: Any, type: str, first: int, x: Any, axes: Any, keepdims: bool) -> Any:
+    keep = int(keepdims)
+    known = None if axes is None else static_value(axes)
+    if known == []:
+        return o.Identity(x)
+    if opset_of(o) >= first:
+        is_operand = axes is None or isinstance(axes, OutputPort)
+        operand = axes if is_operand else int64_tensor(known)
+        return o.op(type, x, operand, keepdims=keep)
+    if axes is not None and known is None:
+        raise Decline(f"{type} of this opset needs its axes as an attribute")
+    return o.op(type, x, axes=known, keepdims=keep)
+
+
+def write_any(o: Any, x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
+    """Before opset 20 a sum, which is 0 where no element is true."""
+    if opset_of(o) >= 20:
+        return _reduce(o, "ReduceMax", 18, x, axes, keepdims)
+    number = o.Cast(x, to=CODES[int32])
+    total = _reduce(o, "ReduceSum", 13, number, axes, keepdims)
+    return o.Cast(total, to=CODES[bool_])
+
+
+def write_all(o: Any, x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
+    """Before opset 20, not any element is false."""
+    if opset_of(o) >= 20:
+        return _reduce(o, "ReduceMin", 18, x, axes, keepdims)
+    return o.Not(write_any(o, o.Not(x), axes, keepdims=keepdims))
+
+
+WRITE: dict[str, Any] = {
+    "sum": _writer("ReduceSum", 13),
+    "mean": _writer("ReduceMean", 18),
+    "max": _writer("ReduceMax", 18),
+    "min": _writer("ReduceMin", 18),
+    "prod": _writer("ReduceProd", 18),
+    "logsumexp": _writer("ReduceLogSumExp", 18),
+    "any": write_any,
+    "all": write_all,
+}

@@ -1,0 +1,1 @@
+"""Object detection and images: RoiAlign, NonMaxSuppression, ImageDecoder."""
