@@ -50,7 +50,9 @@ def test_a_sample_that_proves_nothing_lets_mutants_live(mutate):
     op = OPS["divide"]
     (mutant, *_) = (
         m
-        for m in mutate.mutants(sys.modules[op.function.__module__].truncated, [op])
+        for m in mutate.mutants(
+            sys.modules[op.function.__module__].truncate_quotient, [op]
+        )
         if m.change.startswith("NotEq became Eq in rest")
     )
     exact = Sample(

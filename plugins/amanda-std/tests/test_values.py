@@ -134,14 +134,14 @@ def test_graph(name, change, typing, run_values):
 X = np.float32([1, 2])
 WRONG = [
     (lambda: ops.sequence_at([X], np.int64(1)), UsageError, "-1 to 0"),
-    (lambda: ops.sequence_erase([]), UsageError, "no place"),
+    (lambda: ops.sequence_erase([]), UsageError, "an empty range"),
     (lambda: ops.sequence_insert([X], X, np.int64(-2)), UsageError, "-1 to 1"),
-    (lambda: ops.concat_from_sequence([]), UsageError, "the sequence is empty"),
+    (lambda: ops.concat_from_sequence([]), UsageError, "an empty sequence"),
     (lambda: ops.split_to_sequence(X, (1, 2)), UsageError, "do not add up"),
-    (lambda: ops.split_to_sequence(X, 0), UsageError, "has a size"),
+    (lambda: ops.split_to_sequence(X, 0), UsageError, "has no size"),
     (lambda: ops.get_element(None), UsageError, "has_element"),
     (lambda: ops.tuple_get((X,), index=1), InvalidTypeError, "-1 to 0"),
-    (lambda: ops.map_make(np.int64([1, 1]), X), UsageError, "stands twice"),
+    (lambda: ops.map_make(np.int64([1, 1]), X), UsageError, "duplicate key"),
     (lambda: ops.map_get({1: X}, np.int64(2)), UsageError, "otherwise="),
     (lambda: ops.string_lower(X), InvalidTypeError, "kind string"),
     (
@@ -152,12 +152,12 @@ WRONG = [
     (
         lambda: ops.regex_full_match(string_array(["a"], ()), pattern="("),
         UsageError,
-        "no regular expression",
+        "invalid regular expression",
     ),
     (
         lambda: ops.string_to_number(string_array(["x"], ()), dtype="int64"),
         UsageError,
-        "no number of int64",
+        "cannot parse a string as int64",
     ),
 ]
 
@@ -177,8 +177,8 @@ TYPED_WRONG = [
         lambda t: ops.sequence_insert(t("sequence<float32[2]>"), t("int64[2]")),
         "one element type",
     ),
-    (lambda t: ops.optional(t("optional<float32[2]>")), "not kept apart"),
-    (lambda t: ops.map_make(t("float32[2]"), t("float32[2]")), "int64 or a text"),
+    (lambda t: ops.optional(t("optional<float32[2]>")), "cannot be nested"),
+    (lambda t: ops.map_make(t("float32[2]"), t("float32[2]")), "int64 or strings"),
 ]
 
 

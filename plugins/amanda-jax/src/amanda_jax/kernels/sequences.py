@@ -43,7 +43,7 @@ def split_to_sequence(x: Any, sizes: Any = None, *, axis: int, keepdims: bool) -
 
 def concat_from_sequence(xs: Any, *, axis: int, new_axis: bool) -> Any:
     if not xs:
-        raise UsageError("nothing to put together: the sequence is empty")
+        raise UsageError("cannot concatenate an empty sequence")
     return (jnp.stack if new_axis else jnp.concatenate)(xs, axis)
 
 
