@@ -136,6 +136,7 @@ def split_to_sequence(
     x: Array, sizes: ShapeArg = None, *, axis: int = 0, keepdims: bool = True
 ) -> Sequence:
     """Split along an axis into a sequence of parts
+
     By sizes; by one size, the last part may be smaller; by default into single slices,
     whose axis is removed unless `keepdims`."""
     axis = normalize_axis(axis, x.ndim)
@@ -203,6 +204,7 @@ def _(xs: Any, axis: Any, new_axis: Any) -> Any:
 @primitive(numpy_only=True)
 def sequence_map(body: Body, xs: Sequence, *others: Anything) -> tuple[Sequence, ...]:
     """Sequence of each result of body(x, *others) for every x of a sequence
+
     Others that are sequences are iterated along with it."""
     for other in others:
         if isinstance(other, list) and len(other) != len(xs):

@@ -5,7 +5,7 @@ A body is a Python function, a graph, or (while a graph runs) a callable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from amanda.errors import InvalidTypeError, UsageError
@@ -43,11 +43,9 @@ def as_results(made: Any) -> tuple[Any, ...]:
     return tuple(made) if isinstance(made, tuple | list) else (made,)
 
 
-# -- types ---------------------------------------------------------------------
-
-
 def result_types(body: Any, types: Sequence[Type]) -> tuple[Type, ...]:
     """Result types of a body for parameters of the given types.
+
     A graph keeps these types as those of its parameters."""
     if isinstance(body, Graph):
         _infer_graph(body, types)
@@ -130,6 +128,7 @@ def carried_types(
     skip: int,
 ) -> list[Any]:  # fmt: skip
     """The types of loop-carried values: dims that change become unknown (fixed point).
+
     Each iteration widens something, and no type can be widened more often than its rank
     plus two, so it terminates."""
     now: list[Any] = [without_static_content(t) for t in init]
@@ -186,9 +185,6 @@ def stacked_type(row: Any, count: Any, axis: int = 0) -> TensorType:
     return TensorType(row.dtype, Shape([*dims[:at], count, *dims[at:]]))
 
 
-# -- inlining --------------------------------------------------------------------
-
-
 def holds_containers(op: Op) -> bool:
     """Whether the op or a body of it returns a sequence, an optional or a tuple.
 
@@ -225,42 +221,6 @@ def inline(body: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(None if port is None else Value(port) for port in made)
 
 
-# -- gradients -------------------------------------------------------------------
-
-
-def body_gradients(
-    body: Graph, xs: Sequence[Any], seeds: Iterable[Any], wanted: Sequence[OutputPort]
-) -> list[Any]:
-    """Gradients of a body's results with respect to `wanted` values; None for none.
-    `seeds` are the gradients of the results, None for some. The body is evaluated again
-    (rematerialized) rather than stored."""
-    from amanda_std.autodiff.gradients import backpropagate
-
-    results = inline(body, xs)
-    given: dict[OutputPort, Any] = {}
-    for result, seed in zip(results, seeds, strict=True):
-        if seed is not None and result is not None:
-            old = given.get(result.port)
-            given[result.port] = seed if old is None else old + seed
-    return backpropagate(require_tracing().graph, given, wanted)
-
-
 def gradient_or_zeros(gradient: Any, of: Any) -> Any:
     """A gradient, or zeros if there is none."""
     return zeros_like(of) if gradient is None else gradient
-
-
-def gradient_branch(
-    body: Graph, xs: Sequence[OutputPort | None], g: Sequence[Any],
-    wanted: Sequence[OutputPort],
-) -> Callable[[], list[Any]]:  # fmt: skip
-    """Branch that computes gradients, from a branch that computes values."""
-
-    def back() -> list[Any]:
-        given = [None if x is None else Value(x) for x in xs]
-        made = body_gradients(body, given, g, wanted)
-        return [
-            gradient_or_zeros(m, Value(p)) for m, p in zip(made, wanted, strict=True)
-        ]
-
-    return back

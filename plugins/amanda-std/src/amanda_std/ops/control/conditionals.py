@@ -16,11 +16,11 @@ from amanda_std.engine.values import Operators, Value
 from amanda_std.ops.control.bodies import (
     as_results,
     common_types,
-    gradient_branch,
     holds_containers,
     inline,
     result_types,
 )
+from amanda_std.ops.control.body_gradient import gradient_branch
 from amanda_std.ops.math.arithmetic import add, multiply, subtract
 from amanda_std.ops.math.comparison import equal
 from amanda_std.ops.tensor.creation import zeros

@@ -37,6 +37,7 @@ def _transfer_shape(x: TensorType, to: str) -> Shape:
 @primitive(shape=_transfer_shape, content=lambda x: x.value)
 def transfer(x: Array, *, to: str, source: str = "") -> Array:  # noqa: ARG001
     """x on another device; copied only if it is elsewhere
+
     `source` is its current device, if known: gradients are transferred back to it."""
     return x
 
@@ -106,6 +107,7 @@ def _expect_inside(size: int, shape: Any, strides: Any, offset: int) -> None:
 @primitive(shape=_view_shape)
 def view(x: Array, shape: ShapeArg, strides: ShapeArg, offset: ShapeArg = 0) -> Array:
     """Strided view of x: another shape over the same elements in row-major order
+
     `strides` and `offset` count elements. A backend may return it without a copy."""
     np_ = np if isinstance(x, np.ndarray | np.generic) else x.__array_namespace__()
     flat = np_.reshape(np_.asarray(x), (-1,))

@@ -65,6 +65,7 @@ def host_callback(
     *xs: Anything, function: str, types: Any = ()
 ) -> tuple[Anything, ...]:
     """Call a Python function; the graph stores its name and the `types` of its results
+
     The function is supplied at compile time, or found in the process by name."""
     made = current_run().callback(function)(*xs)
     results = (

@@ -11,7 +11,9 @@ from typing import Any
 
 from amanda.graph import Graph, Op, OutputPort
 from amanda_std.engine.values import Value, value_type
-from amanda_std.ops.control.bodies import body_gradients, gradient_or_zeros
+from amanda_std.ops._late import late
+from amanda_std.ops.control.bodies import gradient_or_zeros
+from amanda_std.ops.control.body_gradient import body_gradients
 from amanda_std.ops.tensor.creation import zeros_like
 
 RowLayout = tuple[int, bool]
@@ -20,6 +22,7 @@ RowLayout = tuple[int, bool]
 
 class LoopGradient:
     """A loop or scan to be differentiated.
+
     `first` input and `lead` result of the body: where the carried values begin."""
 
     def __init__(
@@ -57,12 +60,12 @@ class LoopGradient:
         rows: Mapping[int, tuple[OutputPort | None, RowLayout]],
     ) -> dict[OutputPort, Any]:
         """Gradients with respect to the inputs and captures of the op.
+
         Of the parameters that are not carried, `known` ones are stacked, `fixed` ones
         are constant over the iterations, `rows` were scanned."""
-        from amanda_std.ops.control.scan import scan
 
         trip = _BackwardScan(self, known, fixed, rows)
-        made = scan(
+        made = late.scan(
             trip.once, None, *trip.starts(), *(value for value, _ in trip.scanned),
             carried=len(trip.moving) + len(trip.inner),
             axes=tuple(axis for _, (axis, _) in trip.scanned),

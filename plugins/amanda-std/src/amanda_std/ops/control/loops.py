@@ -39,6 +39,7 @@ def loop(
     trips: Index | None, condition: Logical | None, body: Body, *init: Anything
 ) -> tuple[Anything, ...]:
     """Iterate body(i, condition, *carried) -> (condition, *carried, *scanned)
+
     At most `trips` iterations, while the condition holds. Returns the final carried
     values, then the scanned ones, stacked along a new first axis."""
     most = None if trips is None else int(np.asarray(trips).reshape(()))
@@ -140,6 +141,7 @@ def _while(
     condition: Body, body: Body, *init: Anything, max_trips: int | None = None
 ) -> tuple[Anything, ...]:
     """Iterate body(*carried) -> carried, while condition(*carried) holds
+
     At most `max_trips` iterations, if given; then it is differentiable."""
 
     def once(_: Any, __: Any, *now: Any) -> Any:

@@ -37,6 +37,7 @@ def scan(
     out_reverse: tuple[bool, ...] | None = None,
 ) -> tuple[Anything, ...]:  # fmt: skip
     """Scan body(*carried, *rows) -> (*carried, *rows) over slices of tensors
+
     The first `carried` values are the initial carry, the others are scanned: along
     `axes` (default 0), backwards where `reverse`. Results are stacked in the same way,
     by `out_axes` and `out_reverse`. `length`, the number of iterations, is required if

@@ -30,6 +30,7 @@ def stack_rows(column: Sequence[Any], axis: int = 0) -> Any:
 
 def empty_rows(body: Any, skip: int, start: Sequence[Any]) -> list[Any]:
     """Scanned results of zero iterations, from the result types of the body.
+
     A dim known only at run time is found by evaluating the body once."""
     known = list(getattr(body, "result_types", ()))[skip:]
     if not known or any(not _is_static(t) for t in known):

@@ -9,6 +9,7 @@ import numpy as np
 
 def accumulate_wide(function: Any, np_: Any, *xs: Any) -> Any:
     """Compute a sum of products in float32 where the element type is too narrow.
+
     numpy rounds every partial sum of half precision; 8-bit floats overflow in every
     library."""
     kept = xs[0].dtype

@@ -73,6 +73,7 @@ einsum.trait(Trait.MATRIX_PRODUCT)
 @einsum.gradient
 def _(g: Any, *xs: Any, equation: str) -> Any:
     """For each operand, the equation with the result in its position.
+
     A subscript repeated in a term is a diagonal: the rest gets zero. One that no other
     term has was summed: its gradient is broadcast."""
     terms, right = _replace_ellipsis(

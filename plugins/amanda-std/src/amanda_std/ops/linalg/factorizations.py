@@ -66,6 +66,7 @@ def _qr_shapes(x: TensorType, full: bool) -> list[Shape]:
 @primitive(shape=_qr_shapes)
 def qr(x: RealFloating, *, full: bool = False) -> tuple[RealFloating, RealFloating]:
     """QR factorization: Q @ R is x, Q has orthonormal columns, R is upper triangular
+
     `full`: a square Q."""
     np_ = xp(x)
 
@@ -130,6 +131,7 @@ def _eigh_shapes(x: TensorType) -> list[Shape]:
 @primitive(shape=_eigh_shapes)
 def eigh(x: RealFloating) -> tuple[RealFloating, RealFloating]:
     """Eigenvalues (ascending) and eigenvectors (columns) of symmetric matrices
+
     Only the lower triangle of x is read."""
     np_ = xp(x)
 
@@ -194,6 +196,7 @@ def svd(
     x: RealFloating, *, full: bool = False
 ) -> tuple[RealFloating, RealFloating, RealFloating]:
     """Singular value decomposition: U * s @ Vh is x, s in descending order
+
     `full`: square U and Vh."""
     np_ = xp(x)
 
@@ -271,6 +274,7 @@ def _lu_shapes(x: TensorType) -> list[Shape]:
 @primitive(shape=_lu_shapes, numpy_only=True)
 def lu(x: RealFloating) -> tuple[RealFloating, Index]:
     """LU factorization with partial pivoting: L and U in one matrix, and the row order
+
     The unit diagonal of L is not stored. L @ U is x with its rows in that order."""
     from scipy.linalg import lu_factor
 

@@ -44,6 +44,7 @@ def _significant(x: Any, s: Any, tolerance: float | None) -> Any:
 @composite
 def pinv(x: RealFloating, *, tolerance: float | None = None) -> RealFloating:
     """Moore-Penrose pseudo-inverse
+
     Singular values up to `tolerance` times the largest count as 0; by default, the
     machine epsilon times the longer dim."""
     u, s, vh = svd(x)
@@ -70,6 +71,7 @@ def lstsq(
     a: RealFloating, b: RealFloating, *, tolerance: float | None = None
 ) -> RealFloating:
     """Least-squares solution of a @ x = b, of minimum norm
+
     `tolerance` is that of `pinv`."""
     return matmul(pinv(a, tolerance=tolerance), b)
 

@@ -49,6 +49,7 @@ def matrix_dims(x: TensorType) -> tuple[tuple[Dim, ...], Dim, Dim]:
 
 def call_lapack(function: Any, *xs: Any, first: bool = False) -> Any:
     """Call a LAPACK function, in float32 for half precision.
+
     `first`: only the first result has the element type of the arguments."""
     kept = xs[0].dtype
     if kept.itemsize > 2:
@@ -155,6 +156,7 @@ def _() -> Samples:
 @primitive(shape=lambda x: Shape(square_dims(x)))
 def cholesky(x: RealFloating) -> RealFloating:
     """Cholesky factor: lower triangular L with L @ L.T = x, symmetric positive definite
+
     Only the lower triangle of x is read."""
     np_ = xp(x)
 
@@ -202,6 +204,7 @@ def triangular_solve(
     unit: bool = False,
 ) -> RealFloating:  # fmt: skip
     """Solve a @ x = b for triangular a; `unit`: with a unit diagonal
+
     `transpose`: solve a.T @ x = b. The other triangle is not read."""
     from scipy.linalg import solve_triangular
 

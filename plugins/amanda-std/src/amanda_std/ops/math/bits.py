@@ -122,6 +122,7 @@ def bitcast(x: Other, *, dtype: Any) -> Cast:
 
 def _regroup_bytes(x: Any, old: int, new: int) -> Any:
     """Regroup the bytes of wider or narrower elements, including 4-bit types.
+
     numpy stores each 4-bit element in a byte of its own."""
     each = np.unpackbits(x[..., None].view("uint8"), axis=-1, bitorder="little")
     shape = (*x.shape, old // new) if old > new else x.shape[:-1]

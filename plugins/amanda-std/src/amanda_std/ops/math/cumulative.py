@@ -64,6 +64,7 @@ def cumulative_prod(
 @cumulative_prod.gradient
 def _(g: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
     """Run backwards one factor at a time: no division, so zeros are allowed.
+
     The carry is the gradient of the product of all preceding factors."""
     at = normalize_axis(axis, x.ndim)
 
@@ -118,8 +119,9 @@ def cumulative_min(x: Real, axis: ShapeArg = 0, *, reverse: bool = False) -> Rea
 
 
 def _gradient_to_extreme(g: Any, y: Any, x: Any, axis: Any, *, reverse: bool) -> Any:
-    """Route each gradient to the element that holds the extreme at that position:
-    the last one up to there that equals the running extreme."""
+    """Route each gradient to the element that holds the extreme at that position.
+
+    It is the last one up to there that equals the running extreme."""
     rank = x.ndim
     at = axis % rank
     row = [-1 if i == at else 1 for i in range(rank)]

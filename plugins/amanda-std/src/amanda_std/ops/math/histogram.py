@@ -57,6 +57,7 @@ def histogram(
     x: Real, low: Real, high: Real, bins: ShapeArg, *, clamp: bool = True
 ) -> Index:
     """Histogram: counts of elements in equal-width bins from low to high
+
     `clamp`: elements outside are counted in the first and last bin, or else dropped."""
     shares = divide(*(astype(subtract(v, low), dtype="float64") for v in (x, high)))
     count = (
@@ -89,6 +90,7 @@ def _() -> Samples:
 @primitive(shape=lambda values: values.shape)
 def searchsorted(x: Real, values: Real, *, right: bool = False) -> Index:
     """Insertion indices that keep rows sorted: before equal elements, or after them
+
     `x` is one sorted row, or one row for each row of values."""
     side = "right" if right else "left"
     np_ = xp(x, values)

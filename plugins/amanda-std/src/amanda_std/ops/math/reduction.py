@@ -126,6 +126,7 @@ prod.trait(Trait.REDUCTION)
 @prod.gradient
 def _(g: Any, x: Any, axes: Any = None, *, keepdims: bool) -> Any:
     """Each factor gets the product of the others, from both sides.
+
     No division, so factors may be zero."""
     gone = tuple(sorted(normalize_axes(axes, x.ndim)))
     if not gone:

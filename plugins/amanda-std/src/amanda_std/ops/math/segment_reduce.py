@@ -60,6 +60,7 @@ def segment_reduce(
     x: Real, segments: Index, count: ShapeArg, *, reduction: str = "sum"
 ) -> Real:
     """Reduce (sum, mean, prod, max, min) the slices of the first axis by segment
+
     Slices whose segment is not in 0 ... count - 1 are dropped. Empty segments hold the
     identity of the reduction."""
     if reduction not in _SCATTER_MODES:

@@ -27,6 +27,7 @@ def kernel_product(
     base: float = 0.0, degree: float = 0.0,
 ) -> RealFloating:  # fmt: skip
     """Kernel matrix between the rows of x and y (support vector machines)
+
     linear: x . y; poly: (gamma * x . y + base) ** degree; sigmoid: tanh(gamma * x . y +
     base); rbf: exp(-gamma * |x - y| ** 2)."""
     if kernel == "rbf":

@@ -31,6 +31,7 @@ Key: TypeAlias = Annotated[Any, ArgKind(shared=False)]
 @composite
 def lookup(x: Key, keys: Key, values: Array, otherwise: Array) -> Array:
     """Look up the value of each key; `otherwise` where it is missing
+
     NaN matches NaN."""
     own = expand_dims(x, (-1,))
     same = equal(own, keys)

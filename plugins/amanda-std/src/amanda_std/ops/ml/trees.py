@@ -47,6 +47,7 @@ def tree_leaves(
     compare: str = "less_equal",
 ) -> Index:  # fmt: skip
     """Index of the leaf that each row reaches in each tree: [rows, trees]
+
     The nodes of all trees are stored in vectors. In each of `depth` steps a node
     compares a feature with its split and continues at `yes` or `no`; a leaf continues
     at itself. `asks` is the comparison of each node, by number, where they differ;
@@ -97,6 +98,7 @@ def tree_ensemble(
     join: str = "sum",
 ) -> RealFloating:  # fmt: skip
     """Aggregated prediction of a tree ensemble for each row: [rows, targets]
+
     `says` [nodes, targets] is the contribution of each leaf to each target; for min and
     max, infinity where it has none. The rest is as in `tree_leaves`."""
     if join not in JOINS:

@@ -62,6 +62,7 @@ def _pool_adaptively(x: Any, size: Any, fold: Any) -> Any:
 @composite
 def adaptive_max_pool(x: Real, size: ShapeArg) -> Real:
     """Adaptive max pooling of NC* data to the given spatial size
+
     Window lengths are as even as possible; neighbors may overlap by one element."""
     return _pool_adaptively(
         x, size, lambda seen, _, __, axis, ___: max_(seen, (axis + 1,))

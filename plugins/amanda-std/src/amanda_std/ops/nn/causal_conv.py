@@ -28,6 +28,7 @@ def causal_conv(
     past: RealFloating | None = None, *, window: int = 0, activation: str | None = None,
 ) -> tuple[RealFloating, RealFloating]:  # fmt: skip
     """Causal depthwise convolution of [batch, channels, length] data
+
     `past` holds the preceding elements (zeros by default); the last ones are returned
     for the next call. `window` is the kernel length [channels, 1, n] where its type
     does not have it; `activation` is the name of any activation op."""

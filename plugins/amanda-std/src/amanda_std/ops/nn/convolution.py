@@ -181,6 +181,7 @@ def _im2col(x: Any, kernel: Any, strides: Any, dilations: Any) -> Any:
 
 def _depthwise(x: Any, w: Any, strides: Any, dilations: Any, size: Any) -> Any:
     """Depthwise convolution: a few passes over the data beat tiny products.
+
     Narrow floats are accumulated in a wider type, as in matrix products."""
     small = x.dtype.itemsize < 4 and x.dtype.kind not in "iub"
     wide = np.dtype("float32") if small else x.dtype

@@ -50,6 +50,7 @@ def ctc_loss(
     zero_infinity: bool = False,
 ) -> RealFloating:  # fmt: skip
     """Negative log-likelihood of the labels, summed over all alignments (CTC loss)
+
     x: [time, batch, classes], log-probabilities; labels: [batch, length], of which the
     first `lengths` are valid; `steps`: valid time steps. An alignment emits labels
     after merging repetitions and removing blanks. "mean" divides each loss by its

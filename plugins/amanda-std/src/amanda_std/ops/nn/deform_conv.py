@@ -37,6 +37,7 @@ def deform_conv(
     groups: int = 1, offset_groups: int = 1, window: tuple[int, ...] | None = None,
 ) -> Floating:  # fmt: skip
     """Deformable convolution of NC* data: kernel positions are moved by offsets
+
     `offset`: [batch, offset groups * kernel * axes, *output]; `mask` weights the
     samples: [batch, offset groups * kernel, *output]. `window`: the kernel size, where
     the type of w does not have it."""

@@ -23,6 +23,7 @@ def glu(
     x: RealFloating, *, axis: int = -1, activation: str = "sigmoid"
 ) -> RealFloating:
     """Gated linear unit: first half of an axis times an activation of the second
+
     `activation` names any activation op: sigmoid, silu, gelu, relu, tanh ..."""
     axis = axis % x.ndim
     half = x.shape[axis] // 2

@@ -27,6 +27,7 @@ def lrn(
     bias: float = 1.0, axis: int = 1,
 ) -> RealFloating:  # fmt: skip
     """Local response normalization across channels
+
     x / (bias + alpha / size * sum of squares of `size` neighboring channels)**beta. For
     an even size, one more channel after than before."""
     before = (size - 1) // 2

@@ -65,6 +65,7 @@ def nll_loss(
     axis: int = 1, ignore: int | None = None, reduction: str = "mean",
 ) -> RealFloating:  # fmt: skip
     """Negative log-likelihood of the labels, given log-probabilities along an axis
+
     `weight` has one number per class; labels equal to `ignore` do not count."""
     at = normalize_axis(axis, len(dims_of(x)))
     labels = astype(labels, dtype=DType("int64"))
@@ -219,6 +220,7 @@ def binary_cross_entropy(
     x: RealFloating, target: RealFloating, *, reduction: str = "mean"
 ) -> RealFloating:
     """Binary cross-entropy of probabilities
+
     Logarithms are clamped to at least -100, as in PyTorch."""
     yes = _clamped_log(log_, x, equal(x, 0.0))
     no = _clamped_log(
@@ -240,6 +242,7 @@ def sigmoid_cross_entropy(
     reduction: str = "mean",
 ) -> RealFloating:  # fmt: skip
     """Binary cross-entropy of logits, without overflow
+
     `positive` weights the positive targets."""
     rest = softplus(negative(x))
     if positive is not None:

@@ -42,6 +42,7 @@ def max_pool_with_indices(
     ceil: bool = False, whole_tensor: bool = False, column_major: bool = False,
 ) -> tuple[Real, Index]:  # fmt: skip
     """Max pooling of NC* data, with the index of each maximum
+
     Indices are flat over the spatial axes, or over the whole tensor if `whole_tensor`;
     `column_major`: the first of these axes varies fastest."""
     cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations, ceil)
@@ -81,6 +82,7 @@ def max_unpool(
     x: Array, indices: Index, size: ShapeArg, *, whole_tensor: bool = False
 ) -> Array:
     """Scatter NC* elements to their indices in data of a size (of NC*), 0 elsewhere
+
     Indices are those of max_pool_with_indices."""
     rank = x.ndim
     dims = unpack_shape_argument(size, rank)

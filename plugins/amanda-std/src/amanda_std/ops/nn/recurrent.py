@@ -206,6 +206,7 @@ def rnn(
     betas: tuple[float | None, ...] | None = None, clip: float | None = None,
 ) -> tuple[RealFloating, RealFloating]:  # fmt: skip
     """Elman RNN: h = f(x w' + h r' + biases); returns all outputs and the last state
+
     x: [time, batch, in], or batch first; w: [directions, hidden, in]; r: [directions,
     hidden, hidden]; lengths: [batch]; h0: [directions, batch, hidden]. Outputs are
     [time, directions, batch, hidden], or [batch, time, directions, hidden]; they are 0
@@ -242,6 +243,7 @@ def gru(
     reset_after: bool = False,
 ) -> tuple[RealFloating, RealFloating]:  # fmt: skip
     """Gated recurrent unit (GRU); gate order: update, reset, new
+
     As `rnn`, with three gates: w is [directions, 3 * hidden, in] and so on.
     `reset_after`: reset after the product with r, not before."""
     layer = _RecurrentLayer(x, lengths, direction, batch_first)
@@ -312,6 +314,7 @@ def lstm(
     input_forget: bool = False,
 ) -> tuple[RealFloating, RealFloating, RealFloating]:  # fmt: skip
     """Long short-term memory (LSTM); gate order: input, forget, cell, output
+
     As `rnn`, with four gates and a cell state, which is the third result. peepholes:
     [directions, 3 * hidden], for input, forget, output; projection: [directions, out,
     hidden], of the output; `input_forget`: the forget gate is 1 - the input gate."""

@@ -62,6 +62,7 @@ def quantized_linear(
     bias: RealFloating | None = None, *, block: int,
 ) -> RealFloating:  # fmt: skip
     """x times a transposed block-quantized matrix (n-bit weights)
+
     Each block of a row of w has a scale. w [outputs, inputs] may be wider than x: the
     rest pads the last block. `scales` and `zeros` are [outputs, blocks]."""
     wide = dequantize(w, astype(scales, dtype=_SINGLE), zeros, axis=1, block=block)
@@ -83,6 +84,7 @@ def conv_integer(
     dilations: tuple[int, ...] | None = None, groups: int = 1,
 ) -> Sum:  # fmt: skip
     """Integer convolution of x - x_zero with w - w_zero, in int32
+
     Computed in double precision, which is exact for sums below 2**53."""
     if w_zero is not None and len(dims_of(w_zero)) == 1:
         rank, out = len(dims_of(w)), kernel_layout.index("O")
@@ -117,6 +119,7 @@ def quantized_conv(
     dilations: tuple[int, ...] | None = None, groups: int = 1,
 ) -> Array:  # fmt: skip
     """Quantized convolution of quantized tensors; w_scale per channel or scalar
+
     `b` is quantized with scale x_scale * w_scale."""
     total = conv_integer(
         x, w, x_zero, w_zero, layout=layout, kernel_layout=kernel_layout,

@@ -87,6 +87,7 @@ def quantize(
     dtype: Any = None, axis: int | None = None, block: int = 0, saturate: bool = True,
 ) -> Cast:  # fmt: skip
     """round(x / scale) + zero_point, saturated to the result type
+
     `dtype` defaults to that of the zero point. Narrow floats are not rounded to
     integers; unless `saturate`, they overflow as their type defines."""
     dtype = _result_type(dtype, zero_point)
@@ -206,6 +207,7 @@ def fake_quantize_range(
     bits: int = 8, narrow: bool = False,
 ) -> RealFloating:  # fmt: skip
     """Fake quantization to 2**bits levels between low and high, nudged to include 0
+
     `narrow`: one level less, so that the range is symmetric."""
     least, most, step = nudge_range(low, high, bits, narrow)
     held = clip(x, least, most) if not dims_of(low) else _clip(x, least, most)

@@ -287,6 +287,7 @@ def random_permutation(
     key: Words, count: ShapeArg, *, generator: str = "threefry"
 ) -> Index:
     """Random permutation of 0 ... count - 1
+
     Sorts by random words, repeatedly to make ties harmless, as JAX does."""
     expect_generator(generator)
     number = int(count.__index__())

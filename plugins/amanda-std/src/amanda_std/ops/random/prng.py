@@ -180,6 +180,7 @@ def random_bits(
 @composite
 def random_key(seed: Index, *, generator: str = "threefry") -> Words:
     """Key from a seed: one integer, or two for Philox
+
     As jax.random.key and TensorFlow's stateless ops derive it."""
     expect_generator(generator)
     seed = astype(seed, dtype=DType("int64"))

@@ -236,6 +236,7 @@ def dft(
     onesided: bool = False,
 ) -> RealFloating:
     """Discrete Fourier transform as in ONNX: real and imaginary parts in the last axis
+
     A last axis of one element holds real parts. `onesided`: nonnegative frequencies
     only; of the inverse, the operand is one-sided and the result is real."""
     rank = len(dims_of(x))

@@ -22,6 +22,7 @@ def mel_weights(
     dtype: Any = _FLOAT32,
 ) -> Cast:  # fmt: skip
     """Mel filter bank: weight of each frequency of a transform of `length` in each bin
+
     Triangles between whole frequencies, equidistant on the mel scale, as in ONNX."""
     count, size = int(bins.__index__()), int(length.__index__())
     ends = [2595 * math.log10(1 + f / 700) for f in (low, high)]

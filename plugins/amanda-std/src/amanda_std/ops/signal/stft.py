@@ -47,6 +47,7 @@ def istft(
     x: Complex, length: ShapeArg, step: ShapeArg, window: Other | None = None
 ) -> Other:
     """Inverse of a one-sided stft
+
     Overlapping frames are weighted by the window again and normalized, so that the
     signal is reconstructed wherever the window is not 0."""
     pieces = irfft(x, (length,))

@@ -27,6 +27,7 @@ def cosine_window(
     dtype: Any = _FLOAT32,
 ) -> Cast:  # fmt: skip
     """Generalized cosine window: a sum of cosines with alternating signs; 1 for size 1
+
     `periodic`: a window one element longer without its last element."""
     number = arange(0, size)
     length = size_(number)

@@ -263,6 +263,7 @@ def one_hot(
     wrap: bool = False,
 ) -> Array:
     """One-hot encoding: `on` at the index along a new axis, `off` elsewhere
+
     `wrap`: negative indices count from the end."""
     rank = len(dims_of(indices)) + 1
     places = expand_dims(astype(indices, dtype=DType("int64")), (axis,))

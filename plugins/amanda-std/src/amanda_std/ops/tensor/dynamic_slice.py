@@ -124,6 +124,7 @@ def tensor_scatter(
     circular: bool = False,
 ) -> Array:  # fmt: skip
     """Write updates into a cache along an axis, from a computed position for each batch
+
     `circular`: positions beyond the end wrap around."""
     rank = cache.ndim
     axis = axis % rank

@@ -367,6 +367,7 @@ def _(
 
 def _gradient_of_copies(g: Any, x: Any, pads: Any, axes: Any, mode: str) -> Any:
     """Add the gradients of copies to those of their elements, axis by axis.
+
     Padding the indices shows which element each is a copy of."""
     if axes is not None and not isinstance(axes, tuple):
         raise Undecided("the padded axes are unknown until run time")

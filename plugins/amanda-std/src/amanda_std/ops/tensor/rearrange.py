@@ -152,6 +152,7 @@ def _() -> Samples:
 @composite
 def meshgrid(*xs: Array, indexing: str = "xy") -> tuple[Array, ...]:
     """Coordinate grids: each vector along its own axis, broadcast to the grid
+
     "xy": the first vector varies along the second axis, the second along the first."""
     if indexing not in ("xy", "ij"):
         raise InvalidTypeError("unknown indexing", expected="xy, ij", got=indexing)

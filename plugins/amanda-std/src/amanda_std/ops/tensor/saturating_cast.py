@@ -44,6 +44,7 @@ def _bound_in(source: Any, number: Any) -> float:
 @composite
 def saturating_cast(x: Other, *, dtype: Any) -> Cast:
     """Cast to another element type, clamping out-of-range values to its limits
+
     Floats are truncated to integers, NaN becomes 0; infinity becomes the largest finite
     number of a float type."""
     source = x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)

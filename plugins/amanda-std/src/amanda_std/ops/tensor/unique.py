@@ -37,6 +37,7 @@ def unique(
     x: Array, *, axis: int | None = None, sorted: bool = True
 ) -> tuple[Array, Index, Index, Index]:
     """Unique elements (or slices along an axis)
+
     Also returns the first index of each, the inverse mapping and the counts. Sorted, or
     in order of appearance."""
     found, first, inverse, counts = np.unique(
@@ -87,6 +88,7 @@ def _() -> Samples:
 @composite
 def compress(x: Array, condition: Logical, *, axis: int | None = None) -> Array:
     """Slices along an axis (or elements) where a boolean condition is true
+
     The condition may be shorter than the axis; the rest is dropped."""
     if axis is None:
         x, axis = reshape(x, [-1]), 0

@@ -30,6 +30,7 @@ def ngram_counts(
     x: Array, grams: Array, *, length: int, step: int = 1, dtype: Any = _FLOAT32
 ) -> Cast:
     """Number of occurrences of each n-gram, of `length` elements, along the last axis
+
     `step`: the distance of consecutive n-gram elements in x (skip-grams)."""
     width = dim(x, axis=-1)
     starts = maximum(subtract(width, (length - 1) * step), 0)

@@ -76,6 +76,7 @@ def string_split(
     x: Text, *, delimiter: str = "", most: int | None = None
 ) -> tuple[Text, Index]:
     """Split strings along a new last axis, padded with "", and the number of parts
+
     Splits at `delimiter` or, by default, at white space, at most `most` times."""
     limit = -1 if most is None else most
     rows = [

@@ -70,6 +70,7 @@ def momentum_step(
     decay: float = 0.0, scaled: bool = False,
 ) -> Two:  # fmt: skip
     """Momentum (heavy ball or Nesterov): v = momentum * v + share * g
+
     `scaled`: v includes the rate and is added to x, as in Keras."""
     g = _add_decay(x, g, decay)
     taken = _scale(g, share)
@@ -98,6 +99,7 @@ def adam_step(
     corrected: bool = True,
 ) -> Three:  # fmt: skip
     """Adam, and AdamW with `weight_decay`
+
     `step` counts from 1. `corrected`: epsilon is added to the bias-corrected root, as
     in PyTorch; otherwise to the uncorrected one, as in Keras and ONNX. `weight_decay`
     is decoupled from the gradient (AdamW), `decay` is part of it."""
@@ -149,6 +151,7 @@ def rmsprop_step(
     inside: bool = True,
 ) -> Four:  # fmt: skip
     """RMSProp; divides by the root of the variance if `centered`
+
     The momentum state m includes the rate; epsilon is `inside` the root or added to it.
     """
     v = _moving_average(v, square(g), rho)

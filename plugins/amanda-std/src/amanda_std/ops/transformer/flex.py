@@ -36,6 +36,7 @@ def flex_attention(
     scale: float | None = None,
 ) -> RealFloating:  # fmt: skip
     """Attention over [batch, heads, length, depth] with a score modification function
+
     `score` receives the scores, scaled by `scale` (1 / sqrt(depth)), and the indices of
     batch, head, query and key as tensors that broadcast to them; it returns the
     modified scores: -infinity masks a key. A query with no visible key gives zeros."""

@@ -33,6 +33,7 @@ def linear_attention(
     beta: RealFloating | None = None, *, scale: float | None = None,
 ) -> tuple[RealFloating, RealFloating]:  # fmt: skip
     """Linear attention: a state matrix is written by keys and values, read by queries
+
     q, k, v are [batch, heads, length, depth]; key heads are shared by groups of query
     heads. At each step the state [batch, heads, depth, value depth] is multiplied by
     exp(decay) if given, and k v' is added. With `beta`, that share of the value that

@@ -71,6 +71,7 @@ def multi_head_attention(
     causal: bool = False, fill: float = -10000.0,
 ) -> tuple[RealFloating, RealFloating, RealFloating]:  # fmt: skip
     """Multi-head attention over [batch, length, heads * depth], with bias, masks, past
+
     Keys and values may also be [batch, heads, length, depth]. `bias` concatenates those
     of q, k and v. `seen` [batch, keys] is 0 for padding keys, to whose scores `fill` is
     added; `added` is added to all scores. Past keys and values come first, and are
@@ -101,6 +102,7 @@ def grouped_attention(
     half: int = 0, window: int = -1, softcap: float = 0.0, grows: str = "total",
 ) -> tuple[RealFloating, RealFloating, RealFloating]:  # fmt: skip
     """Causal grouped-query attention (GQA) over [batch, length, heads * depth]
+
     `shared` key-value heads serve all query heads. Without k and v, q packs all three.
     `last` [batch] is the index of the last key of each batch element: new keys and
     values are written into the cache [batch, shared, length, depth] up to there, and

@@ -19,6 +19,7 @@ def rotary_embedding(
     interleaved: bool = False, size: int = 0,
 ) -> RealFloating:  # fmt: skip
     """Rotary position embedding of [batch, heads, length, depth]
+
     Pairs are (i, i + half), or adjacent elements if `interleaved`, of the first `size`
     elements (0: all). Angles are [batch, length, half], or rows of a table selected by
     `at` [batch, length]."""

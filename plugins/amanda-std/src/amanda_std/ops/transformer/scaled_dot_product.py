@@ -43,6 +43,7 @@ def attention(
     *, scale: float | None = None, causal: bool = False, softcap: float = 0.0,
 ) -> RealFloating:  # fmt: skip
     """Scaled dot-product attention: softmax(q @ k.T * scale + mask) @ v
+
     q, k, v are [..., length, depth]; a boolean mask selects visible keys, a float mask
     is added. `scale` is 1 / sqrt(depth) by default. With `softcap`, scores become
     softcap * tanh(score / softcap) first. A query with no visible key gives 0."""
@@ -114,6 +115,7 @@ def attention_with_cache(
     scores: str = "raw",
 ) -> tuple[RealFloating, RealFloating, RealFloating, RealFloating]:  # fmt: skip
     """Attention over [batch, heads, length, depth], with a KV cache and grouped heads
+
     As in ONNX. Fewer key-value heads are shared by groups of query heads. Past keys and
     values come first, and are returned with the new ones; `lengths` is the number of
     valid keys of each batch element, where all are present. A causal query sees keys up

@@ -91,6 +91,7 @@ def crop_and_resize(
     extrapolation: float = 0.0,
 ) -> RealFloating:
     """Crop boxes (relative y1, x1, y2, x2) of NCHW images and resize them
+
     Samples outside the image become `extrapolation`."""
     data = x if dtype_of(x) == dtype_of(boxes) else astype(x, dtype=boxes.dtype)
     rows, spatial = flatten_positions(data)

@@ -75,6 +75,7 @@ def interpolate_rows(
     corners: bool = True, join: Any = None,
 ) -> Any:  # fmt: skip
     """Interpolate rows at fractional positions, given by one tensor for each axis.
+
     `first` is the row where the data of each position starts. Outside is zero, or read
     as `padding` determines."""
     sizes = [cast_like(as_float64(n), places[0]) for n in spatial]
@@ -135,6 +136,7 @@ def grid_sample(
     padding: str = "zeros", align_corners: bool = False, cubic: float = -0.75,
 ) -> RealFloating:  # fmt: skip
     """Sample NC* data at grid positions in [-1, 1], last axis first
+
     `align_corners`: -1 and 1 refer to the centers of the outer elements instead of
     their edges. Modes: nearest, linear, cubic; padding: zeros, border, reflection."""
     rows, spatial = flatten_positions(x)

@@ -62,6 +62,7 @@ def nms(
     centered: bool = False,
 ) -> Index:  # fmt: skip
     """Non-maximum suppression (NMS): rows (batch, class, box) of the selected boxes
+
     `boxes` [batch, n, 4] are two corners each, or `centered`: x, y, width, height.
     `scores` [batch, classes, n] must exceed `least`; at most `limit` boxes per class
     are selected, no two with an intersection over union (IoU) above `overlap`."""
@@ -135,6 +136,7 @@ def soft_nms(
     least: float = -math.inf, sigma: float = 0.0,
 ) -> tuple[Index, RealFloating, Index]:  # fmt: skip
     """Soft-NMS of boxes [n, 4]: scores decay with the overlap with selected boxes
+
     After each selection, scores become score * exp(-overlap**2 / (2 * sigma)); without
     sigma, boxes that overlap more than `overlap` are removed. Returns `limit` indices
     and scores, padded with 0, and the number of valid ones, with scores above `least`.

@@ -223,6 +223,7 @@ def resize(
     extrapolation: float = 0.0,
 ) -> Real:  # fmt: skip
     """Resize to new sizes by interpolation
+
     One size for each of `axes` (default: all). `scales` determine the positions where
     they are not new / old. `region`: relative starts and ends of the region that is
     resized; positions outside become `extrapolation`. Modes: nearest, linear, cubic,

@@ -49,6 +49,7 @@ def roi_align(
     scale: float = 1.0, ratio: int = 0, mode: str = "avg", half_pixel: bool = True,
 ) -> RealFloating:  # fmt: skip
     """ROI align: regions (x1, y1, x2, y2) of NCHW data, resampled inside each bin
+
     `ratio` samples along each axis of a bin; as many as elements in the bin if 0. Mode
     "max" takes the largest weighted element of a sample, as ONNX does."""
     if mode not in ("avg", "max"):

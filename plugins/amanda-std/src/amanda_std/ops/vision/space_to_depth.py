@@ -34,6 +34,7 @@ def depth_to_space(
     x: Array, *, block: int, mode: str = "DCR", layout: str = "NC*"
 ) -> Array:
     """Rearrange channels into spatial blocks (pixel shuffle)
+
     DCR: the block position varies slower than the remaining channel; CRD: faster."""
     _expect_mode(mode)
     x = _channels_first(x, layout)
