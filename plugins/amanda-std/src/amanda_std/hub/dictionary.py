@@ -9,6 +9,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from amanda.errors import NamespaceError
+from amanda.host import host_in_use
 from amanda_std import NAMESPACE
 
 if TYPE_CHECKING:
@@ -140,13 +141,8 @@ class StdNamespace:
         name: str,
         types: Sequence[Type],
     ) -> Sequence[OutputPort]:
-        """What a Python function makes of values: an op of a graph, which names it.
-
-        The function is known in this process, under its name.
-        """
-        from amanda_std.runtime.state import CALLBACKS
-
-        CALLBACKS[name] = function
+        """Add an op that calls a Python function, registered with the host in use."""
+        host_in_use().register_callback(name, function, replace=True)
         attrs = {"function": name, "types": tuple(map(str, types))}
         return self.side.build(graph, "host_callback", inputs, attrs)
 

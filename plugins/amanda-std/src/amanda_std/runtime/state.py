@@ -136,7 +136,7 @@ class RunContext(NamedTuple):
 
     def callback(self, name: str) -> Callable[..., Any]:
         """The function of a name: told to the executable, or known to the host."""
-        found = self.callbacks.get(name) or CALLBACKS.get(name)
+        found = self.callbacks.get(name)
         if found is not None:
             return found
         host = self.host or host_in_use()
@@ -151,9 +151,6 @@ class RunContext(NamedTuple):
             "host.register_callback(name, function)",
         )
 
-
-CALLBACKS: dict[str, Callable[..., Any]] = {}
-"""Functions that conversions put into graphs of this process, by name."""
 
 _NOTHING = RunContext()
 _current: ContextVar[RunContext] = ContextVar("amanda_std_around", default=_NOTHING)

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from amanda.errors import BackendError, InvalidTypeError, UsageError
+from amanda.host import host_in_use
 from amanda.types import TensorType, accepts, parse_type
 from amanda_std.engine.annotations import Anything, Array, Logical, Other
 from amanda_std.engine.arrays import array_type
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
-from amanda_std.runtime.state import CALLBACKS, current_run
+from amanda_std.runtime.state import current_run
 
 
 @primitive(name="print", numpy_only=True, effect="shows")
@@ -138,9 +139,13 @@ def _() -> Samples:
 
 @host_callback.samples
 def _() -> Samples:
-    """Its function is registered by name in this process."""
+    """The function is registered by name with the host in use."""
     name = "amanda_std.ops.control.effects: a sample"
-    CALLBACKS[name] = lambda a, b: (a - b, np.array(a.size, "int64"))
+
+    def subtract_and_count(a: Any, b: Any) -> Any:
+        return a - b, np.array(a.size, "int64")
+
+    host_in_use().register_callback(name, subtract_and_count, replace=True)
     for dtype in ("float64", "int32"):
         for size, parts in ((3, [3, 1, -1]), (0, [])):
             x = arange_of_shape(size, dtype=dtype, start=5)
