@@ -71,9 +71,9 @@ def calls_of(name: str, folder: Path, steps: bool) -> dict[str, Call]:
     path, x, wanted = exported(name, folder)
     calls: dict[str, Call] = {JAX: _on_jax(path, x, wanted)}
     if steps:
-        from amanda_jax.settings import STEPS
+        from amanda_jax.cpu_tuning.steps import STEPS
 
-        for step in STEPS:
+        for step in (each.name for each in STEPS):
             calls[f"{JAX}, without {step}"] = _on_jax(path, x, wanted, without=step)
     if is_on_cpu() and has("onnxruntime"):
         calls[ORT] = _on_onnxruntime(path, x)

@@ -127,7 +127,7 @@ class TestResults:
 
     @pytest.mark.parametrize("shardings", [None, "batch, fsdp"])
     def test_blocks_are_compiled_once_for_all(self, shardings, monkeypatch):
-        monkeypatch.setattr(block_reuse, "FEWEST", 6)  # more would take longer
+        monkeypatch.setattr(block_reuse, "MIN_REPEATS", 6)  # more would take longer
         compiled = expect_numpy(transformer(8), tokens(8), shardings=shardings)
         report = compiled.executable.report()
         assert report.pieces >= 8
@@ -239,7 +239,7 @@ class TestPieces:
             )
 
         told = expect_numpy(graph_of(grow, "float32[4, 8]"), weight(1, 4, 8))
-        assert len(told.executable.report().host_driven) == 1
+        assert len(told.executable.report().python_driven) == 1
 
     def test_state(self):
         def count(x):
@@ -465,7 +465,7 @@ class TestWhatCannotBe:
     def test_a_feed_that_is_not_divided(self):
         self.expect(
             UsageError,
-            "input 'x' cannot be divided over the mesh data=4, model=2 where: "
+            "input 'x' cannot be sharded over the mesh data=4, model=2 where: "
             "shardings: ('data',) got: shape [6, 16]: its axis 0 has 6 elements, which "
             "the 4 devices along 'data' do not divide to do: feed a multiple",
             weight(9, 6, 16),
@@ -517,7 +517,7 @@ class TestWhatCannotBe:
         with pytest.raises(UsageError) as caught:
             compiled([x[:5]])
         assert str(caught.value) == (
-            "result 'y' cannot be divided over the mesh data=4, model=2\n"
+            "result 'y' cannot be sharded over the mesh data=4, model=2\n"
             "  where:    shardings: ('data',)\n"
             "  got:      shape [10, 2]: its axis 0 has 10 elements, which the 4 "
             "devices along 'data' do not divide\n"

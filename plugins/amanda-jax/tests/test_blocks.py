@@ -16,7 +16,7 @@ WIDTH = 8
 @pytest.fixture(autouse=True)
 def blocks_of_few_layers(monkeypatch):
     """The fewest layers that are worth it are few here, so that tests are quick."""
-    monkeypatch.setattr(block_reuse, "FEWEST", 6)
+    monkeypatch.setattr(block_reuse, "MIN_REPEATS", 6)
 
 
 def weight(seed: int, *shape: int) -> np.ndarray:

@@ -224,7 +224,7 @@ class TestRefused:
             (lambda x: ops.cumulative_sum(x, 0, reverse=True), "goes back along"),
             (lambda x: x + ramp(1, 4) * ops.astype(ops.size(x), dtype="float32"),
              "computes with the size of 'n'"),
-            (lambda x: ops.shape_of(x), "result 0 tells the size of 'n'"),
+            (lambda x: ops.shape_of(x), "result 0 depends on the size of 'n'"),
             (ops.nonzero, "nonzero #0 is not known to keep padding apart"),
             (looped, "has a body in which"),
             (counted, "'n'"),
@@ -250,7 +250,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("buckets", "text"),
         [
-            ("m=8", "no input has a size 'm'"),
+            ("m=8", "no input has a dim 'm'"),
             ("n=0", "cannot be read"),
             ("n=few", "cannot be read"),
             ({"n": 8}, "cannot be read"),

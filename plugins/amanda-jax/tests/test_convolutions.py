@@ -14,12 +14,15 @@ import pytest
 import amanda
 from amanda.graph import Graph
 from amanda.types import parse_type
-from amanda_jax.compile.passes import prepared
-from amanda_jax.cpu_tuning import winograd
-from amanda_jax.kernels import convolution
+from amanda_jax.compile.passes import prepare_graph
+from amanda_jax.cpu_tuning import convolution, winograd
 from amanda_std import ops, trace
 
-FORMS = [winograd.PAIRS, *map(winograd.Form, (2, 3, 4)), winograd.Form(4, apart=True)]
+FORMS = [
+    winograd.EVERY_AXIS,
+    *map(winograd.WinogradForm, (2, 3, 4)),
+    winograd.WinogradForm(4, sum_after=True),
+]
 
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
@@ -44,7 +47,7 @@ def network(kernel, x: str, **attrs) -> Graph:
 
 
 def text_of(compiled) -> str:
-    function, given = compiled.executable._code.again()
+    function, given = compiled.executable._code.last_call()
     with jax.enable_x64(True):
         return function.lower(*given).as_text()
 
@@ -72,7 +75,7 @@ def test_tiles_give_what_the_sum_gives(size, low, high, batch, form):
         )
         pads = [(low, high)] * n
         got = jax.jit(lambda x, w: winograd.conv(x, w, pads))(
-            x, winograd.turned(w, form)
+            x, winograd.transform_kernel(w, form)
         )
     padded = np.pad(x, [(0, 0), *[(low, high)] * n, (0, 0)])
     seen = np.lib.stride_tricks.sliding_window_view(
@@ -90,20 +93,23 @@ def test_errors_of_tiles_beside_those_of_plain_sums():
     errors = {}
     with jax.default_matmul_precision("highest"):
         for form in FORMS:
-            got = winograd.conv(x, winograd.turned(w, form), [(0, 0), (0, 0)])
+            got = winograd.conv(x, winograd.transform_kernel(w, form), [(0, 0), (0, 0)])
             errors[form] = np.sqrt(np.mean((np.moveaxis(got, 3, 1) - wanted) ** 2))
         laid = jax.lax.ConvDimensionNumbers((0, 3, 1, 2), (0, 1, 2, 3), (0, 3, 1, 2))
         sums = jax.lax.conv_general_dilated(
             x, w, (1, 1), "VALID", dimension_numbers=laid
         )
     plainly = np.sqrt(np.mean((np.moveaxis(sums, 3, 1) - wanted) ** 2))
-    assert max(errors[winograd.PAIRS], errors[winograd.Form(2)]) < 2.5 * plainly
+    assert (
+        max(errors[winograd.EVERY_AXIS], errors[winograd.WinogradForm(2)])
+        < 2.5 * plainly
+    )
     assert max(errors.values()) < 4 * plainly
 
 
 @pytest.fixture(params=[1, 2], ids=["one core", "two cores"])
 def cores(request, monkeypatch) -> int:
-    monkeypatch.setattr("amanda_jax.settings.cores", lambda: request.param)
+    monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: request.param)
     return request.param
 
 
@@ -235,7 +241,7 @@ class TestTiles:
 
         graph = trace(function, [parse_type("float32[1, 32, 14, 14]")], names=["x"])
         without = () if in_tiles else ("tiles",)
-        ready = prepared(graph, "cpu", without)
+        ready = prepare_graph(graph, "cpu", without)
         [found] = [op for op in ready.walk() if op.type == "conv"]
         assert (found.attrs["layout"], found.attrs["kernel_layout"]) == ("N*C", "*IO")
         assert found.inputs[1].op.graph is ready
@@ -327,7 +333,7 @@ class TestParts:
 
     @pytest.mark.parametrize(("count", "found"), [(1, 1), (2, 2), (3, 3), (32, 8)])
     def test_rows_apart(self, count, found, monkeypatch):
-        monkeypatch.setattr("amanda_jax.settings.cores", lambda: count)
+        monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: count)
         kernel = random(40, 3, 7, 7) / 17
         told = {"strides": (2, 2), "padding": ((3, 2), (1, 3))}
         graph = network(kernel, "float32[2, 3, 96, 95]", **told)
@@ -358,7 +364,7 @@ class TestParts:
         self, rows, window, stride, dilation, pads, monkeypatch
     ):
         """Held against one convolution of the whole."""
-        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 3)
+        monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 3)
         x, w = random(2, rows, 5, 4), random(window, 2, 4, 6)
         laid = jax.lax.ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
         convolve = partial(
@@ -369,9 +375,10 @@ class TestParts:
             dimension_numbers=laid,
         )
         every = [pads, (1, 0)]
-        got = convolution._in_parts(
-            jax.numpy.asarray(x), convolve, window, stride, dilation, every
+        call = convolution.ConvolutionCall(
+            x, w, (stride, 1), (dilation, 1), every, lambda x, p: convolve(x, padding=p)
         )
+        got = convolution.convolve_in_parts(call)
         np.testing.assert_allclose(got, convolve(x, padding=every), atol=1e-5)
 
     @pytest.mark.parametrize(
@@ -384,7 +391,7 @@ class TestParts:
         ],
     )
     def test_others_stay_whole(self, out, size, attrs, monkeypatch):
-        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+        monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 2)
         kernel = random(out, 4 // attrs.get("groups", 1), 5, 5)
         graph = network(kernel, f"float32[1, 4, {size}, {size}]", **attrs)
         without = "layout" if "layout" in attrs else ""
@@ -435,16 +442,18 @@ def test_windows_as_slices(op, layout, window, stride, pad, ceil):
         assert ("stablehlo.reduce_window" in text_of(compiled)) is (without != "")
 
 
-def test_switches_of_xla_are_measured_and_can_be_left_out(monkeypatch):
-    monkeypatch.setattr("amanda_jax.settings.cores", lambda: 1)
+def test_options_of_xla_are_measured_and_can_be_left_out(monkeypatch):
+    monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 1)
     graph = network(random(2, 2, 1, 1), "float32[1, 2, 3, 3]")
-    told = amanda.compile(graph, "jax").executable._build.settings.switches
+    told = amanda.compile(graph, "jax").executable._build.settings.compiler_options
     assert list(told) == ["xla_cpu_experimental_ynn_fusion_type"]
     left = amanda.compile(graph, "jax", without="products")
-    assert left.executable._build.settings.switches == {}
+    assert left.executable._build.settings.compiler_options == {}
     name = "xla_cpu_experimental_ynn_fusion_type=LIBRARY_FUSION_TYPE_DOT"
-    own = amanda.compile(graph, "jax", xla=name).executable._build.settings.switches
+    own = amanda.compile(
+        graph, "jax", xla=name
+    ).executable._build.settings.compiler_options
     assert own == {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_DOT"}
-    monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+    monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 2)
     many = network(random(2, 2, 1, 1), "float32[2, 2, 3, 3]")
-    assert amanda.compile(many, "jax").executable._build.settings.switches == {}
+    assert amanda.compile(many, "jax").executable._build.settings.compiler_options == {}

@@ -11,7 +11,7 @@ import amanda
 from amanda.errors import BackendError
 from amanda.types import parse_type
 from amanda_jax.backend import JaxBackend
-from amanda_jax.devices import State, chosen
+from amanda_jax.devices import DeviceState, find_device
 from amanda_std import ops, trace
 
 ONLY_CPU = pytest.mark.skipif(
@@ -25,7 +25,7 @@ def graph():
 
 def test_the_processor_is_always_there():
     assert "cpu" in JaxBackend().devices()
-    assert chosen("cpu") == chosen("cpu:0") == jax.devices("cpu")[0]
+    assert find_device("cpu") == find_device("cpu:0") == jax.devices("cpu")[0]
     compiled = amanda.compile(graph(), "jax:cpu")
     assert compiled([[-1.0, 1.0]])[0].tolist() == [0, 1]
     assert compiled.executable.report().device == str(jax.devices("cpu")[0])
@@ -34,7 +34,7 @@ def test_the_processor_is_always_there():
 def test_states_tell_what_is_here_and_why_others_are_not():
     rows = {row.name: row for row in JaxBackend().states()}
     assert rows["cpu"].state == "usable"
-    assert str(State("tpu", "absent", "none")) == "jax:tpu: absent, none"
+    assert str(DeviceState("tpu", "absent", "none")) == "jax:tpu: absent, none"
     if "tpu" in rows:
         assert rows["tpu"].state == "absent"
         assert "pip install" in rows["tpu"].reason
@@ -58,7 +58,7 @@ def test_an_unknown_device():
 @pytest.mark.parametrize(
     ("option", "text"),
     [
-        ({"precison": "high"}, "knows no option 'precison'"),
+        ({"precison": "high"}, "has no option 'precison'"),
         ({"precision": "low"}, "'precision' of backend 'jax' cannot be 'low'"),
         ({"programs": 0}, "'programs' of backend 'jax' is a number of programs"),
     ],
@@ -82,7 +82,7 @@ def test_options_are_checked(option, text):
 )
 def test_what_to_do_for_a_device_that_is_not_here(name, text):
     with pytest.raises(BackendError) as caught:
-        chosen(name)
+        find_device(name)
     assert text in str(caught.value)
 
 
@@ -99,8 +99,8 @@ def test_a_platform_that_jax_is_told_to_have_and_has_not(monkeypatch):
 
     monkeypatch.setattr(jax, "default_backend", fail)
     monkeypatch.setenv("JAX_PLATFORMS", "moon")
-    with pytest.raises(BackendError, match="JAX cannot begin here") as caught:
-        chosen(None)
+    with pytest.raises(BackendError, match="JAX cannot start here") as caught:
+        find_device(None)
     assert "Unable to initialize backend 'moon'" in str(caught.value)
     assert "JAX_PLATFORMS is 'moon' in the environment: unset it" in str(caught.value)
 
@@ -128,12 +128,12 @@ def test_devices_of_any_platform(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr("jax.extend.backend.backends", lambda: ["cpu", "cuda", "moon"])
     assert JaxBackend().devices() == ["gpu:0", "gpu:1", "cpu", "moon:0"]
-    assert chosen(None) is chosen("gpu") is chosen("cuda") is gpus[0]
-    assert chosen("gpu:1") is chosen("cuda:1") is gpus[1]
-    assert chosen("moon") is moons[0]
+    assert find_device(None) is find_device("gpu") is find_device("cuda") is gpus[0]
+    assert find_device("gpu:1") is find_device("cuda:1") is gpus[1]
+    assert find_device("moon") is moons[0]
     assert [row.name for row in JaxBackend().states() if row.state == "absent"] == [
         "tpu"
     ]
     for name in ("gpu:2", "cuda:2", "rocm"):
         with pytest.raises(BackendError, match="has no device"):
-            chosen(name)
+            find_device(name)

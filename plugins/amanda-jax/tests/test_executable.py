@@ -13,7 +13,7 @@ from amanda.errors import BackendError, UsageError
 from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda.types import parse_type
-from amanda_jax.compile.jitted_program import Program
+from amanda_jax.compile.jitted_program import JittedProgram
 from amanda_std import ops, trace
 
 
@@ -38,7 +38,7 @@ def expect_numpy(compiled, graph: Graph, *feeds) -> None:
 
 def text_of(compiled) -> str:
     """The program that was traced last, as XLA gets it."""
-    function, given = compiled.executable._code.again()
+    function, given = compiled.executable._code.last_call()
     with jax.enable_x64(True):
         return function.lower(*given).as_text()
 
@@ -184,7 +184,7 @@ class TestControlFlow:
             "float32[2]",
         )
         report = run_both(graph, ramp(2)).executable.report()
-        assert report.control_flow == ("loop: written out",)
+        assert report.control_flow == ("loop: unrolled",)
 
     @pytest.mark.parametrize("fed", [True, False])
     def test_branches_of_other_shapes_are_driven_by_the_host(self, fed):
@@ -195,8 +195,8 @@ class TestControlFlow:
         )
         report = run_both(graph, ramp(3), np.array(fed)).executable.report()
         why = "if #0: the branches of an if return different types"
-        assert report.host_driven == (why,)
-        assert f"driven by the host: {why}" in str(report)
+        assert report.python_driven == (why,)
+        assert f"driven by Python: {why}" in str(report)
         assert report.outside == {}  # the branches are programs
 
     @pytest.mark.parametrize("choice", ["if", "case"])
@@ -217,7 +217,7 @@ class TestControlFlow:
             first, second = np.array(0), np.array(1)
         compiled = run_both(graph, ramp(6), first)
         expect_numpy(compiled, graph, ramp(10), second)
-        [told] = compiled.executable.report().host_driven
+        [told] = compiled.executable.report().python_driven
         called = "an if" if choice == "if" else "a case"
         assert told.startswith(f"{choice} #0: a branch of {called}")
         with pytest.raises(BackendError, match="reshape"):
@@ -233,8 +233,8 @@ class TestControlFlow:
             "float32[2]",
         )
         report = run_both(graph, ramp(2)).executable.report()
-        assert report.host_driven == (
-            "while #0: what a while carries changes its type",
+        assert report.python_driven == (
+            "while #0: a value that a while carries changes its type",
         )
         assert report.outside == {}
 
@@ -308,9 +308,9 @@ class TestElementTypes:
     def test_a_small_program_without_64_bits_needs_no_switch_at_all(self):
         graph = graph_of(lambda x: x + 1.0, "float32[n]")
         compiled = run_both(graph, ramp(3))
-        assert compiled.executable._quick is not None
+        assert compiled.executable._direct_call is not None
         ids = graph_of(lambda x: x + 1, "int64[n]")
-        assert run_both(ids, np.arange(3)).executable._quick is None
+        assert run_both(ids, np.arange(3)).executable._direct_call is None
 
     @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "int4"])
     def test_small_ones(self, dtype):
@@ -334,8 +334,8 @@ class TestWeights:
         graph = graph_of(lambda x: ops.matmul(x, weight), "float32[n, 64]")
         executable = run_both(graph, ramp(2, 64)).executable
         program = executable._code
-        assert isinstance(program, Program)
-        text = program._wide.lower(*program.weights, ramp(2, 64)).as_text()
+        assert isinstance(program, JittedProgram)
+        text = program._jitted.lower(*program.weights, ramp(2, 64)).as_text()
         assert "%arg1" in text
         assert "dense<" not in text
 
@@ -350,7 +350,7 @@ class TestWeights:
         assert report.weight_bytes == tensor.nbytes
 
     def test_uneven_rows_are_turned_once(self, monkeypatch):
-        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 1)
+        monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 1)
         weight = ramp(8, 5001)
         graph = graph_of(lambda x: ops.matmul(x, weight), "float32[n, 2, 8]")
         told = (
@@ -383,7 +383,7 @@ class TestWeights:
     def test_products_of_few_rows_have_the_weight_first(
         self, shape, wide, is_turned, monkeypatch
     ):
-        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+        monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 2)
         weight = ramp(shape[-1], wide) / 1e3
         text = f"float32[{', '.join(map(str, shape))}]"
         graph = graph_of(lambda x: ops.matmul(x, weight), text)
@@ -397,7 +397,7 @@ class TestWeights:
 
     def test_a_weight_of_several_products_is_turned_once(self, monkeypatch):
         """And read as it was by what else does."""
-        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+        monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 2)
         graph = Graph("amanda/std/1")
         tensor = Tensor.of(ramp(768, 768) / 1e3)
         weight = graph.constant(tensor).output
@@ -413,7 +413,7 @@ class TestWeights:
 
     @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
     def test_products_of_other_types_are_as_they_were(self, dtype, monkeypatch):
-        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+        monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 2)
         weight = np.ones((1024, 512), dtype)
         graph = graph_of(lambda x: ops.matmul(x, weight), f"{dtype}[16, 1024]")
         compiled = run_both(graph, np.ones((16, 1024), dtype))
@@ -424,7 +424,7 @@ class TestWeights:
         self, is_around, monkeypatch
     ):
         """Theirs, or one around them that nothing else reads."""
-        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+        monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 2)
         held = ramp(1024, 512) / 1e3
         kinds = [parse_type("float32[16, 1024]"), parse_type("bool[]")]
         graph = trace(
@@ -452,7 +452,7 @@ class TestWeights:
 
     def test_products_that_numpy_allows_and_few_rows_do_not_change(self, monkeypatch):
         """A right side of one column, or of a size that is open."""
-        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+        monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 2)
         graph = trace(
             lambda x, y: ops.einsum(x, y, equation="...k,nk->...n"),
             [parse_type("float32[16, a]"), parse_type("float32[n, b]")],
@@ -463,7 +463,7 @@ class TestWeights:
 
     def test_few_rows_that_only_a_call_tells(self, monkeypatch):
         """The weight lies turned for another reason: one program does it, one not."""
-        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+        monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 2)
         weight = ramp(256, 5001) / 1e3
         graph = graph_of(lambda x: ops.matmul(x, weight), "float32[n, 256]")
         compiled = amanda.compile(graph, "jax")
@@ -482,7 +482,7 @@ class TestWeights:
         )
         compiled = amanda.compile(graph, "jax", without=without)
         expect_numpy(compiled, graph, ramp(3, 2, 5, 5))
-        function, given = compiled.executable._code.again()
+        function, given = compiled.executable._code.last_call()
         text = function.lower(*given).as_text()
         found = [n for n in ("dot_general", "convolution") if f"stablehlo.{n}" in text]
         assert found == wanted
@@ -508,7 +508,7 @@ class TestWeights:
         for precision, word in (("highest", "HIGHEST"), ("default", "DEFAULT")):
             compiled = amanda.compile(graph, "jax", precision=precision)
             program = compiled.executable._code
-            assert word in program._wide.lower(ramp(2, 2), ramp(2, 2)).as_text()
+            assert word in program._jitted.lower(ramp(2, 2), ramp(2, 2)).as_text()
 
 
 class TestWhatXlaDoesItsOwnWay:
@@ -545,7 +545,7 @@ class TestWhatXlaDoesItsOwnWay:
         ("type_", "why"),
         [
             ("sequence<string[n]>", "XLA has no element type string"),
-            ("map<int64, float32[]>", "XLA has nothing to look keys up in"),
+            ("map<int64, float32[]>", "XLA does not support maps"),
         ],
     )
     def test_inputs_that_hold_no_numbers_are_refused(self, type_, why):

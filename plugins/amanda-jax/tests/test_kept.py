@@ -18,8 +18,8 @@ from amanda.errors import BackendError, UsageError
 from amanda.graph import Graph
 from amanda.types import parse_type
 from amanda_jax.compile import disk_cache
-from amanda_jax.compile.disk_cache import Kept
-from amanda_jax.compile.structure_hash import structure
+from amanda_jax.compile.disk_cache import DiskCache
+from amanda_jax.compile.structure_hash import structure_digest
 from amanda_jax.settings import Settings
 from amanda_std import Value, ops, trace, tracing
 
@@ -43,7 +43,7 @@ def ran(graph: Graph, *feeds, **options) -> dict[str, int]:
             assert value.dtype == wanted[key].dtype
             np.testing.assert_allclose(value, wanted[key], rtol=1e-5, atol=1e-6)
     report = compiled.executable.report()
-    return {**report.kept, "compiled": report.compilations}
+    return {**report.disk_cache, "compiled": report.compilations}
 
 
 def files(folder: Path) -> list[Path]:
@@ -61,7 +61,7 @@ x = np.ones((1, 32, 20, 20), "float32")
 compiled = amanda.compile(graph, "jax", cache=sys.argv[1])
 same = (compiled([x])[0] == amanda.run(graph, [x], backend="numpy")[0]).all()
 told = compiled.executable.report()
-print(json.dumps([told.kept, told.compilations, bool(same)]))
+print(json.dumps([told.disk_cache, told.compilations, bool(same)]))
 """
 
 
@@ -120,7 +120,7 @@ def test_the_place_of_what_is_donated_counts_and_not_its_name(tmp_path):
         feeds = [jax.device_put(X), jax.device_put(X + 1)]
         compiled(feeds)
         gone["".join(names)] = [feed.is_deleted() for feed in feeds]
-        told = compiled.executable.report().kept
+        told = compiled.executable.report().disk_cache
     assert gone == {"ab": [True, False], "ba": [False, True], "ac": [True, False]}
     assert told == {"loaded": 1}
 
@@ -180,18 +180,18 @@ def test_small_constants_count(tmp_path):
 
 def test_another_version(tmp_path, monkeypatch):
     ran(layer(weight()), [X], cache=tmp_path)
-    monkeypatch.setattr(disk_cache, "surroundings", lambda: "jax 99")
+    monkeypatch.setattr(disk_cache, "environment", lambda: "jax 99")
     assert ran(layer(weight()), [X], cache=tmp_path) == {"written": 1, "compiled": 1}
 
 
 def test_another_compiler_of_the_device(tmp_path):
     """What compiles for a device has a version of its own, besides that of jaxlib."""
-    settings = Settings().checked()
+    settings = Settings().validate()
     keys = set()
     for said in ("PJRT 1", "PJRT 2"):
         client = SimpleNamespace(platform_version=said)
         device = SimpleNamespace(platform="gpu", device_kind="one", client=client)
-        keys.add(Kept(tmp_path, 1 << 20, device).key("what", settings, [], []))
+        keys.add(DiskCache(tmp_path, 1 << 20, device).key("what", settings, [], []))
     assert len(keys) == 2
 
 
@@ -217,9 +217,9 @@ def test_another_number_of_cores(tmp_path, monkeypatch):
     keys = set()
     for count in (2, 2, 8):
         monkeypatch.setattr(
-            "amanda_jax.compile.disk_cache.cores", lambda count=count: count
+            "amanda_jax.compile.disk_cache.core_count", lambda count=count: count
         )
-        keys.add(Kept(tmp_path, 1 << 20, device).key("what", Settings(), [], []))
+        keys.add(DiskCache(tmp_path, 1 << 20, device).key("what", Settings(), [], []))
     assert len(keys) == 2
 
 
@@ -297,7 +297,9 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypatch):
 
 
 def test_what_an_ended_process_left_goes_in_the_end(tmp_path):
-    old, new = (tmp_path / (name + disk_cache.UNFINISHED) for name in ("old", "new"))
+    old, new = (
+        tmp_path / (name + disk_cache.UNFINISHED_SUFFIX) for name in ("old", "new")
+    )
     for path in (old, new):
         path.write_bytes(bytes(100))
     os.utime(old, (1, 1))
@@ -321,7 +323,7 @@ def test_what_cannot_be_deleted_stays(tmp_path, monkeypatch):
 
 def test_a_folder_that_cannot_be(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="no folder can be made"):
+    with pytest.raises(UsageError, match="the folder for compiled programs"):
         amanda.compile(layer(weight()), "jax", cache=tmp_path / "file" / "inside")
     with pytest.raises(BackendError, match=r"'cache_bytes' .* is a number of bytes"):
         amanda.compile(layer(weight()), "jax", cache=tmp_path, cache_bytes=0)
@@ -348,5 +350,5 @@ def test_order_counts_and_names_do_not():
         graph.result(graph.add("sub", made).output)
         return graph
 
-    assert structure(of(True, "x"), ()) == structure(of(True, "y"), ())
-    assert structure(of(True, "x"), ()) != structure(of(False, "x"), ())
+    assert structure_digest(of(True, "x"), ()) == structure_digest(of(True, "y"), ())
+    assert structure_digest(of(True, "x"), ()) != structure_digest(of(False, "x"), ())

@@ -14,14 +14,19 @@ import numpy as np
 import pytest
 
 from amanda.types import DType
-from amanda_jax.compile.trace_context import running
+from amanda_jax.compile.trace_context import trace_context
+from amanda_jax.cpu_tuning import convolution as tuned
 from amanda_jax.cpu_tuning import winograd
 from amanda_jax.kernels import array_ops, convolution, scatter, sequences, slicing
 from amanda_std.backends import channels_first_permutation, use_kernels
 
 CONVOLUTION = "conv_general_dilated"
 
-FORMS = [winograd.PAIRS, *map(winograd.Form, (2, 3, 4)), winograd.Form(3, apart=True)]
+FORMS = [
+    winograd.EVERY_AXIS,
+    *map(winograd.WinogradForm, (2, 3, 4)),
+    winograd.WinogradForm(3, sum_after=True),
+]
 
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
@@ -69,13 +74,13 @@ def check_conv(
     )  # fmt: skip
 
     def function(x, w, b):
-        with running(host_driven=False, without=without):
+        with trace_context(python_driven=False, without=without):
             return convolution.conv(
                 x, w, b if bias else None, layout=layout, kernel_layout=kernel_layout,
                 strides=strides, padding=padding, dilations=dilations, groups=groups,
             )  # fmt: skip
 
-    lies = winograd.turned(w, way) if way in FORMS else laid(w, kernel_layout)
+    lies = winograd.transform_kernel(w, way) if way in FORMS else laid(w, kernel_layout)
     with jax.enable_x64(True):
         given = laid(x, layout), lies, b
         program = str(jax.make_jaxpr(function)(*given))
@@ -120,7 +125,7 @@ class TestPointwise:
 
 
 class TestColumns:
-    DEEP = convolution.DEEP
+    DEEP = tuned.MIN_CHANNELS
 
     @pytest.mark.parametrize("bias", [True, False])
     @pytest.mark.parametrize(
@@ -180,7 +185,7 @@ class TestColumns:
         w = jax.ShapeDtypeStruct((3, 2, self.DEEP, 4), "float32")
 
         def function(x, w):
-            with running(host_driven=False):
+            with trace_context(python_driven=False):
                 return convolution.conv(
                     x, w, layout="N*C", kernel_layout="*IO", strides=None,
                     padding=None, dilations=None, groups=1,
@@ -204,7 +209,7 @@ def test_tiles_with_a_bias(size, pad, bias, form):
 )
 @pytest.mark.parametrize("form", FORMS)
 def test_tiles_of_less_than_a_kernel(size, rest, form):
-    w = winograd.turned(random(4, 3, 3, 3), form)
+    w = winograd.transform_kernel(random(4, 3, 3, 3), form)
     with jax.enable_x64(True):
         made = winograd.conv(jnp.asarray(random(2, *size, 3)), w, [(0, 0), (0, 0)])
     assert (made.shape, made.dtype) == ((2, *rest, 4), "float64")

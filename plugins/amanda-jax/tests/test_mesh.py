@@ -85,6 +85,6 @@ def test_options_are_checked(options, text):
 
 
 def test_a_name_that_nothing_has_is_told():
-    text = "no input, weight or result is called 'y', as `shardings` has it"
+    text = "no input, weight or result is called 'y', as `shardings` names it"
     with pytest.warns(UserWarning, match=text):
         amanda.compile(graph(), "jax", mesh={"data": 1}, shardings={"y": ("data",)})

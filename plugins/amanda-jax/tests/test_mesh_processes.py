@@ -15,7 +15,7 @@ import pytest
 import amanda
 from amanda.errors import BackendError
 from amanda.types import parse_type
-from amanda_jax.mesh.distributed import join, told
+from amanda_jax.mesh.distributed import join, parse_distributed
 from amanda_std import ops, trace
 
 FOUR = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
@@ -150,19 +150,24 @@ def test_the_command_line(model: Path, how: str):
 
 class TestReading:
     def test_who_takes_part(self):
-        assert told(None) is told(False) is told("") is None
-        assert told(True) == {}
-        assert told("[::1]:9000, 4, 3") == {
+        assert (
+            parse_distributed(None)
+            is parse_distributed(False)
+            is parse_distributed("")
+            is None
+        )
+        assert parse_distributed(True) == {}
+        assert parse_distributed("[::1]:9000, 4, 3") == {
             "coordinator_address": "[::1]:9000",
             "num_processes": 4,
             "process_id": 3,
         }
-        assert told({"local_device_ids": 0}) == {"local_device_ids": 0}
+        assert parse_distributed({"local_device_ids": 0}) == {"local_device_ids": 0}
 
     @pytest.mark.parametrize("given", ["here", "a:1", "a:1,2", "a:1,2,2", "a,2,1", 7])
     def test_what_cannot_be_read(self, given):
         with pytest.raises(BackendError, match="HOST:PORT,PROCESSES,PROCESS"):
-            told(given)
+            parse_distributed(given)
 
     def test_nobody_else(self):
         assert join(None) is False

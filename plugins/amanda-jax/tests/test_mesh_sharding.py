@@ -9,8 +9,13 @@ from amanda.errors import BackendError
 from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda.types import parse_type
-from amanda_jax.mesh.plan import Placed, divided, planned
-from amanda_jax.mesh.specs import Asked, asked, axes_of, misfit
+from amanda_jax.mesh.plan import PortSharding, prepare_for_mesh, sharding_plan
+from amanda_jax.mesh.specs import (
+    ShardingLine,
+    parse_mesh_axes,
+    parse_shardings,
+    why_not_divisible,
+)
 from amanda_std import ops, trace
 
 SIZES = {"data": 4, "model": 2}
@@ -21,8 +26,8 @@ def array(*shape: int) -> np.ndarray:
 
 
 def plan_of(graph: Graph, shardings, sizes=SIZES):
-    lines = asked(shardings, sizes)
-    return planned(divided(graph, lines, Graph.clone), lines, sizes)
+    lines = parse_shardings(shardings, sizes)
+    return sharding_plan(prepare_for_mesh(graph, lines, Graph.clone), lines, sizes)
 
 
 def specs(graph: Graph, shardings, sizes=SIZES) -> list[tuple[object, ...]]:
@@ -34,7 +39,7 @@ def specs(graph: Graph, shardings, sizes=SIZES) -> list[tuple[object, ...]]:
 class TestReading:
     @pytest.mark.parametrize("given", ["data=4,model=2", " data = 4, model=2 ", SIZES])
     def test_meshes(self, given):
-        assert axes_of(given) == SIZES
+        assert parse_mesh_axes(given) == SIZES
 
     @pytest.mark.parametrize(
         "given", ["", "data", "data=x", "=4", {}, {"a": 0}, {1: 2}]
@@ -43,7 +48,7 @@ class TestReading:
         with pytest.raises(
             BackendError, match="'mesh' of backend 'jax' cannot be read"
         ):
-            axes_of(given)
+            parse_mesh_axes(given)
 
     @pytest.mark.parametrize(
         ("given", "wanted"),
@@ -59,24 +64,28 @@ class TestReading:
         ],
     )
     def test_shardings(self, given, wanted):
-        assert asked(given, SIZES) == [Asked(name, spec) for name, spec in wanted]
+        assert parse_shardings(given, SIZES) == [
+            ShardingLine(name, spec) for name, spec in wanted
+        ]
 
     def test_rules(self):
         both = ("batch", "data"), ("megatron", "model")
-        assert asked(None, SIZES) == [Asked("*", None, both)]
-        assert asked(None, {"data": 4}) == [Asked("*", None, both[:1])]
-        assert asked("batch, megatron", SIZES) == [Asked("*", None, both)]
-        fsdp = Asked("w*", None, (("fsdp", "model"),))
-        assert asked("w*=fsdp:model", SIZES) == [fsdp]
-        assert asked({"w*": "fsdp:model"}, SIZES) == [fsdp]
+        assert parse_shardings(None, SIZES) == [ShardingLine("*", None, both)]
+        assert parse_shardings(None, {"data": 4}) == [ShardingLine("*", None, both[:1])]
+        assert parse_shardings("batch, megatron", SIZES) == [
+            ShardingLine("*", None, both)
+        ]
+        fsdp = ShardingLine("w*", None, (("fsdp", "model"),))
+        assert parse_shardings("w*=fsdp:model", SIZES) == [fsdp]
+        assert parse_shardings({"w*": "fsdp:model"}, SIZES) == [fsdp]
 
     @pytest.mark.parametrize(
         ("given", "text"),
         [
-            ("fdsp", "there is no rule 'fdsp'.*did you mean 'fsdp'"),
+            ("fdsp", "there is no sharding policy 'fdsp'.*did you mean 'fsdp'"),
             ("fsdp:modle", "the mesh has no axis 'modle'.*did you mean 'model'"),
             ({"x": ("dat",)}, r"no axis 'dat'\n.*shardings\['x'\]\n.*did you mean"),
-            ({"x": ("data", "data")}, "divided by the mesh axis 'data' twice"),
+            ({"x": ("data", "data")}, "sharded over the mesh axis 'data' twice"),
             ({"x": 4}, "'shardings' of backend 'jax' cannot be read"),
             ({"x": (4,)}, "'shardings' of backend 'jax' cannot be read"),
             (7, "'shardings' of backend 'jax' cannot be read"),
@@ -84,11 +93,11 @@ class TestReading:
     )
     def test_what_cannot_be_read(self, given, text):
         with pytest.raises(BackendError, match=f"(?s){text}"):
-            asked(given, SIZES)
+            parse_shardings(given, SIZES)
 
     def test_a_rule_for_an_axis_that_is_not_there(self):
-        with pytest.raises(BackendError, match="fsdp:AXIS divides over another one"):
-            asked("fsdp", {"model": 2})
+        with pytest.raises(BackendError, match="fsdp:AXIS shards over another one"):
+            parse_shardings("fsdp", {"model": 2})
 
 
 @pytest.mark.parametrize(
@@ -108,7 +117,7 @@ class TestReading:
     ],
 )
 def test_what_divides(spec, shape, why):
-    told = misfit(spec, shape, SIZES)
+    told = why_not_divisible(spec, shape, SIZES)
     assert why in told
     assert bool(told) == bool(why)
 
@@ -163,11 +172,11 @@ class TestRules:
     def test_what_cannot_be_divided_is_whole_and_told(self):
         graph = self.graph(lambda x: ops.matmul(x, array(7, 9)), "float32[4, 7]")
         for rule, why in (
-            ("megatron", "its columns cannot be divided evenly"),
-            ("fsdp", "no axis of it can be divided evenly"),
+            ("megatron", "its columns cannot be sharded evenly"),
+            ("fsdp", "no axis of it can be sharded evenly"),
         ):
             [(_, placed)] = plan_of(graph, rule).weights.values()
-            assert placed == Placed("weight", "weight0", (), why)
+            assert placed == PortSharding("weight", "weight0", (), why)
 
     def test_the_largest_axis_that_can_be_divided(self):
         def network(x):
@@ -198,8 +207,8 @@ class TestRules:
             port.name = name
         told = {"x": ("data",), "a": (None, "model"), "b": ()}
         assert plan_of(graph, told).results == (
-            Placed("result", "a", (None, "model")),
-            Placed("result", "b", ()),
+            PortSharding("result", "a", (None, "model")),
+            PortSharding("result", "b", ()),
             None,
         )
 
@@ -227,16 +236,16 @@ class TestRules:
         if wanted is not None:
             assert plan_of(graph, told).weight(tensor).spec == wanted
             return
-        text = "weight '.' and weight '.' are one tensor, and cannot lie both by"
+        text = "weight '.' and weight '.' are one tensor, and cannot be sharded both by"
         with pytest.raises(BackendError, match=text):
             plan_of(graph, told)
 
     def test_all_that_does_not_fit_is_told_at_once(self):
         graph = self.graph(lambda x: ops.matmul(x, array(8, 6)), "float32[3, 8]")
         graph.outputs[0].name = "y"
-        divided = {"x": ("data",), "weight0": (None, "data"), "y": ("model",)}
+        prepare_for_mesh = {"x": ("data",), "weight0": (None, "data"), "y": ("model",)}
         with pytest.raises(BackendError) as caught:
-            plan_of(graph, divided)
+            plan_of(graph, prepare_for_mesh)
         assert len(caught.value.problems) == 3
         told = str(caught.value)
         assert "input 'x' is float32[3, 8]: its axis 0 has 3 elements" in told
@@ -257,7 +266,9 @@ class TestRules:
         graph = self.graph(lambda x: ops.matmul(x, array(8, 6)), "float32[n, 8]")
         graph.outputs[0].name = "y"
         if not why:
-            assert plan_of(graph, {"y": spec}).results == (Placed("result", "y", spec),)
+            assert plan_of(graph, {"y": spec}).results == (
+                PortSharding("result", "y", spec),
+            )
             return
         with pytest.raises(BackendError) as caught:
             plan_of(graph, {"y": spec})
@@ -274,7 +285,7 @@ class TestRules:
         for port, name in zip(graph.outputs, "abc", strict=True):
             port.name = name
         plan = plan_of(graph, {"a": ("data",), "b": (None, "data")})
-        (a, found), (b, partly) = plan.made_of([(5, 2), (7, 2)])
+        (a, found), (b, partly) = plan.result_shapes([(5, 2), (7, 2)])
         assert (a, b) == plan.results[:2]
         assert found == [5 + 5 + 7, 2]
         assert partly[0] == 2
@@ -289,8 +300,8 @@ class TestRules:
         )
         graph.outputs[0].name = "out"
         plan = plan_of(graph, {"out": (None, "data")})
-        [(_, found)] = plan.made_of([(12,), (3,)])
+        [(_, found)] = plan.result_shapes([(12,), (3,)])
         assert found == [3, 4]
-        [(_, found)] = plan.made_of([(0,), (0,)])
+        [(_, found)] = plan.result_shapes([(0,), (0,)])
         assert found[0] == 0
         assert not isinstance(found[1], int)

@@ -57,7 +57,7 @@ class TestDonatedInputs:
     @pytest.mark.parametrize("again", [True, False])
     def test_in_blocks_that_share_a_program(self, again, monkeypatch):
         """The first one is fed what is donated, the others what is read once more."""
-        monkeypatch.setattr(block_reuse, "FEWEST", 6)
+        monkeypatch.setattr(block_reuse, "MIN_REPEATS", 6)
         weights = [ramp(5, 5) + i / 8 for i in range(12)]
 
         def function(x):
@@ -100,7 +100,7 @@ class TestDataThatDecidesShapes:
         report = compiled.executable.report()
         assert report.pieces == report.programs == 2
         assert report.outside == {}
-        assert report.sized == {"nonzero #0": 4}
+        assert report.dynamic_sizes == {"nonzero #0": 4}
         assert report.weight_bytes == WEIGHT.nbytes
         assert "cut to its size: nonzero #0, 4 times" in str(report)
 
@@ -114,7 +114,7 @@ class TestDataThatDecidesShapes:
         expect_numpy(compiled, graph, np.float32([0, 1, 0, 2]))
         report = compiled.executable.report()
         assert report.pieces == 2
-        assert sum(report.sized.values()) == count
+        assert sum(report.dynamic_sizes.values()) == count
         assert report.outside == {}
 
     def test_unique_and_compress(self):
@@ -140,9 +140,9 @@ class TestDataThatDecidesShapes:
         compiled = amanda.compile(graph, "jax")
         expect_numpy(compiled, graph, np.float32([0, 1]))
         report = compiled.executable.report()
-        assert sum(report.sized.values()) == 3
-        assert report.host_driven == (
-            "loop #1: nonzero is in it: data decides the shape of its result",
+        assert sum(report.dynamic_sizes.values()) == 3
+        assert report.python_driven == (
+            "loop #1: it contains nonzero: data decides the shape of its result",
         )
 
 
@@ -160,7 +160,7 @@ class TestValuesThatDecideShapes:
         report = compiled.executable.report()
         assert report.pieces == 2
         assert report.outside == {}
-        assert report.host_driven == ()
+        assert report.python_driven == ()
         assert len(report.decided_by) == 1
         assert report.weight_bytes == WEIGHT.nbytes
 
@@ -189,7 +189,7 @@ class TestTheHostDrives:
         expect_numpy(compiled, graph, ramp(5))
         report = compiled.executable.report()
         assert report.outside == {}
-        assert len(report.host_driven) == 1
+        assert len(report.python_driven) == 1
 
     def test_what_is_around_is_one_program_each(self):
         def function(x, c):
@@ -259,5 +259,7 @@ def test_what_jax_has_not_runs_on_numpy_where_that_is_allowed():
     expect_numpy(compiled, graph, ramp(5))
     report = compiled.executable.report()
     assert [piece.backend for piece in report.pieces] == ["jax", "numpy", "jax"]
-    assert report.pieces[1].why == ("jax: j0 #1: JAX has no special function j0",)
+    assert report.pieces[1].why == (
+        "jax: j0 #1: JAX does not have the special function j0",
+    )
     assert [crossing.bytes for crossing in report.transfers] == [20, 20]

@@ -155,7 +155,7 @@ def test_samples_of_which_the_graph_knows_less(name, way):
 
 def test_declined_ops_are_told_with_their_reason():
     graph, _ = graph_of(OPS["j0"], next(samples_of("j0")))
-    with pytest.raises(BackendError, match="JAX has no special function j0"):
+    with pytest.raises(BackendError, match="JAX does not have the special function j0"):
         amanda.compile(graph, "jax")
 
 

@@ -71,7 +71,7 @@ class TestSaved:
             UsageError, match=r"'x' is float32\[4, 32\], not float32\[8"
         ):
             restored(tmp_path / "program")([X[:4]])
-        with pytest.raises(UsageError, match="the feeds do not fit"):
+        with pytest.raises(UsageError, match="the feeds do not match"):
             restored(tmp_path / "program")({"z": X})
 
     def test_what_is_in_pieces_is_not_saved(self, tmp_path):
@@ -83,7 +83,7 @@ class TestSaved:
     @pytest.mark.parametrize("content", [b"", b"PK\x05\x06" + bytes(18), b"no zip"])
     def test_a_file_of_something_else(self, content, tmp_path):
         (tmp_path / "program").write_bytes(content)
-        with pytest.raises(FormatError, match="holds no program that was saved"):
+        with pytest.raises(FormatError, match="is no saved program"):
             restored(tmp_path / "program")
 
 
@@ -112,7 +112,7 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("option", "text"),
         [
-            ({"without": "haste"}, "takes no step 'haste'"),
+            ({"without": "haste"}, "has no optimization step 'haste'"),
             ({"xla": "fast"}, "the option 'xla' of backend 'jax' cannot be read"),
         ],
     )

@@ -33,7 +33,7 @@ def _listed(value):
 def expect_all_in_xla(run) -> None:
     report = run.executable.report()
     assert report.outside == {}
-    assert report.host_driven == ()
+    assert report.python_driven == ()
 
 
 class TestInAndOut:
@@ -55,7 +55,7 @@ class TestInAndOut:
             )  # fmt: skip
             for xs in (PAIRS, [*PAIRS, PAIRS[0]]):
                 assert lists(run([xs, PAIRS[1]]))[0] == [4, 6]
-            assert run.executable.report().kept == {}
+            assert run.executable.report().disk_cache == {}
             assert run.executable.cost().flops >= 2
 
     @pytest.mark.parametrize("results", ["numpy", "jax"])
@@ -216,5 +216,5 @@ def test_a_tuple():
 def test_they_are_in_no_file(tmp_path):
     run = compiled(lambda xs: ops.sequence_at(xs, 0), "sequence<float32[n]>")
     run([ROWS])
-    with pytest.raises(UsageError, match="a file has no sequence"):
+    with pytest.raises(UsageError, match="files have no sequence"):
         run.executable.save(tmp_path / "program")

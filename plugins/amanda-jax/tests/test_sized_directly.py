@@ -14,7 +14,7 @@ import pytest
 
 from amanda.errors import UsageError
 from amanda.types import DType
-from amanda_jax.kernels.dynamic_shapes import ROWS
+from amanda_jax.kernels.dynamic_shapes import KERNELS
 
 TYPES = ["bool", "uint64", "bfloat16", "complex64"]
 
@@ -22,7 +22,7 @@ TYPES = ["bool", "uint64", "bfloat16", "complex64"]
 def call(name: str, *args: Any, **attrs: Any) -> Any:
     with jax.enable_x64(True):
         given = [a if a is None else jnp.asarray(a) for a in args]
-        made = ROWS[name](*given, **attrs)
+        made = KERNELS[name](*given, **attrs)
         return [*map(np.asarray, made)] if isinstance(made, tuple) else np.asarray(made)
 
 

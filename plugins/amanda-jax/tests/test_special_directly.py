@@ -50,7 +50,7 @@ def given(name: str, dtype: str) -> list[np.ndarray]:
 
 
 def test_all_of_them():
-    assert special_functions.ROWS.keys() == NUMBERS.keys()
+    assert special_functions.KERNELS.keys() == NUMBERS.keys()
 
 
 @pytest.mark.parametrize("dtype", CLOSE)
@@ -81,7 +81,7 @@ def test_small_floats_are_rounded_once(name, dtype):
     own = {"lgamma": "gammaln"}.get(name, name)
     with jax.enable_x64(True):
         exact = getattr(jax.scipy.special, own)(*map(jnp.asarray, single))
-        got = special_functions.ROWS[name](*map(jnp.asarray, xs))
+        got = special_functions.KERNELS[name](*map(jnp.asarray, xs))
     np.testing.assert_array_equal(
         np.asarray(got), np.asarray(exact).astype(DType(dtype).numpy)
     )
@@ -93,7 +93,9 @@ def test_an_order_of_polygamma_for_a_row(dtype):
     kind = DType(dtype).numpy
     x = np.array([[0.5], [2.0]], kind)
     with jax.enable_x64(True):
-        got = special_functions.ROWS["polygamma"](np.array([1, 2, 3]), jnp.asarray(x))
+        got = special_functions.KERNELS["polygamma"](
+            np.array([1, 2, 3]), jnp.asarray(x)
+        )
     wanted = by_scipy.polygamma(np.array([1, 2, 3]), x.astype("float64"))
     assert (got.shape, got.dtype) == ((2, 3), kind)
     loose = CLOSE[dtype]

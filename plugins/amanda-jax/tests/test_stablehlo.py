@@ -230,7 +230,9 @@ class TestOfTheHub:
         graph = graph_of(function, "float32[1, 96, 96, 3]", "float32[16, 1024]")
         found = set()
         for count in (1, 2, 8):
-            monkeypatch.setattr("amanda_jax.settings.cores", lambda count=count: count)
+            monkeypatch.setattr(
+                "amanda_jax.cpu_tuning.cores.core_count", lambda count=count: count
+            )
             found.add(tuple(op.type for op in amanda.convert(graph, to)))
         [types] = found
         assert sum("conv" in name for name in types) == 1

@@ -17,11 +17,15 @@ from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda.types import parse_type
 from amanda_jax.compile import passes
-from amanda_jax.cpu_tuning import winograd
-from amanda_jax.weights import layout as lying
-from amanda_jax.weights import memory
-from amanda_jax.weights.device_weights import Weights
-from amanda_jax.weights.memory import ALIGNMENT, aligned, is_in_file, let_go
+from amanda_jax.cpu_tuning import convolution_weights, winograd
+from amanda_jax.weights import layout, memory
+from amanda_jax.weights.device_weights import DeviceWeights
+from amanda_jax.weights.memory import (
+    ALIGNMENT,
+    aligned_copy,
+    is_memory_mapped,
+    release_pages,
+)
 from amanda_std import ops, trace
 
 PAGE = mmap.PAGESIZE
@@ -81,24 +85,24 @@ def test_what_is_let_go_is_read_again_as_it_was(access, tmp_path):
         content[2 * PAGE] ^= 255
         held[2 * PAGE] = int(content[2 * PAGE])
     array = np.asarray(memoryview(held)[3:])
-    let_go(array)
+    release_pages(array)
     np.testing.assert_array_equal(array, content[3:])
 
 
 def test_arrays_of_no_file_stay():
     for array in (np.arange(9), np.frombuffer(b"12345678", "int64")):
         before = array.copy()
-        let_go(array)
+        release_pages(array)
         np.testing.assert_array_equal(array, before)
 
 
 def test_an_aligned_copy_is_not_copied_by_the_device():
-    made = aligned(np.arange(1 << 12, dtype="float32").reshape(64, 64).T)
+    made = aligned_copy(np.arange(1 << 12, dtype="float32").reshape(64, 64).T)
     assert made.ctypes.data % ALIGNMENT == 0
     assert made.flags.c_contiguous
     np.testing.assert_array_equal(made, np.arange(1 << 12).reshape(64, 64).T)
     device = jax.devices("cpu")[0]
-    [there] = Weights(device).moved([Tensor.of(made)])
+    [there] = DeviceWeights(device).transfer([Tensor.of(made)])
     assert there.unsafe_buffer_pointer() == made.ctypes.data
 
 
@@ -110,7 +114,7 @@ class TestWaiting:
         graph = reading(weight, lambda w, x: ops.matmul(x, w), "float32[n, 64]")
         events, ask = compilations
         compiled = amanda.compile(graph, "jax")
-        held = compiled.executable._weights._held
+        held = compiled.executable._weights._arrays
         assert not held
         assert compiled.executable.report().weight_bytes == weight.nbytes
         events.clear()  # importing may have compiled something small
@@ -150,7 +154,7 @@ class TestWaiting:
         for _ in range(2):
             compiled = amanda.compile(graph, "jax", cache=str(tmp_path / "kept"))
             events[:] = [asked for asked in events if asked]
-            held = compiled.executable._weights._held
+            held = compiled.executable._weights._arrays
             ask[:] = [lambda held=held: len(held)]
             [got] = compiled([x]).values()
             np.testing.assert_allclose(got, x @ weight.numpy(), rtol=1e-4, atol=1e-5)
@@ -162,7 +166,7 @@ class TestWaiting:
         types = [parse_type("float32[n, 64]")]
         graph = trace(lambda x: ops.matmul(x, weight), types)
         compiled = amanda.compile(graph, "jax")
-        assert len(compiled.executable._weights._held) == 1
+        assert len(compiled.executable._weights._arrays) == 1
 
     def test_a_file_may_go_before_the_first_call(self, tmp_path):
         array = random(64, 40)
@@ -177,7 +181,8 @@ class TestWaiting:
     def test_memory_is_given_back_where_something_was_compiled(self, monkeypatch):
         asked = []
         monkeypatch.setattr(
-            "amanda_jax.compile.jitted_program.give_back", lambda: asked.append(1)
+            "amanda_jax.compile.jitted_program.return_freed_memory",
+            lambda: asked.append(1),
         )
         graph = trace(lambda x: x + 1, [parse_type("float32[n]")])
         compiled = amanda.compile(graph, "jax")
@@ -195,7 +200,7 @@ class TestWaiting:
         before = _resident()
         blocks.clear()
         gc.collect()
-        memory.give_back()
+        memory.return_freed_memory()
         assert _resident() < before - 50_000_000
         assert stays[0] == ord("x")
 
@@ -210,36 +215,40 @@ class TestTurned:
     def test_in_a_file_they_are_turned_when_they_move(self, tmp_path, monkeypatch):
         made = []
         monkeypatch.setattr(
-            lying, "aligned", lambda array: made.append(aligned(array)) or made[-1]
+            layout,
+            "aligned_copy",
+            lambda array: made.append(aligned_copy(array)) or made[-1],
         )
         array = random(40, 64)
-        turned = lying.in_order(in_file(array, tmp_path / "file"), (1, 0))
+        turned = layout.permuted_tensor(in_file(array, tmp_path / "file"), (1, 0))
         assert turned.is_lazy
         assert not made
-        [there] = Weights(jax.devices("cpu")[0]).moved([turned])
+        [there] = DeviceWeights(jax.devices("cpu")[0]).transfer([turned])
         np.testing.assert_array_equal(there, array.T)
         [once] = made
         assert once.ctypes.data == there.unsafe_buffer_pointer()
 
     def test_they_are_made_once(self, tmp_path, monkeypatch):
         made: Counter[str] = Counter()
-        for name in ("aligned", "let_go"):
+        for name in ("aligned_copy", "release_pages"):
             monkeypatch.setattr(
-                lying, name, _counting(made, name, getattr(memory, name))
+                layout, name, _counting(made, name, getattr(memory, name))
             )
-        turned = lying.in_order(in_file(random(40, 64), tmp_path / "file"), (1, 0))
+        turned = layout.permuted_tensor(
+            in_file(random(40, 64), tmp_path / "file"), (1, 0)
+        )
         assert not made
-        weights = Weights(jax.devices("cpu")[0])
-        weights.expected([turned])
+        weights = DeviceWeights(jax.devices("cpu")[0])
+        weights.announce([turned])
         assert not made
         for _ in range(2):
-            weights.moved([turned])
-        assert made == {"aligned": 1, "let_go": 1}
+            weights.transfer([turned])
+        assert made == {"aligned_copy": 1, "release_pages": 1}
 
     def test_in_memory_they_are_turned_at_once(self):
         """What they are made of is free then; it would have to stay."""
         array = random(40, 64)
-        turned = lying.in_order(Tensor.of(array), (1, 0))
+        turned = layout.permuted_tensor(Tensor.of(array), (1, 0))
         assert not turned.is_lazy
         np.testing.assert_array_equal(turned.numpy(), array.T)
 
@@ -248,27 +257,27 @@ class TestTurned:
         array = random(256, 256, 3, 3)
         path = tmp_path / "file"
         tensor = in_file(array, path)
-        turned = lying.turned(tensor, "OI*", winograd.PAIRS)
+        turned = convolution_weights.winograd_kernel(tensor, "OI*", winograd.EVERY_AXIS)
         assert resident(path) < 100_000
-        [there] = Weights(jax.devices("cpu")[0]).moved([turned])
+        [there] = DeviceWeights(jax.devices("cpu")[0]).transfer([turned])
         assert there.shape == (16, 256, 256)
-        assert is_in_file(tensor.numpy())
+        assert is_memory_mapped(tensor.numpy())
         assert resident(path) < 100_000 < tensor.nbytes
 
     @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of pages")
     @pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1)])
     def test_no_more_than_a_part_is_in_memory(self, order, tmp_path, monkeypatch):
         path, seen = tmp_path / "file", []
-        monkeypatch.setattr(memory, "PART", 1 << 22)
+        monkeypatch.setattr(memory, "CHUNK", 1 << 22)
 
         def watched(array):
             seen.append(resident(path))
-            let_go(array)
+            release_pages(array)
 
-        monkeypatch.setattr(memory, "let_go", watched)
+        monkeypatch.setattr(memory, "release_pages", watched)
         array = np.arange(1 << 24, dtype="float32").reshape(64, 512, 512)
         tensor = in_file(array, path)
-        made = aligned(tensor.numpy().transpose(order))
+        made = aligned_copy(tensor.numpy().transpose(order))
         assert len(seen) == 16
         assert max(seen) < tensor.nbytes / 4
         assert np.array_equal(made, array.transpose(order))
@@ -277,27 +286,31 @@ class TestTurned:
     def test_copies_of_any_form(self, shape):
         array = random(*shape) if shape else np.float32(3).reshape(())
         for given in (array, array.T, array[..., ::-1] if shape else array):
-            made = aligned(given)
+            made = aligned_copy(given)
             assert made.flags.c_contiguous
             np.testing.assert_array_equal(made, given)
 
     @pytest.mark.parametrize("layout", ["OI*", "*IO"])
     @pytest.mark.parametrize(
         "form",
-        [winograd.PAIRS, *map(winograd.Form, (2, 3, 4)), winograd.Form(4, apart=True)],
+        [
+            winograd.EVERY_AXIS,
+            *map(winograd.WinogradForm, (2, 3, 4)),
+            winograd.WinogradForm(4, sum_after=True),
+        ],
     )
     def test_kernels_for_tiles_are_turned_in_parts(self, form, layout, tmp_path):
-        kernel = random(lying.PART + 8, 5, 3, 3)
-        whole = winograd.turned(kernel, form)
+        kernel = random(convolution_weights.CHUNK + 8, 5, 3, 3)
+        whole = winograd.transform_kernel(kernel, form)
         laid = kernel if layout == "OI*" else kernel.transpose(2, 3, 1, 0).copy()
         for tensor in (Tensor.of(laid), in_file(laid, tmp_path / "file")):
-            made = lying.turned(tensor, layout, form)
+            made = convolution_weights.winograd_kernel(tensor, layout, form)
             assert made.shape == whole.shape
             np.testing.assert_allclose(made.numpy(), whole, rtol=1e-6)
             assert made.numpy().ctypes.data % ALIGNMENT == 0
 
     def test_one_weight_for_looking_up_and_telling_is_held_once(self, monkeypatch):
-        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+        monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 2)
         table = random(2001, 512)
 
         graph = Graph("amanda/std/1")
@@ -318,8 +331,8 @@ class TestTurned:
     def test_what_the_graph_turns_is_turned_when_it_moves(self, tmp_path, monkeypatch):
         """Once for two that read it so, and read as it lies by a third."""
         made: Counter[str] = Counter()
-        counted = _counting(made, "aligned", aligned)
-        monkeypatch.setattr(lying, "aligned", counted)
+        counted = _counting(made, "aligned_copy", aligned_copy)
+        monkeypatch.setattr(layout, "aligned_copy", counted)
         weight = in_file(random(160, 160), tmp_path / "file")
         graph = Graph("amanda/std/1")
         x = graph.parameter(parse_type("float32[n, 160]"), "x")
@@ -336,7 +349,7 @@ class TestTurned:
         np.testing.assert_allclose(first, x @ array.T, rtol=1e-4, atol=1e-4)
         np.testing.assert_array_equal(first, second)
         np.testing.assert_allclose(third, x @ array, rtol=1e-4, atol=1e-4)
-        assert made == {"aligned": 1}
+        assert made == {"aligned_copy": 1}
         assert compiled.executable.report().weight_bytes == 2 * weight.nbytes
 
     def test_what_the_graph_turns_keeps_its_name(self, tmp_path):
@@ -345,14 +358,14 @@ class TestTurned:
         held = graph.constant(weight).output
         turned = graph.add("transpose", [held], {"perm": (2, 0, 1)}, name="w").output
         graph.result(turned)
-        made = passes.prepared(graph)
+        made = passes.prepare_graph(graph)
         assert made.results[0] is made["w"].output
         np.testing.assert_array_equal(
             made["w"].attrs["value"].numpy(), weight.numpy().transpose(2, 0, 1)
         )
 
     def test_a_product_that_is_scaled_has_its_factors_in_the_weight(self, monkeypatch):
-        monkeypatch.setattr("amanda_jax.settings.cores", lambda: 2)
+        monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 2)
         weight, factors = random(2001, 512), random(2001)
 
         def scaled(x):
@@ -363,7 +376,7 @@ class TestTurned:
         x = random(16, 512)
         [got] = compiled([x]).values()
         np.testing.assert_allclose(got, (x @ weight.T) * factors, atol=1e-3)
-        function, given = compiled.executable._code.again()
+        function, given = compiled.executable._code.last_call()
         assert "stablehlo.multiply" not in function.lower(*given).as_text()
 
 

@@ -1,4 +1,4 @@
-"""The backend: what it takes, on which devices, and what it can be told."""
+"""The backend `jax`: the ops and devices that it supports, and its options."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.types import MapType, TensorType, Type
 
 if TYPE_CHECKING:
-    from amanda_jax.devices import State
+    from amanda_jax.devices import DeviceState
     from amanda_jax.executable import Executable
 
 __all__ = ["JaxBackend"]
 
-_LACKS: Final = ("j0", "j1", "y0", "y1", "k0", "k0e", "k1", "k1e", "dawsn",
+_MISSING_FUNCTIONS: Final = ("j0", "j1", "y0", "y1", "k0", "k0e", "k1", "k1e", "dawsn",
                  "fresnel_cos", "fresnel_sin")  # fmt: skip
-"""Special functions that JAX has not."""
+"""Special functions that JAX does not have."""
 
-DECLINED: Final = {
-    **{name: f"JAX has no special function {name}" for name in _LACKS},
-    "decode_image": "XLA computes with numbers, and reads no files of images",
+UNSUPPORTED: Final = {
+    **{
+        name: f"JAX does not have the special function {name}"
+        for name in _MISSING_FUNCTIONS
+    },
+    "decode_image": "XLA cannot decode image files",
 }
-"""Ops that are not taken, with the reason."""
+"""Ops that are not supported, with the reason."""
 
-_LACKING: Final = ("string", "bytes", "quantized")
-"""Kinds of element types that XLA has not."""
+_UNSUPPORTED_KINDS: Final = ("string", "bytes", "quantized")
+"""Kinds of element types that XLA does not have."""
 
 
 class JaxBackend:
@@ -36,16 +39,16 @@ class JaxBackend:
     namespace = "amanda/std/1"
 
     def devices(self) -> Sequence[str]:
-        """The devices that can be used here, the default one first."""
-        from amanda_jax.devices import usable
+        """The names of the devices that can be used, the default one first."""
+        from amanda_jax.devices import usable_devices
 
-        return list(usable())
+        return list(usable_devices())
 
-    def states(self) -> Sequence[State]:
-        """Every kind of device, those that cannot be used with the reason."""
-        from amanda_jax.devices import states
+    def states(self) -> Sequence[DeviceState]:
+        """Every kind of device; for those that cannot be used, the reason."""
+        from amanda_jax.devices import device_states
 
-        return states()
+        return device_states()
 
     def takes(self, op: Op) -> Literal[True] | str:
         from amanda_jax.compile.python_ops import KERNELS
@@ -54,7 +57,9 @@ class JaxBackend:
         reason = why_invalid(op)
         if reason is not None or isinstance(op, Graph):
             return reason or True
-        reason = DECLINED.get(op.type or "") or _strange((*op.inputs, *op.outputs))
+        reason = UNSUPPORTED.get(op.type or "") or _unsupported_type(
+            (*op.inputs, *op.outputs)
+        )
         return reason or why_no_kernel(operation_of(op), KERNELS) or True
 
     def compile(
@@ -65,46 +70,46 @@ class JaxBackend:
         known = Settings.__annotations__
         if unknown := sorted(set(options) - set(known)):
             raise BackendError(
-                f"backend {self.name!r} knows no option {unknown[0]!r}",
+                f"backend {self.name!r} has no option {unknown[0]!r}",
                 expected=f"one of {', '.join(known)}",
             )
-        strange = _strange(graph.parameters)
-        if strange is not None:  # no op need read it, so that none was asked about
+        unsupported = _unsupported_type(graph.parameters)
+        if unsupported is not None:  # `takes` checks only inputs that an op reads
             raise BackendError(
-                f"backend {self.name!r} cannot be fed this: {strange}",
-                expected="numbers, in tensors, sequences, optionals or tuples",
+                f"backend {self.name!r} does not support an input: {unsupported}",
+                expected="tensors of numbers, or containers of them",
                 hint="choose another backend",
             )
-        settings = Settings(**options).checked()
-        if settings.is_spread:
+        settings = Settings(**options).validate()
+        if settings.is_distributed:
             from amanda_jax.mesh.distributed import join
 
-            join(settings.distributed)  # before anything else is asked of JAX
-            from amanda_jax.mesh.arrays import mesh_of
-            from amanda_jax.mesh.executable import Spread
+            join(settings.distributed)  # before JAX is used for anything else
+            from amanda_jax.mesh.arrays import create_mesh
+            from amanda_jax.mesh.executable import MeshExecutable
 
-            return Spread(graph, mesh_of(settings.mesh, device), settings)
-        from amanda_jax.devices import chosen
+            return MeshExecutable(graph, create_mesh(settings.mesh, device), settings)
+        from amanda_jax.devices import find_device
         from amanda_jax.executable import Executable
 
-        return Executable(graph, chosen(device), settings)
+        return Executable(graph, find_device(device), settings)
 
 
-def _strange(ports: Iterable[OutputPort | None]) -> str | None:
-    """A type that XLA has not, if one is known to be there."""
+def _unsupported_type(ports: Iterable[OutputPort | None]) -> str | None:
+    """The first type that XLA does not support, if one is known."""
     for port in ports:
-        found = port.type if port is not None else None
-        for part in _parts(found):
-            if isinstance(part, TensorType) and part.dtype.kind in _LACKING:
+        own = port.type if port is not None else None
+        for part in _nested_types(own):
+            if isinstance(part, TensorType) and part.dtype.kind in _UNSUPPORTED_KINDS:
                 return f"XLA has no element type {part.dtype}"
             if isinstance(part, MapType):
-                return f"XLA has nothing to look keys up in: {found} is a map"
+                return f"XLA does not support maps such as {own}"
     return None
 
 
-def _parts(found: Type | None) -> Iterator[Type]:
-    """A type, and all that it holds."""
-    if found is not None:
-        yield found
-        for part in found.parts:
-            yield from _parts(part)
+def _nested_types(own: Type | None) -> Iterator[Type]:
+    """A type, and all types in it."""
+    if own is not None:
+        yield own
+        for part in own.parts:
+            yield from _nested_types(part)

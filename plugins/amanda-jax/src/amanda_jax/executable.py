@@ -1,4 +1,4 @@
-"""What a graph is compiled to: it is called with arrays, and tells how it runs."""
+"""Executables: compiled graphs, called with arrays, with a report of how they run."""
 
 from __future__ import annotations
 
@@ -15,77 +15,78 @@ from amanda.errors import AmandaError, UsageError
 from amanda.graph import Graph, OutputPort
 from amanda.host import host_in_use
 from amanda.types import OptionalType, SequenceType, TensorType, TupleType
-from amanda_jax.compile.code import Build, Code
-from amanda_jax.compile.disk_cache import Kept
-from amanda_jax.compile.jitted_program import MisfitError, Program
-from amanda_jax.compile.passes import prepared
+from amanda_jax.compile.code import BuildContext, CompiledCode
+from amanda_jax.compile.disk_cache import DiskCache
+from amanda_jax.compile.jitted_program import NoArrayError, TracedProgram
+from amanda_jax.compile.partition import compile_graph
+from amanda_jax.compile.passes import prepare_graph
 from amanda_jax.settings import Settings
-from amanda_jax.shapes.bucketing import coded
-from amanda_jax.shapes.dynamic_shapes import Bounded
-from amanda_jax.weights.device_weights import Weights
+from amanda_jax.shapes.bucketing import compile_padded
+from amanda_jax.weights.device_weights import DeviceWeights
 from amanda_std.backends import RunContext, State, effect_of
 
 if TYPE_CHECKING:
-    from amanda_jax.export.exporter import Written
+    from amanda_jax.export.exporter import ExportedGraph
 
-__all__ = ["Cost", "Executable", "Report", "fed"]
+__all__ = ["Cost", "Executable", "Report", "as_feed"]
 
 Symbolic = bool | str | Sequence[str]
-"""Whether sizes stay open, or what holds for those that do."""
+"""Whether dims stay symbolic, or the conditions that hold for those that do."""
 
 _ARRAY = type(jax.numpy.zeros(()))
-HOLDS: Final = object()
-_waited: Any = jax.block_until_ready
+CONTAINER: Final = object()
+_block_until_ready: Any = jax.block_until_ready
 
 
 class Report(NamedTuple):
-    """How an executable runs, and what became of it so far."""
+    """How an executable runs, and its counts so far."""
 
     device: str
     programs: int
-    """How many programs there are: more than one where data decides shapes."""
+    """How many programs there are: more than one where shapes depend on data."""
     pieces: int
     """How many of them one call runs."""
     compilations: int
-    """How many times one of them was compiled, for shapes or values that were new."""
+    """How many times one of them was compiled, for new shapes or values."""
     weight_bytes: int
     decided_by: tuple[str, ...]
-    """The values that programs are made for, besides the shapes of the feeds."""
+    """The values that programs are specialized on, besides the shapes of the feeds."""
     control_flow: tuple[str, ...]
-    """What choices and loops have become."""
-    host_driven: tuple[str, ...]
-    """Choices and loops that the host drives, with the reason; bodies are programs."""
+    """What conditionals and loops were compiled to."""
+    python_driven: tuple[str, ...]
+    """Conditionals and loops that Python drives, with the reason; their bodies are
+    programs."""
     outside: Mapping[str, int]
-    """Ops that XLA does not run, and how many times each ran, since it was made."""
-    sized: Mapping[str, int]
-    """Ops that XLA runs at the largest size, with how many times; the host reads how
-    much there is."""
+    """Ops that XLA does not run, and how many times each ran."""
+    dynamic_sizes: Mapping[str, int]
+    """Ops that XLA runs at the maximum size, and how many times each ran; Python reads
+    the real size."""
     buckets: Mapping[str, int] = {}
-    """What inputs were padded to, with how many calls; a program is for each."""
+    """The sizes that inputs were padded to, with the number of calls."""
     ports: Sequence[Any] = ()
-    """On a mesh: how inputs, weights and results are divided, and their bytes."""
-
-    kept: Mapping[str, int] = {}
+    """On a mesh: the sharding of inputs, weights and results, and their bytes."""
+    disk_cache: Mapping[str, int] = {}
     """With `cache`: how many programs were loaded, written, refused."""
 
     def __str__(self) -> str:
+        sizes = self.dynamic_sizes.items()
         lines = [
             f"on {self.device}: {self.programs} programs, {self.pieces} in a call, "
             f"{self.compilations} compilations, {self.weight_bytes} bytes of weights",
             *(f"a program for each value of {name}" for name in self.decided_by),
             *self.control_flow,
-            *(f"driven by the host: {label}" for label in self.host_driven),
+            *(f"driven by Python: {label}" for label in self.python_driven),
             *(f"outside XLA: {op}, {n} times" for op, n in self.outside.items()),
-            *(f"cut to its size: {op}, {n} times" for op, n in self.sized.items()),
+            *(f"cut to its size: {op}, {n} times" for op, n in sizes),
             *(f"padded to {size}, {n} times" for size, n in self.buckets.items()),
             *map(str, self.ports),
-            *(f"{n} compiled programs {what}" for what, n in self.kept.items()),
+            *(f"{n} compiled programs {what}" for what, n in self.disk_cache.items()),
         ]
         return "\n".join(lines)
 
 
 class Cost(NamedTuple):
-    """What XLA says of the programs that were compiled last, all together."""
+    """The cost that XLA estimates for the programs compiled last, in total."""
 
     flops: float
     bytes_accessed: float
@@ -93,7 +94,7 @@ class Cost(NamedTuple):
     """Weights and feeds."""
     result_bytes: int
     temporary_bytes: int
-    """Memory for what is made on the way, of the program that needs most."""
+    """Memory for intermediate values, of the program that needs most."""
 
     def __str__(self) -> str:
         return (
@@ -104,138 +105,142 @@ class Cost(NamedTuple):
 
 
 class Executable:
-    """Several threads may call it at once."""
+    """A compiled graph on one device. Several threads may call it at once."""
 
     def __init__(self, graph: Graph, device: Any, settings: Settings) -> None:
-        settings = settings.on(device.platform)
-        ready, self._weights = self._placed(graph, device, settings)
-        self.state = State() if _has_state(ready) else None
+        settings = settings.for_platform(device.platform)
+        prepared, self._weights = self._prepare(graph, device, settings)
+        self.state = State() if _has_state(prepared) else None
         """The variables, by key; None where there are none."""
-        around = RunContext(
+        surroundings = RunContext(
             self.state, settings.observe, settings.callbacks or {}, host_in_use()
         )
-        self._graph = ready
-        self._build = Build(self._weights, settings, around, self._keeping(settings))
-        self._code = self._coded(ready, self._build)
-        self._slots = _names(ready)
+        self._graph = prepared
+        cache = self._disk_cache(settings)
+        self._build = BuildContext(
+            self._weights, settings, surroundings, compile_graph, cache
+        )
+        self._code = self._compile(prepared, self._build)
+        self._names = _port_names(prepared)
         self._as_numpy = settings.results == "numpy"
-        self._dtypes = [_dtype(port) for port in ready.parameters]
+        self._dtypes = [_feed_dtype(port) for port in prepared.parameters]
         self._count = len(self._dtypes)
-        self._quick: Any = None
-        """What takes arrays without another look, once it is known that there is one.
-        """
+        self._direct_call: Any = None
+        """A function of arrays without further checks, once there is one."""
 
-    def _placed(
+    def _prepare(
         self, graph: Graph, device: Any, settings: Settings
-    ) -> tuple[Graph, Weights]:
-        """The graph made ready for where it runs, and what has its weights there."""
-        ready = prepared(graph, device.platform, settings.without)
-        in_tiles, along_rows = (s not in settings.without for s in ("tiles", "rows"))
-        return ready, Weights(device, in_tiles, along_rows)
+    ) -> tuple[Graph, DeviceWeights]:
+        """The graph after the passes for its device, and what transfers its weights."""
+        prepared = prepare_graph(graph, device.platform, settings.without)
+        return prepared, DeviceWeights(device, settings.without)
 
-    def _keeping(self, settings: Settings) -> Kept | None:
-        """The folder for compiled programs, if one is told."""
+    def _disk_cache(self, settings: Settings) -> DiskCache | None:
         if settings.cache is None:
             return None
-        return Kept(settings.cache, settings.cache_bytes, self._weights.device)
+        return DiskCache(settings.cache, settings.cache_bytes, self._weights.device)
 
-    def _coded(self, graph: Graph, build: Build) -> Code:
-        """What is called, with arrays in the order of the inputs."""
-        return coded(graph, build)
+    def _compile(self, graph: Graph, build: BuildContext) -> CompiledCode:
+        return compile_padded(graph, build, compile_graph)
 
     def __call__(
         self,
         feeds: Mapping[str | int, Any],
         out: Mapping[str | int, Any] | None = None,
     ) -> Sequence[Any]:
-        """Feeds come checked, in the order of the inputs. `out` is an offer not taken.
+        """Run with checked feeds, in the order of the inputs. `out` is not used.
 
-        With `results="jax"` nothing waits, unless a feed is one that may be written to.
+        With `results="jax"` results may still be computing, unless a feed is an array
+        that the caller may write to.
         """
         del out
         values = tuple(feeds.values())
-        quick = self._quick
-        made: Sequence[Any]
-        if quick is None:
-            made = self._looked_at(values)
+        direct_call = self._direct_call
+        results: Sequence[Any]
+        if direct_call is None:
+            results = self._run(values)
         else:
             try:
-                made = quick(*values)
+                results = direct_call(*values)
             except (AmandaError, TypeError, ValueError):
-                made = self._looked_at(values)
+                results = self._run(values)
         if self._as_numpy:
-            return self._as_arrays(made)
+            return self._to_numpy(results)
         if countOf(map(type, values), _ARRAY) != self._count:
-            _waited(made)  # JAX may still read what the caller may write to
-        return made
+            # JAX may still read feeds that the caller may write to
+            _block_until_ready(results)
+        return results
 
-    def _looked_at(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The call as it always works: feeds of any kind, programs of every kind."""
+    def _run(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Run with feeds and programs of any kind."""
         if self.state is None:
-            made = self._with_any(values)
+            results = self._run_code(values)
         else:
             with self.state.lock:
-                made = self._with_any(values)
-        self._quick = self._code.quick
-        return made
+                results = self._run_code(values)
+        self._direct_call = self._code.direct_call
+        return results
 
-    def _with_any(self, values: Sequence[Any]) -> Sequence[Any]:
+    def _run_code(self, values: Sequence[Any]) -> Sequence[Any]:
         try:
             return self._code(values)
-        except (MisfitError, TypeError, ValueError):
+        except (NoArrayError, TypeError, ValueError):
             rows = zip(values, self._dtypes, strict=True)
-            return self._code([fed(value, dtype) for value, dtype in rows])
+            return self._code([as_feed(value, dtype) for value, dtype in rows])
 
-    def _as_arrays(self, results: Sequence[Any]) -> Sequence[Any]:
-        copied = self._code.copied
+    def _to_numpy(self, results: Sequence[Any]) -> Sequence[Any]:
+        """Results as NumPy arrays, copied where they are an input or another result."""
+        aliased = self._code.aliased_results
         if countOf(map(type, results), _ARRAY) != len(results):
             rows = enumerate(results)
             return [
-                jax.tree.map(np.array if i in copied else np.asarray, r)
+                jax.tree.map(np.array if i in aliased else np.asarray, r)
                 for i, r in rows
             ]
-        if not copied:
+        if not aliased:
             return [np.asarray(result) for result in results]
         rows = enumerate(results)
-        return [np.array(r) if i in copied else np.asarray(r) for i, r in rows]
+        return [np.array(r) if i in aliased else np.asarray(r) for i, r in rows]
 
     def report(self) -> Report:
-        """How it runs."""
-        parts = list(self._code.parts())
-        told = [part.told for part in parts]
+        """Report how it runs."""
+        parts = list(self._code.walk())
+        details = [part.details for part in parts]
         outside: Counter[str] = Counter()
-        sized: Counter[str] = Counter()
-        for each in told:
+        dynamic_sizes: Counter[str] = Counter()
+        for each in details:
             outside.update(each.outside)
-            sized.update(each.sized)
+            dynamic_sizes.update(each.dynamic_sizes)
+        cache = self._build.cache
         return Report(
             str(self._weights.device),
-            len(self._used()),
-            self._code.pieces,
+            len(self._programs()),
+            self._code.program_count,
             sum(part.compilations for part in parts),
             self._weights.nbytes,
-            tuple(dict.fromkeys(name for each in told for name in each.decided_by)),
-            tuple(dict.fromkeys(note for each in told for note in each.notes)),
-            tuple(dict.fromkeys(why for each in told for why in each.driven)),
+            tuple(dict.fromkeys(name for each in details for name in each.decided_by)),
+            tuple(dict.fromkeys(note for each in details for note in each.notes)),
+            tuple(dict.fromkeys(why for each in details for why in each.python_driven)),
             dict(outside),
-            dict(sized),
-            {size: n for each in told for size, n in each.buckets.items()},
-            kept=dict(self._build.kept.counts if self._build.kept else {}),
+            dict(dynamic_sizes),
+            {size: n for each in details for size, n in each.buckets.items()},
+            disk_cache=dict(cache.counts if cache else {}),
         )
 
     def cost(self) -> Cost:
-        """What one call costs, as XLA counts it. It compiles once more to be told."""
-        found = [again for part in self._used() if (again := part.again())]
-        if not found:
+        """Estimate the cost of one call, which compiles its programs once more."""
+        calls = [call for part in self._programs() if (call := part.last_call())]
+        if not calls:
             raise UsageError(
-                "nothing was compiled yet, so nothing is known of its cost",
+                "nothing was compiled yet, so the cost is not known",
                 hint="call it once",
             )
         total = Cost(0.0, 0.0, 0, 0, 0)
-        for jitted, given in found:
+        for jitted, arguments in calls:
             with jax.enable_x64(True):
-                made = jitted.lower(*given).compile()
-            counts, memory = made.cost_analysis() or {}, made.memory_analysis()
+                compiled = jitted.lower(*arguments).compile()
+            counts = compiled.cost_analysis() or {}
+            memory = compiled.memory_analysis()
             total = Cost(
                 total.flops + counts.get("flops", 0.0),
                 total.bytes_accessed + counts.get("bytes accessed", 0.0),
@@ -245,29 +250,28 @@ class Executable:
             )
         return total
 
-    def _used(self) -> list[Program | Bounded]:
-        kinds = Program | Bounded
-        parts = self._code.parts()
-        return [part for part in parts if isinstance(part, kinds) and part.is_used]
+    def _programs(self) -> list[TracedProgram]:
+        parts = self._code.walk()
+        return [p for p in parts if isinstance(p, TracedProgram) and p.is_in_use]
 
-    def written(self, *, symbolic: Symbolic = False) -> Written:
-        """One program of `jax.export`, and its weights, which it takes first.
+    def written(self, *, symbolic: Symbolic = False) -> ExportedGraph:
+        """Export as one program of `jax.export`, and its weights, its first arguments.
 
-        Its shapes are those of the types of the inputs, or else of the last call. With
-        `symbolic=True` sizes that these types leave open stay open in the program; with
-        `symbolic="s <= 512, n <= 64"` those for which this holds."""
-        from amanda_jax.export.exporter import exported
+        Its shapes are those in the types of the inputs, or else of the last call. With
+        `symbolic=True` dims that these types leave open are symbolic in the program;
+        with `symbolic="s <= 512, n <= 64"` those for which the conditions hold."""
+        from amanda_jax.export.exporter import export_graph
 
-        return exported(self._graph, self._build, self._used(), symbolic)
+        return export_graph(self._graph, self._build, self._programs(), symbolic)
 
     def save(self, path: str | os.PathLike[str], *, symbolic: Symbolic = False) -> None:
-        """As a file for `amanda_jax.restored`: see `written`."""
+        """Write a file for `amanda_jax.restored`; for `symbolic` see `written`."""
         from amanda_jax.export.saved_program import save
 
-        save(path, self.written(symbolic=symbolic), self._slots)
+        save(path, self.written(symbolic=symbolic), self._names)
 
     def stablehlo(self, *, symbolic: Symbolic = False) -> str:
-        """The program as text of StableHLO, which takes the weights first."""
+        """The program as StableHLO text; its first arguments are the weights."""
         return str(self.written(symbolic=symbolic).program.mlir_module())
 
     def __repr__(self) -> str:
@@ -278,26 +282,27 @@ def _has_state(graph: Graph) -> bool:
     return any(effect_of(op) in ("holds", "reads", "writes") for op in graph.walk())
 
 
-def _names(graph: Graph) -> tuple[list[str | None], list[str | None]]:
-    """What inputs and results are called."""
+def _port_names(graph: Graph) -> tuple[list[str | None], list[str | None]]:
+    """The names of inputs and of results."""
     return [p.name for p in graph.parameters], [p.name for p in graph.outputs]
 
 
-def _dtype(port: OutputPort) -> Any:
-    """The element type that is fed, where it is known; of numpy. `HOLDS` where the
-    feed is no tensor, but holds some."""
-    found = port.type
-    if isinstance(found, SequenceType | OptionalType | TupleType):
-        return HOLDS
-    if not isinstance(found, TensorType) or found.dtype.kind == "unknown":
+def _feed_dtype(port: OutputPort) -> Any:
+    """The NumPy dtype of a feed, where it is known; `CONTAINER` for a container of
+    tensors."""
+    own = port.type
+    if isinstance(own, SequenceType | OptionalType | TupleType):
+        return CONTAINER
+    if not isinstance(own, TensorType) or own.dtype.kind == "unknown":
         return None
-    return found.dtype.numpy
+    return own.dtype.numpy
 
 
-def fed(value: Any, dtype: Any) -> Any:
-    """A feed as an array, without a copy where it is one in memory; or as several."""
-    if dtype is HOLDS:
-        return jax.tree.map(lambda each: fed(each, None), value)
+def as_feed(value: Any, dtype: Any) -> Any:
+    """Convert a feed to an array, without a copy where it is one in memory; or a
+    container to one of arrays."""
+    if dtype is CONTAINER:
+        return jax.tree.map(lambda each: as_feed(each, None), value)
     if isinstance(value, jax.Array):
         return value
     if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray | np.generic):

@@ -14,11 +14,11 @@ import numpy as np
 from amanda.errors import BackendError, UsageError
 from amanda.graph import Graph, Op
 from amanda.types import TensorType
-from amanda_jax.compile.partition import why_outside
-from amanda_jax.compile.passes import plainly
+from amanda_jax.compile.partition import why_not_xla
+from amanda_jax.compile.passes import prepare_unoptimized
 from amanda_jax.kernels import JAX
-from amanda_jax.shapes.static_values import followed
-from amanda_std.backends import StepRunner as Steps
+from amanda_jax.shapes.static_values import analyze_static_values
+from amanda_std.backends import StepRunner as StepProgram
 from amanda_std.backends import is_std, use_kernels
 
 __all__ = ["as_function"]
@@ -27,48 +27,47 @@ _WIDE = ("float64", "complex128")
 
 
 def as_function(graph: Graph) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """A function of JAX, and its parameters: `function(parameters, *inputs)`.
+    """Return a function of JAX, and its parameters: `function(parameters, *inputs)`.
 
     Parameters are the weights of the graph by name, as arrays of JAX: every constant of
-    floats that has an axis. Inputs come in order or by name. One result is returned as
-    it is, several as a tuple. `jax.jit`, `jax.grad` and `jax.vmap` work on it as on any
-    other function; shapes are followed while it is traced. Elements have 64 bits where
-    JAX is told so, else integers have 32.
-    """
+    floats that has an axis. Inputs are passed in order or by name. One result is
+    returned as it is, several as a tuple. `jax.jit`, `jax.grad` and `jax.vmap` work on
+    it as on any other function; shapes are computed while it is traced. It has 64-bit
+    types if JAX is configured for them, else 32-bit integers."""
     from amanda_jax.backend import JaxBackend
 
     if graph.namespace != JaxBackend.namespace:
         raise UsageError(
-            "a graph becomes a function of JAX from the hub set",
+            "only graphs of the hub op set can be functions of JAX",
             expected=JaxBackend.namespace,
             got=graph.namespace,
             hint=f"amanda.convert(graph, {JaxBackend.namespace!r})",
         )
-    ready = plainly(graph)
-    _expect_traceable(ready)
-    steps = Steps(ready, JAX)
-    kept = followed(ready).constants
-    ops = [op for op in ready if op.is_constant]
-    fixed: dict[Any, Any] = {}
+    prepared = prepare_unoptimized(graph)
+    _expect_traceable(prepared)
+    steps = StepProgram(prepared, JAX)
+    static = analyze_static_values(prepared).constants
+    ops = [op for op in prepared if op.is_constant]
+    literals: dict[Any, Any] = {}
     names: dict[Any, str] = {}
     for key, op in zip(steps.weights, ops, strict=True):
-        if op.output in kept or not _is_parameter(op):
-            fixed[key] = op.attrs["value"].numpy()
+        if op.output in static or not _is_parameter(op):
+            literals[key] = op.attrs["value"].numpy()
         else:
             names[key] = str(key) if op.name else f"weight{key}"
-    inputs = [p.name or str(p.index) for p in ready.parameters]
+    inputs = [p.name or str(p.index) for p in prepared.parameters]
 
     def function(parameters: Any, /, *args: Any, **named: Any) -> Any:
-        given = _in_order(inputs, args, named)
-        held = {key: parameters[name] for key, name in names.items()}
-        with use_kernels(JAX), np.errstate(all="ignore"), _narrowly():
-            values = jax.tree.map(jnp.asarray, given)
-            made = steps.run(values, weights={**fixed, **held})
-        return made[0] if len(made) == 1 else tuple(made)
+        feeds = _ordered_arguments(inputs, args, named)
+        weights = {key: parameters[name] for key, name in names.items()}
+        with use_kernels(JAX), np.errstate(all="ignore"), _without_x64_warnings():
+            values = jax.tree.map(jnp.asarray, feeds)
+            results = steps.run(values, weights={**literals, **weights})
+        return results[0] if len(results) == 1 else tuple(results)
 
     function.__name__ = function.__qualname__ = graph.name or "function"
     tensors = dict(zip(steps.weights, (op.attrs["value"] for op in ops), strict=True))
-    with _narrowly():
+    with _without_x64_warnings():
         params = {
             name: jnp.asarray(tensors[key].numpy()) for key, name in names.items()
         }
@@ -76,34 +75,37 @@ def as_function(graph: Graph) -> tuple[Callable[..., Any], dict[str, Any]]:
 
 
 def _is_parameter(op: Op) -> bool:
-    found = op.output.type
-    if not isinstance(found, TensorType) or found.dtype.kind not in (
+    own = op.output.type
+    if not isinstance(own, TensorType) or own.dtype.kind not in (
         "float",
         "complex",
     ):
         return False
-    return found.shape.rank > 0
+    return own.shape.rank > 0
 
 
 def _expect_traceable(graph: Graph) -> None:
-    """An error for what no function of JAX can be, with all reasons."""
+    """Raise an error, with all reasons, for a graph that cannot be a function of
+    JAX."""
     from amanda_jax.backend import JaxBackend
 
     takes = JaxBackend().takes
     problems = []
-    wide = set()
+    wide_ops = set()
     for op in graph.walk():
-        answer = why_outside(op) or (takes(op) if is_std(op) else True)
-        if answer is not True:
-            problems.append(f"{op.label}: {answer}")
+        reason = why_not_xla(op) or (takes(op) if is_std(op) else True)
+        if reason is not True:
+            problems.append(f"{op.label}: {reason}")
         for port in op.outputs:
             if isinstance(port.type, TensorType) and port.type.dtype.name in _WIDE:
-                wide.add(op.label)
-    if wide and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
-        problems += [f"{label}: it is of 64 bits, which JAX is told not to have"
-                     for label in sorted(wide)]  # fmt: skip
-    for port in followed(graph).data:
-        problems.append(f"{port}: a shape depends on it, which only a run tells")
+                wide_ops.add(op.label)
+    if wide_ops and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        problems += [f"{label}: it has a 64-bit type, for which JAX is not configured"
+                     for label in sorted(wide_ops)]  # fmt: skip
+    for port in analyze_static_values(graph).data:
+        problems.append(
+            f"{port}: a shape depends on it, and it is known only at run time"
+        )
     if problems:
         raise BackendError(
             "the graph cannot be one function of JAX",
@@ -112,22 +114,24 @@ def _expect_traceable(graph: Graph) -> None:
         )
 
 
-def _in_order(inputs: list[str], args: Any, named: dict[str, Any]) -> list[Any]:
-    given = dict(zip(inputs, args, strict=False))
-    twice = given.keys() & named.keys()
-    given.update(named)
-    if len(args) > len(inputs) or twice or given.keys() != set(inputs):
+def _ordered_arguments(
+    inputs: list[str], args: Any, named: dict[str, Any]
+) -> list[Any]:
+    feeds = dict(zip(inputs, args, strict=False))
+    repeated = feeds.keys() & named.keys()
+    feeds.update(named)
+    if len(args) > len(inputs) or repeated or feeds.keys() != set(inputs):
         raise UsageError(
             "the arguments do not fit the inputs of the graph",
             expected=", ".join(inputs) or "nothing",
             got=", ".join([*map(str, range(len(args))), *named]) or "nothing",
         )
-    return [given[name] for name in inputs]
+    return [feeds[name] for name in inputs]
 
 
 @contextmanager
-def _narrowly() -> Iterator[None]:
-    """Integers of 64 bits are those of 32 where JAX is told so; no need to say it."""
+def _without_x64_warnings() -> Iterator[None]:
+    """Without JAX's warnings that 64-bit integers become 32-bit ones."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Explicitly requested dtype", UserWarning)
         yield

@@ -1,14 +1,17 @@
-"""What an executable can be told when it is compiled."""
+"""The options of the backend: `amanda.compile(graph, "jax", ...)`."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from operator import index
 from typing import Any, Final, NamedTuple
 
 from amanda.errors import BackendError
+from amanda_jax.cpu_tuning import cores
+from amanda_jax.cpu_tuning.steps import STEPS, enabled_steps, without_other_hardware
+
+__all__ = ["Settings", "Sizes"]
 
 _ALLOWED: Final = {
     "precision": ("highest", "high", "default"),
@@ -16,130 +19,100 @@ _ALLOWED: Final = {
     "fed": ("same", "parts"),
 }
 
-STEPS: Final = {
-    "algebra": "the same in fewer ops; what is constant or computed twice, once",
-    "norms": "norms and factors of channels put into the weights before them",
-    "layout": "convolutions with channels behind, on the CPU; their kernels as well",
-    "pointwise": "convolutions with kernels of one element as products of matrices",
-    "tiles": "convolutions of 3 * 3 in fewer products, as Winograd has it, on the CPU",
-    "rows": "tiles along rows alone: larger products, for several cores of a CPU",
-    "parts": "convolutions to few channels in parts, on several cores of a CPU",
-    "columns": "convolutions with few places as one product of matrices, on the CPU",
-    "windows": "the largest of small windows as that of slices, on the CPU",
-    "weights": "weights turned for few or uneven rows, on the CPU without `products`",
-    "products": "products by the library that is faster for them, on one core",
-    "blocks": "what is repeated compiled once, and called once for each layer",
-}
-"""What is done for speed before XLA sees a graph; `without` leaves some out."""
-ON_CPU: Final = (
-    "layout", "tiles", "rows", "parts", "columns", "windows", "weights", "products",
-)  # fmt: skip
-"""Those that are for the CPU alone."""
-ON_ONE_CORE: Final = ("products",)
-"""Those that are for a process that has one core: with two, Eigen waits for itself."""
-ON_CORES: Final = ("rows", "parts")
-"""Those that are for a process that has several."""
-_FUSED: Final = "xla_cpu_experimental_ynn_fusion_type"
-_MEASURED: Final = {"0.10": {_FUSED: "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"}}
-"""XLA's switches for `products`, by the version of jaxlib that they were measured with:
-convolutions by YNNPACK, products by Eigen. On one core it takes 5 to 15 % less time for
-them; on two, BERT-base takes 12 % more, GPT-2 5 %, and ResNet-50 3 % less."""
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 Sizes = Mapping[str, tuple[int, ...]]
-"""What sizes are padded to, by name; powers of two where there are none."""
+"""The sizes that inputs are padded to, by the name of the dim; empty for powers of
+two."""
 
 
 class Settings(NamedTuple):
     """The options of `amanda.compile(graph, "jax", ...)`.
 
-    >>> Settings(results="jax").checked().precision
+    >>> Settings(results="jax").validate().precision
     'highest'
     """
 
     precision: str = "highest"
-    """Of products and convolutions. Others are faster on some devices, and rounder."""
+    """Of products and convolutions. The others are faster on some devices, and less
+    exact."""
     results: str = "numpy"
-    """What a call returns: arrays of numpy, or those of JAX, which may still be on
-    their way where such are fed."""
+    """Return arrays of NumPy, or those of JAX, which may still be computing."""
     programs: int = 32
-    """How many programs are kept that were made for shapes or values that were fed."""
+    """How many programs for different shapes or values are kept."""
     without: tuple[str, ...] = ()
-    """Steps towards speed that are left out: see `STEPS`. A text of one or more, with
-    commas, will do."""
+    """Optimization steps to disable, see `cpu_tuning.steps`: names, or a string with
+    commas."""
     xla: Mapping[str, Any] | str = ""
-    """XLA's own switches for this executable alone: a mapping, or
-    `name=value, name=value`. See the README for those that were measured."""
+    """Options of XLA for this executable alone: a mapping, or `name=value,
+    name=value`."""
     deterministic: bool = False
-    """The same bits for the same feeds, also where XLA knows a faster way."""
+    """The same bits for the same feeds, even where XLA has a faster algorithm."""
     donate: tuple[str, ...] = ()
-    """Inputs whose arrays of JAX may be written over, and are gone after a call."""
+    """Inputs whose arrays of JAX may be overwritten, and are deleted by a call."""
     cache: str | None = None
-    """A folder where compiled programs are kept for the next process: see `kept`."""
+    """The folder of the disk cache, where compiled programs are stored for other
+    processes."""
     cache_bytes: int = 2 << 30
-    """How much that folder may hold; what was not used for longest goes."""
+    """The size limit of that folder; the least recently used programs are deleted."""
     observe: Callable[[str, Any], object] | None = None
     """Called with the label and the value of every probe."""
     callbacks: Mapping[str, Callable[..., Any]] | None = None
     """Functions that `host_callback` may call, by name."""
     padded: Mapping[str, int] | str | None = None
-    """How much there is at most of what data decides, by name or type of op: a mapping,
-    or `nonzero=128, nms=300`. XLA then runs such ops and what follows, padded, as one
+    """The maximum of sizes that depend on data, by name or type of op: a mapping, or
+    `nonzero=128, nms=300`. XLA then runs such ops and what follows, padded, as one
     program on one device."""
     buckets: Mapping[str, Sequence[int]] | str | None = None
-    """Sizes that are padded, by name, and the few that they are padded to: a mapping,
+    """Dims that are padded, by name, and the sizes that they are padded to: a mapping,
     or `batch=8 16 32, steps=64 128`. Without numbers: powers of two."""
     mesh: Any = None
-    """Axes of devices with their sizes, or a `jax.sharding.Mesh`: see `sharding`."""
+    """Axes of devices with their sizes, or a `jax.sharding.Mesh`: see `mesh`."""
     shardings: Any = None
-    """By which of these axes inputs, weights and results are divided: by name, by
-    pattern, or by rule."""
+    """How inputs, weights and results are sharded over these axes: by name, pattern, or
+    policy."""
     distributed: Any = False
-    """Whether this is one of several processes, or which one: see `distributed`."""
+    """Whether this is one of several processes, or which one: see
+    `mesh.distributed`."""
     fed: str = "same"
     """What several processes are fed: all the same, or each its part."""
 
-    def checked(self) -> Settings:
-        given: dict[str, Any] = self._asdict()
+    def validate(self) -> Settings:
+        """The same with all values parsed; BackendError for what cannot be."""
+        value: dict[str, Any] = self._asdict()
         for key, allowed in _ALLOWED.items():
-            if given[key] not in allowed:
+            if value[key] not in allowed:
                 raise BackendError(
-                    f"the option {key!r} of backend 'jax' cannot be {given[key]!r}",
+                    f"the option {key!r} of backend 'jax' cannot be {value[key]!r}",
                     expected=f"one of {', '.join(allowed)}",
                 )
-        for key, counted in (("programs", "programs"), ("cache_bytes", "bytes")):
-            if type(given[key]) is not int or given[key] < 1:
+        for key, unit in (("programs", "programs"), ("cache_bytes", "bytes")):
+            if type(value[key]) is not int or value[key] < 1:
                 raise BackendError(
-                    f"the option {key!r} of backend 'jax' is a number of {counted}",
+                    f"the option {key!r} of backend 'jax' is a number of {unit}",
                     expected="1 or more",
-                    got=given[key],
+                    got=value[key],
                 )
-        told = _names(self.without)
-        for name in told:
-            if name not in STEPS:
+        steps = [step.name for step in STEPS]
+        without = _names(self.without)
+        for name in without:
+            if name not in steps:
                 raise BackendError(
-                    f"backend 'jax' takes no step {name!r} that could be left out",
-                    expected=f"some of {', '.join(STEPS)}",
+                    f"backend 'jax' has no optimization step {name!r}",
+                    expected=f"some of {', '.join(steps)}",
                 )
         self._check_together()
         return self._replace(
-            without=told,
+            without=without,
             donate=_names(self.donate),
-            xla=_switches(self.xla),
-            buckets=_buckets(self.buckets),
-            padded=_bounds(self.padded),
+            xla=_name_values(self.xla),
+            buckets=_bucket_sizes(self.buckets),
+            padded=_size_bounds(self.padded),
         )
 
     def _check_together(self) -> None:
-        """An error for options that do not go together."""
-        if not self.is_spread and (self.shardings is not None or self.fed != "same"):
+        """Raise an error for options that exclude each other."""
+        if not self.is_distributed and (
+            self.shardings is not None or self.fed != "same"
+        ):
             raise BackendError(
                 "the options 'shardings' and 'fed' of backend 'jax' are about a mesh",
                 expected="mesh={'data': 4}, or distributed=True",
@@ -151,7 +124,7 @@ class Settings(NamedTuple):
                 got="fed='parts'",
                 hint="pad the parts before they are fed",
             )
-        if self.is_spread and self.cache is not None:
+        if self.is_distributed and self.cache is not None:
             raise BackendError(
                 "the option 'cache' of backend 'jax' is for one device",
                 expected="no mesh, or no cache",
@@ -161,63 +134,64 @@ class Settings(NamedTuple):
             self._check_padded()
 
     def _check_padded(self) -> None:
-        """An error for what a program with bounds does not do."""
-        asked = {
+        """Raise an error for options that a bounded program does not support."""
+        given = {
             "mesh": self.mesh is not None,
-            "distributed": self.is_spread and self.mesh is None,
+            "distributed": self.is_distributed and self.mesh is None,
             "buckets": bool(self.sizes),
             "cache": self.cache is not None,
             "donate": bool(_names(self.donate)),
         }
-        if any(asked.values()):
+        if any(given.values()):
             raise BackendError(
                 "the option 'padded' of backend 'jax' does not go with others that "
                 "were given",
-                expected=f"none of {', '.join(asked)}",
-                got=", ".join(name for name, given in asked.items() if given),
+                expected=f"none of {', '.join(given)}",
+                got=", ".join(name for name, value in given.items() if value),
                 hint="leave these out; or leave 'padded' out: the graph is then cut "
                 "where data decides a size",
             )
 
     @property
     def bounds(self) -> Mapping[str, int]:
-        """How much there is at most of what data decides."""
-        return _bounds(self.padded) or {}
+        """The maximum of sizes that depend on data."""
+        return _size_bounds(self.padded) or {}
 
     @property
     def sizes(self) -> Sizes:
-        """What sizes are padded to."""
-        return _buckets(self.buckets) or {}
+        """The sizes that inputs are padded to."""
+        return _bucket_sizes(self.buckets) or {}
 
-    def on(self, platform: str) -> Settings:
-        """The same, without steps for another platform, or another number of cores."""
-        here = ON_ONE_CORE if cores() > 1 else ON_CORES
-        left = here if platform == "cpu" else ON_CPU
-        return self._replace(without=(*self.without, *left))
+    def for_platform(self, platform: str) -> Settings:
+        """The same, without steps for another platform or number of cores."""
+        more = without_other_hardware(platform, cores.core_count())
+        return self._replace(without=(*self.without, *more))
 
     @property
-    def is_spread(self) -> bool:
+    def is_distributed(self) -> bool:
         """Whether it runs on several devices, or as one of several processes."""
         return self.mesh is not None or self.distributed not in (None, False, "")
 
     @property
-    def switches(self) -> dict[str, Any]:
-        """What XLA is told for this executable alone."""
-        fixed: dict[str, Any] = {}
+    def compiler_options(self) -> dict[str, Any]:
+        """The options of XLA for this executable alone."""
+        options: dict[str, Any] = {}
         if self.deterministic:
-            fixed["xla_gpu_deterministic_ops"] = True
-        if "products" not in self.without:
-            fixed.update(_MEASURED.get(version("jaxlib").rpartition(".")[0], {}))
-        return {**fixed, **_switches(self.xla)}
+            options["xla_gpu_deterministic_ops"] = True
+        jaxlib = version("jaxlib").rpartition(".")[0]
+        for step in enabled_steps(self.without):
+            if step.jaxlib == jaxlib:
+                options.update(step.compiler_options)
+        return {**options, **_name_values(self.xla)}
 
 
-def _names(given: tuple[str, ...] | str) -> tuple[str, ...]:
-    """Names, told one by one or as a text with commas."""
-    return tuple(given.replace(",", " ").split() if isinstance(given, str) else given)
+def _names(value: tuple[str, ...] | str) -> tuple[str, ...]:
+    """Names, given one by one or as a string with commas."""
+    return tuple(value.replace(",", " ").split() if isinstance(value, str) else value)
 
 
-def _switches(given: Mapping[str, Any] | str, option: str = "xla") -> dict[str, Any]:
-    """Values by name; texts that say a number or a truth value as these."""
+def _name_values(given: Mapping[str, Any] | str, option: str = "xla") -> dict[str, Any]:
+    """Values by name; strings of a number or a truth value are converted."""
     if not isinstance(given, str):
         return dict(given)
     pairs = [pair.partition("=") for pair in given.split(",") if pair.strip()]
@@ -228,54 +202,54 @@ def _switches(given: Mapping[str, Any] | str, option: str = "xla") -> dict[str, 
                 expected="name=value, name=value",
                 got=given,
             )
-    return {name.strip().lstrip("-"): _value(v.strip()) for name, _, v in pairs}
+    return {name.strip().lstrip("-"): _parse_value(v.strip()) for name, _, v in pairs}
 
 
-def _buckets(given: Any) -> Sizes | None:
-    """Names of sizes with the numbers that these are padded to, in order."""
-    if isinstance(given, str):
-        pairs = [part.partition("=") for part in given.split(",")]
-        given = {name.strip(): sizes for name, _, sizes in pairs}
-    if given is None or not given:
+def _bucket_sizes(value: Any) -> Sizes | None:
+    """The sizes that each dim is padded to, by its name, in order."""
+    if isinstance(value, str):
+        pairs = [part.partition("=") for part in value.split(",")]
+        value = {name.strip(): sizes for name, _, sizes in pairs}
+    if value is None or not value:
         return None
-    many = given if isinstance(given, Mapping) else dict.fromkeys(given, ())
+    mapping = value if isinstance(value, Mapping) else dict.fromkeys(value, ())
     try:
-        found = {name: _counts(sizes) for name, sizes in many.items()}
+        sizes = {name: _sorted_sizes(each) for name, each in mapping.items()}
     except (TypeError, ValueError):
-        found = {"": ()}
-    if not all(found) or any(n < 1 for sizes in found.values() for n in sizes):
+        sizes = {"": ()}
+    if not all(sizes) or any(n < 1 for each in sizes.values() for n in each):
         raise BackendError(
             "the option 'buckets' of backend 'jax' cannot be read",
             expected="{'batch': (8, 16, 32)}, 'batch=8 16 32' or 'batch'",
-            got=given,
+            got=value,
         )
-    return found
+    return sizes
 
 
-def _counts(given: Any) -> tuple[int, ...]:
-    """Sizes in order: numbers, or a text of some."""
-    sizes = map(int, given.split()) if isinstance(given, str) else map(index, given)
+def _sorted_sizes(value: Any) -> tuple[int, ...]:
+    """Sizes in order, given as numbers or as a string."""
+    sizes = map(int, value.split()) if isinstance(value, str) else map(index, value)
     return tuple(sorted(sizes))
 
 
-def _bounds(given: Any) -> Mapping[str, int] | None:
-    """Names or types of ops, with how much they give at most."""
-    many = _switches(given, "padded") if isinstance(given, str) else given
-    if many is None or not many:
+def _size_bounds(value: Any) -> Mapping[str, int] | None:
+    """The maximum size by name or type of op."""
+    mapping = _name_values(value, "padded") if isinstance(value, str) else value
+    if mapping is None or not mapping:
         return None
-    fine = isinstance(many, Mapping) and all(
-        type(most) is int and most > 0 for most in many.values()
+    is_valid = isinstance(mapping, Mapping) and all(
+        type(bound) is int and bound > 0 for bound in mapping.values()
     )
-    if not fine:
+    if not is_valid:
         raise BackendError(
             "the option 'padded' of backend 'jax' cannot be read",
             expected="{'nonzero': 128} or 'nonzero=128, nms=300'",
-            got=given,
+            got=value,
         )
-    return dict(many)
+    return dict(mapping)
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     return int(text) if text.lstrip("-").isdigit() else text

@@ -1,4 +1,4 @@
-"""Programs that are compiled beforehand, or were so by another process."""
+"""Ahead-of-time compilation: programs from the disk cache, or compiled for it."""
 
 from __future__ import annotations
 
@@ -12,98 +12,105 @@ import jax
 import numpy as np
 
 from amanda.graph import Graph, OutputPort
-from amanda_jax.compile.code import Build
-from amanda_jax.compile.disk_cache import Kept
-from amanda_jax.compile.structure_hash import structure
+from amanda_jax.compile.code import BuildContext
+from amanda_jax.compile.disk_cache import DiskCache
+from amanda_jax.compile.structure_hash import structure_digest
 
 if TYPE_CHECKING:
-    from amanda_jax.compile.jitted_program import Program
-    from amanda_jax.weights.device_weights import Held
+    from amanda_jax.compile.jitted_program import JittedProgram
+    from amanda_jax.weights.device_weights import ProgramConstants
 
-__all__ = ["Ready"]
+__all__ = ["CachedPrograms"]
 
 _ARRAYS = (np.ndarray, np.generic, jax.Array)
 
 
-class _Made(NamedTuple):
-    """A compiled program, and whether there are 64-bit types in it."""
+class _CompiledProgram(NamedTuple):
+    """A compiled program, and whether it has 64-bit types."""
 
     call: Callable[..., Sequence[Any]]
-    wide: bool
+    is_64_bit: bool
 
 
-class Ready:
-    """The compiled programs of one graph by the shapes and types of the feeds."""
+class CachedPrograms:
+    """The compiled programs of one graph, by the shapes and types of the feeds."""
 
     def __init__(
-        self, graph: Graph, on_host: Collection[OutputPort], build: Build, kept: Kept
+        self,
+        graph: Graph,
+        static: Collection[OutputPort],
+        build: BuildContext,
+        cache: DiskCache,
     ) -> None:
-        self._what = structure(graph, on_host)
-        self._kept = kept
+        self._structure = structure_digest(graph, static)
+        self._cache = cache
         self._settings = build.settings
         self._device = build.weights.device
-        self._made: OrderedDict[Any, _Made] = OrderedDict()
-        """What was used last is at the end."""
+        self._programs: OrderedDict[Any, _CompiledProgram] = OrderedDict()
+        """The program used last is at the end."""
         self._lock = Lock()
 
-    def fits(self, args: Sequence[Any]) -> bool:
-        """Whether all are arrays, which say what they are."""
-        return self._what is not None and all(
+    def supports(self, args: Sequence[Any]) -> bool:
+        """Whether the graph can be cached, and all feeds are arrays with a type."""
+        return self._structure is not None and all(
             isinstance(a, _ARRAYS) and not getattr(a, "weak_type", False) for a in args
         )
 
     @property
-    def only(self) -> Callable[..., Any] | None:
-        """The one program that there is, where it needs no switch."""
+    def only_program(self) -> Callable[..., Any] | None:
+        """The one program, if there is only one and it needs no x64 switch."""
         with self._lock:
-            every = [*self._made.values()]
-        return every[0].call if len(every) == 1 and not every[0].wide else None
+            programs = [*self._programs.values()]
+        is_direct = len(programs) == 1 and not programs[0].is_64_bit
+        return programs[0].call if is_direct else None
 
-    def called(
-        self, program: Program, held: Held, args: Sequence[Any]
+    def run(
+        self, program: JittedProgram, constants: ProgramConstants, args: Sequence[Any]
     ) -> Sequence[Any]:
-        """The results, by a program that is loaded or compiled where there is none."""
-        forms = tuple((a.shape, a.dtype) for a in args)
+        """Run the program for these feeds; load or compile it first if it is new."""
+        key = tuple((a.shape, a.dtype) for a in args)
         with self._lock:
-            made = self._made.get(forms)
-            if made is not None:
-                self._made.move_to_end(forms)
-        if made is None:
-            made = self._new(program, held, args)
+            compiled = self._programs.get(key)
+            if compiled is not None:
+                self._programs.move_to_end(key)
+        if compiled is None:
+            compiled = self._load_or_compile(program, constants, args)
             with self._lock:
-                self._made[forms] = made
-                if len(self._made) > self._settings.programs:
-                    self._made.popitem(last=False)
-        with jax.enable_x64(True) if made.wide else nullcontext():
+                self._programs[key] = compiled
+                if len(self._programs) > self._settings.programs:
+                    self._programs.popitem(last=False)
+        with jax.enable_x64(True) if compiled.is_64_bit else nullcontext():
             try:
-                return made.call(*held.moved, *args)
+                return compiled.call(*constants.arrays, *args)
             except ValueError:  # a feed may be on another device
-                return made.call(*held.moved, *jax.device_put(args, self._device))
+                args = jax.device_put(args, self._device)
+                return compiled.call(*constants.arrays, *args)
 
-    def _new(self, program: Program, held: Held, args: Sequence[Any]) -> _Made:
-        given = [*held.forms, *args]
-        forms = [(a.shape, str(a.dtype)) for a in given]
-        key = self._kept.key(str(self._what), self._settings, program.donated, forms)
-        found = self._kept.load(key, len(forms))
+    def _load_or_compile(
+        self, program: JittedProgram, constants: ProgramConstants, args: Sequence[Any]
+    ) -> _CompiledProgram:
+        arguments = [*constants.abstract_values, *args]
+        shapes = [(a.shape, str(a.dtype)) for a in arguments]
+        key = self._cache.key(
+            str(self._structure), self._settings, program.donated, shapes
+        )
+        found = self._cache.load(key, len(shapes))
         if found is not None:
             call, facts = found
-            program.noted(given, facts["copied"], facts["notes"])
-            return _Made(call, facts["wide"])
-        compiled, wide = program.compiled(held, args)
+            program.record_loaded(arguments, facts["aliases"], facts["notes"])
+            return _CompiledProgram(call, facts["is_64_bit"])
+        compiled, is_64_bit = program.compile_for(constants, args)
         count = compiled.out_tree.num_leaves
         if compiled.out_tree == jax.tree.structure([0] * count):
-            self._kept.store(
-                key,
-                compiled,
-                {
-                    "wide": wide,
-                    "results": count,
-                    "copied": sorted(program.copied),
-                    "notes": list(program.told.notes),
-                },
-            )
-        return _Made(compiled, wide)
+            facts = {
+                "is_64_bit": is_64_bit,
+                "results": count,
+                "aliases": sorted(program.aliased_results),
+                "notes": list(program.details.notes),
+            }
+            self._cache.store(key, compiled, facts)
+        return _CompiledProgram(compiled, is_64_bit)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         with self._lock:
-            self._made.clear()
+            self._programs.clear()

@@ -1,31 +1,38 @@
-"""Blocks that a graph repeats: the layers of a transformer, the blocks of a network.
+"""Block reuse: one program for the repeated blocks of a graph, as transformer layers.
 
-One program is compiled for all of them, and called once for each, with its weights. So
-the time to compile follows what is different, not how deep a model is.
+It is compiled once, and called for each block with its weights. The time to compile
+then depends on how many different blocks there are, not on the depth of the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import value_digest
-from amanda_jax.compile.structure_hash import alone, structure
-from amanda_jax.shapes.static_values import followed
+from amanda_jax.compile.code import BuildContext, CompiledCode, ReplaceableCode
+from amanda_jax.compile.jitted_program import JittedProgram, UntraceableError
+from amanda_jax.compile.structure_hash import body_digest, structure_digest
+from amanda_jax.shapes.static_values import analyze_static_values
+from amanda_jax.weights.device_weights import ProgramConstants
+from amanda_std.backends import StepRunner as StepProgram
 
-__all__ = ["blocks", "labels", "likeness"]
+__all__ = ["BlockPrograms", "block_numbers", "find_blocks"]
 
-FEWEST: Final = 16
-"""Times that something is repeated, at least: each call of a block costs a little."""
-SMALLEST: Final = 8
-"""Ops of a block, at least."""
+MIN_REPEATS: Final = 16
+"""Repetitions from which blocks are shared: each call of a block has some cost."""
+MIN_OPS: Final = 8
+"""Ops that a block has at least."""
 
 
-class _Run(NamedTuple):
-    """Where something is repeated, in the order of ops: begin, length, times."""
+# -- finding repeated blocks -----------------------------------------------------------
+
+
+class _RepeatedRun(NamedTuple):
+    """A run of equal blocks in the order of ops: first op, ops per block, repeats."""
 
     begin: int
     length: int
@@ -33,86 +40,139 @@ class _Run(NamedTuple):
 
     @property
     def saved(self) -> int:
+        """How many ops are not compiled again."""
         return self.length * (self.times - 1)
 
 
-def blocks(graph: Graph, is_free: Callable[[Op], bool]) -> list[list[Op]]:
-    """The blocks that are repeated most, one after the other; none if it is not worth
-    it. They look alike; `likeness` tells whether they are."""
+def find_blocks(graph: Graph, is_free: Callable[[Op], bool]) -> list[list[Op]]:
+    """Find the repeated blocks that save most; an empty list if none is worth it.
+
+    They look equal by their ops; `BlockPrograms` decides whether they are."""
     ops = [op for op in graph if not is_free(op)]
-    if len(ops) < FEWEST * SMALLEST:
+    if len(ops) < MIN_REPEATS * MIN_OPS:
         return []
-    marks: dict[Any, int] = {}
-    signs = np.array([marks.setdefault(_sign(op), len(marks)) for op in ops])
-    run = _longest(signs)
+    numbers: dict[Any, int] = {}
+    signatures = np.array(
+        [numbers.setdefault(_signature(op), len(numbers)) for op in ops]
+    )
+    run = _longest_run(signatures)
     if run is None:
         return []
-    begin, length, times = _least_crossing(ops, run)
+    begin, length, times = _shift_to_fewest_crossings(ops, run)
     return [
         ops[at : at + length] for at in range(begin, begin + length * times, length)
     ]
 
 
-def _sign(op: Op) -> Any:
-    """What ops at the same place of equal blocks have in common."""
-    parts: list[bytes] = []
+def block_numbers(blocks: Sequence[Collection[Op]]) -> dict[Op, int]:
+    """The number of the block that each op is in."""
+    return {op: i for i, block in enumerate(blocks) for op in block}
+
+
+def _signature(op: Op) -> Any:
+    """What corresponding ops of equal blocks have in common."""
+    attributes: list[bytes] = []
     for key in sorted(op.attrs) if op.has_attrs else ():
-        parts.append(key.encode())
-        value_digest(op.attrs[key], parts.append)
-    given = tuple(
-        None if v is None else (str(v.type) if is_constant_port(v) else "value")
+        attributes.append(key.encode())
+        value_digest(op.attrs[key], attributes.append)
+    inputs = tuple(
+        None if v is None else (str(v.type) if _is_constant(v) else "value")
         for v in op.inputs
     )
-    bodies = tuple((name, alone(op.bodies[name])) for name in sorted(op.bodies))
-    made = tuple(str(port.type) for port in op.outputs)
-    return op.type, b"".join(parts), given, made, bodies
+    bodies = tuple((name, body_digest(op.bodies[name])) for name in sorted(op.bodies))
+    outputs = tuple(str(port.type) for port in op.outputs)
+    return op.type, b"".join(attributes), inputs, outputs, bodies
 
 
-def is_constant_port(value: OutputPort) -> bool:
+def _is_constant(value: OutputPort) -> bool:
     return not isinstance(value.op, Graph) and value.op.is_constant
 
 
-def _longest(signs: Any) -> _Run | None:
-    """What saves most, of all that is repeated without a gap."""
-    best: _Run | None = None
-    for length in range(SMALLEST, len(signs) // FEWEST + 1):
-        same = signs[:-length] == signs[length:]
+def _longest_run(signatures: Any) -> _RepeatedRun | None:
+    """The run that saves most, of all repetitions without a gap."""
+    best: _RepeatedRun | None = None
+    for length in range(MIN_OPS, len(signatures) // MIN_REPEATS + 1):
+        same = signatures[:-length] == signatures[length:]
         edges = np.flatnonzero(np.diff(np.concatenate(([0], same, [0]))))
         for first, end in zip(edges[::2], edges[1::2], strict=True):
             times = int(end - first) // length + 1
-            found = _Run(int(first), length, times)
-            if times >= FEWEST and (best is None or found.saved > best.saved):
-                best = found
+            run = _RepeatedRun(int(first), length, times)
+            if times >= MIN_REPEATS and (best is None or run.saved > best.saved):
+                best = run
     return best
 
 
-def _least_crossing(ops: Sequence[Op], run: _Run) -> _Run:
-    """The same, shifted to where the fewest values go from block to block."""
-    places = {op: i for i, op in enumerate(ops)}
+def _shift_to_fewest_crossings(ops: Sequence[Op], run: _RepeatedRun) -> _RepeatedRun:
+    """The same run, shifted to where the fewest values go from block to block."""
+    positions = {op: i for i, op in enumerate(ops)}
     first = run.begin
-    last = {op: max((places.get(u, -1) for v in op.outputs for u in v.user_ops),
+    last = {op: max((positions.get(u, -1) for v in op.outputs for u in v.user_ops),
                     default=-1) for op in ops[first:]}  # fmt: skip
-    crossing = [
+    crossings = [
         sum(last[op] >= at for op in ops[first:at])
         for at in range(first + run.length, first + 2 * run.length)
     ]
-    shift = int(np.argmin(crossing))
-    room = run.length * (run.times - 1)
-    end = first + room + run.length
-    while end < len(ops) and _sign(ops[end]) == _sign(ops[end - run.length]):
+    shift = int(np.argmin(crossings))
+    end = first + run.length * run.times
+    while end < len(ops) and _signature(ops[end]) == _signature(ops[end - run.length]):
         end += 1
     times = (end - first - shift) // run.length
-    return _Run(first + shift, run.length, times)
+    return _RepeatedRun(first + shift, run.length, times)
 
 
-def likeness(graph: Graph) -> str | None:
-    """A key: programs of graphs with equal ones differ in nothing but their weights.
-
-    None where data decides something in it."""
-    found = followed(graph)
-    return None if found.data else structure(graph, found.constants)
+# -- sharing programs ------------------------------------------------------------------
 
 
-def labels(found: Sequence[Collection[Op]]) -> dict[Op, int]:
-    """The number of the block that an op is in."""
-    return {op: i for i, block in enumerate(found) for op in block}
+class BlockPrograms:
+    """The programs of blocks, by the structure that equal blocks share."""
+
+    def __init__(self, build: BuildContext) -> None:
+        self._build = build
+        self._programs: dict[Any, JittedProgram] = {}
+
+    def compile(self, graph: Graph) -> CompiledCode:
+        """Compile a block, or share the program of an equal one."""
+        static = analyze_static_values(graph)
+        key = None if static.data else structure_digest(graph, static.constants)
+        if key is None:
+            return self._build.compile(graph)
+        program = self._programs.get(key)
+        if program is not None:
+            return SharedProgram(program, graph, static.constants, self._build)
+        program = JittedProgram(graph, static.constants, self._build)
+        self._programs[key] = program
+        return program
+
+
+class SharedProgram(ReplaceableCode):
+    """The program of an equal block, called with other weights."""
+
+    def __init__(
+        self,
+        program: JittedProgram,
+        graph: Graph,
+        static: frozenset[OutputPort],
+        build: BuildContext,
+    ) -> None:
+        self._program = program
+        self._graph = graph
+        self._build = build
+        steps = StepProgram(graph)
+        self._constants = ProgramConstants(graph, steps, build.weights, static)
+
+    def __call__(self, args: Iterable[Any]) -> Sequence[Any]:
+        if self._replacement is None and not self._program.is_in_use:
+            self._replacement = self._build.compile(self._graph)
+        if self._replacement is not None:
+            return self._replacement(args)
+        feeds = [*args]
+        try:
+            results: Sequence[Any] = self._program.call_with(self._constants, feeds)
+        except UntraceableError:
+            self._replacement = self._build.compile(self._graph)
+            return self._replacement(feeds)
+        return results
+
+    @property
+    def aliased_results(self) -> frozenset[int]:
+        return (self._replacement or self._program).aliased_results

@@ -1,83 +1,132 @@
-"""What a graph becomes: something called with arrays, and what it tells of itself."""
+"""Base class of everything that a graph is compiled to, and what all of it shares."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from jax.tree import leaves
 
-from amanda_jax.compile.disk_cache import Kept
+from amanda.graph import Graph
+from amanda_jax.compile.disk_cache import DiskCache
 from amanda_jax.settings import Settings
-from amanda_jax.weights.device_weights import Weights
+from amanda_jax.weights.device_weights import DeviceWeights
 from amanda_std.backends import RunContext
 
-__all__ = ["Build", "Code", "Told", "copied"]
+__all__ = [
+    "BuildContext",
+    "CodeDetails",
+    "CompiledCode",
+    "ReplaceableCode",
+    "find_aliases",
+]
 
 
-class Code(Protocol):
-    """A program, several for values of data, or pieces of both."""
-
-    @property
-    def copied(self) -> frozenset[int]:
-        """Results that are an input or another result as it is."""
-
-    @property
-    def quick(self) -> Any:
-        """A function without anything around it, where nothing is needed around."""
-
-    @property
-    def pieces(self) -> int:
-        """How many programs one call runs."""
-
-    @property
-    def compilations(self) -> int:
-        """How many times this code itself, not a part, was compiled."""
-
-    @property
-    def told(self) -> Told:
-        """What this code itself, not a part, has to tell."""
-
-    def __call__(self, args: Iterable[Any]) -> Sequence[Any]:
-        """Arrays in the order of the inputs; gives arrays in that of the results."""
-
-    def parts(self) -> Iterator[Code]:
-        """This code and all that it is made of."""
-
-
-class Told(NamedTuple):
-    """What a report says of a part."""
+class CodeDetails(NamedTuple):
+    """What one part of the code contributes to the report of an executable."""
 
     decided_by: Sequence[str] = ()
     notes: Iterable[str] = ()
-    driven: Sequence[str] = ()
+    python_driven: Sequence[str] = ()
     outside: Mapping[str, int] = {}
-    sized: Mapping[str, int] = {}
+    dynamic_sizes: Mapping[str, int] = {}
     buckets: Mapping[str, int] = {}
 
 
-class Build(NamedTuple):
-    """What all code of an executable shares."""
+class CompiledCode(ABC):
+    """Runs a graph: one program, several for different data, or pieces of both.
 
-    weights: Weights
-    settings: Settings
-    around: RunContext
-    kept: Kept | None = None
-    """Where compiled programs are kept, if they are."""
+    Code that consists of other code lists it in `children`; the rest of the interface
+    is derived from that, unless a subclass overrides it.
+    """
+
+    compilations: int = 0
+    """How many times this code itself, without its children, was compiled."""
+    _aliases: frozenset[int] = frozenset()
+
+    @abstractmethod
+    def __call__(self, args: Iterable[Any]) -> Sequence[Any]:
+        """Run with arrays in the order of the inputs; return the results in order."""
+
+    def children(self) -> Sequence[CompiledCode]:
+        """The code that this code calls."""
+        return ()
+
+    def walk(self) -> Iterator[CompiledCode]:
+        """This code and all code below it."""
+        yield self
+        for child in self.children():
+            yield from child.walk()
 
     @property
-    def keeping(self) -> Build:
-        """For a part: nothing that is fed is written over, as other parts read it."""
+    def program_count(self) -> int:
+        """How many programs one call runs."""
+        return sum(child.program_count for child in self.children())
+
+    @property
+    def aliased_results(self) -> frozenset[int]:
+        """Indices of results that are an input, or another result, unchanged."""
+        return self._aliases
+
+    @property
+    def direct_call(self) -> Any:
+        """A function of the arrays that does the same without overhead, or None."""
+        return None
+
+    @property
+    def details(self) -> CodeDetails:
+        """What this code itself, without its children, contributes to the report."""
+        return CodeDetails()
+
+
+class ReplaceableCode(CompiledCode):
+    """A program that other code replaces once XLA turns out not to support it."""
+
+    _replacement: CompiledCode | None = None
+
+    def children(self) -> Sequence[CompiledCode]:
+        return () if self._replacement is None else (self._replacement,)
+
+    @property
+    def program_count(self) -> int:
+        return 1 if self._replacement is None else super().program_count
+
+    @property
+    def aliased_results(self) -> frozenset[int]:
+        code = self._replacement
+        return self._aliases if code is None else code.aliased_results
+
+
+class BuildContext(NamedTuple):
+    """What all code of an executable shares."""
+
+    weights: DeviceWeights
+    settings: Settings
+    state: RunContext
+    compile_graph: Callable[..., CompiledCode]
+    """`partition.compile_graph`, for graphs that are parts of the compiled one."""
+    cache: DiskCache | None = None
+    """The disk cache of compiled programs, if there is one."""
+
+    def compile(self, graph: Graph, *more: Any) -> CompiledCode:
+        """Compile a graph that is a part of the one that is being compiled."""
+        return self.compile_graph(graph, self, *more)
+
+    @property
+    def without_donation(self) -> BuildContext:
+        """For pieces: no input is overwritten, since other pieces may read it."""
         return self._replace(settings=self.settings._replace(donate=()))
 
 
-def copied(results: Sequence[Any], args: Sequence[Any]) -> frozenset[int]:
-    """The results that are an input, or another result, as it is; or hold one."""
+def find_aliases(results: Sequence[Any], args: Sequence[Any]) -> frozenset[int]:
+    """Return the indices of results that are, or contain, an argument or another
+    result."""
     seen = {id(a) for a in leaves(args)}
     found = set()
     for i, result in enumerate(results):
-        for each in leaves(result):
-            if id(each) in seen:
+        for leaf in leaves(result):
+            if id(leaf) in seen:
                 found.add(i)
-            seen.add(id(each))
+            seen.add(id(leaf))
     return frozenset(found)

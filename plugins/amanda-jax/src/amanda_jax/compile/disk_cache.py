@@ -1,13 +1,12 @@
-"""Compiled programs in a folder, for the next process: nothing is traced there again.
+"""Disk cache: compiled programs in a folder, for the next process.
 
-A program is found by what decides it: the structure of the graph, the types of its
-weights (not what is in them), its small constants, the shapes of the feeds, which of
-them may be written over, the settings, how many cores there are, the versions and the
-device, with that of what compiles for it. A file begins with the digest of the rest;
-what does not fit it is refused, and written anew. XLA's own form of a program can run
-anything, so files of other users are refused as well. What was not used for longest
-goes when the folder holds more than it may.
-"""
+The key of a program is everything that determines it: the structure of the graph, the
+types of its weights (not their elements), its small constants, the shapes of the feeds,
+which of them may be overwritten, the settings, the number of cores, the versions, and
+the device with its compiler. A file begins with the digest of the rest; one that does
+not match is refused, and written again. Files of other users are refused as well, since
+a serialized XLA program can execute any code. When the folder exceeds its size limit,
+the least recently used programs are deleted."""
 
 from __future__ import annotations
 
@@ -26,25 +25,28 @@ from time import time
 from typing import Any, Final
 
 from amanda.errors import UsageError
-from amanda_jax.settings import Settings, cores
+from amanda_jax.cpu_tuning.cores import core_count
+from amanda_jax.settings import Settings
 
-__all__ = ["Kept"]
+__all__ = ["DiskCache"]
 
 MAGIC: Final = b"amanda-jax compiled 1\n"
-ENDING: Final = ".compiled"
-UNFINISHED: Final = ".unfinished"
-"""The ending while a file is written."""
-LONGEST: Final = 3600
-"""Seconds after which nobody is writing it any more."""
+SUFFIX: Final = ".compiled"
+UNFINISHED_SUFFIX: Final = ".unfinished"
+"""The suffix while a file is written."""
+ABANDONED_AFTER: Final = 3600
+"""Seconds after which an unfinished file is taken to be abandoned."""
 _PACKAGES: Final = ("amanda", "amanda_std", "amanda_jax")
 
 
-class Kept:
-    """The folder, as one executable uses it."""
+class DiskCache:
+    """The cache folder, as one executable uses it."""
 
-    def __init__(self, folder: str | os.PathLike[str], most: int, device: Any) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], max_bytes: int, device: Any
+    ) -> None:
         self._folder = Path(folder).expanduser()
-        self._most = most
+        self._max_bytes = max_bytes
         self._device = device
         self.counts: Counter[str] = Counter()
         """How many programs were `loaded`, `written`, `refused`, and `not written`."""
@@ -52,46 +54,48 @@ class Kept:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(
-                "no folder can be made for compiled programs",
+                "the folder for compiled programs cannot be created",
                 where="the option 'cache' of backend 'jax'",
                 got=f"{self._folder}: {error.strerror}",
             ) from error
 
     def key(
         self,
-        what: str,
+        graph_digest: str,
         settings: Settings,
         donated: Sequence[int],
-        forms: Sequence[Any],
+        shapes: Sequence[Any],
     ) -> str:
-        """The name of a program, by `structure` of its graph and what it is fed.
+        """The file name of a program.
 
-        `donated`: which of its inputs may be written over. Their names do not count."""
+        `graph_digest`: the `structure_digest` of its graph. `donated`: indices of the
+        inputs that may be overwritten; their names do not count."""
         device = self._device
-        told = (
-            what, surroundings(), device.platform, device.device_kind,
+        facts = (
+            graph_digest, environment(), device.platform, device.device_kind,
             device.client.platform_version, settings.precision,
-            sorted(settings.without), cores(), [*donated],
-            sorted(settings.switches.items()), [str(form) for form in forms],
+            sorted(settings.without), core_count(), [*donated],
+            sorted(settings.compiler_options.items()), [str(shape) for shape in shapes],
         )  # fmt: skip
-        return hashlib.sha256(repr(told).encode()).hexdigest()
+        return hashlib.sha256(repr(facts).encode()).hexdigest()
 
     def load(self, key: str, count: int) -> tuple[Any, Mapping[str, Any]] | None:
-        """A program that takes so many arrays, and what was noted of it."""
+        """Load a program that accepts `count` arrays, and the facts stored with it;
+        None if it is not there or is refused."""
         from jax.experimental.serialize_executable import deserialize_and_load
-        from jax.tree import structure as tree
+        from jax.tree import structure as tree_structure
 
         path = self._path(key)
         try:
-            content = self._content(path)
+            content = self._read_file(path)
             if content is None:
                 return None
-            facts, program = _read(content, key)
-            given = tree(((0,) * count, {}))
-            made = deserialize_and_load(
+            facts, program = _parse_file(content, key)
+            arguments = tree_structure(((0,) * count, {}))
+            loaded = deserialize_and_load(
                 program,
-                given,
-                tree([0] * facts["results"]),
+                arguments,
+                tree_structure([0] * facts["results"]),
                 backend=self._device.platform,
                 execution_devices=[self._device],
             )
@@ -101,17 +105,17 @@ class Kept:
         self.counts["loaded"] += 1
         with suppress(OSError):
             os.utime(path)
-        return made, facts
+        return loaded, facts
 
     def store(self, key: str, compiled: Any, facts: Mapping[str, Any]) -> None:
-        """Written beside and renamed into place; what cannot be written is not."""
+        """Store a program; a failure to write is counted, not raised."""
         from jax.experimental.serialize_executable import serialize
 
         try:
             program = serialize(compiled)[0]
-            head = json.dumps({"key": key, **facts}).encode() + b"\n"
-            digest = hashlib.sha256(head + program).hexdigest().encode()
-            self._write(self._path(key), MAGIC + digest + b"\n" + head + program)
+            header = json.dumps({"key": key, **facts}).encode() + b"\n"
+            digest = hashlib.sha256(header + program).hexdigest().encode()
+            self._write(self._path(key), MAGIC + digest + b"\n" + header + program)
         except (OSError, RuntimeError, TypeError, ValueError):
             self.counts["not written"] += 1
             return
@@ -119,77 +123,78 @@ class Kept:
         self._shrink()
 
     def _write(self, path: Path, content: bytes) -> None:
-        """Nobody ever sees half of a file, and none is left where this fails."""
-        handle, name = tempfile.mkstemp(dir=self._folder, suffix=UNFINISHED)
-        beside = Path(name)
+        """Write a temporary file and rename it, so that no reader sees half a file."""
+        handle, name = tempfile.mkstemp(dir=self._folder, suffix=UNFINISHED_SUFFIX)
+        temporary = Path(name)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
-            beside.replace(path)
+            temporary.replace(path)
         except BaseException:
             with suppress(OSError):
-                beside.unlink()
+                temporary.unlink()
             raise
 
     def _path(self, key: str) -> Path:
-        return self._folder / (key + ENDING)
+        return self._folder / (key + SUFFIX)
 
-    def _content(self, path: Path) -> bytes | None:
-        """What a file holds; None where there is none, an error for a foreign one."""
+    def _read_file(self, path: Path) -> bytes | None:
+        """The content of a file; None where there is none, ValueError if it belongs to
+        another user."""
         try:
             with path.open("rb") as file:
                 owner = os.fstat(file.fileno()).st_uid
                 if hasattr(os, "geteuid") and owner != os.geteuid():
-                    raise ValueError("the file is of another user")
+                    raise ValueError("the file belongs to another user")
                 return file.read()
         except OSError:
             return None
 
     def _shrink(self) -> None:
-        """Deletes what was used longest ago, as far as there is too much, and what
-        processes that were ended have left half-written."""
-        for path in self._folder.glob("*" + UNFINISHED):
+        """Delete the least recently used programs above the size limit, and what
+        processes that were ended have left unfinished."""
+        for path in self._folder.glob("*" + UNFINISHED_SUFFIX):
             with suppress(OSError):
-                if path.stat().st_mtime < time() - LONGEST:
+                if path.stat().st_mtime < time() - ABANDONED_AFTER:
                     path.unlink()
-        found = []
-        for path in self._folder.glob("*" + ENDING):
-            with suppress(OSError):  # another process deletes, too
-                about = path.stat()
-                found.append((about.st_mtime_ns, about.st_size, path))
-        total = sum(size for _, size, _ in found)
-        for _, size, path in sorted(found)[:-1]:
-            if total <= self._most:
+        files = []
+        for path in self._folder.glob("*" + SUFFIX):
+            with suppress(OSError):  # another process may delete it as well
+                stat = path.stat()
+                files.append((stat.st_mtime_ns, stat.st_size, path))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files)[:-1]:
+            if total <= self._max_bytes:
                 return
             with suppress(OSError):
                 path.unlink(missing_ok=True)
                 total -= size
 
 
-def _read(content: bytes, key: str) -> tuple[dict[str, Any], bytes]:
-    """The facts and the program of a file; ValueError for what is no longer whole."""
+def _parse_file(content: bytes, key: str) -> tuple[dict[str, Any], bytes]:
+    """The facts and the program of a file; ValueError if it is corrupt."""
     rest = content.removeprefix(MAGIC)
     digest, _, rest = rest.partition(b"\n")
     if digest != hashlib.sha256(rest).hexdigest().encode():
-        raise ValueError("the file is not as it was written")
-    head, _, program = rest.partition(b"\n")
-    facts = json.loads(head)
+        raise ValueError("the file is corrupt")
+    header, _, program = rest.partition(b"\n")
+    facts = json.loads(header)
     if facts["key"] != key:
         raise ValueError("the file is for another program")
     return facts, program
 
 
 @cache
-def surroundings() -> str:
-    """What else a program is made by and for: versions, code, processor, flags."""
-    told = [f"{name} {version(name)}" for name in ("jax", "jaxlib", "amanda-jax")]
-    told += [_state(name) for name in _PACKAGES]
-    told += [platform.machine(), _processor(), os.environ.get("XLA_FLAGS", "")]
-    return "; ".join(told)
+def environment() -> str:
+    """What else determines a program: versions, code, processor, flags."""
+    facts = [f"{name} {version(name)}" for name in ("jax", "jaxlib", "amanda-jax")]
+    facts += [_package_state(name) for name in _PACKAGES]
+    facts += [platform.machine(), _processor(), os.environ.get("XLA_FLAGS", "")]
+    return "; ".join(facts)
 
 
-def _state(package: str) -> str:
-    """How a package is on the disk: its code may change before its version does."""
+def _package_state(package: str) -> str:
+    """The files of a package: its code may change before its version does."""
     from importlib.util import find_spec
 
     spec = find_spec(package)
@@ -203,7 +208,7 @@ def _state(package: str) -> str:
 
 
 def _processor() -> str:
-    """What the processor can do, where the system tells."""
+    """The features of the processor, where the system lists them."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith(("flags", "Features")):

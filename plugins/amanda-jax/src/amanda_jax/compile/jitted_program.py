@@ -1,8 +1,8 @@
-"""A graph as one jitted function, for shapes and host arguments that are settled."""
+"""A graph as one jitted function, whose shape arguments are all static."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import zip_longest
@@ -15,285 +15,310 @@ from jax.extend.core import jaxpr_as_fun
 
 from amanda.errors import AmandaError
 from amanda.graph import Graph, Op, OutputPort
-from amanda.types import TensorType
-from amanda_jax.compile.ahead_of_time import Ready
-from amanda_jax.compile.code import Build, Code, Told, copied
-from amanda_jax.compile.trace_context import running, why_untraceable
-from amanda_jax.compile.x64 import has_wide, is_wide
+from amanda_jax.compile.ahead_of_time import CachedPrograms
+from amanda_jax.compile.code import (
+    BuildContext,
+    CodeDetails,
+    ReplaceableCode,
+    find_aliases,
+)
+from amanda_jax.compile.trace_context import trace_context, why_untraceable
+from amanda_jax.compile.x64 import has_64_bit_values, is_64_bit, may_be_64_bit
 from amanda_jax.kernels import JAX
-from amanda_jax.weights.device_weights import Held
-from amanda_jax.weights.memory import give_back
-from amanda_std.backends import StepRunner as Steps
+from amanda_jax.weights.device_weights import ProgramConstants
+from amanda_jax.weights.memory import return_freed_memory
+from amanda_std.backends import StepRunner as StepProgram
 from amanda_std.backends import use_kernels
 
-__all__ = ["FullError", "MisfitError", "Program", "UntraceableError", "is_array"]
+__all__ = [
+    "JittedProgram",
+    "NoArrayError",
+    "TooManyProgramsError",
+    "TracedProgram",
+    "UntraceableError",
+]
 
 
-class MisfitError(AmandaError):
-    """A feed is no array, so it has to be made one."""
+class NoArrayError(AmandaError):
+    """A feed is no array, and has to be converted to one."""
 
 
-class WideError(AmandaError):
-    """The program has 64-bit types, though no input has."""
+class X64Error(AmandaError):
+    """The program has 64-bit types inside, though no input has."""
 
 
-class FullError(AmandaError):
-    """There are as many programs as may be kept."""
+class TooManyProgramsError(AmandaError):
+    """As many programs are compiled as may be kept."""
 
 
 class UntraceableError(AmandaError):
-    """An op that cannot be traced; the message says why."""
+    """An op cannot be traced; the message gives the reason."""
 
     def __init__(self, message: str, step: int) -> None:
         super().__init__(message)
         self.step = step
 
 
-class Program:
-    """Called with arrays in the order of the inputs; gives arrays of JAX.
-
-    It is jitted whole. Where an op turns out not to be traceable, the graph is cut
-    around it, and runs in pieces from then on.
-    """
+class TracedProgram(ReplaceableCode):
+    """A graph that is traced and jitted, once for each set of feed shapes."""
 
     def __init__(
         self,
         graph: Graph,
-        on_host: frozenset[OutputPort],
-        build: Build,
-        code_of: Callable[..., Code],
+        steps: StepProgram,
+        static: Collection[OutputPort],
+        build: BuildContext,
     ) -> None:
-        self._graph = graph
-        self._build = build
-        self._code_of = code_of
-        self._instead: Code | None = None
-        self._steps = _Marked(graph)
-        self.compilations = 0
-        self._most = build.settings.programs
+        self._graph, self._build = graph, build
+        self._steps = steps
+        self._constants = ProgramConstants(graph, steps, build.weights, static)
+        self._limit = build.settings.programs
         self._notes: dict[str, None] = {}
-        self._copied: frozenset[int] = frozenset()
-        self._last: list[Any] = []
-        """What was traced last, weights first."""
-        self._places: list[Any] = []
-        """Where these were, if it is not always the same."""
-        self._settled = build.weights.settled
-        self._held = Held(graph, self._steps, build.weights, on_host)
-        kept = build.kept
-        self._ready = None if kept is None else Ready(graph, on_host, build, kept)
-        self._first = Lock()
-        wanted = build.settings.donate
+        self._last_arguments: list[Any] = []
+        """Shapes and types of the last traced call, weights first."""
+        self._last_shardings: list[Any] = []
+        """The shardings of that call, where arguments may have different ones."""
+        donated = build.settings.donate
         names = enumerate(p.name or str(p.index) for p in graph.parameters)
-        self.donated = [i for i, name in names if name in wanted]
-        """Which inputs may be written over."""
-        name = graph.name or "graph"
-        self._wide = self._jit(name, self._trace)
-        is_narrow = not (
-            any(map(_may_be_wide, graph.parameters))
-            or any(value is not None and _is_wide(value) for value in graph.results)
-            or any(is_wide(form.dtype) for form in self._held.forms)
-        )
-        self._narrow = self._jit(name, self._trace_narrow) if is_narrow else None
+        self.donated = [i for i, name in names if name in donated]
+        """Indices of the inputs that may be overwritten."""
+        self._jitted = self._jit(self._trace)
 
     @property
-    def copied(self) -> frozenset[int]:
-        return self._copied if self._instead is None else self._instead.copied
-
-    @property
-    def quick(self) -> Any:
-        if self._ready is not None:
-            only = None if self._instead is not None else self._ready.only
-            return only and partial(only, *self.weights)
-        if self._narrow is None or self._instead is not None or not self._held:
-            return None if self._instead is not None else self._narrow
-        return partial(self._narrow, *self.weights)
-
-    @property
-    def pieces(self) -> int:
-        return 1 if self._instead is None else self._instead.pieces
-
-    @property
-    def is_used(self) -> bool:
-        """Whether it runs itself, and not in pieces."""
-        return self._instead is None
-
-    @property
-    def told(self) -> Told:
-        return Told(notes=self._notes)
-
-    def parts(self) -> Iterator[Code]:
-        yield self
-        if self._instead is not None:
-            yield from self._instead.parts()
-
-    def again(self) -> tuple[Any, list[Any]] | None:
-        """What was compiled last, to be looked at: a jitted function for where there
-        are 64-bit types, and what it takes, weights first."""
-        if self._instead is not None or not self._last:
-            return None
-        last = [
-            each if place is None else each.update(sharding=place)
-            for each, place in zip_longest(self._last, self._places)
-        ]
-        return self._jit(self._graph.name or "graph", self._plainly), last
+    def is_in_use(self) -> bool:
+        """Whether this program runs itself, and is not replaced by pieces."""
+        return self._replacement is None
 
     @property
     def weights(self) -> Sequence[Any]:
-        return self._held.moved
+        return self._constants.arrays
 
-    def _jit(self, name: str, trace: Callable[..., Any]) -> Any:
-        """The function, on its device wherever the feeds are."""
-        count = len(self._held)
+    def last_call(self) -> tuple[Any, list[Any]] | None:
+        """The jitted function, to be called with x64 types enabled, and the shapes of
+        the last call, weights first; None where nothing was compiled yet."""
+        if not self.is_in_use or not self._last_arguments:
+            return None
+        arguments = [
+            value if sharding is None else value.update(sharding=sharding)
+            for value, sharding in zip_longest(
+                self._last_arguments, self._last_shardings
+            )
+        ]
+        return self._jit(self._run_steps), arguments
+
+    def _jit(self, trace: Callable[..., Any]) -> Any:
+        """Jit a function of weights and feeds, on its device wherever the feeds are."""
+        count = len(self._constants)
 
         def function(*values: Any) -> Any:
             return trace(values[:count], values[count:])
 
-        function.__name__ = function.__qualname__ = name
+        function.__name__ = function.__qualname__ = self._graph.name or "graph"
         arguments = count + len(self._graph.parameters)
         return jax.jit(
             function,
             **self._build.weights.shardings(arguments),
             donate_argnums=[count + i for i in self.donated],
-            compiler_options=self._build.settings.switches or None,
+            compiler_options=self._build.settings.compiler_options or None,
         )
+
+    def _trace(self, weights: Sequence[Any], args: Sequence[Any]) -> Any:
+        if not all(map(is_array, jax.tree.leaves(args))):
+            raise NoArrayError("a feed is no array")
+        if self.compilations >= self._limit:
+            raise TooManyProgramsError("as many programs are compiled as may be kept")
+        results = self._run_steps(weights, args)
+        self.compilations += 1
+        self._record_arguments([*weights, *args])
+        return results
+
+    def _record_arguments(self, arguments: Sequence[Any]) -> None:
+        struct: Any = jax.ShapeDtypeStruct
+        self._last_arguments = jax.tree.map(
+            lambda a: struct(a.shape, a.dtype), [*arguments]
+        )
+
+    def _run_steps(self, weights: Sequence[Any], args: Sequence[Any]) -> Any:
+        settings = self._build.settings
+        with (
+            trace_context(python_driven=False, without=settings.without) as notes,
+            use_kernels(JAX),
+            jax.default_matmul_precision(settings.precision),
+            np.errstate(all="ignore"),
+        ):
+            values = self._constants.with_arrays(weights)
+            results = self._steps.run(args, weights=values)
+        self._notes.update(notes)
+        return results
+
+    def _clear_programs(self) -> None:
+        """Drop what was compiled for earlier shapes."""
+        self._limit = self.compilations + self._build.settings.programs
+        self._jitted.clear_cache()
+
+
+class JittedProgram(TracedProgram):
+    """Called with arrays in the order of the inputs; returns arrays of JAX.
+
+    Where an op turns out not to be traceable, the graph is partitioned around it, and
+    runs in pieces from then on.
+    """
+
+    def __init__(
+        self, graph: Graph, static: frozenset[OutputPort], build: BuildContext
+    ) -> None:
+        steps = _LabeledSteps(graph)
+        super().__init__(graph, steps, static, build)
+        self._ops = steps.ops
+        self._prepare_arguments = build.weights.prepare_arguments
+        cache = build.cache
+        self._cached = (
+            None if cache is None else CachedPrograms(graph, static, build, cache)
+        )
+        self._first_call = Lock()
+        dtypes = [value.dtype for value in self._constants.abstract_values]
+        is_32_bit = not (
+            any(map(may_be_64_bit, graph.parameters))
+            or any(value is not None and is_64_bit(value) for value in graph.results)
+            or any(map(is_64_bit, dtypes))
+        )
+        self._jitted_32_bit = self._jit(self._trace_32_bit) if is_32_bit else None
+
+    @property
+    def direct_call(self) -> Any:
+        if self._replacement is not None:
+            return None
+        if self._cached is not None:
+            only = self._cached.only_program
+            return only and partial(only, *self.weights)
+        if self._jitted_32_bit is None or not self._constants:
+            return self._jitted_32_bit
+        return partial(self._jitted_32_bit, *self.weights)
+
+    @property
+    def details(self) -> CodeDetails:
+        return CodeDetails(notes=self._notes)
 
     # -- tracing ---------------------------------------------------------------
 
     def _trace(self, weights: Sequence[Any], args: Sequence[Any]) -> Any:
-        if not all(map(is_array, jax.tree.leaves(args))):
-            raise MisfitError("a feed is no array")
-        if self.compilations >= self._most:
-            raise FullError("another program would be one too many")
-        results = self._plainly(weights, args)
-        self.compilations += 1
-        self._copied |= copied(results, args)
-        form: Any = jax.ShapeDtypeStruct
-        self._last = jax.tree.map(lambda a: form(a.shape, a.dtype), [*weights, *args])
+        results = super()._trace(weights, args)
+        self._aliases |= find_aliases(results, args)
         return results
 
-    def _plainly(self, weights: Sequence[Any], args: Sequence[Any]) -> Any:
-        without = self._build.settings.without
-        with running(host_driven=False, without=without) as notes:
-            results = self._run(weights, args)
-        self._notes.update(notes)
-        return results
+    def _trace_32_bit(self, weights: Sequence[Any], args: Sequence[Any]) -> Any:
+        """Trace with x64 types enabled, and replay the jaxpr with them disabled.
 
-    def _trace_narrow(self, weights: Sequence[Any], args: Sequence[Any]) -> Any:
-        """Traced where there are 64-bit types, and played back where there are none:
-
-        a call then needs no switch, which costs as much as a small program."""
+        A call then needs no switch, which costs as much as a small program."""
         with jax.enable_x64(True):
             traced = jax.make_jaxpr(self._trace, return_shape=True)(weights, args)
         jaxpr, shape = traced
-        if has_wide(jaxpr):
+        if has_64_bit_values(jaxpr):
             self.compilations -= 1
-            raise WideError("the program has 64-bit types inside")
-        made = jaxpr_as_fun(jaxpr)(*jax.tree.leaves((weights, args)))
-        return jax.tree.unflatten(jax.tree.structure(shape), made)
-
-    def _run(self, weights: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-        with (
-            use_kernels(JAX),
-            jax.default_matmul_precision(self._build.settings.precision),
-            np.errstate(all="ignore"),
-        ):
-            return self._steps.run(args, weights=self._held.among(weights))
+            raise X64Error("the program has 64-bit types inside")
+        results = jaxpr_as_fun(jaxpr)(*jax.tree.leaves((weights, args)))
+        return jax.tree.unflatten(jax.tree.structure(shape), results)
 
     # -- calling ---------------------------------------------------------------
 
     def __call__(self, args: Iterable[Any]) -> Sequence[Any]:
-        if self._instead is not None:
-            return self._instead(args)
+        if self._replacement is not None:
+            return self._replacement(args)
         args = [*args]
         try:
-            return self.called(self._held, args)
+            return self.call_with(self._constants, args)
         except UntraceableError as error:
-            outside = {self._steps.ops[error.step]: error.message}
-            self._narrow = None
-            self._instead = self._code_of(self._graph, self._build, outside)
-            return self._instead(args)
+            outside = {self._ops[error.step]: error.message}
+            self._jitted_32_bit = None
+            self._replacement = self._build.compile(self._graph, outside)
+            return self._replacement(args)
 
-    def called(self, held: Held, args: Sequence[Any]) -> Sequence[Any]:
-        """The same with other weights, of the same types."""
-        if self._settled is not None:
-            args = self._settled(args)
-            given = (*held.moved, *args)
-            self._places = [getattr(v, "sharding", None) for v in given]
+    def call_with(
+        self, constants: ProgramConstants, args: Sequence[Any]
+    ) -> Sequence[Any]:
+        """Run with other weights of the same types."""
+        if self._prepare_arguments is not None:
+            args = self._prepare_arguments(args)
+            arguments = (*constants.arrays, *args)
+            self._last_shardings = [getattr(v, "sharding", None) for v in arguments]
         try:
-            if self._ready is not None and self._ready.fits(args):
-                return self._ready.called(self, held, args)
-            jitted, types = self._way()
+            if self._cached is not None and self._cached.supports(args):
+                return self._cached.run(self, constants, args)
+            jitted, types = self._jitted_and_types()
             with types:
-                return self._through(jitted, held, args)
-        except WideError:
-            self._narrow = None
-        except FullError:
-            self._forget()
-        return self.called(held, args)
+                return self._call_jitted(jitted, constants, args)
+        except X64Error:
+            self._jitted_32_bit = None
+        except TooManyProgramsError:
+            self._clear_programs()
+        return self.call_with(constants, args)
 
-    def _way(self) -> tuple[Any, AbstractContextManager[Any]]:
-        """The jitted function to be called, and around it the types that it has."""
-        narrow = self._narrow
-        if narrow is not None:
-            return narrow, nullcontext()
-        return self._wide, jax.enable_x64(True)
+    def _jitted_and_types(self) -> tuple[Any, AbstractContextManager[Any]]:
+        """The jitted function to call, and the context that enables its types."""
+        if self._jitted_32_bit is not None:
+            return self._jitted_32_bit, nullcontext()
+        return self._jitted, jax.enable_x64(True)
 
-    def _through(self, jitted: Any, held: Held, args: Sequence[Any]) -> Sequence[Any]:
-        """A call of the jitted function, which compiles where that is new to it.
+    def _call_jitted(
+        self, jitted: Any, constants: ProgramConstants, args: Sequence[Any]
+    ) -> Sequence[Any]:
+        """Call the jitted function, which compiles for new shapes.
 
-        The first time it does so before the weights are moved: XLA takes memory for it
-        that is free again when they are."""
-        if self._settled is None:
-            with self._first:
+        The first call compiles before the weights are transferred: XLA needs memory to
+        compile, which is free again when they arrive."""
+        if self._prepare_arguments is None:
+            with self._first_call:
                 if not self.compilations:
-                    jitted.lower(*held.forms, *args).compile()
-                    give_back()
+                    jitted.lower(*constants.abstract_values, *args).compile()
+                    return_freed_memory()
         before = self.compilations
-        made: Sequence[Any] = jitted(*held.moved, *args)
+        results: Sequence[Any] = jitted(*constants.arrays, *args)
         if self.compilations > before:
-            give_back()
-        return made
+            return_freed_memory()
+        return results
 
-    def compiled(self, held: Held, args: Sequence[Any]) -> tuple[Any, bool]:
-        """The program for these, not called; and whether it has 64-bit types."""
-        weights = held.forms if self._settled is None else held.moved
-        jitted, types = self._way()
+    def compile_for(
+        self, constants: ProgramConstants, args: Sequence[Any]
+    ) -> tuple[Any, bool]:
+        """The compiled program for these arguments, and whether it has 64-bit types."""
+        is_settled = self._prepare_arguments is not None
+        weights = constants.arrays if is_settled else constants.abstract_values
+        jitted, types = self._jitted_and_types()
         with types:
-            made = jitted.lower(*weights, *args).compile()
-        give_back()
-        return made, jitted is self._wide
+            compiled = jitted.lower(*weights, *args).compile()
+        return_freed_memory()
+        return compiled, jitted is self._jitted
 
-    def noted(
-        self, given: Sequence[Any], copied: Iterable[int], notes: Iterable[str]
+    def record_loaded(
+        self, arguments: Sequence[Any], aliases: Iterable[int], notes: Iterable[str]
     ) -> None:
-        """What tracing would have told, of a program that was compiled before."""
-        self._copied |= frozenset(copied)
+        """Record what tracing would have found, for a program that was loaded."""
+        self._aliases |= frozenset(aliases)
         self._notes.update(dict.fromkeys(notes))
-        form: Any = jax.ShapeDtypeStruct
-        self._last = jax.tree.map(lambda a: form(a.shape, a.dtype), [*given])
+        self._record_arguments(arguments)
 
-    def _forget(self) -> None:
-        """What was compiled for shapes met before goes."""
-        self._most = self.compilations + self._build.settings.programs
-        if self._ready is not None:
-            self._ready.forget()
-        for jitted in (self._wide, self._narrow):
-            if jitted is not None:
-                jitted.clear_cache()
+    def _clear_programs(self) -> None:
+        super()._clear_programs()
+        if self._cached is not None:
+            self._cached.clear()
+        if self._jitted_32_bit is not None:
+            self._jitted_32_bit.clear_cache()
 
 
-class _Marked(Steps):
-    """Steps that tell which of them could not be traced."""
+class _LabeledSteps(StepProgram):
+    """Steps that raise `UntraceableError`, with their number, where they cannot be
+    traced."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph, JAX)
         self.ops: list[Op] = [op for op in graph if not op.is_constant]
         self.steps = [
-            step._replace(call=partial(_marking, i, step.call))
+            step._replace(call=partial(_call_step, i, step.call))
             for i, step in enumerate(self.steps)
         ]
 
 
-def _marking(step: int, call: Callable[..., Any], *args: Any) -> Any:
+def _call_step(step: int, call: Callable[..., Any], *args: Any) -> Any:
     try:
         return call(*args)
     except Exception as error:
@@ -303,20 +328,6 @@ def _marking(step: int, call: Callable[..., Any], *args: Any) -> Any:
         raise UntraceableError(why, step) from error
 
 
-def _is_wide(port: OutputPort) -> bool:
-    """Whether this is known to be of a 64-bit type."""
-    found = port.type
-    if not isinstance(found, TensorType) or found.dtype.kind == "unknown":
-        return False
-    return is_wide(found.dtype.numpy)
-
-
-def _may_be_wide(port: OutputPort) -> bool:
-    found = port.type
-    known = isinstance(found, TensorType) and found.dtype.kind != "unknown"
-    return not known or _is_wide(port)
-
-
 def is_array(value: Any) -> bool:
-    """Whether what is traced was an array that is fed, and no number of Python."""
+    """Whether a traced value was fed as an array, and not as a Python number."""
     return isinstance(value, jax.Array) and not jax.typeof(value).weak_type

@@ -1,75 +1,88 @@
-"""Where a graph is cut: around what XLA cannot take, and before what data decides."""
+"""Partitioning: where a graph is cut into pieces, and the code that runs the pieces.
+
+A graph is cut around ops that XLA does not support, before values that shapes depend
+on, and at blocks that repeat. Pieces are programs of XLA, and ops run from Python.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import Final
+from typing import Any, Final, NamedTuple
 
+import jax
+
+from amanda.backend import Piece, partition
 from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import TensorType
-from amanda_jax.compile.block_reuse import blocks, labels
-from amanda_jax.compile.code import Build, Code
-from amanda_jax.compile.jitted_program import Program
-from amanda_jax.compile.pieces import Pieces
-from amanda_jax.compile.python_ops import DECIDED_BY_DATA
-from amanda_jax.compile.specialize import Special
-from amanda_jax.shapes.static_values import behind, followed
+from amanda_jax.compile.block_reuse import BlockPrograms, block_numbers, find_blocks
+from amanda_jax.compile.code import BuildContext, CompiledCode, find_aliases
+from amanda_jax.compile.jitted_program import JittedProgram
+from amanda_jax.compile.python_ops import DATA_DEPENDENT, PythonOps
+from amanda_jax.compile.specialize import SpecializedCode
+from amanda_jax.shapes.static_values import (
+    StaticValues,
+    analyze_static_values,
+    ancestors,
+)
 from amanda_jax.weights.device_weights import LITERAL
 from amanda_std.backends import effect_of
 
-__all__ = ["code_of"]
+__all__ = ["compile_graph", "why_not_xla"]
 
 CHEAP: Final = 64
-"""Ops of small integers up to which it costs nothing to compute a value twice."""
+"""Ops on small integers up to which computing a value twice costs nothing."""
+XLA, PYTHON = "xla", "python"
 
 
-def code_of(
-    graph: Graph, build: Build, outside: Mapping[Op, str] | None = None
-) -> Code:
-    """What runs a graph that is `prepared`. `outside`: more ops that XLA cannot take,
-    with the reason."""
-    apart = {op: why for op in graph if (why := why_outside(op)) is not None}
-    apart.update(outside or {})
-    found = followed(graph)
+def compile_graph(
+    graph: Graph, build: BuildContext, outside: Mapping[Op, str] | None = None
+) -> CompiledCode:
+    """Compile a graph that the passes have prepared.
+
+    `outside`: more ops that XLA does not support, with the reason."""
+    unsupported = {op: why for op in graph if (why := why_not_xla(op)) is not None}
+    unsupported.update(outside or {})
+    static = analyze_static_values(graph)
     later = {
-        op: dear
-        for op, ports in found.readers.items()
-        if op not in apart and (dear := [p for p in ports if not _is_cheap(p)])
+        op: expensive
+        for op, ports in static.readers.items()
+        if op not in unsupported
+        and (expensive := [p for p in ports if not _is_cheap(p)])
     }
-    if apart or later:
-        return Pieces(graph, build, apart, later, found.is_free, code_of)
-    if found.data:
-        return Special(graph, found.data, build, code_of)
+    if unsupported or later:
+        return PartitionedCode(graph, build, static, unsupported, later)
+    if static.data:
+        return SpecializedCode(graph, static.data, build)
     if "blocks" not in build.settings.without:
-        same = blocks(graph, found.is_free)
-        if same:
-            return Pieces(graph, build, {}, {}, found.is_free, code_of, labels(same))
-    return Program(graph, found.constants, build, code_of)
+        blocks = find_blocks(graph, static.is_free)
+        if blocks:
+            return PartitionedCode(graph, build, static, blocks=block_numbers(blocks))
+    return JittedProgram(graph, static.constants, build)
 
 
-def why_outside(op: Op) -> str | None:
-    """Why XLA cannot take an op, for all that is known before it is tried."""
+def why_not_xla(op: Op) -> str | None:
+    """Why XLA does not support an op, as far as is known before tracing; else None."""
     if op.is_constant:
         return None
     inner = [op] if isinstance(op, Graph) else list(op.bodies.values())
     for each in (op, *(each for body in inner for each in body.walk())):
         name = each.type or ""
         if effect_of(each) is not None:
-            return f"{name} does more than compute"
-        if each is op and name in DECIDED_BY_DATA:
-            return DECIDED_BY_DATA[name]
-        if name in DECIDED_BY_DATA:
-            return f"{name} is in it: {DECIDED_BY_DATA[name]}"
+            return f"{name} has side effects"
+        if each is op and name in DATA_DEPENDENT:
+            return DATA_DEPENDENT[name]
+        if name in DATA_DEPENDENT:
+            return f"it contains {name}: {DATA_DEPENDENT[name]}"
     return None
 
 
 def _is_cheap(port: OutputPort) -> bool:
-    """Whether a value is made of inputs by little arithmetic on a few integers."""
+    """Whether a value is cheap to compute twice: little arithmetic on few integers."""
     if type(port) is Parameter:
         return True
     count = 0
-    for value in behind([port], lambda _: True):
+    for value in ancestors([port], lambda _: True):
         if type(value) is Parameter or value.op.is_constant:
             continue
         count += 1
@@ -79,8 +92,127 @@ def _is_cheap(port: OutputPort) -> bool:
 
 
 def _is_small(value: OutputPort) -> bool:
-    found = value.type
-    if not isinstance(found, TensorType) or not found.shape.is_static:
+    own = value.type
+    if not isinstance(own, TensorType) or not own.shape.is_static:
         return False
-    few = prod(map(int, found.shape)) <= LITERAL
-    return few and found.dtype.kind in ("int", "uint", "bool")
+    is_short = prod(map(int, own.shape)) <= LITERAL
+    return is_short and own.dtype.kind in ("int", "uint", "bool")
+
+
+# -- running the pieces ----------------------------------------------------------------
+
+
+class _PieceStep(NamedTuple):
+    """The code of a piece, and the slots that it reads, writes, and frees."""
+
+    code: CompiledCode
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    frees: tuple[int, ...]
+
+
+class PartitionedCode(CompiledCode):
+    """Runs the pieces of a graph one after the other, on one device."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        build: BuildContext,
+        static: StaticValues,
+        unsupported: Mapping[Op, str] | None = None,
+        later: Mapping[Op, Sequence[OutputPort]] | None = None,
+        blocks: Mapping[Op, int] | None = None,
+    ) -> None:
+        build = build.without_donation
+        unsupported, blocks = unsupported or {}, blocks or {}
+        found = partition(
+            graph,
+            lambda op: PYTHON if op in unsupported else blocks.get(op, XLA),
+            copied=static.is_free,
+            later=later,
+        )
+        self._put = build.weights.put
+        compiler = _PieceCompiler(build, unsupported)
+        slots: dict[OutputPort, int] = {p: i for i, p in enumerate(graph.parameters)}
+        self._input_count = len(slots)
+        for port in (port for piece in found for port in piece.gives):
+            slots[port] = len(slots)
+        self._results = [_result_slot(value, slots) for value in graph.results]
+        results = {slot for slot in self._results if type(slot) is int}
+        self._steps = [
+            _PieceStep(
+                compiler.compile(piece),
+                tuple(slots[value] for value in piece.reads),
+                tuple(slots[value] for value in piece.gives),
+                frees,
+            )
+            for piece, frees in zip(
+                found, _freed_slots(found, slots, results), strict=True
+            )
+        ]
+        self._slot_count = len(slots)
+
+    def __call__(self, args: Iterable[Any]) -> Sequence[Any]:
+        feeds = [*args]
+        values: list[Any] = [*feeds, *[None] * (self._slot_count - self._input_count)]
+        for code, reads, writes, frees in self._steps:
+            made = code([values[slot] for slot in reads])
+            for slot, value in zip(writes, made, strict=True):
+                values[slot] = value
+            for slot in frees:
+                values[slot] = None
+        results = [values[r] if type(r) is int else r for r in self._results]
+        self._aliases |= find_aliases(results, feeds)
+        return [self._to_device(result) for result in results]
+
+    def _to_device(self, result: Any) -> Any:
+        if isinstance(result, jax.Array):
+            return result
+        if result is None or isinstance(result, list | tuple):
+            return jax.tree.map(self._to_device, result)
+        return self._put(result)
+
+    def children(self) -> Sequence[CompiledCode]:
+        return [step.code for step in self._steps]
+
+
+class _PieceCompiler:
+    """Compiles pieces by what runs them; equal blocks share one program."""
+
+    def __init__(self, build: BuildContext, unsupported: Mapping[Op, str]) -> None:
+        self._build = build
+        self._unsupported = unsupported
+        self._blocks = BlockPrograms(build)
+
+    def compile(self, piece: Piece) -> CompiledCode:
+        if piece.who == PYTHON:
+            unsupported = self._unsupported
+            reasons = [unsupported[op] for op in piece.ops if op in unsupported]
+            return PythonOps(piece.graph, self._build, reasons)
+        if piece.who == XLA:
+            return self._build.compile(piece.graph)
+        return self._blocks.compile(piece.graph)
+
+
+def _result_slot(value: OutputPort | None, slots: Mapping[OutputPort, int]) -> Any:
+    """The slot of a result, or the constant that it is."""
+    if value is None or value in slots:
+        return None if value is None else slots[value]
+    assert value.op.is_constant
+    return value.op.attrs["value"].numpy()
+
+
+def _freed_slots(
+    found: Sequence[Piece], slots: Mapping[OutputPort, int], results: set[int]
+) -> list[tuple[int, ...]]:
+    """For each piece, the slots that no later piece reads."""
+    last = {
+        slots[value]: i
+        for i, piece in enumerate(found)
+        for value in (*piece.reads, *piece.gives)
+    }
+    freed: list[list[int]] = [[] for _ in found]
+    for slot, i in last.items():
+        if slot not in results:
+            freed[i].append(slot)
+    return list(map(tuple, freed))

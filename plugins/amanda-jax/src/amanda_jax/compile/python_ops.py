@@ -1,13 +1,15 @@
-"""Ops between programs: what XLA has not, and what data decides the size of.
+"""Ops that Python runs between the programs of XLA, one by one.
 
-Bodies of control flow that the host drives are programs of their own. Of what only the
-size is to be told, XLA makes the most there can be, and the host reads the size.
+These are ops that XLA does not support, ops whose result size depends on data, and
+control flow that XLA cannot drive, whose bodies are programs of their own. Where only
+the size of a result depends on data, XLA computes the largest result possible, and
+Python reads how much of it is valid.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final
@@ -18,18 +20,17 @@ import numpy as np
 from amanda.backend import extract_graph
 from amanda.graph import Graph, OutputPort, Parameter
 from amanda.types import Type
-from amanda_jax.compile.code import Build, Code, Told
-from amanda_jax.compile.trace_context import running
+from amanda_jax.compile.code import BuildContext, CodeDetails, CompiledCode
+from amanda_jax.compile.trace_context import trace_context
 from amanda_jax.kernels import JAX, dynamic_shapes
-from amanda_jax.kernels.dynamic_shapes import by_numpy
-from amanda_jax.weights.device_weights import Held
-from amanda_std.backends import StepRunner as Steps
+from amanda_jax.weights.device_weights import ProgramConstants
+from amanda_std.backends import StepRunner as StepProgram
 from amanda_std.backends import run_context, use_kernels
 from amanda_std.ops import OPS
 
-__all__ = ["DECIDED_BY_DATA", "Outside"]
+__all__ = ["DATA_DEPENDENT", "PythonOps"]
 
-DECIDED_BY_DATA: Final = dict.fromkeys(
+DATA_DEPENDENT: Final = dict.fromkeys(
     ("nonzero", "nms", "unique", "compress", "soft_nms"),
     "data decides the shape of its result",
 )
@@ -38,48 +39,40 @@ DECIDED_BY_DATA: Final = dict.fromkeys(
 
 KERNELS: Final = JAX.also(
     {
-        name: by_numpy(name)
+        name: dynamic_shapes.numpy_kernel(name)
         for name, operation in OPS.items()
-        if name in DECIDED_BY_DATA or operation.effect is not None
+        if name in DATA_DEPENDENT or operation.effect is not None
     }
-).also(dynamic_shapes.ROWS)
-"""What runs an op between programs: there, data decides, and there is state."""
+).also(dynamic_shapes.KERNELS)
+"""The kernels between programs, where sizes may depend on data and ops have state."""
 
 
-class Outside:
-    """Called like a program; counts what it runs op by op."""
-
-    quick = None
-    pieces = 0
-    compilations = 0
-    copied: frozenset[int] = frozenset()
+class PythonOps(CompiledCode):
+    """Runs the ops of a piece one by one, and counts how often each of them runs."""
 
     def __init__(
-        self,
-        graph: Graph,
-        build: Build,
-        reasons: Sequence[str],
-        code_of: Callable[[Graph, Build], Code],
+        self, graph: Graph, build: BuildContext, reasons: Sequence[str]
     ) -> None:
-        self._around = build.around
-        self._device, self._near = build.weights.device, build.weights.near
+        self._state = build.state
+        self._device, self._to_local = build.weights.device, build.weights.to_local
         self._precision = build.settings.precision
-        self._steps = _HostSteps(graph, build, code_of)
-        self._held = Held(graph, self._steps, build.weights)
-        self._counts: Counter[str] = Counter()
-        self._sized: Counter[str] = Counter()
-        self._driven: list[str] = []
+        self._steps = _PythonSteps(graph, build)
+        self._constants = ProgramConstants(graph, self._steps, build.weights)
+        self._outside: Counter[str] = Counter()
+        self._dynamic_sizes: Counter[str] = Counter()
+        self._python_driven: list[str] = []
         ops = [op for op in graph if not op.is_constant]
         why = iter(reasons)
         for i, op in enumerate(ops):
             step = self._steps.steps[i]
             if op.bodies or isinstance(op, Graph):
-                self._driven.append(f"{step.label}: {next(why, '')}")
-            else:
-                counts = self._sized if op.type in dynamic_shapes.ROWS else self._counts
-                counts[step.label] = 0
-                call = partial(_counted, counts, step.label, step.call)
-                self._steps.steps[i] = step._replace(call=call)
+                self._python_driven.append(f"{step.label}: {next(why, '')}")
+                continue
+            is_dynamic = op.type in dynamic_shapes.KERNELS
+            counts = self._dynamic_sizes if is_dynamic else self._outside
+            counts[step.label] = 0
+            call = partial(_count_and_call, counts, step.label, step.call)
+            self._steps.steps[i] = step._replace(call=call)
 
     def __call__(self, args: Iterable[Any]) -> Sequence[Any]:
         with ExitStack() as stack:
@@ -87,70 +80,76 @@ class Outside:
             enter(jax.enable_x64(True))
             enter(jax.default_device(self._device))
             enter(jax.default_matmul_precision(self._precision))
-            enter(running(host_driven=True))
+            enter(trace_context(python_driven=True))
             enter(use_kernels(KERNELS))
-            enter(run_context(self._around))
+            enter(run_context(self._state))
             enter(np.errstate(all="ignore"))
-            held = self._held.among(self._near(self._held.moved))
-            return self._steps.run(self._near([*args]), weights=held)
+            arrays = self._to_local(self._constants.arrays)
+            weights = self._constants.with_arrays(arrays)
+            return self._steps.run(self._to_local([*args]), weights=weights)
 
     @property
-    def told(self) -> Told:
-        return Told(driven=self._driven, outside=self._counts, sized=self._sized)
+    def program_count(self) -> int:
+        return 0
 
-    def parts(self) -> Iterator[Code]:
-        yield self
-        for body in self._steps.bodies:
-            yield from body.code.parts()
+    @property
+    def details(self) -> CodeDetails:
+        return CodeDetails(
+            python_driven=self._python_driven,
+            outside=self._outside,
+            dynamic_sizes=self._dynamic_sizes,
+        )
+
+    def children(self) -> Sequence[CompiledCode]:
+        return [body.code for body in self._steps.bodies]
 
 
-def _counted(
+def _count_and_call(
     counts: Counter[str], label: str, call: Callable[..., Any], *args: Any
 ) -> Any:
     counts[label] += 1
     return call(*args)
 
 
-class _HostSteps(Steps):
+class _PythonSteps(StepProgram):
     """Steps whose bodies are code of their own."""
 
-    def __init__(
-        self, graph: Graph, build: Build, code_of: Callable[[Graph, Build], Code]
-    ) -> None:
-        self.bodies: list[_Body] = []
-        self._new_body = partial(_Body, build=build, code_of=code_of)
+    def __init__(self, graph: Graph, build: BuildContext) -> None:
+        self.bodies: list[_CompiledBody] = []
+        self._build = build
         super().__init__(graph, KERNELS)
 
     def _inside(self, graph: Graph) -> Any:
-        body = self._new_body(graph)
+        body = _CompiledBody(graph, self._build)
         self.bodies.append(body)
         return body
 
 
-class _Body:
-    """A body as code, called by the op that holds it. Constants around it are its."""
+class _CompiledBody:
+    """A body as compiled code, called by the op that holds it.
 
-    def __init__(
-        self, graph: Graph, build: Build, code_of: Callable[[Graph, Build], Code]
-    ) -> None:
+    Constants around the body that it reads become constants of the code."""
+
+    def __init__(self, graph: Graph, build: BuildContext) -> None:
         self.captures = graph.captures
         self.result_types: tuple[Type | None, ...] = tuple(
             None if v is None else v.type for v in graph.results
         )
         root, reads = extract_graph(graph, list(graph), graph.results)
-        fed = _with_constants(root, reads)
-        given = {v: i for i, v in enumerate((*graph.parameters, *self.captures))}
-        self._places = [given[value] for value in fed]
-        self.code = code_of(root, build)
-        self._near = build.weights.near
+        fed = _inline_constants(root, reads)
+        values = (*graph.parameters, *self.captures)
+        indices = {value: i for i, value in enumerate(values)}
+        self._indices = [indices[value] for value in fed]
+        self.code = build.compile(root)
+        self._to_local = build.weights.to_local
 
     def run(self, args: Sequence[Any], captured: Sequence[Any] = ()) -> list[Any]:
-        given = (*args, *captured)
-        return list(self._near(self.code([given[place] for place in self._places])))
+        values = (*args, *captured)
+        return list(self._to_local(self.code([values[i] for i in self._indices])))
 
 
-def _with_constants(root: Graph, reads: Sequence[OutputPort]) -> list[OutputPort]:
-    """Constants among what a part reads stand in it; what it is still fed."""
+def _inline_constants(root: Graph, reads: Sequence[OutputPort]) -> list[OutputPort]:
+    """Put the constants that a graph reads into it; return what it is still fed."""
     fed = list(reads)
     for i in reversed(range(len(reads))):
         value = reads[i]

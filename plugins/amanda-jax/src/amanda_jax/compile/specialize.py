@@ -1,13 +1,13 @@
-"""Graphs where data decides shapes: a program for each value of these data.
+"""Specialization: graphs whose shapes depend on data, compiled for each value of it.
 
-Where a host argument comes from data, it is computed first, by a program of its own,
-and the graph is compiled for its value. The programs for the values met last are kept.
+A shape argument that depends on data is computed first, by a program of its own, and
+the graph is compiled for its value. The programs for the latest values are kept.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from threading import Lock
 from typing import Any
@@ -16,109 +16,91 @@ import numpy as np
 
 from amanda.graph import Graph, OutputPort, Parameter
 from amanda.tensors import Tensor
-from amanda_jax.compile.code import Build, Code, Told
+from amanda_jax.compile.code import BuildContext, CodeDetails, CompiledCode
 
-__all__ = ["Special", "called"]
+__all__ = ["SpecializedCode", "describe"]
 
 Call = Callable[[Sequence[Any]], Any]
 
 
-class Special:
-    """Called like a program; asks for the values, and calls the one made for them."""
+class SpecializedCode(CompiledCode):
+    """Computes the values that shapes depend on, and calls the program for them."""
 
     def __init__(
-        self,
-        graph: Graph,
-        data: Sequence[OutputPort],
-        build: Build,
-        code_of: Callable[[Graph, Build], Code],
+        self, graph: Graph, data: Sequence[OutputPort], build: BuildContext
     ) -> None:
         self._graph = graph
         self._data = data
         self._build = build
-        self._code_of = code_of
-        self._made: OrderedDict[Any, Code] = OrderedDict()
+        self._programs: OrderedDict[Any, CompiledCode] = OrderedDict()
         self._lock = Lock()
-        self._forgotten = 0
-        self._asking: list[Code] = []
-        self._askers = [self._asker(port) for port in data]
-        self.copied: frozenset[int] = frozenset()
-        self._told = Told(decided_by=tuple(map(called, data)))
+        self._value_programs: list[CompiledCode] = []
+        self._value_functions = [self._value_function(port) for port in data]
+        self._details = CodeDetails(decided_by=tuple(map(describe, data)))
 
-    quick = None
-
-    def _asker(self, port: OutputPort) -> Call:
-        """What tells the value of a port, from what is fed."""
+    def _value_function(self, port: OutputPort) -> Call:
+        """A function of the feeds that computes the value of a port."""
         if type(port) is Parameter:
             return itemgetter(port.index)
         memo: dict[Any, Any] = {}
         part = self._graph.clone([port], memo=memo)
-        given = set(part.parameters)
+        used = set(part.parameters)
         pairs = enumerate(self._graph.parameters)
-        places = [i for i, parameter in pairs if memo.get(parameter) in given]
-        code = self._code_of(part, self._build.keeping)
-        self._asking.append(code)
-        return lambda args: code([args[i] for i in places])[0]
+        indices = [i for i, parameter in pairs if memo.get(parameter) in used]
+        code = self._build.without_donation.compile(part)
+        self._value_programs.append(code)
+        return lambda args: code([args[i] for i in indices])[0]
 
     def __call__(self, args: Iterable[Any]) -> Sequence[Any]:
         args = [*args]
-        values = [self._build.weights.read(ask(args)) for ask in self._askers]
-        program = self._program(values)
-        made = program(args)
-        if not program.copied <= self.copied:
-            self.copied |= program.copied
-        return made
+        read = self._build.weights.read
+        program = self._program([read(value(args)) for value in self._value_functions])
+        results = program(args)
+        self._aliases |= program.aliased_results
+        return results
 
-    def _program(self, values: Sequence[Any]) -> Code:
+    def _program(self, values: Sequence[Any]) -> CompiledCode:
         key = tuple((v.dtype.str, v.shape, v.tobytes()) for v in values)
         with self._lock:
-            found = self._made.get(key)
-            if found is None:
-                found = self._made[key] = self._made_for(values)
-                if len(self._made) > self._build.settings.programs:
-                    _, old = self._made.popitem(last=False)
-                    self._forgotten += sum(p.compilations for p in old.parts())
+            program = self._programs.get(key)
+            if program is None:
+                program = self._programs[key] = self._compile_for(values)
+                if len(self._programs) > self._build.settings.programs:
+                    _, dropped = self._programs.popitem(last=False)
+                    self.compilations += sum(p.compilations for p in dropped.walk())
             else:
-                self._made.move_to_end(key)
-            return found
+                self._programs.move_to_end(key)
+            return program
 
-    def _made_for(self, values: Sequence[Any]) -> Code:
-        """The graph with these values in place of what data decided."""
+    def _compile_for(self, values: Sequence[Any]) -> CompiledCode:
+        """Compile the graph with these values as constants."""
         memo: dict[Any, Any] = {}
         graph = self._graph.clone(memo=memo)
         with graph.before(next(iter(graph), None)):
             for port, value in zip(self._data, values, strict=True):
-                fixed = graph.constant(Tensor.of(np.array(value))).output
-                fixed.type = fixed.op.attrs["value"].type_with_content()
-                graph.replace_uses(memo[port], fixed)
-        return self._code_of(graph, self._build)
+                constant = graph.constant(Tensor.of(np.array(value))).output
+                constant.type = constant.op.attrs["value"].type_with_content()
+                graph.replace_uses(memo[port], constant)
+        return self._build.compile(graph)
 
     @property
-    def told(self) -> Told:
-        return self._told
+    def details(self) -> CodeDetails:
+        return self._details
 
     @property
-    def compilations(self) -> int:
-        """Of programs that are forgotten."""
-        return self._forgotten
-
-    @property
-    def pieces(self) -> int:
+    def program_count(self) -> int:
         with self._lock:
-            made = [code.pieces for code in self._made.values()]
-        return sum(code.pieces for code in self._asking) + max(made, default=1)
+            counts = [code.program_count for code in self._programs.values()]
+        computing = sum(code.program_count for code in self._value_programs)
+        return computing + max(counts, default=1)
 
-    def parts(self) -> Iterator[Code]:
-        """Those that are kept, and those that ask, too."""
-        yield self
+    def children(self) -> Sequence[CompiledCode]:
         with self._lock:
-            codes = [*self._asking, *self._made.values()]
-        for code in codes:
-            yield from code.parts()
+            return [*self._value_programs, *self._programs.values()]
 
 
-def called(port: OutputPort) -> str:
-    """What people call a value."""
+def describe(port: OutputPort) -> str:
+    """A value by its name, for messages."""
     if type(port) is Parameter:
         return f"input {port.index if port.name is None else repr(port.name)}"
     return repr(port.name) if port.name else str(port.op.label)

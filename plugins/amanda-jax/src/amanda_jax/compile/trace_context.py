@@ -1,4 +1,4 @@
-"""What kernels tell of a program while it is traced, and how it is being run."""
+"""The context of a trace: what kernels note, and which optimizations are enabled."""
 
 from __future__ import annotations
 
@@ -8,81 +8,87 @@ from contextvars import ContextVar
 from typing import Any
 
 from amanda.errors import AmandaError
-from amanda_jax.settings import ON_CPU
+from amanda_jax.cpu_tuning import steps
+from amanda_jax.cpu_tuning.steps import CPU_ONLY, TuningStep
 
 __all__ = [
-    "HostDrivenError",
-    "is_host_driven",
-    "is_on",
+    "PythonDrivenError",
+    "enabled_steps",
+    "is_python_driven",
     "note",
-    "running",
+    "trace_context",
     "why_untraceable",
 ]
 
 
-class HostDrivenError(AmandaError):
-    """A program that only the host can drive; the message says why."""
+class PythonDrivenError(AmandaError):
+    """Control flow that only Python can drive; the message gives the reason."""
 
 
-class _Run:
-    """One tracing, or one run that the host drives."""
+class _TraceContext:
+    """One trace, or one run of ops by Python."""
 
-    def __init__(self, host_driven: bool, without: Collection[str]) -> None:
-        self.host_driven = host_driven
+    def __init__(self, python_driven: bool, without: Collection[str]) -> None:
+        self.python_driven = python_driven
         self.without = without
         self.notes: dict[str, None] = {}
 
 
-_current: ContextVar[_Run | None] = ContextVar("amanda_jax_run", default=None)
+_current: ContextVar[_TraceContext | None] = ContextVar(
+    "amanda_jax_trace", default=None
+)
 
 
 @contextmanager
-def running(
-    *, host_driven: bool, without: Collection[str] = ()
+def trace_context(
+    *, python_driven: bool, without: Collection[str] = ()
 ) -> Iterator[dict[str, None]]:
-    """Kernels called in here; gives what they note. `without`: see `is_on`."""
-    run = _Run(host_driven, without)
-    token = _current.set(run)
+    """Call kernels in here; yields what they note.
+
+    `without`: the names of the optimization steps that are disabled."""
+    context = _TraceContext(python_driven, without)
+    token = _current.set(context)
     try:
-        yield run.notes
+        yield context.notes
     finally:
         _current.reset(token)
 
 
-def is_host_driven() -> bool:
-    run = _current.get()
-    return run is not None and run.host_driven
+def is_python_driven() -> bool:
+    context = _current.get()
+    return context is not None and context.python_driven
 
 
-def is_on(step: str) -> bool:
-    """Whether a step towards speed, named in `settings.STEPS`, is to be taken."""
-    run = _current.get()
-    return step not in (ON_CPU if run is None else run.without)
+def enabled_steps() -> list[TuningStep]:
+    """The optimization steps that are enabled in this trace."""
+    context = _current.get()
+    return steps.enabled_steps(CPU_ONLY if context is None else context.without)
 
 
 def note(text: str) -> None:
-    run = _current.get()
-    if run is not None:
-        run.notes[text] = None
+    """Add a line to the report of the program that is being traced."""
+    context = _current.get()
+    if context is not None:
+        context.notes[text] = None
 
 
 def why_untraceable(error: BaseException) -> str | None:
-    """Why a program could not be traced, if it was for want of a number."""
+    """Why tracing failed, if that was because a value is not static; else None."""
     from jax import errors
 
-    wanting: Any = (
+    not_static: Any = (
         errors.ConcretizationTypeError,
         errors.TracerArrayConversionError,
         errors.TracerBoolConversionError,
         errors.TracerIntegerConversionError,
         errors.NonConcreteBooleanIndexError,
     )
-    if isinstance(error, HostDrivenError):
+    if isinstance(error, PythonDrivenError):
         return error.message
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, wanting):
+        if isinstance(cause, not_static):
             message = getattr(error, "message", str(error))
-            return f"{message}: it needs a number that only a run tells"
+            return f"{message}: it needs a value that is known only at run time"
         cause = cause.__cause__
     return None

@@ -1,4 +1,4 @@
-"""Whether a traced function has 64-bit types anywhere inside."""
+"""64-bit types (x64): whether a value, or anything inside a traced program, has one."""
 
 from __future__ import annotations
 
@@ -8,24 +8,40 @@ from typing import Any, Final
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
-_WIDE: Final = frozenset(map(np.dtype, ("int64", "uint64", "float64", "complex128")))
+from amanda.graph import OutputPort
+from amanda.types import TensorType
+
+_DTYPES: Final = frozenset(map(np.dtype, ("int64", "uint64", "float64", "complex128")))
 
 
-def is_wide(dtype: Any) -> bool:
-    return dtype in _WIDE
+def is_64_bit(value: Any) -> bool:
+    """Whether a dtype of NumPy, or a value of a graph by its type, is known to be of a
+    64-bit type."""
+    return (_known_dtype(value) if isinstance(value, OutputPort) else value) in _DTYPES
 
 
-def has_wide(jaxpr: ClosedJaxpr) -> bool:
-    """Whether one of its values, in what it calls too, is of a 64-bit type."""
+def may_be_64_bit(port: OutputPort) -> bool:
+    return _known_dtype(port) is None or is_64_bit(port)
+
+
+def _known_dtype(port: OutputPort) -> Any:
+    own = port.type
+    if not isinstance(own, TensorType) or own.dtype.kind == "unknown":
+        return None
+    return own.dtype.numpy
+
+
+def has_64_bit_values(jaxpr: ClosedJaxpr) -> bool:
+    """Whether a value in a jaxpr, or in one that it calls, is of a 64-bit type."""
     waiting: list[Any] = [jaxpr.jaxpr]
     while waiting:
-        one = waiting.pop()
-        for value in _values(one):
-            if is_wide(getattr(value.aval, "dtype", None)):
+        current = waiting.pop()
+        for value in _values(current):
+            if is_64_bit(getattr(value.aval, "dtype", None)):
                 return True
-        for eqn in one.eqns:
+        for eqn in current.eqns:
             for param in eqn.params.values():
-                waiting += _inside(param)
+                waiting += _inner_jaxprs(param)
     return False
 
 
@@ -38,11 +54,11 @@ def _values(jaxpr: Any) -> Iterator[Any]:
         yield from eqn.outvars
 
 
-def _inside(param: Any) -> Iterator[Any]:
+def _inner_jaxprs(param: Any) -> Iterator[Any]:
     if isinstance(param, ClosedJaxpr):
         yield param.jaxpr
     elif isinstance(param, Jaxpr):
         yield param
     elif isinstance(param, list | tuple):
         for item in param:
-            yield from _inside(item)
+            yield from _inner_jaxprs(item)

@@ -1,24 +1,27 @@
-"""Convolutions with kernels of three elements along each axis, in fewer products.
+"""Winograd convolution for kernels of 3 elements along each axis: fewer
+multiplications.
 
-Winograd's way: the elements that a tile of results needs are summed in a few ways, each
-sum is multiplied once, and results are sums of these products. There are two:
+The elements that a tile of results depends on are transformed by a few sums, each sum
+is multiplied once, and the results are sums of these products. There are two forms:
 
-- in pairs along every axis, F(2, 3): four products instead of six, so 16 instead of 36
-  along two axes. They are the fewest, but each is small, and XLA's library for products
-  on the CPU gives a small one to one core only;
-- along rows, the first axis, alone: in fours, F(4, 3), six products instead of twelve,
-  in threes or in pairs, each of all that the kernel sees along the other axes, or
-  apart, with the sum over these behind. They are large enough for several cores.
+- F(2, 3) along every axis: four products instead of six, so 16 instead of 36 for two
+axes. They are the fewest, but each matrix product is small, and XLA's library on the
+CPU runs a small one on one core only;
 
-In float32 the error of results is one to two times that of plain sums in pairs, and two
-to three times in fours, where the elements that a tile takes are of like size. Where
-they are not, the error is that of the largest, even if the plain sum takes it times
-zero: 1e9 there leaves nothing of elements around 1. Where an element is infinite,
-results are not a number. In pairs, each result depends on the same elements as a plain
-sum; in threes and fours, on all that its tile takes: up to six rows instead of three.
+- F(4, 3), F(3, 3) or F(2, 3) along rows, the first axis, alone: with F(4, 3) six
+products instead of twelve, each over all kernel elements along the other axes, or
+separate, with the sum over these elements afterwards. They are large enough for several
+cores.
 
-Kernels are turned once, by `turned`, for data with channels behind.
-"""
+In float32 the error is one to two times that of direct sums for F(2, 3), and two to
+three times for F(4, 3), where the elements of a tile are of similar magnitude. Where
+they are not, the error is that of the largest element, even if the direct sum
+multiplies it by zero: beside 1e9, nothing is left of elements around 1. Beside an
+infinite element, results are NaN. For F(2, 3) each result depends on the same elements
+as a direct sum; for F(3, 3) and F(4, 3) on all elements of its tile: up to six rows
+instead of three.
+
+`transform_kernel` transforms kernels once, for channels-last data."""
 
 from __future__ import annotations
 
@@ -33,25 +36,34 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-__all__ = ["KERNEL", "MOST", "PAIRS", "TILE", "Form", "conv", "products_of", "turned"]
+__all__ = [
+    "EVERY_AXIS",
+    "KERNEL",
+    "MAX_ROWS",
+    "WinogradForm",
+    "conv",
+    "product_count",
+    "transform_kernel",
+]
 
 KERNEL: Final = 3
 TILE: Final = 2
-"""Results of a tile along each axis, in pairs along every one."""
-MOST: Final = 4
-"""Results of a tile along rows, at most."""
+"""Results of a tile along each axis, for tiles along every axis."""
+MAX_ROWS: Final = 4
+"""The maximum number of results of a tile along rows."""
 Matrix = Sequence[Sequence[float]]
 
 
-class _Way(NamedTuple):
-    """How the tile of an axis is made: rows of factors, most of them 0, 1 or -1."""
+class WinogradTransform(NamedTuple):
+    """The transforms for a tile along one axis: rows of factors, most of them 0, 1 or
+    -1."""
 
     data: Matrix
-    """What each product takes, of the elements that a tile needs."""
+    """How each product combines the elements that a tile needs."""
     kernel: Matrix
-    """What it takes of the kernel."""
+    """How each product combines the elements of the kernel."""
     sums: Matrix
-    """What each result is, of the products."""
+    """How each result combines the products."""
 
     @property
     def results(self) -> int:
@@ -62,156 +74,171 @@ class _Way(NamedTuple):
         return len(self.kernel)
 
 
-def _through(*points: float) -> _Way:
-    """Data and kernel as polynomials, multiplied at these points, and at infinity.
+def _transform_at(*points: float) -> WinogradTransform:
+    """The transforms for polynomial multiplication at these points, and at infinity.
 
-    >>> _through(0, 1, -1).sums
+    >>> _transform_at(0, 1, -1).sums
     [[1.0, 1.0, 1.0, 0.0], [0.0, 1.0, -1.0, 1.0]]
     """
-    at = list(map(Fraction, points))
-    results = len(at) + 2 - KERNEL
-    weights = [prod(a - b for b in at if b != a) for a in at]
+    exact = list(map(Fraction, points))
+    results = len(exact) + 2 - KERNEL
+    weights = [prod(a - b for b in exact if b != a) for a in exact]
     last = [Fraction(i == KERNEL - 1) for i in range(KERNEL)]
-    return _Way(
-        data=_floats([*(_with_roots(b for b in at if b != a) for a in at),
-                      _with_roots(at)], len(at) + 1),
+    return WinogradTransform(
+        data=_floats([*(_coefficients(b for b in exact if b != a) for a in exact),
+                      _coefficients(exact)], len(exact) + 1),
         kernel=_floats([*([a**i / w for i in range(KERNEL)]
-                          for a, w in zip(at, weights, strict=True)), last], KERNEL),
-        sums=_floats([[*(a**i for a in at), Fraction(i == results - 1)]
-                      for i in range(results)], len(at) + 1),
+                          for a, w in zip(exact, weights, strict=True)), last], KERNEL),
+        sums=_floats([[*(a**i for a in exact), Fraction(i == results - 1)]
+                      for i in range(results)], len(exact) + 1),
     )  # fmt: skip
 
 
-def _with_roots(roots: Iterable[Fraction]) -> list[Fraction]:
-    """The factors of the polynomial with these roots, the constant one first."""
-    made = [Fraction(1)]
+def _coefficients(roots: Iterable[Fraction]) -> list[Fraction]:
+    """The coefficients of the polynomial with these roots, constant term first."""
+    coefficients = [Fraction(1)]
     for root in roots:
-        shifted, scaled = [Fraction(0), *made], [root * c for c in made] + [Fraction(0)]
-        made = [a - b for a, b in zip(shifted, scaled, strict=True)]
-    return made
+        shifted = [Fraction(0), *coefficients]
+        scaled = [*(root * c for c in coefficients), Fraction(0)]
+        coefficients = [a - b for a, b in zip(shifted, scaled, strict=True)]
+    return coefficients
 
 
 def _floats(rows: list[list[Fraction]], width: int) -> list[list[float]]:
     return [[*map(float, row), *[0.0] * (width - len(row))] for row in rows]
 
 
-_WAYS: Final = {
-    2: _through(0, 1, -1),
-    3: _through(0, 1, -1, 2),
-    MOST: _through(0, 1, -1, 0.5, -2),
+_TRANSFORMS: Final = {
+    2: _transform_at(0, 1, -1),
+    3: _transform_at(0, 1, -1, 2),
+    MAX_ROWS: _transform_at(0, 1, -1, 0.5, -2),
 }
-"""By how many results they give. Of the points with few digits, those with the least
-errors."""
-_BY_PRODUCTS: Final = {way.products: way for way in _WAYS.values()}
+"""The transforms by their number of results. Of the points with few digits, these have
+the smallest error."""
+_BY_PRODUCT_COUNT: Final = {t.products: t for t in _TRANSFORMS.values()}
 
 
-class Form(NamedTuple):
-    """How a kernel lies."""
+class WinogradForm(NamedTuple):
+    """How a kernel is transformed."""
 
     along_rows: int = 0
-    """Results of a tile along rows alone; 0 for pairs along every axis."""
-    apart: bool = False
-    """Whether what the kernel sees along other axes is summed behind the products."""
+    """Results of a tile along rows alone; 0 for F(2, 3) along every axis."""
+    sum_after: bool = False
+    """Whether the sum over kernel elements along other axes follows the products."""
 
 
-def products_of(along_rows: int) -> int:
-    """How many products give so many results along rows.
+def product_count(along_rows: int) -> int:
+    """How many products compute this many results along rows.
 
-    >>> products_of(4)
+    >>> product_count(4)
     6
     """
-    return _WAYS[along_rows].products
+    return _TRANSFORMS[along_rows].products
 
 
-PAIRS: Final = Form()
+EVERY_AXIS: Final = WinogradForm()
 
 
-def turned(kernel: Any, form: Form = PAIRS) -> Any:
+def transform_kernel(kernel: Any, form: WinogradForm = EVERY_AXIS) -> Any:
     """A kernel, OI*, as one matrix for each product of a tile.
 
-    In pairs there are 4 * 4 for two axes. Along rows there are four to six, with a row
-    for each channel at each place of the kernel along the other axes; or apart, with a
-    column."""
-    wide = np.asarray(kernel, "float64")
-    inner, *window = wide.shape[1:]
-    way, count = _WAYS[form.along_rows or TILE], 1 if form.along_rows else len(window)
+    Along every axis there are 4 * 4 for two axes. Along rows there are four to six,
+    with a row for each input channel at each kernel element along the other axes; or,
+    if separate, with a column."""
+    doubles = np.asarray(kernel, "float64")
+    inner, *window = doubles.shape[1:]
+    transform, count = (
+        _TRANSFORMS[form.along_rows or TILE],
+        1 if form.along_rows else len(window),
+    )
     for axis in range(2, 2 + count):
-        wide = np.moveaxis(np.tensordot(way.kernel, wide, (1, axis)), 0, axis)
-    wide = np.moveaxis(wide, (1, 0), (-2, -1))  # places, channels, results
-    if form.apart:
-        wide = np.moveaxis(wide, -2, 1)
-    rows = inner if form.apart else inner * KERNEL ** (len(window) - count)
-    return wide.reshape(way.products**count, rows, -1).astype(kernel.dtype)
+        doubles = np.moveaxis(
+            np.tensordot(transform.kernel, doubles, (1, axis)), 0, axis
+        )
+    doubles = np.moveaxis(doubles, (1, 0), (-2, -1))  # output channels come last
+    if form.sum_after:
+        doubles = np.moveaxis(doubles, -2, 1)
+    rows = inner if form.sum_after else inner * KERNEL ** (len(window) - count)
+    return doubles.reshape(transform.products**count, rows, -1).astype(kernel.dtype)
 
 
 def conv(x: Any, w: Any, pads: Sequence[tuple[int, int]]) -> Any:
-    """The convolution of N*C data, with steps of one."""
+    """The convolution of N*C data, with strides of one."""
     batch, *sizes, inner = x.shape
-    along_rows = w.shape[0] in _BY_PRODUCTS  # else there are more of them
-    way = _BY_PRODUCTS[w.shape[0]] if along_rows else _WAYS[TILE]
+    along_rows = w.shape[0] in _BY_PRODUCT_COUNT  # otherwise there are more products
+    transform = _BY_PRODUCT_COUNT[w.shape[0]] if along_rows else _TRANSFORMS[TILE]
     tiled = 1 if along_rows else len(sizes)
     size = [
         max(0, n + sum(pad) - KERNEL + 1) for n, pad in zip(sizes, pads, strict=True)
     ]
-    tiles = [-(-n // way.results) for n in size[:tiled]]
-    rest = size[tiled:]
-    is_apart = bool(rest) and w.shape[1] == inner
-    out = w.shape[-1] // (KERNEL ** len(rest) if is_apart else 1)
+    tiles = [-(-n // transform.results) for n in size[:tiled]]
+    direct = size[tiled:]
+    sums_after = bool(direct) and w.shape[1] == inner
+    out = w.shape[-1] // (KERNEL ** len(direct) if sums_after else 1)
     if 0 in size:
         return jnp.zeros((batch, *size, out), x.dtype)
-    more = [t * way.results - n for t, n in zip(tiles, size, strict=False)]
-    rows = zip(pads, [*more, *[0] * len(rest)], strict=True)
+    excess = [t * transform.results - n for t, n in zip(tiles, size, strict=False)]
+    rows = zip(pads, [*excess, *[0] * len(direct)], strict=True)
     padded = [(low, high + extra, 0) for (low, high), extra in rows]
     x = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), *padded, (0, 0, 0)])
-    for i, n in enumerate(tiles):  # what products take comes in front, axis by axis
-        x = jnp.stack(_spread(x, 1 + 2 * i, n, way), i)
-    if not is_apart:
-        x = jnp.concatenate(list(_seen(x, rest)), -1)
+    for i, n in enumerate(tiles):  # the axis of products comes first, axis by axis
+        x = jnp.stack(_transform_data(x, 1 + 2 * i, n, transform), i)
+    if not sums_after:
+        x = jnp.concatenate(list(_kernel_slices(x, direct)), -1)
     others = x.shape[1 + 2 * tiled : -1]
-    data = x.reshape(way.products**tiled, batch * prod((*tiles, *others)), w.shape[1])
+    data = x.reshape(
+        transform.products**tiled, batch * prod((*tiles, *others)), w.shape[1]
+    )
     y = lax.dot_general(data, w, (((2,), (1,)), ((0,), (0,))))
-    y = y.reshape(*[way.products] * tiled, batch, *tiles, *others, w.shape[-1])
-    if is_apart:
-        y = reduce(add, _seen(y, rest, out))
-    for _ in tiles:  # and goes again: each axis then stands as far behind as the next
-        y = _joined(y, tiled, way)
+    y = y.reshape(*[transform.products] * tiled, batch, *tiles, *others, w.shape[-1])
+    if sums_after:
+        y = reduce(add, _kernel_slices(y, direct, out))
+    for _ in tiles:  # this removes the first axis, so that `tiled` is the next one
+        y = _transform_results(y, tiled, transform)
     return lax.slice(y, (0,) * y.ndim, (batch, *size, out))
 
 
-def _spread(x: Any, axis: int, count: int, way: _Way) -> list[Any]:
-    """What each product of each tile along an axis takes."""
-    tile = way.results
+def _transform_data(
+    x: Any, axis: int, count: int, transform: WinogradTransform
+) -> list[Any]:
+    """The data of each product, for all tiles along an axis."""
+    tile = transform.results
     elements = [
         lax.slice_in_dim(x, i, i + tile * (count - 1) + 1, tile, axis)
         for i in range(tile + KERNEL - 1)
     ]
-    return [_sum(row, elements) for row in way.data]
+    return [_weighted_sum(row, elements) for row in transform.data]
 
 
-def _seen(x: Any, size: Sequence[int], channels: int | None = None) -> Iterator[Any]:
-    """What each place of the kernel sees along the last axes but one.
+def _kernel_slices(
+    x: Any, size: Sequence[int], channels: int | None = None
+) -> Iterator[Any]:
+    """The slices that each kernel element reads along the last axes but one.
 
-    `channels`: how many are for each place, in turn; without it, all are for all."""
+    `channels`: how many channels belong to each kernel element, in turn; without it,
+    all belong to each."""
     first = x.ndim - 1 - len(size)
-    for i, at in enumerate(np.ndindex(*[KERNEL] * len(size))):
+    for i, offsets in enumerate(np.ndindex(*[KERNEL] * len(size))):
         part = x
         if channels is not None:
             part = lax.slice_in_dim(x, i * channels, (i + 1) * channels, axis=-1)
-        for axis, (low, n) in enumerate(zip(at, size, strict=True), first):
+        for axis, (low, n) in enumerate(zip(offsets, size, strict=True), first):
             part = lax.slice_in_dim(part, low, low + n, axis=axis)
         yield part
 
 
-def _joined(products: Any, axis: int, way: _Way) -> Any:
-    """The results of each tile along an axis, side by side."""
+def _transform_results(products: Any, axis: int, transform: WinogradTransform) -> Any:
+    """The results of all tiles along an axis, interleaved."""
     parts = list(products)
-    tile = jnp.stack([_sum(row, parts) for row in way.sums], axis + 1)
-    shape = [n * way.results if i == axis else n for i, n in enumerate(parts[0].shape)]
+    tile = jnp.stack([_weighted_sum(row, parts) for row in transform.sums], axis + 1)
+    shape = [
+        n * transform.results if i == axis else n for i, n in enumerate(parts[0].shape)
+    ]
     return tile.reshape(shape)
 
 
-def _sum(factors: Sequence[float], parts: Sequence[Any]) -> Any:
-    """The parts times these, added up."""
+def _weighted_sum(factors: Sequence[float], parts: Sequence[Any]) -> Any:
+    """The sum of the parts, each times its factor."""
     total: Any = None
     for factor, part in zip(factors, parts, strict=True):
         if factor == 0:

@@ -1,8 +1,7 @@
-"""Compiled programs in files: what `jax.export` writes, with the weights beside it.
+"""Exported programs in files: what `jax.export` serializes, and the weights.
 
-A zip, stored as it is: `program` (StableHLO, as `jax.export` serialises it), a `.npy`
-for each weight, and `about.json`. Nothing in it is pickled.
-"""
+A zip archive, uncompressed: `program` (StableHLO, as `jax.export` serializes it), a
+`.npy` file for each weight, and `about.json`. Nothing in it is pickled."""
 
 from __future__ import annotations
 
@@ -19,9 +18,9 @@ import numpy as np
 
 from amanda.errors import FormatError, UsageError
 from amanda.types import DType
-from amanda_jax.export.exporter import Written
+from amanda_jax.export.exporter import ExportedGraph
 
-__all__ = ["Restored", "restored", "save"]
+__all__ = ["SavedProgram", "restored", "save"]
 
 FORMAT: Final = "amanda-jax/1"
 Names = Sequence[str | None]
@@ -29,70 +28,74 @@ Names = Sequence[str | None]
 
 def save(
     path: str | os.PathLike[str],
-    written: Written,
+    exported_graph: ExportedGraph,
     names: tuple[Names, Names],
 ) -> None:
-    """Written beside and renamed into place."""
-    program, weights = written.program.serialize(), written.weights
+    """Write a temporary file and rename it."""
+    program, weights = exported_graph.program.serialize(), exported_graph.weights
     dtypes = [DType.of(w.dtype).name for w in weights]
-    about = {
+    metadata = {
         "format": FORMAT,
         "weights": dtypes,
         "inputs": names[0],
         "results": names[1],
     }
     target = Path(path)
-    beside = target.with_name(target.name + ".part")
-    with zipfile.ZipFile(beside, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("about.json", json.dumps(about))
+    temporary = target.with_name(target.name + ".part")
+    with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("about.json", json.dumps(metadata))
         archive.writestr("program", bytes(program))
         for i, weight in enumerate(weights):
             archive.writestr(f"weights/{i}.npy", _bytes(np.asarray(weight)))
-    beside.replace(target)
+    temporary.replace(target)
 
 
 def _bytes(array: Any) -> bytes:
-    """As `.npy`; element types that it does not know as plain bytes."""
-    kept = io.BytesIO()
-    plain = array if array.dtype.kind in "biufc" else array.view(f"V{array.itemsize}")
-    np.save(kept, plain, allow_pickle=False)
-    return kept.getvalue()
+    """An array as `.npy`; element types that it does not support as raw bytes."""
+    buffer = io.BytesIO()
+    storable = (
+        array if array.dtype.kind in "biufc" else array.view(f"V{array.itemsize}")
+    )
+    np.save(buffer, storable, allow_pickle=False)
+    return buffer.getvalue()
 
 
-def restored(path: str | os.PathLike[str], device: str | None = None) -> Restored:
-    """What was saved, ready to be called. Nothing of the graph is needed."""
-    from amanda_jax.devices import chosen
+def restored(path: str | os.PathLike[str], device: str | None = None) -> SavedProgram:
+    """Load a saved program, ready to be called. The graph is not needed."""
+    from amanda_jax.devices import find_device
 
     try:
         with zipfile.ZipFile(path) as archive:
-            about = json.loads(archive.read("about.json"))
-            if about.get("format") != FORMAT:
-                raise FormatError("it is of another version", got=about.get("format"))
+            metadata = json.loads(archive.read("about.json"))
+            if metadata.get("format") != FORMAT:
+                raise FormatError("it has another version", got=metadata.get("format"))
             exported = jax.export.deserialize(bytearray(archive.read("program")))
             arrays = [
                 _array(archive.read(f"weights/{i}.npy"), name)
-                for i, name in enumerate(about["weights"])
+                for i, name in enumerate(metadata["weights"])
             ]
     except (KeyError, ValueError, zipfile.BadZipFile) as cause:
         raise FormatError(
-            f"{os.fspath(path)} holds no program that was saved",
+            f"{os.fspath(path)} is no saved program",
             got=f"{type(cause).__name__}: {cause}",
             hint="executable.save(path) writes one",
         ) from cause
-    place = chosen(device)
+    target_device = find_device(device)
     with jax.enable_x64(True):
-        weights = jax.device_put(arrays, place)
-    return Restored(exported, weights, about["inputs"], about["results"], place)
+        weights = jax.device_put(arrays, target_device)
+    return SavedProgram(
+        exported, weights, metadata["inputs"], metadata["results"], target_device
+    )
 
 
 def _array(data: bytes, dtype: str) -> Any:
     array = np.load(io.BytesIO(data), allow_pickle=False)
-    wanted = DType(dtype).numpy
-    return array if array.dtype == wanted else array.view(wanted)
+    saved_dtype = DType(dtype).numpy
+    return array if array.dtype == saved_dtype else array.view(saved_dtype)
 
 
-class Restored:
-    """A program that was saved. Feeds by name or in order; results as a dict."""
+class SavedProgram:
+    """A saved program. Feeds by name or in order; results as a dict."""
 
     def __init__(
         self, exported: Any, weights: Any, inputs: Names, results: Names, device: Any
@@ -109,7 +112,7 @@ class Restored:
             feeds = dict(zip(self.inputs, feeds, strict=True))
         if feeds.keys() != set(self.inputs):
             raise UsageError(
-                "the feeds do not fit what was saved",
+                "the feeds do not match the saved program",
                 expected=", ".join(map(str, self.inputs)),
                 got=", ".join(map(str, feeds)),
             )
@@ -118,32 +121,38 @@ class Restored:
         problems = [
             f"{key!r} is {a.dtype}{list(a.shape)}, not {dtype}{list(shape)}"
             for key, a, (shape, dtype) in rows
-            if a.dtype != dtype or not _fits(a.shape, shape)
+            if a.dtype != dtype or not _matches(a.shape, shape)
         ]
         if problems:
-            raise UsageError("the feeds do not fit what was saved", problems=problems)
+            raise UsageError(
+                "the feeds do not match the saved program", problems=problems
+            )
         with jax.enable_x64(True), jax.default_device(self._device):
-            made = self._made(args)
-        return dict(zip(self.outputs, map(np.array, made), strict=True))
+            results = self._call_program(args)
+        return dict(zip(self.outputs, map(np.array, results), strict=True))
 
-    def _made(self, args: Sequence[Any]) -> Any:
+    def _call_program(self, args: Sequence[Any]) -> Any:
         try:
             return self._call(*self._weights, *args)
-        except ValueError as error:  # sizes that no value of the open ones gives
+        except (
+            ValueError
+        ) as error:  # sizes that no value of the symbolic dims results in
             raise UsageError(
-                "the feeds do not fit what was saved",
-                expected=", ".join(f"{k!r} {list(s)}" for k, (s, _) in self._rows()),
+                "the feeds do not match the saved program",
+                expected=", ".join(
+                    f"{k!r} {list(s)}" for k, (s, _) in self._expected_shapes()
+                ),
                 got=", ".join(f"{list(a.shape)}" for a in args),
                 hint=str(error).partition("\n")[0],
             ) from error
 
-    def _rows(self) -> Any:
+    def _expected_shapes(self) -> Any:
         return zip(self.inputs, self.shapes, strict=True)
 
 
-def _fits(shape: Sequence[int], saved: Sequence[Any]) -> bool:
-    """Whether sizes are those that were saved, where these are told."""
+def _matches(shape: Sequence[int], saved: Sequence[Any]) -> bool:
+    """Whether sizes match those that were saved, where these are static."""
     return len(shape) == len(saved) and all(
-        jax.export.is_symbolic_dim(wanted) or size == wanted
-        for size, wanted in zip(shape, saved, strict=True)
+        jax.export.is_symbolic_dim(saved_dtype) or size == saved_dtype
+        for size, saved_dtype in zip(shape, saved, strict=True)
     )

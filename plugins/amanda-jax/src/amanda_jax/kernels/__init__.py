@@ -1,8 +1,7 @@
-"""What differs on JAX: a row for each op that needs it.
+"""Kernels of JAX: a row for each op whose definition does not suffice there.
 
-All other ops run as their definitions say, over `jax.numpy`. What has no array of JAX
-among its arguments stays with numpy: so shape arithmetic is followed on the host.
-"""
+All other ops run by their definitions, over `jax.numpy`. Ops without an array of JAX
+among their arguments run on NumPy: so shapes are computed while a program is traced."""
 
 from __future__ import annotations
 
@@ -12,7 +11,6 @@ from typing import Any, Final
 
 import jax
 
-from amanda_jax.cpu_tuning import few_row_products
 from amanda_jax.kernels import (
     array_ops,
     bitcast,
@@ -31,9 +29,9 @@ from amanda_std.ops import OPS
 
 __all__ = ["JAX"]
 
-Rows = Mapping[str, Callable[..., Any]]
+KernelTable = Mapping[str, Callable[..., Any]]
 
-_BESIDE: Final[Rows] = {
+_FOR_JAX_ARRAYS: Final[KernelTable] = {
     "conv": convolution.conv,
     "conv_transpose": convolution.conv_transpose,
     "max_pool": pooling.max_pool,
@@ -42,22 +40,22 @@ _BESIDE: Final[Rows] = {
     "astype": array_ops.astype,
     "softmax": array_ops.softmax,
     "log_softmax": array_ops.log_softmax,
-    "einsum": few_row_products.einsum,
+    "einsum": linear_algebra.einsum,
     "erf": jax.scipy.special.erf,
     "sigmoid": jax.nn.sigmoid,
     "complex": linear_algebra.complex_,
     "lu": linear_algebra.lu,
     "triangular_solve": linear_algebra.triangular_solve,
     "bitcast": bitcast.bitcast,
-    **special_functions.ROWS,
-    **fourier.ROWS,
-    **slicing.ROWS,
+    **special_functions.KERNELS,
+    **fourier.KERNELS,
+    **slicing.KERNELS,
     "scatter_elements": scatter.scatter_elements,
     "scatter_nd": scatter.scatter_nd,
 }
-"""Rows for arrays of JAX; on numpy's, the definition of the op holds."""
+"""Kernels for arrays of JAX; for arrays of NumPy the definition of the op holds."""
 
-_ALWAYS: Final[Rows] = {
+_FOR_ALL_ARRAYS: Final[KernelTable] = {
     "case": control_flow.case,
     "if": control_flow.if_,
     "loop": control_flow.loop,
@@ -67,22 +65,27 @@ _ALWAYS: Final[Rows] = {
     "arange": array_ops.arange,
     "cosine_window": array_ops.cosine_window,
     "broadcast_to": array_ops.broadcast_to,
-    **sequences.ROWS,
+    **sequences.KERNELS,
 }
 
 
-def _beside(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    plainly = OPS[name].implementation(None)
+def _for_jax_arrays(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel for arrays of JAX, with the definition for all others."""
+    definition = OPS[name].implementation(None)
 
     @wraps(function)
     def kernel(*args: Any, **attrs: Any) -> Any:
         if any(isinstance(a, jax.Array) for a in args):
             return function(*args, **attrs)
-        return plainly(*args, **attrs)
+        return definition(*args, **attrs)
 
     return kernel
 
 
 JAX: Final = Kernels(
-    "jax", {**_ALWAYS, **{name: _beside(name, f) for name, f in _BESIDE.items()}}
+    "jax",
+    {
+        **_FOR_ALL_ARRAYS,
+        **{name: _for_jax_arrays(name, f) for name, f in _FOR_JAX_ARRAYS.items()},
+    },
 )

@@ -1,4 +1,4 @@
-"""What XLA rounds or ends differently, padding, and large tensors made of numbers."""
+"""Padding, casts, softmax and creation of arrays, where XLA differs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amanda_std.backends import current_kernels, use_kernels
 from amanda_std.ops import OPS
 
 LARGE: Final = 1 << 12
-"""Elements from which a tensor made of numbers is made on the device."""
+"""Elements from which a constant-filled array is created on the device."""
 
 
 def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str) -> Any:
@@ -32,33 +32,32 @@ def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str) ->
 
 
 def astype(x: Any, *, dtype: Any) -> Any:
-    """XLA ends at the largest small integer; everybody else goes on from the least."""
-    wanted = dtype.numpy
-    if x.dtype.kind in "fV" and dtype.kind in ("int", "uint") and wanted.itemsize < 4:
+    """XLA saturates small integers; everybody else wraps around."""
+    target = dtype.numpy
+    if x.dtype.kind in "fV" and dtype.kind in ("int", "uint") and target.itemsize < 4:
         x = x.astype("int32")
     return OPS["astype"].function(x, dtype=dtype)
 
 
-def _below_its_most(x: Any, axes: Any) -> Any:
-    """x less its largest, so that the definition may take that away once more.
+def _subtract_maximum(x: Any, axes: Any) -> Any:
+    """`x` minus its maximum, so that the definition subtracts zero.
 
-    XLA rounds an element differently where it is subtracted and where the largest is
-    looked for, if it can fuse a product into both: of huge elements none is 0 then, as
-    one has to be, and the sum of their exponentials vanishes.
-    """
+    XLA rounds an element differently where it is subtracted and where the maximum is
+    taken, if it can fuse a product into both: for huge elements none is 0 then, as one
+    has to be, and the sum of their exponentials vanishes."""
     return x - OPS["max"].function(x, axes, keepdims=True)
 
 
 def softmax(x: Any, *, axes: Any = (-1,)) -> Any:
-    return OPS["softmax"].function(_below_its_most(x, axes), axes=axes)
+    return OPS["softmax"].function(_subtract_maximum(x, axes), axes=axes)
 
 
 def log_softmax(x: Any, *, axes: Any = (-1,)) -> Any:
-    return OPS["log_softmax"].function(_below_its_most(x, axes), axes=axes)
+    return OPS["log_softmax"].function(_subtract_maximum(x, axes), axes=axes)
 
 
 def full(shape: Any, value: Any) -> Any:
-    """On the host where it may become a host argument: a few integers in a row."""
+    """By NumPy where it may become a shape argument: a few integers in a row."""
     is_data = value.dtype.kind not in "iub" or len(shape) > 1 or prod(shape) > LARGE
     np_: Any = jnp if is_data else value.__array_namespace__()
     return np_.broadcast_to(np_.asarray(value), tuple(shape))
@@ -71,13 +70,13 @@ def broadcast_to(x: Any, shape: Any) -> Any:
 
 
 def cosine_window(size: Any, **attrs: Any) -> Any:
-    """Its numbers are made by XLA, though nothing but its size is told."""
+    """XLA creates it, though it depends on nothing but its size."""
 
-    def places(start: Any, stop: Any, step: Any) -> Any:
+    def positions(start: Any, stop: Any, step: Any) -> Any:
         return jnp.arange(start, stop, step, dtype="int64")
 
     kernels = current_kernels()
-    with use_kernels(kernels and kernels.also({"arange": places})):
+    with use_kernels(kernels and kernels.also({"arange": positions})):
         return OPS["cosine_window"].function(size, **attrs)
 
 

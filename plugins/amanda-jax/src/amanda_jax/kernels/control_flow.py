@@ -1,4 +1,4 @@
-"""Choices and loops: by XLA where the types allow, else driven by the host."""
+"""Conditionals and loops: by XLA where the types allow, else driven by Python."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from jax import errors, lax
 
 from amanda.errors import AmandaError
 from amanda_jax.compile.trace_context import (
-    HostDrivenError,
-    is_host_driven,
+    PythonDrivenError,
+    is_python_driven,
     note,
     why_untraceable,
 )
 from amanda_std.backends import per_tensor, run_branch
 from amanda_std.ops import OPS
 
-UNROLLED: Final = 64
-"""Rounds up to which a loop that XLA cannot take is written out."""
+MAX_UNROLLED: Final = 64
+"""Iterations up to which a loop that XLA does not support is unrolled."""
 
 
-def known(value: Any) -> Any:
-    """The content of an array that is known while tracing, else None."""
+def static_value(value: Any) -> Any:
+    """The content of a value that is static while tracing, else None."""
     if value is None or isinstance(value, np.ndarray | np.generic):
         return value
     try:
@@ -34,208 +34,224 @@ def known(value: Any) -> Any:
 
 
 def _arrays(values: Any) -> tuple[Any, ...]:
-    """Each as an array of JAX; what is in sequences and optionals, too."""
+    """Each value as an array of JAX; those in sequences and optionals as well."""
     return tuple(jax.tree.map(jnp.asarray, value) for value in values)
 
 
 def if_(condition: Any, then: Any, otherwise: Any, *xs: Any) -> Any:
-    told = known(condition)
-    if told is not None:
-        return tuple((then if np.all(told) else otherwise)(*xs))
+    static = static_value(condition)
+    if static is not None:
+        return tuple((then if np.all(static) else otherwise)(*xs))
     try:
-        made = lax.cond(
+        results = lax.cond(
             jnp.all(condition),
             lambda: _arrays(then(*xs)),
             lambda: _arrays(otherwise(*xs)),
         )
     except TypeError as error:
-        raise HostDrivenError("the branches of an if return different types") from error
-    except HostDrivenError:
+        raise PythonDrivenError(
+            "the branches of an if return different types"
+        ) from error
+    except PythonDrivenError:
         raise
     except AmandaError as error:
-        raise _of_a_branch("an if", error) from error
+        raise _branch_error("an if", error) from error
     note("if: lax.cond")
-    return made
+    return results
 
 
-def _of_a_branch(where: str, error: AmandaError) -> HostDrivenError:
-    """XLA takes every branch, also one that is not for what is fed and fails at it.
+def _branch_error(where: str, error: AmandaError) -> PythonDrivenError:
+    """XLA compiles every branch, also one that fails since the feeds are not for it.
 
-    The host takes one; if that fails as well, it is an error of the model.
-    """
+    Python runs one branch; if that fails as well, it is an error of the model."""
     why = why_untraceable(error) or " ".join(str(error).split())
-    return HostDrivenError(f"a branch of {where} cannot be compiled: {why}")
+    return PythonDrivenError(f"a branch of {where} cannot be compiled: {why}")
 
 
 def case(index: Any, branches: Any, *xs: Any) -> Any:
-    told = known(index)
-    if told is not None or is_host_driven():
+    static = static_value(index)
+    if static is not None or is_python_driven():
         return run_branch(index, branches, *xs)
     last = len(branches) - 1
-    place = jnp.asarray(index).reshape(())
-    inside = (place >= 0) & (place <= last)
+    position = jnp.asarray(index).reshape(())
+    inside = (position >= 0) & (position <= last)
     try:
-        made = lax.switch(
-            jnp.where(inside, place, last).astype("int32"),
+        results = lax.switch(
+            jnp.where(inside, position, last).astype("int32"),
             [lambda body=body: _arrays(body(*xs)) for body in branches],
         )
     except TypeError as error:
-        raise HostDrivenError(
+        raise PythonDrivenError(
             "the branches of a case return different types"
         ) from error
-    except HostDrivenError:
+    except PythonDrivenError:
         raise
     except AmandaError as error:
-        raise _of_a_branch("a case", error) from error
+        raise _branch_error("a case", error) from error
     note("case: lax.switch")
-    return made
+    return results
 
 
 def while_(condition: Any, body: Any, *init: Any, max_trips: int | None = None) -> Any:
-    if is_host_driven():
+    if is_python_driven():
         return OPS["while"].function(condition, body, *init, max_trips=max_trips)
 
-    def goes_on(now: Any) -> Any:
-        go = jnp.all(condition(*now[1:])[0])
-        return go if max_trips is None else go & (now[0] < max_trips)
+    def keep_going(carry: Any) -> Any:
+        go_on = jnp.all(condition(*carry[1:])[0])
+        return go_on if max_trips is None else go_on & (carry[0] < max_trips)
 
-    def once(now: Any) -> Any:
-        return (now[0] + 1, *_arrays(body(*now[1:])))
+    def step(carry: Any) -> Any:
+        return (carry[0] + 1, *_arrays(body(*carry[1:])))
 
     try:
         start = (jnp.asarray(0, "int64"), *_arrays(init))
-        made = lax.while_loop(goes_on, once, start)[1:]
+        results = lax.while_loop(keep_going, step, start)[1:]
     except TypeError as error:
-        raise HostDrivenError("what a while carries changes its type") from error
+        raise PythonDrivenError(
+            "a value that a while carries changes its type"
+        ) from error
     note("while: lax.while_loop")
-    return made
+    return results
 
 
 def loop(trips: Any, condition: Any, body: Any, *init: Any) -> Any:
-    if is_host_driven():
-        return _by_host(trips, condition, body, init)
-    most, go = known(trips), known(condition)
-    if (most is not None and most <= 0) or (go is not None and not np.all(go)):
+    if is_python_driven():
+        return _loop_by_python(trips, condition, body, init)
+    max_trips_, go_on = static_value(trips), static_value(condition)
+    if (max_trips_ is not None and max_trips_ <= 0) or (
+        go_on is not None and not np.all(go_on)
+    ):
         return OPS["loop"].function(trips, condition, body, *init)
     scans = len(body.result_types) > len(init) + 1
     try:
         if not scans:
             return _while(trips, condition, body, init)
-        if most is not None and (condition is None or go is not None):
-            return _scan(int(most), body, init)
-        raise HostDrivenError("how many rounds a loop stacks, only a run tells")
+        if max_trips_ is not None and (condition is None or go_on is not None):
+            return _scan(int(max_trips_), body, init)
+        raise PythonDrivenError(
+            "the number of iterations that a loop stacks is known only at run time"
+        )
     except Exception as error:
-        why = _why(error)
+        why = _why_unsupported(error)
         if why is None:
             raise
-        if most is None or most > UNROLLED or (condition is not None and go is None):
-            raise HostDrivenError(why) from error
-    return _unrolled(int(most), body, init)
+        if (
+            max_trips_ is None
+            or max_trips_ > MAX_UNROLLED
+            or (condition is not None and go_on is None)
+        ):
+            raise PythonDrivenError(why) from error
+    return _unrolled(int(max_trips_), body, init)
 
 
-def _why(error: Exception) -> str | None:
-    """Why XLA cannot take a loop; None where the fault is another."""
+def _why_unsupported(error: Exception) -> str | None:
+    """Why XLA does not support a loop; None for an error of another kind."""
     if isinstance(error, TypeError):
-        return "what a loop carries changes its type"
+        return "a value that a loop carries changes its type"
     return why_untraceable(error)
 
 
 def _while(trips: Any, condition: Any, body: Any, init: Any) -> Any:
-    def goes_on(now: Any) -> Any:
-        done, go, *_ = now
-        return go if trips is None else go & (done < jnp.asarray(trips).reshape(()))
+    def keep_going(carry: Any) -> Any:
+        trip, go_on, *_ = carry
+        return (
+            go_on if trips is None else go_on & (trip < jnp.asarray(trips).reshape(()))
+        )
 
-    def once(now: Any) -> Any:
-        done, go, *rest = now
-        flag, *after = body(done, go, *rest)
-        return (done + 1, jnp.all(flag), *_arrays(after))
+    def step(carry: Any) -> Any:
+        trip, go_on, *rest = carry
+        flag, *after = body(trip, go_on, *rest)
+        return (trip + 1, jnp.all(flag), *_arrays(after))
 
-    go = jnp.asarray(True) if condition is None else jnp.all(condition)
-    start = (jnp.asarray(0, "int64"), go, *_arrays(init))
-    made = lax.while_loop(goes_on, once, start)
+    go_on = jnp.asarray(True) if condition is None else jnp.all(condition)
+    start = (jnp.asarray(0, "int64"), go_on, *_arrays(init))
+    results = lax.while_loop(keep_going, step, start)
     note("loop: lax.while_loop")
-    return made[2:]
+    return results[2:]
 
 
 _TRUE: Final = np.asarray(True)
 
 
-def _scan(most: int, body: Any, init: Any) -> Any:
-    def once(now: Any, done: Any) -> Any:
-        flag, *rest = body(done, _TRUE, *now)
+def _scan(max_trips_: int, body: Any, init: Any) -> Any:
+    def step(carry: Any, trip: Any) -> Any:
+        flag, *rest = body(trip, _TRUE, *carry)
         _expect_true(flag)
         return _arrays(rest[: len(init)]), _arrays(rest[len(init) :])
 
-    rounds = jnp.arange(most, dtype="int64")
-    last, rows = lax.scan(once, _arrays(init), rounds)
+    trip_numbers = jnp.arange(max_trips_, dtype="int64")
+    last, rows = lax.scan(step, _arrays(init), trip_numbers)
     note("loop: lax.scan")
     return (*last, *rows)
 
 
 def _expect_true(flag: Any) -> None:
-    told = known(flag)
-    if told is None or not np.all(told):
-        raise HostDrivenError("a loop that stacks its rounds may end early")
+    static = static_value(flag)
+    if static is None or not np.all(static):
+        raise PythonDrivenError("a loop that stacks its iterations may end early")
 
 
 def scan(
     body: Any, length: Any, *values: Any, carried: int, axes: Any, reverse: Any,
     out_axes: Any, out_reverse: Any,
 ) -> Any:  # fmt: skip
-    """Rows come to the front, those from the end turned round, and go back after."""
-    if is_host_driven():
-        return _scan_by_host(
+    """Scanned axes are moved to the front, reversed where asked, and back
+    afterwards."""
+    if is_python_driven():
+        return _scan_by_python(
             body, length, *values, carried=carried, axes=axes, reverse=reverse,
             out_axes=out_axes, out_reverse=out_reverse,
         )  # fmt: skip
     init, xs = _arrays(values[:carried]), values[carried:]
-    ways = zip(
+    options = zip(
         per_tensor(axes, len(xs), 0), per_tensor(reverse, len(xs), False), strict=True
     )
     rows = [
-        _turned(jnp.moveaxis(jnp.asarray(x), axis, 0), back)
-        for x, (axis, back) in zip(xs, ways, strict=True)
+        _flip_if(jnp.moveaxis(jnp.asarray(x), axis, 0), reverse_)
+        for x, (axis, reverse_) in zip(xs, options, strict=True)
     ]
 
-    def once(now: Any, row: Any) -> Any:
-        made = body(*now, *row)
-        return _arrays(made[:carried]), _arrays(made[carried:])
+    def step(carry: Any, row: Any) -> Any:
+        results = body(*carry, *row)
+        return _arrays(results[:carried]), _arrays(results[carried:])
 
     try:
-        last, made = lax.scan(once, init, tuple(rows), length=length)
+        last, results = lax.scan(step, init, tuple(rows), length=length)
     except TypeError as error:
-        raise HostDrivenError("what a scan carries changes its type") from error
+        raise PythonDrivenError(
+            "a value that a scan carries changes its type"
+        ) from error
     note("scan: lax.scan")
-    count = len(made)
-    back = zip(
-        made,
+    count = len(results)
+    reverse_ = zip(
+        results,
         per_tensor(out_axes, count, 0),
         per_tensor(out_reverse, count, False),
         strict=True,
     )
-    return (*last, *(jnp.moveaxis(_turned(y, r), 0, axis) for y, axis, r in back))
+    return (*last, *(jnp.moveaxis(_flip_if(y, r), 0, axis) for y, axis, r in reverse_))
 
 
-def _turned(x: Any, back: bool) -> Any:
-    return jnp.flip(x, 0) if back else x
+def _flip_if(x: Any, reverse_: bool) -> Any:
+    return jnp.flip(x, 0) if reverse_ else x
 
 
-def _scan_by_host(*args: Any, **attrs: Any) -> Any:
+def _scan_by_python(*args: Any, **attrs: Any) -> Any:
     return _arrays(OPS["scan"].function(*args, **attrs))
 
 
-def _unrolled(most: int, body: Any, init: Any) -> Any:
-    now: Any = init
+def _unrolled(max_trips_: int, body: Any, init: Any) -> Any:
+    carry: Any = init
     rows = []
-    for done in range(most):
-        flag, *rest = body(np.asarray(done, "int64"), _TRUE, *now)
+    for trip in range(max_trips_):
+        flag, *rest = body(np.asarray(trip, "int64"), _TRUE, *carry)
         _expect_true(flag)
-        now = rest[: len(init)]
+        carry = rest[: len(init)]
         rows.append(rest[len(init) :])
-    note("loop: written out")
-    return (*now, *(jnp.stack(_arrays(column)) for column in zip(*rows, strict=True)))
+    note("loop: unrolled")
+    return (*carry, *(jnp.stack(_arrays(column)) for column in zip(*rows, strict=True)))
 
 
-def _by_host(trips: Any, condition: Any, body: Any, init: Any) -> Any:
-    made = OPS["loop"].function(trips, condition, body, *init)
-    return _arrays(made)
+def _loop_by_python(trips: Any, condition: Any, body: Any, init: Any) -> Any:
+    results = OPS["loop"].function(trips, condition, body, *init)
+    return _arrays(results)

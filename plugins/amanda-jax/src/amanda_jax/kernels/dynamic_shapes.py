@@ -1,8 +1,8 @@
-"""Ops of which data decides how much comes out: made at the largest, then cut.
+"""Kernels of ops whose result size depends on data: computed at the maximum size, then
+cut.
 
-XLA makes everything and counts how much of it there is; the host reads the count, and
-that is all it does. What has no element to look at is left to the definition.
-"""
+XLA computes the largest result possible and counts its valid elements; Python reads the
+count, and cuts. Empty inputs are left to the NumPy definition."""
 
 from __future__ import annotations
 
@@ -19,75 +19,78 @@ from amanda.errors import UsageError
 from amanda_std.backends import NUMPY, use_kernels
 from amanda_std.ops import OPS
 
-__all__ = ["MOST", "ROWS", "by_numpy"]
+__all__ = ["KERNELS", "MAXIMUM_KERNELS", "numpy_kernel"]
 
 INDEX: Final = "int64"
 Cut = tuple[int | None, ...]
-"""The axis along which each result is cut to the count; None: it is whole."""
+"""The axis along which each result is cut to the count; None for a result that is not
+cut."""
 
 
-def by_numpy(name: str) -> Callable[..., Any]:
-    """The op as its definition has it, on the host."""
+def numpy_kernel(name: str) -> Callable[..., Any]:
+    """The op by its definition on NumPy arrays."""
     function = OPS[name].implementation(NUMPY)
 
     def kernel(*args: Any, **attrs: Any) -> Any:
         with use_kernels(NUMPY):
-            return function(*map(_on_host, args), **attrs)
+            return function(*map(_to_numpy, args), **attrs)
 
     return kernel
 
 
-def _on_host(value: Any) -> Any:
+def _to_numpy(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return jax.tree.map(_on_host, value)
+        return jax.tree.map(_to_numpy, value)
     return np.asarray(value) if isinstance(value, jax.Array) else value
 
 
-def _sized(
-    name: str, most: Callable[..., Any], cut: Callable[[Mapping[str, Any]], Cut]
+def _cutting_kernel(
+    name: str, maximum: Callable[..., Any], cut: Callable[[Mapping[str, Any]], Cut]
 ) -> Callable[..., Any]:
-    """A kernel of what makes the most there can be, and the count behind it."""
-    plainly = by_numpy(name)
-    by_attrs: dict[Any, Any] = {}
+    """A kernel that computes the maximum result and its count in XLA, and cuts it."""
+    definition = numpy_kernel(name)
+    jitted_by_attrs: dict[Any, Any] = {}
 
     @wraps(OPS[name].function)
     def kernel(*args: Any, **attrs: Any) -> Any:
         if any(np.size(a) == 0 for a in args if a is not None):
-            return plainly(*args, **attrs)
+            return definition(*args, **attrs)
         key = tuple(sorted(attrs.items()))
-        jitted = by_attrs.get(key)
+        jitted = jitted_by_attrs.get(key)
         if jitted is None:
-            jitted = by_attrs[key] = jax.jit(partial(most, **attrs))
-        *found, counted = jitted(*args)
-        count = int(counted)
+            jitted = jitted_by_attrs[key] = jax.jit(partial(maximum, **attrs))
+        *results, valid = jitted(*args)
+        count = int(valid)
         if count < 0:
-            raise UsageError(f"{name}: a place beyond the end was asked for")
-        made = tuple(
+            raise UsageError(
+                f"{name}: the condition is true beyond the end of the axis"
+            )
+        cut_results = tuple(
             whole if axis is None else lax.slice_in_dim(whole, 0, count, axis=axis)
-            for whole, axis in zip(found, cut(attrs), strict=True)
+            for whole, axis in zip(results, cut(attrs), strict=True)
         )
-        return made if OPS[name].form.many else made[0]
+        return cut_results if OPS[name].form.many else cut_results[0]
 
     return kernel
 
 
-# -- places ------------------------------------------------------------------------
+# -- indices -----------------------------------------------------------------------
 
 
-def _places(flags: Any) -> tuple[Any, Any]:
-    """Where a row of flags is true, those places first; and how many there are."""
+def _true_indices(flags: Any) -> tuple[Any, Any]:
+    """The indices at which a row of flags is true, these first; and their number."""
     rank = jnp.cumsum(flags, dtype=INDEX)
-    at = jnp.where(flags, rank - 1, flags.size)
+    indices = jnp.where(flags, rank - 1, flags.size)
     row = jnp.arange(flags.size, dtype=INDEX)
-    return jnp.zeros_like(row).at[at].set(row, mode="drop"), rank[-1]
+    return jnp.zeros_like(row).at[indices].set(row, mode="drop"), rank[-1]
 
 
 def _nonzero(x: Any) -> Any:
     x = jnp.asarray(x)
-    at, count = _places((x != jnp.zeros((), x.dtype)).reshape(-1))
-    rows = jnp.unravel_index(at, x.shape)
-    none = jnp.zeros((0, x.size), INDEX)
-    return jnp.stack(rows).astype(INDEX) if rows else none, count
+    indices, count = _true_indices((x != jnp.zeros((), x.dtype)).reshape(-1))
+    rows = jnp.unravel_index(indices, x.shape)
+    nothing = jnp.zeros((0, x.size), INDEX)
+    return jnp.stack(rows).astype(INDEX) if rows else nothing, count
 
 
 def _compress(x: Any, condition: Any, *, axis: int | None = None) -> Any:
@@ -95,25 +98,25 @@ def _compress(x: Any, condition: Any, *, axis: int | None = None) -> Any:
     x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
     flags = jnp.asarray(condition).reshape(-1)
     size = x.shape[axis]
-    at, count = _places(flags[:size])
-    return jnp.take(x, at, axis), jnp.where(jnp.any(flags[size:]), -1, count)
+    indices, count = _true_indices(flags[:size])
+    return jnp.take(x, indices, axis), jnp.where(jnp.any(flags[size:]), -1, count)
 
 
 def _unique(x: Any, *, axis: int | None = None, sorted: bool = True) -> Any:
     x = jnp.asarray(x)
-    most = x.size if axis is None else x.shape[axis]
-    found, first, inverse, counts = jnp.unique(
+    maximum = x.size if axis is None else x.shape[axis]
+    results, first, inverse, counts = jnp.unique(
         x, return_index=True, return_inverse=True, return_counts=True, axis=axis,
-        size=most,
+        size=maximum,
     )  # fmt: skip
-    inverse, there = inverse.reshape(-1), counts > 0
+    inverse, is_valid = inverse.reshape(-1), counts > 0
     if not sorted:
-        order = jnp.argsort(jnp.where(there, first, most))
+        order = jnp.argsort(jnp.where(is_valid, first, maximum))
         back = jnp.argsort(order)
-        found = jnp.take(found, order, axis or 0)
+        results = jnp.take(results, order, axis or 0)
         first, counts, inverse = first[order], counts[order], back[inverse]
     rest = (part.astype(INDEX) for part in (first, inverse, counts))
-    return found, *rest, jnp.sum(there)
+    return results, *rest, jnp.sum(is_valid)
 
 
 # -- boxes -------------------------------------------------------------------------
@@ -123,19 +126,22 @@ def _nms(
     boxes: Any, scores: Any, limit: Any = None, overlap: Any = None, least: Any = None,
     *, centered: bool = False,
 ) -> Any:  # fmt: skip
-    """Each class on its own: the best that is left stays, what it covers goes."""
+    """Non-maximum suppression of each class: the best box stays, boxes that overlap it
+    are dropped."""
     boxes, scores = (jnp.asarray(v).astype("float64") for v in (boxes, scores))
-    told = (limit, scores.shape[-1]), (overlap, 0.0), (least, -jnp.inf)
-    most, share, low = (
+    defaults = (limit, scores.shape[-1]), (overlap, 0.0), (least, -jnp.inf)
+    maximum, max_overlap, min_score = (
         jnp.asarray(other) if value is None else jnp.asarray(value).reshape(())
-        for value, other in told
+        for value, other in defaults
     )
-    of_class = partial(_kept, most=most, share=share, low=low)
-    each = jax.vmap(jax.vmap(of_class, (None, 0)), (0, 0))
-    order, kept = each(_corners(boxes, centered), scores)
-    at, count = _places(kept.reshape(-1))
-    batch, class_, _ = jnp.unravel_index(at, kept.shape)
-    rows = (batch, class_, order.reshape(-1)[at])
+    select = partial(
+        _select_boxes, maximum=maximum, max_overlap=max_overlap, min_score=min_score
+    )
+    select_all = jax.vmap(jax.vmap(select, (None, 0)), (0, 0))
+    order, selected = select_all(_corners(boxes, centered), scores)
+    indices, count = _true_indices(selected.reshape(-1))
+    batch, class_, _ = jnp.unravel_index(indices, selected.shape)
+    rows = (batch, class_, order.reshape(-1)[indices])
     return jnp.stack([row.astype(INDEX) for row in rows], 1), count
 
 
@@ -146,45 +152,52 @@ def _corners(boxes: Any, centered: bool) -> Any:
     return jnp.concatenate([jnp.minimum(a, b), jnp.maximum(a, b)], -1)
 
 
-def _kept(boxes: Any, scores: Any, *, most: Any, share: Any, low: Any) -> Any:
-    """The order of the boxes of a class, best first, and which of them stay."""
+def _select_boxes(
+    boxes: Any, scores: Any, *, maximum: Any, max_overlap: Any, min_score: Any
+) -> Any:
+    """The order of the boxes of a class, best first, and which of them are selected."""
     order = jnp.argsort(-scores, stable=True)
     boxes = boxes[order]
     areas = jnp.prod(boxes[:, 2:] - boxes[:, :2], -1)
 
-    def goes_on(now: Any) -> Any:
-        left, _, count = now
-        return jnp.any(left) & (count < most)
+    def continue_(state: Any) -> Any:
+        candidates, _, count = state
+        return jnp.any(candidates) & (count < maximum)
 
-    def once(now: Any) -> Any:
-        left, kept, count = now
-        best = jnp.argmax(left)
+    def step(state: Any) -> Any:
+        candidates, selected, count = state
+        best = jnp.argmax(candidates)
         box = boxes[best]
-        low_, high = (
+        begin, end = (
             jnp.maximum(box[:2], boxes[:, :2]),
             jnp.minimum(box[2:], boxes[:, 2:]),
         )
-        both = jnp.prod(jnp.maximum(high - low_, 0), -1)
-        total = areas + areas[best] - both
-        good = (both > 0) & (areas > 0) & (areas[best] > 0) & (total > 0)
-        covered = jnp.where(good, both / jnp.where(good, total, 1), 0)
-        left = (left & (covered <= share)).at[best].set(False)
-        return left, kept.at[best].set(True), count + 1
+        overlap_area = jnp.prod(jnp.maximum(end - begin, 0), -1)
+        total = areas + areas[best] - overlap_area
+        is_overlapping = (
+            (overlap_area > 0) & (areas > 0) & (areas[best] > 0) & (total > 0)
+        )
+        overlap_ratio = jnp.where(
+            is_overlapping, overlap_area / jnp.where(is_overlapping, total, 1), 0
+        )
+        candidates = (candidates & (overlap_ratio <= max_overlap)).at[best].set(False)
+        return candidates, selected.at[best].set(True), count + 1
 
-    none = jnp.zeros(scores.shape, bool)
-    start = (scores[order] > low, none, jnp.zeros((), most.dtype))
-    return order, lax.while_loop(goes_on, once, start)[1]
+    nothing = jnp.zeros(scores.shape, bool)
+    start = (scores[order] > min_score, nothing, jnp.zeros((), maximum.dtype))
+    return order, lax.while_loop(continue_, step, start)[1]
 
 
-MOST: Final[dict[str, tuple[Callable[..., Any], Callable[[Any], Cut]]]] = {
+MAXIMUM_KERNELS: Final[dict[str, tuple[Callable[..., Any], Callable[[Any], Cut]]]] = {
     "nonzero": (_nonzero, lambda _: (1,)),
-    "compress": (_compress, lambda told: (told["axis"] or 0,)),
-    "unique": (_unique, lambda told: (told["axis"] or 0, 0, None, 0)),
+    "compress": (_compress, lambda attrs: (attrs["axis"] or 0,)),
+    "unique": (_unique, lambda attrs: (attrs["axis"] or 0, 0, None, 0)),
     "nms": (_nms, lambda _: (0,)),
 }
-"""What makes the most there can be, with the count, and where its results are cut."""
+"""Functions of the maximum result with its count, and how the results are cut."""
 
-ROWS: Final[dict[str, Callable[..., Any]]] = {
-    name: _sized(name, most, cut) for name, (most, cut) in MOST.items()
+KERNELS: Final[dict[str, Callable[..., Any]]] = {
+    name: _cutting_kernel(name, maximum, cut)
+    for name, (maximum, cut) in MAXIMUM_KERNELS.items()
 }
-"""Ops around which a graph is cut, though XLA runs them."""
+"""Kernels of ops around which a graph is cut, though XLA runs them."""

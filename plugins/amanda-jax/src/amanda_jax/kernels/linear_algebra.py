@@ -1,4 +1,4 @@
-"""Linear algebra that JAX has under other names."""
+"""Linear algebra that JAX has under other names, and einsum."""
 
 from __future__ import annotations
 
@@ -7,35 +7,47 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
+from amanda_jax.compile.trace_context import enabled_steps
+from amanda_std.ops import OPS
+
+
+def einsum(*xs: Any, equation: str) -> Any:
+    """By the first enabled algorithm that is faster here, or the definition."""
+    for step in enabled_steps():
+        y = None if step.product is None else step.product(equation, *xs)
+        if y is not None:
+            return y
+    return OPS["einsum"].function(*xs, equation=equation)
+
 
 def triangular_solve(
     a: Any, b: Any, *, lower: bool, transpose: bool, unit: bool
 ) -> Any:
-    kept = jnp.asarray(a).dtype
-    wide = jnp.promote_types(kept, "float32")
+    dtype = jnp.asarray(a).dtype
+    compute_dtype = jnp.promote_types(dtype, "float32")
     batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    a = jnp.broadcast_to(a, batch + a.shape[-2:]).astype(wide)
-    b = jnp.broadcast_to(b, batch + b.shape[-2:]).astype(wide)
+    a = jnp.broadcast_to(a, batch + a.shape[-2:]).astype(compute_dtype)
+    b = jnp.broadcast_to(b, batch + b.shape[-2:]).astype(compute_dtype)
     if not b.size:
-        return b.astype(kept)
-    made = lax.linalg.triangular_solve(
+        return b.astype(dtype)
+    solution = lax.linalg.triangular_solve(
         a, b, left_side=True, lower=lower, transpose_a=transpose, unit_diagonal=unit
     )
-    return made.astype(kept)
+    return solution.astype(dtype)
 
 
 def complex_(real: Any, imag: Any) -> Any:
-    """Parts of half precision make what parts of single precision make."""
-    wide = jnp.promote_types(real.dtype, "float32")
-    parts = (jnp.asarray(part).astype(wide) for part in (real, imag))
+    """Half-precision parts make single-precision complex numbers."""
+    compute_dtype = jnp.promote_types(real.dtype, "float32")
+    parts = (jnp.asarray(part).astype(compute_dtype) for part in (real, imag))
     return lax.complex(*jnp.broadcast_arrays(*parts))
 
 
 def lu(x: Any) -> Any:
-    kept = x.dtype
-    wide = jnp.asarray(x).astype(jnp.promote_types(kept, "float32"))
+    dtype = x.dtype
+    compute_dtype = jnp.asarray(x).astype(jnp.promote_types(dtype, "float32"))
     if not x.size:
         rows = jnp.arange(x.shape[-2], dtype="int64")
-        return wide.astype(kept), jnp.broadcast_to(rows, x.shape[:-1])
-    packed, _, order = lax.linalg.lu(wide)
-    return packed.astype(kept), order.astype("int64")
+        return compute_dtype.astype(dtype), jnp.broadcast_to(rows, x.shape[:-1])
+    packed, _, order = lax.linalg.lu(compute_dtype)
+    return packed.astype(dtype), order.astype("int64")

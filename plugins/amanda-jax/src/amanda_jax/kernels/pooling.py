@@ -1,15 +1,14 @@
-"""Pooling: a reduction over windows, one op of XLA each."""
+"""Pooling: a reduction over windows, one op of XLA each, or a faster algorithm."""
 
 from __future__ import annotations
 
-from functools import reduce
-from math import prod
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from jax import lax
 
-from amanda_jax.compile.trace_context import is_on
+from amanda_jax.compile.trace_context import enabled_steps
+from amanda_jax.cpu_tuning.pooling import PoolingCall
 from amanda_std.backends import (
     channels_first_permutation,
     dtype_bound,
@@ -20,12 +19,9 @@ from amanda_std.backends import (
 
 Pads = list[tuple[int, int]]
 
-SMALL: Final = 9
-"""Elements of a window up to which slices of the data are faster than windows."""
-
 
 class _Windows:
-    """Where the windows of one call lie."""
+    """The windows of one call: sizes, strides, pads and their number."""
 
     def __init__(
         self, x: Any, window: Any, strides: Any, padding: Any, dilations: Any,
@@ -43,15 +39,15 @@ class _Windows:
             self.spatial, window, self.strides, self.pads, self.dilations, ceil
         )
 
-    def _whole(self, values: Any, other: Any) -> list[Any]:
-        """Numbers for each spatial axis, among those for batch and channels."""
-        found = [other] * len(self.order)
+    def _for_every_axis(self, values: Any, other: Any) -> list[Any]:
+        """Values for the spatial axes, and `other` for batch and channels."""
+        values_by_axis = [other] * len(self.order)
         for axis, value in zip(self.order[2:], values, strict=True):
-            found[axis] = value
-        return found
+            values_by_axis[axis] = value
+        return values_by_axis
 
-    def _needed(self) -> Pads:
-        """The pads that make room for exactly the windows that there are."""
+    def _needed_pads(self) -> Pads:
+        """The pads for exactly the windows that there are."""
         rows = zip(self.spatial, self.window, self.strides, self.pads, self.dilations,
                    self.size, strict=True)  # fmt: skip
         return [
@@ -59,45 +55,37 @@ class _Windows:
             for n, k, s, (a, _), d, count in rows
         ]
 
-    def reduced(self, x: Any, first: Any, function: Any) -> Any:
-        if prod(self.window) <= SMALL and is_on("windows"):
-            return self._of_slices(x, first, function)
+    def reduce(self, x: Any, initial: Any, function: Any) -> Any:
+        pads = self._for_every_axis(self._needed_pads(), (0, 0))
+        call = PoolingCall(
+            x, initial, function, self.order[2:], self.window, self.strides,
+            self.dilations, self.size, pads,
+        )  # fmt: skip
+        for step in enabled_steps():
+            y = None if step.pooling is None else step.pooling(call)
+            if y is not None:
+                return y
         return lax.reduce_window(
             x,
-            first,
+            initial,
             function,
-            self._whole(self.window, 1),
-            self._whole(self.strides, 1),
-            self._whole(self._needed(), (0, 0)),
-            window_dilation=self._whole(self.dilations, 1),
+            self._for_every_axis(self.window, 1),
+            self._for_every_axis(self.strides, 1),
+            call.pads,
+            window_dilation=self._for_every_axis(self.dilations, 1),
         )
-
-    def _of_slices(self, x: Any, first: Any, function: Any) -> Any:
-        """The same, axis by axis, as sums or the largest of slices."""
-        y = lax.pad(
-            x, first, [(*pair, 0) for pair in self._whole(self._needed(), (0, 0))]
-        )
-        rows = zip(self.order[2:], self.window, self.strides, self.dilations,
-                   self.size, strict=True)  # fmt: skip
-        for axis, k, s, d, count in rows:
-            cuts = [
-                lax.slice_in_dim(y, i * d, i * d + (count - 1) * s + 1, s, axis)
-                for i in range(k)
-            ]
-            y = reduce(function, cuts)
-        return y
 
     def counts(self, dtype: Any, count_pads: bool) -> Any:
-        """How many elements each window sees, told without looking at the data."""
+        """How many elements each window contains, computed from shapes alone."""
         total: Any = np.ones((1,) * len(self.order), "int64")
         rows = zip(self.order[2:], self.spatial, self.window, self.strides, self.pads,
                    self.dilations, self.size, strict=True)  # fmt: skip
         for axis, n, k, s, (a, b), d, count in rows:
             at = np.arange(count)[:, None] * s + np.arange(k)[None, :] * d - a
             low, high = (-a, n + b) if count_pads else (0, n)
-            seen = ((at >= low) & (at < high)).sum(1)
+            inside = ((at >= low) & (at < high)).sum(1)
             shape = [-1 if i == axis else 1 for i in range(len(self.order))]
-            total = total * seen.reshape(shape)
+            total = total * inside.reshape(shape)
         return total.astype(dtype)
 
 
@@ -106,7 +94,7 @@ def max_pool(
     layout: str,
 ) -> Any:  # fmt: skip
     windows = _Windows(x, window, strides, padding, dilations, ceil, layout)
-    return windows.reduced(x, np.asarray(dtype_bound(x.dtype, True), x.dtype), lax.max)
+    return windows.reduce(x, np.asarray(dtype_bound(x.dtype, True), x.dtype), lax.max)
 
 
 def avg_pool(
@@ -114,5 +102,5 @@ def avg_pool(
     layout: str, count_pads: bool,
 ) -> Any:  # fmt: skip
     windows = _Windows(x, window, strides, padding, dilations, ceil, layout)
-    total = windows.reduced(x, np.asarray(0, x.dtype), lax.add)
+    total = windows.reduce(x, np.asarray(0, x.dtype), lax.add)
     return total / windows.counts(x.dtype, count_pads)

@@ -1,8 +1,8 @@
-"""Sequences, optionals and tuples: what Python holds while a program is traced.
+"""Sequences, optionals and tuples: containers of Python while a program is traced.
 
-How many tensors there are and which of them is meant is known then, so XLA sees
-tensors only. A place that data decides is one of the values that programs are made for.
-"""
+The number of tensors and positions in a sequence are static, so that XLA sees tensors
+only. A position that depends on data is one of the values that programs are specialized
+on."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from jax import lax
 from amanda.errors import UsageError
 from amanda_std.ops import OPS
 
-__all__ = ["ROWS"]
+__all__ = ["KERNELS"]
 
 _AS_DEFINED: Final = (
     "optional", "sequence_at", "sequence_construct", "sequence_empty",
     "sequence_erase", "sequence_insert", "sequence_length", "sequence_map",
     "tuple_get", "tuple_make", "tuple_push",
 )  # fmt: skip
-"""Ops that only hold or hand on what there is: their definitions do for any array."""
+"""Ops that only store or pass on values: their definitions hold for any array."""
 
 
 def split_to_sequence(x: Any, sizes: Any = None, *, axis: int, keepdims: bool) -> Any:
-    """The parts that the definition finds, as slices."""
+    """The parts by the definition, as slices."""
     axis %= x.ndim
-    places = np.arange(x.shape[axis])
-    parts = OPS["split_to_sequence"].function(places, sizes, axis=0)
+    indices = np.arange(x.shape[axis])
+    parts = OPS["split_to_sequence"].function(indices, sizes, axis=0)
     ends = np.cumsum([part.size for part in parts], dtype="int64").tolist()
-    found = [
+    slices = [
         lax.slice_in_dim(x, end - part.size, end, axis=axis)
         for part, end in zip(parts, ends, strict=True)
     ]
     if keepdims or sizes is not None:
-        return found
-    return [lax.squeeze(part, (axis,)) for part in found]
+        return slices
+    return [lax.squeeze(part, (axis,)) for part in slices]
 
 
 def concat_from_sequence(xs: Any, *, axis: int, new_axis: bool) -> Any:
@@ -47,7 +47,7 @@ def concat_from_sequence(xs: Any, *, axis: int, new_axis: bool) -> Any:
     return (jnp.stack if new_axis else jnp.concatenate)(xs, axis)
 
 
-ROWS: Final[dict[str, Callable[..., Any]]] = {
+KERNELS: Final[dict[str, Callable[..., Any]]] = {
     **{name: OPS[name].function for name in _AS_DEFINED},
     "split_to_sequence": split_to_sequence,
     "concat_from_sequence": concat_from_sequence,

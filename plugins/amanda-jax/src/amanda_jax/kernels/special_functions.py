@@ -1,4 +1,4 @@
-"""Special functions: those of jax.scipy.special, small floats through float32."""
+"""Special functions of `jax.scipy.special`; half precision is computed in float32."""
 
 from __future__ import annotations
 
@@ -31,18 +31,19 @@ _NAMES: Final = {
 }
 
 
-def _through_single(function: Callable[..., Any]) -> Callable[..., Any]:
+def _in_single_precision(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def call(*xs: Any) -> Any:
-        kept = xs[-1].dtype
-        if np.dtype(kept).itemsize > 2:
+        dtype = xs[-1].dtype
+        if np.dtype(dtype).itemsize > 2:
             return function(*xs)
-        wide = [x.astype("float32") if x.dtype == kept else x for x in xs]
-        return function(*map(jnp.asarray, wide)).astype(kept)
+        singles = [x.astype("float32") if x.dtype == dtype else x for x in xs]
+        return function(*map(jnp.asarray, singles)).astype(dtype)
 
     return call
 
 
-ROWS: Final = {
-    name: _through_single(getattr(special, own)) for name, own in _NAMES.items()
+KERNELS: Final = {
+    name: _in_single_precision(getattr(special, function))
+    for name, function in _NAMES.items()
 }

@@ -1,8 +1,7 @@
-"""Sizes that stay open while a program is traced: dims of JAX that are no numbers.
+"""Symbolic dims while a program is traced for all sizes.
 
-Rows for what numpy would compute of dims. As values of the program they are traced
-numbers; as host arguments they come as JAX's dims, in `Size`.
-"""
+Kernels for what NumPy would compute from dims. As values of the program, symbolic dims
+are traced integers; as shape arguments they are dims of JAX, in a `DimArgument`."""
 
 from __future__ import annotations
 
@@ -17,11 +16,11 @@ import numpy as np
 
 from amanda_std.ops import OPS
 
-__all__ = ["ROWS", "Size", "is_symbolic"]
+__all__ = ["KERNELS", "DimArgument", "is_symbolic"]
 
 
-class Size:
-    """A dim on its way into a kernel: what it holds is its index."""
+class DimArgument:
+    """A dim on its way into a kernel; its index is the dim itself."""
 
     __slots__ = ("_dim",)
 
@@ -37,7 +36,8 @@ def is_symbolic(dim: Any) -> bool:
 
 
 def _value(dim: Any) -> Any:
-    """A size as an element of the program, where it is open; else as one of numpy."""
+    """A symbolic dim as an element of the program, a static one as an element of
+    NumPy."""
     if is_symbolic(dim):
         return jnp.asarray(dim).astype("int64")
     return np.asarray(dim, "int64")
@@ -54,10 +54,7 @@ def dim(x: Any, *, axis: int) -> Any:
 
 
 def size(x: Any) -> Any:
-    found: Any = 1
-    for each in x.shape:
-        found = found * each
-    return _value(found)
+    return _value(prod(x.shape))
 
 
 def full(shape: Any, value: Any) -> Any:
@@ -65,48 +62,49 @@ def full(shape: Any, value: Any) -> Any:
 
 
 def broadcast_to(x: Any, shape: Any) -> Any:
-    """As numpy has it: an axis of one element, in x or in the shape, gives way."""
-    wanted = list(shape)
+    """As NumPy: an axis of size 1, in x or in the shape, is broadcast."""
+    target = list(shape)
     x = jnp.asarray(x)
-    have = [1] * (len(wanted) - x.ndim) + list(x.shape)
-    wanted = [1] * (len(have) - len(wanted)) + wanted
-    both = [h if _is(w, 1) else w for h, w in zip(have, wanted, strict=True)]
-    return jnp.broadcast_to(x, both)
+    own = [1] * (len(target) - x.ndim) + list(x.shape)
+    target = [1] * (len(own) - len(target)) + target
+    result = [h if _equals(w, 1) else w for h, w in zip(own, target, strict=True)]
+    return jnp.broadcast_to(x, result)
 
 
-def _is(dim: Any, number: int) -> bool:
+def _equals(dim: Any, number: int) -> bool:
     return not is_symbolic(dim) and bool(dim == number)
 
 
 def reshape(x: Any, shape: Any, *, copy_zero: bool = False) -> Any:
-    """Where JAX cannot tell what -1 is, it is the quotient: conditions tell of that."""
+    """Where JAX cannot infer -1, it is the quotient, as conditions on dims may
+    imply."""
     rows = enumerate(shape)
-    wanted = [x.shape[i] if copy_zero and _is(d, 0) else d for i, d in rows]
+    target = [x.shape[i] if copy_zero and _equals(d, 0) else d for i, d in rows]
     try:
-        return jnp.reshape(x, wanted)
+        return jnp.reshape(x, target)
     except jax.errors.InconclusiveDimensionOperation:
-        left = [i for i, each in enumerate(wanted) if _is(each, -1)]
-        whole, rest = prod(x.shape), prod(d for d in wanted if not _is(d, -1))
-        if len(left) != 1 or not _is(whole % rest, 0):
+        inferred = [i for i, each in enumerate(target) if _equals(each, -1)]
+        whole, known = prod(x.shape), prod(d for d in target if not _equals(d, -1))
+        if len(inferred) != 1 or not _equals(whole % known, 0):
             raise
-        wanted[left[0]] = whole // rest
-        return jnp.reshape(x, wanted)
+        target[inferred[0]] = whole // known
+        return jnp.reshape(x, target)
 
 
 def arange(start: Any, stop: Any, step: Any = 1) -> Any:
     return jnp.arange(start, stop, step, dtype="int64")
 
 
-def _where_symbolic(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The row where a host argument has an open size, else what runs otherwise."""
+def _if_symbolic(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel for symbolic shape arguments, and the usual one otherwise."""
     from amanda_jax.kernels import JAX
 
-    plainly = OPS[name].implementation(JAX)
+    usual = OPS[name].implementation(JAX)
 
     @wraps(function)
     def kernel(*args: Any, **attrs: Any) -> Any:
-        found = any(map(_has_symbols, args))
-        return (function if found else plainly)(*args, **attrs)
+        is_symbolic_call = any(map(_has_symbols, args))
+        return (function if is_symbolic_call else usual)(*args, **attrs)
 
     return kernel
 
@@ -117,12 +115,12 @@ def _has_symbols(value: Any) -> bool:
     return is_symbolic(value) or any(map(is_symbolic, getattr(value, "shape", ())))
 
 
-ROWS: Final[dict[str, Callable[..., Any]]] = {
+KERNELS: Final[dict[str, Callable[..., Any]]] = {
     "shape_of": shape_of,
     "dim": dim,
     "size": size,
-    "full": _where_symbolic("full", full),
-    "arange": _where_symbolic("arange", arange),
-    "reshape": _where_symbolic("reshape", reshape),
-    "broadcast_to": _where_symbolic("broadcast_to", broadcast_to),
+    "full": _if_symbolic("full", full),
+    "arange": _if_symbolic("arange", arange),
+    "reshape": _if_symbolic("reshape", reshape),
+    "broadcast_to": _if_symbolic("broadcast_to", broadcast_to),
 }

@@ -1,8 +1,7 @@
-"""Arrays on a mesh of devices: put there in parts, and brought back.
+"""Arrays on a mesh of devices: sharded when they get there, and collected afterwards.
 
-Each device gets only its own part of what is divided. How the parts of a program work
-together is left to XLA's partitioner, which goes by where its arguments lie.
-"""
+Each device receives only its own part of a sharded array. How devices exchange data in
+a program is left to XLA's partitioner, which follows the sharding of its arguments."""
 
 from __future__ import annotations
 
@@ -20,65 +19,73 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from amanda.errors import BackendError, UsageError
 from amanda.tensors import Tensor
-from amanda_jax.mesh.plan import Placed, Plan
-from amanda_jax.mesh.specs import Spec, axes_of, misfit, shares
-from amanda_jax.weights.device_weights import Weights
+from amanda_jax.mesh.plan import PortSharding, ShardingPlan
+from amanda_jax.mesh.specs import (
+    Spec,
+    mesh_axes_of,
+    parse_mesh_axes,
+    why_not_divisible,
+)
+from amanda_jax.weights.device_weights import DeviceWeights
 
-__all__ = ["TURN", "OnMesh", "mesh_of"]
+__all__ = ["MESH_LOCK", "ArrayInfo", "MeshWeights", "array_infos", "create_mesh"]
 
-TURN: Final = RLock()
-"""Programs that talk to each other must begin in one order on every device."""
-_LINE: Final = 256
-"""Bytes of what a process tells the others of one feed."""
+MESH_LOCK: Final = RLock()
+"""Programs that exchange data must start in one order on every device."""
+_LINE_BYTES: Final = 256
+"""Bytes that a process sends to the others for each feed."""
 
 
-def mesh_of(given: Any, platform: str | None) -> Mesh:
-    """The mesh that is meant, over the devices of all processes. None: all along
-    an axis `data`."""
-    if isinstance(given, Mesh):
-        free = (AxisType.Auto,) * len(given.axis_names)
-        return Mesh(given.devices, given.axis_names, axis_types=free)
-    here = _devices(platform)
-    sizes = {"data": len(here)} if given is None else axes_of(given)
+def create_mesh(feeds: Any, platform: str | None) -> Mesh:
+    """The mesh for the option `mesh`, over the devices of all processes; for None, all
+    along an axis `data`."""
+    if isinstance(feeds, Mesh):
+        automatic = (AxisType.Auto,) * len(feeds.axis_names)
+        return Mesh(feeds.devices, feeds.axis_names, axis_types=automatic)
+    available = _devices(platform)
+    sizes = {"data": len(available)} if feeds is None else parse_mesh_axes(feeds)
     count = prod(sizes.values())
-    if len(here) < count:
-        raise _too_few(sizes, count, here)
+    if len(available) < count:
+        raise _too_few(sizes, count, available)
     mesh = jax.make_mesh(
         tuple(sizes.values()),
         tuple(sizes),
         (AxisType.Auto,) * len(sizes),
-        devices=here[:count],
+        devices=available[:count],
     )
     if jax.process_index() not in {d.process_index for d in mesh.devices.flat}:
         raise BackendError(
             f"the mesh {_text(sizes)} has no device of process {jax.process_index()}",
-            expected=f"one over the {len(here)} devices of all processes",
+            expected=f"one over the {len(available)} devices of all processes",
             hint="take a larger mesh, or start fewer processes",
         )
     return mesh
 
 
 def _devices(platform: str | None) -> list[Any]:
-    from amanda_jax.devices import chosen
+    from amanda_jax.devices import find_device
 
     if platform is None:
         return jax.devices()
     if ":" in platform:
         raise BackendError(
-            "a mesh is made of all devices of a platform",
+            "a mesh consists of all devices of a platform",
             expected=f"backend 'jax:{platform.partition(':')[0]}'",
             got=f"jax:{platform}",
         )
-    return jax.devices(chosen(platform).platform)
+    return jax.devices(find_device(platform).platform)
 
 
-def _too_few(sizes: Mapping[str, int], count: int, here: Sequence[Any]) -> BackendError:
-    kinds = sorted({device.platform for device in here})
-    one = len(here) == 1
+def _too_few(
+    sizes: Mapping[str, int], count: int, available: Sequence[Any]
+) -> BackendError:
+    kinds = sorted({device.platform for device in available})
+    one = len(available) == 1
+    names = ", ".join(map(str, available[:8]))
     return BackendError(
         f"the mesh {_text(sizes)} has more devices than there are",
         expected=f"{count} devices",
-        got=f"{len(here)} of {' and '.join(kinds)}: {', '.join(map(str, here[:8]))}",
+        got=f"{len(available)} of {' and '.join(kinds)}: {names}",
         hint=f"take a smaller mesh, start more processes, or split the CPU into "
         f"virtual devices before JAX is first used: "
         f"XLA_FLAGS=--xla_force_host_platform_device_count={count} in the environment, "
@@ -94,38 +101,43 @@ def _text(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{axis}={size}" for axis, size in sizes.items())
 
 
-class Forms(NamedTuple):
-    """Arrays of the last call: their shape, element type, bytes, and how divided."""
+class ArrayInfo(NamedTuple):
+    """Shape, dtype, bytes and sharding of an array."""
 
-    given: Sequence[Any] = ()
-    made: Sequence[Any] = ()
+    shape: Sequence[Any]
+    dtype: Any
+    nbytes: int | None
+    """None where the size is not known."""
+    spec: Spec = ()
 
-    @classmethod
-    def of(cls, *sides: Sequence[Any]) -> Forms:
-        return cls(*([_form(value) for value in side] for side in sides))
+
+def array_infos(values: Sequence[Any]) -> list[ArrayInfo | None]:
+    """What is known of each array of JAX; None for other values."""
+    return [_array_info(value) for value in values]
 
 
-def _form(value: Any) -> Any:
+def _array_info(value: Any) -> ArrayInfo | None:
     if not isinstance(value, jax.Array):
         return None
-    place = value.sharding
-    spec = tuple(place.spec) if isinstance(place, NamedSharding) else ()
-    return value.shape, value.dtype, value.nbytes, spec
+    own = value.sharding
+    spec = tuple(own.spec) if isinstance(own, NamedSharding) else ()
+    return ArrayInfo(value.shape, value.dtype, value.nbytes, spec)
 
 
-class OnMesh(Weights):
-    """Weights on a mesh, as a plan tells; feeds go there too, and results come back."""
+class MeshWeights(DeviceWeights):
+    """Weights on a mesh, sharded by a plan; also shards feeds, and collects results."""
 
-    def __init__(self, mesh: Mesh, plan: Plan, *, parts: bool = False) -> None:
+    def __init__(self, mesh: Mesh, plan: ShardingPlan, *, parts: bool = False) -> None:
         process = jax.process_index()
         local = [d for d in mesh.devices.flat if d.process_index == process]
-        super().__init__(local[0])  # what is not divided, the host works with there
+        super().__init__(local[0])  # Python works with whole arrays there
         self.mesh = mesh
         self.plan = plan
-        self.forms = Forms()
-        self._whole = NamedSharding(mesh, PartitionSpec())
-        self._alone = len(local) == mesh.devices.size
-        self._parts = parts and not self._alone
+        self.last_call: tuple[Sequence[ArrayInfo | None], ...] = ((), ())
+        """The feeds and the results of the last call."""
+        self._replicated = NamedSharding(mesh, PartitionSpec())
+        self._is_only_process = len(local) == mesh.devices.size
+        self._fed_parts = parts and not self._is_only_process
 
     def __str__(self) -> str:
         kinds = " and ".join(sorted({d.platform for d in self.mesh.devices.flat}))
@@ -135,125 +147,139 @@ class OnMesh(Weights):
     def sharding(self, spec: Spec) -> NamedSharding:
         return NamedSharding(self.mesh, PartitionSpec(*spec))
 
-    def aside(self) -> AbstractContextManager[None]:
-        """Around calls: what talks to other processes may say so."""
-        talks = not self._alone and self.device.platform == "cpu"
-        return _aside() if talks else nullcontext()
+    def redirect_messages(self) -> AbstractContextManager[None]:
+        """A context for calls, in which messages of other libraries go to standard
+        error."""
+        exchanges = not self._is_only_process and self.device.platform == "cpu"
+        return _redirect_stdout() if exchanges else nullcontext()
 
-    # -- there ---------------------------------------------------------------------
+    # -- to the mesh ---------------------------------------------------------------
 
-    def _there(self, tensors: Sequence[Tensor], arrays: Sequence[Any]) -> list[Any]:
+    def _transfer_batch(
+        self, tensors: Sequence[Tensor], arrays: Sequence[Any]
+    ) -> list[Any]:
         """A device is given its own part of each, and no more."""
         places = [self.sharding(self.plan.weight(tensor).spec) for tensor in tensors]
         return [
-            jax.make_array_from_callback(array.shape, place, array.__getitem__)
-            for array, place in zip(arrays, places, strict=True)
+            jax.make_array_from_callback(array.shape, sharding_, array.__getitem__)
+            for array, sharding_ in zip(arrays, places, strict=True)
         ]
 
     def shardings(self, count: int) -> dict[str, Any]:
-        """Arguments tell where they are; where there are none, it is said here."""
-        return {} if count else {"out_shardings": self._whole}
+        """Arguments have shardings of their own; without any, results are whole."""
+        return {} if count else {"out_shardings": self._replicated}
 
-    def fed(self, values: Sequence[Any]) -> list[Any]:
-        """Feeds on the mesh. Memory that others may write to is copied."""
+    def shard_feeds(self, values: Sequence[Any]) -> list[Any]:
+        """Shard the feeds. Memory that the caller may write to is copied."""
         with jax.enable_x64(True):
-            if self._parts:
-                self._expect_alike(values)
+            if self._fed_parts:
+                self._expect_equal_parts(values)
             rows = zip(values, self.plan.inputs, strict=True)
-            given = [self._fed(value, placed) for value, placed in rows]
-        for placed, shape in self.plan.made_of(getattr(x, "shape", ()) for x in given):
-            self._expect_fit(placed, shape)  # before anything runs, and changes state
-        return given
+            feeds = [self._shard_feed(value, port) for value, port in rows]
+        for port, shape in self.plan.result_shapes(
+            getattr(x, "shape", ()) for x in feeds
+        ):
+            self._expect_divisible(
+                port, shape
+            )  # before anything runs and changes state
+        return feeds
 
-    def _fed(self, value: Any, placed: Placed) -> Any:
+    def _shard_feed(self, value: Any, port: PortSharding) -> Any:
         if value is None or isinstance(value, list | tuple):
             return jax.tree.map(self.put, value)
-        place = self.sharding(placed.spec)
+        sharding_ = self.sharding(port.spec)
         if isinstance(value, jax.Array):
-            if value.is_fully_addressable and not self._alone:
+            if value.is_fully_addressable and not self._is_only_process:
                 value = np.asarray(value)
             else:
-                self._expect_fit(placed, value.shape)
-                return jax.device_put(value, place)
-        if self._parts and any(map(shares, placed.spec)):
-            return self._joined(value, place, placed)
-        self._expect_fit(placed, value.shape)
+                self._expect_divisible(port, value.shape)
+                return jax.device_put(value, sharding_)
+        if self._fed_parts and any(map(mesh_axes_of, port.spec)):
+            return self._join_parts(value, sharding_, port)
+        self._expect_divisible(port, value.shape)
         return jax.make_array_from_callback(
-            value.shape, place, lambda index: np.array(value[index])
+            value.shape, sharding_, lambda index: np.array(value[index])
         )
 
-    def _joined(self, value: Any, place: NamedSharding, placed: Placed) -> Any:
-        """An array of which every process was fed its part."""
+    def _join_parts(
+        self, value: Any, sharding_: NamedSharding, port: PortSharding
+    ) -> Any:
+        """An array of which every process is fed its part."""
         try:
-            return jax.make_array_from_process_local_data(place, np.array(value))
+            return jax.make_array_from_process_local_data(sharding_, np.array(value))
         except ValueError as error:
-            raise self._unfit(
-                placed, value.shape, f"as a part, {' '.join(str(error).split())}"
+            raise self._not_divisible_error(
+                port, value.shape, f"as a part, {' '.join(str(error).split())}"
             ) from error
 
-    def _expect_alike(self, values: Sequence[Any]) -> None:
-        """Parts are of one form. Processes ask each other in every call: one that went
-        on with a form that it knows would leave others waiting whose form is new."""
+    def _expect_equal_parts(self, values: Sequence[Any]) -> None:
+        """Check that parts have one shape and type in all processes. Processes compare
+        them in every call: one that skipped this for a known shape would leave those
+        waiting for which it is new."""
         rows = [
-            (placed, _told(value))
-            for value, placed in zip(values, self.plan.inputs, strict=True)
-            if any(map(shares, placed.spec))
+            (port, _describe_feed(value))
+            for value, port in zip(values, self.plan.inputs, strict=True)
+            if any(map(mesh_axes_of, port.spec))
         ]
-        if not rows:  # in every process, since they all have this plan
+        if not rows:  # in every process, since all have the same plan
             return
-        everywhere = self._gathered([told for _, told in rows])
-        for i, (placed, _) in enumerate(rows):
-            told = {process: lines[i] for process, lines in everywhere.items()}
-            if len(set(told.values())) > 1:
+        everywhere = self._gather_lines([lines_ for _, lines_ in rows])
+        for i, (port, _) in enumerate(rows):
+            lines_ = {process: lines[i] for process, lines in everywhere.items()}
+            if len(set(lines_.values())) > 1:
                 raise UsageError(
-                    f"the parts of {placed} differ in shape",
+                    f"the parts of {port} differ in shape",
                     expected="the same shape in every process",
-                    got=", ".join(f"{what} in process {n}" for n, what in told.items()),
+                    got=", ".join(
+                        f"{what} in process {n}" for n, what in lines_.items()
+                    ),
                     hint="feed parts of equal size, or the whole to all with "
                     "fed='same'",
                 )
 
-    def _gathered(self, lines: Sequence[str]) -> dict[int, list[str]]:
-        """Lines that each process of the mesh tells, as many as the others do."""
-        own = np.zeros((1, len(lines), _LINE), "uint8")
+    def _gather_lines(self, lines: Sequence[str]) -> dict[int, list[str]]:
+        """The lines that each process of the mesh sends, as many as the others do."""
+        own = np.zeros((1, len(lines), _LINE_BYTES), "uint8")
         for row, line in zip(own[0], lines, strict=True):
-            text = np.frombuffer(line.encode()[:_LINE], "uint8")
+            text = np.frombuffer(line.encode()[:_LINE_BYTES], "uint8")
             row[: len(text)] = text
         devices = [*self.mesh.devices.flat]
-        place = self.sharding((self.mesh.axis_names,))
-        told = jax.make_array_from_callback(
-            (len(devices), *own.shape[1:]), place, lambda _: own
+        sharding_ = self.sharding((self.mesh.axis_names,))
+        lines_ = jax.make_array_from_callback(
+            (len(devices), *own.shape[1:]), sharding_, lambda _: own
         )
         return {
             device.process_index: [bytes(row).rstrip(b"\0").decode() for row in rows]
-            for device, rows in zip(devices, self.read(told), strict=True)
+            for device, rows in zip(devices, self.read(lines_), strict=True)
         }
 
-    def _expect_fit(self, placed: Placed, shape: Sequence[int]) -> None:
-        wrong = misfit(placed.spec, shape, self.plan.sizes)
-        if wrong:
-            raise self._unfit(placed, shape, wrong)
+    def _expect_divisible(self, port: PortSharding, shape: Sequence[int]) -> None:
+        why = why_not_divisible(port.spec, shape, self.plan.sizes)
+        if why:
+            raise self._not_divisible_error(port, shape, why)
 
-    def _unfit(self, placed: Placed, shape: Sequence[int], wrong: str) -> UsageError:
-        is_fed = placed.kind == "input"
+    def _not_divisible_error(
+        self, port: PortSharding, shape: Sequence[int], why: str
+    ) -> UsageError:
+        is_fed = port.kind == "input"
         what = "a multiple" if is_fed else "what makes it a multiple"
         return UsageError(
-            f"{placed} cannot be divided over the mesh {_text(self.plan.sizes)}",
-            where=f"shardings: {placed.spec}",
-            got=f"shape {[*shape]}: {wrong}",
+            f"{port} cannot be sharded over the mesh {_text(self.plan.sizes)}",
+            where=f"shardings: {port.spec}",
+            got=f"shape {[*shape]}: {why}",
             hint=f"feed {what}, or leave this axis whole with None in `shardings`",
         )
 
     def put(self, array: Any) -> Any:
-        """A value that the host has made, on every device of the mesh."""
+        """Transfer a value that Python computed to every device of the mesh."""
         array = np.array(array)
         with jax.enable_x64(True):
             return jax.make_array_from_callback(
-                array.shape, self._whole, lambda index: np.asarray(array[index])
+                array.shape, self._replicated, lambda index: np.asarray(array[index])
             )
 
-    def settled(self, args: Sequence[Any]) -> list[Any]:
-        """Arguments of a program: those that are on no mesh go to this one."""
+    def prepare_arguments(self, args: Sequence[Any]) -> list[Any]:
+        """Arguments of a program: those that are on no mesh are put on this one."""
         return [jax.tree.map(self._settled, value) for value in args]
 
     def _settled(self, value: Any) -> Any:
@@ -261,48 +287,48 @@ class OnMesh(Weights):
             return value
         return self.put(value)
 
-    # -- and back ------------------------------------------------------------------
+    # -- from the mesh -------------------------------------------------------------
 
     def read(self, value: Any) -> Any:
-        """An array of numpy, in every process the same."""
+        """A NumPy array, the same in every process."""
         if not isinstance(value, jax.Array) or value.is_fully_addressable:
             return np.asarray(value)
         if value.is_fully_replicated:
             return np.asarray(value.addressable_data(0))
-        with jax.enable_x64(True):  # every process has asked for it, in one order
-            gathered = jax.device_put(value, self._whole)
+        with jax.enable_x64(True):  # every process does this, in the same order
+            gathered = jax.device_put(value, self._replicated)
         return np.asarray(gathered.block_until_ready().addressable_data(0))
 
-    def near(self, values: Sequence[Any]) -> Sequence[Any]:
-        """What the host is to work with: parts of other processes are fetched."""
-        if self._alone:
+    def to_local(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Values as Python ops read them: parts on other processes are fetched."""
+        if self._is_only_process:
             return values
-        return [jax.tree.map(self._near, value) for value in values]
+        return [jax.tree.map(self._read_arrays, value) for value in values]
 
-    def _near(self, value: Any) -> Any:
+    def _read_arrays(self, value: Any) -> Any:
         return self.read(value) if isinstance(value, jax.Array) else value
 
-    def delivered(self, results: Sequence[Any], *, as_numpy: bool) -> list[Any]:
-        """Results as they were asked for. What data decided is looked at only here."""
+    def collect_results(self, results: Sequence[Any], *, as_numpy: bool) -> list[Any]:
+        """Results as specified. Sizes that depend on data are checked only here."""
         rows = [*zip(results, self.plan.results, strict=True)]
-        for result, told in rows:
-            if told is not None:
+        for result, lines_ in rows:
+            if lines_ is not None:
                 for each in jax.tree.leaves(result):
-                    self._expect_fit(told, np.shape(each))
+                    self._expect_divisible(lines_, np.shape(each))
         if as_numpy:
             return [jax.tree.map(self.read, result) for result in results]
         with jax.enable_x64(True):
-            made = [
-                r if told is None else jax.device_put(r, self.sharding(told.spec))
-                for r, told in rows
+            collected = [
+                r if lines_ is None else jax.device_put(r, self.sharding(lines_.spec))
+                for r, lines_ in rows
             ]
-        if self.device.platform == "cpu":  # where what waits for others holds threads
-            jax.block_until_ready(made)
-        return made
+        if self.device.platform == "cpu":  # where waiting programs block threads
+            jax.block_until_ready(collected)
+        return collected
 
 
-def _told(value: Any) -> str:
-    """What processes have to agree on, of a feed that is divided."""
+def _describe_feed(value: Any) -> str:
+    """What processes have to agree on for a sharded feed."""
     if not hasattr(value, "shape"):
         return "no tensor"
     if isinstance(value, jax.Array) and not value.is_fully_addressable:
@@ -311,13 +337,14 @@ def _told(value: Any) -> str:
 
 
 @contextmanager
-def _aside() -> Iterator[None]:
-    """What Gloo says on standard output, where others read results, goes to the other.
+def _redirect_stdout() -> Iterator[None]:
+    """Redirect what Gloo prints to standard output, where results may be, to standard
+    error.
 
-    It is not of Python, so that only the descriptor can be turned."""
+    It is not printed by Python, so that the file descriptor has to be redirected."""
     try:
         sys.stdout.flush()
-        kept = os.dup(1)
+        stdout = os.dup(1)
     except (AttributeError, OSError, ValueError):  # there is none
         yield
         return
@@ -325,5 +352,5 @@ def _aside() -> Iterator[None]:
     try:
         yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(stdout, 1)
+        os.close(stdout)

@@ -1,4 +1,4 @@
-"""One of several processes that see one mesh, by `jax.distributed`."""
+"""Multi-process execution by `jax.distributed`: several processes share one mesh."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any, Final
 
 from amanda.errors import BackendError
 
-__all__ = ["join", "told"]
+__all__ = ["join", "parse_distributed"]
 
 _FORM: Final = "HOST:PORT,PROCESSES,PROCESS"
 
 
-def told(given: Any) -> dict[str, Any] | None:
-    """What `jax.distributed.initialize` is told; nothing where all is found out by it.
-    None where there is one process.
+def parse_distributed(given: Any) -> dict[str, Any] | None:
+    """The arguments of `jax.distributed.initialize`, empty where it finds them out;
+    None for one process.
 
-    >>> told("10.0.0.1:9000,2,1")["process_id"]
+    >>> parse_distributed("10.0.0.1:9000,2,1")["process_id"]
     1
     """
     if given is None or given is False or given == "":
@@ -47,10 +47,10 @@ def told(given: Any) -> dict[str, Any] | None:
 
 
 def join(given: Any) -> bool:
-    """Makes this process one of several, if it is not yet. Whether it is one now.
+    """Make this process one of several, unless it is already; return whether it is one.
 
-    It has to be before JAX is used for anything else."""
-    settings = told(given)
+    It has to be called before JAX is used for anything else."""
+    settings = parse_distributed(given)
     if settings is None:
         return False
     import jax
@@ -63,7 +63,7 @@ def join(given: Any) -> bool:
         raise BackendError(
             "this process cannot be one of several",
             got=f"{type(error).__name__}: {' '.join(str(error).split())}",
-            hint=f"say who takes part: distributed={_FORM!r}; and compile with it "
+            hint=f"name the processes: distributed={_FORM!r}; and compile with it "
             f"before JAX is used, or call jax.distributed.initialize first of all",
         ) from error
     return True

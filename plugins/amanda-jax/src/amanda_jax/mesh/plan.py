@@ -1,9 +1,8 @@
-"""A graph made ready for a mesh, and how each input, weight and result is divided.
+"""The sharding plan: the graph prepared for a mesh, and a spec for each of its arrays.
 
-Weights that `shardings` tells the axes of keep their names and their axes: they are
-taken out of the graph while it is made ready, so that nothing turns or joins them.
-What rules divide is what the weights are afterwards.
-"""
+Weights that `shardings` names axis by axis keep their names and their axes: they are
+taken out of the graph while the passes run, so that none transposes or merges them.
+Policies apply to the weights after the passes."""
 
 from __future__ import annotations
 
@@ -15,61 +14,61 @@ from amanda.errors import BackendError, InvalidTypeError
 from amanda.graph import Graph, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import Sym, TensorType
-from amanda_jax.mesh.policies import RULES, Choice, shape_of
+from amanda_jax.mesh.policies import POLICIES, ShardingChoice, shape_of
 from amanda_jax.mesh.specs import (
     WHOLE,
-    Asked,
+    ShardingLine,
     Sizes,
     Spec,
-    first,
-    misfit,
-    shares,
-    unused,
+    matching_line,
+    mesh_axes_of,
+    unused_patterns,
+    why_not_divisible,
 )
-from amanda_jax.shapes.static_values import followed
+from amanda_jax.shapes.static_values import analyze_static_values
 from amanda_jax.weights.device_weights import is_weight
 
-__all__ = ["Placed", "Plan", "divided", "planned"]
+__all__ = ["PortSharding", "ShardingPlan", "prepare_for_mesh", "sharding_plan"]
 
 Shape = Sequence[Any] | None
-"""Sizes, and symbols for those that only a call tells; None without a rank."""
+"""Sizes, with symbols for those known only in a call; None for an unknown rank."""
 
 
-class Placed(NamedTuple):
-    """An input, a weight or a result, and how it is divided."""
+class PortSharding(NamedTuple):
+    """An input, a weight or a result, and how it is sharded."""
 
     kind: str
     name: str
     spec: Spec
     why: str = ""
-    """Why it is whole, where a rule was to divide it."""
+    """Why it is whole, where a policy was to shard it."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"
 
 
-class Plan(NamedTuple):
-    """How everything that comes to the mesh, or leaves it, is divided."""
+class ShardingPlan(NamedTuple):
+    """How all arrays that enter or leave the mesh are sharded."""
 
     sizes: Sizes
-    inputs: tuple[Placed, ...]
-    weights: dict[int, tuple[Tensor, Placed]]
+    inputs: tuple[PortSharding, ...]
+    weights: dict[int, tuple[Tensor, PortSharding]]
     """By the identity of the tensor."""
-    results: tuple[Placed | None, ...]
-    """None where nobody said how it is to lie."""
+    results: tuple[PortSharding | None, ...]
+    """None for a result whose sharding is not specified."""
     shapes: tuple[Sequence[Shape], Sequence[Shape]] = ((), ())
-    """Those of the inputs and of the results, as far as types tell."""
+    """The shapes of the inputs and of the results, as far as types have them."""
 
-    def weight(self, tensor: Tensor) -> Placed:
-        """How a weight lies; what the plan does not know is whole."""
+    def weight(self, tensor: Tensor) -> PortSharding:
+        """How a weight is sharded; one that the plan does not have is whole."""
         row = self.weights.get(id(tensor))
-        return row[1] if row is not None else Placed("weight", "?", WHOLE)
+        return row[1] if row is not None else PortSharding("weight", "?", WHOLE)
 
-    def made_of(
+    def result_shapes(
         self, given: Iterable[Sequence[int]]
-    ) -> Iterator[tuple[Placed, Sequence[Any]]]:
-        """Results that are told how to lie, with the shapes that those which are given
-        make of them; where these do not tell a size, its symbol stays."""
+    ) -> Iterator[tuple[PortSharding, Sequence[Any]]]:
+        """The results with a specified sharding, and their shapes for these shapes of
+        the feeds; dims that do not follow from these stay symbolic."""
         inputs, results = self.shapes
         if not any(self.results):
             return
@@ -79,45 +78,52 @@ class Plan(NamedTuple):
             for dim, size in zip(dims or (), shape, strict=False)
             if isinstance(dim, Sym) and dim.free == {dim}
         }
-        for placed, dims in zip(self.results, results, strict=True):
-            if placed is not None and dims is not None:
-                yield placed, [_size(dim, known) for dim in dims]
+        for port, dims in zip(self.results, results, strict=True):
+            if port is not None and dims is not None:
+                yield port, [_size(dim, known) for dim in dims]
 
 
 def _size(dim: Any, known: Mapping[Any, int]) -> Any:
-    """A size, or what it is called where what is known does not tell it."""
+    """The size of a dim, or the dim itself where it is not known."""
     try:
         return dim.substitute(known) if isinstance(dim, Sym) else dim
-    except InvalidTypeError:  # it is divided by a size that is 0 in this call
+    except InvalidTypeError:  # a division by a size that is 0 in this call
         return dim
 
 
-def divided(
-    graph: Graph, lines: Sequence[Asked], prepare: Callable[[Graph], Graph]
+def prepare_for_mesh(
+    graph: Graph, lines: Sequence[ShardingLine], prepare: Callable[[Graph], Graph]
 ) -> Graph:
-    """The graph made ready, the weights that `lines` tell the axes of as they were."""
+    """Run the passes, with the weights that `lines` name axis by axis unchanged."""
     copy = graph.clone()
-    taken = list(_taken_out(copy, lines))
-    ready = prepare(copy)
-    begin, count = next(iter(ready), None), len(ready.parameters) - len(taken)
-    for i, (tensor, name) in reversed([*enumerate(taken, count)]):
-        with ready.before(begin):
-            held = ready.constant(tensor, None if name in ready else name).output
-        held.type = ready.parameters[i].type
-        for part in ready.graphs():
-            part.replace_uses(ready.parameters[i], held)
-        ready.remove_parameter(i)
-    return ready
+    extracted = list(_extract_weights(copy, lines))
+    prepared = prepare(copy)
+    first_op, count = (
+        next(iter(prepared), None),
+        len(prepared.parameters) - len(extracted),
+    )
+    for i, (tensor, name) in reversed([*enumerate(extracted, count)]):
+        with prepared.before(first_op):
+            constant = prepared.constant(
+                tensor, None if name in prepared else name
+            ).output
+        constant.type = prepared.parameters[i].type
+        for part in prepared.graphs():
+            part.replace_uses(prepared.parameters[i], constant)
+        prepared.remove_parameter(i)
+    return prepared
 
 
-def _taken_out(graph: Graph, lines: Sequence[Asked]) -> Iterator[tuple[Tensor, str]]:
-    """Weights that become inputs for a while, with what they were."""
-    on_host = followed(graph).constants
+def _extract_weights(
+    graph: Graph, lines: Sequence[ShardingLine]
+) -> Iterator[tuple[Tensor, str]]:
+    """Turn weights into inputs for the time of the passes; yield what they were."""
+    static = analyze_static_values(graph).constants
     for part in list(graph.graphs()):
         for op in list(part):
-            if op.name is None or not is_weight(op) or op.output in on_host:
+            if op.name is None or not is_weight(op) or op.output in static:
                 continue
-            line = first(lines, op.name)
+            line = matching_line(lines, op.name)
             if line is None or line.spec is None:
                 continue
             parameter = graph.parameter(op.output.type)
@@ -129,8 +135,10 @@ def _taken_out(graph: Graph, lines: Sequence[Asked]) -> Iterator[tuple[Tensor, s
 # -- planning ------------------------------------------------------------------------
 
 
-def planned(graph: Graph, lines: Sequence[Asked], sizes: Sizes) -> Plan:
-    """How a graph that is ready lies on a mesh. All that cannot be is told at once."""
+def sharding_plan(
+    graph: Graph, lines: Sequence[ShardingLine], sizes: Sizes
+) -> ShardingPlan:
+    """Plan the sharding of a prepared graph. All problems are reported at once."""
     weights = {
         op.output: op.name or f"weight{i}"
         for i, op in enumerate(op for op in graph if op.is_constant)
@@ -139,85 +147,106 @@ def planned(graph: Graph, lines: Sequence[Asked], sizes: Sizes) -> Plan:
     inputs: dict[OutputPort, str] = {
         port: port.name or str(port.index) for port in graph.parameters
     }
-    choices = _Choices(graph, lines, sizes, {**inputs, **weights})
+    choices = _SpecChooser(graph, lines, sizes, {**inputs, **weights})
     problems: list[str] = []
-    found: dict[OutputPort, Placed] = {}
+    shardings: dict[OutputPort, PortSharding] = {}
     for kind, ports in (("input", inputs), ("weight", weights)):
         for port in ports:
-            found[port] = choices.placed(kind, port)
-            problems += _misfits(found[port], port, sizes)
-    held = _once({port: found[port] for port in weights}, lines, problems)
+            shardings[port] = choices.port_sharding(kind, port)
+            problems += _problems(shardings[port], port, sizes)
+    by_tensor = _shardings_by_tensor(
+        {port: shardings[port] for port in weights}, lines, problems
+    )
     results = [port.name or str(port.index) for port in graph.outputs]
-    told = tuple(_result(name, lines) for name in results)
-    for placed, value in zip(told, graph.results, strict=True):
-        if placed is not None and value is not None:
-            problems += _misfits(placed, value, sizes)
+    specified = tuple(_result_sharding(name, lines) for name in results)
+    for port_sharding, value in zip(specified, graph.results, strict=True):
+        if port_sharding is not None and value is not None:
+            problems += _problems(port_sharding, value, sizes)
     if problems:
         raise BackendError(
-            "not everything can be divided over the mesh as it was asked",
+            "not everything can be sharded over the mesh as specified",
             problems=problems,
-            hint="divide another axis, leave it whole with None in `shardings`, or "
-            "take a mesh whose sizes divide it; say the same of names for one tensor",
+            hint="shard another axis, leave it whole with None in `shardings`, or take "
+            "a mesh whose sizes divide it; give all names of one tensor one spec",
         )
-    _warn(lines, [*inputs.values(), *weights.values(), *_small(graph), *results])
+    _warn_unused(
+        lines, [*inputs.values(), *weights.values(), *_constant_names(graph), *results]
+    )
     fed = [shape_of(port) for port in inputs]
-    made = [None if port is None else shape_of(port) for port in graph.results]
-    return Plan(sizes, tuple(found[port] for port in inputs), held, told, (fed, made))
+    result_shapes = [None if port is None else shape_of(port) for port in graph.results]
+    return ShardingPlan(
+        sizes,
+        tuple(shardings[port] for port in inputs),
+        by_tensor,
+        specified,
+        (fed, result_shapes),
+    )
 
 
-def _misfits(placed: Placed, port: OutputPort, sizes: Sizes) -> Iterator[str]:
-    """Why something cannot lie as it was asked to, as far as its type tells."""
+def _problems(
+    port_sharding: PortSharding, port: OutputPort, sizes: Sizes
+) -> Iterator[str]:
+    """Why an array cannot be sharded as specified, as far as its type says."""
     shape = shape_of(port)
-    wrong = misfit(placed.spec, shape, sizes) if shape is not None else ""
-    if wrong:
-        yield f"{placed} is {_form(port)}: {wrong}"
+    why = (
+        why_not_divisible(port_sharding.spec, shape, sizes) if shape is not None else ""
+    )
+    if why:
+        yield f"{port_sharding} is {_type_text(port)}: {why}"
 
 
-def _once(
-    weights: Mapping[OutputPort, Placed], lines: Sequence[Asked], problems: list[str]
-) -> dict[int, tuple[Tensor, Placed]]:
-    """The place of each tensor, which may have several names: what lines say comes
-    before what rules choose, and what divides before what does not."""
-    found: dict[int, tuple[Tensor, Placed]] = {}
-    asked: set[int] = set()
-    for port, placed in weights.items():
+def _shardings_by_tensor(
+    weights: Mapping[OutputPort, PortSharding],
+    lines: Sequence[ShardingLine],
+    problems: list[str],
+) -> dict[int, tuple[Tensor, PortSharding]]:
+    """The sharding of each tensor, which may have several names: lines come before
+    policies, and a sharded spec before a whole one."""
+    shardings: dict[int, tuple[Tensor, PortSharding]] = {}
+    specified_keys: set[int] = set()
+    for port, port_sharding in weights.items():
         tensor = port.op.attrs["value"]
         key = id(tensor)
-        is_asked = _spec(placed.name, lines) is not None
-        known = found[key][1] if key in found else None
-        if is_asked and known is not None and key in asked:
-            if _plain(known.spec) != _plain(placed.spec):
+        is_specified = _specified_spec(port_sharding.name, lines) is not None
+        known = shardings[key][1] if key in shardings else None
+        if is_specified and known is not None and key in specified_keys:
+            if _canonical(known.spec) != _canonical(port_sharding.spec):
                 problems.append(
-                    f"{known} and {placed} are one tensor, and cannot lie both by "
-                    f"{known.spec} and by {placed.spec}"
+                    f"{known} and {port_sharding} are one tensor, and cannot be "
+                    f"sharded both by {known.spec} and by {port_sharding.spec}"
                 )
-        elif known is None or is_asked or (known.spec == WHOLE and key not in asked):
-            found[key] = tensor, placed
-        asked |= {key} if is_asked else set()
-    return found
+        elif (
+            known is None
+            or is_specified
+            or (known.spec == WHOLE and key not in specified_keys)
+        ):
+            shardings[key] = tensor, port_sharding
+        specified_keys |= {key} if is_specified else set()
+    return shardings
 
 
-def _spec(name: str, lines: Sequence[Asked]) -> Spec | None:
-    """What the line for a name says axis by axis, if it does."""
-    line = first(lines, name)
+def _specified_spec(name: str, lines: Sequence[ShardingLine]) -> Spec | None:
+    """The spec of the line for a name, if it has one."""
+    line = matching_line(lines, name)
     return None if line is None else line.spec
 
 
-def _plain(spec: Spec) -> Spec:
-    """The same for specs that divide alike: axes at the end are whole anyhow."""
-    parts = [shares(part) for part in spec]
+def _canonical(spec: Spec) -> Spec:
+    """A canonical form: equal for specs that shard alike, as axes at the end are
+    whole."""
+    parts = [mesh_axes_of(part) for part in spec]
     while parts and not parts[-1]:
         parts.pop()
     return tuple(parts)
 
 
-class _Choices:
-    """What lines and rules say of each port; rules are asked once, and in order."""
+class _SpecChooser:
+    """The spec of each port by lines and policies, which are applied once, in order."""
 
     def __init__(
         self,
         graph: Graph,
-        lines: Sequence[Asked],
+        lines: Sequence[ShardingLine],
         sizes: Sizes,
         names: Mapping[OutputPort, str],
     ) -> None:
@@ -227,28 +256,30 @@ class _Choices:
         self._sizes = sizes
         self._specs: dict[OutputPort, list[Any]] = {}
         self._why: dict[OutputPort, str] = {}
-        rules = dict.fromkeys(rule for line in lines for rule in line.rules)
-        for rule in rules:
-            self._follow(*rule)
+        policies = dict.fromkeys(use for line in lines for use in line.policies)
+        for use in policies:
+            self._apply_policy(*use)
 
-    def _follow(self, name: str, axis: str) -> None:
+    def _apply_policy(self, name: str, axis: str) -> None:
         count = self._sizes[axis]
 
         def free(port: OutputPort, i: int) -> bool:
             spec = self._specs.get(port, [])
             if (i < len(spec) and spec[i] is not None) or axis in spec:
                 return False
-            line = first(self._lines, self._names[port])
+            line = matching_line(self._lines, self._names[port])
             size = (shape_of(port) or ())[i]
-            is_open = line is not None and (name, axis) in line.rules
+            is_open = line is not None and (name, axis) in line.policies
             return is_open and isinstance(size, int) and size % count == 0
 
-        for port, choice in RULES[name].choices(self._graph, free).items():
-            line = first(self._lines, self._names[port])
-            if line is not None and (name, axis) in line.rules:
-                self._take(port, choice, axis)
+        for port, choice in POLICIES[name].choices(self._graph, free).items():
+            line = matching_line(self._lines, self._names[port])
+            if line is not None and (name, axis) in line.policies:
+                self._record_choice(port, choice, axis)
 
-    def _take(self, port: OutputPort, choice: Choice, axis: str) -> None:
+    def _record_choice(
+        self, port: OutputPort, choice: ShardingChoice, axis: str
+    ) -> None:
         if choice.axis is None:
             self._why[port] = choice.why
             return
@@ -256,31 +287,31 @@ class _Choices:
         spec += [None] * (choice.axis + 1 - len(spec))
         spec[choice.axis] = axis
 
-    def placed(self, kind: str, port: OutputPort) -> Placed:
+    def port_sharding(self, kind: str, port: OutputPort) -> PortSharding:
         name = self._names[port]
-        told = _spec(name, self._lines)
-        if told is not None:
-            return Placed(kind, name, told)
+        specified = _specified_spec(name, self._lines)
+        if specified is not None:
+            return PortSharding(kind, name, specified)
         spec = tuple(self._specs.get(port, WHOLE))
-        return Placed(kind, name, spec, "" if spec else self._why.get(port, ""))
+        return PortSharding(kind, name, spec, "" if spec else self._why.get(port, ""))
 
 
-def _result(name: str, lines: Sequence[Asked]) -> Placed | None:
-    """Where a result is to lie, if a line says so: it may ask for it whole."""
-    told = _spec(name, lines)
-    return None if told is None else Placed("result", name, told)
+def _result_sharding(name: str, lines: Sequence[ShardingLine]) -> PortSharding | None:
+    """The sharding of a result, if a line specifies it; it may be whole."""
+    specified = _specified_spec(name, lines)
+    return None if specified is None else PortSharding("result", name, specified)
 
 
-def _small(graph: Graph) -> Iterable[str]:
-    """Names of constants, also of those that are numbers in a program."""
+def _constant_names(graph: Graph) -> Iterable[str]:
+    """The names of constants, also of those that are numbers in a program."""
     return [op.name for op in graph.walk() if op.name is not None and op.is_constant]
 
 
-def _warn(lines: Sequence[Asked], names: Sequence[str]) -> None:
-    for text in unused(lines, names):
+def _warn_unused(lines: Sequence[ShardingLine], names: Sequence[str]) -> None:
+    for text in unused_patterns(lines, names):
         warnings.warn(text, UserWarning, stacklevel=2)
 
 
-def _form(port: OutputPort) -> str:
-    found = port.type
-    return str(found) if isinstance(found, TensorType) else "of an unknown type"
+def _type_text(port: OutputPort) -> str:
+    own = port.type
+    return str(own) if isinstance(own, TensorType) else "of an unknown type"

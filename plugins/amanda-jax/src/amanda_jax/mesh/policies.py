@@ -1,4 +1,4 @@
-"""Rules by which inputs and weights are divided over an axis of a mesh."""
+"""Sharding policies: which inputs and weights are sharded over an axis of a mesh."""
 
 from __future__ import annotations
 
@@ -7,41 +7,47 @@ from typing import Any, Final, NamedTuple
 
 from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import TensorType
-from amanda_jax.shapes.static_values import followed
+from amanda_jax.shapes.static_values import analyze_static_values
 from amanda_jax.weights.device_weights import is_weight
 from amanda_std.backends import is_std
 
-__all__ = ["RULES", "Choice", "Rule", "is_held", "shape_of"]
+__all__ = [
+    "POLICIES",
+    "ShardingChoice",
+    "ShardingPolicy",
+    "is_constant_value",
+    "shape_of",
+]
 
-Free = Callable[[OutputPort, int], bool]
-"""Whether an axis of a value can still be divided, evenly."""
+CanShard = Callable[[OutputPort, int], bool]
+"""Whether an axis of a value can still be sharded, evenly."""
 
 
-class Choice(NamedTuple):
-    """The axis along which something is divided, or why it is not."""
+class ShardingChoice(NamedTuple):
+    """The axis along which something is sharded, or why it is not."""
 
     axis: int | None
     why: str = ""
 
 
-class Rule(NamedTuple):
-    """What is divided, over which axis of the mesh where none is named."""
+class ShardingPolicy(NamedTuple):
+    """A policy, and the axis of the mesh that it shards over by default."""
 
     axis: str
-    choices: Callable[[Graph, Free], dict[OutputPort, Choice]]
+    choices: Callable[[Graph, CanShard], dict[OutputPort, ShardingChoice]]
 
 
 def shape_of(port: OutputPort) -> tuple[Any, ...] | None:
-    """The shape of a value, with symbols in it; None where the rank is not known."""
-    if is_held(port):
+    """The shape of a value, with symbolic dims; None for an unknown rank."""
+    if is_constant_value(port):
         return tuple(port.op.attrs["value"].shape)
-    found = port.type
-    if not isinstance(found, TensorType) or not found.shape.has_rank:
+    choices_ = port.type
+    if not isinstance(choices_, TensorType) or not choices_.shape.has_rank:
         return None
-    return tuple(found.shape.dims)
+    return tuple(choices_.shape.dims)
 
 
-def is_held(port: OutputPort) -> bool:
+def is_constant_value(port: OutputPort) -> bool:
     """Whether a value is a constant."""
     return type(port) is not Parameter and port.op.is_constant
 
@@ -49,81 +55,83 @@ def is_held(port: OutputPort) -> bool:
 # -- inputs --------------------------------------------------------------------------
 
 
-def batch(graph: Graph, free: Free) -> dict[OutputPort, Choice]:
-    """The first axis of the first input that has one, and of those that share it."""
-    del free  # what cannot be divided is told: nobody wants it whole without knowing
-    on_host = set(followed(graph).data)
-    found: dict[OutputPort, Choice] = {}
-    shared: Any = None
+def batch(graph: Graph, can_shard: CanShard) -> dict[OutputPort, ShardingChoice]:
+    """The first axis of the first input that has one, and of inputs that share it."""
+    del can_shard  # what cannot be sharded is an error, not silently whole
+    static = set(analyze_static_values(graph).data)
+    choices_: dict[OutputPort, ShardingChoice] = {}
+    batch_size: Any = None
     for port in graph.parameters:
         shape = shape_of(port)
-        if not shape or port in on_host:
+        if not shape or port in static:
             continue
-        size = getattr(shape[0], "key", shape[0])  # symbols do not tell what they equal
-        shared = size if shared is None else shared
-        if size == shared:
-            found[port] = Choice(0)
-    return found
+        size = getattr(shape[0], "key", shape[0])  # symbols compare by their key
+        batch_size = size if batch_size is None else batch_size
+        if size == batch_size:
+            choices_[port] = ShardingChoice(0)
+    return choices_
 
 
 # -- weights -------------------------------------------------------------------------
 
 
-def largest(graph: Graph, free: Free) -> dict[OutputPort, Choice]:
-    """Every weight along its largest axis that can be divided."""
-    found = {}
+def largest(graph: Graph, can_shard: CanShard) -> dict[OutputPort, ShardingChoice]:
+    """Every weight along its largest axis that can be sharded."""
+    choices_ = {}
     for port in _weights(graph):
         shape = shape_of(port) or ()
         order = [i for _, i in sorted((-size, i) for i, size in enumerate(shape))]
-        axis = next((i for i in order if free(port, i)), None)
-        why = "" if axis is not None else "no axis of it can be divided evenly"
-        found[port] = Choice(axis, why)
-    return found
+        axis = next((i for i in order if can_shard(port, i)), None)
+        why = "" if axis is not None else "no axis of it can be sharded evenly"
+        choices_[port] = ShardingChoice(axis, why)
+    return choices_
 
 
 def _weights(graph: Graph) -> Iterator[OutputPort]:
-    on_host = followed(graph).constants
+    static = analyze_static_values(graph).constants
     for op in graph:
-        if is_weight(op) and op.output not in on_host:
+        if is_weight(op) and op.output not in static:
             yield op.output
 
 
-def alternating(graph: Graph, free: Free) -> dict[OutputPort, Choice]:
-    """Weights of products by columns, then by rows, and so on along the graph.
+def alternating(graph: Graph, can_shard: CanShard) -> dict[OutputPort, ShardingChoice]:
+    """Weights of products by columns, then by rows, alternating along the graph
+    (Megatron).
 
-    A product with columns gives its last axis in parts; what is made of it stays so,
-    until a product by rows adds the parts up. Nothing is handed round in between."""
-    found: dict[OutputPort, Choice] = {}
-    divided: set[OutputPort] = set()
-    fresh: dict[OutputPort, int] = {}
+    The result of a product by columns is sharded along its last axis, and so is what is
+    computed from it, until a product by rows adds the parts up. No data is exchanged in
+    between."""
+    choices_: dict[OutputPort, ShardingChoice] = {}
+    sharded: set[OutputPort] = set()
+    column_counts: dict[OutputPort, int] = {}
     weights = set(_weights(graph))
     for op in graph:
         product = _product(op) if is_std(op) else None
         if product is not None and product.weight in weights:
-            by_rows = product.x in divided
+            by_rows = product.x in sharded
             axis = product.rows if by_rows else product.columns
-            if not free(product.weight, axis):
-                why = f"its {'rows' if by_rows else 'columns'} cannot be divided evenly"
-                found.setdefault(product.weight, Choice(None, why))
+            if not can_shard(product.weight, axis):
+                why = f"its {'rows' if by_rows else 'columns'} cannot be sharded evenly"
+                choices_.setdefault(product.weight, ShardingChoice(None, why))
                 continue
-            found.setdefault(product.weight, Choice(axis))
+            choices_.setdefault(product.weight, ShardingChoice(axis))
             if not by_rows:
-                divided.update(op.outputs)
+                sharded.update(op.outputs)
                 shape = shape_of(product.weight) or ()
-                fresh[op.output] = shape[product.columns]
-                if product.bias in weights and free(product.bias, 0):
-                    found.setdefault(product.bias, Choice(0))
-        elif any(v in divided for v in op.inputs):
-            divided.update(op.outputs)
-            for bias, size in _biases(op, fresh):
+                column_counts[op.output] = shape[product.columns]
+                if product.bias in weights and can_shard(product.bias, 0):
+                    choices_.setdefault(product.bias, ShardingChoice(0))
+        elif any(v in sharded for v in op.inputs):
+            sharded.update(op.outputs)
+            for bias, size in _biases(op, column_counts):
                 axis = len(shape_of(bias) or ()) - 1
-                if bias in weights and free(bias, axis):
-                    found.setdefault(bias, Choice(axis))
-                    fresh[op.output] = size
-    return found
+                if bias in weights and can_shard(bias, axis):
+                    choices_.setdefault(bias, ShardingChoice(axis))
+                    column_counts[op.output] = size
+    return choices_
 
 
-class _Product(NamedTuple):
+class _MatrixProduct(NamedTuple):
     x: OutputPort
     weight: OutputPort
     rows: int
@@ -131,25 +139,25 @@ class _Product(NamedTuple):
     bias: Any = None
 
 
-def _product(op: Op) -> _Product | None:
-    """A product with a matrix that is a constant, and which of its axes are which."""
+def _product(op: Op) -> _MatrixProduct | None:
+    """A product with a constant matrix, and its axes."""
     if op.type not in ("matmul", "linear", "einsum"):
         return None
-    given: list[OutputPort | None] = [*op.inputs, None, None]
-    x, weight, *more = given
-    if x is None or weight is None or not is_held(weight):
+    inputs: list[OutputPort | None] = [*op.inputs, None, None]
+    x, weight, *rest = inputs
+    if x is None or weight is None or not is_constant_value(weight):
         return None
     if len(shape_of(weight) or ()) != 2:
         return None
     if op.type != "einsum":
-        return _Product(x, weight, 0, 1, more[0])
+        return _MatrixProduct(x, weight, 0, 1, rest[0])
     axes = _einsum_axes(str(op.attrs["equation"])) if len(op.inputs) == 2 else None
-    return None if axes is None else _Product(x, weight, *axes)
+    return None if axes is None else _MatrixProduct(x, weight, *axes)
 
 
 def _einsum_axes(equation: str) -> tuple[int, int] | None:
-    """Which axis of the second operand is added up, and which one is the last of the
-    result; None where it is no product with a matrix."""
+    """The axis of the second operand that is summed over, and the one that is the last
+    of the result; None if it is no product with a matrix."""
     terms, _, result = equation.replace(" ", "").partition("->")
     _, _, matrix = terms.partition(",")
     if len(matrix) != 2 or not result or result[-1] not in matrix:
@@ -159,21 +167,26 @@ def _einsum_axes(equation: str) -> tuple[int, int] | None:
     return None if matrix[rows] in result else (rows, columns)
 
 
-def _biases(op: Op, fresh: dict[OutputPort, int]) -> Iterator[tuple[OutputPort, int]]:
-    """What is added to the columns of a product, as they are, with their number."""
-    sizes = [fresh[v] for v in op.inputs if v is not None and v in fresh]
+def _biases(
+    op: Op, column_counts: dict[OutputPort, int]
+) -> Iterator[tuple[OutputPort, int]]:
+    """Constants that are added to the columns of a product unchanged, with their
+    size."""
+    sizes = [
+        column_counts[v] for v in op.inputs if v is not None and v in column_counts
+    ]
     if op.type != "add" or len(sizes) != 1:
         return
     for value in op.inputs:
-        if value is None or value in fresh or not is_held(value):
+        if value is None or value in column_counts or not is_constant_value(value):
             continue
         shape = shape_of(value)
         if shape and shape[-1] == sizes[0] and all(n == 1 for n in shape[:-1]):
             yield value, sizes[0]
 
 
-RULES: Final = {
-    "batch": Rule("data", batch),
-    "megatron": Rule("model", alternating),
-    "fsdp": Rule("data", largest),
+POLICIES: Final = {
+    "batch": ShardingPolicy("data", batch),
+    "megatron": ShardingPolicy("model", alternating),
+    "fsdp": ShardingPolicy("data", largest),
 }

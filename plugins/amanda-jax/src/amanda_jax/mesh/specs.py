@@ -1,8 +1,8 @@
-"""What is divided along which axes of a mesh: told by names, patterns and rules.
+"""The options `mesh` and `shardings`: how arrays are sharded, by name, pattern or
+policy.
 
-Nothing here asks JAX: a mesh is its axes with their sizes, and what comes out says for
-each input, weight and result by which of them each of its axes is divided.
-"""
+Nothing here uses JAX: a mesh is its axes with their sizes, and a spec names for each
+axis of an input, weight or result the axes of the mesh that it is sharded over."""
 
 from __future__ import annotations
 
@@ -13,137 +13,142 @@ from math import prod
 from typing import Any, Final, NamedTuple
 
 from amanda.errors import BackendError
-from amanda_jax.mesh.policies import RULES
+from amanda_jax.mesh.policies import POLICIES
 
 __all__ = [
     "WHOLE",
-    "Asked",
+    "ShardingLine",
     "Sizes",
     "Spec",
-    "asked",
-    "axes_of",
-    "first",
-    "misfit",
-    "shares",
-    "unused",
+    "parse_shardings",
+    "parse_mesh_axes",
+    "matching_line",
+    "why_not_divisible",
+    "mesh_axes_of",
+    "unused_patterns",
 ]
 
 Part = str | tuple[str, ...] | None
 Spec = tuple[Part, ...]
-"""By which axes of the mesh each axis of an array is divided; the rest is whole."""
+"""The axes of the mesh that each axis of an array is sharded over; the rest is
+whole."""
 Sizes = Mapping[str, int]
-Rule = tuple[str, str]
-"""The name of a rule, and the axis of the mesh over which it divides."""
+PolicyUse = tuple[str, str]
+"""The name of a policy, and the axis of the mesh that it shards over."""
 WHOLE: Final[Spec] = ()
-_NONE: Final = "-"
-"""In texts: an axis that is whole."""
+_WHOLE_AXIS: Final = "-"
+"""In strings: an axis that is whole."""
 
 
-class Asked(NamedTuple):
-    """One line of `shardings`: for which names, and what."""
+class ShardingLine(NamedTuple):
+    """One line of `shardings`: a pattern of names, and a spec or policies."""
 
     pattern: str
     spec: Spec | None
-    rules: tuple[Rule, ...] = ()
+    policies: tuple[PolicyUse, ...] = ()
 
-    def fits(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         return name == self.pattern or fnmatchcase(name, self.pattern)
 
 
 # -- reading -------------------------------------------------------------------------
 
 
-def axes_of(given: Any) -> dict[str, int]:
+def parse_mesh_axes(value: Any) -> dict[str, int]:
     """The axes of a mesh with their sizes: a mapping, or `data=4, model=2`.
 
-    >>> axes_of("data=4, model=2")
+    >>> parse_mesh_axes("data=4, model=2")
     {'data': 4, 'model': 2}
     """
-    found: dict[Any, Any]
-    if isinstance(given, str):
-        pairs = [pair.partition("=") for pair in given.split(",") if pair.strip()]
-        found = {
+    result: dict[Any, Any]
+    if isinstance(value, str):
+        pairs = [pair.partition("=") for pair in value.split(",") if pair.strip()]
+        result = {
             name.strip(): int(size) if size.strip().isdecimal() else size
             for name, _, size in pairs
         }
     else:
-        found = dict(given) if isinstance(given, Mapping) else {}
-    right = (isinstance(k, str) and k and type(n) is int and n > 0
-             for k, n in found.items())  # fmt: skip
-    if not found or not all(right):
+        result = dict(value) if isinstance(value, Mapping) else {}
+    are_valid = (isinstance(k, str) and k and type(n) is int and n > 0
+             for k, n in result.items())  # fmt: skip
+    if not result or not all(are_valid):
         raise BackendError(
             "the option 'mesh' of backend 'jax' cannot be read",
             expected="axes with their sizes, such as {'data': 4, 'model': 2} or "
             "data=4,model=2, or a jax.sharding.Mesh",
-            got=repr(given),
+            got=repr(value),
         )
-    return found
+    return result
 
 
-def asked(given: Any, sizes: Sizes) -> list[Asked]:
-    """The lines of `shardings`, in order; the default ones where nothing is told."""
-    if given is None:
+def parse_shardings(value: Any, sizes: Sizes) -> list[ShardingLine]:
+    """The lines of `shardings`, in order; the default ones for None."""
+    if value is None:
         named = [(name, axis) for name, axis in _DEFAULT.items() if axis in sizes]
-        return [Asked("*", None, tuple(named))]
-    if isinstance(given, str):
-        return list(_from_text(given, sizes))
-    if not isinstance(given, Mapping):
-        raise _unreadable(given)
-    return [_line(str(pattern), value, sizes) for pattern, value in given.items()]
+        return [ShardingLine("*", None, tuple(named))]
+    if isinstance(value, str):
+        return list(_parse_text(value, sizes))
+    if not isinstance(value, Mapping):
+        raise _unreadable_error(value)
+    return [_parse_line(str(pattern), value, sizes) for pattern, value in value.items()]
 
 
 _DEFAULT: Final = {"batch": "data", "megatron": "model"}
 
 
-def _from_text(given: str, sizes: Sizes) -> Iterator[Asked]:
+def _parse_text(value: str, sizes: Sizes) -> Iterator[ShardingLine]:
     """`batch, fsdp` or `x=data; encoder.*.weight=-,model`."""
-    for entry in filter(None, map(str.strip, given.split(";"))):
-        pattern, equals, told = entry.rpartition("=")
-        parts = [part.strip() for part in told.split(",")]
-        if equals and all(p == _NONE or set(p.split("+")) <= {*sizes} for p in parts):
-            spec = [None if p == _NONE else tuple(p.split("+")) for p in parts]
-            yield _line(pattern.strip(), spec, sizes)
+    for entry in filter(None, map(str.strip, value.split(";"))):
+        pattern, equals, specification = entry.rpartition("=")
+        parts = [part.strip() for part in specification.split(",")]
+        if equals and all(
+            p == _WHOLE_AXIS or set(p.split("+")) <= {*sizes} for p in parts
+        ):
+            spec = [None if p == _WHOLE_AXIS else tuple(p.split("+")) for p in parts]
+            yield _parse_line(pattern.strip(), spec, sizes)
         else:
-            yield _line(pattern.strip() if equals else "*", told, sizes)
+            yield _parse_line(pattern.strip() if equals else "*", specification, sizes)
 
 
-def _line(pattern: str, value: Any, sizes: Sizes) -> Asked:
+def _parse_line(pattern: str, value: Any, sizes: Sizes) -> ShardingLine:
     if isinstance(value, str):
         names = [name.strip() for name in value.split(",")]
-        return Asked(pattern, None, tuple(_rule(n, pattern, sizes) for n in names))
+        return ShardingLine(
+            pattern, None, tuple(_policy_use(n, pattern, sizes) for n in names)
+        )
     try:
-        spec = tuple(_part(part) for part in value or ())
+        spec = tuple(_axis_part(part) for part in value or ())
     except TypeError:
-        raise _unreadable({pattern: value}) from None
-    used = [axis for part in spec for axis in shares(part)]
+        raise _unreadable_error({pattern: value}) from None
+    used = [axis for part in spec for axis in mesh_axes_of(part)]
     for axis in used:
-        _expect_axis(axis, pattern, sizes)
+        _expect_mesh_axis(axis, pattern, sizes)
         if used.count(axis) > 1:
             raise BackendError(
-                f"an array cannot be divided by the mesh axis {axis!r} twice",
+                f"an array cannot be sharded over the mesh axis {axis!r} twice",
                 where=f"shardings[{pattern!r}]",
                 got=str(spec),
             )
-    return Asked(pattern, spec)
+    return ShardingLine(pattern, spec)
 
 
-def _rule(text: str, pattern: str, sizes: Sizes) -> Rule:
+def _policy_use(text: str, pattern: str, sizes: Sizes) -> PolicyUse:
     name, _, axis = text.partition(":")
-    if name not in RULES:
-        near = get_close_matches(name, [*RULES, *sizes], n=1)
+    if name not in POLICIES:
+        similar = get_close_matches(name, [*POLICIES, *sizes], n=1)
         raise BackendError(
-            f"there is no rule {name!r} by which arrays are divided",
+            f"there is no sharding policy {name!r}",
             where=f"shardings[{pattern!r}]",
-            expected=f"one of {', '.join(RULES)}, or a tuple with an axis of the mesh "
-            f"or None for each axis of the array",
-            hint=f"did you mean {near[0]!r}?" if near else None,
+            expected=f"one of {', '.join(POLICIES)}, or a tuple with an axis of the "
+            f"mesh or None for each axis of the array",
+            hint=f"did you mean {similar[0]!r}?" if similar else None,
         )
-    axis = axis or RULES[name].axis
-    _expect_axis(axis, pattern, sizes, f"; {name}:AXIS divides over another one")
+    axis = axis or POLICIES[name].axis
+    _expect_mesh_axis(axis, pattern, sizes, f"; {name}:AXIS shards over another one")
     return name, axis
 
 
-def _part(part: Any) -> Part:
+def _axis_part(part: Any) -> Part:
     if part is None or isinstance(part, str):
         return part
     names = tuple(part)
@@ -152,48 +157,48 @@ def _part(part: Any) -> Part:
     return (names[0] if len(names) == 1 else names) if names else None
 
 
-def _expect_axis(axis: str, pattern: str, sizes: Sizes, more: str = "") -> None:
+def _expect_mesh_axis(axis: str, pattern: str, sizes: Sizes, note: str = "") -> None:
     if axis not in sizes:
-        near = get_close_matches(axis, sizes, n=1)
+        similar = get_close_matches(axis, sizes, n=1)
         raise BackendError(
             f"the mesh has no axis {axis!r}",
             where=f"shardings[{pattern!r}]",
-            expected=f"one of {', '.join(sizes)}{more}",
-            hint=f"did you mean {near[0]!r}?" if near else None,
+            expected=f"one of {', '.join(sizes)}{note}",
+            hint=f"did you mean {similar[0]!r}?" if similar else None,
         )
 
 
-def _unreadable(given: Any) -> BackendError:
+def _unreadable_error(value: Any) -> BackendError:
     return BackendError(
         "the option 'shardings' of backend 'jax' cannot be read",
-        expected="{'x': ('data',), 'encoder.*.weight': (None, 'model')}, or rules: "
-        + ", ".join(RULES),
-        got=repr(given),
+        expected="{'x': ('data',), 'encoder.*.weight': (None, 'model')}, or policies: "
+        + ", ".join(POLICIES),
+        got=repr(value),
     )
 
 
 # -- using ---------------------------------------------------------------------------
 
 
-def shares(part: Part) -> tuple[str, ...]:
-    """The axes of the mesh by which one axis is divided."""
+def mesh_axes_of(part: Part) -> tuple[str, ...]:
+    """The axes of the mesh that one axis is sharded over."""
     if part is None:
         return ()
     return (part,) if isinstance(part, str) else part
 
 
-def misfit(spec: Spec, shape: Sequence[Any], sizes: Sizes) -> str:
-    """Why an array of this shape cannot be divided so; nothing where it can.
+def why_not_divisible(spec: Spec, shape: Sequence[Any], sizes: Sizes) -> str:
+    """Why an array of this shape cannot be sharded so; an empty string where it can.
 
-    >>> misfit(("data",), (6, 8), {"data": 4})
+    >>> why_not_divisible(("data",), (6, 8), {"data": 4})
     "its axis 0 has 6 elements, which the 4 devices along 'data' do not divide"
     """
     if len(spec) > len(shape):
         return f"it has {_axes(len(shape))}, and {spec} is for {len(spec)}"
     for i, (part, size) in enumerate(zip(spec, shape, strict=False)):
-        parts = prod(sizes[axis] for axis in shares(part))
+        parts = prod(sizes[axis] for axis in mesh_axes_of(part))
         if isinstance(size, int) and size % parts:
-            along = " and ".join(map(repr, shares(part)))
+            along = " and ".join(map(repr, mesh_axes_of(part)))
             return (
                 f"its axis {i} has {size} elements, which the {parts} devices along "
                 f"{along} do not divide"
@@ -205,21 +210,21 @@ def _axes(count: int) -> str:
     return "1 axis" if count == 1 else f"{count} axes"
 
 
-def unused(lines: Iterable[Asked], names: Sequence[str]) -> list[str]:
-    """Patterns that name nothing, each with the name that may have been meant."""
-    found = []
+def unused_patterns(lines: Iterable[ShardingLine], names: Sequence[str]) -> list[str]:
+    """A warning for each pattern that matches no name, with a similar name."""
+    result = []
     for line in lines:
-        if line.pattern == "*" or any(map(line.fits, names)):
+        if line.pattern == "*" or any(map(line.matches, names)):
             continue
-        near = get_close_matches(line.pattern, names, n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        found.append(
-            f"no input, weight or result is called {line.pattern!r}, as `shardings` "
-            f"has it{meant}"
+        similar = get_close_matches(line.pattern, names, n=1)
+        meant = f"; did you mean {similar[0]!r}?" if similar else ""
+        result.append(
+            f"no input, weight or result is called {line.pattern!r}, as "
+            f"`shardings` names it{meant}"
         )
-    return found
+    return result
 
 
-def first(lines: Iterable[Asked], name: str) -> Asked | None:
-    """The line that decides for a name."""
-    return next((line for line in lines if line.fits(name)), None)
+def matching_line(lines: Iterable[ShardingLine], name: str) -> ShardingLine | None:
+    """The first line that matches a name."""
+    return next((line for line in lines if line.matches(name)), None)

@@ -26,7 +26,7 @@ from amanda_std.backends import (
 )
 
 __all__ = [
-    "CLEAN",
+    "UNPADDED",
     "At",
     "Axes",
     "MixesError",
@@ -37,7 +37,7 @@ __all__ = [
     "alike",
     "expect_clean",
     "expect_whole",
-    "listed",
+    "join_names",
 ]
 
 COUNTED: Final = 4096
@@ -63,7 +63,7 @@ class Padded(NamedTuple):
         return bool(self.axes or self.sizes)
 
 
-CLEAN: Final = Padded({})
+UNPADDED: Final = Padded({})
 """The same as without padding."""
 
 
@@ -101,7 +101,7 @@ class Padding:
         return {s.name for s in free if s.name is not None and s.name in self.most}
 
     def state(self, value: Any) -> Padded:
-        return self.states.get(value) or CLEAN
+        return self.states.get(value) or UNPADDED
 
     def grows(self, dim: Dim, name: str) -> bool:
         """Whether a dim is never less for a larger size, as what is padded must be."""
@@ -134,7 +134,7 @@ class Padding:
 
     def follow(self, graph: Graph) -> None:
         for op in graph:
-            given = [self.states.get(v, CLEAN) for v in inputs_and_captures(op)]
+            given = [self.states.get(v, UNPADDED) for v in inputs_and_captures(op)]
             made: Sequence[Padded | None]
             if op.is_constant or not any(s is None or s for s in given):
                 continue
@@ -168,7 +168,7 @@ class Padding:
                 return [state for state in told if state is not None]
         tells = at.sizes(lambda role: role != SHAPE_ARG or name not in SIZING)
         if tells:
-            raise MixesError(f"computes with the size of {listed(tells)}")
+            raise MixesError(f"computes with the size of {join_names(tells)}")
         rule = self.rules.get(name) or self.rules.get(at.kind)
         if rule is None:
             raise MixesError("is not known to keep padding apart")
@@ -198,7 +198,7 @@ class Padding:
         for axis, dim in enumerate(found.shape):
             named = {state.axes[axis]} if axis in state.axes else set()
             if self.padded_in(dim) != named:
-                told = listed(named | self.padded_in(dim))
+                told = join_names(named | self.padded_in(dim))
                 raise MixesError(f"has sizes made of {told} that are not followed")
             for name in named:
                 if not self.grows(dim, name):
@@ -289,7 +289,7 @@ def _with(dim: Dim, name: str, size: Dim) -> Dim:
     return dim.substitute({name: size}) if isinstance(dim, Sym) else dim
 
 
-def listed(names: Iterable[str]) -> str:
+def join_names(names: Iterable[str]) -> str:
     return " and ".join(repr(name) for name in sorted(names))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from amanda.graph import OutputPort
 from amanda.types import Dim, Sym, TensorType
 from amanda_jax.shapes.padding import (
-    CLEAN,
+    UNPADDED,
     At,
     Axes,
     MixesError,
@@ -432,7 +432,7 @@ def loop(at: At) -> list[Padded]:
     trips, condition, body, *init = at.args
     expect_clean(at, trips, condition)
     given = [at.padding.state(x) for x in init]
-    goes_on, *made = _body(at, body, [CLEAN, CLEAN, *given])
+    goes_on, *made = _body(at, body, [UNPADDED, UNPADDED, *given])
     if goes_on:
         raise MixesError("ends when what is padded says so")
     _expect_kept(given, made[: len(given)])

@@ -1,11 +1,10 @@
-"""Which values are followed on the host while a program is traced.
+"""Static values: what has to be known while a program is traced.
 
-XLA knows all shapes beforehand, so a host argument (shape, axes, pads, k) that is
-computed in the graph has to be a number while the program is traced; so has the number
-of rounds of a loop that stacks what each gives. Going back from
-each one: shapes of traced values are numbers already, constants stay on the host, and
-what comes from data is told, so that a program is made for its value.
-"""
+XLA needs static shapes, so a shape argument (shape, axes, pads, k) that the graph
+computes has to be a number during tracing; so does the number of iterations of a loop
+that stacks its results. Going back from each of them: shapes of traced values are
+static, constants stay numbers, and values that depend on data are reported, so that a
+program is compiled for each of their values."""
 
 from __future__ import annotations
 
@@ -21,75 +20,79 @@ from amanda_std.backends import (
     operation_of,
 )
 
-__all__ = ["Followed", "behind", "followed", "holds"]
+__all__ = ["StaticValues", "ancestors", "analyze_static_values", "is_container"]
 
 _SHAPES: Final = ("shape_of", "dim", "size")
 
 
-class Followed(NamedTuple):
-    """The answer for one graph."""
+class StaticValues(NamedTuple):
+    """The static values of one graph."""
 
     constants: frozenset[OutputPort]
-    """Constants that stay on the host."""
+    """Constants that stay numbers."""
     data: tuple[OutputPort, ...]
-    """Values of the graph that host arguments are, and that data decides; in order."""
+    """Values of the graph that shape arguments depend on, and that depend on data; in
+    order."""
     readers: Mapping[Op, Sequence[OutputPort]]
-    """Which of these an op of the graph, or what is in its bodies, needs."""
+    """Which of these an op of the graph, or an op in its bodies, needs."""
     shapes: frozenset[Op]
-    """Ops that tell host arguments and ask of data for no more than its shape."""
+    """Ops that compute shape arguments and use only the shapes of data."""
 
     def is_free(self, op: Op) -> bool:
-        """Whether nothing is done again where an op stands in several pieces."""
+        """Whether it costs nothing to repeat an op in several pieces."""
         return op.is_constant or op in self.shapes
 
 
-def followed(graph: Graph) -> Followed:
-    """What host arguments of the graph, and of all its bodies, are made of."""
+def analyze_static_values(graph: Graph) -> StaticValues:
+    """Find what the shape arguments of the graph, and of all its bodies, depend on."""
     constants: set[OutputPort] = set()
     data: set[OutputPort] = set()
     shapes: set[Op] = set()
     readers: dict[Op, list[OutputPort]] = {}
     for op in graph.walk():
-        for port, is_needed in _asked(op):
-            for entry in _entries(port, graph, constants):
-                made_of = list(behind([entry], lambda _: True))
-                if not any(map(_is_opaque, made_of)):
-                    shapes.update(v.op for v in made_of if v.graph is graph)
+        for port, is_needed in _needed_values(op):
+            for entry in _graph_values(port, graph, constants):
+                sources = list(ancestors([entry], lambda _: True))
+                if not any(map(_is_run_time_value, sources)):
+                    shapes.update(v.op for v in sources if v.graph is graph)
                 elif is_needed:
                     data.add(entry)
-                    readers.setdefault(_placed(op, graph), []).append(entry)
+                    readers.setdefault(_enclosing_op(op, graph), []).append(entry)
                 else:
                     continue
-                constants.update(filter(_is_constant, made_of))
-    places = {op: i for i, op in enumerate(graph)}
+                constants.update(filter(_is_constant, sources))
+    positions = {op: i for i, op in enumerate(graph)}
 
     def order(port: OutputPort) -> tuple[int, int]:
         is_input = type(port) is Parameter
-        return (-1 if is_input else places[port.op], port.index)
+        return (-1 if is_input else positions[port.op], port.index)
 
-    in_order = tuple(sorted(data, key=order))
-    return Followed(frozenset(constants), in_order, readers, frozenset(shapes))
-
-
-def _placed(op: Op, graph: Graph) -> Op:
-    """The op of a graph that is this one, or holds it."""
-    at = op
-    while at.graph is not graph:
-        home = at.graph
-        assert home is not None
-        at = home.holder if home.holder is not None else home
-    return at
+    permuted_tensor = tuple(sorted(data, key=order))
+    return StaticValues(
+        frozenset(constants), permuted_tensor, readers, frozenset(shapes)
+    )
 
 
-def _asked(op: Op) -> Iterator[tuple[OutputPort, bool]]:
-    """What should be a number while an op is traced, and whether it has to be one.
+def _enclosing_op(op: Op, graph: Graph) -> Op:
+    """The op of `graph` that is this op, or contains it."""
+    current = op
+    while current.graph is not graph:
+        parent = current.graph
+        assert parent is not None
+        current = parent.holder if parent.holder is not None else parent
+    return current
 
-    A choice that shapes alone decide is none where the graph is cut around it, too."""
+
+def _needed_values(op: Op) -> Iterator[tuple[OutputPort, bool]]:
+    """The values that should be static while an op is traced, and whether they must be.
+
+    A condition that depends on shapes alone is static even if the graph is cut around
+    it."""
     if not is_std(op):
         return
     args, _ = op_arguments(op, lambda port: port)
     params = operation_of(op).form.each(len(args))
-    deciding = _deciding(op, args)
+    deciding = _deciding_arguments(op, args)
     for param, value in zip(params, args, strict=True):
         if isinstance(value, OutputPort):
             if param.kind.role == SHAPE_ARG or any(value is each for each in deciding):
@@ -98,100 +101,108 @@ def _asked(op: Op) -> Iterator[tuple[OutputPort, bool]]:
                 yield value, False
 
 
-_PLACES: Final = {"sequence_at": 1, "sequence_insert": 2, "sequence_erase": 1}
-"""Ops that take one of several tensors: which of their arguments says which one."""
+_POSITION_ARGUMENTS: Final = {
+    "sequence_at": 1,
+    "sequence_insert": 2,
+    "sequence_erase": 1,
+}
+"""Ops on sequences of tensors, with the argument that is the position."""
 
 
-def _deciding(op: Op, args: Sequence[Any]) -> Sequence[Any]:
-    """What decides which tensors there are, besides host arguments."""
-    if op.type in _PLACES:
-        return args[_PLACES[op.type] :]
+def _deciding_arguments(op: Op, args: Sequence[Any]) -> Sequence[Any]:
+    """Arguments, besides shape arguments, that decide which tensors exist."""
+    if op.type in _POSITION_ARGUMENTS:
+        return args[_POSITION_ARGUMENTS[op.type] :]
     if op.type == "resize" and op.attrs.get("antialias"):
-        return args[2:3]  # a scale tells how many old elements make a new one
+        return args[2:3]  # a scale decides how many elements make up a new one
     if op.type == "loop":
-        return args[:2] if _stacks(op) or _hands_on(op) else ()
+        return args[:2] if _stacks_results(op) or _passes_containers(op) else ()
     if op.type in ("if", "case"):
-        return args[:1] if _hands_on(op) else ()
+        return args[:1] if _passes_containers(op) else ()
     return ()
 
 
-def _stacks(op: Op) -> bool:
-    """Whether a loop stacks what its rounds give: their number decides a shape."""
+def _stacks_results(op: Op) -> bool:
+    """Whether a loop stacks results of its iterations: their number decides a shape."""
     return len(op.outputs) > len(op.inputs) - 2
 
 
-def _hands_on(op: Op) -> bool:
-    """Whether what a choice or a loop gives, or carries, is no tensor, but holds some.
+def _passes_containers(op: Op) -> bool:
+    """Whether a conditional or a loop returns or carries a container.
 
-    How many it holds may be another number after each branch and each round."""
+    How many tensors it contains may differ by branch or iteration."""
     results = (v for body in op.bodies.values() for v in body.results if v is not None)
-    return any(map(holds, (*op.outputs, *results)))
+    return any(map(is_container, (*op.outputs, *results)))
 
 
-def holds(port: OutputPort) -> bool:
-    """Whether a value is known to be no tensor, but to hold some."""
+def is_container(port: OutputPort) -> bool:
+    """Whether a value is known to be a container: a sequence, optional or tuple."""
     return isinstance(port.type, SequenceType | OptionalType | TupleType)
 
 
-def _entries(
+def _graph_values(
     port: OutputPort, graph: Graph, constants: set[OutputPort]
 ) -> list[OutputPort]:
-    """The values of the graph itself that a host argument, maybe of a body, reads."""
-    found: dict[OutputPort, None] = {}
-    for value in behind([port], lambda v: v.graph is not graph):
+    """The values of the graph itself that a shape argument, maybe in a body, depends
+    on."""
+    values: dict[OutputPort, None] = {}
+    for value in ancestors([port], lambda v: v.graph is not graph):
         if value.graph is graph:
-            found[value] = None
+            values[value] = None
         elif _is_constant(value):
             constants.add(value)
-    return list(found)
+    return list(values)
 
 
-def behind(
-    start: Iterable[OutputPort], goes_on: Callable[[OutputPort], bool]
+def ancestors(
+    start: Iterable[OutputPort], follow: Callable[[OutputPort], bool]
 ) -> Iterator[OutputPort]:
-    """The values that some are made of, through all that is no question of shapes."""
-    waiting = list(start)
-    seen = set(waiting)
-    while waiting:
-        value = waiting.pop()
+    """The values that some values are computed from, up to those with a static shape.
+
+    `follow`: whether to go on from a value to those that it is computed from."""
+    pending = list(start)
+    seen = set(pending)
+    while pending:
+        value = pending.pop()
         yield value
-        if not goes_on(value):
+        if not follow(value):
             continue
-        for source in _sources(value):
+        for source in _inputs(value):
             if source not in seen:
                 seen.add(source)
-                waiting.append(source)
+                pending.append(source)
 
 
-def _sources(value: OutputPort) -> list[OutputPort]:
+def _inputs(value: OutputPort) -> list[OutputPort]:
     if type(value) is Parameter:
-        return _outside(value)
-    if value.op.type in _SHAPES or _is_constant(value) or _is_opaque(value):
+        return _outer_values(value)
+    if value.op.type in _SHAPES or _is_constant(value) or _is_run_time_value(value):
         return []
     return [v for v in value.op.inputs if v is not None]
 
 
-def _outside(parameter: OutputPort) -> list[OutputPort]:
-    """What a parameter of a body is outside, where it is the same in every round."""
+def _outer_values(parameter: OutputPort) -> list[OutputPort]:
+    """The value outside that a body parameter is in every iteration, if there is
+    one."""
     body = parameter.graph
     assert body is not None
     holder = body.holder
     if holder is None:
         inputs = body.inputs if body.graph is not None else ()
-        given = inputs[parameter.index] if inputs else None
+        sources = inputs[parameter.index] if inputs else None
     elif holder.type in ("if", "case"):
-        given = holder.inputs[parameter.index + 1]
+        sources = holder.inputs[parameter.index + 1]
     else:
-        given = None
-    return [] if given is None else [given]
+        sources = None
+    return [] if sources is None else [sources]
 
 
 def _is_constant(value: OutputPort) -> bool:
     return type(value) is not Parameter and value.op.is_constant
 
 
-def _is_opaque(value: OutputPort) -> bool:
-    """Whether only a run tells it: what is fed, and what bodies compute."""
+def _is_run_time_value(value: OutputPort) -> bool:
+    """Whether a value is known only at run time: a feed, or computed by a body."""
     if type(value) is Parameter:
-        return not _outside(value)
+        return not _outer_values(value)
     return bool(value.op.bodies) or isinstance(value.op, Graph)

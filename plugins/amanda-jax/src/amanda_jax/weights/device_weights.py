@@ -1,4 +1,4 @@
-"""Weights, moved to the device once, for all programs of an executable."""
+"""Weights on the device: transferred once, for all programs of an executable."""
 
 from __future__ import annotations
 
@@ -11,117 +11,115 @@ import numpy as np
 
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
-from amanda_jax.cpu_tuning.winograd import PAIRS
-from amanda_jax.weights.layout import (
-    form_along_rows,
-    layout_in_tiles,
-    lies_in_file,
-    turned,
-)
-from amanda_jax.weights.memory import let_go
+from amanda_jax.cpu_tuning.steps import CPU_ONLY, enabled_steps
+from amanda_jax.weights.layout import is_in_mapped_file
+from amanda_jax.weights.memory import release_pages
 
 if TYPE_CHECKING:
-    from amanda_std.backends import StepRunner as Steps
+    from amanda_std.backends import StepRunner as StepProgram
 
-__all__ = ["LITERAL", "Held", "Weights", "is_weight"]
+__all__ = ["LITERAL", "ProgramConstants", "DeviceWeights", "is_weight"]
 
 LITERAL: Final = 16
 """Elements up to which a constant is a number in the program, and no weight."""
 BATCH: Final = 16 << 20
-"""Bytes that are moved at once."""
+"""Bytes that are transferred at once."""
 
 
 def is_weight(op: Op) -> bool:
+    """Whether an op is a constant that is fed to programs, not a number in them."""
     return op.is_constant and bool(op.attrs["value"].size > LITERAL)
 
 
-class Weights:
-    """Arrays on one device, by the tensor that they hold."""
+class DeviceWeights:
+    """Arrays on one device, by the tensor that they are a copy of."""
 
-    def __init__(
-        self, device: Any, in_tiles: bool = False, along_rows: bool = False
-    ) -> None:
+    def __init__(self, device: Any, without: Collection[str] = CPU_ONLY) -> None:
         self.device = device
-        self.in_tiles = in_tiles
-        """Whether kernels of convolutions may lie as tiles want them: see `lying`."""
-        self.along_rows = along_rows
-        """Whether these tiles are along rows alone: see `kernels.tiles`."""
-        self._turned: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}
-        self._held: dict[int, tuple[Tensor, Any]] = {}
-        self._waiting: dict[int, Tensor] = {}
+        self.layouts = [
+            step.device_layout
+            for step in enabled_steps(without)
+            if step.device_layout is not None
+        ]
+        """Functions that choose the device layout of a weight."""
+        self._relaid: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}
+        self._arrays: dict[int, tuple[Tensor, Any]] = {}
+        self._pending: dict[int, Tensor] = {}
         self._lock = Lock()
 
-    def moved(self, tensors: Iterable[Tensor]) -> list[Any]:
-        """Each of them on the device; those that are not yet there go in one move."""
+    def transfer(self, tensors: Iterable[Tensor]) -> list[Any]:
+        """Each tensor as an array on the device; new ones are transferred together."""
         import jax
 
         wanted = list(tensors)
         with self._lock, jax.enable_x64(True):
-            new = {id(t): t for t in wanted if id(t) not in self._held}
+            new = {id(t): t for t in wanted if id(t) not in self._arrays}
             for batch in _batches(new.values()):
                 arrays = [tensor.numpy() for tensor in batch]
-                moved = self._there(batch, arrays)
-                for there in moved:
-                    there.block_until_ready()
-                for tensor, array, there in zip(batch, arrays, moved, strict=True):
-                    self._held[id(tensor)] = (tensor, there)
-                    self._waiting.pop(id(tensor), None)
-                    if not _is_shared(array, there):
-                        let_go(array)
-            return [self._held[id(tensor)][1] for tensor in wanted]
+                moved = self._transfer_batch(batch, arrays)
+                for copy in moved:
+                    copy.block_until_ready()
+                for tensor, array, copy in zip(batch, arrays, moved, strict=True):
+                    self._arrays[id(tensor)] = (tensor, copy)
+                    self._pending.pop(id(tensor), None)
+                    if not _is_shared(array, copy):
+                        release_pages(array)
+            return [self._arrays[id(tensor)][1] for tensor in wanted]
 
-    def expected(self, tensors: Iterable[Tensor]) -> None:
-        """They are going to be moved: what lies in a file, when they are needed.
+    def announce(self, tensors: Iterable[Tensor]) -> None:
+        """Announce weights: those in a file are transferred when they are needed,
+        others now.
 
-        Until then it takes no memory, which XLA has for compiling. The rest moves now,
-        so that nobody has to care any more what becomes of it."""
+        Until then they take no memory, which XLA needs to compile."""
         now = []
         for tensor in tensors:
-            if not tensor.is_lazy and not lies_in_file(tensor):
+            if not tensor.is_lazy and not is_in_mapped_file(tensor):
                 now.append(tensor)
                 continue
             with self._lock:
-                if id(tensor) not in self._held:
-                    self._waiting[id(tensor)] = tensor
-        self.moved(now)
+                if id(tensor) not in self._arrays:
+                    self._pending[id(tensor)] = tensor
+        self.transfer(now)
 
-    def form(self, tensor: Tensor) -> Any:
-        """What XLA has to know of it to compile."""
+    def abstract_value(self, tensor: Tensor) -> Any:
+        """The abstract value of a weight, which is all that compiling needs."""
         import jax
 
         with jax.enable_x64(True):
             return jax.ShapeDtypeStruct(tensor.shape, tensor.dtype.numpy)
 
-    def lying(self, op: Op, *, symbolic: bool = False) -> Tensor:
-        """A constant as what reads it wants it to lie on the device."""
+    def device_tensor(self, op: Op, *, symbolic: bool = False) -> Tensor:
+        """The tensor of a constant in the device layout that its readers need."""
         tensor: Tensor = op.attrs["value"]
-        if not self.in_tiles or not is_weight(op):
+        if not self.layouts or not is_weight(op):
             return tensor
-        layout = layout_in_tiles(op, symbolic=symbolic)
+        found = (choose(op, symbolic=symbolic) for choose in self.layouts)
+        layout = next((each for each in found if each is not None), None)
         if layout is None:
             return tensor
         with self._lock:
-            key = id(tensor), layout
-            if key not in self._turned:  # in one form, whichever piece reads it
-                form = form_along_rows(op) if self.along_rows else PAIRS
-                self._turned[key] = tensor, turned(tensor, layout, form)
-            return self._turned[key][1]
+            key = id(tensor), layout.key
+            if key not in self._relaid:  # in one form, whichever piece reads it
+                self._relaid[key] = tensor, layout.convert()
+            return self._relaid[key][1]
 
-    def _there(self, tensors: Sequence[Tensor], arrays: Sequence[Any]) -> list[Any]:
-        """Arrays on the device; `tensors` are what they are of."""
+    def _transfer_batch(
+        self, tensors: Sequence[Tensor], arrays: Sequence[Any]
+    ) -> list[Any]:
+        """Transfer arrays; `tensors` are what they are copies of."""
         import jax
 
         del tensors
-        there: list[Any] = jax.device_put(arrays, self.device)
-        return there
+        copies: list[Any] = jax.device_put(arrays, self.device)
+        return copies
 
-    # -- what a mesh does in another way, see `mesh.OnMesh` --------------------------
+    # -- overridden for a mesh, see `mesh.arrays.MeshWeights` -------------------------
 
-    settled: Callable[[Sequence[Any]], list[Any]] | None = None
-    """What makes arguments of a program such as it takes; None where any will do."""
+    prepare_arguments: Callable[[Sequence[Any]], list[Any]] | None = None
+    """Converts arguments to what a program accepts; None where it accepts all."""
 
     def shardings(self, count: int) -> dict[str, Any]:
-        """What `jax.jit` is told of where a program runs. It has `count` arguments."""
+        """Arguments of `jax.jit` for where a program with `count` arguments runs."""
         from jax.sharding import SingleDeviceSharding
 
         del count
@@ -129,30 +127,30 @@ class Weights:
         return {"in_shardings": place, "out_shardings": place}
 
     def put(self, array: Any) -> Any:
-        """A value that the host has made."""
+        """Transfer a value that Python computed."""
         import jax
 
-        with jax.enable_x64(True):  # a copy: the host may go on writing to its own
+        with jax.enable_x64(True):  # a copy: the original may be written to later
             return jax.device_put(np.array(array), self.device)
 
     def read(self, value: Any) -> Any:
-        """A value as an array of numpy."""
+        """A value as a NumPy array."""
         return np.asarray(value)
 
-    def near(self, values: Sequence[Any]) -> Sequence[Any]:
-        """What the host is to work with."""
+    def to_local(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Values as Python ops read them."""
         return values
 
     @property
     def nbytes(self) -> int:
         with self._lock:
-            sizes = [array.nbytes for _, array in self._held.values()]
-            sizes += [t.size * t.dtype.numpy.itemsize for t in self._waiting.values()]
+            sizes = [array.nbytes for _, array in self._arrays.values()]
+            sizes += [t.size * t.dtype.numpy.itemsize for t in self._pending.values()]
             return sum(sizes)
 
 
 def _batches(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
-    """A few at a time: while one is moved, it is held twice."""
+    """A few tensors at a time: while one is transferred, it is in memory twice."""
     batch: list[Tensor] = []
     for tensor in tensors:
         batch.append(tensor)
@@ -164,7 +162,7 @@ def _batches(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
 
 
 def _is_shared(array: Any, moved: Any) -> bool:
-    """Whether the device reads the very memory of an array."""
+    """Whether the device reads the memory of the array itself."""
     begin = array.ctypes.data
     return any(
         part.device.platform == "cpu"
@@ -173,53 +171,53 @@ def _is_shared(array: Any, moved: Any) -> bool:
     )
 
 
-class Held:
-    """The constants of one graph: numbers of the program, and weights on the device.
+class ProgramConstants:
+    """The constants of one graph: numbers of its program, and weights on the device.
 
-    `symbolic`: sizes stay open while it is traced."""
+    `symbolic`: dims stay symbolic while it is traced."""
 
     def __init__(
         self,
         graph: Graph,
-        steps: Steps,
-        weights: Weights,
-        on_host: Collection[OutputPort] = (),
+        steps: StepProgram,
+        weights: DeviceWeights,
+        static: Collection[OutputPort] = (),
         *,
         symbolic: bool = False,
     ) -> None:
         ops = [op for op in graph if op.is_constant]
         tensors = [
             op.attrs["value"]
-            if op.output in on_host
-            else weights.lying(op, symbolic=symbolic)
+            if op.output in static
+            else weights.device_tensor(op, symbolic=symbolic)
             for op in ops
         ]
-        self._fixed = {
-            key: None if is_weight(op) and op.output not in on_host else tensor.numpy()
+        self._literals = {
+            key: None if is_weight(op) and op.output not in static else tensor.numpy()
             for key, op, tensor in zip(steps.weights, ops, tensors, strict=True)
         }
-        rows = zip(tensors, self._fixed.values(), strict=True)
-        self._tensors = [tensor for tensor, fixed in rows if fixed is None]
+        rows = zip(tensors, self._literals.values(), strict=True)
+        self._tensors = [tensor for tensor, literal in rows if literal is None]
         self._weights = weights
-        weights.expected(self._tensors)
+        weights.announce(self._tensors)
 
     def __len__(self) -> int:
         return len(self._tensors)
 
     @cached_property
-    def moved(self) -> list[Any]:
-        """The weights on the device, where they are from now on."""
-        return self._weights.moved(self._tensors)
+    def arrays(self) -> list[Any]:
+        """The weights on the device, where they stay from now on."""
+        return self._weights.transfer(self._tensors)
 
     @property
-    def forms(self) -> list[Any]:
-        """What XLA has to know of the weights to compile."""
-        return [self._weights.form(tensor) for tensor in self._tensors]
+    def abstract_values(self) -> list[Any]:
+        """The abstract values of the weights, which is all that compiling needs."""
+        return [self._weights.abstract_value(tensor) for tensor in self._tensors]
 
-    def among(self, moved: Sequence[Any]) -> Mapping[Any, Any]:
-        """All of them by key, with these as those on the device."""
-        rest = iter(moved)
+    def with_arrays(self, arrays: Sequence[Any]) -> Mapping[Any, Any]:
+        """All constants by key, with these arrays as the weights."""
+        remaining = iter(arrays)
         return {
-            key: next(rest) if fixed is None else fixed
-            for key, fixed in self._fixed.items()
+            key: next(remaining) if literal is None else literal
+            for key, literal in self._literals.items()
         }

@@ -1,181 +1,125 @@
-"""How weights lie on the device where that is not how the graph has them.
+"""Device layout of weights where it differs from the graph's.
 
-The graph keeps saying what it says; only what reads a weight knows of it. So far that
-is convolutions in tiles: see `kernels.tiles`.
+Weights are permuted either in the graph, as another constant, or on their way to the
+device, where the graph is not changed and only the kernel that reads a weight knows its
+layout (see `cpu_tuning.convolution_weights`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
-from typing import Any, Final
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from amanda.graph import Op, OutputPort
+from amanda.graph import Graph, Op, OutputPort, Provenance
 from amanda.tensors import Tensor
-from amanda.types import DType, TensorType
-from amanda_jax.cpu_tuning import winograd
-from amanda_jax.weights.memory import aligned, is_in_file, let_go, room_for
+from amanda.types import DType
+from amanda_jax.weights.memory import aligned_copy, is_memory_mapped, release_pages
 from amanda_std.backends import (
-    channels_first_permutation,
+    MAX_FOLDED_BYTES,
+    full_permutation,
     is_std,
     op_arguments,
-    permute,
 )
 
 __all__ = [
-    "form_along_rows",
-    "in_order",
-    "layout_in_tiles",
-    "lies_in_file",
-    "turned",
+    "DeviceLayout",
+    "add_constant",
+    "derived_tensor",
+    "is_in_mapped_file",
+    "permutation_of",
+    "permuted_tensor",
+    "transpose_at_transfer",
+    "transposed_constant",
 ]
 
-CHANNELS: Final = 32
-"""Channels, inside and behind, from which the products are what takes the time."""
-ROWS: Final = 32
-"""Tiles from which their products are large enough to be worth it."""
-LARGE: Final = 1 << 17
-"""Results from which XLA has several cores make them."""
-PART: Final = 32
-"""Channels behind whose kernels are turned at once."""
-AT_ONCE: Final = 10
-"""Rows that XLA's library for products keeps in registers."""
-_RESULTS: Final = (4, 3, 2)
-_FLOATS: Final = ("float32", "float64")
+
+class DeviceLayout(NamedTuple):
+    """A layout that a weight has on the device, and the weight in it."""
+
+    key: str
+    """What identifies it among the layouts of one weight."""
+    convert: Callable[[], Tensor]
 
 
-def layout_in_tiles(op: Op, *, symbolic: bool = False) -> str | None:
-    """The layout of a constant, if all that read it want it turned for tiles.
-
-    `symbolic`: sizes that types leave open are no numbers when it is traced, either, so
-    that nobody can count the tiles."""
-    graph, port = op.graph, op.output
-    if graph is None or port in graph.results:
-        return None
-    users = set(port.user_ops)
-    if not users or not all(u.graph is graph and _in_tiles(u, port) for u in users):
-        return None
-    if symbolic and not all(map(_is_counted, users)):
-        return None
-    layouts = {str(_attrs(user)["kernel_layout"]) for user in users}
-    return layouts.pop() if len(layouts) == 1 else None
-
-
-def form_along_rows(op: Op) -> winograd.Form:
-    """How tiles along rows take the kernel that this constant is."""
-    sizes = [_sizes(user) for user in op.output.user_ops]
-    if not all(sizes):
-        return winograd.Form(winograd.MOST)
-    results = min(_RESULTS, key=lambda n: sum(_work(n, *size[:3]) for size in sizes))
-    return winograd.Form(results, apart=all(prod(size) >= LARGE for size in sizes))
-
-
-def _sizes(op: Op) -> list[int]:
-    """Those of what a convolution gives, a batch that nobody knows as one; nothing if
-    there are others that nobody knows."""
-    found = op.output.type
-    if not isinstance(found, TensorType) or not found.shape.has_rank:
-        return []
-    batch, *others = found.shape
-    if not all(isinstance(n, int) for n in others):
-        return []
-    return [batch if isinstance(batch, int) else 1, *map(int, others)]
-
-
-def _work(results: int, batch: int, rows: int, columns: int) -> int:
-    """How much products of tiles of so many results do, in rows of registers."""
-    places = batch * -(-rows // results) * columns
-    return winograd.products_of(results) * -(-places // AT_ONCE)
-
-
-def turned(tensor: Tensor, layout: str, form: winograd.Form) -> Tensor:
-    """The kernel for tiles, where the device can read it without another copy."""
-    order = channels_first_permutation(layout, len(tensor.shape))
-    out, *others = permute(tensor.shape, order)
-    one = winograd.turned(np.zeros((1, *others), tensor.dtype.numpy), form)
-    shape = (*one.shape[:-1], one.shape[-1] * out)
-
-    def make(array: Any) -> Any:
-        kernel, made = array.transpose(order), room_for(shape, array.dtype)
-        behind = made.reshape(-1, out)  # a few at a time: it is done in float64
-        for first in range(0, out, PART):
-            part = winograd.turned(kernel[first : first + PART], form)
-            behind[:, first : first + PART] = part.reshape(len(behind), -1)
-        return made
-
-    return _made_of(tensor, shape, make)
-
-
-def in_order(tensor: Tensor, order: Sequence[int]) -> Tensor:
-    """A weight with its axes in this order, where the device can read it in place."""
+def permuted_tensor(tensor: Tensor, order: Sequence[int]) -> Tensor:
+    """A weight with its axes permuted, where the device reads it in place."""
     shape = [tensor.shape[axis] for axis in order]
-    return _made_of(tensor, shape, lambda array: aligned(array.transpose(order)))
-
-
-def _made_of(
-    tensor: Tensor, shape: Sequence[int], make: Callable[[Any], Any]
-) -> Tensor:
-    """A weight that is made of another: when it is asked for, if that lies in a file.
-
-    It takes no memory before it goes to the device then, and what it is made of leaves
-    again. What lies elsewhere would have to stay, so that it is made at once."""
-
-    def made() -> Any:
-        array = tensor.numpy()
-        found = make(array)
-        let_go(array)
-        return found
-
-    if not lies_in_file(tensor):
-        return Tensor.of(made())
-    return Tensor.lazy(made, DType.of(tensor.numpy().dtype), shape)
-
-
-def lies_in_file(tensor: Tensor) -> bool:
-    """Whether its elements are pages of a file, which come when they are read."""
-    return not tensor.is_lazy and is_in_file(tensor.numpy())
-
-
-def _in_tiles(op: Op, kernel: OutputPort) -> bool:
-    """Whether this is a convolution of data with channels behind that goes in tiles."""
-    if op.type != "conv" or not is_std(op):
-        return False
-    if [i for i, port in enumerate(op.inputs) if port is kernel] != [1]:
-        return False
-    attrs, tensor = _attrs(op), kernel.op.attrs["value"]
-    if str(tensor.dtype) not in _FLOATS or len(tensor.shape) != 4:
-        return False
-    steps = [n for key in ("strides", "dilations") for n in attrs[key] or ()]
-    order = channels_first_permutation(attrs["kernel_layout"], 4)
-    out, inner, *window = permute(tensor.shape, order)
-    return (
-        attrs["layout"] == "N*C"
-        and attrs["groups"] == 1
-        and set(steps) <= {1}
-        and set(window) == {winograd.KERNEL}
-        and min(out, inner) >= CHANNELS
-        and _are_many(op)
+    return derived_tensor(
+        tensor, shape, lambda array: aligned_copy(array.transpose(order))
     )
 
 
-def _attrs(op: Op) -> dict[str, Any]:
-    return op_arguments(op, lambda port: port)[1]
+def derived_tensor(
+    tensor: Tensor, shape: Sequence[int], convert: Callable[[Any], Any]
+) -> Tensor:
+    """A weight computed from another: lazily, if that is in a mapped file.
+
+    It then takes no memory before it is transferred, and the pages of the other are
+    released. Others would have to be retained for it, so these are computed at once."""
+
+    def compute() -> Any:
+        array = tensor.numpy()
+        converted = convert(array)
+        release_pages(array)
+        return converted
+
+    if not is_in_mapped_file(tensor):
+        return Tensor.of(compute())
+    return Tensor.lazy(compute, DType.of(tensor.numpy().dtype), shape)
 
 
-def _is_counted(op: Op) -> bool:
-    """Whether its type tells how many tiles there are of each element of the batch."""
-    found = op.output.type
-    if not isinstance(found, TensorType) or not found.shape.has_rank:
-        return False
-    return all(isinstance(n, int) for n in found.shape[1:-1])
+def is_in_mapped_file(tensor: Tensor) -> bool:
+    """Whether its elements are pages of a mapped file, loaded when they are read."""
+    return not tensor.is_lazy and is_memory_mapped(tensor.numpy())
 
 
-def _are_many(op: Op) -> bool:
-    """Whether there are many tiles, or nobody knows."""
-    found = op.output.type
-    if not isinstance(found, TensorType) or not found.shape.is_static:
-        return True
-    batch, *size, _ = map(int, found.shape)
-    return batch * prod(-(-n // winograd.TILE) for n in size) >= ROWS
+# -- transposes of constants in a graph ------------------------------------------------
+
+
+def transpose_at_transfer(graph: Graph) -> int:
+    """Replace transposes of weights in files by weights transposed when transferred.
+
+    Constant folding would transpose them now, and hold them twice in memory."""
+    permuted: dict[tuple[int, tuple[int, ...]], tuple[Tensor, Tensor]] = {}
+    count = 0
+    for part in graph.graphs():
+        for op in list(part):
+            weight = transposed_constant(op)
+            if weight is None:
+                continue
+            tensor: Tensor = weight.op.attrs["value"]
+            if tensor.nbytes <= MAX_FOLDED_BYTES or not is_in_mapped_file(tensor):
+                continue
+            key = id(tensor), permutation_of(op, tensor)
+            if key not in permuted:
+                permuted[key] = tensor, permuted_tensor(tensor, key[1])
+            constant = add_constant(part, op, weight, permuted[key][1])
+            name, constant.name = op.name, op.output.name
+            part.replace(op, [constant], "layout")
+            if name is not None:
+                part.rename(constant.op, name)
+            count += 1
+    return count
+
+
+def transposed_constant(op: Op) -> OutputPort | None:
+    """The constant of which this op is a transpose, if it is one."""
+    weight = op.inputs[0] if op.type == "transpose" and is_std(op) else None
+    return weight if weight is not None and weight.op.is_constant else None
+
+
+def permutation_of(op: Op, tensor: Tensor) -> tuple[int, ...]:
+    """The order of axes of a `transpose` of a tensor."""
+    perm = op_arguments(op, lambda port: port)[1]["perm"]
+    return full_permutation(perm, len(tensor.shape))
+
+
+def add_constant(
+    graph: Graph, op: Op, weight: OutputPort, tensor: Tensor
+) -> OutputPort:
+    """Add a weight in another layout as a constant before an op."""
+    with graph.before(op):
+        constant = graph.constant(tensor)
+    constant.provenance = Provenance((weight.op.name or "a weight",), "layout")
+    constant.output.type = tensor.type_with_content()
+    return constant.output

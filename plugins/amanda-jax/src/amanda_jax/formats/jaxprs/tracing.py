@@ -23,14 +23,14 @@ class _Tracing:
         import jax
 
         from amanda.errors import AmandaError, ConversionError
-        from amanda_jax.compile.passes import plainly
-        from amanda_jax.export.exporter import refused, traceable
+        from amanda_jax.compile.passes import prepare_unoptimized
+        from amanda_jax.export.exporter import export_error, traceable_function
         from amanda_jax.formats.jaxprs.format import Format
         from amanda_jax.formats.stablehlo.lowering import (
             hold,
             named_as,
             open_inputs,
-            plain_build,
+            unoptimized_context,
         )
 
         if open_ := open_inputs(graph):
@@ -39,13 +39,13 @@ class _Tracing:
                 got=", ".join(open_),
                 hint="give the inputs types that tell them: graph.parameters[0].type",
             )
-        ready = plainly(graph)
-        function, weights, forms = traceable(ready, plain_build())
+        ready = prepare_unoptimized(graph)
+        function, weights, forms = traceable_function(ready, unoptimized_context())
         with jax.enable_x64(True):
             try:
                 closed = jax.make_jaxpr(function)(*forms)
             except (AmandaError, NotImplementedError, TypeError, ValueError) as error:
-                raise refused(error, symbolic=False) from error
+                raise export_error(error, symbolic=False) from error
             made = Format().read(closed)
         hold(made, weights)
         return named_as(made, ready)

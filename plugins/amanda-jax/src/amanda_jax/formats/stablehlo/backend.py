@@ -18,9 +18,9 @@ class StableHloBackend:
     namespace = "amanda/stablehlo/*"
 
     def devices(self) -> Sequence[str]:
-        from amanda_jax.devices import usable
+        from amanda_jax.devices import usable_devices
 
-        return list(usable())
+        return list(usable_devices())
 
     def takes(self, op: Op) -> Literal[True] | str:
         """XLA says what else it does not take, when it compiles."""
@@ -32,7 +32,7 @@ class StableHloBackend:
     def compile(
         self, graph: Graph, device: str | None, options: Mapping[str, Any]
     ) -> Executable:
-        from amanda_jax.devices import chosen
+        from amanda_jax.devices import find_device
         from amanda_jax.formats.stablehlo.lowering import open_inputs
 
         if options:
@@ -46,7 +46,7 @@ class StableHloBackend:
                 got=", ".join(open_),
                 hint="run the graph that it was made of on backend 'jax'",
             )
-        return Executable(graph, chosen(device))
+        return Executable(graph, find_device(device))
 
 
 class Executable:

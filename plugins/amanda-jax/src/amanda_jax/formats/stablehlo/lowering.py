@@ -1,8 +1,8 @@
-"""The mapping `std-stablehlo`: graphs of the hub set, as JAX lowers them.
+"""The mapping `std-stablehlo`: graphs of the hub op set, as JAX lowers them.
 
-Nothing is mapped op by op: the graph is traced as the backend `jax` does, and what JAX
-makes of it is read. Weights become constants. Sizes that inputs leave open stay open.
-"""
+Nothing is mapped op by op: the graph is traced as by the backend `jax`, and the
+StableHLO that JAX lowers it to is read. Weights become constants; symbolic dims stay
+symbolic."""
 
 from __future__ import annotations
 
@@ -12,34 +12,36 @@ from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda.types import TensorType
 
-__all__ = ["MAPPING", "hold", "named_as", "open_inputs", "plain_build"]
+__all__ = ["MAPPING", "hold", "named_as", "open_inputs", "unoptimized_context"]
 
 
 class _Lowering:
-    """A `Mapper`: what it cannot do is told op by op, and there are no gaps to fill."""
+    """A `Mapper` that reports errors instead of gaps."""
 
     def apply(
         self, graph: Graph, to: str, *, keep_foreign: bool, gap_met: Any
     ) -> Graph:
         del to, keep_foreign, gap_met
-        from amanda_jax.compile.passes import plainly
+        from amanda_jax.compile.passes import prepare_unoptimized
         from amanda_jax.formats.stablehlo.format import Format
 
-        ready = plainly(graph)
-        written = _written(ready)
-        made = Format().read(written.program)
-        hold(made, written.weights)
-        return named_as(made, ready)
+        prepared = prepare_unoptimized(graph)
+        exported = _exported(prepared)
+        result = Format().read(exported.program)
+        hold(result, exported.weights)
+        return named_as(result, prepared)
 
 
-def _written(ready: Graph) -> Any:
-    from amanda_jax.export.exporter import exported
+def _exported(prepared: Graph) -> Any:
+    from amanda_jax.export.exporter import export_graph
 
-    return exported(ready, plain_build(), (), bool(open_inputs(ready)))
+    return export_graph(
+        prepared, unoptimized_context(), (), bool(open_inputs(prepared))
+    )
 
 
 def open_inputs(graph: Graph) -> list[str]:
-    """The inputs whose sizes are not all known, with their types."""
+    """The inputs whose sizes are not all static, with their types."""
     return [
         f"input {port.name or port.index!r}: {port.type}"
         for port in graph.parameters
@@ -47,28 +49,31 @@ def open_inputs(graph: Graph) -> list[str]:
     ]
 
 
-def plain_build() -> Any:
-    """What a graph is traced with that nobody compiles here."""
+def unoptimized_context() -> Any:
+    """The context in which a graph is traced without being compiled here."""
     from amanda.host import host_in_use
-    from amanda_jax.compile.code import Build
-    from amanda_jax.devices import chosen
-    from amanda_jax.settings import ON_CPU, Settings
-    from amanda_jax.weights.device_weights import Weights
+    from amanda_jax.compile.code import BuildContext
+    from amanda_jax.compile.partition import compile_graph
+    from amanda_jax.cpu_tuning.steps import CPU_ONLY
+    from amanda_jax.devices import find_device
+    from amanda_jax.settings import Settings
+    from amanda_jax.weights.device_weights import DeviceWeights
     from amanda_std.backends import RunContext
 
-    around = RunContext(None, None, {}, host_in_use())
-    settings = Settings(without=ON_CPU)  # the same, whoever makes it for whom
-    return Build(Weights(chosen("cpu")), settings, around)
+    surroundings = RunContext(None, None, {}, host_in_use())
+    settings = Settings(without=CPU_ONLY)  # the same on every machine
+    weights = DeviceWeights(find_device("cpu"))
+    return BuildContext(weights, settings, surroundings, compile_graph)
 
 
-def named_as(made: Graph, old: Graph) -> Graph:
+def named_as(result: Graph, old: Graph) -> Graph:
     """The names of another graph, its inputs and its results."""
-    made.name = old.name
-    for ours, theirs in ((made.parameters, old.parameters),
-                         (made.outputs, old.outputs)):  # fmt: skip
+    result.name = old.name
+    for ours, theirs in ((result.parameters, old.parameters),
+                         (result.outputs, old.outputs)):  # fmt: skip
         for port, other in zip(ours, theirs, strict=True):
             port.name = other.name
-    return made
+    return result
 
 
 def hold(graph: Graph, weights: Any) -> None:
@@ -78,9 +83,9 @@ def hold(graph: Graph, weights: Any) -> None:
     for weight in weights:
         first = graph.parameters[0]
         with graph.before(next(iter(graph), None)):
-            made = graph.constant(Tensor.of(np.array(weight))).output
-        made.type = first.type
-        graph.replace_uses(first, made)
+            result = graph.constant(Tensor.of(np.array(weight))).output
+        result.type = first.type
+        graph.replace_uses(first, result)
         graph.remove_parameter(0)
 
 
