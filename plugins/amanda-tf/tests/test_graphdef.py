@@ -1,4 +1,4 @@
-"""Frozen graphs, read by hand, against what TensorFlow itself reads."""
+"""GraphDef, read and written, against TensorFlow and its 922 frozen graphs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,42 @@ import pytest
 import amanda
 from amanda.dictionary import Dictionary
 from amanda.errors import AmandaError, FormatError
-from amanda.formatkit.wire import encode_field as field
-from amanda.formatkit.wire import encode_key, encode_varint
+from amanda.formatkit import encode_field as field
+from amanda.formatkit import (
+    encode_key,
+    encode_varint,
+    message_classes,
+    schema_of_descriptor,
+)
 from amanda.graph import CORE, Graph
 from amanda.mapping import constant_of
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Shape
-from amanda_tf.graphdef import read_graph
+from amanda_tf.format import Format
+from amanda_tf.messages import GRAPH_RECORDS, NODE_RECORDS, SCHEMA
+
+CLASSES = message_classes(SCHEMA)
 
 
 @pytest.fixture(scope="module")
 def newest() -> Dictionary:
     found: Any = amanda.namespace("tensorflow")
     return found  # type: ignore[no-any-return]
+
+
+def read_graph(data: bytes) -> Graph:
+    return Format().read(data)
+
+
+def written(graph: Graph, folder: Path, suffix: str = ".pb") -> bytes:
+    path = folder / f"model{suffix}"
+    Format().write(graph, path)
+    return path.read_bytes()
+
+
+def same_message(one: bytes, other: bytes) -> bool:
+    kind = CLASSES["GraphDef"]
+    return bool(kind.FromString(one) == kind.FromString(other))
 
 
 def frozen() -> Iterator[tuple[str, bytes]]:
@@ -42,13 +65,35 @@ def frozen() -> Iterator[tuple[str, bytes]]:
                 yield member.name, content.read()
 
 
+def test_every_field_is_declared_as_in_tensorflow() -> None:
+    graph_pb2 = pytest.importorskip("tensorflow.core.framework.graph_pb2")
+    theirs = schema_of_descriptor(graph_pb2.GraphDef.DESCRIPTOR)
+    assert set(SCHEMA.messages) == set(theirs.messages)
+    for name, message in SCHEMA.messages.items():
+        assert message == theirs[name], name
+    assert SCHEMA.enums == theirs.enums
+
+
+def test_graphs_are_written_back_equal(tmp_path: Path) -> None:
+    count = 0
+    for name, data in frozen():
+        graph = read_graph(data)
+        assert same_message(written(graph, tmp_path), data), name
+        count += 1
+        if count % 50 == 0:
+            written(graph, tmp_path, ".pbtxt")
+            again = Format().read(tmp_path / "model.pbtxt")
+            assert same_message(written(again, tmp_path), data), name
+    assert count == 922
+
+
 def test_graphs_are_what_tensorflow_reads(newest: Dictionary) -> None:
     pytest.importorskip("tensorflow", reason="needs TensorFlow, to compare with")
     from tensorflow.core.framework import graph_pb2
 
     counted = 0
     for name, data in frozen():
-        graph = read_graph(data, newest)
+        graph = read_graph(data)
         told = graph_pb2.GraphDef.FromString(data)
         assert newest.validate(graph) == [], name
         assert graph.check() == [], name
@@ -150,24 +195,26 @@ FLOAT = number(6, 1)
 PLACEHOLDER = node("x", "Placeholder", dtype=FLOAT)
 
 
-def test_what_has_no_place_in_a_graph_is_kept(newest: Dictionary) -> None:
+def test_other_fields_are_recorded(newest: Dictionary) -> None:
     more = text(4, "/device:CPU:0") + field(6, text(1, "whence"))
     data = PLACEHOLDER + node("y", "Neg", "x", more=more, T=FLOAT)
-    graph = read_graph(data, newest)
+    graph = read_graph(data)
     assert graph.ops["y"].attrs == {
         "T": DType("float32"),
-        "_node:device": "/device:CPU:0",
-        "_node:rest": field(6, text(1, "whence")),
+        NODE_RECORDS.key: {
+            "device": "/device:CPU:0",
+            "rest": field(6, text(1, "whence")),
+        },
     }
     assert newest.validate(graph) == []
 
 
-def test_a_constant_stays_where_it_is(newest: Dictionary) -> None:
+def test_a_constant_stays_where_it_is() -> None:
     dims = field(2, field(2, number(1, 2)))
     tensor = number(1, 3) + dims + field(4, (5).to_bytes(4, "little") * 2)
     data = node("c", "Const", dtype=number(6, 3), value=field(8, tensor),
                 _class=text(2, "loc:@a"))  # fmt: skip
-    op = read_graph(data, newest).ops["c"]
+    op = read_graph(data).ops["c"]
     assert op.own_namespace == CORE
     held = constant_of(op.output)
     assert held is not None
@@ -176,18 +223,18 @@ def test_a_constant_stays_where_it_is(newest: Dictionary) -> None:
     assert op.attrs["_class"] == "loc:@a"
 
 
-def test_one_number_stands_for_all(newest: Dictionary) -> None:
+def test_one_number_stands_for_all() -> None:
     """However large the claim: nothing is made of it before somebody asks."""
     dims = field(2, field(2, number(1, 1 << 40)))
     tensor = number(1, 9) + dims + number(10, 7)
     data = node("c", "Const", dtype=number(6, 9), value=field(8, tensor))
-    held = constant_of(read_graph(data, newest).ops["c"].output)
+    held = constant_of(read_graph(data).ops["c"].output)
     assert held is not None
     assert held.is_splat
     assert held.shape == (1 << 40,)
 
 
-def test_values_of_attributes(newest: Dictionary) -> None:
+def test_values_of_attributes() -> None:
     shape = field(2, number(1, 3)) + field(2, number(1, (1 << 64) - 1))
     told = node(
         "a", "NoSuchOp", i=number(3, (1 << 64) - 4), b=number(5, 1),
@@ -195,9 +242,10 @@ def test_values_of_attributes(newest: Dictionary) -> None:
         raw=field(2, b"\xff"), shape=field(7, shape), fn=field(10, text(1, "body")),
         list=field(1, field(3, b"\x01\x02") + number(3, 3)), none=b"",
     )  # fmt: skip
-    attrs = read_graph(told, newest).ops["a"].attrs
+    attrs = read_graph(told).ops["a"].attrs
     assert attrs["shape"].dims[0] == 3
     assert not isinstance(attrs.pop("shape").dims[1], int)
+    del attrs[NODE_RECORDS.key]
     assert attrs == {
         "i": -4, "b": True, "f": 1.5, "s": "word", "raw": b"\xff",
         "fn": FunctionRef("body"), "list": [1, 2, 3], "none": None,
@@ -207,30 +255,145 @@ def test_values_of_attributes(newest: Dictionary) -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (node("a", "Neg", "x"), "'a' reads 'x', which is not there"),
-        (PLACEHOLDER + node("a", "Neg", "x:4"), "'a' reads what 'x' does not give"),
-        (PLACEHOLDER + node("a", "Neg", "x:q"), "this is no output of a node"),
-        (PLACEHOLDER * 2, "two nodes of one name"),
+        (node("a", "Neg", "x"), "'a' reads 'x', which does not exist"),
+        (PLACEHOLDER + node("a", "Neg", "x:4"), "an output that .x. does not have"),
+        (PLACEHOLDER + node("a", "Neg", "x:q"), "this names no output of a node"),
+        (PLACEHOLDER * 2, "a node without a name of its own"),
         (node("a", ""), "a node without an op"),
-        (node("a", "b", c=number(6, 88)), "no element type of TensorFlow"),
-        (node("a", "b", c=text(6, "x")), "is written in another way"),
-        (field(1, b"\x0a\x02\xff\xfe"), "a text is not UTF-8"),
+        (node("a", "b", c=number(6, 88)), "TensorFlow has no element type"),
+        (node("a", "b", c=text(6, "x")), "has another wire type"),
+        (field(1, b"\x0a\x02\xff\xfe"), "a string is not UTF-8"),
         (b"\x0a\x7f", "reaches beyond the end"),
-        (field(2, field(1, text(1, "f"))), "a graph with functions"),
+        (field(2, field(1, b"")), "a function without a name of its own"),
+        (b"", "this is not a GraphDef"),
         (node("a", "Const", value=field(8, number(1, 1) + field(4, b"abc"))),
-         "not as long as its dims say"),
+         "does not fit its shape"),
         (node("a", "Const", value=field(8, number(1, 7) + field(2, field(
-            2, number(1, 1 << 40))))), "more texts than it has"),
+            2, number(1, 1 << 40))))), "more strings than it has"),
     ],
 )  # fmt: skip
-def test_what_is_no_graph(data: bytes, why: str, newest: Dictionary) -> None:
+def test_what_is_no_graph(data: bytes, why: str) -> None:
     with pytest.raises(FormatError, match=why):
-        read_graph(data, newest)
+        read_graph(data)
 
 
-def test_cut_and_damaged_graphs_are_refused_or_read(newest: Dictionary) -> None:
+def test_cut_and_damaged_graphs_are_refused_or_read() -> None:
     whole = PLACEHOLDER + node("y", "Neg", "x", "^x", T=FLOAT)
     for at in range(len(whole)):
         for data in (whole[:at], whole[:at] + b"\xff" + whole[at + 1 :]):
             with suppress(AmandaError):
-                assert read_graph(data, newest).check() == []
+                assert read_graph(data).check() == []
+
+
+def everything() -> bytes:
+    """A graph with all that a graph of Amanda has no place for."""
+    graph_def = CLASSES["GraphDef"]()
+    graph_def.versions.producer = 1882
+    graph_def.versions.bad_consumers.extend([3, 4])
+    graph_def.version = 24
+    graph_def.library.gradient.add(function_name="f", gradient_func="g")
+    graph_def.debug_info.files.append("a.py")
+    x = graph_def.node.add(name="x", op="Placeholder", device="/cpu:0")
+    x.attr["dtype"].type = 1
+    x.attr["_output_shapes"].list.shape.add().dim.add(size=-1, name="batch")
+    y = graph_def.node.add(name="y", op="NobodyKnows", input=["x:0", "^x", "x"])
+    y.attr["ref"].type = 101
+    y.attr["nothing"].SetInParent()
+    y.attr["call"].func.name = "f"
+    y.attr["call"].func.attr["T"].type = 1
+    y.attr["handle"].tensor.dtype = 20
+    y.attr["handle"].tensor.resource_handle_val.add(name="h")
+    y.experimental_type.type_id = 1000
+    graph_def.node.add(name="z", op="Neg", input=["y:2"]).attr["T"].type = 1
+    for name, fields in {
+        "typed": {"float_val": [1.0, 2.0], "shape": [5]},
+        "none": {"shape": [3]},
+        "half": {"half_val": [15360], "dtype": 19, "shape": [2, 2]},
+        "text": {"string_val": [b"a", b"\xff"], "dtype": 7, "shape": [2]},
+    }.items():
+        node = graph_def.node.add(name=name, op="Const")
+        dtype = fields.get("dtype", 1)
+        node.attr["dtype"].type = node.attr["value"].tensor.dtype = dtype
+        tensor = node.attr["value"].tensor
+        for size in fields.pop("shape"):
+            tensor.tensor_shape.dim.add(size=size)
+        fields.pop("dtype", None)
+        for key, values in fields.items():
+            getattr(tensor, key).extend(values)
+    return bytes(graph_def.SerializeToString() + field(99, b"later"))
+
+
+def test_everything_is_written_back(tmp_path: Path) -> None:
+    data = everything()
+    graph = read_graph(data)
+    assert same_message(written(graph, tmp_path), data)
+    assert GRAPH_RECORDS.of(graph)["versions"]["producer"] == 1882
+    typed = constant_of(graph.ops["typed"].output)
+    assert typed is not None
+    assert typed.tolist() == [1.0, 2.0, 2.0, 2.0, 2.0]
+    for suffix in (".ampb", ".yaml", ".amanda"):
+        path = tmp_path / f"model{suffix}"
+        amanda.save(graph, path)
+        assert same_message(written(amanda.load(path), tmp_path), data), suffix
+
+
+def test_text_format_refuses_to_lose_fields(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"loses unknown fields[\s\S]*model\.pbtxt"):
+        written(read_graph(everything()), tmp_path, ".pbtxt")
+    (tmp_path / "bad.pbtxt").write_text("node { name: 3 }")
+    with pytest.raises(
+        FormatError, match=r"not a GraphDef in text format[\s\S]*bad\.pbtxt"
+    ):
+        Format().read(tmp_path / "bad.pbtxt")
+
+
+def test_a_changed_graph_is_written_as_it_is_now(tmp_path: Path) -> None:
+    graph = read_graph(everything())
+    graph.ops["x"].attrs["_output_shapes"] = [Shape([2])]
+    graph.ops["typed"].attrs["value"] = Tensor.of([7.0, 8.0, 9.0], "float32")
+    graph.ops["text"].attrs["value"] = Tensor.of(["b", "c", "d"])
+    again = read_graph(written(graph, tmp_path))
+    assert again.ops["x"].attrs["_output_shapes"] == [Shape([2])]
+    assert constant_of(again.ops["typed"].output).tolist() == [7.0, 8.0, 9.0]  # type: ignore[union-attr]
+    assert constant_of(again.ops["text"].output).tolist() == [b"b", b"c", b"d"]  # type: ignore[union-attr]
+
+
+def test_functions_are_read_and_written(tmp_path: Path, newest: Dictionary) -> None:
+    tf = pytest.importorskip("tensorflow", reason="needs TensorFlow, to make graphs")
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def call(x: Any, count: Any) -> Any:
+        _, y = tf.while_loop(
+            lambda i, _: i < count, lambda i, a: (i + 1, a * 2.0), [0, x]
+        )
+        parts = tf.split(y, 3, axis=0)
+        z = tf.cond(tf.reduce_sum(y) > 0, lambda: parts[1], lambda: parts[2])
+        return z, tf.unique_with_counts(tf.cast(y, tf.int32))
+
+    specs = tf.TensorSpec([3], tf.float32), tf.TensorSpec([], tf.int32)
+    data = call.get_concrete_function(*specs).graph.as_graph_def(add_shapes=True)
+    graph = Format().read(data)
+    assert len(graph.functions) == 4
+    assert newest.validate(graph) == []
+    assert graph.check() == []
+    assert same_message(written(graph, tmp_path), data.SerializeToString())
+    body = next(f for name, f in graph.functions.items() if "while_body" in name)
+    assert [port.name for port in body.outputs][2] == "while_identity_2"
+    for function in graph.functions.values():  # named by hand from now on
+        del function.attrs[GRAPH_RECORDS.key]
+        for each in (*function.parameters, *function.outputs):
+            each.name = f"{each.name}_new"
+    again = read_graph(written(graph, tmp_path))
+    first = again.functions[body.name or ""].parameters[0]
+    assert (first.name or "").endswith("_new")
+
+
+def test_what_no_graphdef_can_hold(tmp_path: Path) -> None:
+    graph = Graph(amanda.namespace("tensorflow").name)
+    graph.add("Neg", [graph.parameter(name="x")], {"T": {"strange": 1}}, name="y")
+    with pytest.raises(FormatError) as caught:
+        written(graph, tmp_path)
+    assert caught.value.problems == (
+        "a GraphDef has no inputs, results and entries",
+        "Neg 'y': TensorFlow has no attribute values of this type (dict)",
+    )

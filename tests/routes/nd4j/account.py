@@ -20,13 +20,14 @@ from routes.nd4j.specimens import specimens
 
 import amanda
 from amanda.dictionary import Dictionary
+from amanda.formatkit import MessageFile
 from amanda.graph import Graph, Op, OutputPort
 from amanda.mapping import constant_of
 from amanda.tensors.values import same_value
 from amanda_nd4j.mapping import Nd4jMapping
 from amanda_nd4j.namespace import VARIABLE
 from amanda_nd4j.rulesets import RULES
-from amanda_tf.graphdef import read_graph
+from amanda_tf.reader import read_graph
 
 __all__ = ["Outcome", "Verdict", "frozen", "outcome", "settings", "verdict", "verdicts"]
 
@@ -58,7 +59,7 @@ def frozen(data: Path, dictionary: Dictionary) -> Iterator[tuple[str, Graph]]:
                 content = archive.extractfile(member)
                 assert content is not None
                 name = member.name.partition("/")[2].removesuffix("/model.pb")
-                yield name, read_graph(content.read(), dictionary)
+                yield name, read_graph(MessageFile.open(content.read()), dictionary)
 
 
 class Outcome(NamedTuple):

@@ -5,7 +5,7 @@
 - `MessageChunks`: a message to be written, with tensors that are not in memory
 - `DTypeCodes`, `varint_tensors`: element types by number, elements stored as varints
 - `ModelNames`, `NameScope`: unique names of values
-- `SideRecords`: what a file says that no part of a graph stands for
+- `FileRecords`: what a file says that no part of a graph stands for
 
 docs/plugin-author.md has an example.
 """
@@ -20,6 +20,7 @@ from amanda.formatkit.descriptors import (
     schema_of_descriptor,
 )
 from amanda.formatkit.dtype_codes import DTypeCodes
+from amanda.formatkit.file_records import FileRecords
 from amanda.formatkit.message_file import MessageFile, file_errors
 from amanda.formatkit.message_writer import MessageChunks, MessageWriter
 from amanda.formatkit.proto_schema import (
@@ -30,7 +31,6 @@ from amanda.formatkit.proto_schema import (
 )
 from amanda.formatkit.record_codec import RecordCodec
 from amanda.formatkit.scalars import Span, join_spans, raise_at, to_signed
-from amanda.formatkit.side_records import SideRecords
 from amanda.formatkit.value_names import ModelNames, NameScope
 from amanda.formatkit.varint_tensors import (
     count_varints,
@@ -44,6 +44,7 @@ from amanda.formatkit.wire import (
     Buffer,
     decode_varint,
     encode_field,
+    encode_key,
     encode_varint,
     iter_fields,
     locate_error,
@@ -64,12 +65,13 @@ __all__ = [
     "ProtoMessage",
     "ProtoSchema",
     "RecordCodec",
-    "SideRecords",
+    "FileRecords",
     "Span",
     "count_varints",
     "decode_varint",
     "decode_varint_array",
     "encode_field",
+    "encode_key",
     "encode_varint",
     "encode_varint_tensor",
     "file_descriptor",

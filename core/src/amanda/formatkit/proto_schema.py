@@ -16,14 +16,14 @@ in one file.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amanda.errors import FormatError
 from amanda.formatkit.message_writer import MessageWriter
-from amanda.formatkit.scalars import ENUM, MESSAGE, SCALARS, Scalar, raise_at
+from amanda.formatkit.scalars import ENUM, MESSAGE, SCALARS, Scalar, Span, raise_at
 from amanda.formatkit.wire import (
     BYTES,
     VARINT,
@@ -189,6 +189,20 @@ class ProtoSchema:
         if unknown:
             found[UNKNOWN_FIELDS] = b"".join(unknown)
         return found
+
+    def raw_fields(
+        self, message: str, data: Buffer, span: Span, *, without: Collection[str]
+    ) -> bytes:
+        """All fields of a message except those named, as they are encoded."""
+        codecs = self._by_name[message]
+        left_out = {codecs[name].number for name in without}
+        parts = []
+        place = span[0]
+        for number, _, _, end in iter_fields(data, *span):
+            if number not in left_out:
+                parts.append(bytes(data[place:end]))
+            place = end
+        return b"".join(parts)
 
     # -- writing -----------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from amanda.formatkit import SideRecords
+from amanda.formatkit import FileRecords
 
 __all__ = [
     "MODEL_KEY",
@@ -39,8 +39,8 @@ __all__ = [
     "string_pairs",
 ]
 
-NODE_RECORDS: Final = SideRecords("onnx:notes")
-MODEL_RECORDS: Final = SideRecords("onnx:model")
+NODE_RECORDS: Final = FileRecords("onnx:notes")
+MODEL_RECORDS: Final = FileRecords("onnx:model")
 NOTES_KEY: Final = NODE_RECORDS.key
 MODEL_KEY: Final = MODEL_RECORDS.key
 

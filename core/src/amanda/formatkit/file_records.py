@@ -1,4 +1,4 @@
-"""Side records: what a file says that no part of a graph stands for.
+"""File records: what a file says that no part of a graph stands for.
 
 A format stores them under an attribute key that no attribute of its framework can
 have, so that a model is written as it was read. Passes need not know of them: the
@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["SideRecords"]
+__all__ = ["FileRecords"]
 
 _NONE: Final[Mapping[str, Any]] = {}
 
 
-class SideRecords:
+class FileRecords:
     """The records of one kind, on ops, ports and graphs.
 
     >>> from amanda.graph import Graph
-    >>> records = SideRecords("mine:record")
+    >>> records = FileRecords("mine:record")
     >>> graph = Graph("amanda/std/1")
     >>> records.add(graph, version=3, doc="")
     >>> records.of(graph)

@@ -1,0 +1,154 @@
+"""AttrValue as attribute values.
+
+    s              str, bytes where it is not UTF-8
+    i, f, b        int, float, bool
+    type, shape    DType, Shape
+    tensor, func   Tensor, FunctionRef
+    list           a list of these
+    placeholder    {"tensorflow:placeholder": the name of an attribute of the function}
+
+What none of these can hold, such as a tensor of handles, is
+{"tensorflow:raw": the bytes of the AttrValue}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from amanda.errors import FormatError
+from amanda.formatkit import UNKNOWN_FIELDS, MessageChunks, MessageFile, Span
+from amanda.tensors import FunctionRef, Tensor
+from amanda.types import DType, Shape
+from amanda_tf.messages import ELEMENT_TYPES, REF, SCHEMA
+from amanda_tf.tensors import (
+    encode_shape,
+    is_supported,
+    read_shape,
+    read_tensor,
+    tensor_chunks,
+)
+
+__all__ = ["attribute_chunks", "read_attribute"]
+
+PLACEHOLDER: Final = "tensorflow:placeholder"
+RAW: Final = "tensorflow:raw"
+
+
+def read_attribute(file: MessageFile, span: Span) -> tuple[Any, dict[str, Any]]:
+    """A value, and how it was written where `attribute_chunks` would do otherwise."""
+    fields = SCHEMA.read("AttrValue", file.data, *span)
+    if not fields:
+        return None, {}
+    (kind, given), *more = fields.items()
+    if kind == "tensor" and not more and is_supported(file.data, given):
+        return read_tensor(file, given)
+    raw = bytes(file.data[span[0] : span[1]])
+    value = {RAW: raw} if more else _read_value(file, kind, given, raw)
+    return value, {} if encode_attribute(value) == raw else {"raw": raw}
+
+
+def _read_value(file: MessageFile, kind: str, given: Any, raw: bytes) -> Any:
+    if kind == "placeholder":
+        return {PLACEHOLDER: given}
+    if kind == "list":
+        fields = SCHEMA.read("AttrValue.ListValue", file.data, *given)
+        if len(fields) > 1 or UNKNOWN_FIELDS in fields:
+            return {RAW: raw}
+        values = [
+            _read_value(file, name, each, raw)
+            for name, items in fields.items()
+            for each in items
+        ]
+        return (
+            {RAW: raw} if any(isinstance(each, Mapping) for each in values) else values
+        )
+    if kind == "s":
+        return _decode_bytes(bytes(file.data[given[0] : given[1]]))
+    if kind == "type":
+        return ELEMENT_TYPES.dtype(given - REF if given > REF else given)
+    if kind == "shape":
+        return read_shape(file.data, given)
+    if kind == "func":
+        name = SCHEMA.read("NameAttrList", file.data, *given).get("name")
+        return FunctionRef(name) if name else {RAW: raw}
+    if kind == "tensor":
+        return (
+            read_tensor(file, given)[0]
+            if is_supported(file.data, given)
+            else {RAW: raw}
+        )
+    return given if kind in ("i", "f", "b") else {RAW: raw}
+
+
+def _decode_bytes(raw: bytes) -> str | bytes:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
+def attribute_chunks(value: Any, facts: Mapping[str, Any]) -> MessageChunks:
+    """An AttrValue; written as `facts` say, as far as they fit the value."""
+    if not isinstance(value, Tensor):
+        raw, encoded = facts.get("raw"), encode_attribute(value)
+        is_same = isinstance(raw, bytes) and _encode_again(raw) == encoded
+        return MessageChunks(raw if is_same and raw is not None else encoded)
+    out = MessageChunks()
+    out.append_message(SCHEMA.tag("AttrValue", "tensor"), tensor_chunks(value, facts))
+    return out
+
+
+def _encode_again(raw: bytes) -> bytes:
+    """An AttrValue as its value is encoded, which may lack details of it."""
+    value, _ = read_attribute(MessageFile(memoryview(raw)), (0, len(raw)))
+    return encode_attribute(value)
+
+
+def encode_attribute(value: Any) -> bytes:
+    """The bytes of an AttrValue."""
+    if value is None:
+        return b""
+    if isinstance(value, Mapping) and len(value) == 1 and RAW in value:
+        return bytes(value[RAW])
+    writer = SCHEMA.writer("AttrValue")
+    if isinstance(value, Mapping) and len(value) == 1 and PLACEHOLDER in value:
+        return writer.put("placeholder", value[PLACEHOLDER]).done()
+    if not isinstance(value, list | tuple):
+        return writer.put(*_encode_value(value)).done()
+    items = [_encode_value(each) for each in value]
+    kinds = {kind for kind, _ in items}
+    if len(kinds) > 1:
+        raise FormatError("TensorFlow has no lists of several types", got=value)
+    inner = SCHEMA.writer("AttrValue.ListValue")
+    for kind in kinds:
+        inner.put_all(kind, [each for _, each in items])
+    return writer.put("list", inner.done()).done()
+
+
+def _encode_value(value: Any) -> tuple[str, Any]:
+    """The field of one value, and what to write there."""
+    match value:
+        case bool():
+            return "b", value
+        case int():
+            return "i", value
+        case float():
+            return "f", value
+        case str() | bytes():
+            return "s", value
+        case DType():
+            return "type", ELEMENT_TYPES.code(value)
+        case Shape():
+            return "shape", encode_shape(value)
+        case FunctionRef():
+            return "func", SCHEMA.writer("NameAttrList").put("name", value.name).done()
+        case Tensor():
+            chunks = tensor_chunks(value, {})
+            return "tensor", b"".join(
+                part if isinstance(part, bytes) else b"".join(part.chunks())
+                for part in chunks.parts
+            )
+    raise FormatError(
+        "TensorFlow has no attribute values of this type", got=type(value).__name__
+    )

@@ -1,0 +1,76 @@
+"""The TensorFlow format: GraphDef, binary (`.pb`) and in text format (`.pbtxt`)."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import amanda
+from amanda.files import map_file, replace_file
+from amanda.formatkit import (
+    MessageFile,
+    file_errors,
+    parse_text_format,
+    print_text_format,
+)
+from amanda.graph import Graph
+
+if TYPE_CHECKING:
+    from amanda.dictionary import Dictionary
+
+__all__ = ["Format"]
+
+_TEXT: Final = (".pbtxt",)
+
+
+class Format:
+    """Reads and writes GraphDef, without TensorFlow.
+
+    The tensors of a graph that is read stay in its file, which is mapped.
+    """
+
+    def read(self, source: Path | bytes | Any, *, version: str | None = None) -> Graph:
+        """The graph of a file, of its bytes, or of a GraphDef message.
+
+        `version` is the TensorFlow version whose ops the graph has; the newest known
+        without, since a GraphDef does not say.
+        """
+        from amanda_tf.reader import read_graph
+
+        with file_errors(source):
+            name = "tensorflow" if version is None else f"tensorflow@{version}"
+            return read_graph(_open(source), _dictionary(name))
+
+    def write(self, graph: Graph, path: Path) -> None:
+        """Write a file; the data of tensors is copied in blocks."""
+        from amanda_tf.messages import SCHEMA
+        from amanda_tf.writer import graph_chunks
+
+        path = Path(path)
+        with file_errors(path):
+            chunks = graph_chunks(graph, _dictionary(graph.namespace or "tensorflow"))
+            if path.suffix.lower() in _TEXT:
+                out = io.BytesIO()
+                chunks.write(out)
+                text = print_text_format(SCHEMA, "GraphDef", out.getvalue())
+                with replace_file(path) as file:
+                    file.write(text.encode())
+                return
+            with replace_file(path) as file:
+                chunks.write(file)
+
+
+def _dictionary(name: str) -> Dictionary:
+    found: Any = amanda.namespace(name)
+    return found  # type: ignore[no-any-return]
+
+
+def _open(source: Any) -> MessageFile:
+    from amanda_tf.messages import SCHEMA
+
+    if isinstance(source, str | os.PathLike) and Path(source).suffix.lower() in _TEXT:
+        text = bytes(map_file(source)).decode("utf-8", "replace")
+        return MessageFile(memoryview(parse_text_format(SCHEMA, "GraphDef", text)))
+    return MessageFile.open(source)

@@ -1,0 +1,272 @@
+"""A graph from the bytes of a GraphDef.
+
+A node is an op under its own name; `Const` is a constant of the core, whose elements
+stay in the file. Functions of the library are functions of the root graph. What no
+part of a graph stands for goes to the file records of messages.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from amanda.errors import AmandaError, FormatError
+from amanda.formatkit import MessageFile, Span, raise_at
+from amanda.graph import Graph, Op, OutputPort, bulk
+from amanda.tensors import Tensor
+from amanda.types import TensorType
+from amanda_tf.attributes import read_attribute
+from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS, NODE_RECORDS, SCHEMA
+from amanda_tf.references import (
+    Groups,
+    Spelling,
+    output_groups,
+    output_types,
+    parse_reference,
+)
+
+if TYPE_CHECKING:
+    from amanda.dictionary import Dictionary, OpDef
+
+__all__ = ["read_graph"]
+
+
+def read_graph(file: MessageFile, dictionary: Dictionary) -> Graph:
+    """The graph of a GraphDef, with ops of the dictionary's version."""
+    whole = (0, len(file.data))
+    fields = SCHEMA.read("GraphDef", file.data, *whole)
+    if "node" not in fields and "library" not in fields:
+        raise_at("no nodes in it, so this is not a GraphDef", whole[1])
+    root = Graph(dictionary.name)
+    with bulk():
+        library = fields.get("library", (0, 0))
+        functions = _read_library(file, root, library, dictionary)
+        GraphReader(file, root, dictionary, functions).read(fields.get("node", []))
+    rest = file.data, whole
+    GRAPH_RECORDS.add(
+        root,
+        versions=_read_versions(file, fields.get("versions", (0, 0))),
+        library="library" in fields,
+        library_rest=SCHEMA.raw_fields(
+            "FunctionDefLibrary", file.data, library, without=["function"]
+        ),
+        rest=SCHEMA.raw_fields(
+            "GraphDef", *rest, without=["node", "library", "versions"]
+        ),
+    )
+    return root
+
+
+def _read_versions(file: MessageFile, span: Span) -> Any:
+    """A VersionDef as a dict, or as bytes where that does not hold all of it."""
+    fields = SCHEMA.read("VersionDef", file.data, *span)
+    known = fields.keys() <= {"producer", "min_consumer", "bad_consumers"}
+    return fields if known and fields else bytes(file.data[span[0] : span[1]])
+
+
+def _read_library(
+    file: MessageFile, root: Graph, span: Span, dictionary: Dictionary
+) -> dict[str, Groups]:
+    """Read all functions; the outputs of each by its name."""
+    library = SCHEMA.read("FunctionDefLibrary", file.data, *span)
+    found: list[tuple[Graph, dict[str, Any], dict[str, Any], Span]] = []
+    outputs: dict[str, Groups] = {}
+    for at in library.get("function", []):
+        fields = SCHEMA.read("FunctionDef", file.data, *at)
+        signature = SCHEMA.read("OpDef", file.data, *fields.get("signature", (0, 0)))
+        name = signature.get("name", "")
+        if not name or name in root.functions:
+            raise_at("a function without a name of its own", at[0], got=repr(name))
+        graph = root.add_function(name, Graph(dictionary.name, name))
+        results = [_read_arg(file, each) for each in signature.get("output_arg", [])]
+        outputs[name] = [(each.get("name", ""), 1) for each in results]
+        found.append((graph, fields, signature, at))
+    for graph, fields, signature, at in found:
+        reader = GraphReader(file, graph, dictionary, outputs)
+        for each in signature.get("input_arg", []):
+            arg = _read_arg(file, each)
+            dtype = ELEMENT_TYPES.dtypes.get(arg.get("type", -1))
+            port = graph.parameter(
+                None if dtype is None else TensorType(dtype), arg.get("name")
+            )
+            reader.parameters[arg.get("name", "")] = port
+        reader.read(fields.get("node_def", []))
+        entries = [
+            SCHEMA.read("FunctionDef.RetEntry", file.data, *each)
+            for each in fields.get("ret", [])
+        ]
+        returned = {each.get("key", ""): each.get("value", "") for each in entries}
+        for name, _ in outputs[graph.name or ""]:
+            graph.result(reader.value(returned.get(name, ""), f"result {name!r}"), name)
+        rest = SCHEMA.raw_fields(
+            "FunctionDef", file.data, at, without=["node_def", "ret"]
+        )
+        GRAPH_RECORDS.add(graph, rest=rest)
+    return outputs
+
+
+def _read_arg(file: MessageFile, span: Span) -> dict[str, Any]:
+    return SCHEMA.read("OpDef.ArgDef", file.data, *span)
+
+
+class GraphReader:
+    """The nodes of one graph, or of one function."""
+
+    def __init__(
+        self,
+        file: MessageFile,
+        graph: Graph,
+        dictionary: Dictionary,
+        functions: Mapping[str, Groups],
+    ) -> None:
+        self.file = file
+        self.graph = graph
+        self.dictionary = dictionary
+        self.functions = functions
+        self.parameters: dict[str, OutputPort] = {}
+        self.ops: dict[str, Op] = {}
+        self._groups: dict[str, Groups] = {}
+        groups_of = self._groups_of if graph.name in functions else None
+        self._spelling = Spelling(lambda op: op.name or "", groups_of)
+        self._used: dict[str, dict[str, int]] = {}  # outputs that nodes read, by name
+
+    def read(self, spans: list[Span]) -> None:
+        """Add an op for every node, and all edges."""
+        nodes = [SCHEMA.read("NodeDef", self.file.data, *span) for span in spans]
+        for node in nodes:
+            for text in node.get("input", ()):
+                name, output, index = parse_reference(text)
+                used = self._used.setdefault(name, {})
+                used[output] = max(used.get(output, 0), index + 1)
+        with self.graph.wiring():
+            for node, span in zip(nodes, spans, strict=True):
+                self._add_node(node, span)
+            for node in nodes:
+                self._connect(node)
+        for node in nodes:
+            self._add_control(node)
+        order = [node.get("name", "") for node in nodes]
+        if order != [op.name for op in self.graph]:
+            GRAPH_RECORDS.add(self.graph, order=order)
+
+    def _add_node(self, node: Mapping[str, Any], span: Span) -> None:
+        name, kind = node.get("name", ""), node.get("op", "")
+        if not kind:
+            raise FormatError(
+                "a node without an op", who=repr(name), where=f"byte {span[0]}"
+            )
+        if not name or name in self.ops or name in self.parameters:
+            raise FormatError(
+                "a node without a name of its own",
+                who=repr(name),
+                where=f"byte {span[0]}",
+            )
+        attrs, facts = self._read_attributes(name, node.get("attr", []))
+        entry = self.dictionary.get(kind)
+        value = attrs.get("value")
+        if (
+            kind == "Const"
+            and isinstance(value, Tensor)
+            and attrs.get("dtype") == value.dtype
+        ):
+            op: Op = self.graph.constant(value, name)
+            op.output.type = value.type_with_content()
+            del attrs["value"], attrs["dtype"]
+            op.attrs.update(attrs)
+        else:
+            op = self._add_op(name, kind, entry, attrs, node.get("input", ()))
+        self.ops[name] = op
+        rest = SCHEMA.raw_fields(
+            "NodeDef", self.file.data, span,
+            without=["name", "op", "input", "device", "attr"],
+        )  # fmt: skip
+        NODE_RECORDS.add(op, device=node.get("device"), attrs=facts, rest=rest)
+
+    def _add_op(
+        self,
+        name: str,
+        kind: str,
+        entry: OpDef | None,
+        attrs: dict[str, Any],
+        inputs: list[str],
+    ) -> Op:
+        types = [] if entry is None else list(output_types(entry, attrs))
+        groups = output_groups(entry, attrs) if entry else self.functions.get(kind)
+        if groups is None:  # an op that nobody knows: as many outputs as are read
+            used = self._used.get(name, {"output": 1})
+            groups = [(output or "output", number) for output, number in used.items()]
+        count = sum(number for _, number in groups)
+        data = sum(not text.startswith("^") for text in inputs)
+        op = self.graph.add(
+            kind, [None] * data, attrs, name=name, outputs=count,
+            feedback=entry is not None and entry.feedback,
+        )  # fmt: skip
+        self._groups[name] = groups
+        if entry is None and kind not in self.functions:
+            NODE_RECORDS.add(op, outputs=[list(group) for group in groups])
+        for port, type in zip(op.outputs, types, strict=False):
+            port.type = type
+        return op
+
+    def _read_attributes(
+        self, node: str, spans: list[Span]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        attrs, facts = {}, {}
+        for span in spans:
+            entry = SCHEMA.read("NodeDef.AttrEntry", self.file.data, *span)
+            key, at = entry.get("key", ""), entry.get("value", (span[1], span[1]))
+            try:
+                attrs[key], fact = read_attribute(self.file, at)
+            except AmandaError as error:
+                error.who = error.who or f"{key} of {node!r}"
+                raise
+            if fact:
+                facts[key] = fact
+        return attrs, facts
+
+    def _connect(self, node: Mapping[str, Any]) -> None:
+        op = self.ops[node["name"]]
+        data = [text for text in node.get("input", ()) if not text.startswith("^")]
+        for port, text in zip(op.input_ports, data, strict=True):
+            port.connect(self.value(text, f"{op.name!r}"))
+
+    def _add_control(self, node: Mapping[str, Any]) -> None:
+        op = self.ops[node["name"]]
+        inputs = node.get("input", [])
+        for text in inputs:
+            if text.startswith("^"):
+                first = self._op(text[1:], f"{op.name!r}")
+                if not op.feedback and first not in op.control_inputs:
+                    self.graph.control(first, op)
+        if inputs != self._spelling.inputs(op):
+            NODE_RECORDS.add(op, inputs=inputs)
+
+    def _groups_of(self, op: Op) -> Groups:
+        return self._groups.get(op.name or "", [("output", 1)])
+
+    def value(self, text: str, who: str) -> OutputPort:
+        """The value that a reference names."""
+        name, output, index = parse_reference(text)
+        if name in self.parameters:
+            return self.parameters[name]
+        outputs = self._op(name, who).outputs
+        place = index
+        if output and name in self._groups:
+            for group, count in self._groups[name]:
+                if group == output:
+                    break
+                place += count
+            else:
+                place = len(outputs)
+        if place >= len(outputs):
+            raise FormatError(
+                f"{who} reads an output that {name!r} does not have",
+                expected=f"one of {len(outputs)} outputs", got=text,
+            )  # fmt: skip
+        return outputs[place]
+
+    def _op(self, name: str, who: str) -> Op:
+        found = self.ops.get(name)
+        if found is None:
+            raise FormatError(f"{who} reads {name!r}, which does not exist")
+        return found

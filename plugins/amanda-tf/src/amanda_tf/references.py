@@ -1,0 +1,87 @@
+"""How nodes name the values that they read: `node:1`, in functions `node:output:1`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from amanda.errors import FormatError
+from amanda.graph import Op, OutputPort
+from amanda.types import DType, RefType, TensorType, Type
+
+if TYPE_CHECKING:
+    from amanda.dictionary import OpDef
+
+__all__ = [
+    "Groups",
+    "Spelling",
+    "output_groups",
+    "output_types",
+    "parse_reference",
+]
+
+Groups = list[tuple[str, int]]
+"""The outputs of a node: the name of each, and its number of values."""
+
+
+def parse_reference(text: str) -> tuple[str, str, int]:
+    """Node, output name and index of an input.
+
+    >>> parse_reference("a:1"), parse_reference("a"), parse_reference("a:y:2")
+    (('a', '', 1), ('a', '', 0), ('a', 'y', 2))
+    """
+    name, *output = text.removeprefix("^").split(":")
+    index = output.pop() if output else "0"
+    if len(output) > 1 or not (index.isascii() and index.isdigit() and len(index) < 9):
+        raise FormatError("this names no output of a node", got=repr(text))
+    return name, "".join(output), int(index)
+
+
+class Spelling(NamedTuple):
+    """How the inputs of nodes are written; `groups_of` is for functions only."""
+
+    name_of: Callable[[Op], str]
+    groups_of: Callable[[Op], Groups] | None = None
+
+    def inputs(self, op: Op) -> list[str]:
+        """The inputs of a node, control inputs last."""
+        values = [self.value(value, op.graph) for value in op.inputs]
+        return values + [f"^{self.name_of(first)}" for first in op.control_inputs]
+
+    def value(self, value: OutputPort | None, graph: Op | None) -> str:
+        """The reference to a value of a graph."""
+        if value is None:
+            raise FormatError("TensorFlow has no optional inputs")
+        if value.op is graph:
+            return value.name or ""
+        name, index = self.name_of(value.op), value.index
+        if self.groups_of is None:
+            return f"{name}:{index}" if index else name
+        for group, count in self.groups_of(value.op):
+            if index < count:
+                return f"{name}:{group}:{index}"
+            index -= count
+        raise FormatError("an output that has no name in TensorFlow", who=name)
+
+
+def output_groups(entry: OpDef, attrs: Mapping[str, Any]) -> Groups:
+    """Name and number of values of each output, as the attributes say."""
+    return [(port.name, len(types)) for port, types in _outputs(entry, attrs)]
+
+
+def output_types(entry: OpDef, attrs: Mapping[str, Any]) -> Iterator[Type | None]:
+    """The type of each output, as far as the attributes say."""
+    for port, dtypes in _outputs(entry, attrs):
+        for dtype in dtypes:
+            type = TensorType(dtype) if isinstance(dtype, DType) else None
+            yield RefType(type) if port.ref and type is not None else type
+
+
+def _outputs(entry: OpDef, attrs: Mapping[str, Any]) -> Iterator[tuple[Any, list[Any]]]:
+    """Each output with the element types of its values."""
+    known = {**{a.name: a.default for a in (*entry.attrs, *entry.variables)}, **attrs}
+    for port in entry.outputs:
+        given = known.get(port.type) if isinstance(port.type, str) else port.type
+        dtypes = list(given) if isinstance(given, list | tuple) else [given]
+        times = known.get(port.number) if port.number else 1
+        yield port, dtypes * (times if isinstance(times, int) else 1)
