@@ -92,7 +92,7 @@ Verbs:
   info        what a model file holds, in short
   ops         the ops of a framework's version: list, search, show, compare
   opset       bring a model to another version of its framework
-  plugin      make a plug-in of your own
+  plugin      create a plug-in
   plugins     every plug-in: found, loadable, usable, why not
   rules       the rules between two frameworks: list, show, export, test
   run         run a model on a backend

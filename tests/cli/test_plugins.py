@@ -215,7 +215,7 @@ def test_plugin_new(call: Call, tmp_path: Path) -> None:
     ended = call("plugin", "new", "fresh", "--dir", tmp_path)
     assert ended.code == 0, ended.err
     made = tmp_path / "amanda-fresh"
-    assert ended.out.startswith(f"made {made}\n")
+    assert ended.out.startswith(f"created {made}\n")
     assert (made / "pyproject.toml").is_file()
     again = call("plugin", "new", "fresh", "--dir", tmp_path)
     assert again.code != 0

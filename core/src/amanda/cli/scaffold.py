@@ -1,7 +1,7 @@
-"""A plug-in to begin with: `amanda plugin new NAME`.
+"""Templates of plug-ins: `amanda plugin new NAME --kind KIND`.
 
-It is a copy of the plug-in in plugins/_template of the repository, which wheels of the
-core carry along, with another name. It is whole: installed, it passes its own tests.
+A new plug-in is a copy of plugins/_template/KIND of the repository, which wheels of the
+core carry along, under another name. It is complete: installed, it passes its tests.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from typing import Final
 from amanda import __version__
 from amanda.errors import AmandaError, UsageError
 
-__all__ = ["new_plugin", "plugin_name"]
+__all__ = ["TEMPLATES", "new_plugin", "plugin_name"]
+
+TEMPLATES: Final = ("format", "mapping", "backend", "namespace", "pass", "tool")
+"""The kinds of plug-in that there is a template of."""
 
 _STEM: Final = "template"
 _NOT_COPIED: Final = {
@@ -29,20 +32,22 @@ _NOT_COPIED: Final = {
 _TAKEN: Final = {"core", "namespaces"}
 
 
-def new_plugin(name: str, directory: str | os.PathLike[str] = ".") -> Path:
-    """Makes the folder `amanda-NAME` in `directory`, and returns it.
+def new_plugin(
+    name: str, directory: str | os.PathLike[str] = ".", kind: str = "format"
+) -> Path:
+    """Creates the folder `amanda-NAME` in `directory`, and returns it.
 
-    `name` may be written with or without `amanda-`. A folder that is there is refused,
-    and what cannot be finished is taken away again.
+    `name` may be written with or without `amanda-`. An existing folder is refused;
+    after an error nothing is left behind.
     """
     dist = plugin_name(name)
     around = Path(directory)
     folder = around / dist
     if folder.exists():
         raise UsageError(
-            f"{folder} is there already", hint="choose another name or folder"
+            f"{folder} exists already", hint="choose another name or folder"
         )
-    source = _template()
+    source = _template(kind)
     try:
         around.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=around, prefix=f".{dist}-") as temporary:
@@ -52,7 +57,7 @@ def new_plugin(name: str, directory: str | os.PathLike[str] = ".") -> Path:
             copy.rename(folder)
     except OSError as error:
         raise UsageError(
-            f"{folder} cannot be made", got=(error.strerror or str(error)).lower()
+            f"{folder} cannot be created", got=(error.strerror or str(error)).lower()
         ) from error
     return folder
 
@@ -77,7 +82,7 @@ def plugin_name(name: str) -> str:
 
 
 def core_range(version: str = __version__) -> str:
-    """The requirement on this core and those that promise the same interfaces.
+    """The requirement on this core and on those with the same interfaces.
 
     >>> core_range("0.3.1"), core_range("1.4.0")
     ('amanda-core>=0.3,<0.4', 'amanda-core>=1.4,<2')
@@ -87,13 +92,18 @@ def core_range(version: str = __version__) -> str:
     return f"amanda-core>={major}.{minor},<{end}"
 
 
-def _template() -> Path:
+def _template(kind: str) -> Path:
+    if kind not in TEMPLATES:
+        raise UsageError(
+            f"there is no template of a {kind}",
+            expected=f"one of {', '.join(TEMPLATES)}",
+        )
     here = Path(__file__).parents[1]
     for place in (here / "_template", here.parents[2] / "plugins" / "_template"):
-        if (place / "pyproject.toml").is_file():
-            return place
+        if (place / kind / "pyproject.toml").is_file():
+            return place / kind
     raise AmandaError(
-        "the plug-in to begin with is not part of this installation",
+        "the templates of plug-ins are not part of this installation",
         hint="pip install --force-reinstall amanda-core",
     )
 
@@ -116,7 +126,7 @@ def _copy_file(file: Path, source: Path, copy: Path, dist: str) -> None:
 
 
 def _rename_in(text: str, dist: str) -> str:
-    """The distribution, its package, and the name that its entries are chosen by.
+    """Replaces the names of the distribution, its package and its entries.
 
     >>> _renamed("amanda_template, amanda-template: template", "amanda-my-own")
     'amanda_my_own, amanda-my-own: my-own'

@@ -33,6 +33,7 @@ from amanda_std.hub.op_access import (
     operation_of,
     why_invalid,
 )
+from amanda_std.hub.op_samples import op_samples
 from amanda_std.inference import shapes
 from amanda_std.inference.shapes import product
 from amanda_std.ops.control.bodies import inline as inline_body
@@ -96,6 +97,7 @@ __all__ = [
     "join_types",
     "lower",
     "op_arguments",
+    "op_samples",
     "operation_of",
     "per_axis",
     "per_tensor",

@@ -1,4 +1,4 @@
-"""`amanda plugin new`: a plug-in to begin with."""
+"""`amanda plugin new`: a new plug-in from a template."""
 
 from __future__ import annotations
 
@@ -6,33 +6,42 @@ import click
 
 from amanda.cli.group import VerbGroup, verb
 from amanda.cli.output.answer import Answer
+from amanda.cli.scaffold import TEMPLATES, new_plugin
 
 __all__ = ["command"]
 
 
-@click.group(cls=VerbGroup, short_help="make a plug-in of your own")
+@click.group(cls=VerbGroup, short_help="create a plug-in")
 def command() -> None:
-    """Make a plug-in of your own."""
+    """Create a plug-in."""
 
 
-@verb("new", "make a folder with a plug-in that passes its tests")
+@verb("new", "create a folder with a plug-in that passes its tests")
 @click.argument("name")
+@click.option(
+    "--kind",
+    type=click.Choice(TEMPLATES),
+    default="format",
+    show_default=True,
+    help="What the plug-in offers.",
+)
 @click.option(
     "--dir",
     "folder",
     default=".",
     type=click.Path(),
-    help="The folder to make it in; the current one, unless told.",
+    help="The folder to create it in; by default the current one.",
 )
-def new(name: str, folder: str) -> Answer:
-    """Make amanda-NAME: a plug-in to begin with, which passes its own tests."""
+def new(name: str, kind: str, folder: str) -> Answer:
+    """Create amanda-NAME: a complete small plug-in, which passes its own tests.
+
+    Replace what it does. docs/plugin-author.md explains each kind.
+    """
     from pathlib import Path
 
-    from amanda.cli.scaffold import new_plugin
-
-    made = Path(new_plugin(name, Path(folder)))
+    made = Path(new_plugin(name, Path(folder), kind))
     text = [
-        f"made {made}",
+        f"created {made}",
         "next:",
         f"  pip install --editable {made}",
         f"  pytest {made}",

@@ -15,7 +15,9 @@ from pathlib import Path
 from amanda.errors import AmandaError, FormatError
 from amanda.files import replace_file
 from amanda.graph import Graph, OutputPort
-from amanda_template.backend import KERNELS, NAMESPACE
+
+NAMESPACE = "amanda_template/arithmetic/1"
+OPS = ("add", "multiply", "negate")
 
 
 class Format:
@@ -23,13 +25,13 @@ class Format:
         try:
             text = source.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
-            raise FormatError("this is not a text", who=source) from error
-        return parsed(text, str(source))
+            raise FormatError("this is not text", who=source) from error
+        return parse(text, str(source))
 
     def write(self, graph: Graph, path: Path) -> None:
-        text = written(graph)
+        text = to_text(graph)
         try:
-            lost = graph.difference(parsed(text, str(path)))
+            lost = graph.difference(parse(text, str(path)))
         except FormatError as error:
             lost = error.message
         if lost:
@@ -38,7 +40,7 @@ class Format:
             file.write(text.encode())
 
 
-def written(graph: Graph) -> str:
+def to_text(graph: Graph) -> str:
     lines = [f"input {port.name}" for port in graph.parameters]
     lines += [
         f"{op.name} = {op.type} {' '.join(map(_name, op.inputs))}" for op in graph
@@ -53,30 +55,30 @@ def _name(value: OutputPort | None) -> str:
     return str(value.name or value.op.name)
 
 
-def parsed(text: str, who: str) -> Graph:
+def parse(text: str, who: str) -> Graph:
     graph = Graph(NAMESPACE)
     values: dict[str, OutputPort] = {}
     for number, line in enumerate(text.splitlines(), 1):
         try:
-            _read(graph, values, line.split())
+            _read_line(graph, values, line.split())
         except AmandaError as error:
             where = f"line {number}: {line[:60]!r}"
             raise FormatError(error.message, who=who, where=where) from error
     if not graph.results:
-        raise FormatError("there is no output", who=who)
+        raise FormatError("no output is declared", who=who)
     return graph
 
 
-def _read(graph: Graph, values: dict[str, OutputPort], words: list[str]) -> None:
+def _read_line(graph: Graph, values: dict[str, OutputPort], words: list[str]) -> None:
     match words:
         case ["input", name] if name not in values:
             values[name] = graph.parameter(name=name)
         case ["output", name] if name in values:
             graph.result(values[name], name)
-        case [name, "=", kind, *names] if name not in values and kind in KERNELS:
+        case [name, "=", kind, *names] if name not in values and kind in OPS:
             if unknown := [name for name in names if name not in values]:
-                raise FormatError(f"nothing is named {unknown[0]!r} before")
+                raise FormatError(f"{unknown[0]!r} is not defined")
             inputs = [values[name] for name in names]
             values[name] = graph.add(kind, inputs, name=name).output
         case _:
-            raise FormatError("this line cannot be understood")
+            raise FormatError("this line is invalid")

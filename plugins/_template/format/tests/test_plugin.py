@@ -1,10 +1,11 @@
-"""What every plug-in, backend and format must do, on this one."""
+"""What every plug-in and every format must do, on this one."""
 
 from __future__ import annotations
 
+from amanda_template.format import NAMESPACE
+
 from amanda.graph import Graph
-from amanda.testing import BackendSuite, FormatSuite, PluginSuite, Sample
-from amanda_template.backend import NAMESPACE
+from amanda.testing import FormatSuite, PluginSuite
 
 
 def product() -> Graph:
@@ -18,14 +19,6 @@ def product() -> Graph:
 
 class TestPlugin(PluginSuite):
     dist = "amanda-template"
-
-
-class TestBackend(BackendSuite):
-    backend = "template"
-    late = ("numpy",)
-
-    def samples(self):
-        return {"product": lambda: Sample(product(), [3.0, 7.0], [42.0])}
 
 
 class TestFormat(FormatSuite):

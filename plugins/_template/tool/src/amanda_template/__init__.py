@@ -1,0 +1,1 @@
+"""A plug-in for Amanda. Its entry points stand in pyproject.toml."""

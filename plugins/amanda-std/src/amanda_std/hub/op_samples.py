@@ -1,0 +1,89 @@
+"""Samples of ops as graphs, for the suites of backends.
+
+class TestBackend(BackendSuite):
+    backend = "mine"
+
+    def samples(self):
+        return op_samples(KERNELS)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from amanda.types import TensorType
+from amanda_std.engine.arrays import array_type
+from amanda_std.engine.operation import Operation
+from amanda_std.engine.samples import Sample
+from amanda_std.engine.values import trace
+
+if TYPE_CHECKING:
+    import amanda.testing
+
+__all__ = ["op_samples"]
+
+EXACT = {"bool", "int32", "int64", "float32", "float64"}
+"""Element types whose results have the precision that suites expect."""
+
+
+def op_samples(
+    names: Iterable[str], most: int | None = None
+) -> dict[str, Callable[[], amanda.testing.Sample]]:
+    """Graphs of one op each, with feeds and expected results, by op and number.
+
+    `most` limits the samples of each op. Left out are samples of other values than
+    tensors of numbers, and those of half precision.
+    """
+    from amanda_std.ops import find
+
+    return {
+        f"{name}_{i}": partial(_graph_sample, find(name), sample)
+        for name in names
+        for i, sample in enumerate(islice(_numeric_samples(find(name)), most))
+    }
+
+
+def _numeric_samples(operation: Operation) -> Iterator[Sample]:
+    for sample in operation.samples_rule() if operation.samples_rule else ():
+        values = [*_tensors(operation, sample), *_results(sample)]
+        if sample.tolerance is None and all(_is_exact(value) for value in values):
+            yield sample
+
+
+def _tensors(operation: Operation, sample: Sample) -> list[Any]:
+    """The arguments that are tensors: what the graph is fed."""
+    params = operation.form.each(len(sample.args))
+    rows = zip(params, sample.args, strict=True)
+    return [a for p, a in rows if p.kind.role == "tensor" and a is not None]
+
+
+def _results(sample: Sample) -> list[Any]:
+    return sample.expected if isinstance(sample.expected, list) else [sample.expected]
+
+
+def _is_exact(value: Any) -> bool:
+    return isinstance(value, np.ndarray | np.generic) and value.dtype.name in EXACT
+
+
+def _graph_sample(operation: Operation, sample: Sample) -> amanda.testing.Sample:
+    import amanda.testing
+
+    feeds = [np.asarray(value) for value in _tensors(operation, sample)]
+    params = operation.form.each(len(sample.args))
+
+    def call(*values: Any) -> Any:
+        rest = iter(values)
+        rows = zip(params, sample.args, strict=True)
+        args = [
+            next(rest) if p.kind.role == "tensor" and a is not None else a
+            for p, a in rows
+        ]
+        return operation(*args, **sample.attrs)
+
+    types = [TensorType(array_type(feed).dtype, feed.shape) for feed in feeds]
+    return amanda.testing.Sample(trace(call, types), feeds, _results(sample))
