@@ -163,7 +163,7 @@ def test_a_lens_that_breaks_its_laws_is_told(call: Call, host: amanda.Host) -> N
     host.register_mapping("toys", mapping, manifest=MANIFEST, replace=True)
     ended = call("rules", "toys", "--test")
     assert ended.code == 1
-    assert "  off: 3 goes to 4, and not there again\n" in ended.out
+    assert "  off: 3 becomes 4, but not the second time\n" in ended.out
 
 
 def test_rules_of_ones_own(call: Call, model: Path, own: Path, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def mapping(*texts):
 
 
 def choice(texts, type):
-    return mapping(*texts).program(HERE, THERE).choice(type)
+    return mapping(*texts).program(HERE, THERE).candidates(type)
 
 
 @st.composite
@@ -119,7 +119,7 @@ def cases(draw):
 
 
 def taking(ways, op):
-    return [way for way in ways if way.take(op, [None] * way.width, []) is None]
+    return [rule for rule in ways if rule.match(op, [None] * rule.width, []) is None]
 
 
 @settings(max_examples=60, deadline=None)
@@ -128,12 +128,14 @@ def test_what_is_not_tried_would_not_have_matched(case):
     texts, _, ops = case
     program = mapping(*texts).program(HERE, THERE)
     for op in ops:
-        found = program.choice(called(op))
+        found = program.candidates(called(op))
         tried, near = found.for_op(op), found.near(op)
-        assert taking(tried, op) == taking(found.ways, op) == taking(near, op)
-        order = {way: i for i, way in enumerate(found.ways)}
+        assert taking(tried, op) == taking(found.rules, op) == taking(near, op)
+        order = {rule: i for i, rule in enumerate(found.rules)}
         for some in (tried, near):
-            assert [order[way] for way in some] == sorted(order[way] for way in some)
+            assert [order[rule] for rule in some] == sorted(
+                order[rule] for rule in some
+            )
 
 
 FITTING = {
@@ -183,9 +185,9 @@ def test_patterns_are_found_among_many(case):
     graph.parameter(name="x")
     op = built(text, graph).op
     found = choice([*others, f"{pattern}  =>  made(1.0)"], root)
-    assert len(found.ways) == len(others) + 1
-    [way] = found.for_op(op)
-    assert way.text.startswith(pattern)
+    assert len(found.rules) == len(others) + 1
+    [rule] = found.for_op(op)
+    assert rule.text.startswith(pattern)
 
 
 def test_an_op_before_another_by_a_control_edge():
@@ -196,8 +198,8 @@ def test_an_op_before_another_by_a_control_edge():
     first, op = graph.add("Join", [x]), graph.add("One", [x])
     assert not found.for_op(op)
     graph.control(first, op)
-    [way] = found.for_op(op)
-    assert way.text == text
+    [rule] = found.for_op(op)
+    assert rule.text == text
 
 
 def test_a_pattern_over_ops_of_two_namespaces_is_taken():
@@ -236,7 +238,7 @@ def test_what_stands_behind_the_rest_has_no_place_of_its_own(count):
     x = graph.parameter(name="x")
     one = graph.add("One", [x]).output
     op = graph.add("Join", [x] * (count - 1) + [one])
-    assert taking(found.for_op(op), op) == list(found.ways)
+    assert taking(found.for_op(op), op) == list(found.rules)
 
 
 @pytest.mark.parametrize("count", [2, 40])
@@ -248,5 +250,5 @@ def test_places_before_the_rest_are_told_apart(count):
     graph = Graph(HERE)
     x = graph.parameter(name="x")
     op = graph.add("Join", [x, graph.add("One", [x]).output, *[x] * count])
-    assert [way.text for way in found.for_op(op)] == [texts[1]]
+    assert [rule.text for rule in found.for_op(op)] == [texts[1]]
     assert taking(found.for_op(op), op) == list(found.for_op(op))

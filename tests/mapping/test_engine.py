@@ -301,7 +301,7 @@ def test_an_output_that_is_used_must_be_given():
     assert lines(there(graph, mapping).graph) == ["d = same(graph:x)"]
     graph.result(op.outputs[1])
     done = there(graph, mapping)
-    assert done.report.gaps[0].why == ("toys:drop: it does not give output 1",)
+    assert done.report.gaps[0].why == ("toys:drop: it does not return output 1",)
     assert len(done.graph) == 0
 
 

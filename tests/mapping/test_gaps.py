@@ -155,7 +155,7 @@ def test_a_listener_fills_gaps():
     done = there(strangers(), gap_met=fill)
     assert [gap.op for gap in done.report.gaps] == ["Rellu"]
     assert done.report.filled == 3
-    with pytest.raises(PluginBrokenError, match="filled op 'odd' with other values"):
+    with pytest.raises(PluginBrokenError, match="filled op 'odd' with too many"):
         there(strangers(), gap_met=lambda **_: [])
 
 

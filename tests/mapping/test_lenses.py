@@ -76,11 +76,11 @@ def test_what_lenses_do(name, value, context, there):
         ("trailing", [0, 2], (3,), "the axes [0, 2] are not the last ones"),
         ("pairs", "SAME", (), "padding 'SAME' is not explicit"),
         ("symmetric", [[1, 2]], (), "1 before and 2 after are not symmetric"),
-        ("scaled", 7, (2,), "7 is no multiple of 2"),
+        ("scaled", 7, (2,), "7 is not a multiple of 2"),
         ("flag", 3, (), None),
         ("axis", 4, (3,), "there is no axis 4 of 3"),
         ("index_in", 5, (["a"],), "there is no 5 in ['a']"),
-        ("tensor", 5, ("int32",), "tensor does not take 5"),
+        ("tensor", 5, ("int32",), "tensor does not support 5"),
     ],
 )
 def test_what_lenses_decline(name, value, context, why):

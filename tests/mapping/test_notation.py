@@ -183,7 +183,7 @@ def test_an_input_that_the_target_needs_must_be_there():
     mapping = between("Pool(x, w)  <=>  pool(x, w)", JOIN, OVER)
     assert not mapping.conversion(joined(2, "Pool"), TO).report.gaps
     [gap] = mapping.conversion(joined(1, "Pool"), TO).report.gaps
-    assert gap.why == ("mine.rules:1: pool needs the input w, and w is left out",)
+    assert gap.why == ("mine.rules:1: pool needs the input w, and w is absent",)
 
 
 def test_the_rest_may_stand_anywhere():

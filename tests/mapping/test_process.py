@@ -65,7 +65,9 @@ def test_a_process_tells_why_it_takes_an_op_not():
     with pytest.raises(ConversionError, match="toys has no rule for Odd"):
         Process.of(toys(), "Odd", HERE, TO)
     one_way = Process.of(toys("Relu(x)  =>  relu(x)"), "Relu", HERE, TO)
-    with pytest.raises(ConversionError, match="no rule for Relu leads back"):
+    with pytest.raises(
+        ConversionError, match="no rule for Relu runs in the opposite direction"
+    ):
         one_way.reverse()
 
 
@@ -115,12 +117,12 @@ def test_without_an_adapter_it_is_told():
     with pytest.raises(UsageError) as caught:
         convert_value({"k": (1, Fraction(1, 2))})
     assert str(caught.value) == (
-        "a graph holds no value of type fractions.Fraction\n"
-        "  expected: numbers, texts, lists of these, Tensors, types\n"
-        "  to do:    tell what it is: @amanda.mapping.adapter(Fraction)"
+        "a graph cannot hold a value of type fractions.Fraction\n"
+        "  expected: numbers, strings, lists of these, Tensors, types\n"
+        "  to do:    declare an adapter: @amanda.mapping.adapter(Fraction)"
     )
     gap = halving(Fraction(1, 3)).conversion(chain(("Relu", {})), TO).report.gaps[0]
-    assert "a graph holds no value of type fractions.Fraction" in gap.why[0]
+    assert "a graph cannot hold a value of type fractions.Fraction" in gap.why[0]
 
 
 def test_there_is_one_adapter_for_a_type(fractions):

@@ -207,9 +207,9 @@ def picked_side(row):
 
 def taken_by(rewriting, op):
     """The rule that an op goes to, among all of them."""
-    for way in rewriting.program.choice(op.type).for_op(op):
+    for way in rewriting.program.candidates(op.type).for_op(op):
         slots = [None] * way.width
-        if way.take(op, slots, []) is None:
+        if way.match(op, slots, []) is None:
             try:
                 for step in way.steps:
                     step(slots, answer_question)

@@ -218,19 +218,19 @@ class HubMapping(RuleMapping):
 
 def _is_matched(program: RuleProgram, op: Op, part: Op | None = None) -> bool:
     """Whether a rule matches an op, with `part` as another op of its pattern."""
-    ways = program.choice(op.type or "").for_op(op)
-    return any(_matches(way, op, part) for way in ways)
+    rules = program.candidates(op.type or "").for_op(op)
+    return any(_matches(rule, op, part) for rule in rules)
 
 
-def _matches(way: CompiledRule, op: Op, part: Op | None) -> bool:
-    slots: list[Any] = [None] * way.width
+def _matches(rule: CompiledRule, op: Op, part: Op | None) -> bool:
+    slots: list[Any] = [None] * rule.width
     ops: list[Op] = []
-    if part is not None and way.size == 1:
+    if part is not None and rule.size == 1:
         return False
-    if way.take(op, slots, ops) is not None or (part and part not in ops):
+    if rule.match(op, slots, ops) is not None or (part and part not in ops):
         return False
     try:
-        decide_match(RuleMatch(way, slots, [op]), answer_question)
+        decide_match(RuleMatch(rule, slots, [op]), answer_question)
     except AmandaError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""What a plug-in registers: a rule set between two sides, which maps both ways."""
+"""Mappings by rules: a rule set between two sides, which maps both ways."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SideOrFactory: TypeAlias = Side | Callable[[str], Side]
 
 
 class RuleMapping:
-    """Maps graphs by rules, in either direction from the same text.
+    """Maps graphs by rules, in both directions.
 
     `left` and `right` are sides, or functions that return the side of a namespace by
     its full name (`amanda/onnx/18`), where there are several versions. `rules` may be a
@@ -71,9 +71,9 @@ class RuleMapping:
         gap_met: GapMet | None = None,
         trace: bool = False,
     ) -> Conversion:
-        """The same with its report; gaps are in there, and not raised."""
+        """The converted graph, and a report with the gaps, which are not raised."""
         if self._has_path_of(graph, to) and self.rules.left != self.rules.right:
-            return self._picked_up(graph, to, keep_foreign, gap_met, trace)
+            return self._convert_foreign_ops(graph, to, keep_foreign, gap_met, trace)
         start, goal = self._ends(graph, to)
         run = ConversionRun(
             self._program_for(graph, start, goal),
@@ -84,7 +84,7 @@ class RuleMapping:
         with bulk():
             return run.convert(graph)
 
-    def _picked_up(
+    def _convert_foreign_ops(
         self,
         graph: Graph,
         to: str,
@@ -92,11 +92,11 @@ class RuleMapping:
         gap_met: GapMet | None,
         trace: bool,
     ) -> Conversion:
-        """Maps ops of the other end, which an earlier conversion kept whole."""
+        """Map foreign ops of the other end, which an earlier conversion kept."""
         goal = parse_name(to)
         ends = (self.rules.left, self.rules.right)
         if goal.path not in ends or graph.namespace != str(goal):
-            self._ends(graph, to)  # which tells what it maps
+            self._ends(graph, to)  # raises with what is supported
         other = ends[ends[0] == goal.path]
         spaces = dict.fromkeys(
             op.own_namespace for part in graph.graphs() for op in part
@@ -117,14 +117,14 @@ class RuleMapping:
         return merge_conversions(done)
 
     def takes(self, op: Op, to: str) -> bool | str:
-        """Does some rule take this op where it stands? The reasons, if none does."""
+        """True if some rule supports this op in its graph, else the reasons."""
         if op.graph is None:
-            raise UsageError("the op stands in no graph", got=repr(op))
+            raise UsageError("the op is in no graph", got=repr(op))
         start, goal = self._ends(op.graph, to)
         return self._program_for(op.graph, start, goal).takes(op)
 
     def with_rules(self, *paths: str | Path) -> Self:
-        """The same mapping with the rules of files, which are tried before its own."""
+        """A copy with the rules of files, which are tried before its own."""
         made = copy(self)
         made._rules = self.rules.copy()
         made._programs = {}
@@ -136,10 +136,10 @@ class RuleMapping:
     def program(
         self, source: str, target: str, *, picks_up: bool = False
     ) -> RuleProgram:
-        """The rules from one version to another, compiled as far as they are used."""
+        """The compiled rules from one version to another."""
         key = (source, target, picks_up)
         if key not in self._programs:
-            forward = self._forward(parse_name(source), parse_name(target))
+            forward = self._is_forward(parse_name(source), parse_name(target))
             ends = (self.left, self.right) if forward else (self.right, self.left)
             names = (source, target)
             sides = [_side_at(end, name) for end, name in zip(ends, names, strict=True)]
@@ -151,7 +151,7 @@ class RuleMapping:
     def _program_for(
         self, graph: Graph, source: str, target: str, *, picks_up: bool = False
     ) -> RuleProgram:
-        """The program for one graph; other mappings may choose by what it imports."""
+        """The program for one graph; subclasses may use the domains that it imports."""
         del graph
         return self.program(source, target, picks_up=picks_up)
 
@@ -169,7 +169,7 @@ class RuleMapping:
             )
         return start, str(goal)
 
-    def _forward(self, source: Name, target: Name) -> bool:
+    def _is_forward(self, source: Name, target: Name) -> bool:
         rules = self.rules
         if rules.left != rules.right:
             return source.path == rules.left
@@ -182,4 +182,4 @@ def _side_at(end: _SideOrFactory, name: str) -> Side:
 
 
 def _fill_no_gap(**_event: Any) -> None:
-    """Nobody fills gaps."""
+    """The default listener of `gap_met`: fills no gap."""

@@ -1,8 +1,7 @@
-"""What the mapping engine asks of a namespace: signatures, and how an op is made.
+"""Sides: what the mapping engine needs of a namespace at one end of a mapping.
 
-A `Side` is one end of a mapping. What stands behind it (a dictionary, a Python library
-of traced functions, a test's table) is its own affair. `PlainSide` is the side of a
-namespace that is nothing but a dictionary.
+A `Side` has the signatures of op types, and builds ops. It may be based on a dictionary
+(`PlainSide`), a Python library of traced functions (`TracingSide`) or a table.
 """
 
 from __future__ import annotations
@@ -35,30 +34,32 @@ __all__ = [
 ]
 
 MAX_CONTENT: Final = 1 << 16
-"""Elements of a constant that rules look into; larger ones are weights."""
+"""The most elements of a constant whose content rules can read."""
 
 
 class Decline(AmandaError):
-    """A rule, a lens or a side does not take this op; the message says why."""
+    """A rule, a lens or a side does not support an op; the message is the reason."""
 
 
 @runtime_checkable
 class Side(Protocol):
     """A namespace as the engine uses it.
 
-    May also have: `type_of(op)`, what rules call the type of an op that has a namespace
-    of its own (one without is called by its type), None where it is not of this side;
-    `imports`, the domains and versions that graphs of it name; `parameter_types(op,
-    inputs)`, the types of the parameters of an op's bodies, by those of its inputs;
-    `fault(op)`, what is wrong with an op whatever the rule, and None where nothing is:
-    no rule is asked for an op that has one.
+    Optional members:
+
+    - `type_of(op)`: the name in rules for the type of an op that has a namespace of its
+      own; None where it is not of this side
+    - `imports`: the domains and versions that graphs of this side import
+    - `parameter_types(op, inputs)`: the types of the parameters of an op's bodies
+    - `fault(op)`: what is invalid about an op, whatever the rule; no rule is tried then
+    - `prepare(graph)` and `finish(graph, source)`: see `SideFactory`
     """
 
     @property
     def name(self) -> str: ...
 
     def signature(self, type: str, /) -> Signature | None:
-        """What is known of an op type; None where it is not there."""
+        """The signature of an op type; None for an unknown type."""
 
     def build(
         self,
@@ -73,9 +74,9 @@ class Side(Protocol):
     ) -> tuple[OutputPort, ...]:
         """The outputs of a new op at the end of `graph`.
 
-        `args` are values of the graph, None for an input left out, or plain values
-        (numbers, lists of numbers, Tensors). `attrs` leaves out what has its default.
-        Raises Decline, or another AmandaError, for what cannot be.
+        `args` are values of the graph, None for an absent input, or plain values
+        (numbers, lists of numbers, Tensors). `attrs` has no attributes with their
+        default. Raises Decline, or another AmandaError, for what is not possible.
         """
 
 
@@ -84,17 +85,17 @@ class TracingSide(Side, Protocol):
     """A side whose ops are functions that mapping functions call directly."""
 
     def tracing(self, graph: Graph) -> AbstractContextManager[Any]:
-        """While it is open, calls of functions add ops to `graph`."""
+        """A context in which calls of functions add ops to `graph`."""
 
     def value(self, port: OutputPort) -> Any:
-        """What functions see in place of a value of the graph."""
+        """The object that functions get for a value of the graph."""
 
     def port(self, value: Any, graph: Graph) -> OutputPort:
-        """The value of the graph behind what a function returned."""
+        """The value of the graph for an object that a function returned."""
 
 
 def rule_op_type(side: Side, op: Op) -> str | None:
-    """What rules call the type of this op, or None where it is not of this side."""
+    """The name in rules for an op's type; None where it is not of this side."""
     more = op.side_record
     if more is None or more.namespace is None:
         return op.type
@@ -110,12 +111,12 @@ def rule_op_type(side: Side, op: Op) -> str | None:
 
 
 def answer_question(value: OutputPort, what: str) -> Any:
-    """What is known of a value; Undecided where it is not.
+    """A property of a value, by its name in rules; Undecided where it is unknown.
 
     >>> from amanda.types import parse_type
     >>> x = Graph().parameter(parse_type("float32[2, 3]"))
-    >>> question(x, "rank"), question(x, "dtype"), question(x, "kind")
-    (2, 'float32', 'float')
+    >>> [answer_question(x, name) for name in ("rank", "dtype", "kind")]
+    [2, 'float32', 'float']
     """
     return QUESTIONS[what](value)
 
@@ -161,7 +162,7 @@ def _content_of(value: OutputPort) -> Any:
             raise Undecided(f"{value} is not constant")
         return known
     if tensor.size > MAX_CONTENT:
-        raise Undecided(f"{value} has {tensor.size} elements, too many to look into")
+        raise Undecided(f"{value} has {tensor.size} elements, too many to read")
     return (
         _decode_strings(tensor.tolist())
         if tensor.dtype.kind == "string"
@@ -190,7 +191,7 @@ QUESTIONS: Final[Mapping[str, Callable[[OutputPort], Any]]] = MappingProxyType(
         "is_constant": _is_constant,
     }
 )
-"""What rules may ask of a value, by name.
+"""The questions about values that rules may use, by name.
 
 `kind` is bool, int, uint, float, complex or string; `content` is that of a constant,
 as numbers and lists.
@@ -198,7 +199,7 @@ as numbers and lists.
 
 
 def constant_of(value: OutputPort) -> Tensor | None:
-    """The content of a value that a constant of the core makes."""
+    """The tensor of a value that a constant op produces, else None."""
     op = value.op
     if op.type == CONSTANT and op.own_namespace == CORE and op.graph is not None:
         tensor = op.attrs.get("value")
@@ -206,15 +207,15 @@ def constant_of(value: OutputPort) -> Tensor | None:
     return None
 
 
-# -- a namespace that is nothing but a dictionary ----------------------------------
+# -- dictionaries as sides -------------------------------
 
 
 class PlainSide:
-    """The side of a dictionary: ops are made as they are asked for.
+    """The side of a dictionary.
 
-    `signature` looks an op type up; `integers` is the element type of constants that
-    are made of Python integers. A Python float takes the element type of the first
-    tensor of floats beside it.
+    `signature` looks up an op type; `integers` is the element type of constants built
+    from Python integers. A Python float gets the element type of the first float tensor
+    among the other arguments.
     """
 
     def __init__(

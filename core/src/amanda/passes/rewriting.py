@@ -97,8 +97,8 @@ class Rewriting:
             found = self._replaced(graph, op)
             if found is None:
                 continue
-            way, touched = found
-            used[way.id] = used.get(way.id, 0) + 1
+            rule, touched = found
+            used[rule.id] = used.get(rule.id, 0) + 1
             count += 1
             if count > most:
                 self._goes_round(used)
@@ -133,23 +133,23 @@ class Rewriting:
         type = rule_op_type(self.program.source, op)
         if type is None or _must_stay(op):
             return None
-        for way in self.program.choice(type).for_op(op):
-            slots: list[Any] = [None] * way.width
+        for rule in self.program.candidates(type).for_op(op):
+            slots: list[Any] = [None] * rule.width
             ops: list[Op] = []
-            if way.take(op, slots, ops) is not None:
+            if rule.match(op, slots, ops) is not None:
                 continue
             try:
-                for step in way.steps:
+                for step in rule.steps:
                     step(slots, answer_question)
             except (Decline, Undecided):
                 continue  # not for this op, or not known to be
-            made = self._made(graph, op, way, slots, ops)
+            made = self._made(graph, op, rule, slots, ops)
             if made is not None:
-                return way, made
+                return rule, made
         return None
 
     def _made(
-        self, graph: Graph, op: Op, way: CompiledRule, slots: list[Any], ops: list[Op]
+        self, graph: Graph, op: Op, rule: CompiledRule, slots: list[Any], ops: list[Op]
     ) -> list[Op] | None:
         """What the rule makes in place of the op; None, with all as it was, if it may
         not: it would change a type, or do again what is needed as it is too."""
@@ -157,7 +157,7 @@ class Rewriting:
         values: Sequence[OutputPort | None] = ()
         with graph.before(op):
             try:
-                values = way.make(self._here, graph, slots, op, None)
+                values = rule.build(self._here, graph, slots, op, None)
             except (Decline, Undecided):
                 values = ()
             except BaseException:
@@ -171,7 +171,7 @@ class Rewriting:
             _remove(graph, new)
             return None
         users = [user for port in op.outputs for user in port.user_ops]
-        _move_users(graph, op, values, new, Provenance(_sources(ops), way.id), way.id)
+        _move_users(graph, op, values, new, Provenance(_sources(ops), rule.id), rule.id)
         return [*new, *(user for user in users if user.graph is graph)]
 
 

@@ -86,7 +86,7 @@ def _answer(found: Coverage, *, gaps: bool) -> Answer:
     ops = [op for op in found.ops if not gaps or op.kind == "gap"]
 
     def text() -> Iterator[str | Table]:
-        yield Table(("op", "by"), [(op.op, op.words) for op in ops])
+        yield Table(("op", "by"), [(op.op, op.summary) for op in ops])
         yield f"\n{found}"
 
     return Answer({**_data(found), "ops": [op._asdict() for op in ops]}, text())
@@ -135,5 +135,5 @@ def page_text(name: str, both: list[Coverage]) -> str:
         lines.append(f"{ends}| {' | '.join(counts)} |")
     for found in both:
         lines += ["", f"## {found.source} to {found.target}", "", "| op | by |"]
-        lines += ["|---|---|", *(f"| `{op.op}` | {op.words} |" for op in found.ops)]
+        lines += ["|---|---|", *(f"| `{op.op}` | {op.summary} |" for op in found.ops)]
     return "\n".join(lines) + "\n"

@@ -1,11 +1,11 @@
-"""Values of foreign types in mapping functions: what they are to the graph, by type.
+"""Adapters: foreign Python values that mapping functions pass to ops.
 
     @adapter(numpy.dtype)
     def element(value):
         return DType.of(value)
 
-What a function gives to an attribute or an input may be anything that somebody told an
-adapter for; a subclass has that of its nearest base.
+An attribute or input may be of any type that has an adapter; a subclass uses that of
+its nearest base class. Adapters belong to the host in use when they are declared.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ADAPTERS: dict[type, Callable[[Any], Any]] = {}
 
 
 def adapter(type: type) -> Callable[[_Call], _Call]:
-    """Declares what values of a type, and of those under it, are to the graph."""
+    """Declare how values of a type and its subclasses are converted."""
 
     def declare(call: _Call) -> _Call:
         if type in _ADAPTERS:
@@ -41,14 +41,14 @@ def adapter(type: type) -> Callable[[_Call], _Call]:
 
 
 def remove_adapter(type: type) -> None:
-    """Takes an adapter back."""
+    """Remove an adapter."""
     _ADAPTERS.pop(type, None)
 
 
 def convert_value(value: Any) -> Any:
-    """A value as the graph holds it; UsageError where nobody told how.
+    """A value as graphs hold it; UsageError for a type without an adapter.
 
-    >>> adapted([1, 2.5, "a"])
+    >>> convert_value([1, 2.5, "a"])
     [1, 2.5, 'a']
     """
     if value is None or isinstance(value, _PLAIN) or hasattr(value, "__array__"):
@@ -68,14 +68,14 @@ def convert_value(value: Any) -> Any:
 
 
 def _is_graph_type(value: Any) -> bool:
-    """Does the graph know this type by itself?"""
+    """Whether graphs hold values of this type as they are."""
     return type(value).__module__.partition(".")[0] == "amanda"
 
 
 def _unknown_type_error(value: Any) -> Any:
     name = f"{type(value).__module__}.{type(value).__qualname__}"
     raise UsageError(
-        f"a graph holds no value of type {name}",
-        expected="numbers, texts, lists of these, Tensors, types",
-        hint=f"tell what it is: @amanda.mapping.adapter({type(value).__name__})",
+        f"a graph cannot hold a value of type {name}",
+        expected="numbers, strings, lists of these, Tensors, types",
+        hint=f"declare an adapter: @amanda.mapping.adapter({type(value).__name__})",
     )

@@ -1,4 +1,4 @@
-"""What is not mapped but comes along: constants, foreign ops, ports, edges, entries."""
+"""What a conversion copies: constants, foreign ops, fields, control edges, entries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def start_graph(
     namespace: str | None,
     outer: Graph | None,
 ) -> Graph:
-    """A graph with the fields and parameters of another; results come when made."""
+    """A new graph with the fields and parameters of another, without results yet."""
     target = Graph(namespace, source.name, type=source.type, outer=outer)
     if source.has_attrs:
         target.attrs.update(source.attrs)
@@ -38,7 +38,7 @@ def start_graph(
 
 
 def copy_port_fields(old: OutputPort, new: OutputPort) -> None:
-    """Attributes and marks of a value; name and type where it has none."""
+    """Copy attributes and marks of a value, and its name and type if there is none."""
     if new.name is None:
         new.name = old.name
     if new.type is None:
@@ -62,7 +62,7 @@ def copy_op(
     bodies: Mapping[str, Graph] | None = None,
     provenance: Provenance | None = None,
 ) -> Op:
-    """The same op with other inputs."""
+    """A copy of an op with other inputs."""
     new = target.add(
         op.type,
         inputs,
@@ -83,7 +83,7 @@ def copy_op(
 
 
 def _copy_input_fields(op: Op, new: Op) -> None:
-    """Names and attributes of the places that read."""
+    """Copy names and attributes of input ports."""
     for place, twin in zip(op.input_ports, new.input_ports, strict=True):
         if place.name is not None:
             twin.set_name(place.name)
@@ -96,7 +96,7 @@ def _copy_input_fields(op: Op, new: Op) -> None:
 def copy_body(
     body: Graph, target: Graph, value: Callable[[OutputPort], OutputPort]
 ) -> Graph:
-    """A copy of a body for an op of `target`, that reads what its captures became."""
+    """A copy of a body for an op of `target`, with its captures mapped by `value`."""
     memo: dict[object, object] = {port: value(port) for port in body.captures}
     copy = body.clone(memo=memo)
     copy.outer = target
@@ -104,7 +104,7 @@ def copy_body(
 
 
 def copy_entries(source: Graph, target: Graph, made: PortMap) -> None:
-    """Imports and entries, which only a root graph has."""
+    """Copy the entries of a root graph."""
     for name, entry in source.entries.items():
         if all(v in made for side in entry for v in side.values()):
             inputs, outputs = (
@@ -119,7 +119,7 @@ def copy_entries(source: Graph, target: Graph, made: PortMap) -> None:
 def copy_control_edges(
     source: Graph, target: Graph, stands: Mapping[Op, Sequence[Op]], made: PortMap
 ) -> None:
-    """What was made of an op waits for what was made of those that it waited for."""
+    """Add control edges between the ops that ops with control edges were mapped to."""
     for edge in list(source.control_edges):
         first, then = edge.output_port.op, edge.input_port.op
         firsts = [target] if first is source else _last_ops(first, stands, made, target)
@@ -134,7 +134,7 @@ def copy_control_edges(
 def _last_ops(
     op: Op, stands: Mapping[Op, Sequence[Op]], made: PortMap, target: Graph
 ) -> list[Op]:
-    """The ops that are done when this one is: its own last ones, or its producers."""
+    """The ops to wait for in the place of `op`: its last ones, or its producers."""
     group = stands.get(op, ())
     if group:
         read = {value.op for other in group for value in other.inputs if value}

@@ -1,8 +1,8 @@
-"""Inputs in either order: which of the two orders each commutative op is matched in.
+"""Input orders of commutative ops in patterns.
 
-A pattern is matched from its root inwards, and each op that leaves a choice takes the
-first. Where that fails, matching begins anew with the last choice turned, as often as
-`MAX_TRIES` allows: a pattern of many such ops costs no more than that.
+A pattern is matched from its root inwards, and each commutative op uses its inputs in
+their order first. Where that fails, matching is repeated with the last choice swapped,
+at most `MAX_TRIES` times, so that patterns of many such ops stay cheap.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = [
 
 MAX_TRIES: Final = 64
 QuickCheck: TypeAlias = "Callable[[Any, Slots], bool] | None"
-"""A quick look at whether a value may stand here; None where any may."""
+"""A cheap test whether a value may match; None where any may."""
 
 
 class InputOrders:
-    """The choices of one try: first those that are told, then the straight order."""
+    """The choices of one attempt: first the given ones, then the plain order."""
 
     __slots__ = ("_at", "_told")
 
@@ -36,14 +36,14 @@ class InputOrders:
         self._at = 0
 
     def choose(self) -> bool:
-        """Whether the next op with a choice is matched crosswise."""
+        """Whether the inputs of the next commutative op are swapped."""
         if self._at == len(self._told):
             self._told.append(False)
         self._at += 1
         return self._told[self._at - 1]
 
     def next(self) -> InputOrders | None:
-        """The choices to try after these; None where all are tried."""
+        """The choices to try next; None where all were tried."""
         told = self._told[: self._at]
         while told and told[-1]:
             told.pop()
@@ -54,7 +54,7 @@ class InputOrders:
 
 
 def try_input_orders(take: MatchOp, at: int) -> MatchOp:
-    """A pattern in which something may be turned; `at` is the slot of the choices."""
+    """A matcher that tries input orders; `at` is the slot of the choices."""
 
     def tried(op: Op, slots: Slots, ops: list[Op]) -> str | None:
         orders: InputOrders | None = InputOrders([])
@@ -78,7 +78,7 @@ def try_input_orders(take: MatchOp, at: int) -> MatchOp:
 def match_two_inputs(
     binds: tuple[BindPart, BindPart], fits: tuple[QuickCheck, QuickCheck], at: int
 ) -> MatchOp:
-    """The inputs of a commutative op, in the order that fits."""
+    """A matcher for the two inputs of a commutative op."""
     one, other = binds
     fits_one, fits_other = fits
 

@@ -1,8 +1,8 @@
-"""Rules as the engine runs them: one direction, two known sides, closures.
+"""Rules compiled to closures, for one direction and two sides.
 
-A `Way` takes an op apart (`take`), decides what structure alone does not (`steps`:
-lenses, guards, constants) and makes the ops of the other side (`make`). What it holds
-meanwhile are its slots, one for each variable and each computed value.
+A `CompiledRule` matches the structure of an op (`match`), evaluates lenses, guards and
+constants (`steps`) and builds the ops of the other side (`build`). In between, values
+are stored in slots, one for each variable and each computed value.
 """
 
 from __future__ import annotations
@@ -47,47 +47,50 @@ __all__ = [
 
 Slots: TypeAlias = "list[Any]"
 MatchOp: TypeAlias = "Callable[[Op, Slots, list[Op]], str | None]"
-"""Fills the slots from an op; what speaks against it, or None."""
+"""Fills the slots from an op; returns the reason for a mismatch, or None."""
 BindPart: TypeAlias = "Callable[[Any, Slots, list[Op]], str | None]"
 AnswerQuestion: TypeAlias = Callable[[OutputPort, str], Any]
 """Answers a question about a value of the source graph, or raises Undecided."""
 RuleStep: TypeAlias = "Callable[[Slots, AnswerQuestion], None]"
-"""Raises Decline for no, Undecided for not yet."""
+"""Raises Decline where it does not hold, Undecided where that is not known yet."""
 Fetch: TypeAlias = "Callable[[Slots, AnswerQuestion], Any]"
 
 
 class InactiveRule(Exception):
-    """This rule does not run between these two versions; the text says why."""
+    """A rule does not apply between two versions; the message is the reason."""
 
 
 class EmitContext(Protocol):
-    """What `make` asks of the run: values of the target graph, and where to build."""
+    """What `build` needs of a conversion: values of the target graph, and its side."""
 
     target: Side
     made: dict[OutputPort, OutputPort]
 
     def value(self, value: Any) -> Any:
-        """What became of a value of the source, or of a body; anything else as is."""
+        """What a value or body of the source was mapped to; anything else as it is."""
 
 
 @dataclass(slots=True, eq=False)
 class CompiledRule:
-    """A compiled rule. `make` gets the run, the graph to build in, the slots, the
-    number of outputs of the op that was matched, and its name."""
+    """A compiled rule.
+
+    `build` is called with the conversion, the graph to build in, the slots, the matched
+    op and a name for the result.
+    """
 
     id: str
     text: str
     size: int
     width: int
-    take: MatchOp
+    match: MatchOp
     steps: tuple[RuleStep, ...]
-    make: Callable[
+    build: Callable[
         [EmitContext, Graph, Slots, Op, str | None], Sequence[OutputPort | None]
     ]
     needs: tuple[RequiredNeighbor, ...] = ()
-    """The ops that a pattern wants around its root."""
+    """The ops that a pattern requires around its root."""
     is_line: bool = True
-    """Is each of them the only one that its op has?"""
+    """Whether each of them has at most one neighbor in turn."""
     loss: str | None = None
     is_function: bool = False
     edges: int = 0
@@ -95,16 +98,16 @@ class CompiledRule:
 
 
 def describe_value(value: Any) -> str:
-    """A value as messages show it."""
+    """A value as shown in messages."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-# -- what steps read ----------------------------------------------------------------
+# -- values read by steps -------------------------------------------------------------
 
 
 def compile_fetch(part: Question | Var | ConstantTerm, slots: dict[str, int]) -> Fetch:
-    """Reads a constant, the plain value of a variable, or the answer to a question."""
+    """A function that reads a constant, a variable, or the answer to a question."""
     if isinstance(part, ConstantTerm):
         value = part.value
         return lambda _slots, _ask: value
@@ -120,7 +123,7 @@ def compile_fetch(part: Question | Var | ConstantTerm, slots: dict[str, int]) ->
 
 
 def plain_value(value: Any, ask: AnswerQuestion) -> Any:
-    """A value of the graph as its content; Undecided where it is not constant."""
+    """The content of a value of the graph; Undecided where it is not constant."""
     return ask(value, "content") if isinstance(value, OutputPort) else value
 
 
@@ -133,14 +136,14 @@ def _answer_question(value: Any, what: str, name: str, ask: AnswerQuestion) -> A
     if isinstance(value, OutputPort):
         return ask(value, what)
     if value is None:
-        raise Decline(f"{name} is left out")
+        raise Decline(f"{name} is absent")
     if what == "content":
         return value
     if what == "is_constant":
         return True
     if what == "rank" and isinstance(value, int | float | list | tuple):
         return _nesting_depth(value)
-    raise Undecided(f"{name} is no value of the graph")
+    raise Undecided(f"{name} is not a value of the graph")
 
 
 def _nesting_depth(value: Any) -> int:
@@ -180,7 +183,7 @@ def _is_equal(a: Any, b: Any) -> bool:
 
 
 def compile_guard(guard: Guard, slots: dict[str, int]) -> RuleStep:
-    """Declines what the guard does not hold for."""
+    """A step that declines where the guard does not hold."""
     holds = _condition(guard, slots)
     why = f"not {guard}"
 
@@ -224,9 +227,8 @@ def _comparison(
         try:
             return bool(compare(a, b))
         except TypeError:
-            raise Decline(
-                f"{text}: {describe_value(a)} and {describe_value(b)} do not compare"
-            ) from None
+            both = f"{describe_value(a)} and {describe_value(b)}"
+            raise Decline(f"{text}: {both} cannot be compared") from None
 
     return holds
 
@@ -234,7 +236,7 @@ def _comparison(
 def _combine_conditions(
     parts: list[Callable[[Slots, AnswerQuestion], bool]], *, until: bool
 ) -> Callable[[Slots, AnswerQuestion], bool]:
-    """`and` (until a false one) or `or`; one that decides outweighs open ones."""
+    """`and` (until=False) or `or`; a deciding part outweighs undecided ones."""
 
     def holds(slots: Slots, ask: AnswerQuestion) -> bool:
         still_open: Undecided | None = None
@@ -252,10 +254,10 @@ def _combine_conditions(
 
 
 def is_variable(part: object) -> bool:
-    """Is it a variable with a value, rather than `_`?"""
+    """Whether it is a variable with a value, not `_`."""
     return isinstance(part, Var) and part.name != ANYTHING
 
 
 def source_question(value: OutputPort, what: str) -> Any:
-    """What the source graph itself says of a value."""
+    """The answer to a question from the source graph alone."""
     return answer_question(value, what)

@@ -1,7 +1,7 @@
-"""One conversion: cover each graph, then make what was chosen, in order.
+"""One conversion: cover each graph with rules, then build their results in order.
 
-Bodies are mapped before the op that holds them, each as a frame on a stack, so neither
-depth nor length of a model meets the limits of Python's own stack.
+Bodies are mapped before the op that holds them, each as a frame on a stack, so that
+depth and length of a model do not exceed the limit of Python's own stack.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _BY_HOOK = "gap_met"
 
 
 class _BehindGapError(Exception):
-    """An input is behind a gap, which is told there."""
+    """An input depends on a gap, which is reported there."""
 
 
 class _GraphFrame:
-    """A graph on its way: what is covered, and how far it is made."""
+    """A graph being converted: its cover, and the position in it."""
 
     __slots__ = ("at", "bodies", "cover", "source", "target")
 
@@ -82,12 +82,12 @@ class ConversionRun:
         self._graphs: dict[Graph, Graph] = {}
         self._deferred: dict[Op, CoverEntry] = {}
         self._failed: set[Op] = set()
-        self._holed: set[Op] = set()  # graphs of which a result is behind a gap
+        self._holed: set[Op] = set()  # graphs with a result that depends on a gap
         self._open: list[UnmappedOp] = []
-        self._carried: list[Op] = []  # constants that came along while an op was made
-        self._loose: list[Op] = []  # of them, those that may not be needed after all
+        self._carried: list[Op] = []  # constants copied while an op was built
+        self._loose: list[Op] = []  # of them, those that may be unused in the end
         self._stands: dict[Op, list[Op]] = {}  # where there are control edges
-        self._rounds: dict[OutputPort, OutputPort] = {}  # stand for feedback
+        self._rounds: dict[OutputPort, OutputPort] = {}  # placeholders for feedback
         self._losses: dict[str, None] = {}
         self._pinned: frozenset[OutputPort] = frozenset()
 
@@ -117,7 +117,7 @@ class ConversionRun:
         self.report.losses = tuple(self._losses)
 
     def _all(self, source: Graph, target: Graph | None) -> Graph:
-        """Map a graph and everything in it; a new target where there is none yet."""
+        """Map a graph and everything in it."""
         first = self._framed(source, target, None)
         stack = [first]
         while stack:
@@ -132,8 +132,8 @@ class ConversionRun:
         return first.target
 
     def _on(self, frame: _GraphFrame) -> list[Graph]:
-        """Make op after op, up to one with graphs in it that have to be mapped before:
-        those."""
+        """Build op after op; stops at one whose nested graphs must be mapped first, and
+        returns these."""
         entries, deferred = frame.cover.entries, self._deferred
         while frame.at < len(entries):
             entry = entries[frame.at]
@@ -160,7 +160,7 @@ class ConversionRun:
         return _GraphFrame(source, target, cover)
 
     def _typed(self, source: Graph, target: Graph) -> None:
-        """Parameters of a body without types get what the op around it tells."""
+        """Add types to parameters of a body, by the op that holds it."""
         tell = getattr(self.program.source, "parameter_types", None)
         op = source.holder
         if tell is None or op is None:
@@ -175,7 +175,7 @@ class ConversionRun:
                 parameter.type = type
 
     def _inner(self, entry: CoverEntry) -> list[Graph]:
-        """The graphs that have to be mapped before this op."""
+        """The nested graphs that must be mapped before this op."""
         op = entry.op
         found: list[Graph] = []
         if op.side_record is not None:
@@ -214,7 +214,7 @@ class ConversionRun:
             self._drop_unheld(body)
 
     def _drop_unheld(self, body: Graph) -> None:
-        """A body that the op's rule had no use for reads values no longer."""
+        """Empty a body that the rule of its op did not use."""
         made = self._bodies[body]
         if made.holder is None and made.graph is None:
             for i in range(len(made.results) - 1, -1, -1):
@@ -230,13 +230,13 @@ class ConversionRun:
             return None
 
     def _has_holes(self, op: Op) -> bool:
-        """Is some result of it, or of its bodies, behind a gap that is told there?"""
+        """Whether a result of the op or of its bodies depends on a gap."""
         return bool(self._holed) and not self._holed.isdisjoint(
             (op, *op.bodies.values())
         )
 
     def _lose(self, op: Op) -> None:
-        """What reads it is behind those gaps too, and no gap itself."""
+        """Mark an op whose users depend on gaps too, and are no gaps themselves."""
         self._failed.add(op)
         for port in op.outputs:
             self.made.pop(port, None)
@@ -244,7 +244,7 @@ class ConversionRun:
     # -- values ----------------------------------------------------------------
 
     def value(self, value: Any) -> Any:
-        """What became of a value of the source, or of a body; anything else as is."""
+        """What a value or body of the source was mapped to; anything else as it is."""
         if value.__class__ in _PORTS:
             return self.made.get(value) or self._late(value)
         if isinstance(value, Graph):
@@ -252,7 +252,7 @@ class ConversionRun:
         return value
 
     def _late(self, value: OutputPort) -> OutputPort:
-        """A constant comes along when it is needed; the next round is stood for."""
+        """A constant is copied when it is needed; feedback gets a placeholder."""
         op = value.op
         tensor = constant_of(value)
         home = self._graphs.get(op.graph) if op.graph is not None else None
@@ -263,7 +263,7 @@ class ConversionRun:
         if op.feedback and home is not None and op not in self._failed:
             if value not in self._rounds:
                 stand = home.add("feedback", namespace=CORE, feedback=True)
-                self._carried.append(stand)  # it is no op of the rule's own
+                self._carried.append(stand)  # not an op of the rule itself
                 self._rounds[value] = stand.output
             return self._rounds[value]
         raise _BehindGapError
@@ -285,7 +285,7 @@ class ConversionRun:
         return made
 
     def _ask(self, value: OutputPort, what: str) -> Any:
-        """What is known where the value lives now, else where it comes from."""
+        """The answer for the mapped value, else for the value of the source."""
         made = self.made.get(value)
         if made is None:
             return answer_question(value, what)
@@ -300,7 +300,7 @@ class ConversionRun:
     # -- ops -------------------------------------------------------------------
 
     def _emit(self, frame: _GraphFrame, entry: CoverEntry) -> None:
-        """Make an op, and first what it turns out to need of a pattern not taken."""
+        """Build an op, and before it the deferred ops that it turns out to need."""
         stack = [entry]
         while stack:
             entry = stack[-1]
@@ -317,7 +317,7 @@ class ConversionRun:
     def _needs(self, entry: CoverEntry) -> list[CoverEntry]:
         match = entry.match
         values: Iterable[Any] = entry.op.inputs
-        if match is not None and not match.way.is_function:
+        if match is not None and not match.rule.is_function:
             values = match.slots
         found: dict[Op, CoverEntry] = {}
         for value in values:
@@ -329,7 +329,7 @@ class ConversionRun:
         return list(found.values())
 
     def _attempt(self, frame: _GraphFrame, entry: CoverEntry) -> bool:
-        """Try the candidate whose turn it is; False where the next one has to."""
+        """Try the current candidate; False where the next one must be tried."""
         target = frame.target
         if entry.todo != MAP:
             self._carry(target, entry)
@@ -340,7 +340,7 @@ class ConversionRun:
             return True
         before = target.last_op
         try:
-            if match.step < len(match.way.steps):
+            if match.step < len(match.rule.steps):
                 self._decided(match)
             self._make(target, entry, match, before)
             if self._holed and self._has_holes(entry.op):
@@ -352,32 +352,32 @@ class ConversionRun:
             raise
         except AmandaError as why:
             self._back(target, before)
-            if self._has_holes(entry.op):  # nothing can be decided about them
+            if self._has_holes(entry.op):  # steps cannot decide about them
                 self._lose(entry.op)
                 return True
-            entry.decline(match.way, why.message)
+            entry.decline(match.rule, why.message)
             entry.at += 1
             if entry.match is None:
                 frame.cover.extend(entry, match)
                 self._deferred.update(frame.cover.deferred)
             return False
         except Exception as error:
-            error.add_note(f"while {match.way.id} mapped {op_location(entry.op)}")
+            error.add_note(f"while {match.rule.id} mapped {op_location(entry.op)}")
             raise
         return True
 
     def _decided(self, match: RuleMatch) -> None:
         for value in match.slots:
             if value.__class__ in _PORTS and constant_of(value) is None:
-                self.value(value)  # types can be asked only in front of a gap
+                self.value(value)  # types are known only before a gap
         if not decide_match(match, self._ask):
             raise Decline(match.why)
 
     def _make(
         self, target: Graph, entry: CoverEntry, match: RuleMatch, before: Op | None
     ) -> None:
-        op, way = entry.op, match.way
-        found = way.make(self, target, match.slots, op, _free_name(target, op.name))
+        op, rule = entry.op, match.rule
+        found = rule.build(self, target, match.slots, op, _free_name(target, op.name))
         outputs = op.outputs
         for i, port in enumerate(outputs):
             value = found[i] if i < len(found) else None
@@ -386,17 +386,17 @@ class ConversionRun:
             elif port.is_used or port in self._pinned:
                 for done in outputs[:i]:
                     self.made.pop(done, None)
-                raise Decline(f"it does not give output {i}")
+                raise Decline(f"it does not return output {i}")
         self._sign(target, op, match, before)
-        self.report.rules[way.id] += 1
+        self.report.rules[rule.id] += 1
         if self.report.trace is not None:
-            self.report.trace.append(CoveredOp(op.type or "", op.name, way.id))
-        if way.loss is not None:
-            self._losses[f"{op.type}, {op_location(op)}: {way.loss}"] = None
+            self.report.trace.append(CoveredOp(op.type or "", op.name, rule.id))
+        if rule.loss is not None:
+            self._losses[f"{op.type}, {op_location(op)}: {rule.loss}"] = None
 
     def _sign(self, target: Graph, op: Op, match: RuleMatch, before: Op | None) -> None:
-        """Names, types and origin for what a rule made."""
-        origin = Provenance(_source_names(match.ops), match.way.id)
+        """Add names, types and provenance to the ops that a rule built."""
+        origin = Provenance(_source_names(match.ops), match.rule.id)
         new: list[Op] = []
         at = target.last_op
         while at is not before and at is not None:
@@ -405,7 +405,7 @@ class ConversionRun:
                 new.append(at)
             at = at.previous
         self._carried.clear()
-        rare = op.side_record is not None  # the side record, which most ops do without
+        rare = op.side_record is not None  # most ops have no side record
         if rare and _has_control_edges(op):
             if not new and not set(op.control_inputs) <= set(match.ops):
                 raise Decline("nothing is made that could wait for its control inputs")
@@ -425,7 +425,7 @@ class ConversionRun:
                 target.rename(value.op, op.name)
 
     def _back(self, target: Graph, before: Op | None) -> None:
-        """Take away what a rule made before it declined; constants may be used yet."""
+        """Remove what a rule built before it declined; constants may still be used."""
         at = target.last_op
         while at is not before and at is not None:
             previous = at.previous
@@ -436,7 +436,7 @@ class ConversionRun:
             at = previous
         self._carried.clear()
 
-    # -- what no rule takes ----------------------------------------------------
+    # -- ops without a rule ----------------------------------------------------
 
     def _carry(self, target: Graph, entry: CoverEntry) -> None:
         op = entry.op
@@ -458,7 +458,7 @@ class ConversionRun:
         self._carried.clear()
 
     def _space(self, op: Op) -> str | None:
-        """The own namespace of an op that comes along."""
+        """The own namespace of an op that is copied."""
         own = op.own_namespace
         return own if own == CORE or self.program.picks_up else None
 
@@ -480,7 +480,7 @@ class ConversionRun:
         inputs: list[OutputPort | None],
         namespace: str | None,
     ) -> None:
-        """The op as it is, with everything in it."""
+        """Copy an op with everything in it."""
         bodies = {
             key: copy_body(body, target, self.value) for key, body in op.bodies.items()
         }
@@ -509,7 +509,8 @@ class ConversionRun:
             return False
         if len(values) != len(op.outputs):
             raise PluginBrokenError(
-                f"a listener of {_BY_HOOK} filled {op_location(op)} with other values",
+                f"a listener of {_BY_HOOK} filled {op_location(op)} with too many or "
+                "too few values",
                 expected=f"{len(op.outputs)}, one for each output",
                 got=len(values),
             )
@@ -522,7 +523,7 @@ class ConversionRun:
         return True
 
     def _kept(self, target: Graph, op: Op, inputs: list[OutputPort | None]) -> bool:
-        """The op in its own namespace, if foreign ones are to be kept."""
+        """Keep a foreign op in its own namespace, where that is allowed."""
         if self.keep_foreign:
             self._whole(target, op, inputs, op.namespace)
             self.report.kept += 1
@@ -536,7 +537,7 @@ def _free_name(target: Graph, name: str | None) -> str | None:
 
 
 def _source_names(ops: list[Op]) -> tuple[str, ...]:
-    """What the ops are called where they come from."""
+    """Names of the source ops."""
     if len(ops) == 1 and ops[0].name is not None:
         return (ops[0].name,)
     found: dict[str, None] = {}
@@ -550,12 +551,12 @@ def _source_names(ops: list[Op]) -> tuple[str, ...]:
 
 
 def _has_control_edges(op: Op) -> bool:
-    """Does it take part in a control edge?"""
+    """Whether an op has control edges."""
     return op.side_record is not None and bool(op.control_inputs or op.control_outputs)
 
 
 def _is_constant_needed(op: Op, pinned: frozenset[OutputPort]) -> bool:
-    """Must a constant come along, though nothing that was made asked for it?"""
+    """Whether a constant must be copied although no built op uses it."""
     value = op.outputs[0]
     if not value.is_used or value in pinned:
         return True

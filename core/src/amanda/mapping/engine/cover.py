@@ -1,8 +1,9 @@
-"""Covering: for each op of a graph the rules that may take it, by structure.
+"""Covers: for each op of a graph, the rules that match its structure.
 
-From the results backwards, so that what a pattern takes in is known before its own
-turn comes. A rule that types decide, which are not there yet, is kept as a candidate,
-and the next best ones with it; what their patterns take in is made on demand only.
+Ops are visited from the results backwards, so that the ops inside a pattern are known
+before they are visited. A rule that depends on types which are not known yet stays a
+candidate, together with the next best ones; the ops inside their patterns are built on
+demand only.
 """
 
 from __future__ import annotations
@@ -27,24 +28,23 @@ __all__ = [
 ]
 
 MAP, COPY, COPY_WHOLE = range(3)
-"""What is to be done with an op: map it, take it along and map what is in it, take it
-along with what is in it."""
+"""What to do with an op: map it, copy it and map its bodies, or copy it whole."""
 
-# How far a rule came that declined: for nearest rules.
+# How far a rule got before it declined, to report the nearest rules.
 _VERSION, _STRUCTURE, _DECISION = range(3)
 _KEEP: Final = "keep"
 
 
 class RuleMatch:
-    """A rule that fits by structure, and the values that it found.
+    """A rule that matches by structure, with its slots.
 
-    `step` counts the decisions made; `why` is what left the next one open.
+    `step` counts the steps that passed; `why` is the reason that the next is undecided.
     """
 
-    __slots__ = ("ops", "slots", "step", "way", "why")
+    __slots__ = ("ops", "rule", "slots", "step", "why")
 
-    def __init__(self, way: CompiledRule, slots: Slots, ops: list[Op]) -> None:
-        self.way = way
+    def __init__(self, rule: CompiledRule, slots: Slots, ops: list[Op]) -> None:
+        self.rule = rule
         self.slots = slots
         self.ops = ops
         self.step = 0
@@ -52,11 +52,11 @@ class RuleMatch:
 
     @property
     def is_decided(self) -> bool:
-        return self.step == len(self.way.steps)
+        return self.step == len(self.rule.steps)
 
 
 class CoverEntry:
-    """An op that is to be mapped, and the candidates for it, the best first."""
+    """An op to be mapped, and its candidate rules, best first."""
 
     __slots__ = ("at", "declined", "done", "is_flat", "matches", "op", "todo", "type")
 
@@ -71,20 +71,20 @@ class CoverEntry:
         self.is_flat = not op.is_graph and (
             op.side_record is None or not op.side_record.bodies
         )
-        """Is there no graph in it, nor in what patterns would take in with it?"""
+        """Whether neither the op nor the patterns of its candidates hold graphs."""
 
     @property
     def match(self) -> RuleMatch | None:
-        """The candidate whose turn it is."""
+        """The current candidate."""
         return self.matches[self.at] if self.at < len(self.matches) else None
 
-    def decline(self, way: CompiledRule, why: str, stage: int = _DECISION) -> None:
-        self.declined.append((way.id, way.text, why, stage))
+    def decline(self, rule: CompiledRule, why: str, stage: int = _DECISION) -> None:
+        self.declined.append((rule.id, rule.text, why, stage))
 
 
 def decide_match(match: RuleMatch, ask: AnswerQuestion) -> bool:
-    """Go through the decisions; False where one is still open. Raises Decline."""
-    steps, slots, at = match.way.steps, match.slots, match.step
+    """Run the steps of a rule; False where one is undecided. Raises Decline."""
+    steps, slots, at = match.rule.steps, match.slots, match.step
     try:
         while at < len(steps):
             steps[at](slots, ask)
@@ -98,8 +98,8 @@ def decide_match(match: RuleMatch, ask: AnswerQuestion) -> bool:
 
 
 class Cover:
-    """The entries of one graph, in its order. Constants have none: they come along
-    where they are needed."""
+    """The entries of one graph, in order; constants have none, they are copied on
+    demand."""
 
     __slots__ = (
         "bound", "constants", "deferred", "entries", "needed", "program", "taken",
@@ -111,7 +111,7 @@ class Cover:
         self.program = program
         self.needed = pinned
         self.bound = False
-        """Whether any op here takes part in a control edge."""
+        """Whether any op has control edges."""
         self.taken: set[Op] = set()
         self.deferred: dict[Op, CoverEntry] = {}
         self.constants: list[Op] = []
@@ -163,20 +163,20 @@ class Cover:
         if program.fault is not None and (fault := program.fault(op)):
             entry.declined.append((program.source.name, "", fault, _VERSION))
             return entry
-        choice = program.choice(type)
-        self._candidates(entry, choice.for_op(op))
+        candidates = program.candidates(type)
+        self._candidates(entry, candidates.for_op(op))
         if not entry.matches:
             entry.declined.clear()
-            self._candidates(entry, choice.near(op))
-            entry.declined += [(*rule, _VERSION) for rule in choice.inactive]
+            self._candidates(entry, candidates.near(op))
+            entry.declined += [(*rule, _VERSION) for rule in candidates.inactive]
         if not entry.matches and program.means_the_same(type):
             entry.todo = COPY
         return entry
 
     def extend(self, entry: CoverEntry, failed: RuleMatch) -> None:
-        """More candidates, after one that seemed certain declined while it was made.
+        """Add candidates after one that seemed certain declined while it was built.
 
-        What its pattern took in is mapped after all, where that turns out needed.
+        The ops inside its pattern are mapped after all, where they are needed.
         """
         if entry.type is None:
             return
@@ -184,36 +184,38 @@ class Cover:
             if op in self.taken:
                 self.taken.discard(op)
                 self.deferred[op] = self._entry(op)
-        ways = self.program.choice(entry.type).for_op(entry.op)
-        at = next((i for i, way in enumerate(ways) if way is failed.way), len(ways))
-        self._candidates(entry, ways[at + 1 :])
+        rules = self.program.candidates(entry.type).for_op(entry.op)
+        at = next(
+            (i for i, rule in enumerate(rules) if rule is failed.rule), len(rules)
+        )
+        self._candidates(entry, rules[at + 1 :])
 
-    def _candidates(self, entry: CoverEntry, ways: Sequence[CompiledRule]) -> None:
+    def _candidates(self, entry: CoverEntry, rules: Sequence[CompiledRule]) -> None:
         op = entry.op
-        for way in ways:
-            slots: Slots = [None] * way.width
+        for rule in rules:
+            slots: Slots = [None] * rule.width
             ops: list[Op] = []
-            why = way.take(op, slots, ops)
-            if why is None and way.size > 1:
-                why = self._outward(ops, way.edges)
+            why = rule.match(op, slots, ops)
+            if why is None and rule.size > 1:
+                why = self._outward(ops, rule.edges)
             if why is not None:
-                entry.decline(way, why, _STRUCTURE)
+                entry.decline(rule, why, _STRUCTURE)
                 continue
-            match = RuleMatch(way, slots, ops)
-            if way.steps:
+            match = RuleMatch(rule, slots, ops)
+            if rule.steps:
                 try:
                     decided = decide_match(match, answer_question)
                 except AmandaError as declined:
-                    entry.decline(way, declined.message)
+                    entry.decline(rule, declined.message)
                     continue
             else:
                 decided = True
             entry.matches.append(match)
-            if decided and not way.is_function:
+            if decided and not rule.is_function:
                 break
 
     def _outward(self, ops: list[Op], edges: int) -> str | None:
-        """Is something inside a pattern used elsewhere?"""
+        """The reason if something inside a pattern is used elsewhere, else None."""
         inside = set(ops)
         found = 0
         for op in inside:

@@ -1,4 +1,4 @@
-"""The side of a rule that is made, compiled."""
+"""Compiles the side of an equation that is built."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["compile_row"]
 _Emit: TypeAlias = (
     "Callable[[EmitContext, Graph, Slots, int, str | None], Sequence[OutputPort]]"
 )
-# How an argument is had: a slot, a slot that holds many, a constant, another op.
+# Sources of an argument: a slot, a slot with many values, a constant, another op.
 _SLOT, _SPREAD, _FIXED, _MADE = range(4)
 _PORTS = (OutputPort, Parameter)
 
@@ -53,7 +53,8 @@ def compile_row(
     forward: bool,
     hints: frozenset[str] = frozenset(),
 ) -> CompiledRule:
-    """An equation in one direction between two versions; Inactive if not for them."""
+    """Compile an equation for one direction and two sides; InactiveRule if it does not
+    apply."""
     here, there = row.sides(forward)
     taker = MatcherCompiler(source, lenses, hints)
     take = taker.compile(here)
@@ -164,7 +165,7 @@ class _EmitterCompiler:
         return _SLOT, self._computed(part)
 
     def _beyond(self, part: TermPart, i: int, term: OpTerm) -> tuple[int, Any]:
-        """An input that this version does not have: fine while nothing is there."""
+        """An input that this version lacks: allowed while it is absent."""
         if not isinstance(part, Var) or part.rest:
             raise InactiveRule(f"{term.type} has {i} inputs in {self.side.name}")
         if part.name != ANYTHING:
@@ -177,7 +178,7 @@ class _EmitterCompiler:
 
         def step(slots: Slots, _ask: AnswerQuestion) -> None:
             if slots[at] is None:
-                raise Decline(f"{why}, and {name} is left out")
+                raise Decline(f"{why}, and {name} is absent")
 
         self.taker.steps.append(step)
 
@@ -198,7 +199,7 @@ class _EmitterCompiler:
     def _attr(
         self, key: str, part: TermPart, signature: Signature, term: OpTerm
     ) -> tuple[str, int, Any, Any]:
-        """Key, how it is had, and the default."""
+        """Key, source and default of an attribute."""
         default = signature.attrs.get(key)
         if isinstance(part, ConstantTerm):
             if key not in signature.attrs:
@@ -217,8 +218,8 @@ class _EmitterCompiler:
         return key, _SLOT, at, default
 
     def _none(self, at: int, key: str, part: TermPart, term: OpTerm) -> None:
-        """An attribute that is not there may still be the name of a body, or say what
-        its absence means: that of an op with all defaults on the other side."""
+        """An attribute that this version lacks may still name a body, or have the value
+        that absence means: that of an op with all defaults on the other side."""
         where = self.side.name
         names = [var.name for var in variables(part)]
         origins = [self.taker.origins.get(name, (at, None)) for name in names]
@@ -246,7 +247,7 @@ class _EmitterCompiler:
         self.taker.steps.append(step)
 
     def _computed(self, part: TermPart) -> int:
-        """A step that computes a value, and the slot where it is then."""
+        """Add a step that computes a value; returns its slot."""
         fetch = self._fetch(part)
         at = self.taker.fresh()
 
@@ -276,11 +277,11 @@ class _EmitterCompiler:
                 at = self.taker.slots[name]
                 return lambda slots, ask: _item_values(slots[at], ask)
             case OpTerm():
-                raise InactiveRule(f"{part} is no value that is known beforehand")
+                raise InactiveRule(f"{part} is not a value that is known beforehand")
 
 
 def _in_inputs(term: OpTerm) -> set[str]:
-    """Variables that stand for an input of some op."""
+    """Variables that are inputs of some op."""
     names = {arg.name for arg in term.args if isinstance(arg, Var)}
     names |= {p.name for p in term.attrs.values() if isinstance(p, Var)}
     for arg in term.args:
@@ -308,21 +309,21 @@ def _compile_list_fetch(items: list[tuple[bool, Fetch]]) -> Fetch:
             elif isinstance(value, list | tuple):
                 made += value
             else:
-                raise Decline(f"{describe_value(value)} is no list")
+                raise Decline(f"{describe_value(value)} is not a list")
         return made
 
     return fetch
 
 
 def _may_be_absent(part: Var, i: int, signature: Signature) -> bool:
-    """May this input of what is made be left out?"""
+    """Whether this input of a built op may be absent."""
     if part.optional or i >= len(signature.inputs):
         return part.optional
     return signature.inputs[i] in signature.optional
 
 
 def _emit_after(make: _Emit, waits: list[tuple[_Emit, int]]) -> _Emit:
-    """An op that waits for others, which are made before it."""
+    """Builds an op with control inputs, after the ops that it waits for."""
 
     def made(
         run: EmitContext, graph: Graph, slots: Slots, outputs: int, name: str | None
@@ -340,7 +341,7 @@ def _emit_after(make: _Emit, waits: list[tuple[_Emit, int]]) -> _Emit:
 
 
 def _producer_in(values: Sequence[OutputPort], graph: Graph) -> Op:
-    """The op that was made just now."""
+    """The op that was built last."""
     return values[0].op if values else graph.ops[-1]
 
 
@@ -350,7 +351,7 @@ def _compile_op_emitter(
     attrs: tuple[tuple[str, int, Any, Any], ...],
     names: tuple[str, ...],
 ) -> _Emit:
-    """Builds one op; what has its default is left out, bodies are held as such."""
+    """Builds one op, without attributes that have their default."""
 
     def make(
         run: EmitContext, graph: Graph, slots: Slots, outputs: int, name: str | None

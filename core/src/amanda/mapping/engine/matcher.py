@@ -1,4 +1,4 @@
-"""The side of a rule that is matched, compiled."""
+"""Compiles the side of an equation that is matched."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ OUTPUT_COUNT = "outputs"
 
 
 class MatcherCompiler:
-    """Compiles one term; `slots` says where each variable is kept."""
+    """Compiles one term; `slots` has the slot of each variable."""
 
     def __init__(
         self, side: Side, lenses: Mapping[str, Lens], hints: frozenset[str]
@@ -72,9 +72,9 @@ class MatcherCompiler:
         self.width = 0
         self.steps: list[RuleStep] = []
         self.absent: set[str] = set()
-        """Variables of inputs that may be left out."""
+        """Variables of optional inputs."""
         self.origins: dict[str, tuple[int, Any]] = {}
-        """For variables of attributes, the slot of the attribute, and its default."""
+        """For variables of attributes: the slot of the attribute, and its default."""
         self._late: list[tuple[int, LensTerm]] = []
         self._counts: Counter[str] = Counter()
         self._orders: int | None = None
@@ -114,7 +114,7 @@ class MatcherCompiler:
         )
 
     def _least(self, term: OpTerm, signature: Signature) -> int:
-        """How many inputs must be there; notes the variables of those that may not."""
+        """The number of required inputs; records the variables of optional ones."""
         least = 0
         for i, arg in enumerate(term.args):
             if not isinstance(arg, Var) or arg.rest:
@@ -128,7 +128,7 @@ class MatcherCompiler:
         return least
 
     def _is_plain(self, term: OpTerm) -> bool:
-        """Are its inputs variables that nothing else has bound?"""
+        """Whether all inputs are variables that are not bound yet."""
         names = [a.name for a in term.args if isinstance(a, Var) and not a.rest]
         fresh = {n for n in names if n not in self.slots and n != ANYTHING}
         if len(fresh) != len(term.args):
@@ -157,7 +157,7 @@ class MatcherCompiler:
         return _compile_inputs(tuple(binds), rest, len(term.args) - 1)
 
     def _fits(self, part: TermPart) -> QuickCheck:
-        """A look at a value that needs nothing but what is bound before."""
+        """A test of a value that depends only on what is bound already."""
         match part:
             case OpTerm(type=type):
                 return lambda value, _slots: _is_produced_by(value, type, self.side)
@@ -172,7 +172,7 @@ class MatcherCompiler:
         return None
 
     def _attrs(self, term: OpTerm, signature: Signature) -> MatchOp | None:
-        """Attributes that are named; inputs that are named so are read as such."""
+        """Named attributes; inputs given by name are matched as inputs."""
         at = {name: i for i, name in enumerate(signature.inputs)}
         named = []
         for key, part in term.attrs.items():
@@ -221,16 +221,16 @@ class MatcherCompiler:
 
         def bind(have: Any, slots: Slots, ops: list[Op]) -> str | None:
             if not isinstance(have, OutputPort) or have.__class__ is Parameter:
-                return f"{describe_value(have)} is not made by {type}"
+                return f"{describe_value(have)} is not produced by {type}"
             op = have.op
             if op.type != type and rule_op_type(side, op) != type:
-                return f"{have} is made by {op.type}, not by {type}"
+                return f"{have} is produced by {op.type}, not by {type}"
             if rule_op_type(side, op) != type:
-                return f"{have} is made by an op of {op.namespace}"
+                return f"{have} is produced by an op of {op.namespace}"
             if have.index != output:
                 return f"{have} is output {have.index} of {type}, not {output}"
             if op.graph is not ops[0].graph:
-                return f"{have} is made in another graph"
+                return f"{have} is produced in another graph"
             return take(op, slots, ops)
 
         return bind
@@ -238,7 +238,7 @@ class MatcherCompiler:
     # -- lenses ----------------------------------------------------------------
 
     def _lenses(self) -> None:
-        """A step for each lens, those first whose context is there."""
+        """A step for each lens, ordered so that its context is known."""
         while self._late:
             ready = [
                 pair
@@ -277,7 +277,7 @@ class MatcherCompiler:
 
 
 def require_signature(side: Side, term: OpTerm) -> Signature:
-    """The signature of a term's op, where this version of the side has it so."""
+    """The signature of a term's op; InactiveRule where the side's version differs."""
     signature = side.signature(term.type)
     if signature is None:
         raise InactiveRule(f"{side.name} has no op {term.type}")
@@ -290,7 +290,7 @@ def require_signature(side: Side, term: OpTerm) -> Signature:
 
 
 def with_hints(signature: Signature, hints: frozenset[str]) -> Signature:
-    """With more attributes that need no rule."""
+    """A signature with more attributes that need no rule."""
     if not hints:
         return signature
     return signature._replace(hints=signature.hints | hints)
@@ -331,7 +331,7 @@ def _is_produced_by(value: Any, type: str, side: Side) -> bool:
 
 
 def _has_content(value: Any, content: Any) -> bool:
-    """Is it a value of the graph whose content is that plain value?"""
+    """Whether it is a value of the graph with this constant content."""
     if not isinstance(value, OutputPort) or isinstance(content, OutputPort):
         return False
     try:
@@ -371,7 +371,7 @@ def _bind_items(binds: list[BindPart], rest: int | None) -> BindPart:
             except Undecided as still_open:
                 return still_open.message
         if not isinstance(have, list | tuple):
-            return f"{describe_value(have)} is no list"
+            return f"{describe_value(have)} is not a list"
         n = len(have)
         if n < least or (rest is None and n != least):
             return f"{describe_value(have)} does not have {least} items"
@@ -388,7 +388,7 @@ def _bind_items(binds: list[BindPart], rest: int | None) -> BindPart:
 
 
 def _match_new_inputs(base: int, count: int, names: tuple[str, ...]) -> MatchOp:
-    """Inputs that are nothing but variables go to their slots in one stroke."""
+    """Matches inputs that are all new variables: a slice assignment."""
     end = base + count
 
     def take(op: Op, slots: Slots, _ops: list[Op]) -> str | None:
@@ -411,7 +411,8 @@ def _compile_inputs(
     rest: tuple[int, int, BindPart] | None,
     fixed: int,
 ) -> MatchOp:
-    """`rest` is where it begins, how many inputs follow it, and what takes it."""
+    """`rest` is the start of the variadic part, the number of inputs behind it, and its
+    matcher."""
 
     def take(op: Op, slots: Slots, ops: list[Op]) -> str | None:
         inputs = op.inputs
@@ -433,7 +434,7 @@ def _compile_inputs(
 
 
 def _require_inputs(inputs: MatchOp, least: int, type: str) -> MatchOp:
-    """Inputs that repeat: each variable of a rule stands for one that is there."""
+    """Variadic inputs: each variable of a rule matches one that is present."""
 
     def take(op: Op, slots: Slots, ops: list[Op]) -> str | None:
         there = op.inputs[:least]
@@ -447,13 +448,13 @@ def _require_inputs(inputs: MatchOp, least: int, type: str) -> MatchOp:
 def _match_control_inputs(
     take: MatchOp, waits: list[tuple[str, MatchOp]], side: Side
 ) -> MatchOp:
-    """An op that waits for others, by control edges that the pattern takes in."""
+    """Matches an op with control inputs, which are part of the pattern."""
 
     def taken(op: Op, slots: Slots, ops: list[Op]) -> str | None:
         if (why := take(op, slots, ops)) is not None:
             return why
         for type, other in waits:
-            why = f"it waits for no {type}"
+            why = f"it has no control input from {type}"
             for one in op.control_inputs:
                 if (
                     one in ops
@@ -474,7 +475,7 @@ def _match_control_inputs(
 
 
 def _attribute_or_body(op: Op, name: str) -> Any:
-    """What an op keeps as an attribute or a body in place of an input."""
+    """The attribute or body that an op has in place of an input."""
     if op.has_attrs and name in op.attrs:
         return op.attrs[name]
     return op.bodies.get(name)
@@ -508,7 +509,7 @@ _NOTHING: dict[str, Any] = {}
 def _compile_op(
     inputs: MatchOp, attrs: MatchOp | None, count: int | None, signature: Signature
 ) -> MatchOp:
-    """An op's inputs and attributes, and that nothing else of it is lost."""
+    """Matches inputs and attributes of an op; declines where something is uncovered."""
     keys: frozenset[str] = getattr(attrs, "keys", frozenset())
     at = {name: i for i, name in enumerate(signature.inputs)}
     by_name = frozenset(at[key] for key in keys if key in at)
@@ -544,7 +545,7 @@ def _input_name(signature: Signature, i: int) -> str:
 
 
 def is_uncovered(signature: Signature, key: str, value: Any) -> bool:
-    """Would it be a loss to drop this attribute?"""
+    """Whether dropping this attribute would lose information."""
     if key in signature.attrs:
         default = signature.attrs[key]
         if default is not REQUIRED and same_value(value, default):
@@ -559,6 +560,5 @@ def is_hint(signature: Signature, key: str) -> bool:
 
 
 def is_count(signature: Signature, key: str) -> bool:
-    """Is it the number of outputs, held as an attribute? It is structure, so no rule
-    has to name it."""
+    """Whether it is the number of outputs, which no rule has to name."""
     return key == OUTPUT_COUNT and signature.outputs is None and key in signature.attrs

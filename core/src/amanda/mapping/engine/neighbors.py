@@ -1,4 +1,4 @@
-"""The ops that a pattern wants around the op it is rooted at."""
+"""The ops that a pattern requires around its root."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = [
 ]
 
 EITHER_INPUT: Final = -1
-"""In place of the number of an input: it may be either of two."""
+"""Instead of an input number: either of two inputs."""
 CONTROL_INPUT: Final = -2
-"""In place of the number of an input: at the other end of a control edge."""
+"""Instead of an input number: a control input."""
 _DEPTH: Final = 3
-"""How far it is told. Each step may double the ops to look at, where either of two
-inputs will do."""
+"""The depth. Each level may double the number of ops to test, where ops are
+commutative."""
 
 
 class RequiredNeighbor(NamedTuple):
-    """One of them, and what it needs in turn."""
+    """One neighbor, and the neighbors that it requires in turn."""
 
     at: int
-    """Which input it makes, or one of the words above."""
+    """The input that it produces, or one of the constants above."""
     type: str
     needs: tuple[RequiredNeighbor, ...] = ()
 
@@ -37,7 +37,7 @@ class RequiredNeighbor(NamedTuple):
 def required_neighbors(
     term: OpTerm, side: Side, depth: int = _DEPTH
 ) -> tuple[RequiredNeighbor, ...]:
-    """What must stand there for a term to match; it may be that more must."""
+    """Neighbors that are necessary for a term to match, though not sufficient."""
     if depth == 0:
         return ()
     signature = require_signature(side, term)
@@ -45,7 +45,7 @@ def required_neighbors(
     rest = [at for at, arg in enumerate(term.args) if _is_rest(arg)]
     if signature.commutative and len(term.args) == 2 and not rest:
         found = [(EITHER_INPUT, arg) for _, arg in found]
-    elif rest:  # what stands behind it is counted from the end
+    elif rest:  # positions behind it count from the end
         found = [(at, arg) for at, arg in found if at < rest[0]]
     found += [(CONTROL_INPUT, other) for other in term.waits]
     return tuple(
@@ -55,7 +55,7 @@ def required_neighbors(
 
 
 def is_chain(needs: tuple[RequiredNeighbor, ...]) -> bool:
-    """Is each of them the only one that its op has?"""
+    """Whether each of them has at most one neighbor in turn."""
     return len(needs) == 0 or (len(needs) == 1 and is_chain(needs[0].needs))
 
 

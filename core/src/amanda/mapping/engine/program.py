@@ -1,4 +1,4 @@
-"""The rules between two versions in one direction, compiled when an op first asks."""
+"""The rules between two versions in one direction, compiled on first use."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ class RuleProgram:
         self.forward = forward
         self.in_place = rules.left == rules.right
         self.picks_up = False
-        """Are only foreign ops mapped, those of the source in a graph of the target?"""
+        """Whether to map only foreign ops: those of the source in a target graph."""
         self.fault: Callable[[Op], str | None] | None = getattr(source, "fault", None)
-        self._choices: dict[str, RuleIndex] = {}
+        self._candidates: dict[str, RuleIndex] = {}
         self._same: dict[str, bool] = {}
 
-    def choice(self, type: str) -> RuleIndex:
-        found = self._choices.get(type)
+    def candidates(self, type: str) -> RuleIndex:
+        found = self._candidates.get(type)
         if found is None:
-            found = self._choices[type] = self._compiled(type)
+            found = self._candidates[type] = self._index(type)
         return found
 
-    def _compiled(self, type: str) -> RuleIndex:
-        ways: list[CompiledRule] = []
+    def _index(self, type: str) -> RuleIndex:
+        compiled: list[CompiledRule] = []
         inactive: list[tuple[str, str, str]] = []
         for rule in self.rules.of_type(type, forward=self.forward):
             try:
-                ways.append(self._way(rule))
+                compiled.append(self._compile(rule))
             except InactiveRule as why:
                 text = rule.id if isinstance(rule, FunctionRule) else rule.text
                 inactive.append((rule.id, text, str(why)))
-        return RuleIndex(self.source, ways, inactive)
+        return RuleIndex(self.source, compiled, inactive)
 
-    def _way(self, rule: AnyRule) -> CompiledRule:
+    def _compile(self, rule: AnyRule) -> CompiledRule:
         hints = self.rules.hints[self.forward]
         if isinstance(rule, FunctionRule):
             return compile_function(rule, self.source, self.target, hints)
@@ -65,7 +65,7 @@ class RuleProgram:
         )
 
     def means_the_same(self, type: str) -> bool:
-        """Within one framework: is an op type the same in both versions?"""
+        """Whether an op type is the same in both versions of one framework."""
         if not self.in_place:
             return False
         if type not in self._same:
@@ -76,32 +76,33 @@ class RuleProgram:
         return self._same[type]
 
     def takes(self, op: Op) -> bool | str:
-        """Does some rule take this op where it stands? The reasons, if none does.
+        """True if some rule supports this op in its graph, else the reasons.
 
-        A rule that types decide, which are not known, counts as one that does. Who
-        decomposes what a target does not take asks this.
+        A rule that depends on unknown types counts as one that does.
         """
         type = rule_op_type(self.source, op)
         if type is None:
             return f"it is of {op.namespace}"
         if self.fault is not None and (fault := self.fault(op)):
             return fault
-        choice = self.choice(type)
-        if any(_decline_reason(way, op) is None for way in choice.for_op(op)):
+        candidates = self.candidates(type)
+        if any(_decline_reason(rule, op) is None for rule in candidates.for_op(op)):
             return True
-        reasons = [f"{way.id}: {_decline_reason(way, op)}" for way in choice.near(op)]
-        reasons += [f"{id}: {why}" for id, _, why in choice.inactive]
+        reasons = [
+            f"{rule.id}: {_decline_reason(rule, op)}" for rule in candidates.near(op)
+        ]
+        reasons += [f"{id}: {why}" for id, _, why in candidates.inactive]
         return "; ".join(reasons) or f"no rule is for {type}"
 
 
-def _decline_reason(way: CompiledRule, op: Op) -> str | None:
-    """What speaks against a rule, as far as that is known where the op stands."""
-    slots: list[Any] = [None] * way.width
-    why = way.take(op, slots, [])
+def _decline_reason(rule: CompiledRule, op: Op) -> str | None:
+    """Why a rule declines an op, as far as known in its graph; None if it may not."""
+    slots: list[Any] = [None] * rule.width
+    why = rule.match(op, slots, [])
     if why is not None:
         return why
     try:
-        for step in way.steps:
+        for step in rule.steps:
             step(slots, answer_question)
     except Undecided:
         return None

@@ -1,8 +1,8 @@
-"""Which rules may take an op, found by what stands around it.
+"""Candidate rules of an op, found by its neighbors.
 
-A pattern names the ops behind its inputs, and those behind theirs. The rules for one
-type are sorted by these, so that a pattern for other surroundings costs a look into a
-table, however many there are.
+A pattern names the producers of its inputs, and their producers. The rules for one op
+type are indexed by these, so that any number of patterns for other neighbors costs one
+table lookup.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from amanda.mapping.side import Side, rule_op_type
 __all__ = ["RuleIndex"]
 
 _COMMUTATIVE_INPUTS: Final = 2
-"""The inputs of a commutative op that stand for each other are its first two."""
+"""Commutative ops may swap their first two inputs."""
 _RankedRule: TypeAlias = "tuple[int, CompiledRule]"
-"""A way, and how many are to be tried before it."""
+"""A rule with its rank: the number of rules to be tried before it."""
 
 
 class RuleIndex:
-    """The ways for ops of one type, the first to be tried first."""
+    """The rules for ops of one type, in the order in which they are tried."""
 
-    __slots__ = ("_nobody", "_plain", "_side", "_table", "inactive", "ways")
+    __slots__ = ("_nobody", "_plain", "_side", "_table", "inactive", "rules")
 
     def __init__(
         self,
         side: Side,
-        ways: Sequence[CompiledRule],
+        rules: Sequence[CompiledRule],
         inactive: Sequence[tuple[str, str, str]],
     ) -> None:
-        self.ways = tuple(ways)
+        self.rules = tuple(rules)
         self.inactive = tuple(inactive)
-        """Rules that are not for these versions: id, text, why."""
+        """Rules that do not apply to these versions: id, text, reason."""
         self._side = side
-        rows = [(pair, pair[1].needs) for pair in enumerate(ways) if pair[1].needs]
+        rows = [(pair, pair[1].needs) for pair in enumerate(rules) if pair[1].needs]
         self._table = _NeighborTable(rows, side) if rows else None
-        self._nobody = tuple(pair for pair in enumerate(ways) if not pair[1].needs)
-        self._plain = tuple(way for _, way in self._nobody)
+        self._nobody = tuple(pair for pair in enumerate(rules) if not pair[1].needs)
+        self._plain = tuple(rule for _, rule in self._nobody)
 
     def for_op(self, op: Op) -> Sequence[CompiledRule]:
-        """All that may take it by the ops around it, and no others where that shows."""
+        """The rules that may match an op, by its neighbors."""
         if self._table is None:
-            return self.ways
+            return self.rules
         found: list[_RankedRule] = []
         self._table.find(op, found)
         if not found:
@@ -62,21 +62,21 @@ class RuleIndex:
             for pair in found
             if pair[1].is_line or _are_present(op, pair[1].needs, self._side)
         }
-        return [way for _, way in sorted([*some, *self._nobody], key=_rank_of)]
+        return [rule for _, rule in sorted([*some, *self._nobody], key=_rank_of)]
 
     def near(self, op: Op) -> Sequence[CompiledRule]:
-        """Those too that would take other ops behind the ones behind its inputs."""
+        """The rules that would match if only the direct neighbors counted."""
         return [
-            way
-            for way in self.ways
+            rule
+            for rule in self.rules
             if _are_present(
-                op, [need._replace(needs=()) for need in way.needs], self._side
+                op, [need._replace(needs=()) for need in rule.needs], self._side
             )
         ]
 
 
 class _NeighborTable:
-    """Ways by one need each: the one that they share with the fewest others."""
+    """Rules by one required neighbor each: the one shared with the fewest others."""
 
     __slots__ = ("_before", "_behind", "_places", "_side", "_some")
 
@@ -110,7 +110,7 @@ class _NeighborTable:
                 self._behind.setdefault(type, []).append((at, table))
 
     def find(self, op: Op, found: list[_RankedRule]) -> None:
-        """Adds those whose need is met, some maybe twice."""
+        """Add the rules whose neighbor is present; some may be added twice."""
         if self._some:
             found += self._some
         behind = self._behind
@@ -136,7 +136,7 @@ class _NeighborTable:
 
 
 def _are_present(op: Op, needs: Iterable[RequiredNeighbor], side: Side) -> bool:
-    """Are all these ops where a pattern wants them?"""
+    """Whether all required neighbors are present."""
     return all(_is_present(op, need, side) for need in needs)
 
 

@@ -1,7 +1,7 @@
-"""The lenses of the core: what recurs between frameworks, whichever they are.
+"""The lenses of the core: differences that recur between frameworks.
 
-Each is a row: the two ways, what it is for, what it declines, and how a test draws
-values for it. Names are not those of ops, so that `f(x)` is never in doubt.
+Each is a row: both directions, what it is for, what it declines, and how a test draws
+values for it. No lens has the name of an op, so that `f(x)` is unambiguous.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from amanda.tensors import FunctionRef, Tensor
 __all__ = ["LENSES"]
 
 MAX_ITEMS: Final = 4096
-"""What a lens makes of a number at most: a rule text must not claim memory."""
+"""The longest list that a lens builds from a number: rule files are untrusted."""
 
 
-# -- drawing -----------------------------------------------------------------------
+# -- random values for tests -----------------------------------------------------------
 
 
 def _draw_number(random: Random) -> tuple[Any, ...]:
@@ -57,14 +57,14 @@ def _to_bool(value: Any) -> bool:
 
 def _scale(value: Any, by: Any) -> Any:
     if not isinstance(value, int | float) or not isinstance(by, int | float):
-        raise Decline(f"{value!r} times {by!r} is no number")
+        raise Decline(f"{value!r} times {by!r} is not a number")
     return value * by
 
 
 def _unscale(value: Any, by: Any) -> Any:
     if isinstance(value, int) and isinstance(by, int):
         if by == 0 or value % by:
-            raise Decline(f"{value} is no multiple of {by}")
+            raise Decline(f"{value} is not a multiple of {by}")
         return value // by
     if by == 0:
         raise Decline("nothing is undone of a product with 0")
@@ -85,7 +85,7 @@ def _equals(value: Any, yes: Any, no: Any = None) -> bool:
 
 def _undo_equals(value: Any, yes: Any, no: Any = None) -> Any:
     if not value and no is None:
-        raise Decline(f"it does not say what it is, if not {yes!r}")
+        raise Decline(f"the value is unknown where it is not {yes!r}")
     return yes if value else no
 
 
@@ -147,7 +147,7 @@ def _pick_items(
     value: Sequence[Any], start: int, step: int, fill: Any = None
 ) -> list[Any]:
     if start < 0 or step < 1:
-        raise Decline(f"there is no place {start}, {start + step} ...")
+        raise Decline(f"there is no position {start}, {start + step} ...")
     wanted = set(range(start, len(value), step))
     for i, item in enumerate(value):
         if i not in wanted and not same_value(item, fill):
@@ -159,7 +159,7 @@ def _place_items(
     value: Sequence[Any], start: int, step: int, fill: Any = None
 ) -> list[Any]:
     if not 0 <= start <= MAX_ITEMS or not 0 < step <= MAX_ITEMS:
-        raise Decline(f"there is no place {start}, {start + step} ...")
+        raise Decline(f"there is no position {start}, {start + step} ...")
     made = [fill] * (start + step * len(value))
     made[start::step] = value
     return made

@@ -1,14 +1,14 @@
-"""Lenses: partial bijections between what two namespaces call the same thing.
+"""Lenses: partial bijections between two representations of one argument.
 
-`do` leads from a variable to the value on the side where the lens is written, `undo`
-back. Either declines, with a reason, what it cannot bring over. The laws, which a test
-holds every lens to on values from its `draw`:
+`do` converts a variable to the value on the side where the lens is written, `undo`
+converts it back. Either may decline a value, with a reason. A test checks these laws
+for every lens, on values from its `draw`:
 
-    do(undo(do(v))) == do(v)        both ways round; and for an `exact` one
-    undo(do(v)) == v                nothing about v is lost
+    do(undo(do(v))) == do(v)        and the other way round
+    undo(do(v)) == v                for an `exact` lens
 
-A lens that is not exact forgets how a value was written, never what it means: axis -1
-of three comes back as axis 2.
+A lens that is not exact may change how a value is written, not its meaning: axis -1 of
+three comes back as axis 2.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from amanda.mapping.side import Decline
 __all__ = ["Draw", "Lens", "find_broken_law", "make_table", "same_value"]
 
 Draw = Callable[[Random], tuple[Any, ...]]
-"""Makes a value that `do` takes, and the context that goes with it."""
+"""Draws a value for `do`, with the context that belongs to it."""
 
-# What a function meets that is given what it was not made for.
+# Errors of a function that is called with unsupported values.
 _FAILURES = (AmandaError, ArithmeticError, AttributeError, LookupError, TypeError,
              ValueError)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Lens:
-    """One lens. `do` and `undo` get the value, then the context in order."""
+    """One lens. `do` and `undo` are called with the value, then the context."""
 
     name: str
     do: Callable[..., Any]
@@ -41,19 +41,19 @@ class Lens:
     draw: Draw
     doc: str
     partial: str = ""
-    """What it declines; nothing where it takes all that makes sense."""
+    """What it declines; empty where it supports all meaningful values."""
     exact: bool = True
     takes_none: bool = False
-    """Whether absence means something to it; else None passes as it is."""
+    """Whether it is called for None; otherwise None is passed through."""
     rows: tuple[tuple[Any, Any], ...] | None = None
-    """What it consists of, where it is a table."""
+    """The rows of a lens that is a table."""
 
     def forth(self, value: Any, context: Iterable[Any] = ()) -> Any:
-        """`do`, with every way to fail told as a Decline."""
+        """`do`, with every failure as a Decline."""
         return self._run(self.do, value, context)
 
     def back(self, value: Any, context: Iterable[Any] = ()) -> Any:
-        """`undo`, with every way to fail told as a Decline."""
+        """`undo`, with every failure as a Decline."""
         return self._run(self.undo, value, context)
 
     def _run(
@@ -67,7 +67,7 @@ class Lens:
             raise
         except _FAILURES as error:
             cause = error.message if isinstance(error, AmandaError) else str(error)
-            what = f"{self.name} does not take {_shorten(value)}"
+            what = f"{self.name} does not support {_shorten(value)}"
             raise Decline(what, got=f"{type(error).__name__}: {cause}") from error
 
     def __str__(self) -> str:
@@ -80,12 +80,12 @@ def _shorten(value: object) -> str:
 
 
 def find_broken_law(lens: Lens, random: Random) -> str:
-    """What law a lens breaks on values that it draws; empty where it keeps all."""
+    """The law that a lens breaks on drawn values; empty if it keeps them all."""
     value, *context = lens.draw(random)
     there = lens.forth(value, context)
     back = lens.back(there, context)
     if not same_value(lens.forth(back, context), there):
-        return f"{_shorten(value)} goes to {_shorten(there)}, and not there again"
+        return f"{_shorten(value)} becomes {_shorten(there)}, but not the second time"
     if lens.exact and not same_value(back, value):
         return f"{_shorten(value)} comes back as {_shorten(back)}"
     return ""
@@ -96,10 +96,10 @@ def make_table(
     rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]],
     doc: str = "",
 ) -> Lens:
-    """A lens that is a table: left what variables hold, right what this side says.
+    """A lens that is a table: left the values of variables, right those of this side.
 
-    Where a value stands in several rows, the first counts; so several spellings may
-    mean one thing.
+    Where a value is in several rows the first counts, so that several spellings may
+    have one meaning.
 
     >>> mode = make_table("mode", {"constant": "fill", "edge": "copy"})
     >>> mode.forth("edge"), mode.back("fill")
@@ -134,20 +134,22 @@ def make_table(
 
 
 def _key(value: Any) -> Any:
-    """True, 1 and 1.0 are three keys; lists are keys too."""
+    """A dict key under which True, 1 and 1.0 differ; lists may be keys too."""
     if isinstance(value, list | tuple):
         return ("list", tuple(map(_key, value)))
     return (type(value).__name__, value)
 
 
 def same_value(a: Any, b: Any) -> bool:
-    """Do two plain values mean the same to a rule?
+    """Whether two plain values are equal for rules.
 
-    Lists and tuples are alike, and so are a number and its float32 form: formats keep
-    attributes so, dictionaries and rules do not.
+    Lists equal tuples, and a number equals its float32 form, since formats store
+    attributes as float32 while dictionaries and rules have decimal numbers.
 
-    >>> same([1, 2], (1, 2)), same(1e-05, 9.999999747378752e-06), same("1", 1)
-    (True, True, False)
+    >>> same_value([1, 2], (1, 2)), same_value(1e-05, 9.999999747378752e-06)
+    (True, True)
+    >>> same_value("1", 1)
+    False
     """
     if isinstance(a, list | tuple):
         if not isinstance(b, list | tuple) or len(a) != len(b):

@@ -1,4 +1,4 @@
-"""Which ops of one namespace a mapping brings to another, and by what kind of rule."""
+"""Coverage: which ops of a namespace a mapping supports, and by what kind of rule."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from amanda.mapping.rule_mapping import RuleMapping
 __all__ = ["KINDS", "Coverage", "OpCovered", "coverage"]
 
 KINDS: Final = ("row", "pattern", "function", "composite", "same", "gap")
-"""By what an op is taken, the best first: an equation of one op, one of several, a
-function; taken apart into ops that are taken; meaning the same; by nothing."""
+"""How an op is supported, best first: by an equation of one op, of several, by a
+function; by its definition; unchanged; or not at all."""
 
 
 class OpCovered(NamedTuple):
-    """An op, by what it is taken, and how many rules of each kind there are for it."""
+    """How one op is supported, and the number of rules of each kind."""
 
     op: str
     kind: str
     rules: dict[str, int]
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """`row`, or `row, 2 patterns`."""
         told = [
             (name if number == 1 else f"{number} {name}s")
@@ -59,7 +59,7 @@ def coverage(
     ops: Iterable[str],
     composites: Iterable[str] = (),
 ) -> Coverage:
-    """What rules there are for each op; `composites` can be taken apart without one."""
+    """The rules for each op; `composites` are ops with a definition."""
     start, goal = str(parse_name(source)), str(parse_name(target))
     program = mapping.program(start, goal)
     whole = frozenset(composites)
@@ -69,9 +69,9 @@ def coverage(
 
 def _op_coverage(program: RuleProgram, op: str, is_composite: bool) -> OpCovered:
     rules: dict[str, int] = dict.fromkeys(KINDS[:3], 0)
-    for way in program.choice(op).ways:
+    for rule in program.candidates(op).rules:
         rules[
-            "function" if way.is_function else "row" if way.size == 1 else "pattern"
+            "function" if rule.is_function else "row" if rule.size == 1 else "pattern"
         ] += 1
     kind = next((kind for kind, number in rules.items() if number), "")
     if not kind:

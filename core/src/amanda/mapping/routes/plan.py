@@ -1,4 +1,4 @@
-"""How a conversion would go: its route and, when asked for, every gap on it."""
+"""Plans: the route of a conversion and, on demand, every gap on it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["Plan", "run_mapper", "expect_no_gaps"]
 
 
 class Plan:
-    """The route of a conversion. `reports` and `gaps` try it out, on first use.
+    """The route of a conversion. `reports` and `gaps` run it, on first use.
 
-    Finding the route imports no mapping; trying it out does, and maps the graph as far
-    as it goes, without giving the result to anybody.
+    Finding the route imports no mapping; running it does, and converts the graph as far
+    as possible.
     """
 
     def __init__(
@@ -60,17 +60,17 @@ class Plan:
 
     @property
     def reports(self) -> tuple[Report, ...]:
-        """What each step would tell."""
+        """The report of each step."""
         return self._tried[1]
 
     @property
     def result(self) -> Graph:
-        """What would come out; with gaps, it has holes."""
+        """The converted graph; incomplete where there are gaps."""
         return self._tried[0]
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """Every op that some step cannot map, each told where it is met first."""
+        """Every op that some step cannot map, once each."""
         first, *later = self.reports or (Report("", ""),)
         return first.gaps + tuple(
             gap for report in later for gap in report.gaps if not gap.foreign
@@ -78,14 +78,14 @@ class Plan:
 
     @cached_property
     def refusals(self) -> tuple[str, ...]:
-        """What the backend does not take of the result, where one is meant."""
+        """What the backend does not support, for a plan to a backend."""
         if self._refused is None or self.gaps:
             return ()
         return tuple(self._refused(self.result))
 
     @property
     def is_clear(self) -> bool:
-        """No gaps, and nothing that the backend refuses."""
+        """Whether there are no gaps and no refusals."""
         return not self.gaps and not self.refusals
 
     def __str__(self) -> str:
@@ -95,9 +95,9 @@ class Plan:
 def run_mapper(
     mapper: Any, graph: Graph, to: str, *, keep_foreign: bool, gap_met: GapMet
 ) -> Conversion:
-    """What a mapper makes of a graph, and its report; gaps are in there, not raised.
+    """The conversion of a graph by a mapper; gaps are in its report, not raised.
 
-    A mapper that tells no reports is asked once more, where it has gaps.
+    A mapper without reports is called a second time where it has gaps.
     """
     if hasattr(mapper, "conversion"):
         return mapper.conversion(  # type: ignore[no-any-return]
@@ -115,7 +115,7 @@ def run_mapper(
 
 
 def expect_no_gaps(done: Conversion, *, keep_foreign: bool) -> Graph:
-    """The graph; ConversionError with every gap, where gaps may not be."""
+    """The converted graph; ConversionError with every gap, unless these may stay."""
     report = done.report
     if report.gaps and not keep_foreign:
         raise gap_error(report.gaps, report.source, report.target)

@@ -1,4 +1,4 @@
-"""The mapping of one op as an object: to save, to load, to reverse, to run alone."""
+"""The mapping of one op type as an object that can be saved, loaded and reversed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Process"]
 
 
 class Process:
-    """What a mapping does with ops of one type, between two versions.
+    """The rules of a mapping for ops of one type, between two versions.
 
     >>> from amanda.mapping import PlainSide, Signature
     >>> rules = RuleSet("toys", "acme/a", "acme/b")
@@ -41,7 +41,7 @@ class Process:
 
     @classmethod
     def of(cls, mapping: RuleMapping, type: str, source: str, target: str) -> Self:
-        """The rules for ops of a type, and nothing else of a mapping."""
+        """The part of a mapping for one op type."""
         program = mapping.program(source, target)
         found = mapping.rules.of_type(type, forward=program.forward)
         if not found:
@@ -57,12 +57,12 @@ class Process:
         return self.mapping.program(self.source, self.target)
 
     def reverse(self) -> Process:
-        """The way back, where some of its rules run both ways."""
+        """The opposite direction, where some of its rules run both ways."""
         back = not self.program.forward
         types = [row.sides(back)[0].type for row in self.rules.rows if row.runs(back)]
         if not types:
             raise ConversionError(
-                f"no rule for {self.type} leads back",
+                f"no rule for {self.type} runs in the opposite direction",
                 expected="an equation with <=>",
                 got=", ".join(_rule_text(rule) for rule in self._rules),
             )
@@ -73,14 +73,14 @@ class Process:
         return [*self.rules.rows, *self.rules.functions]
 
     def dumps(self) -> bytes:
-        """Its rules in protobuf form."""
+        """The rules in protobuf form."""
         return protobuf.dumps(self.rules)
 
     @classmethod
     def loads(
         cls, data: bytes, mapping: RuleMapping, type: str, source: str, target: str
     ) -> Self:
-        """What `dumps` wrote, with the sides, lenses and functions of a mapping."""
+        """Load what `dumps` wrote; sides, lenses and functions are a mapping's."""
         rules = _without_rules(mapping.rules)
         protobuf.loads(rules, data)
         return cls(type, _with_rule_set(mapping, rules), source, target)
@@ -88,25 +88,25 @@ class Process:
     def __call__(
         self, op: Op, graph: Graph, values: Mapping[OutputPort, OutputPort]
     ) -> tuple[OutputPort | None, ...]:
-        """What stands for the outputs of an op, made at the end of a graph.
+        """The mapped outputs of an op, built at the end of a graph.
 
-        `values` are those of the graph that stand for what the op, or its pattern,
-        reads. ConversionError with the reasons where no rule takes it.
+        `values` has the values of that graph for the inputs of the op, or of its
+        pattern. ConversionError with the reasons where no rule applies.
         """
         making = _SingleOpContext(self.program, graph, dict(values))
         reasons = []
-        for way in self.program.choice(self.type).near(op):
-            slots: list[Any] = [None] * way.width
-            why = way.take(op, slots, [])
+        for rule in self.program.candidates(self.type).near(op):
+            slots: list[Any] = [None] * rule.width
+            why = rule.match(op, slots, [])
             if why is None:
                 try:
-                    for step in way.steps:
+                    for step in rule.steps:
                         step(slots, making.ask)
-                    return tuple(way.make(making, graph, slots, op, None))
+                    return tuple(rule.build(making, graph, slots, op, None))
                 except AmandaError as error:
                     why = error.message
-            reasons.append(f"{way.id}: {why}")
-        raise ConversionError(f"no rule takes {op}", problems=reasons)
+            reasons.append(f"{rule.id}: {why}")
+        raise ConversionError(f"no rule supports {op}", problems=reasons)
 
     def __str__(self) -> str:
         return f"{self.type}: {self.source} -> {self.target}"
@@ -137,7 +137,7 @@ def _with_rule_set(mapping: RuleMapping, rules: RuleSet) -> RuleMapping:
 
 
 class _SingleOpContext:
-    """What rules ask of a run, for one op."""
+    """The context in which rules build a single op."""
 
     def __init__(
         self, program: RuleProgram, graph: Graph, made: dict[OutputPort, OutputPort]
@@ -151,7 +151,7 @@ class _SingleOpContext:
             return self.made.get(value, value)
         tensor = constant_of(value)
         if tensor is None:
-            raise ConversionError(f"nothing stands for {value}")
+            raise ConversionError(f"no value is given for {value}")
         self.made[value] = self.graph.constant(tensor).output
         return self.made[value]
 

@@ -1,4 +1,4 @@
-"""What a conversion tells: which rule took which op, what was lost, what is open."""
+"""Reports of conversions: which rule mapped which op, losses, gaps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TRACING: ContextVar[bool] = ContextVar("amanda_trace_rules", default=False)
 
 @contextmanager
 def trace_rules() -> Iterator[None]:
-    """While it is open, every conversion reports the rule of each op (`trace`)."""
+    """A context in which every conversion reports the rule of each op (`trace`)."""
     token = TRACING.set(True)
     try:
         yield
@@ -47,7 +47,7 @@ HOOK = "gap_met"
 
 
 class CoveredOp(NamedTuple):
-    """An op and the rule that took it, in the order of the graph."""
+    """An op and the rule that mapped it."""
 
     op: str
     name: str | None
@@ -56,10 +56,10 @@ class CoveredOp(NamedTuple):
 
 @dataclass
 class Report:
-    """What became of the ops of a graph.
+    """What happened to the ops of a graph.
 
-    `rules` counts ops by rule; `carried` ops mean the same on both sides; `kept` ones
-    are left in their own namespace; `losses` are those that rules declare.
+    `rules` counts ops by rule; `carried` ops were copied unchanged; `kept` ones are
+    foreign ops in their own namespace; `losses` are those that rules declare.
     """
 
     source: str
@@ -72,7 +72,7 @@ class Report:
     gaps: tuple[Gap, ...] = ()
     losses: tuple[str, ...] = ()
     trace: list[CoveredOp] | None = None
-    """Every op with its rule, where that was asked for."""
+    """Every op with its rule, for conversions that are traced."""
 
     @property
     def mapped(self) -> int:
@@ -88,23 +88,23 @@ class Report:
 
 
 class Conversion(NamedTuple):
-    """A converted graph and what there is to tell. With gaps, the graph has holes."""
+    """A converted graph with its report. With gaps, the graph is incomplete."""
 
     graph: Graph
     report: Report
 
 
 class UnmappedOp(NamedTuple):
-    """An op that nothing took: each rule that declined it, and why."""
+    """An op without a rule, and the rules that declined it."""
 
     op: Op
     type: str | None
     declined: Sequence[tuple[str, str, str, int]]
-    """Id and text of the rule, the reason, and how far it came."""
+    """Id and text of the rule, the reason, and how far it got."""
 
 
 def op_location(op: Op, position: int | None = None) -> str:
-    """Where an op stands, in words: `op 'a' in the body 'then' of 'if'`."""
+    """The location of an op: `op 'a' in the body 'then' of 'if'`."""
     told = f"op {op.name!r}" if op.name is not None else f"op #{position}"
     graph = op.graph
     while graph is not None:
@@ -125,7 +125,7 @@ def op_location(op: Op, position: int | None = None) -> str:
 def describe_gaps(
     found: Sequence[UnmappedOp], rules: RuleSet, source: Side, *, forward: bool
 ) -> tuple[Gap, ...]:
-    """The gaps in words; each graph is counted through once, not once for each."""
+    """The gaps of a conversion; ops are counted once per graph, not once per gap."""
     nameless = {gap.op for gap in found if gap.op.name is None}
     graphs = {op.graph: None for op in nameless}
     positions = {
@@ -158,7 +158,7 @@ def _unexpected_details(gap: UnmappedOp) -> tuple[str, ...]:
 def _nearest_rules(
     gap: UnmappedOp, rules: RuleSet, forward: bool, alike: dict[str, str | None]
 ) -> str | None:
-    """The rule that came furthest; else one for a type that is called alike."""
+    """The rule that got furthest; else one for a type with a similar name."""
     if gap.declined:
         return max(gap.declined, key=lambda declined: declined[3])[1]
     if gap.type is None:
@@ -174,7 +174,7 @@ def _nearest_rules(
 def _rule_stub(
     gap: UnmappedOp, source: Side, forward: bool, known: dict[str, str]
 ) -> str | None:
-    """A rule to begin with, made of what is known of the op."""
+    """A rule to start from, derived from the op's signature."""
     if gap.type is None:
         return None
     if gap.type not in known:

@@ -1,7 +1,7 @@
 """Routes: chains of installed mappings from one namespace to another.
 
-A mapping says in its manifest which versions it maps `from` and `to`; a route is found
-over these, and imports nothing. What could not be mapped is a `Gap`.
+The manifest of a mapping has the versions that it maps `from` and `to`; routes are
+found over these, without imports. An op that could not be mapped is a `Gap`.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ GapMet = Callable[..., Any]
 
 @runtime_checkable
 class Mapper(Protocol):
-    """What entries of `amanda.mappings` are."""
+    """The interface of entries of `amanda.mappings`."""
 
     def apply(
         self, graph: Graph, to: str, *, keep_foreign: bool, gap_met: GapMet
     ) -> Graph:
-        """A new graph in the namespace `to`; `graph` is left as it was.
+        """A new graph in the namespace `to`; `graph` is not changed.
 
-        An op that no rule maps is offered to `gap_met`; what is then left is kept as it
-        is where `keep_foreign` says so, and else told all at once by `unmapped`.
+        `gap_met` is called for ops without a rule. Those that remain are kept as they
+        are with `keep_foreign`, else all of them are raised at once by `gap_error`.
         """
 
 
@@ -58,13 +58,13 @@ class Gap:
     """Its type."""
     where: str
     why: tuple[str, ...] = ()
-    """Why each rule that came near declined."""
+    """Why each rule that matched in part declined."""
     nearest: str | None = None
-    """The rule that came nearest."""
+    """The rule that got furthest."""
     stub: str | None = None
-    """A rule to begin with, in the form of the mapping's own files."""
+    """A rule to start from, in the notation of rule files."""
     foreign: bool = False
-    """Whether it is of another namespace than the graph, which nobody mapped before."""
+    """Whether it is of another namespace than the graph, and was not mapped before."""
 
     def __str__(self) -> str:
         why = "; ".join(self.why) or "no rule maps it"
@@ -73,7 +73,7 @@ class Gap:
 
 
 def gap_error(gaps: Sequence[Gap], source: str, target: str) -> ConversionError:
-    """The error that tells every gap of a conversion."""
+    """The error with every gap of a conversion."""
     number = f"{len(gaps)} ops have" if len(gaps) != 1 else "1 op has"
     error = ConversionError(
         f"{number} no mapping from {source} to {target}",
@@ -85,9 +85,9 @@ def gap_error(gaps: Sequence[Gap], source: str, target: str) -> ConversionError:
 
 
 class MappingLink(NamedTuple):
-    """An installed mapping in one direction. `key` is what it is found by.
+    """An installed mapping in one direction, found by `key`.
 
-    Without `transit`, no route leads on from its target: it is a place to arrive at.
+    Without `transit`, its target is the end of a route.
     """
 
     key: str
@@ -98,7 +98,7 @@ class MappingLink(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RouteStep:
-    """One mapping of a route, with the two versions it is used for."""
+    """One mapping of a route, and the two versions that it is used for."""
 
     mapping: str
     source: str
@@ -107,7 +107,7 @@ class RouteStep:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How a graph gets from one namespace to another. No steps: it is there."""
+    """A chain of mappings from one namespace to another; empty for the same one."""
 
     source: str
     target: str
@@ -128,13 +128,13 @@ def find_route(
 ) -> Route:
     """The shortest route; among equally short ones, the first by the mappings' keys.
 
-    Where several versions would do, the newest of `versions` (by path) is taken, else
-    the upper end of the span.
+    Where several versions are possible, the newest of `versions` (by path) is chosen,
+    else the upper end of the span.
 
     >>> from amanda.dictionary import parse_name, parse_span
     >>> links = [
-    ...     Link("onnx", parse_span("onnx"), parse_span("std@1")),
-    ...     Link("tf", parse_span("std@1"), parse_span("tensorflow@1..2")),
+    ...     MappingLink("onnx", parse_span("onnx"), parse_span("std@1")),
+    ...     MappingLink("tf", parse_span("std@1"), parse_span("tensorflow@1..2")),
     ... ]
     >>> print(find_route(parse_name("onnx@18"), parse_span("tensorflow"), links))
     amanda/onnx/18 -> amanda/std/1 (by onnx) -> amanda/tensorflow/2 (by tf)
@@ -164,7 +164,7 @@ def find_route(
 def _shortest_chain(
     start: Name, goal: Span, links: Sequence[MappingLink]
 ) -> list[MappingLink] | None:
-    """Breadth first. After a link its whole target is open, so none is used twice."""
+    """Breadth-first search; no link is used twice."""
     came: dict[MappingLink, MappingLink | None] = {}
     waiting: deque[tuple[Span, MappingLink | None]] = deque([(Span.of(start), None)])
     while waiting:
@@ -191,7 +191,7 @@ def _collect_chain(
 
 def _intersect_spans(one: Span, other: Span) -> Span:
     met = one.meet(other)
-    assert met is not None  # the chain was found by it
+    assert met is not None  # the search reached the goal by it
     return met
 
 
