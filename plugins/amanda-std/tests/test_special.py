@@ -22,7 +22,9 @@ def graph_of(op, count):
 )
 def test_a_slope_without_a_closed_form_is_refused(name, count, at, what):
     graph = graph_of(ops.find(name), count)
-    with pytest.raises(UsageError, match=f"its slope by {what} has no closed form"):
+    with pytest.raises(
+        UsageError, match=f"its derivative with respect to {what} has no closed form"
+    ):
         grad(graph, graph.results[0], [graph.parameters[at]])
 
 
