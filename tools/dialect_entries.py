@@ -22,7 +22,7 @@ def main(out: str, folder: str) -> None:
 
     answer: dict[str, Any] = {}
     for dialect in (STABLEHLO, CHLO):
-        for version, entries in dialect.installed().versions.items():
+        for version, entries in dialect.installed_ops().versions.items():
             answer["version"] = version
             answer[dialect.name] = {
                 entry.name: {"text": format_definition(entry), "doc": entry.doc}

@@ -94,7 +94,7 @@ def tensorflow(folder: Path, python: str) -> None:
 
 def _registered(wheel: Wheel, python: str) -> tuple[Table, Table]:
     """The ops of the main library, and those that libraries of contrib add."""
-    from amanda_dictionaries_dev.tensorflow.registered_ops import rows
+    from amanda_dictionaries_dev.tensorflow.registered_ops import parse_op_list
 
     libraries, added = _libraries(wheel.archive.namelist())
     with tempfile.TemporaryDirectory() as place:
@@ -105,7 +105,10 @@ def _registered(wheel: Wheel, python: str) -> tuple[Table, Table]:
         files = [[str(here / name) for name in part] for part in (libraries, added)]
         answer = _asked(python, here / "answer.json", ",".join(files[0]), *files[1])
     before, after = (
-        {name: _short(row) for name, row in rows(bytes.fromhex(answer[key])).items()}
+        {
+            name: _short(row)
+            for name, row in parse_op_list(bytes.fromhex(answer[key])).items()
+        }
         for key in ("before", "after")
     )
     return before, {name: row for name, row in after.items() if name not in before}
@@ -152,7 +155,7 @@ def _generated(wheel: Wheel) -> dict[str, tuple[Any, str]]:
     """The ops of the generated files of contrib, with a line about each."""
     from amanda_dictionaries_dev.tensorflow import generated_wrappers
     from amanda_dictionaries_dev.tensorflow.extractor import doc_lines
-    from amanda_dictionaries_dev.tensorflow.registered_ops import rows
+    from amanda_dictionaries_dev.tensorflow.registered_ops import parse_op_list
 
     found = {}
     files = [
@@ -162,8 +165,8 @@ def _generated(wheel: Wheel) -> dict[str, tuple[Any, str]]:
     ]
     for content in wheel.read(files).values():
         source = content.decode()
-        lines = doc_lines(generated_wrappers.docs(source))
-        for name, row in rows(generated_wrappers.op_list(source)).items():
+        lines = doc_lines(generated_wrappers.read_docs(source))
+        for name, row in parse_op_list(generated_wrappers.read_op_list(source)).items():
             found[name] = _short(row), lines.get(name, "")
     return found
 
@@ -193,8 +196,8 @@ def torch(folder: Path) -> None:
     strings of libraries, of `pytorch_aten.jsonl` in the folder, are told from those of
     TorchScript by functions of C++, and called as the releases nearby call them.
     """
-    from amanda_dictionaries_dev.torch.releases import is_operator, named_as
-    from amanda_dictionaries_dev.torch.schemas import called, named_apart
+    from amanda_dictionaries_dev.torch.releases import is_operator, match_overload_names
+    from amanda_dictionaries_dev.torch.schemas import number_overloads, overload_name
 
     releases = wheels("torch")
     strings = read_raw_data(folder / "pytorch_aten.jsonl").tables()
@@ -202,21 +205,22 @@ def torch(folder: Path) -> None:
         version: _declared(releases[version]) for version in _DECLARED
     }
     named = [
-        {called(name): row for name, row in tables[version].items()}
+        {overload_name(name): row for name, row in tables[version].items()}
         for version in ("1.3.1", "1.5.0")
     ]
     unnamed: dict[str, Table] = {
-        "1.2.0": {called(name): row for name, row in tables["1.2.0"].items()}
+        "1.2.0": {overload_name(name): row for name, row in tables["1.2.0"].items()}
     }
     for version in ("1.0.0", "1.0.1", "1.1.0", "1.4.0"):
         known = _functions(releases[version])
-        rows = named_apart(strings[version])
+        rows = number_overloads(strings[version])
         kept = {n: row for n, row in rows.items() if is_operator(n, row, known)}
         print(f"{version}: {len(kept)} of {len(rows)} are operators")
         unnamed[version] = kept
     for version, table in unnamed.items():
         tables[version] = {
-            _registered_name(name): row for name, row in named_as(table, named).items()
+            _registered_name(name): row
+            for name, row in match_overload_names(table, named).items()
         }
     write(folder / "pytorch_aten.more.jsonl", tables)
 
@@ -234,26 +238,30 @@ def _registered_name(called: str) -> str:
 
 def _declared(wheel: Wheel) -> Table:
     """The schemas of one list; those that have the same name are numbered."""
-    from amanda_dictionaries_dev.torch.releases import declared, row_of
+    from amanda_dictionaries_dev.torch.releases import parse_schema, read_declarations
 
     names = [
         n for n in wheel.archive.namelist() if n.endswith("/RegistrationDeclarations.h")
     ]
     found: dict[str, Any] = {}
-    for name, schema in declared(wheel.read(names[:1])[names[0]].decode()):
+    for name, schema in read_declarations(wheel.read(names[:1])[names[0]].decode()):
         numbered = (name, *(f"{name}.default_{i}" for i in range(2, 100)))
-        found[next(each for each in numbered if each not in found)] = row_of(schema)
+        found[next(each for each in numbered if each not in found)] = parse_schema(
+            schema
+        )
     return found
 
 
 def _functions(wheel: Wheel) -> set[Any]:
-    from amanda_dictionaries_dev.torch.releases import functions
+    from amanda_dictionaries_dev.torch.releases import read_functions
 
     names = [n for n in wheel.archive.namelist() if re.search(_HEADERS, n)]
     return {
         function
         for name, content in wheel.read(names).items()
-        for function in functions(content.decode(), methods="Tensor" in Path(name).name)
+        for function in read_functions(
+            content.decode(), methods="Tensor" in Path(name).name
+        )
     }
 
 
@@ -364,7 +372,7 @@ def _attribute(attr: Mapping[str, Any]) -> dict[str, Any]:
 
 def keras(folder: Path) -> None:
     """What docstrings say of the arguments of the layers in `keras_layers.jsonl`."""
-    from amanda_dictionaries_dev.keras.class_sources import classes
+    from amanda_dictionaries_dev.keras.class_sources import read_classes
 
     releases = wheels("keras", ("3.9", "3.11"))
     tables: dict[str, Table] = {}
@@ -377,7 +385,7 @@ def keras(folder: Path) -> None:
         ]
         found: dict[str, Any] = {}
         for content in wheel.read(names).values():
-            for name, kinds in classes(content.decode()):
+            for name, kinds in read_classes(content.decode()):
                 if kinds and name in rows:
                     found[name] = found.get(name, {}) | kinds
         tables[version] = found

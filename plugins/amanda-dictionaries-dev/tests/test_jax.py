@@ -22,8 +22,8 @@ from amanda.dictionary import version_key
 from amanda.graph import Graph
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType
-from amanda_dictionaries_dev.jax.primitives import equations, traced
-from amanda_dictionaries_dev.jax.traced_programs import programs
+from amanda_dictionaries_dev.jax.primitives import list_equations, trace_equations
+from amanda_dictionaries_dev.jax.traced_programs import example_programs
 
 
 def newest(name: str) -> Any:
@@ -102,7 +102,11 @@ def test_few_primitives_are_in_no_program() -> None:
         "call", "closed_call", "custom_lin", "eq_to", "le_to", "lt_to",
         "select_and_scatter", "threefry2x32",
     }  # fmt: skip
-    seen = {e.primitive.name for program in programs() for e in traced(program)}
+    seen = {
+        e.primitive.name
+        for program in example_programs()
+        for e in trace_equations(program)
+    }
     assert seen == {e.name for e in newest("jax").values() if not e.open}
 
 
@@ -183,7 +187,7 @@ def test_parameters_of_a_training_step_are_known() -> None:
     step = jax.make_jaxpr(jax.grad(classified))(WEIGHTS, IMAGE)
     held = newest("jax")
     seen = set()
-    for equation in equations(step.jaxpr):
+    for equation in list_equations(step.jaxpr):
         entry = held[equation.primitive.name]
         seen.add(entry.name)
         assert equation.params.keys() == {attr.name for attr in entry.attrs}, entry

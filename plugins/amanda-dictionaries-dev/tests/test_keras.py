@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from amanda.dictionary import OpDef
-from amanda_dictionaries_dev.keras.class_sources import layers
+from amanda_dictionaries_dev.keras.class_sources import read_layers
 from amanda_dictionaries_dev.keras.extractor import KerasExtractor
-from amanda_dictionaries_dev.keras.op_definitions import constructor
-from amanda_dictionaries_dev.keras.op_definitions import entries as entries_of
+from amanda_dictionaries_dev.keras.op_definitions import find_constructor
+from amanda_dictionaries_dev.keras.op_definitions import layer_definitions as entries_of
 
 
 @pytest.fixture(scope="module")
 def entries() -> dict[str, OpDef]:
     pytest.importorskip("keras", reason="needs keras")
-    (found,) = KerasExtractor().installed().versions.values()
+    (found,) = KerasExtractor().installed_ops().versions.values()
     return {entry.name: entry for entry in found}
 
 
@@ -126,7 +126,7 @@ class Inner(Base):
 def test_sources_are_read(tmp_path: Path) -> None:
     (tmp_path / "base.py").write_text(SOURCE)
     (tmp_path / "base_test.py").write_text(SOURCE)
-    found = list(layers(tmp_path))
+    found = list(read_layers(tmp_path))
     rows = {layer.name: layer.row for layer in found}
     told = [["units"], ["shape", "(1, 2)"], ["name", "*", "None"], ["**kwargs"]]
     assert rows == {
@@ -134,8 +134,10 @@ def test_sources_are_read(tmp_path: Path) -> None:
         "Child": {"bases": ["base.Base"], "init": None, "kinds": {}},
     }
     assert found[0].doc.startswith("A base.")
-    assert constructor(rows["Child"], rows) == told
+    assert find_constructor(rows["Child"], rows) == told
     base, child = entries_of(rows, {})
     assert base.attrs == child.attrs
     assert [attr.kind for attr in child.attrs] == ["int", "any", "any"]
-    assert constructor({"bases": ["Unknown"], "init": None}, rows) == (("**kwargs",),)
+    assert find_constructor({"bases": ["Unknown"], "init": None}, rows) == (
+        ("**kwargs",),
+    )

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from amanda_dictionaries_dev.onnx.extractor import entry_of
-from amanda_dictionaries_dev.onnx.released_opsets import RELEASED, entry_of_row
+from amanda_dictionaries_dev.onnx.extractor import op_def_of_schema
+from amanda_dictionaries_dev.onnx.released_opsets import RELEASED, op_def_of_row
 
 defs = pytest.importorskip("onnx.defs", reason="needs onnx, to compare with")
 
@@ -51,15 +51,15 @@ def test_rows_say_what_schemas_say() -> None:
     compared = 0
     for schema in defs.get_all_schemas_with_history():
         if not schema.domain:
-            expected = entry_of(schema)
+            expected = op_def_of_schema(schema)
             traits = expected.traits - {"function", "nondeterministic"}
             row = row_of(schema)
-            assert entry_of_row(schema.name, row) == replace(expected, traits=traits)
+            assert op_def_of_row(schema.name, row) == replace(expected, traits=traits)
             compared += 1
     assert compared > 600
 
 
 def test_the_installed_one_knows_its_own_newest_opset() -> None:
-    (version,) = RELEASED.installed().versions
+    (version,) = RELEASED.installed_ops().versions
     assert int(version) == defs.onnx_opset_version()
     assert RELEASED.extract(None) is None

@@ -23,8 +23,12 @@ openvino = pytest.importorskip("openvino", reason="needs openvino, to compare wi
 from openvino import opset16  # noqa: E402
 from openvino.utils.node_factory import NodeFactory  # noqa: E402
 
-from amanda_dictionaries_dev.openvino.cpp_headers import Key, constructors, opsets  # noqa: E402
-from amanda_dictionaries_dev.openvino.python_builders import builders  # noqa: E402
+from amanda_dictionaries_dev.openvino.cpp_headers import (  # noqa: E402
+    OpClass,
+    read_constructors,
+    read_opsets,
+)
+from amanda_dictionaries_dev.openvino.python_builders import read_builders  # noqa: E402
 
 PACKAGE = Path(openvino.__file__).parent
 INCLUDE = PACKAGE / "include" / "openvino"
@@ -76,16 +80,16 @@ def test_all_classes_are_there() -> None:
 
 
 def test_nothing_in_the_headers_is_missed() -> None:
-    keys = {key for found in opsets(PACKAGE / "include").values() for key in found}
-    assert keys - constructors(PACKAGE / "include").keys() == set()
-    assert len({(b.opset, b.op) for b in builders(PACKAGE)}) >= 228
+    keys = {key for found in read_opsets(PACKAGE / "include").values() for key in found}
+    assert keys - read_constructors(PACKAGE / "include").keys() == set()
+    assert len({(b.opset, b.op) for b in read_builders(PACKAGE)}) >= 228
 
 
 def test_builders_name_as_many_inputs_as_constructors_take() -> None:
-    taken = constructors(PACKAGE / "include")
-    tables = opsets(PACKAGE / "include")
+    taken = read_constructors(PACKAGE / "include")
+    tables = read_opsets(PACKAGE / "include")
     compared = 0
-    for builder in builders(PACKAGE):
+    for builder in read_builders(PACKAGE):
         key = next(key for key in tables[builder.opset] if key.op == builder.op)
         if any(port.repeats for port in builder.inputs):
             continue
@@ -93,7 +97,7 @@ def test_builders_name_as_many_inputs_as_constructors_take() -> None:
         # those of later releases, which builders do not have yet
         late = {
             "ScaledDotProductAttention": 1,
-            "LSTMCell": key == Key("LSTMCell", "v0"),
+            "LSTMCell": key == OpClass("LSTMCell", "v0"),
         }
         assert len(builder.inputs) + late.get(key.op, 0) == most, key
         compared += 1

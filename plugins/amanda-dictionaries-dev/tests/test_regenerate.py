@@ -60,7 +60,7 @@ def shelf() -> DictionaryFolder:
 def generator(name: str) -> Extractor:
     """A generator that asks its framework once, for that takes seconds."""
     found: Extractor = default_host().get("extractors", name)
-    found.installed = cache(found.installed)  # type: ignore[method-assign]
+    found.installed_ops = cache(found.installed_ops)  # type: ignore[method-assign]
     return found
 
 
@@ -105,7 +105,7 @@ def test_as_many_as_counted(name: str, version: str) -> None:
     if name not in GENERATORS:
         pytest.skip(f"no generator of {name} is installed")
     try:
-        live = generator(name).installed()
+        live = generator(name).installed_ops()
     except PluginMissingError as error:
         pytest.skip(str(error))
     if version not in live.versions:
@@ -147,7 +147,7 @@ def anew(made: Extractor, shelf: DictionaryFolder, folder: Path) -> ExtractedDic
             shutil.copy(file, folder)
         found = made.extract(folder)
     return (
-        merge_versions(shelf[made.path], made, made.installed())
+        merge_versions(shelf[made.path], made, made.installed_ops())
         if found is None
         else found
     )
@@ -197,7 +197,7 @@ class Small(Extractor):
         self.versions = versions
         self.waivers = waivers or {}
 
-    def installed(self) -> InstalledOps:
+    def installed_ops(self) -> InstalledOps:
         return InstalledOps("acme 9", self.versions)
 
 
@@ -210,7 +210,7 @@ def grown(*steps: Mapping[str, list[OpDef]]) -> DictionaryHistory:
     found: DictionaryHistory | None = None
     for versions in steps:
         small = Small(versions)
-        found = stored(merge_versions(found, small, small.installed()))
+        found = stored(merge_versions(found, small, small.installed_ops()))
     assert found is not None
     return found
 
@@ -250,7 +250,7 @@ def test_lines_about_ops_are_those_of_the_newest() -> None:
 def test_what_is_waived_stays_as_it_is() -> None:
     data = grown({"1": [A1]})
     small = Small({"1": [A2, B], "2": [A2, B]}, {"A": "acme hides it", "B": "too"})
-    again = stored(merge_versions(data, small, small.installed()))
+    again = stored(merge_versions(data, small, small.installed_ops()))
     assert list(again.at("1").values()) == [A1]
     assert list(again.at("2").values()) == [A1]
 
@@ -338,7 +338,7 @@ def test_broken_raw_data_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_what_is_saved_is_a_shelf(tmp_path: Path) -> None:
     small = Small({"1": [A1, B]})
-    made = merge_versions(None, small, small.installed())
+    made = merge_versions(None, small, small.installed_ops())
     assert save(made, tmp_path, "acme 9: 2 entries, 0 differences") == "small.ops"
     shelf = DictionaryFolder(tmp_path)
     assert list(shelf) == ["acme/small"]
@@ -407,7 +407,7 @@ def test_raw_data_is_refused_where_it_is_not_used(
 
 
 class Absent(Small):
-    def installed(self) -> InstalledOps:
+    def installed_ops(self) -> InstalledOps:
         raise PluginMissingError("acme is not installed")
 
 

@@ -11,12 +11,12 @@ import pytest
 from amanda.dictionary import OpDef
 from amanda.errors import NamespaceError
 from amanda_dictionaries_dev.tensorflow.extractor import TensorFlowExtractor, doc_lines
-from amanda_dictionaries_dev.tensorflow.op_definitions import entry_of
+from amanda_dictionaries_dev.tensorflow.op_definitions import op_def_of_row
 
 
 @pytest.fixture(scope="module")
 def entries() -> dict[str, OpDef]:
-    (found,) = TensorFlowExtractor().installed().versions.values()
+    (found,) = TensorFlowExtractor().installed_ops().versions.values()
     return {entry.name: entry for entry in found}
 
 
@@ -56,7 +56,8 @@ def test_tensors_in_defaults() -> None:
     content = "0803" + "12041202" + "0802" + "3a03" + "01ac02"
     row = {"attrs": [["t", {"type": "tensor", "default": {"tensor": content}}]]}
     assert (
-        str(entry_of("A", row)) == "A(*, t: tensor = i32[2] x 010000002c010000) -> ()"
+        str(op_def_of_row("A", row))
+        == "A(*, t: tensor = i32[2] x 010000002c010000) -> ()"
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from amanda.errors import PluginMissingError
 from amanda_dictionaries_dev.tensorflow import generated_wrappers
 from amanda_dictionaries_dev.tensorflow.contrib import ContribExtractor
-from amanda_dictionaries_dev.tensorflow.registered_ops import rows
+from amanda_dictionaries_dev.tensorflow.registered_ops import parse_op_list
 
 OP = 'name: "Echo" input_arg { name: "x" type: DT_FLOAT } is_stateful: true'
 TEXT = f'''
@@ -46,19 +46,19 @@ def test_generated_files_of_all_releases() -> None:
     """Definitions as text, before 1.3, and serialized."""
     content = serialized()
     for source in (TEXT, LATER.format(content=content)):
-        assert generated_wrappers.op_list(source) == content
-        assert generated_wrappers.docs(source)["Echo"].startswith("Says it again.")
-    (row,) = rows(content).values()
+        assert generated_wrappers.read_op_list(source) == content
+        assert generated_wrappers.read_docs(source)["Echo"].startswith("Says it again.")
+    (row,) = parse_op_list(content).values()
     assert row["stateful"] is True
     assert row["inputs"] == [{"name": "x", "ref": False, "type": "float32"}]
 
 
 def test_other_files() -> None:
-    with pytest.raises(ValueError, match="no op definitions are in this file"):
-        generated_wrappers.op_list("x = 1")
+    with pytest.raises(ValueError, match="this file has no op definitions"):
+        generated_wrappers.read_op_list("x = 1")
 
 
 def test_no_installed_tensorflow_has_contrib() -> None:
-    with pytest.raises(PluginMissingError, match="has contrib is installed"):
-        ContribExtractor().installed()
+    with pytest.raises(PluginMissingError, match="with contrib is installed"):
+        ContribExtractor().installed_ops()
     assert ContribExtractor().extract(None) is None

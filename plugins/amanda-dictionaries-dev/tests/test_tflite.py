@@ -13,7 +13,7 @@ import pytest
 from amanda.dictionary import EnumMember, OpDef
 from amanda_dictionaries_dev.tflite import op_definitions as tables
 from amanda_dictionaries_dev.tflite.extractor import TFLiteExtractor
-from amanda_dictionaries_dev.tflite.schema import read
+from amanda_dictionaries_dev.tflite.schema import parse_schema
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def schema(file: Path) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def entries() -> dict[str, OpDef]:
-    (found,) = TFLiteExtractor().installed().versions.values()
+    (found,) = TFLiteExtractor().installed_ops().versions.values()
     return {entry.name: entry for entry in found}
 
 
@@ -75,8 +75,8 @@ def test_fields_have_their_defaults(
 
 
 def test_the_tables_say_nothing_in_vain(file: Path) -> None:
-    rows = read(file.read_text(encoding="utf-8"))
-    made = list(tables.entries(rows))
+    rows = parse_schema(file.read_text(encoding="utf-8"))
+    made = list(tables.operator_definitions(rows))
     used = {entry.tag("options") for entry in made}
     there = {name.partition(":")[2] for name in rows if name.startswith("options:")}
     assert there <= used

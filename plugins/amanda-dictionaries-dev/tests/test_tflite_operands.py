@@ -134,7 +134,7 @@ def schema() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def entries() -> dict[str, OpDef]:
-    (found,) = TFLiteExtractor().installed().versions.values()
+    (found,) = TFLiteExtractor().installed_ops().versions.values()
     return {entry.name: entry for entry in found}
 
 

@@ -9,14 +9,18 @@ import pytest
 from amanda.dictionary import Attr, OpDef, Port
 from amanda_dictionaries_dev.torch import higher_order
 from amanda_dictionaries_dev.torch.extractor import TorchExtractor
-from amanda_dictionaries_dev.torch.schemas import called, is_schema, named_apart
+from amanda_dictionaries_dev.torch.schemas import (
+    is_schema,
+    number_overloads,
+    overload_name,
+)
 
 torch = pytest.importorskip("torch")
 
 
 @pytest.fixture(scope="module")
 def entries() -> dict[str, OpDef]:
-    (found,) = TorchExtractor().installed().versions.values()
+    (found,) = TorchExtractor().installed_ops().versions.values()
     return {entry.name: entry for entry in found}
 
 
@@ -26,7 +30,7 @@ def schemas() -> dict[str, Any]:
     found = {}
     for schema in torch._C._jit_get_all_schemas():
         overload = f".{schema.overload_name}" if schema.overload_name else ""
-        found[called(schema.name + overload)] = schema
+        found[overload_name(schema.name + overload)] = schema
     return found
 
 
@@ -91,21 +95,21 @@ def test_the_core_set(entries: dict[str, OpDef]) -> None:
             base, _, overload = name.removeprefix("aten::").partition(".")
             op = getattr(getattr(torch.ops.aten, base), overload or "default")
             if torch.Tag.core in op.tags:
-                expected.add(called(name))
+                expected.add(overload_name(name))
     assert tagged == expected
 
 
 def test_operators_that_take_functions() -> None:
     assert {"cond", "while_loop", "scan"} <= set(higher_order.TABLE)
-    cond = higher_order.entry_of("cond")
+    cond = higher_order.op_def_of_name("cond")
     assert [body.name for body in cond.bodies] == ["true_fn", "false_fn"]
-    names = {entry.name for entry in higher_order.entries("2.0.1")}
+    names = {entry.name for entry in higher_order.op_defs_of_version("2.0.1")}
     assert names == {
         "higher_order.cond",
         "higher_order.custom_function_call",
         "higher_order.map",
     }
-    assert higher_order.entry_of("a_new_one").open
+    assert higher_order.op_def_of_name("a_new_one").open
 
 
 TENSOR = {"name": "self", "type": "Tensor"}
@@ -125,7 +129,7 @@ def test_overloads_without_names_are_counted() -> None:
         "aten::g.named": first,
         "prim::h": first,
     }
-    assert named_apart(rows) == {
+    assert number_overloads(rows) == {
         "aten.f.default": first,
         "aten.f.default_2": second,
         "aten.g.named": first,

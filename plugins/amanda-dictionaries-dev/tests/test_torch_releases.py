@@ -7,8 +7,8 @@ import re
 import pytest
 
 from amanda_dictionaries_dev.torch import registry, releases
-from amanda_dictionaries_dev.torch.releases import Function
-from amanda_dictionaries_dev.torch.schemas import entry_of
+from amanda_dictionaries_dev.torch.releases import CppFunction
+from amanda_dictionaries_dev.torch.schemas import op_def_of_row
 
 HEADER = """\
 // what can be registered
@@ -19,7 +19,7 @@ Tensor g(); // {"schema": "aten::g(str s=\\"}\\") -> Tensor", "compound": "true"
 
 
 def test_lists_of_operators() -> None:
-    assert dict(releases.declared(HEADER)) == {
+    assert dict(releases.read_declarations(HEADER)) == {
         "aten::t": "aten::t(Tensor(a) self) -> Tensor(a)",
         "aten::f.x": "aten::f.x(Tensor self) -> ()",
         "aten::g": 'aten::g(str s="}") -> Tensor',
@@ -29,7 +29,7 @@ def test_lists_of_operators() -> None:
 def test_schemas_are_read_as_pytorch_reads_them() -> None:
     """Every schema of the registry, written by PyTorch, and its own reading of it."""
     torch = pytest.importorskip("torch", reason="needs torch")
-    rows = registry.rows()
+    rows = registry.read_schemas()
     compared = 0
     for schema in torch._C._jit_get_all_schemas():
         name = schema.name + (
@@ -39,8 +39,8 @@ def test_schemas_are_read_as_pytorch_reads_them() -> None:
         if name not in rows or re.search(r"\.\.\.|[\"']|Dict\(", text):
             continue  # no release before 1.7 has such ones
         row = {key: rows[name][key] for key in ("args", "returns") if rows[name][key]}
-        mine = releases.row_of(text)
-        assert entry_of("aten.x", mine) == entry_of("aten.x", row), text
+        mine = releases.parse_schema(text)
+        assert op_def_of_row("aten.x", mine) == op_def_of_row("aten.x", row), text
         compared += 1
     assert compared > 2900
 
@@ -54,15 +54,15 @@ std::tuple<Tensor,Tensor> max(const Tensor & self, std::array<bool,3> mask) cons
 
 
 def test_functions_of_headers() -> None:
-    found = list(releases.functions(CPP))
+    found = list(releases.read_functions(CPP))
     assert found == [
-        Function("add", frozenset({"self", "other", "alpha"})),
-        Function("add_out", frozenset({"self", "alpha"})),
-        Function("zeros", frozenset({"size", "options"})),
-        Function("max", frozenset({"self", "mask"})),
+        CppFunction("add", frozenset({"self", "other", "alpha"})),
+        CppFunction("add_out", frozenset({"self", "alpha"})),
+        CppFunction("zeros", frozenset({"size", "options"})),
+        CppFunction("max", frozenset({"self", "mask"})),
     ]
-    (method,) = releases.functions("Tensor & Tensor::t_() const {", methods=True)
-    assert method == Function("t_", frozenset({"self"}))
+    (method,) = releases.read_functions("Tensor & Tensor::t_() const {", methods=True)
+    assert method == CppFunction("t_", frozenset({"self"}))
 
 
 @pytest.mark.parametrize(
@@ -81,18 +81,21 @@ def test_functions_of_headers() -> None:
 def test_operators_are_told_from_those_of_torchscript(
     schema: str, is_one: bool
 ) -> None:
-    known = set(releases.functions(CPP))
-    row = releases.row_of(schema)
+    known = set(releases.read_functions(CPP))
+    row = releases.parse_schema(schema)
     name = schema.partition("(")[0].replace("::", ".") + ".default"
     assert releases.is_operator(name, row, known) is is_one
 
 
 def test_overloads_are_called_as_nearby() -> None:
     tensor, scalar, odd = (
-        releases.row_of(f"aten::add({args}) -> Tensor")
+        releases.parse_schema(f"aten::add({args}) -> Tensor")
         for args in ("Tensor self, Tensor other", "Tensor self, Scalar other", "int a")
     )
     named = {"aten.add.Tensor": tensor, "aten.add.Scalar": scalar}
     rows = {"aten.add.default": odd, "aten.add.default_2": scalar}
     rows |= {"aten.add.default_3": tensor}
-    assert releases.named_as(rows, [named]) == {**named, "aten.add.default": odd}
+    assert releases.match_overload_names(rows, [named]) == {
+        **named,
+        "aten.add.default": odd,
+    }

@@ -23,7 +23,7 @@ class Kind(NamedTuple):
 KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
     {
         "namespaces": Kind("namespace", ("versions()", "at()"), made=True),
-        "extractors": Kind("extractor", ("installed()", "extract()"), made=True),
+        "extractors": Kind("extractor", ("installed_ops()", "extract()"), made=True),
         "mappings": Kind("mapping", ("apply()",), made=True),
         "formats": Kind("format", one_of=("read()", "write()"), made=True),
         "backends": Kind(

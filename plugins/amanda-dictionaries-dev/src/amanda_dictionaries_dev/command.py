@@ -140,7 +140,7 @@ def _extract(extractor: Extractor, raw: Path | None) -> ExtractedDictionary:
         )
     path = extractor.path
     history = _installed_history(path) if _namespace_entries(path) else None
-    return merge_versions(history, extractor, extractor.installed())
+    return merge_versions(history, extractor, extractor.installed_ops())
 
 
 def _compare_if_installed(

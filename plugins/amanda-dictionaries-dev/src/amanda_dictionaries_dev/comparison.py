@@ -46,7 +46,7 @@ class Comparison:
 
 def compare(extractor: Extractor, history: DictionaryHistory) -> Comparison:
     """Compare the op definitions of the installed framework with a dictionary's."""
-    installed = extractor.installed()
+    installed = extractor.installed_ops()
     faults: list[str] = []
     waived: list[str] = []
     unused = set(extractor.waivers)

@@ -54,7 +54,7 @@ class InstalledOps(NamedTuple):
 
 
 class Extractor:
-    """Extracts one dictionary from a framework; subclass it and define `installed`.
+    """Extracts one dictionary from a framework; subclass it and define `installed_ops`.
 
     - `header`: the header of the data file, without its versions
     - `waivers`: ops whose definitions may differ from the framework's, with the reason.
@@ -72,7 +72,7 @@ class Extractor:
         """The namespace without its version, such as `amanda/tensorflow`."""
         return self.header.namespace
 
-    def installed(self) -> InstalledOps:
+    def installed_ops(self) -> InstalledOps:
         """Op definitions of the installed framework.
 
         Raises `PluginMissingError` where it is not installed.

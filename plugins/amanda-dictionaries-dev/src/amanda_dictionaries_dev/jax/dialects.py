@@ -1,12 +1,12 @@
-"""StableHLO and CHLO, as the classes of jaxlib's bindings have them.
+"""Extract StableHLO and CHLO from the op classes of jaxlib's MLIR bindings.
 
-Each op is a class with a property for each operand, attribute, region and result that
-has a name. What a property is shows in its code and in the type that it returns, what
-an attribute holds in the builder that the constructor takes for it:
+Each op is a class with a property for each named operand, attribute, region and result.
+The code and return type of a property show what it is; the attribute builder in the
+constructor shows the kind of an attribute:
 
     attributes["fft_type"] = ... AttrBuilder.get('stablehlo.StableHLO_FftTypeAttr')
 
-Words of an enumeration are told by the parser when it is given none of them.
+The members of an enumeration come from the parser's message about an invalid one.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ _ENUMS: Final = {
     "TransposeAttr",
 }
 _LISTS: Final = {"PrecisionConfigAttr": "Precision"}
-# How many values regions take and give, which the specification says and no class does.
-# Those of sort take two for each operand, and those of scan depend on attributes.
+# Numbers of parameters and results of regions, from the specification. Those of sort
+# have two parameters for each operand, and those of scan depend on attributes.
 _BODIES: Final[Mapping[tuple[str, str], str]] = {
     ("all_reduce", "computation"): "2, 1",
     ("case", "branches"): "0, outputs",
@@ -84,21 +84,23 @@ _TRAITS: Final = {
     "rng": "nondeterministic",
     "send": "stateful",
 }
-_BUILT: Final = re.compile(
+_ATTR_BUILDER: Final = re.compile(
     r'^    (if [^\n]*: )?attributes\["(\w+)"\] = .*?contains\(\'([\w.]+)\'\)',
     re.DOTALL | re.MULTILINE,
 )
-# Operands that are lists, which has no type where bindings are of before 1.13.
-_MANY: Final = re.compile(r"operands\.\w+\(_get_op_results_or_values\((\w+?)_?\)\)")
+# Operands that are lists; bindings before 1.13 have no type for them.
+_LIST_OPERAND: Final = re.compile(
+    r"operands\.\w+\(_get_op_results_or_values\((\w+?)_?\)\)"
+)
 _SLICE: Final = "self.operation.results[0:"
 _NO_RESULT: Final = re.compile(r"\.(\w+Op|Operation)'>$")
 _TYPES: Final = re.compile(r"results\.(append|extend)\(")
 _UNIT: Final = re.compile(r'attributes\["(\w+)"\] = _ods_ir\.UnitAttr')
-_WORDS: Final = re.compile(r"to be one of: ([\w, ]+)")
+_EXPECTED: Final = re.compile(r"to be one of: ([\w, ]+)")
 
 
 class DialectExtractor(Extractor):
-    """One dialect. Its version is that of StableHLO, which CHLO comes with."""
+    """One dialect. CHLO has the version of StableHLO."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -106,27 +108,27 @@ class DialectExtractor(Extractor):
             namespace=f"amanda/{name}",
             versions=(),
             source="the bindings in jaxlib's releases",
-            # attributes that other dialects leave on an op
+            # attributes of other dialects
             hints=("jax.", "mhlo.", "sdy.", "xla."),
         )
 
-    def installed(self) -> InstalledOps:
+    def installed_ops(self) -> InstalledOps:
         with requires_framework("jaxlib", "jaxlib"):
             from jaxlib.mlir.dialects import stablehlo
             from jaxlib.version import __version__
         version = stablehlo.get_current_version()
-        entries = [_Op(self.name, found).entry() for found in self.classes()]
-        return InstalledOps(f"jaxlib {__version__}", {version: entries})
+        op_defs = [_BindingClass(self.name, each).op_def() for each in self.classes()]
+        return InstalledOps(f"jaxlib {__version__}", {version: op_defs})
 
     def extract(self, raw: Path | None) -> ExtractedDictionary | None:
-        """From `stablehlo.jsonl` and `chlo.jsonl`: definitions as jaxlibs told them."""
+        """From `stablehlo.jsonl` and `chlo.jsonl`, of releases of jaxlib."""
         if raw is None:
             return None
         data = read_raw_data(raw / f"{self.name}.jsonl")
         lines = {
             n: row["doc"] for n, steps in data.ops.items() for _, row in steps if row
         }
-        blocks = op_histories(data, _entry_of_row, lines)
+        blocks = op_histories(data, _parse_row, lines)
         return ExtractedDictionary(replace(self.header, versions=data.versions), blocks)
 
     def classes(self) -> list[type]:
@@ -138,88 +140,93 @@ class DialectExtractor(Extractor):
             operation: each
             for each in vars(module).values()
             if isinstance(each, type) and issubclass(each, ir.OpView)
-            if (operation := _operation(each)).startswith(f"{self.name}.")
+            if (operation := _operation_name(each)).startswith(f"{self.name}.")
         }
         return [found[name] for name in sorted(found)]
 
 
-def _entry_of_row(name: str, row: Mapping[str, str]) -> OpDef:
+def _parse_row(name: str, row: Mapping[str, str]) -> OpDef:
     return replace(parse_signature(name + row["text"]), doc=row["doc"])
 
 
-def _operation(made: type) -> str:
-    return str(getattr(made, "OPERATION_NAME", ""))
+def _operation_name(cls: type) -> str:
+    return str(getattr(cls, "OPERATION_NAME", ""))
 
 
 @dataclass(frozen=True)
-class _Op:
-    """One class of the bindings, read."""
+class _BindingClass:
+    """The class of one op in the bindings."""
 
     dialect: str
-    made: type
+    cls: type
 
     @property
     def name(self) -> str:
-        return _operation(self.made).removeprefix(f"{self.dialect}.")
+        return _operation_name(self.cls).removeprefix(f"{self.dialect}.")
 
-    def entry(self) -> OpDef:
+    def op_def(self) -> OpDef:
         inputs, attrs, bodies, outputs = [], [], [], []
-        built, many = self.built(), set(_MANY.findall(self.constructor()))
+        builders, lists = (
+            self.attr_builders(),
+            set(_LIST_OPERAND.findall(self.constructor())),
+        )
         for name, kind, code in self.properties():
-            # some names end in "_" so that they are none of Python's or the base's
+            # a trailing "_" avoids Python keywords and members of the base class
             name = name.removesuffix("_")
             if "self.operation.operands" in code:
-                inputs.append(_port(name, kind, name in many))
+                inputs.append(_format_port(name, kind, name in lists))
             elif "self.operation.results" in code:
-                outputs.append(_port(name, kind, _SLICE in code or name in many))
+                outputs.append(
+                    _format_port(name, kind, _SLICE in code or name in lists)
+                )
             elif "self.regions" in code or "operation.regions" in code:
                 bodies.append(self.body(name, kind, code))
             else:
-                attrs.append(self.attribute(name, built))
+                attrs.append(self.attribute(name, builders))
         head = [*inputs, *(["*"] if attrs or bodies else []), *attrs, *bodies]
         trait = f"  [{_TRAITS[self.name]}]" if self.name in _TRAITS else ""
-        given = ", ".join(outputs or self.unnamed(*inputs))
-        text = f"{self.name}({', '.join(head)}) -> ({given}){trait}"
+        results = ", ".join(outputs or self.unnamed_results(*inputs))
+        text = f"{self.name}({', '.join(head)}) -> ({results}){trait}"
         return replace(
-            parse_signature(text), doc=first_sentence(self.made.__doc__ or "")
+            parse_signature(text), doc=first_sentence(self.cls.__doc__ or "")
         )
 
     def properties(self) -> Iterator[tuple[str, str, str]]:
-        """Name, returned type and code of each property, in their order."""
-        base = self.made
-        while "OPERATION_NAME" not in vars(base):  # some are derived from, by hand
+        """Name, return type and code of each property, in order."""
+        base = self.cls
+        while "OPERATION_NAME" not in vars(base):  # skip hand-written subclasses
             base = base.__mro__[1]
         for name, found in vars(base).items():
             if isinstance(found, property) and found.fget is not None:
                 kind = str(inspect.get_annotations(found.fget).get("return"))
                 yield name, kind, inspect.getsource(found.fget)
 
-    def built(self) -> dict[str, tuple[str, bool]]:
-        """The builder that the constructor takes for each attribute.
+    def attr_builders(self) -> dict[str, tuple[str, bool]]:
+        """The attribute builders in the constructor, and whether each is unconditional.
 
-        And whether it takes it whatever it is given: then the attribute is required.
+        If it is, the attribute is required.
         """
         code = self.constructor()
         found = dict.fromkeys(_UNIT.findall(code), ("UnitAttr", False))
-        for condition, name, builder in _BUILT.findall(code):
-            plain = re.sub(r"^.*?(StableHLO|CHLO)_", "", builder)
-            found.setdefault(name, (plain, not condition))
+        for condition, name, builder in _ATTR_BUILDER.findall(code):
+            kind = re.sub(r"^.*?(StableHLO|CHLO)_", "", builder)
+            found.setdefault(name, (kind, not condition))
         return found
 
     def constructor(self) -> str:
-        """The code of the constructor."""
-        base = next(b for b in self.made.__mro__ if "OPERATION_NAME" in vars(b))
+        """The source of the constructor."""
+        base = next(b for b in self.cls.__mro__ if "OPERATION_NAME" in vars(b))
         return inspect.getsource(vars(base)["__init__"])
 
-    def attribute(self, name: str, built: Mapping[str, tuple[str, bool]]) -> str:
-        builder, required = built[name]
+    def attribute(self, name: str, builders: Mapping[str, tuple[str, bool]]) -> str:
+        builder, required = builders[name]
         mark = "" if required else "?"
         if builder == "UnitAttr":
-            return f"{name}: bool = false"  # there or not there
+            return f"{name}: bool = false"  # present or not
         if builder in _ENUMS:
             enum = _LISTS.get(builder, builder.removesuffix("Attr"))
             of = "[]" if builder in _LISTS else ""
-            words = ", ".join(_words(self.dialect, enum))
+            words = ", ".join(_enum_members(self.dialect, enum))
             return f"{name}{mark}: enum<{enum}>{of} in {{{words}}}"
         if builder in _KINDS:
             return f"{name}{mark}: {_KINDS[builder]}"
@@ -231,67 +238,67 @@ class _Op:
         return f"{name}{mark}: any<{builder.removesuffix('Attr')}>"
 
     def body(self, name: str, kind: str, code: str) -> str:
-        """A region, or a list of them, which may be empty where nothing is told."""
+        """A region, or a list of regions."""
         counts = _BODIES.get((self.name, name))
         if "Sequence" in kind or "regions[0:" in code:
             return f"{name}: graph[]({counts})" if counts else f"{name}?: graph[]"
         return f"{name}: graph" + (f"({counts})" if counts else "")
 
-    def unnamed(self, *inputs: str) -> list[str]:
-        """Results without a name: those that the constructor is given the types of.
+    def unnamed_results(self, *inputs: str) -> list[str]:
+        """Results without a name: those whose types the constructor accepts.
 
-        Where types are inferred, what the function that makes the op returns.
+        If types are inferred, the return type of the op's builder function decides.
         """
         several = ["*results: any >= 0"]
-        told = _TYPES.search(self.constructor())
-        if told is not None and told[1] == "extend":
+        result_types = _TYPES.search(self.constructor())
+        if result_types is not None and result_types[1] == "extend":
             return several
-        functions = inspect.getmodule(self.made.__mro__[0])
+        functions = inspect.getmodule(self.cls.__mro__[0])
         operation = self.name.replace("-", "_")
-        made = [n for n in (operation, f"{operation}_") if hasattr(functions, n)]
-        returned = str(typing.get_type_hints(getattr(functions, made[0]))["return"])
+        names = [n for n in (operation, f"{operation}_") if hasattr(functions, n)]
+        returned = str(typing.get_type_hints(getattr(functions, names[0]))["return"])
         if re.search(_NO_RESULT, returned):
             return []
-        if "OpResultList" in returned or self.is_of_each(inputs):
+        if "OpResultList" in returned or self.has_result_per_operand(inputs):
             return several
-        return [_port("result", returned)]
+        return [_format_port("result", returned)]
 
-    def is_of_each(self, inputs: Sequence[str]) -> bool:
-        """Has it a result for each operand, as the specification says?"""
+    def has_result_per_operand(self, inputs: Sequence[str]) -> bool:
+        """True if the specification has one result for each operand."""
         return self.name == "all_to_all" and inputs[0].startswith("*")
 
 
-def _port(name: str, kind: str, many: bool = False) -> str:
+def _format_port(name: str, kind: str, is_list: bool = False) -> str:
     of = "tensor" if "RankedTensorType" in kind else "any"
-    if many or "List" in kind:
+    if is_list or "List" in kind:
         return f"*{name}: {of} >= 0"
     return f"{name}{'?' if 'Optional' in kind else ''}: {of}"
 
 
 @cache
-def _words(dialect: str, enum: str) -> tuple[str, ...]:
-    """The words of an enumeration."""
+def _enum_members(dialect: str, enum: str) -> tuple[str, ...]:
+    """The members of an enumeration."""
     from jaxlib.mlir import ir
 
     mnemonic = re.sub(r"(?<!^)(?=[A-Z])", "_", enum).lower()
-    told = ""
+    message = ""
     with _context(), ir.Location.unknown():
         try:
             ir.Attribute.parse(f"#{dialect}<{mnemonic} none_of_them>")
         except ir.MLIRError as error:
-            told = str(error)
-    found = _WORDS.search(told)
+            message = str(error)
+    found = _EXPECTED.search(message)
     if found is None:
-        raise NamespaceError(f"{dialect} does not tell the words of {enum}", got=told)
+        raise NamespaceError(f"cannot list {enum} of {dialect}", got=message)
     return tuple(found[1].split(", "))
 
 
 @cache
 def _api_versions() -> tuple[int, ...]:
-    """The versions of custom calls that the verifier takes."""
+    """The versions of custom calls that the verifier accepts."""
     from jaxlib.mlir import ir
 
-    taken = []
+    accepted = []
     with _context(), ir.Location.unknown():
         for number in range(16):
             call = f'{{api_version = {number} : i32, call_target_name = "f"}}'
@@ -299,8 +306,8 @@ def _api_versions() -> tuple[int, ...]:
                 ir.Module.parse(f'"stablehlo.custom_call"() {call} : () -> ()')
             except ir.MLIRError:
                 continue
-            taken.append(number)
-    return tuple(taken)
+            accepted.append(number)
+    return tuple(accepted)
 
 
 def _context() -> Any:

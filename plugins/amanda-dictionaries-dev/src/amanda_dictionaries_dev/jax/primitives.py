@@ -1,13 +1,12 @@
-"""The primitives of JAX: what programs are made of after they are traced.
+"""Extract the primitives of JAX, the ops of jaxprs.
 
 Names, and whether there are several results, are those of
-`jax.extend.core.primitives`. Parameters and numbers of operands are what traced
-programs were seen to say, so an entry is as exact as the programs in `programs.py` are
-many; one that none of them uses ends in `...`, since it may have parameters that are
-not known.
+`jax.extend.core.primitives`. Parameters and numbers of operands are collected from
+traced programs (`traced_programs.py`); a primitive that none of them uses ends in
+`...`, since its parameters are unknown.
 
-Operands have no names in JAX. Where a public function of the same name takes them
-first, they are called as they are there.
+Operands have no names in JAX. They get those of the first parameters of the public
+function with the same name, if there is one.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from typing import Any, Final
 
 from amanda.dictionary import DictionaryHeader, OpDef, parse_signature
 from amanda_dictionaries_dev import Extractor, InstalledOps, requires_framework
-from amanda_dictionaries_dev.jax.traced_programs import Program, programs
+from amanda_dictionaries_dev.jax.traced_programs import ExampleProgram, example_programs
 
-__all__ = ["JAX", "PrimitivesExtractor", "equations", "traced"]
+__all__ = ["JAX", "PrimitivesExtractor", "list_equations", "trace_equations"]
 
 _ANY: Final = "*operands: any >= 0"
-# Those that take any number of operands.
+# Primitives with a variable number of operands.
 _INPUTS: Final = {
     "after_all": "*operands: any >= 0",
     "concatenate": "*operands: tensor",
@@ -54,7 +53,7 @@ _INPUTS: Final = {
     "swap": "ref: any, value: tensor, *indices: tensor >= 0",
     "while": _ANY,
 }
-# Those whose number of results is another one in each program.
+# Primitives with a variable number of results.
 _OUTPUTS: Final = {
     "cond", "custom_jvp_call", "custom_linear_solve", "custom_vjp_call", "device_put",
     "eig", "jit", "optimization_barrier", "pmax", "pmin", "psum", "qr", "reduce",
@@ -75,7 +74,7 @@ _BODIES: Final = {
     ("scatter-mul", "update_jaxpr"): "(2, 1)",
 }
 # Parameters that take more kinds of values than programs on one device show.
-_WIDE: Final = {
+_KIND_OVERRIDES: Final = {
     "axis_name": "any",
     "fill_value": "any?",
     "in_shardings": "any[]",
@@ -85,71 +84,71 @@ _WIDE: Final = {
     ("pmin", "axes"): "any[]",
     ("psum", "axes"): "any[]",
 }
-_PLACES: Final = ("x", "y", "z")
+_DEFAULT_NAMES: Final = ("x", "y", "z")
 
 
 class PrimitivesExtractor(Extractor):
-    """The primitives of the JAX that is installed."""
+    """The primitives of the installed JAX."""
 
     header = DictionaryHeader(namespace="amanda/jax", versions=())
 
-    def installed(self) -> InstalledOps:
+    def installed_ops(self) -> InstalledOps:
         with requires_framework("jax", "jax"):
             import jax
         seen: dict[str, list[Any]] = {}
         several: dict[str, bool] = {}
-        for primitive in _listed():
+        for primitive in _list_primitives():
             seen[primitive.name] = []
             several[primitive.name] = primitive.multiple_results
-        for program in programs():
-            for equation in traced(program):
+        for program in example_programs():
+            for equation in trace_equations(program):
                 name = equation.primitive.name
                 several[name] = equation.primitive.multiple_results
                 seen.setdefault(name, []).append(equation)
-        entries = [_entry(name, seen[name], several[name]) for name in sorted(seen)]
-        return InstalledOps(f"jax {jax.__version__}", {jax.__version__: entries})
+        op_defs = [_op_def(name, seen[name], several[name]) for name in sorted(seen)]
+        return InstalledOps(f"jax {jax.__version__}", {jax.__version__: op_defs})
 
 
-def _listed() -> Iterator[Any]:
+def _list_primitives() -> Iterator[Any]:
     from jax.extend.core import primitives
 
     return (each for name, each in vars(primitives).items() if name.endswith("_p"))
 
 
-def traced(program: Program) -> Iterator[Any]:
-    """The equations of a program, and of the programs within it."""
+def trace_equations(program: ExampleProgram) -> Iterator[Any]:
+    """The equations of a traced program, including nested jaxprs."""
     import jax
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a program is deprecated, and the like
+        warnings.simplefilter("ignore")  # such as deprecations
         axes = list(program.axes)
         closed = jax.make_jaxpr(program.run, axis_env=axes)(*program.arguments)
-    return equations(closed.jaxpr)
+    return list_equations(closed.jaxpr)
 
 
-def equations(jaxpr: Any) -> Iterator[Any]:
-    """The equations of a jaxpr, those of its bodies behind each."""
+def list_equations(jaxpr: Any) -> Iterator[Any]:
+    """The equations of a jaxpr, each followed by those of its bodies."""
     for equation in jaxpr.eqns:
         yield equation
         for value in equation.params.values():
             for each in value if isinstance(value, list | tuple) else [value]:
-                if _is_program(each):
-                    yield from equations(getattr(each, "jaxpr", each))
+                if _is_jaxpr(each):
+                    yield from list_equations(getattr(each, "jaxpr", each))
 
 
-def _is_program(value: Any) -> bool:
+def _is_jaxpr(value: Any) -> bool:
     from jax.extend import core
 
     return isinstance(value, core.ClosedJaxpr | core.Jaxpr)
 
 
-def _entry(name: str, seen: list[Any], several: bool) -> OpDef:
+def _op_def(name: str, seen: list[Any], several: bool) -> OpDef:
     inputs = _INPUTS.get(name) or _inputs(name, seen)
     params = _params(name, seen) if seen else ["..."]
-    given = ", ".join(filter(None, [inputs, *(["*", *params] if params else [])]))
+    head = ", ".join(filter(None, [inputs, *(["*", *params] if params else [])]))
     tags = "  #multiple_results" if several else ""
     outputs = _outputs(name, seen, several)
-    return parse_signature(f"{name}({given}) -> ({outputs}){_traits(name, seen)}{tags}")
+    return parse_signature(f"{name}({head}) -> ({outputs}){_traits(name, seen)}{tags}")
 
 
 def _inputs(name: str, seen: list[Any]) -> str:
@@ -157,7 +156,7 @@ def _inputs(name: str, seen: list[Any]) -> str:
         return _ANY
     counts = {len(equation.invars) for equation in seen}
     if len(counts) > 1:
-        raise ValueError(f"{name} takes {sorted(counts)} operands: is it in _INPUTS?")
+        raise ValueError(f"{name} has {sorted(counts)} operands; add it to _INPUTS")
     columns = zip(*(equation.invars for equation in seen), strict=True)
     kinds = [_port_kind(column) for column in columns]
     named = zip(_names(name, len(kinds)), kinds, strict=True)
@@ -165,7 +164,7 @@ def _inputs(name: str, seen: list[Any]) -> str:
 
 
 def _names(name: str, count: int) -> list[str]:
-    """What operands are called: as the public function has them, or x, y, z."""
+    """Names of operands: those of the public function, or x, y, z."""
     from jax import lax
 
     function = getattr(lax, name.replace("-", "_"), None)
@@ -175,7 +174,9 @@ def _names(name: str, count: int) -> list[str]:
         named = inspect.Parameter.POSITIONAL_OR_KEYWORD
         if len(parameters) == count and all(p.kind is named for p in parameters):
             return [parameter.name for parameter in parameters]
-    return list(_PLACES[:count]) if count <= 3 else [f"x{i}" for i in range(count)]
+    return (
+        list(_DEFAULT_NAMES[:count]) if count <= 3 else [f"x{i}" for i in range(count)]
+    )
 
 
 def _outputs(name: str, seen: list[Any], several: bool) -> str:
@@ -185,13 +186,13 @@ def _outputs(name: str, seen: list[Any], several: bool) -> str:
         return "any"
     counts = {len(equation.outvars) for equation in seen}
     if len(counts) > 1:
-        raise ValueError(f"{name} gives {sorted(counts)} results: is it in _OUTPUTS?")
+        raise ValueError(f"{name} has {sorted(counts)} results; add it to _OUTPUTS")
     columns = zip(*(equation.outvars for equation in seen), strict=True)
     return ", ".join(map(_port_kind, columns))
 
 
 def _port_kind(column: Iterable[Any]) -> str:
-    """Tensors, if that is all that was seen; keys, tokens and references are others."""
+    """`tensor` if all values are; keys, tokens and references are `any`."""
     import numpy as np
     from jax.core import ShapedArray
 
@@ -219,28 +220,28 @@ def _params(name: str, seen: list[Any]) -> list[str]:
     for param in names:
         values = [e.params[param] for e in seen if param in e.params]
         mark = "?" if len(values) < len(seen) else ""
-        wide = _WIDE.get((name, param)) or _WIDE.get(param)
+        wide = _KIND_OVERRIDES.get((name, param)) or _KIND_OVERRIDES.get(param)
         kind, words = (wide, "") if wide else _kind(values)
         found.append(f"{param}{mark}: {kind}{_BODIES.get((name, param), '')}{words}")
     return found
 
 
 def _kind(values: list[Any]) -> tuple[str, str]:
-    """The kind of a parameter, and the words of an enumeration."""
+    """The kind of a parameter, and the members of an enumeration."""
     given = [value for value in values if value is not None]
     none = "?" if len(given) < len(values) else ""
     kinds = {kind for value in given if (kind := _kind_of(value))}
     members = [m for value in given for m in _members(value)]
     words = f" in {{{', '.join(dict.fromkeys(members))}}}" if members else ""
     if len(kinds) != 1:
-        # nothing but empty tuples and None, or values of several kinds
+        # only empty tuples and None, or several kinds
         is_list = not kinds and given
         return f"any{'[]' if is_list else ''}{none}", ""
     return f"{kinds.pop()}{none}", words
 
 
 def _kind_of(value: Any) -> str:
-    """The kind of one value; nothing for an empty tuple, which may be of any."""
+    """The kind of one value; empty for an empty tuple."""
     import numpy as np
 
     plain = {bool: "bool", int: "int", float: "double", str: "string"}
@@ -252,7 +253,7 @@ def _kind_of(value: Any) -> str:
         return "int"
     if isinstance(value, np.dtype):
         return "dtype"
-    if _is_program(value):
+    if _is_jaxpr(value):
         return "graph"
     if type(value) in (tuple, list):
         return _list_kind(value)

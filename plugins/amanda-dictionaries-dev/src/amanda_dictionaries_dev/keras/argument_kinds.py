@@ -1,11 +1,11 @@
-"""Kinds of arguments, as the docstrings of Keras' layers say them.
+"""Parse kinds of arguments from the docstrings of Keras layers.
 
     Args:
         units: Positive integer, dimensionality of the output space.
         use_bias: Boolean, whether the layer uses a bias vector.
 
-Only plain words count: what may also be a tuple, a function or an object of Keras has
-no kind, and neither has what is told in other words.
+Only unambiguous descriptions count: an argument that may also be a tuple, a function or
+a Keras object has no kind.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ _KINDS = {
     "string": re.compile(_START + r"`?(?:string|str)`?(?=[.,:;]|$| (?:value|one of|"
                          r"that|specifying|name|the|either)\b)", re.IGNORECASE),
 }  # fmt: skip
-# Numbers that stand for one of each axis, or a range: Keras makes them a tuple, and
-# takes one, whether the docstring says so or not.
-_SEVERAL = {"cropping", "dilation_rate", "factor", "kernel_size", "output_padding",
-            "padding", "pool_size", "size", "strides"}  # fmt: skip
-# What shows that something else is taken too.
-_ALSO = re.compile(
+# A number for all axes, or a range: Keras accepts a tuple too, even if the docstring
+# does not state it.
+_TUPLE_ARGUMENTS = {
+    "cropping", "dilation_rate", "factor", "kernel_size", "output_padding", "padding",
+    "pool_size", "size", "strides",
+}  # fmt: skip
+# Text that shows that other types are accepted too.
+_OTHER_TYPES = re.compile(
     r"\b(?:or|and) (?:an? )?(?:\w+ ){0,2}(?:tuple|list|integer|int|float|string|str|"
     r"dict|function|callable|instance|object|tensor|array|layer|`?tf\.|`?keras\.|"
     r"`none`|none)|tuple|list\b|callable|/tuple|instance of|`?\w*policy`? ",
@@ -43,46 +45,48 @@ _ALSO = re.compile(
 )
 
 
-def kinds(doc: str) -> dict[str, str]:
-    """The kinds that a docstring says, by argument.
+def parse_kinds(doc: str) -> dict[str, str]:
+    """Parse the kinds of arguments from a docstring.
 
-    >>> kinds("Dense.\\n\\nArgs:\\n    units: Positive integer, how many.\\n"
+    >>> parse_kinds("Dense.\\n\\nArgs:\\n    units: Positive integer, how many.\\n"
     ...       "    size: Integer or tuple of integers.\\n")
     {'units': 'int'}
     """
     found: dict[str, str] = {}
-    for names, text in arguments(doc):
-        kind = kind_of(text)
+    for names, text in parse_arguments(doc):
+        kind = parse_kind(text)
         if kind is not None:
-            several = _SEVERAL if kind in ("int", "number") else set()
+            several = _TUPLE_ARGUMENTS if kind in ("int", "number") else set()
             found |= {name: kind for name in names if name not in several}
     return found
 
 
-def kind_of(text: str) -> str | None:
-    """The kind that a description begins with, if it is the only one.
+def parse_kind(text: str) -> str | None:
+    """Parse the kind at the beginning of a description; None if it is ambiguous.
 
-    >>> kind_of("Optional Python integer to use as random seed.")
+    >>> parse_kind("Optional Python integer to use as random seed.")
     'int'
-    >>> kind_of("Boolean, or a tensor") is kind_of("Axis to use") is None
+    >>> parse_kind("Boolean, or a tensor") is parse_kind("Axis to use") is None
     True
     """
     text = " ".join(text.split())
     sentence = re.split(r"(?<=[a-z`\)])\.(?: |$)", text, maxsplit=1)[0]
-    if _ALSO.search(sentence):
+    if _OTHER_TYPES.search(sentence):
         return None
-    return next((kind for kind, told in _KINDS.items() if told.match(sentence)), None)
+    return next(
+        (kind for kind, pattern in _KINDS.items() if pattern.match(sentence)), None
+    )
 
 
-def arguments(doc: str) -> Iterator[tuple[list[str], str]]:
-    """The names in the list of arguments, and what is said of them."""
+def parse_arguments(doc: str) -> Iterator[tuple[list[str], str]]:
+    """Names and descriptions in the list of arguments."""
     lines = iter(doc.splitlines())
     for line in lines:
         if _HEAD.match(line.strip()):
             break
     indent = -1
     names: list[str] = []
-    told: list[str] = []
+    text: list[str] = []
     for line in lines:
         here = len(line) - len(line.lstrip())
         if not line.strip():
@@ -92,10 +96,10 @@ def arguments(doc: str) -> Iterator[tuple[list[str], str]]:
             break
         if found and (indent < 0 or here == indent):
             if names:
-                yield names, " ".join(told)
+                yield names, " ".join(text)
             indent = here
-            names, told = re.split(r"\s*,\s*", found[2]), [found[3]]
+            names, text = re.split(r"\s*,\s*", found[2]), [found[3]]
         elif names:
-            told.append(line.strip())
+            text.append(line.strip())
     if names:
-        yield names, " ".join(told)
+        yield names, " ".join(text)

@@ -1,12 +1,12 @@
-"""The sources of Keras' layers, read and never imported: Keras would want a backend.
+"""Parse the sources of Keras layers, without importing them: Keras requires a backend.
 
-A class that is exported as a layer is a row, as raw data has it:
+A class that is exported as a layer is a row, as in raw data:
 
     {"bases": ["Layer"], "init": [["rate"], ["seed", "None"], ["**kwargs"]]}
 
-An argument has its default as it is written behind it, and `*` in between where it is
-given by name only; `init` is null where the class has no constructor of its own. A row
-from sources has `kinds` of arguments too; raw data has them in a file beside it.
+The source text of its default follows an argument, after `*` if it is keyword-only;
+`init` is null if the class has no constructor of its own. A row from sources also has
+`kinds` of arguments; raw data has them in a separate file.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from amanda_dictionaries_dev.keras.argument_kinds import kinds
+from amanda_dictionaries_dev.keras.argument_kinds import parse_kinds
 
 _EXPORT = "keras_export"
 _LAYERS = "keras.layers."
 
 
-class Layer(NamedTuple):
-    """A class: its name, its row, and what its docstring says."""
+class LayerSource(NamedTuple):
+    """A layer class: name, row and docstring."""
 
     name: str
     row: dict[str, Any]
     doc: str
 
 
-def layers(folder: Path) -> Iterator[Layer]:
-    """Every class below a folder that is exported as a layer."""
+def read_layers(folder: Path) -> Iterator[LayerSource]:
+    """Every class in a folder that is exported as a layer."""
     for file in sorted(folder.rglob("*.py")):
         if file.stem.endswith("_test"):
             continue
@@ -39,15 +39,19 @@ def layers(folder: Path) -> Iterator[Layer]:
             if isinstance(node, ast.ClassDef) and _is_layer(node):
                 bases = [ast.unparse(base) for base in node.bases]
                 doc = ast.get_docstring(node) or ""
-                row = {"bases": bases, "init": _constructor(node), "kinds": kinds(doc)}
-                yield Layer(node.name, row, doc)
+                row = {
+                    "bases": bases,
+                    "init": _constructor_arguments(node),
+                    "kinds": parse_kinds(doc),
+                }
+                yield LayerSource(node.name, row, doc)
 
 
-def classes(source: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Every class of a file, layer or not, with the kinds that its docstring says."""
+def read_classes(source: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Every class of a file, with the kinds of arguments from its docstring."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef):
-            yield node.name, kinds(ast.get_docstring(node) or "")
+            yield node.name, parse_kinds(ast.get_docstring(node) or "")
 
 
 def _is_layer(node: ast.ClassDef) -> bool:
@@ -59,21 +63,21 @@ def _is_layer(node: ast.ClassDef) -> bool:
     )
 
 
-def _constructor(node: ast.ClassDef) -> list[list[str]] | None:
+def _constructor_arguments(node: ast.ClassDef) -> list[list[str]] | None:
     for part in node.body:
         if isinstance(part, ast.FunctionDef) and part.name == "__init__":
-            return list(_arguments(part.args))
+            return list(_list_arguments(part.args))
     return None
 
 
-def _arguments(given: ast.arguments) -> Iterator[list[str]]:
-    placed = [*given.posonlyargs, *given.args][1:]  # without self
-    defaults: list[ast.expr | None] = [None] * (len(placed) - len(given.defaults))
-    for arg, default in zip(placed, [*defaults, *given.defaults], strict=True):
+def _list_arguments(args: ast.arguments) -> Iterator[list[str]]:
+    placed = [*args.posonlyargs, *args.args][1:]  # without self
+    defaults: list[ast.expr | None] = [None] * (len(placed) - len(args.defaults))
+    for arg, default in zip(placed, [*defaults, *args.defaults], strict=True):
         yield [arg.arg, *([ast.unparse(default)] if default else [])]
-    if given.vararg:
-        yield [f"*{given.vararg.arg}"]
-    for arg, named in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+    if args.vararg:
+        yield [f"*{args.vararg.arg}"]
+    for arg, named in zip(args.kwonlyargs, args.kw_defaults, strict=True):
         yield [arg.arg, "*", *([ast.unparse(named)] if named else [])]
-    if given.kwarg:
-        yield [f"**{given.kwarg.arg}"]
+    if args.kwarg:
+        yield [f"**{args.kwarg.arg}"]

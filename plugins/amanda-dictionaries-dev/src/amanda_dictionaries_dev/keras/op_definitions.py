@@ -1,9 +1,8 @@
-"""Layers of Keras as entries, of the rows of their classes.
+"""Op definitions of Keras layers, from the rows of their classes.
 
-An entry says what the constructor takes. What a layer is called with is in no list, so
-its inputs and outputs are any. What an argument may be is said in docstrings alone: it
-is an int, a number, a string or a bool where they plainly say so and the default is
-one, or none; else it is any.
+Attributes are the arguments of the constructor. The sources do not list the arguments
+of a layer's call, so inputs and outputs are `any`. The kind of an attribute is that of
+the docstring if it is unambiguous and the default agrees, else `any`.
 """
 
 from __future__ import annotations
@@ -14,20 +13,22 @@ from typing import Any
 
 from amanda.dictionary import Attr, OpDef, parse_signature
 
-_CALLED = parse_signature("Layer(*inputs: any >= 0) -> (*outputs: any >= 0)")
+_CALL = parse_signature("Layer(*inputs: any >= 0) -> (*outputs: any >= 0)")
 
 
-def entries(rows: Mapping[str, Any], docs: Mapping[str, str]) -> Iterator[OpDef]:
-    """Every layer of a version."""
+def layer_definitions(
+    rows: Mapping[str, Any], docs: Mapping[str, str]
+) -> Iterator[OpDef]:
+    """Definitions of all layers of a version."""
     for name, row in rows.items():
-        arguments = constructor(row, rows)
-        told = _kinds(row, rows)
+        arguments = find_constructor(row, rows)
+        kinds = _inherited_kinds(row, rows)
         yield OpDef(
             name,
-            _CALLED.inputs,
-            _CALLED.outputs,
+            _CALL.inputs,
+            _CALL.outputs,
             tuple(
-                _attr(*arg, kind=told.get(arg[0], "any"))
+                _attr(*arg, kind=kinds.get(arg[0], "any"))
                 for arg in arguments
                 if not arg[0].startswith("*")
             ),
@@ -36,12 +37,12 @@ def entries(rows: Mapping[str, Any], docs: Mapping[str, str]) -> Iterator[OpDef]
         )
 
 
-def constructor(
+def find_constructor(
     row: Mapping[str, Any], rows: Mapping[str, Any]
 ) -> Sequence[Sequence[str]]:
-    """The arguments of a class, or of the nearest one above that has any.
+    """The constructor arguments of a class, or of its nearest base that has any.
 
-    A class that is no layer itself is in no list; it may take anything.
+    Bases that are not exported are unknown, and accept anything.
     """
     while row["init"] is None:
         bases = [base.rpartition(".")[2] for base in row["bases"]]
@@ -53,28 +54,30 @@ def constructor(
     return found
 
 
-def _kinds(row: Mapping[str, Any], rows: Mapping[str, Any]) -> Mapping[str, str]:
-    """What the docstring of a class says of arguments, and those of classes above."""
+def _inherited_kinds(
+    row: Mapping[str, Any], rows: Mapping[str, Any]
+) -> Mapping[str, str]:
+    """Kinds of arguments from the docstrings of a class and its bases."""
     above = [base.rpartition(".")[2] for base in row["bases"]]
     found: dict[str, str] = {}
     for base in reversed(above):
         if base in rows and rows[base] is not row:
-            found |= _kinds(rows[base], rows)
+            found |= _inherited_kinds(rows[base], rows)
     found |= row.get("kinds", {})
     return found
 
 
-def _attr(name: str, *told: str, kind: str = "any") -> Attr:
+def _attr(name: str, *default_text: str, kind: str = "any") -> Attr:
     """
     >>> _attr("units", kind="int").required, _attr("use_bias", "True").kind
     (True, 'bool')
     >>> _attr("seed", "None", kind="int").kind, _attr("x", "'auto'", kind="bool").kind
     ('int?', 'any')
     """
-    texts = [text for text in told if text != "*"]
+    texts = [text for text in default_text if text != "*"]
     if not texts:
         return Attr(name, kind)
-    default = _value(texts[0])
+    default = _parse_default(texts[0])
     if default is None:
         return Attr(name, "any" if kind == "any" else f"{kind}?", required=False)
     if isinstance(default, bool):
@@ -92,13 +95,17 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def _value(text: str) -> Any:
-    """A default as JSON can have it; a name in the sources of Keras stands as text."""
+def _parse_default(text: str) -> Any:
+    """Parse a default; names of the Keras sources stay text."""
     try:
-        return _listed(ast.literal_eval(text))
+        return _tuples_to_lists(ast.literal_eval(text))
     except ValueError:
         return text
 
 
-def _listed(value: Any) -> Any:
-    return [_listed(item) for item in value] if isinstance(value, tuple) else value
+def _tuples_to_lists(value: Any) -> Any:
+    return (
+        [_tuples_to_lists(item) for item in value]
+        if isinstance(value, tuple)
+        else value
+    )

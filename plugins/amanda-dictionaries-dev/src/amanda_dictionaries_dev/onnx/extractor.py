@@ -1,4 +1,4 @@
-"""The dictionaries of ONNX: onnx has the history of its operators inside."""
+"""Extractors of the ONNX domains: the onnx package has all versions of its schemas."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _TYPES = {
 }
 _BRANCH, _LOOP = BodyArity("0", "outputs"), BodyArity("inputs", "outputs + 1")
 _SCAN = BodyArity("inputs", "outputs")
-# What the schema of an op with a body says in words only. (Scan of opset 8 has one more
-# input, the lengths of the sequences.)
+# Numbers of parameters and results of bodies, which schemas state in prose only. (Scan
+# of opset 8 has one more input, the lengths of the sequences.)
 _BODIES: Mapping[tuple[str, str], BodyArity] = {
     ("If", "then_branch"): _BRANCH,
     ("If", "else_branch"): _BRANCH,
@@ -48,7 +48,7 @@ _BODIES: Mapping[tuple[str, str], BodyArity] = {
 
 
 class OnnxExtractor(Extractor):
-    """The ops of one domain, as the installed onnx has them."""
+    """The ops of one domain of the installed onnx."""
 
     def __init__(self, name: str, *domains: str) -> None:
         self.domain = domains[0]
@@ -61,62 +61,74 @@ class OnnxExtractor(Extractor):
             reference="onnx:ref",
         )
 
-    def installed(self) -> InstalledOps:
-        source, versions, schemas = self._asked()
+    def installed_ops(self) -> InstalledOps:
+        source, versions, schemas = self._schemas()
         return InstalledOps(
             source,
             {
                 version: [
-                    entry_of(max(fitting, key=_since))
+                    op_def_of_schema(max(fitting, key=_since_version))
                     for found in schemas.values()
-                    if (fitting := [s for s in found if _since(s) <= int(version)])
+                    if (
+                        fitting := [
+                            s for s in found if _since_version(s) <= int(version)
+                        ]
+                    )
                 ]
                 for version in versions
             },
         )
 
     def extract(self, raw: Path | None) -> ExtractedDictionary:
-        del raw  # onnx knows it all
-        source, versions, schemas = self._asked()
+        del raw  # the onnx package has all versions
+        source, versions, schemas = self._schemas()
         header = replace(self.header, versions=versions, source=source)
         return ExtractedDictionary(
-            header, [block_of(*item) for item in schemas.items()]
+            header, [op_history(*item) for item in schemas.items()]
         )
 
-    def _asked(self) -> tuple[str, tuple[str, ...], dict[str, list[Any]]]:
-        """Where this is from, the opsets, and the schemas of each op, oldest first."""
+    def _schemas(self) -> tuple[str, tuple[str, ...], dict[str, list[Any]]]:
+        """Source, opset versions, and the schemas of each op, oldest first."""
         with requires_framework("onnx", "onnx"):
             import onnx
             from onnx import defs
         schemas: dict[str, list[Any]] = {}
-        for schema in sorted(defs.get_all_schemas_with_history(), key=_since):
+        for schema in sorted(defs.get_all_schemas_with_history(), key=_since_version):
             if schema.domain == self.domain:
                 schemas.setdefault(schema.name, []).append(schema)
         newest = {
             "": defs.onnx_opset_version(),
             "ai.onnx.ml": defs.onnx_ml_opset_version(),
         }
-        since = max(_since(schema) for found in schemas.values() for schema in found)
+        since = max(
+            _since_version(schema) for found in schemas.values() for schema in found
+        )
         last = max(newest.get(self.domain, 1), since)
         versions = tuple(map(str, range(1, last + 1)))
         return f"onnx {onnx.__version__}", versions, schemas
 
 
-def _since(schema: Any) -> int:
+def _since_version(schema: Any) -> int:
     return int(schema.since_version)
 
 
-def block_of(name: str, schemas: Sequence[Any]) -> OpHistory:
-    """An op with its schemas, oldest first; each is a definition of its own."""
-    steps = [(str(_since(schema)), entry_of(schema)) for schema in schemas]
+def op_history(name: str, schemas: Sequence[Any]) -> OpHistory:
+    """The history of an op from its schemas, oldest first."""
+    steps = [
+        (str(_since_version(schema)), op_def_of_schema(schema)) for schema in schemas
+    ]
     return OpHistory(name, steps[-1][1].doc, definition_steps(steps, always=True))
 
 
-def entry_of(schema: Any) -> OpDef:
-    """An operator schema as an entry."""
+def op_def_of_schema(schema: Any) -> OpDef:
+    """Convert an operator schema to an op definition."""
     constraints = {t.type_param_str: t for t in schema.type_constraints}
     variables = [
-        Attr(name, "type", allowed=sort_patterns(map(pattern_of, t.allowed_type_strs)))
+        Attr(
+            name,
+            "type",
+            allowed=sort_patterns(map(parse_type_pattern, t.allowed_type_strs)),
+        )
         for name, t in sorted(constraints.items())
     ]
     traits = set()
@@ -128,9 +140,9 @@ def entry_of(schema: Any) -> OpDef:
         traits.add("function")
     return OpDef(
         schema.name,
-        tuple(port_of(port, constraints) for port in schema.inputs),
-        tuple(port_of(port, constraints) for port in schema.outputs),
-        tuple(attr_of(schema, name) for name in sorted(schema.attributes)),
+        tuple(_port_of(port, constraints) for port in schema.inputs),
+        tuple(_port_of(port, constraints) for port in schema.outputs),
+        tuple(_attr_of(schema, name) for name in sorted(schema.attributes)),
         tuple(variables),
         frozenset(traits),
         Deprecation(schema.since_version) if schema.deprecated else None,
@@ -138,9 +150,9 @@ def entry_of(schema: Any) -> OpDef:
     )
 
 
-def port_of(port: Any, constraints: Mapping[str, Any]) -> Port:
+def _port_of(port: Any, constraints: Mapping[str, Any]) -> Port:
     text = port.type_str
-    kind = text if text in constraints else pattern_of(text)
+    kind = text if text in constraints else parse_type_pattern(text)
     option = str(port.option).rpartition(".")[2]
     if option == "Variadic":
         if port.is_homogeneous:
@@ -149,10 +161,10 @@ def port_of(port: Any, constraints: Mapping[str, Any]) -> Port:
     return Port(port.name, kind, "optional" if option == "Optional" else "one")
 
 
-def pattern_of(text: str) -> TypePattern:
-    """`seq(tensor(float))` and its like as a pattern.
+def parse_type_pattern(text: str) -> TypePattern:
+    """Parse a type such as `seq(tensor(float))`.
 
-    >>> print(pattern_of("seq(tensor(float))"))
+    >>> print(parse_type_pattern("seq(tensor(float))"))
     sequence<float32[...]>
     """
     outer, _, inner = text.rstrip(")").partition("(")
@@ -161,39 +173,43 @@ def pattern_of(text: str) -> TypePattern:
     inner += ")" * (inner.count("("))
     if outer == "map":
         key, _, value = inner.partition(",")
-        return MapType(DType(key), _whole(pattern_of(value.strip())))
-    part = pattern_of(inner)
+        return MapType(DType(key), _as_type(parse_type_pattern(value.strip())))
+    part = parse_type_pattern(inner)
     if outer == "tensor":
         return part
-    return SequenceType(_whole(part)) if outer == "seq" else OptionalType(_whole(part))
+    return (
+        SequenceType(_as_type(part)) if outer == "seq" else OptionalType(_as_type(part))
+    )
 
 
-def _whole(pattern: TypePattern) -> Type:
+def _as_type(pattern: TypePattern) -> Type:
     return TensorType(pattern) if isinstance(pattern, DType) else pattern
 
 
-def attr_of(schema: Any, name: str) -> Attr:
+def _attr_of(schema: Any, name: str) -> Attr:
     from onnx import helper
 
-    given = schema.attributes[name]
-    kind = str(given.type).rpartition(".")[2].lower()
+    attr = schema.attributes[name]
+    kind = str(attr.type).rpartition(".")[2].lower()
     is_list = kind.endswith("s") and kind not in _KINDS
     kind = kind.removesuffix("s") if is_list else kind
     kind = _KINDS.get(kind, kind) + ("[]" if is_list else "")
     default = None
-    if given.default_value.type:
-        default = _plain(helper.get_attribute_value(given.default_value))
+    if attr.default_value.type:
+        default = _to_python(helper.get_attribute_value(attr.default_value))
     body = _BODIES.get((schema.name, name))
     if body is _SCAN and (schema.name, schema.since_version) == ("Scan", 8):
         body = BodyArity("inputs - 1", "outputs")
-    return Attr(name, kind, given.required, default, body=body)
+    return Attr(name, kind, attr.required, default, body=body)
 
 
-def _plain(value: Any) -> Any:
-    """bytes as text, lists as tuples."""
+def _to_python(value: Any) -> Any:
+    """Convert bytes to str, and lists to tuples."""
     if isinstance(value, bytes):
         return value.decode()
-    return value if isinstance(value, str | int | float) else tuple(map(_plain, value))
+    return (
+        value if isinstance(value, str | int | float) else tuple(map(_to_python, value))
+    )
 
 
 ONNX = OnnxExtractor("onnx", "", "ai.onnx")

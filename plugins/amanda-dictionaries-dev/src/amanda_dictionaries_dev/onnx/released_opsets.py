@@ -1,15 +1,15 @@
-"""The opsets of ONNX as the releases that brought them had them.
+"""The opsets of ONNX as they were when they were released.
 
-onnx says of an old opset what it holds true today: experimental ops are gone since 1.5,
-and some schemas were changed afterwards, without a number of their own. A model may
-have been right when it was made, though. What an opset was then is raw data, taken from
-the last release that ended with it; up to opset 7 that is onnx 1.2.3, since libraries
-before it do not tell the defaults of attributes.
+The current onnx has corrected schemas of old opsets: experimental ops were removed in
+1.5, and some schemas were changed without a new version. So a valid old model may be
+invalid today. The opsets as released are raw data, from the last release with each as
+its newest; up to opset 7 that is onnx 1.2.3, since earlier libraries lack the defaults
+of attributes.
 
-What onnx says beside its schemas, that an op draws random numbers or is a function of
-other ops, is as it says it today: then it said less, and of some ops wrong things.
-Where an op comes later than it says itself, it is believed: 1.4 had
-MeanVarianceNormalization of opset 9 in a list of functions, not among its schemas.
+The traits `function` and `nondeterministic` are those of the current onnx, since early
+releases had fewer, and some wrong ones. An op that first appears later than its own
+version states is dated back: 1.4 had MeanVarianceNormalization of opset 9 in a list of
+functions, not among its schemas.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from typing import Any
 
 from amanda.dictionary import OpDef, OpHistory, definition_steps, version_key
 from amanda_dictionaries_dev import ExtractedDictionary, InstalledOps, read_raw_data
-from amanda_dictionaries_dev.onnx.extractor import OnnxExtractor, entry_of
+from amanda_dictionaries_dev.onnx.extractor import OnnxExtractor, op_def_of_schema
 
 
 class ReleasedOpsetsExtractor(OnnxExtractor):
-    """The default domain. The installed onnx knows what its own newest opset is."""
+    """The default domain. The installed onnx has the newest opset only."""
 
     def __init__(self) -> None:
         super().__init__("onnx.released", "", "ai.onnx")
         self.header = replace(self.header, source="the libraries of onnx' releases")
 
-    def installed(self) -> InstalledOps:
-        source, versions = super().installed()
+    def installed_ops(self) -> InstalledOps:
+        source, versions = super().installed_ops()
         newest = max(versions, key=version_key)
         return InstalledOps(source, {newest: versions[newest]})
 
@@ -44,48 +44,51 @@ class ReleasedOpsetsExtractor(OnnxExtractor):
         data = read_raw_data(raw / "onnx.released.jsonl")
         versions = tuple(sorted(data.versions, key=version_key))
         today = {
-            (name, schema.since_version): entry_of(schema).traits & _SAID_BESIDE
-            for name, schemas in self._asked()[2].items()
+            (name, schema.since_version): op_def_of_schema(schema).traits
+            & _CURRENT_TRAITS
+            for name, schemas in self._schemas()[2].items()
             for schema in schemas
         }
         blocks = []
         for name, found in data.ops.items():
             steps: list[tuple[str, OpDef | None]] = []
             for version, row in found:
-                entry = None
+                op_def = None
                 if row is not None:
-                    entry = entry_of_row(name, row)
-                    beside = today.get((name, row["since"]), frozenset())
-                    traits = (entry.traits - _SAID_BESIDE) | beside
-                    entry = replace(entry, traits=traits)
-                    if (name, row["since"]) in today and not _is_there(steps):
+                    op_def = op_def_of_row(name, row)
+                    current = today.get((name, row["since"]), frozenset())
+                    traits = (op_def.traits - _CURRENT_TRAITS) | current
+                    op_def = replace(op_def, traits=traits)
+                    if (name, row["since"]) in today and not _is_defined(steps):
                         version = min(version, str(row["since"]), key=version_key)
-                steps.append((version, entry))
+                steps.append((version, op_def))
             blocks.append(
-                OpHistory(name, _doc(found), definition_steps(steps, always=True))
+                OpHistory(
+                    name, _newest_doc(found), definition_steps(steps, always=True)
+                )
             )
         return ExtractedDictionary(replace(self.header, versions=versions), blocks)
 
 
-_SAID_BESIDE = frozenset({"function", "nondeterministic"})
+_CURRENT_TRAITS = frozenset({"function", "nondeterministic"})
 
 
-def _is_there(steps: Sequence[tuple[str, OpDef | None]]) -> bool:
+def _is_defined(steps: Sequence[tuple[str, OpDef | None]]) -> bool:
     return bool(steps) and steps[-1][1] is not None
 
 
-def _doc(steps: Sequence[tuple[str, Any]]) -> str:
-    """The line about an op: that of its newest schema."""
+def _newest_doc(steps: Sequence[tuple[str, Any]]) -> str:
+    """The documentation line of the newest schema."""
     return next(str(row["doc"]) for _, row in reversed(steps) if row is not None)
 
 
-def entry_of_row(name: str, row: Mapping[str, Any]) -> OpDef:
-    """A row of raw data as an entry.
+def op_def_of_row(name: str, row: Mapping[str, Any]) -> OpDef:
+    """Convert a row of raw data to an op definition.
 
     >>> port = {"name": "x", "type": "T"}
     >>> row = {"since": 6, "inputs": [port], "outputs": [], "attrs": {},
     ...        "types": {"T": ["tensor(float)"]}, "doc": ""}
-    >>> print(entry_of_row("Sink", row))
+    >>> print(op_def_of_row("Sink", row))
     Sink(x: T) -> ()  T in {f32}
     """
     schema = SimpleNamespace(
@@ -105,7 +108,7 @@ def entry_of_row(name: str, row: Mapping[str, Any]) -> OpDef:
         attributes={each: _attr(each, attr) for each, attr in row["attrs"].items()},
         doc=row["doc"],
     )
-    return entry_of(schema)
+    return op_def_of_schema(schema)
 
 
 def _port(row: Mapping[str, Any]) -> SimpleNamespace:

@@ -1,9 +1,9 @@
-"""The ops that onnxruntime adds to ONNX, as its own schemas have them.
+"""Extractors of the ops that onnxruntime adds to ONNX, from its own schemas.
 
-`com.microsoft` holds contrib ops, which models for onnxruntime use by hand or after its
-optimizer; `com.microsoft.nchwc` those that the optimizer writes into a model that it
-saves for one kind of processor. Both have one version, within which releases change
-ops: the dictionary has them as the newest release has.
+`com.microsoft` has contrib ops, used by exporters and by onnxruntime's optimizer;
+`com.microsoft.nchwc` has ops of the NCHWc layout, which the optimizer creates for one
+kind of CPU. Both have one version, within which releases change ops: the dictionary is
+that of the newest release.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class OnnxruntimeExtractor(Extractor):
             reference="onnx:ref",
         )
 
-    def installed(self) -> InstalledOps:
+    def installed_ops(self) -> InstalledOps:
         with requires_framework("onnxruntime", "onnxruntime"):
             import onnxruntime
             from onnxruntime.capi import onnxruntime_pybind11_state as state
         with requires_framework("onnx", "onnx"):
-            import onnx  # noqa: F401 - defaults are messages of it
+            import onnx  # noqa: F401 - defaults are its messages
         schemas: dict[str, dict[int, Any]] = {}
         for schema in state.get_all_operator_schema():
             if schema.domain == self.domain:
@@ -69,7 +69,7 @@ class OnnxruntimeExtractor(Extractor):
         numbers = sorted({since for found in schemas.values() for since in found})
         versions = {
             str(number): [
-                entry_of(found[max(fitting)])
+                op_def_of_schema(found[max(fitting)])
                 for found in schemas.values()
                 if (fitting := [since for since in found if since <= number])
             ]
@@ -78,12 +78,14 @@ class OnnxruntimeExtractor(Extractor):
         return InstalledOps(f"onnxruntime {onnxruntime.__version__}", versions)
 
 
-def entry_of(schema: Any) -> OpDef:
-    """An operator schema of onnxruntime as an entry."""
+def op_def_of_schema(schema: Any) -> OpDef:
+    """Convert an operator schema of onnxruntime to an op definition."""
     constraints = {each.type_param_str: each for each in schema.type_constraints}
     variables = [
         Attr(
-            name, "type", allowed=sort_patterns(map(pattern_of, each.allowed_type_strs))
+            name,
+            "type",
+            allowed=sort_patterns(map(parse_type_pattern, each.allowed_type_strs)),
         )
         for name, each in sorted(constraints.items())
     ]
@@ -102,12 +104,12 @@ def entry_of(schema: Any) -> OpDef:
 
 
 def _ports(ports: Any, least: int, constraints: Mapping[str, Any]) -> tuple[Port, ...]:
-    """Inputs or outputs, of which there are `least` at least."""
+    """Inputs or outputs; `least` is their minimum number."""
     found = []
     form: PortForm
     for i, port in enumerate(ports):
         kind = port.typeStr
-        kind = kind if kind in constraints else pattern_of(kind)
+        kind = kind if kind in constraints else parse_type_pattern(kind)
         option = str(port.option).rpartition(".")[2]
         if option == "Variadic":
             form = "many" if port.isHomogeneous else "each"
@@ -118,16 +120,16 @@ def _ports(ports: Any, least: int, constraints: Mapping[str, Any]) -> tuple[Port
     return tuple(found)
 
 
-def pattern_of(text: str) -> TypePattern:
-    """`seq(tensor(float16))` and its like as a pattern.
+def parse_type_pattern(text: str) -> TypePattern:
+    """Parse a type such as `seq(tensor(float16))`.
 
-    >>> print(pattern_of("seq(tensor(float16))"))
+    >>> print(parse_type_pattern("seq(tensor(float16))"))
     sequence<float16[...]>
     """
     outer, _, inner = text.partition("(")
     if not inner:
         return DType(_TYPES.get(outer, outer))
-    part = pattern_of(inner.removesuffix(")"))
+    part = parse_type_pattern(inner.removesuffix(")"))
     if outer == "tensor":
         return part
     whole = TensorType(part) if isinstance(part, DType) else part
@@ -139,23 +141,25 @@ def _attr(name: str, given: Any) -> Attr:
     is_list = kind.endswith("s")
     kind = kind.removesuffix("s")
     kind = _KINDS.get(kind, kind) + ("[]" if is_list else "")
-    return Attr(name, kind, given.required, _default(given._default_value))
+    return Attr(name, kind, given.required, _decode_default(given._default_value))
 
 
-def _default(message: bytes) -> Any:
-    """The value in the bytes of a message; None where there is none."""
+def _decode_default(message: bytes) -> Any:
+    """The value of a serialized AttributeProto; None if it is empty."""
     from onnx import AttributeProto, helper
 
     if not message:
         return None
-    return _plain(helper.get_attribute_value(AttributeProto.FromString(message)))
+    return _to_python(helper.get_attribute_value(AttributeProto.FromString(message)))
 
 
-def _plain(value: Any) -> Any:
-    """bytes as text, lists as tuples."""
+def _to_python(value: Any) -> Any:
+    """Convert bytes to str, and lists to tuples."""
     if isinstance(value, bytes):
         return value.decode()
-    return value if isinstance(value, str | int | float) else tuple(map(_plain, value))
+    return (
+        value if isinstance(value, str | int | float) else tuple(map(_to_python, value))
+    )
 
 
 MICROSOFT = OnnxruntimeExtractor("com.microsoft")

@@ -1,7 +1,7 @@
-"""What OpenVINO's C++ headers say, which its wheel brings: opsets, inputs, words.
+"""Parse opsets, constructors and enumerations from OpenVINO's C++ headers.
 
-Only declarations of a fixed form are read: the tables of the opsets, the classes of the
-ops with their constructors, and enumerations.
+The headers are in the wheel. Only declarations of a fixed form are parsed: the opset
+tables, the op classes with their constructors, and enumerations.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Key", "constructors", "opsets", "words"]
+__all__ = ["OpClass", "read_constructors", "read_opsets", "read_enum_values"]
 
 _ROW = re.compile(r"^_OPENVINO_OP_REG\((\w+), ov::op::(v\d+)\)", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -22,35 +22,35 @@ _CLASS = re.compile(
 _INPUT = re.compile(r"(Output<(?:ov::)?Node>|OutputVector|NodeVector)\s*& ?(\w+)")
 
 
-class Key(NamedTuple):
-    """An op as a class of the library: `Interpolate`, `v11`."""
+class OpClass(NamedTuple):
+    """A class of the library: `Interpolate`, `v11`."""
 
     op: str
     version: str
 
 
-def opsets(include: Path) -> dict[int, list[Key]]:
-    """The ops of each opset, as the tables list them."""
+def read_opsets(include: Path) -> dict[int, list[OpClass]]:
+    """The ops of each opset, from the opset tables."""
     found = {}
     for file in (include / "openvino" / "opsets").glob("opset*_tbl.hpp"):
         number = int(file.name.removeprefix("opset").removesuffix("_tbl.hpp"))
         text = file.read_text(encoding="utf-8")
-        found[number] = [Key(*row) for row in _ROW.findall(text)]
+        found[number] = [OpClass(*row) for row in _ROW.findall(text)]
     return dict(sorted(found.items()))
 
 
-def _texts(include: Path) -> list[str]:
+def _header_texts(include: Path) -> list[str]:
     files = sorted((include / "openvino" / "op").rglob("*.hpp"))
     return [_COMMENT.sub("", file.read_text(encoding="utf-8")) for file in files]
 
 
-def words(include: Path) -> list[str]:
-    """The words of all enumerations, as attributes may have them.
+def read_enum_values(include: Path) -> list[str]:
+    """Members of all enumerations, in the spelling of attribute values.
 
-    `XNOR_POPCOUNT` is `xnor-popcount` there, and `TF_HALF_PIXEL` stays in one piece.
+    `XNOR_POPCOUNT` is `xnor-popcount`, but `TF_HALF_PIXEL` is `tf_half_pixel`.
     """
     found: dict[str, None] = {}
-    for text in _texts(include):
+    for text in _header_texts(include):
         for body in _ENUM.findall(text):
             for part in body.split(","):
                 word = part.partition("=")[0].strip().lower()
@@ -59,20 +59,20 @@ def words(include: Path) -> list[str]:
     return list(found)
 
 
-def constructors(include: Path) -> dict[Key, list[list[str]]]:
-    """The inputs that each constructor of an op takes; `*` before one that repeats."""
-    found: dict[Key, list[list[str]]] = {}
-    for text in _texts(include):
+def read_constructors(include: Path) -> dict[OpClass, list[list[str]]]:
+    """The inputs of each constructor of an op; a variadic one starts with `*`."""
+    found: dict[OpClass, list[list[str]]] = {}
+    for text in _header_texts(include):
         _, *parts = _VERSION.split(text)
         for version, body in zip(parts[::2], parts[1::2], strict=True):
             for name, inside in _CLASS.findall(body):
-                made = _constructors(name, inside)
+                made = _parse_constructors(name, inside)
                 if made:
-                    found[Key(name, version)] = made
+                    found[OpClass(name, version)] = made
     return found
 
 
-def _constructors(name: str, inside: str) -> list[list[str]]:
+def _parse_constructors(name: str, inside: str) -> list[list[str]]:
     head = re.compile(rf"(?<![~\w.>:=]){name}\(")
     taken = [_until_closed(inside, found.end()) for found in head.finditer(inside)]
     return [
@@ -83,7 +83,7 @@ def _constructors(name: str, inside: str) -> list[list[str]]:
 
 
 def _until_closed(text: str, start: int) -> str:
-    """What stands between an open bracket and the one that closes it."""
+    """The text up to the closing parenthesis."""
     depth, at = 1, start
     while depth:
         depth += {"(": 1, ")": -1}.get(text[at], 0)

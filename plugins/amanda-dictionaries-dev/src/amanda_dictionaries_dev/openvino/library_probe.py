@@ -1,14 +1,14 @@
-"""Asks the OpenVINO library what attributes its ops have. Run as a program.
+"""Query the attributes of ops from the OpenVINO library. Run as a program.
 
-    python -m ...openvino.library_probe opset16 Assign ReadValue    # all but these two
+    python -m ...openvino.library_probe opset16 Assign ReadValue    # skips these two
 
 Writes a line of JSON for each op of the opset: first `["begin", op]`, then
 `["found", op, attributes]` or `["declined", op, why]`. Two ops end the process when
-they are made without a variable, so whoever reads goes on behind the one begun last.
+they are created without a variable, so the caller restarts it after the last one begun.
 
-Ops and words come in through standard input, `{"TopK": ["min", "max", ...], ...}`:
-those words that the library takes are the values of an attribute. What a list holds is
-found in the same way, with a list of an int, of a float and of a text.
+Standard input has ops and candidate values, `{"TopK": ["min", "max", ...], ...}`: those
+that the library accepts are the allowed values of an attribute. The kind of a list is
+found in the same way, with a list of an int, a float and a string.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-_NO_WORD = "no_word_of_any_enumeration"
+_INVALID = "no_word_of_any_enumeration"
 _LISTS: tuple[tuple[str, Any], ...] = (("int", 1), ("float", 1.5), ("string", "a"))
 
 
-def _taken(factory: Any, op: str, name: str, value: Any) -> tuple[Any, str]:
-    """What an attribute is after it was set, or None and why it cannot be that."""
+def _try_value(factory: Any, op: str, name: str, value: Any) -> tuple[Any, str]:
+    """The value of an attribute after setting it, or None and the error."""
     node = factory.create(op)
     try:
         node.set_attribute(name, value)
@@ -32,46 +32,48 @@ def _taken(factory: Any, op: str, name: str, value: Any) -> tuple[Any, str]:
     return node.get_attributes()[name], ""
 
 
-def _text(factory: Any, op: str, name: str, words: Iterable[str]) -> dict[str, Any]:
-    """The kind of an attribute that is a text: free, an element type or one of some."""
-    _, why = _taken(factory, op, name, _NO_WORD)
+def _string_attribute(
+    factory: Any, op: str, name: str, words: Iterable[str]
+) -> dict[str, Any]:
+    """The kind of a string attribute: string, element type or enumeration."""
+    _, why = _try_value(factory, op, name, _INVALID)
     if not why:
         return {"kind": "string"}
     if "element::Type_t" in why:
         return {"kind": "dtype"}
-    taken = [_taken(factory, op, name, word)[0] for word in words]
-    return {"kind": "string", "allowed": list(dict.fromkeys(filter(None, taken)))}
+    accepted = [_try_value(factory, op, name, word)[0] for word in words]
+    return {"kind": "string", "allowed": list(dict.fromkeys(filter(None, accepted)))}
 
 
-def _list(factory: Any, op: str, name: str) -> dict[str, Any]:
-    # an int is taken for a float too, but then it comes back as one
+def _list_attribute(factory: Any, op: str, name: str) -> dict[str, Any]:
+    # an int is accepted for a float too, but is returned as a float
     for kind, item in _LISTS:
-        found, _ = _taken(factory, op, name, [item])
+        found, _ = _try_value(factory, op, name, [item])
         if found and found[0].__class__ is item.__class__:
             return {"kind": f"{kind}[]"}
     return {"kind": "shape"}
 
 
-def attribute(
+def describe_attribute(
     factory: Any, op: str, name: str, default: Any, words: Iterable[str]
 ) -> dict[str, Any]:
-    """One attribute: kind, default, allowed values."""
+    """Kind, default and allowed values of an attribute."""
     if isinstance(default, bool | int | float):
         found: dict[str, Any] = {"kind": default.__class__.__name__}
     elif isinstance(default, str):
-        found = _text(factory, op, name, words)
+        found = _string_attribute(factory, op, name, words)
     else:
-        found = _list(factory, op, name)
+        found = _list_attribute(factory, op, name)
     return {**found, "default": default}
 
 
-def _say(*row: Any) -> None:
+def _write_row(*row: Any) -> None:
     sys.stdout.write(f"{json.dumps(row)}\n")
     sys.stdout.flush()  # before an op that may end the process
 
 
 def main(opset: str, *passed: str) -> None:
-    # to ask what ops there are is no use of the library that it should report
+    # no telemetry for this use of the library
     sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
     from openvino.utils.node_factory import NodeFactory
 
@@ -79,17 +81,17 @@ def main(opset: str, *passed: str) -> None:
     for op, words in json.load(sys.stdin).items():
         if op in passed:
             continue
-        _say("begin", op)
+        _write_row("begin", op)
         try:
             node = factory.create(op)
         except RuntimeError as error:
-            _say("declined", op, str(error))
+            _write_row("declined", op, str(error))
             continue
         found = {
-            name: attribute(factory, op, name, default, words)
+            name: describe_attribute(factory, op, name, default, words)
             for name, default in node.get_attributes().items()
         }
-        _say("found", op, found)
+        _write_row("found", op, found)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The dictionary of what TensorFlow 0.12 to 1.15 had in contrib.
+"""The extractor of the contrib ops of TensorFlow 0.12 to 1.15.
 
-Each of its parts has a library with ops of its own, which the main one does not list,
-and a graph can have both. It ended with 2.0, so no installed TensorFlow can be asked.
+Each part of contrib has a library with its own ops, which the main op list lacks; a
+graph can use both. TensorFlow 2.0 removed contrib, so there is raw data only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from amanda_dictionaries_dev import (
     op_histories,
     read_raw_data,
 )
-from amanda_dictionaries_dev.tensorflow.op_definitions import entry_of
+from amanda_dictionaries_dev.tensorflow.op_definitions import op_def_of_row
 
 
 class ContribExtractor(Extractor):
@@ -33,18 +33,18 @@ class ContribExtractor(Extractor):
         hints=("_",),
     )
 
-    def installed(self) -> InstalledOps:
+    def installed_ops(self) -> InstalledOps:
         try:
             found = version("tensorflow")
         except PackageNotFoundError:
             found = ""
         raise PluginMissingError(
-            "no TensorFlow that has contrib is installed; it ended with 1.15",
+            "no TensorFlow with contrib is installed; 1.15 was the last",
             got=f"TensorFlow {found}" if found else "none",
         )
 
     def extract(self, raw: Path | None) -> ExtractedDictionary | None:
-        """From `tensorflow.contrib.jsonl`; lines about ops are the newest there are."""
+        """From `tensorflow.contrib.jsonl`, with the newest documentation."""
         if raw is None:
             return None
         data = read_raw_data(raw / "tensorflow.contrib.jsonl")
@@ -56,8 +56,8 @@ class ContribExtractor(Extractor):
             if "doc" in row
         }
         header = replace(self.header, versions=versions)
-        return ExtractedDictionary(header, op_histories(data, _entry, docs))
+        return ExtractedDictionary(header, op_histories(data, _op_def, docs))
 
 
-def _entry(name: str, row: Mapping[str, Any]) -> OpDef:
-    return entry_of(name, row)
+def _op_def(name: str, row: Mapping[str, Any]) -> OpDef:
+    return op_def_of_row(name, row)

@@ -1,7 +1,7 @@
-"""The dictionary of TensorFlow.
+"""The extractor of TensorFlow, from the op list of its library (`TF_GetAllOpList`).
 
-A version is what its own library lists (`TF_GetAllOpList`), asked in a process of its
-own. The versions that are not installed come from raw data, which holds the same lists.
+The library is loaded in a separate process. Other versions come from raw data, which
+has the same lists.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from amanda_dictionaries_dev import (
     read_raw_data,
     requires_framework,
 )
-from amanda_dictionaries_dev.tensorflow.op_definitions import entry_of
+from amanda_dictionaries_dev.tensorflow.op_definitions import op_def_of_row
 
-_UNWRITTEN = "TODO: add doc"  # what TensorFlow says where nobody wrote anything
+_NO_DOC = "TODO: add doc"  # TensorFlow's text for undocumented ops
 
 
 class TensorFlowExtractor(Extractor):
@@ -40,42 +40,42 @@ class TensorFlowExtractor(Extractor):
         hints=("_",),
     )
 
-    def installed(self) -> InstalledOps:
-        found = _asked()
+    def installed_ops(self) -> InstalledOps:
+        found = _query_installed()
         version, lines = found["version"], doc_lines(found["docs"])
-        entries = [
-            entry_of(name, row, lines.get(name, ""))
+        op_defs = [
+            op_def_of_row(name, row, lines.get(name, ""))
             for name, row in found["ops"].items()
         ]
-        return InstalledOps(f"TensorFlow {version}", {version: entries})
+        return InstalledOps(f"TensorFlow {version}", {version: op_defs})
 
     def extract(self, raw: Path | None) -> ExtractedDictionary | None:
-        """From `tensorflow.jsonl`, and what is before 1.3 from a file beside it.
+        """From `tensorflow.jsonl`, and `tensorflow.more.jsonl` for those before 1.3.
 
-        Lines about ops are those of the installed one.
+        Documentation is that of the installed TensorFlow.
         """
         if raw is None:
             return None
         data = read_raw_data(raw / "tensorflow.jsonl", raw / "tensorflow.more.jsonl")
         versions = tuple(sorted(data.versions, key=version_key))
-        docs = doc_lines(_asked()["docs"])
+        docs = doc_lines(_query_installed()["docs"])
         header = replace(self.header, versions=versions)
-        return ExtractedDictionary(header, op_histories(data, entry_of, docs))
+        return ExtractedDictionary(header, op_histories(data, op_def_of_row, docs))
 
 
 def doc_lines(docs: dict[str, str]) -> dict[str, str]:
-    """A line about each op, of the texts that TensorFlow has.
+    """One line of documentation for each op.
 
     >>> doc_lines({"Abs": "Computes it.  Really.", "Cos": "TODO: add doc."})
     {'Abs': 'Computes it.'}
     """
-    told = {name: first_sentence(text) for name, text in sorted(docs.items())}
-    return {n: line for n, line in told.items() if not line.startswith(_UNWRITTEN)}
+    lines = {name: first_sentence(text) for name, text in sorted(docs.items())}
+    return {n: line for n, line in lines.items() if not line.startswith(_NO_DOC)}
 
 
 @cache
-def _asked() -> dict[str, Any]:
-    """The answer of the installed TensorFlow; it costs seconds, so it is asked once."""
+def _query_installed() -> dict[str, Any]:
+    """Version, ops and docs of the installed TensorFlow; cached, it takes seconds."""
     with requires_framework("tensorflow", "tensorflow-cpu"):
         spec = find_spec("tensorflow")
         if spec is None or not spec.submodule_search_locations:
@@ -91,7 +91,7 @@ def _asked() -> dict[str, Any]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise NamespaceError(
-            "the installed TensorFlow does not say what its ops are",
+            "the op list of the installed TensorFlow cannot be read",
             who=folder,
             got=f"exit code {done.returncode}: {done.stderr.strip()[-500:]}",
             hint="reinstall it",

@@ -1,7 +1,7 @@
-"""The Python that TensorFlow generates for its ops, read and never imported.
+"""Parse the Python wrappers that TensorFlow generates for its ops.
 
-A file `gen_*_ops.py` of TensorFlow 0.12 to 1.15 has the definitions of its ops inside,
-as text before 1.3 and serialized from then on, and a function for each, with a text.
+A file `gen_*_ops.py` of TensorFlow 0.12 to 1.15 contains the definitions of its ops, as
+text before 1.3 and serialized since then, and a function for each, with a docstring.
 """
 
 from __future__ import annotations
@@ -9,31 +9,31 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-_MADE = "_InitOpDefLibrary"
+_LIBRARY_INIT = "_InitOpDefLibrary"
 _CALLS = {"apply_op", "_apply_op_helper"}
 
 
-def op_list(source: str) -> bytes:
-    """The definitions in a file, serialized.
+def read_op_list(source: str) -> bytes:
+    """Read the op definitions of a file, serialized.
 
-    >>> op_list("x = _InitOpDefLibrary(b'abc')")
+    >>> read_op_list("x = _InitOpDefLibrary(b'abc')")
     b'abc'
     """
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Call(
                 func=ast.Name(id=name), args=[ast.Constant(value=bytes(content))]
-            ) if name == _MADE:
+            ) if name == _LIBRARY_INIT:
                 return content
             case ast.Assign(
                 targets=[ast.Attribute(value=ast.Name(id=name))],
                 value=ast.Constant(value=str(text)),
-            ) if name == _MADE:
-                return _serialized(text)
-    raise ValueError("no op definitions are in this file")
+            ) if name == _LIBRARY_INIT:
+                return _serialize_text(text)
+    raise ValueError("this file has no op definitions")
 
 
-def _serialized(text: str) -> bytes:
+def _serialize_text(text: str) -> bytes:
     from google.protobuf import text_format
     from tensorflow.core.framework import op_def_pb2
 
@@ -42,8 +42,8 @@ def _serialized(text: str) -> bytes:
     return content
 
 
-def docs(source: str) -> dict[str, str]:
-    """What the function of each op says."""
+def read_docs(source: str) -> dict[str, str]:
+    """Read the docstring of each op's function."""
     return dict(_docs(ast.parse(source)))
 
 

@@ -1,4 +1,4 @@
-"""A row of raw data about an op, which has the fields of an OpDef, as an entry."""
+"""Op definitions from rows of raw data, which have the fields of TensorFlow's OpDef."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ _ROLES = ("type_attr", "number_attr", "type_list_attr")
 _NUMBERS = {3: DType("int32"), 4: DType("uint8")}
 
 
-def entry_of(name: str, row: Mapping[str, Any], doc: str = "") -> OpDef:
-    """An OpDef of TensorFlow as an entry.
+def op_def_of_row(name: str, row: Mapping[str, Any], doc: str = "") -> OpDef:
+    """Convert a row to an op definition.
 
-    Left out is `full_type`, notes of TensorFlow's own type inference.
+    `full_type`, used by TensorFlow's own type inference, is omitted.
 
     >>> port = {"name": "x", "type_attr": "T"}
     >>> row = {"inputs": [port], "attrs": [["T", {"type": "type"}]]}
-    >>> print(entry_of("Sink", row))
+    >>> print(op_def_of_row("Sink", row))
     Sink(x: T) -> ()  T: type
     """
     inputs = row.get("inputs", ())
-    told = {port[role] for port in inputs for role in _ROLES if role in port}
-    attrs = [_attr(attr, found, attr in told) for attr, found in row.get("attrs", ())]
+    inferred = {port[role] for port in inputs for role in _ROLES if role in port}
+    attrs = [
+        _attr(attr, found, attr in inferred) for attr, found in row.get("attrs", ())
+    ]
     traits = {trait for trait in _TRAITS if row.get(trait)}
     if name in _FEEDBACK:
         traits.add("feedback")
@@ -42,8 +44,8 @@ def entry_of(name: str, row: Mapping[str, Any], doc: str = "") -> OpDef:
         name,
         tuple(map(_port, inputs)),
         tuple(map(_port, row.get("outputs", ()))),
-        tuple(attr for attr in attrs if attr.name not in told),
-        tuple(attr for attr in attrs if attr.name in told),
+        tuple(attr for attr in attrs if attr.name not in inferred),
+        tuple(attr for attr in attrs if attr.name in inferred),
         frozenset(traits),
         deprecated,
         doc=doc,
@@ -86,7 +88,7 @@ def _shape(row: Mapping[str, Any]) -> Shape:
 
 
 def _tensor(row: Mapping[str, Any]) -> Tensor:
-    """A TensorProto of integers, in bytes or as text."""
+    """Convert a TensorProto of integers, serialized or as text."""
     if "tensor_text" in row:
         fields = [(k, v) for k, v in row["tensor_text"]]
         dims = [int(dict(dim)["size"]) for k, d in fields if k == "tensor_shape"

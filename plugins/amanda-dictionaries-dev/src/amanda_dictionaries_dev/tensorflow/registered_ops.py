@@ -1,11 +1,11 @@
-"""What the installed TensorFlow says of its ops. Runs as processes of their own.
+"""Query the op list of the installed TensorFlow. Runs as a separate process.
 
     python -m ...tensorflow.registered_ops list FOLDER    op list of the library, bytes
     python -m ...tensorflow.registered_ops all FOLDER     version, ops and docs, as JSON
 
-FOLDER is TensorFlow's. The library is asked where nothing of TensorFlow is imported:
-its Python modules bring ops for its own tests, and in a process that uses TensorFlow
-they, and what other packages bring, are in the same list.
+FOLDER is TensorFlow's. The process that loads the library does not import TensorFlow,
+since its Python modules register ops of its tests, and other packages theirs, in the
+same list.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class _Buffer(ctypes.Structure):
     )
 
 
-def op_list(folder: Path) -> bytes:
-    """The op list of the library, as it serializes it itself."""
+def serialized_op_list(folder: Path) -> bytes:
+    """The op list, serialized by the library itself."""
     mode = os.RTLD_LAZY | os.RTLD_GLOBAL
     libraries = []
     for part in _PARTS:
@@ -43,8 +43,8 @@ def op_list(folder: Path) -> bytes:
     return ctypes.string_at(buffer.data, buffer.length)
 
 
-def rows(content: bytes) -> dict[str, Any]:
-    """The ops of a serialized list, in the form of raw data."""
+def parse_op_list(content: bytes) -> dict[str, Any]:
+    """Parse a serialized op list into rows of raw data."""
     from tensorflow.core.framework import op_def_pb2
 
     return {op.name: _op(op) for op in op_def_pb2.OpList.FromString(content).op}
@@ -91,12 +91,12 @@ def _attr(attr: Any) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    """An AttrValue as raw data has it."""
+    """Convert an AttrValue to raw data."""
     kind = value.WhichOneof("value")
     if kind != "list":
-        return _PLAIN[kind](getattr(value, kind))
+        return _TO_JSON[kind](getattr(value, kind))
     fields = [(field.name, items) for field, items in value.list.ListFields()]
-    return [_PLAIN[name](item) for name, items in fields for item in items]
+    return [_TO_JSON[name](item) for name, items in fields for item in items]
 
 
 def _dtype(number: int) -> str:
@@ -109,7 +109,7 @@ def _shape(shape: Any) -> dict[str, Any]:
     return {"shape": None if shape.unknown_rank else [dim.size for dim in shape.dim]}
 
 
-_PLAIN: Mapping[str, Callable[[Any], Any]] = {
+_TO_JSON: Mapping[str, Callable[[Any], Any]] = {
     "b": bool,
     "f": float,
     "func": lambda value: {"func": value.name},
@@ -121,15 +121,15 @@ _PLAIN: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def docs() -> dict[str, str]:
-    """What TensorFlow's own Python says of the ops that it lets people call."""
+def read_docs() -> dict[str, str]:
+    """Docstrings of the public ops, from `tf.raw_ops`."""
     from tensorflow import raw_ops
 
     found = {name: getattr(raw_ops, name).__doc__ or "" for name in dir(raw_ops)}
     return {name: text for name, text in found.items() if text and name[0] != "_"}
 
 
-def answer(folder: str) -> dict[str, Any]:
+def query(folder: str) -> dict[str, Any]:
     command = [
         sys.executable,
         "-m",
@@ -140,14 +140,18 @@ def answer(folder: str) -> dict[str, Any]:
     content = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
     import tensorflow as tf
 
-    return {"version": tf.__version__, "ops": rows(content), "docs": docs()}
+    return {
+        "version": tf.__version__,
+        "ops": parse_op_list(content),
+        "docs": read_docs(),
+    }
 
 
 def main(what: str, folder: str) -> None:
     if what == "list":
-        sys.stdout.buffer.write(op_list(Path(folder)))
+        sys.stdout.buffer.write(serialized_op_list(Path(folder)))
     else:
-        sys.stdout.write(json.dumps(answer(folder)))
+        sys.stdout.write(json.dumps(query(folder)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The dictionary of TensorFlow Lite: what the schema in TensorFlow's packages has."""
+"""The extractor of TensorFlow Lite, from the schema in TensorFlow's packages."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from amanda_dictionaries_dev import (
     read_raw_data,
     requires_framework,
 )
-from amanda_dictionaries_dev.tflite.op_definitions import entries
-from amanda_dictionaries_dev.tflite.schema import read
+from amanda_dictionaries_dev.tflite.op_definitions import operator_definitions
+from amanda_dictionaries_dev.tflite.schema import parse_schema
 
 _FILE = "lite/python/schema_py_generated.py"
 
@@ -35,16 +35,18 @@ class TFLiteExtractor(Extractor):
         source="the schemas in TensorFlow's releases",
     )
 
-    def installed(self) -> InstalledOps:
+    def installed_ops(self) -> InstalledOps:
         with requires_framework("tensorflow", "tensorflow-cpu"):
             spec = find_spec("tensorflow")
             if spec is None or not spec.submodule_search_locations:
                 raise ImportError("no module named 'tensorflow'")
         folder = Path(spec.submodule_search_locations[0])
-        rows = read((folder / _FILE).read_text(encoding="utf-8"))
+        rows = parse_schema((folder / _FILE).read_text(encoding="utf-8"))
         dist = packages_distributions()["tensorflow"][0]
         found = version(dist)
-        return InstalledOps(f"TensorFlow {found}", {found: list(entries(rows))})
+        return InstalledOps(
+            f"TensorFlow {found}", {found: list(operator_definitions(rows))}
+        )
 
     def extract(self, raw: Path | None) -> ExtractedDictionary | None:
         """From `tflite_tensorflow_cpu.jsonl`."""
@@ -58,7 +60,9 @@ class TFLiteExtractor(Extractor):
         for each in versions:
             now |= {name: row[each] for name, row in steps.items() if each in row}
             rows = {name: row for name, row in now.items() if row is not None}
-            tables.append((each, {entry.name: entry for entry in entries(rows)}))
+            tables.append(
+                (each, {each.name: each for each in operator_definitions(rows)})
+            )
         names = sorted({name for _, table in tables for name in table})
         blocks = [
             OpHistory(

@@ -1,8 +1,8 @@
-"""Operators of TensorFlow Lite as entries, of the rows of a schema.
+"""Op definitions of TensorFlow Lite operators, from the rows of a schema.
 
-The schema has operators, tables of options and enums, each by itself. Which options an
-operator has follows from its name, and which enum a field is of from the name of the
-field; the tables below have what does not.
+The schema lists operators, tables of options and enums separately. The options of an
+operator follow from its name, and the enum of a field from the name of the field; the
+tables below have the exceptions.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ _ENUMS = {
     "ValueDtype": "TensorType",
     "WeightsFormat": "FullyConnectedOptionsWeightsFormat",
 }
-# Fields that name a subgraph: the body of an operator, as far as its place tells how
-# many values it takes and gives.
+# Fields that refer to a subgraph: bodies, with their numbers of parameters and results
+# where the operator fixes them.
 _BODIES: Mapping[tuple[str, str], BodyArity | None] = {
     ("CALL", "Subgraph"): BodyArity("inputs", "outputs"),
     ("CALL_ONCE", "InitSubgraphIndex"): BodyArity("0", "0"),
@@ -91,11 +91,11 @@ _STATEFUL = {
 }
 _RANDOM = {"MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM",
            "STABLEHLO_RNG_BIT_GENERATOR"}  # fmt: skip
-_OPEN = {"CUSTOM", "DELEGATE"}  # what they have is up to who made them
+_OPEN = {"CUSTOM", "DELEGATE"}  # user-defined
 
 
-def entries(rows: Mapping[str, Any]) -> Iterator[OpDef]:
-    """Every operator of a version."""
+def operator_definitions(rows: Mapping[str, Any]) -> Iterator[OpDef]:
+    """Definitions of all operators of a version."""
     tables = {n.partition(":")[2].lower(): n for n in rows if n.startswith("options:")}
     for name, number in rows.items():
         kind, _, op = name.partition(":")
@@ -103,10 +103,10 @@ def entries(rows: Mapping[str, Any]) -> Iterator[OpDef]:
             continue
         own = f"{op.replace('_', '').lower()}options"
         table = tables.get(_OPTIONS.get(op, own).lower(), "")
-        yield _entry(op, number, table, rows)
+        yield _op_def(op, number, table, rows)
 
 
-def _entry(op: str, code: int, table: str, rows: Mapping[str, Any]) -> OpDef:
+def _op_def(op: str, code: int, table: str, rows: Mapping[str, Any]) -> OpDef:
     fields = sorted(rows.get(table, {}).items(), key=lambda item: item[1]["slot"])
     ports = parse_signature(op + OPERANDS.get(op, NUMBERED))
     traits = {"stateful"} if op in _STATEFUL else set()
@@ -126,7 +126,7 @@ def _entry(op: str, code: int, table: str, rows: Mapping[str, Any]) -> OpDef:
 
 
 def _attr(op: str, field: str, row: Mapping[str, Any], rows: Mapping[str, Any]) -> Attr:
-    name = snake(field)
+    name = to_snake_case(field)
     if (op, field) in _BODIES:
         return Attr(name, "graph", body=_BODIES[op, field])
     if (op, field) in _BODY_LISTS:
@@ -134,9 +134,9 @@ def _attr(op: str, field: str, row: Mapping[str, Any], rows: Mapping[str, Any]) 
     enum = _ENUMS.get(field)
     is_list = row.get("vector", False)
     if enum is not None and not (field == "Padding" and is_list):
-        return _enum(name, enum, row, rows)
+        return _enum_attr(name, enum, row, rows)
     kind = row["type"] if row["type"] in ("bool", "string") else _kind(row["type"])
-    if is_list or kind == "string":  # may not be there
+    if is_list or kind == "string":  # may be absent
         return Attr(name, kind + ("[]" if is_list else ""), required=False)
     return Attr(name, kind, required=False, default=row["default"])
 
@@ -145,7 +145,7 @@ def _kind(type_: str) -> str:
     return "float" if type_.startswith("float") else "int"
 
 
-def _enum(
+def _enum_attr(
     name: str, enum: str, row: Mapping[str, Any], rows: Mapping[str, Any]
 ) -> Attr:
     numbers: Mapping[str, int] = rows[f"enum:{enum}"]
@@ -159,10 +159,10 @@ def _enum(
     return Attr(name, f"enum<{enum}>", required=False, default=default, allowed=members)
 
 
-def snake(name: str) -> str:
-    """The name of a field as the schema has it, before flatbuffers changed it.
+def to_snake_case(name: str) -> str:
+    """The name of a field in the schema, which flatbuffers converts to camel case.
 
-    >>> snake("FusedActivationFunction"), snake("PotScaleInt16"), snake("StrideW")
-    ('fused_activation_function', 'pot_scale_int16', 'stride_w')
+    >>> to_snake_case("FusedActivationFunction"), to_snake_case("PotScaleInt16")
+    ('fused_activation_function', 'pot_scale_int16')
     """
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()

@@ -1,12 +1,12 @@
-"""The names of operands and results, which the schema does not have.
+"""Names of operands and results, which the schema lacks.
 
-They are those of the dialect of TensorFlow Lite in TensorFlow's sources, `tfl_ops.td`,
-as far as it has the operator; the others have their operands by number. `x?` may be
-left out, `*x` stands for one or more, `**x` for any number.
+They are those of the MLIR dialect in TensorFlow's sources, `tfl_ops.td`, if it has the
+operator; other operands are numbered. `x?` is optional, `*x` stands for one or more,
+`**x` for any number.
 
-Files leave out more than the dialect does: the shape of RESHAPE may stand in its
-options alone, and an LSTM whose kernel is BASIC has five inputs, with other meanings,
-and four results. So there they may be left out.
+Files omit more than the dialect allows: the shape of RESHAPE may be in its options
+only, and an LSTM with the BASIC kernel has five inputs, with other meanings, and four
+results. So these are optional here.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ _LONG = {
 
 
 def _cell(way: str = "") -> list[str]:
-    """The weights of one LSTM; those of the input gate and of peepholes may be none."""
+    """The weights of one LSTM; input gate and peephole weights are optional."""
     names = [f"{way}input_to_{gate}_weights" for gate in _GATES]
     names += [f"{way}recurrent_to_{gate}_weights" for gate in _GATES]
     names += [f"{way}cell_to_{gate}_weights" for gate in ("input", "forget", "output")]
@@ -129,9 +129,9 @@ _LONG |= {
 }
 
 
-def _written(text: str) -> str:
+def _format_ports(text: str) -> str:
     """
-    >>> _written("input bias? **rest -> *out")
+    >>> _format_ports("input bias? **rest -> *out")
     '(input: tensor, bias?: tensor, *rest: tensor >= 0) -> (*out: tensor)'
     """
     inputs, _, outputs = text.partition("->")
@@ -146,9 +146,9 @@ def _ports(text: str) -> Iterator[str]:
 
 NUMBERED = "(*inputs: tensor? >= 0) -> (*outputs: tensor >= 0)"
 OPERANDS = {
-    op: _written(ports)
+    op: _format_ports(ports)
     for line in _ROWS.splitlines()
     for ports, _, ops in [line.partition(":")]
     for op in ops.split()
-} | {op: _written(ports) for op, ports in _LONG.items()}
-"""By operator, the ports of its signature."""
+} | {op: _format_ports(ports) for op, ports in _LONG.items()}
+"""Ports by operator, in signature syntax."""

@@ -1,6 +1,6 @@
-"""The schema of TensorFlow Lite, as the Python that flatbuffers made of it has it.
+"""Parse the schema of TensorFlow Lite from the Python that flatbuffers generates.
 
-The file is read, never imported. What comes out has the form of raw data:
+The file is parsed, never imported. The result has the form of raw data:
 
     {"op:ADD": 0, "options:AddOptions": {"PotScaleInt16": {"slot": 1, "type": "bool",
      "default": true}}, "enum:Padding": {"SAME": 0, "VALID": 1}}
@@ -16,8 +16,8 @@ _OPERATORS = "BuiltinOperator"
 _FLAGS = "Flags"
 
 
-def read(source: str) -> dict[str, Any]:
-    """Operators, tables of options and enums."""
+def parse_schema(source: str) -> dict[str, Any]:
+    """Parse operators, tables of options and enums."""
     found: dict[str, Any] = {}
     for node in ast.parse(source).body:
         if not isinstance(node, ast.ClassDef):
@@ -42,7 +42,7 @@ def _numbers(node: ast.ClassDef) -> Iterator[tuple[str, int]]:
 
 
 def _fields(methods: dict[str, ast.FunctionDef]) -> Iterator[tuple[str, Any]]:
-    """The accessors of a table; those of the length of a list and its like are not."""
+    """The fields of a table, without accessors of list lengths and the like."""
     for name, method in methods.items():
         offset = _offset(method)
         is_part = any(
@@ -54,7 +54,7 @@ def _fields(methods: dict[str, ast.FunctionDef]) -> Iterator[tuple[str, Any]]:
 
 
 def _offset(method: ast.FunctionDef) -> int | None:
-    """Where the field stands: what `self._tab.Offset` is asked for."""
+    """The offset of the field: the argument of `self._tab.Offset`."""
     for node in ast.walk(method):
         match node:
             case ast.Call(

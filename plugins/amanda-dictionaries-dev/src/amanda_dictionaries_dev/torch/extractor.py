@@ -1,8 +1,8 @@
-"""The dictionary of PyTorch: the operators of aten, and those that take functions.
+"""The extractor of PyTorch: the operators of aten, and higher-order operators.
 
-A version is what the registry of an installed PyTorch has. The others come from raw
-data: declarations in the packages of the releases and, in 1.0, 1.1 and 1.4, schemas
-among the strings of their libraries.
+The installed version comes from the operator registry. The others come from raw data:
+declarations in the packages of the releases and, in 1.0, 1.1 and 1.4, schemas among the
+strings of their libraries.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from amanda_dictionaries_dev import (
 )
 from amanda_dictionaries_dev.torch import higher_order, registry
 from amanda_dictionaries_dev.torch.schemas import (
-    called,
-    entry_of,
-    family,
+    op_def_of_row,
+    op_family,
+    overload_name,
     seeded_families,
 )
 
 _CELLS = "a cell of quantized RNNs, registered beside the declarations of aten"
-# Quotes in quotes, which the raw data has not read as the registry does.
-_REREAD: Mapping[str, Any] = {
+# Nested quotes, which raw data has parsed differently from the registry.
+_CORRECTIONS: Mapping[str, Any] = {
     "aten::_test_string_default": {
         "args": [
             {"name": "dummy", "type": "Tensor"},
@@ -51,7 +51,12 @@ _REREAD: Mapping[str, Any] = {
     }
 }
 
-_ELSEWHERE = (".. ", "See ", "In-place version", "Alias for")  # no text of its own
+_ELSEWHERE = (
+    ".. ",
+    "See ",
+    "In-place version",
+    "Alias for",
+)  # no documentation of its own
 _ROLE = re.compile(r":[a-z]+:`~?([^`]*)`")
 
 Table = Mapping[str, Mapping[str, Any]]
@@ -76,102 +81,102 @@ class TorchExtractor(Extractor):
         }
     )
 
-    def installed(self) -> InstalledOps:
-        version, rows, functions, docs = _asked()
+    def installed_ops(self) -> InstalledOps:
+        version, rows, functions, docs = _query_installed()
         seeded = seeded_families(rows)
-        entries = [
-            replace(entry, doc=docs.get(_function(name), ""))
+        op_defs = [
+            replace(op_def, doc=docs.get(_function_name(name), ""))
             for name, row in rows.items()
-            for entry in [_entry(name, row, seeded)]
+            for op_def in [_op_def(name, row, seeded)]
         ]
-        entries += [higher_order.entry_of(name) for name in functions]
-        return InstalledOps(f"PyTorch {version}", {version: entries})
+        op_defs += [higher_order.op_def_of_name(name) for name in functions]
+        return InstalledOps(f"PyTorch {version}", {version: op_defs})
 
     def extract(self, raw: Path | None) -> ExtractedDictionary | None:
-        """From `pytorch_aten.jsonl`, and what is before 1.7 from a file beside it.
+        """From `pytorch_aten.jsonl`, and `pytorch_aten.more.jsonl` before 1.7.
 
-        Lines about ops are those of the installed one.
+        Documentation is that of the installed PyTorch.
         """
         if raw is None:
             return None
         files = (f"pytorch_aten{part}.jsonl" for part in ("", ".more"))
-        tables = _tables(read_raw_data(*(raw / file for file in files)).tables())
+        tables = _definition_tables(
+            read_raw_data(*(raw / file for file in files)).tables()
+        )
         versions = tuple(sorted(tables, key=version_key))
-        docs = _asked()[-1]
-        blocks = blocks_of_versions([(v, tables[v]) for v in versions], docs)
+        docs = _query_installed()[-1]
+        blocks = histories_of_versions([(v, tables[v]) for v in versions], docs)
         return ExtractedDictionary(replace(self.header, versions=versions), blocks)
 
 
-def blocks_of_versions(
+def histories_of_versions(
     versions: list[tuple[str, dict[str, OpDef]]], docs: Mapping[str, str]
 ) -> list[OpHistory]:
-    """The history of all versions, of what each has."""
-    names = sorted({name for _, entries in versions for name in entries})
+    """The op histories of all versions, from the definitions of each."""
+    names = sorted({name for _, table in versions for name in table})
     return [
         OpHistory(
             name,
             docs.get(name.split(".")[1], ""),
-            definition_steps(
-                (version, entries.get(name)) for version, entries in versions
-            ),
+            definition_steps((version, table.get(name)) for version, table in versions),
         )
         for name in names
     ]
 
 
-def _tables(raw: Mapping[str, Table]) -> dict[str, dict[str, OpDef]]:
-    """Every entry of every version. A row that lasts is made an entry once."""
+def _definition_tables(raw: Mapping[str, Table]) -> dict[str, dict[str, OpDef]]:
+    """Definitions of every version; a row shared by versions is converted once."""
     every = {(n, id(row)): row for table in raw.values() for n, row in table.items()}
     seeded: set[str] = set()
     for (name, _), row in every.items():
         seeded |= seeded_families({name: row})
-    made = {key: _entry(key[0], row, seeded) for key, row in every.items()}
+    made = {key: _op_def(key[0], row, seeded) for key, row in every.items()}
     tables = {}
     for version, rows in raw.items():
         found = [made[name, id(row)] for name, row in rows.items()]
-        found += higher_order.entries(version)
-        tables[version] = {entry.name: entry for entry in found}
+        found += higher_order.op_defs_of_version(version)
+        tables[version] = {op_def.name: op_def for op_def in found}
     return tables
 
 
-def _entry(name: str, row: Mapping[str, Any], seeded: set[str]) -> OpDef:
-    """`name` as the registry has it, or as exported programs do."""
-    row = _REREAD.get(name, row)
-    name = name if "::" not in name else called(name)
+def _op_def(name: str, row: Mapping[str, Any], seeded: set[str]) -> OpDef:
+    """Convert a row; `name` is that of the registry, or of exported programs."""
+    row = _CORRECTIONS.get(name, row)
+    name = name if "::" not in name else overload_name(name)
     space, base, *_ = name.split(".")
-    return entry_of(name, row, seeded=family(f"{space}::{base}") in seeded)
+    return op_def_of_row(name, row, seeded=op_family(f"{space}::{base}") in seeded)
 
 
-def _function(name: str) -> str:
+def _function_name(name: str) -> str:
     """
-    >>> _function("aten::add.Tensor")
+    >>> _function_name("aten::add.Tensor")
     'add'
     """
     return name.partition("::")[2].partition(".")[0]
 
 
 @cache
-def _asked() -> tuple[str, Table, list[str], dict[str, str]]:
-    """The installed PyTorch: version, schemas, ops that take functions, lines."""
+def _query_installed() -> tuple[str, Table, list[str], dict[str, str]]:
+    """The installed PyTorch: version, schemas, higher-order operators, docs."""
     with requires_framework("torch", "torch"):
         import torch
     version = torch.__version__.partition("+")[0]
-    rows = registry.rows()
-    texts = registry.texts({_function(name) for name in rows})
-    docs = {name: line_of(text) for name, text in texts.items()}
+    rows = registry.read_schemas()
+    texts = registry.read_docs({_function_name(name) for name in rows})
+    docs = {name: doc_line(text) for name, text in texts.items()}
     docs = {name: line for name, line in docs.items() if line}
-    return version, rows, sorted(registry.higher_order()), docs
+    return version, rows, sorted(registry.list_higher_order_ops()), docs
 
 
-def line_of(text: str) -> str:
-    """The first sentence of a text that begins with how a function is called.
+def doc_line(text: str) -> str:
+    """The first sentence of a docstring, after the call signature.
 
-    >>> line_of("abs(input) -> Tensor\\n\\nThe absolute value of :attr:`input`.")
+    >>> doc_line("abs(input) -> Tensor\\n\\nThe absolute value of :attr:`input`.")
     'The absolute value of input.'
     """
     for part in text.strip().split("\n\n"):
         first = part.strip().partition("\n")[0]
         if first and "->" not in first and not first.startswith(_ELSEWHERE):
             line = first_sentence(_ROLE.sub(r"\1", part))
-            return "" if "\\" in line else line  # formulas are for a browser
+            return "" if "\\" in line else line  # LaTeX formulas
     return ""

@@ -1,8 +1,8 @@
-"""The operators of PyTorch that take functions. They have no schemas: these are ours.
+"""Higher-order operators of PyTorch, with signatures, since they have no schemas.
 
-Each stands with the release that brought it (and the one that took it back), as the
-sources in the packages of the releases define them. What is written is what a caller
-gives; where that is anything, or differs from release to release, the entry is open.
+Each row has the releases that introduced and removed the operator, according to the
+sources in their packages. Where arguments are arbitrary, or differ between releases,
+the definition is open (`...`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from amanda.dictionary import OpDef, parse_signature, version_key
 SPACE = "higher_order"
 
 
-class Row(NamedTuple):
-    """One operator: the releases that have it, from and before, and its signature."""
+class HigherOrderOp(NamedTuple):
+    """One operator: the releases that have it, until exclusive, and its signature."""
 
     spans: tuple[tuple[str, str | None], ...]
     text: str
@@ -28,8 +28,8 @@ class Row(NamedTuple):
         )
 
 
-def _since(since: str, text: str) -> Row:
-    return Row(((since, None),), text)
+def _since(since: str, text: str) -> HigherOrderOp:
+    return HigherOrderOp(((since, None),), text)
 
 
 _ANY = "*args: any >= 0"
@@ -68,7 +68,7 @@ _ROWS = (
         "associative_scan(attr combine_fn: graph, *xs: any >= 0, "
         "*additional_inputs: any >= 0, *, ...) -> (*any >= 0)",
     ),
-    Row(
+    HigherOrderOp(
         (("2.0.0", "2.1.0"), ("2.5.0", "2.8.0")),
         f"map(attr f: graph, {_ANY}) -> (*any >= 0)",
     ),
@@ -211,19 +211,19 @@ _ROWS = (
     ),
 )
 
-TABLE: dict[str, Row] = {row.text.partition("(")[0]: row for row in _ROWS}
+TABLE: dict[str, HigherOrderOp] = {row.text.partition("(")[0]: row for row in _ROWS}
 
 
-def entry_of(name: str) -> OpDef:
-    """The entry of one; of one that the table does not have, its name alone is known.
+def op_def_of_name(name: str) -> OpDef:
+    """The definition of an operator; without arguments if the table lacks it.
 
-    >>> print(entry_of("run_const_graph"))
+    >>> print(op_def_of_name("run_const_graph"))
     higher_order.run_const_graph(attr graph: graph, *args: any >= 0) -> (*any)
     """
     row = TABLE.get(name)
     return parse_signature(f"{SPACE}.{row.text if row else name + _REST}")
 
 
-def entries(version: str) -> list[OpDef]:
-    """Those of a release."""
-    return [entry_of(name) for name, row in TABLE.items() if row.is_in(version)]
+def op_defs_of_version(version: str) -> list[OpDef]:
+    """The operators of a release."""
+    return [op_def_of_name(name) for name, row in TABLE.items() if row.is_in(version)]

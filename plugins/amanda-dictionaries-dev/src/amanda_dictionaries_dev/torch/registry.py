@@ -1,4 +1,4 @@
-"""What the registry of the installed PyTorch says: schemas as rows, and texts."""
+"""Read schemas and docs from the operator registry of the installed PyTorch."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-# What the registry adds by itself to what is declared.
+# Tags that the registry adds to the declared ones.
 _ADDED = {"generated", "inplace", "out", "pt2_compliant_tag"}
 _ALIAS = re.compile(r"\(([a-z](?:\|[a-z])*!?(?: -> [^)]*)?|\*!?)\)")
 
 
-def rows() -> dict[str, dict[str, Any]]:
-    """Every operator of aten that can be called, by name, `aten::add.Tensor`."""
+def read_schemas() -> dict[str, dict[str, Any]]:
+    """Schemas of all callable operators of aten, by name, `aten::add.Tensor`."""
     import torch
 
     schemas = {
@@ -26,34 +26,34 @@ def rows() -> dict[str, dict[str, Any]]:
 def _row(schema: Any) -> dict[str, Any]:
     import torch
 
-    inside, _, after = _divided(str(schema))
-    told = list(_parts(inside))
-    texts = [text for text in told if text not in ("*", "...")]
+    inside, _, after = _split_schema(str(schema))
+    parts = list(_split_arguments(inside))
+    texts = [text for text in parts if text not in ("*", "...")]
     args = [
         _argument(text, arg) for text, arg in zip(texts, schema.arguments, strict=True)
     ]
-    if "..." in told:
+    if "..." in parts:
         args.append({"varargs": True})
     after = after.strip().removeprefix("->").strip()
     is_many = after.startswith("(")
-    results = list(_parts(after[1:-1])) if is_many else [after]
+    results = list(_split_arguments(after[1:-1])) if is_many else [after]
     row: dict[str, Any] = {
         "args": args,
         "returns": [
-            _typed(text, ret.name)
+            _parse_type(text, ret.name)
             for text, ret in zip(results, schema.returns, strict=True)
         ],
     }
     _, _, found = torch._C._get_operation_overload(schema.name, schema.overload_name)
     tags = {tag.name for tag in found}
-    if "generated" not in tags:  # else they are those of what it was generated from
+    if "generated" not in tags:  # else they are those of its source operator
         row["tags"] = sorted(tags - _ADDED)
     return row
 
 
 def _argument(text: str, arg: Any) -> dict[str, Any]:
-    """Types as they are written, for int[2] is more than a list; values as they are."""
-    row = _typed(text.partition("=")[0], arg.name)
+    """The type is that of the schema text, which has list sizes such as int[2]."""
+    row = _parse_type(text.partition("=")[0], arg.name)
     if arg.kwarg_only:
         row["kw"] = True
     if arg.has_default_value():
@@ -61,7 +61,7 @@ def _argument(text: str, arg: Any) -> dict[str, Any]:
     return row
 
 
-def _typed(text: str, name: str) -> dict[str, Any]:
+def _parse_type(text: str, name: str) -> dict[str, Any]:
     text = text.strip()
     row: dict[str, Any] = {"name": name} if name else {}
     text = text.removesuffix(f" {name}") if name else text
@@ -72,19 +72,19 @@ def _typed(text: str, name: str) -> dict[str, Any]:
     return row
 
 
-def _divided(text: str) -> tuple[str, str, str]:
-    """What is in the brackets of a schema, nothing, and what is behind them."""
+def _split_schema(text: str) -> tuple[str, str, str]:
+    """The arguments of a schema, an empty string, and the rest."""
     depth = 0
     start = text.index("(")
     for at in range(start, len(text)):
         depth += {"(": 1, ")": -1}.get(text[at], 0)
         if depth == 0:
             return text[start + 1 : at], "", text[at + 1 :]
-    raise ValueError(f"no schema: {text}")
+    raise ValueError(f"not a schema: {text}")
 
 
-def _parts(text: str) -> Iterator[str]:
-    """What commas outside of brackets and quotes divide."""
+def _split_arguments(text: str) -> Iterator[str]:
+    """Split at commas outside of brackets and quotes."""
     depth, part, quote = 0, "", ""
     for sign in text:
         if quote:
@@ -102,12 +102,12 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _is_escaped(before: str) -> bool:
-    """Does an odd number of backslashes stand in front of what comes next?"""
+    """True if an odd number of backslashes precedes the next character."""
     return (len(before) - len(before.rstrip("\\"))) % 2 == 1
 
 
-def higher_order() -> set[str]:
-    """The names of the ops that take functions, of the modules that define any."""
+def list_higher_order_ops() -> set[str]:
+    """Names of the higher-order operators; imports the modules that define them."""
     import pkgutil
     from importlib import import_module
 
@@ -122,8 +122,8 @@ def higher_order() -> set[str]:
     return set(_higher_order_ops)
 
 
-def texts(names: set[str]) -> dict[str, str]:
-    """What PyTorch says of the functions that are called as these ops."""
+def read_docs(names: set[str]) -> dict[str, str]:
+    """Docstrings of the public functions with the names of these ops."""
     import torch
 
     homes = {
@@ -134,11 +134,11 @@ def texts(names: set[str]) -> dict[str, str]:
     }
     found = {}
     for name in sorted(names):
-        for prefix, places in homes.items():
-            called = name.removeprefix(prefix)
-            if name.startswith(prefix) and called and called[0] != "_":
-                for place in places:
-                    text = getattr(getattr(place, called, None), "__doc__", None)
+        for prefix, modules in homes.items():
+            function = name.removeprefix(prefix)
+            if name.startswith(prefix) and function and function[0] != "_":
+                for module in modules:
+                    text = getattr(getattr(module, function, None), "__doc__", None)
                     if text and name not in found:
                         found[name] = text
     return found

@@ -1,13 +1,13 @@
-"""Operator schemas of PyTorch as entries.
+"""Op definitions of PyTorch operators, from their schemas.
 
-A schema is here a row, as raw data has it:
+A schema is a row, as in raw data:
 
     {"args": [{"name": "self", "type": "Tensor", "alias": "a!"},
               {"name": "dim", "type": "int", "default": 0, "kw": true}],
      "returns": [{"type": "Tensor"}], "tags": ["core"]}
 
-Tensors are ports, and so is what only flows through a graph (`t[]`, `Dict(str, t)`);
-what is written into a call is an attribute.
+Tensors are ports, as are values that only flow through a graph (`t[]`, `Dict(str, t)`);
+other arguments are attributes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KINDS = {
     "str": "string",
     "Scalar": "number",
     "ScalarType": "dtype",
-    "DeviceIndex": "int",  # so the registry has it
+    "DeviceIndex": "int",  # as in the registry
     "Device": "any<Device>",
     "Dimname": "any<Dimname>",
     "DimnameList": "any<Dimname>[]",
@@ -42,24 +42,24 @@ _KINDS = {
     "SymBool": "any<SymBool>",
 }
 _PARTS = re.compile(r"(\w+)((?:\[\d*\]|\?)*)")
-# How PyTorch numbers element types; its schemas name a few in defaults.
+# PyTorch's numbers of element types; schemas use a few in defaults.
 _SCALAR_TYPES = {4: "int64", 6: "float32", "float": "float32"}
-_FLOWS = re.compile(  # what TorchScript alone passes around
+_FLOWS = re.compile(  # types of TorchScript
     r"(?:t|t1|t2|tVal|Any|Future|RRef|AnyClassType|(?:Dict|Tuple)?\([\w\s,?\[\]]+\))"
     r"(?: ?\[\]|\?)*"
 )
 
 
 def is_schema(row: Mapping[str, Any]) -> bool:
-    """Is every part of it named and of a type that schemas have?
+    """True if every part has a name and a type of schemas.
 
-    In the strings of a library, error messages and Python code look like schemas too.
+    Error messages and Python code among the strings of a library may look like schemas.
     """
     arguments, results = row.get("args", ()), row.get("returns", ())
     if not all(re.fullmatch(r"[A-Za-z_]\w*", arg.get("name", "")) for arg in arguments):
         return False
     if any(arg.get("default") == [] and "[" not in arg["type"] for arg in arguments):
-        return False  # a form to be filled in: "timeout={}"
+        return False  # a format string: "timeout={}"
     return all(_is_type(part.get("type", "")) for part in (*arguments, *results))
 
 
@@ -69,20 +69,20 @@ def _is_type(text: str) -> bool:
     return known or _FLOWS.fullmatch(text) is not None
 
 
-def entry_of(name: str, row: Mapping[str, Any], *, seeded: bool = False) -> OpDef:
-    """A schema as an entry; `seeded` says that it draws random numbers.
+def op_def_of_row(name: str, row: Mapping[str, Any], *, seeded: bool = False) -> OpDef:
+    """Convert a schema to an op definition; `seeded` if it draws random numbers.
 
     >>> args = [{"name": "self", "type": "Tensor"},
     ...         {"name": "dim", "type": "int[1]?"},
     ...         {"name": "keepdim", "type": "bool", "default": False, "kw": True}]
     >>> row = {"args": args, "returns": [{"type": "Tensor"}]}
-    >>> print(entry_of("aten.any.dims", row))
+    >>> print(op_def_of_row("aten.any.dims", row))
     aten.any.dims(self: tensor, attr dim: int[1]?, *, keepdim: bool = false) -> (tensor)
     """
     arguments: Sequence[Mapping[str, Any]] = row.get("args", ())
-    given = [_argument(arg) for arg in arguments if not arg.get("kw")]
-    named = [_argument(arg, keyword=True) for arg in arguments if arg.get("kw")]
-    inputs = ", ".join([*given, *(["*", *named] if named else [])])
+    positional = [_argument(arg) for arg in arguments if not arg.get("kw")]
+    keywords = [_argument(arg, keyword=True) for arg in arguments if arg.get("kw")]
+    inputs = ", ".join([*positional, *(["*", *keywords] if keywords else [])])
     outputs = ", ".join(map(_result, row.get("returns", ())))
     text = f"{name}({inputs}) -> ({outputs})"
     draws = any(arg.get("type", "").startswith("Generator") for arg in arguments)
@@ -118,7 +118,7 @@ def _attr(arg: Mapping[str, Any]) -> str | None:
 
 
 def _default(base: str, value: Any) -> Any:
-    if isinstance(value, dict):  # a name
+    if isinstance(value, dict):  # a symbol
         value = value["sym"]
     return DType(_SCALAR_TYPES[value]) if base == "ScalarType" else value
 
@@ -130,7 +130,7 @@ def _port(arg: Mapping[str, Any]) -> str:
         return f"{name}: any<{kind}>{_alias(arg)}"
     if "[" in kind:
         return f"*{name}: {_tensors(kind)}{_alias(arg)} >= 0"
-    if "default" in arg:  # the only one is none
+    if "default" in arg:  # always None
         return f"{name}?: tensor{_alias(arg)}"
     return f"{name}: {_tensors(kind)}{_alias(arg)}"
 
@@ -153,10 +153,10 @@ def _alias(part: Mapping[str, Any]) -> str:
     return f"({part['alias']})" if part.get("alias") else ""
 
 
-def family(name: str) -> str:
-    """What ops that do the same have in common: `aten::add_.Tensor` is `aten::add`.
+def op_family(name: str) -> str:
+    """The common name of an op's overloads and its in-place form.
 
-    >>> family("aten::add_.Tensor"), family("aten::__and__.Scalar")
+    >>> op_family("aten::add_.Tensor"), op_family("aten::__and__.Scalar")
     ('aten::add', 'aten::__and__')
     """
     base = name.partition(".")[0]
@@ -164,15 +164,17 @@ def family(name: str) -> str:
 
 
 def seeded_families(rows: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """The families of which one op is said to draw random numbers."""
-    return {family(name) for name, row in rows.items() if SEEDED in row.get("tags", ())}
+    """The families with an op that is tagged as drawing random numbers."""
+    return {
+        op_family(name) for name, row in rows.items() if SEEDED in row.get("tags", ())
+    }
 
 
-def called(name: str, number: int = 1) -> str:
-    """The name of an overload as exported programs have it.
+def overload_name(name: str, number: int = 1) -> str:
+    """The name of an overload in exported programs.
 
-    >>> called("aten::add.Tensor"), called("aten::relu"), called("aten::relu", 2)
-    ('aten.add.Tensor', 'aten.relu.default', 'aten.relu.default_2')
+    >>> overload_name("aten::add.Tensor"), overload_name("aten::relu", 2)
+    ('aten.add.Tensor', 'aten.relu.default_2')
     """
     space, _, rest = name.partition("::")
     if "." in rest:
@@ -180,37 +182,39 @@ def called(name: str, number: int = 1) -> str:
     return f"{space}.{rest}.default" + ("" if number == 1 else f"_{number}")
 
 
-def named_apart(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Rows by the name of the overload, of a version whose overloads have no names.
+def number_overloads(
+    rows: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Mapping[str, Any]]:
+    """Rows by overload name, of a version without overload names; they are numbered.
 
-    What one of them says without its defaults is left out, and so is what is no schema:
-    these rows are what was found in the strings of a library.
+    The rows come from the strings of a library. Duplicates without defaults, and
+    strings that are not schemas, are dropped.
     """
-    told: dict[str, set[tuple[Any, ...]]] = {}
+    seen: dict[str, set[tuple[Any, ...]]] = {}
     for name, row in rows.items():
         if "overloads" not in row and is_schema(row):
-            told.setdefault(name.partition(".")[0], set()).add(_shape(row))
+            seen.setdefault(name.partition(".")[0], set()).add(_shape(row))
     found: dict[str, Mapping[str, Any]] = {}
     for name, row in rows.items():
         if not re.fullmatch(r"aten::\w+(?:\.\w+)?", name):
             continue
         if "overloads" not in row:
             if is_schema(row):
-                found[called(name)] = row
+                found[overload_name(name)] = row
             continue
-        kept = _fullest(row["overloads"], told.get(name, ()))
-        found |= {called(name, i): each for i, each in enumerate(kept, 1)}
+        rest = _most_detailed(row["overloads"], seen.get(name, ()))
+        found |= {overload_name(name, i): each for i, each in enumerate(rest, 1)}
     return found
 
 
-def _fullest(
-    rows: Sequence[Mapping[str, Any]], told: Collection[tuple[Any, ...]]
+def _most_detailed(
+    rows: Sequence[Mapping[str, Any]], seen: Collection[tuple[Any, ...]]
 ) -> list[Mapping[str, Any]]:
-    """Of rows with the same arguments, the one that says most of them."""
+    """Of rows with the same arguments, the one with the most detail."""
     best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     for row in filter(is_schema, rows):
         key = _shape(row)
-        if key in told:
+        if key in seen:
             continue
         if key not in best or _detail(row) > _detail(best[key]):
             best[key] = row
@@ -218,7 +222,7 @@ def _fullest(
 
 
 def _shape(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Names and types of the arguments, as far as every string of them tells."""
+    """Names and types of the arguments, without list sizes."""
     sizes = re.compile(r"\[\d+\]")
     return tuple((a["name"], sizes.sub("[]", a["type"])) for a in row.get("args", ()))
 
