@@ -8,7 +8,7 @@ from __future__ import annotations
 from amanda.mapping.engine.adapters import adapter
 from amanda.mapping.engine.function_inlining import inline_functions
 from amanda.mapping.hub_mapping import HubMapping, SideFactory
-from amanda.mapping.lenses.lens import Lens, make_table
+from amanda.mapping.lenses.lens import Lens, equivalent_values, make_table
 from amanda.mapping.lowering import (
     Definitions,
     Overrides,
@@ -19,7 +19,7 @@ from amanda.mapping.lowering import (
 )
 from amanda.mapping.routes.plan import Plan, expect_no_gaps, run_mapper
 from amanda.mapping.routes.process import Process
-from amanda.mapping.routes.report import Conversion, Report
+from amanda.mapping.routes.report import Conversion, Report, op_location
 from amanda.mapping.routes.route import (
     Gap,
     GapMet,
@@ -88,8 +88,10 @@ __all__ = [
     "constant_of",
     "run_mapper",
     "expect_no_gaps",
+    "equivalent_values",
     "find_route",
     "make_table",
+    "op_location",
     "answer_question",
     "gap_error",
 ]

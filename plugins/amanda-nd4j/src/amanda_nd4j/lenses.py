@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
-from amanda.mapping import Decline, RuleSet
-from amanda.mapping.lenses.lens import same_value
+from amanda.mapping import Decline, RuleSet, equivalent_values
 from amanda.tensors import Tensor
 from amanda.types import DType
 
@@ -95,7 +94,7 @@ def _whole(value: Any, whole: str) -> str:
 
 
 def _stated(value: Any, default: Any) -> Any:
-    return None if same_value(value, default) else value
+    return None if equivalent_values(value, default) else value
 
 
 def _unstated(value: Any, default: Any) -> Any:

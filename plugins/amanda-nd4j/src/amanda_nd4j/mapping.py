@@ -22,8 +22,8 @@ from amanda.mapping import (
     RuleMapping,
     Signature,
     constant_of,
+    op_location,
 )
-from amanda.mapping.routes.report import op_location
 from amanda_nd4j.namespace import PATH, VARIABLE, Descriptor, descriptors, named_files
 from amanda_nd4j.rulesets import installed
 from amanda_nd4j.translation import Translation, translated

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from amanda.errors import Undecided
 from amanda.graph import Graph, Op, OutputPort
-from amanda.mapping.lenses.lens import same_value
+from amanda.mapping.lenses.lens import equivalent_values
 from amanda.mapping.rules.terms import (
     ANYTHING,
     AllOf,
@@ -175,7 +175,7 @@ def _is_equal(a: Any, b: Any) -> bool:
         )
     if isinstance(a, int | float | str | list | tuple | None):
         return (
-            same_value(a, b)
+            equivalent_values(a, b)
             if isinstance(b, int | float | str | None)
             else bool(a == b)
         )

@@ -20,7 +20,7 @@ from amanda.mapping.engine.compiled_rule import (
 )
 from amanda.mapping.engine.matcher import MatcherCompiler, is_count, require_signature
 from amanda.mapping.engine.neighbors import is_chain, required_neighbors
-from amanda.mapping.lenses.lens import Lens, same_value
+from amanda.mapping.lenses.lens import Lens, equivalent_values
 from amanda.mapping.rules.terms import (
     ANYTHING,
     ConstantTerm,
@@ -228,7 +228,9 @@ class _EmitterCompiler:
             value = slots[at]
             if value is None or isinstance(value, Graph):
                 return
-            is_default = [same_value(slots[raw], default) for raw, default in origins]
+            is_default = [
+                equivalent_values(slots[raw], default) for raw, default in origins
+            ]
             if is_default and all(is_default):
                 slots[at] = None
                 return
@@ -381,7 +383,7 @@ def _compile_op_emitter(
             value = slots[x] if kind == _SLOT else x
             if value is None or value is default:
                 continue
-            if default is not None and same_value(value, default):
+            if default is not None and equivalent_values(value, default):
                 continue
             if isinstance(value, Graph):
                 bodies = bodies or {}

@@ -25,7 +25,7 @@ from amanda.mapping.engine.compiled_rule import (
     plain_value,
     source_question,
 )
-from amanda.mapping.lenses.lens import Lens, same_value
+from amanda.mapping.lenses.lens import Lens, equivalent_values
 from amanda.mapping.rules.terms import (
     ANYTHING,
     ConstantTerm,
@@ -167,7 +167,7 @@ class MatcherCompiler:
             case Var(name=name) if name in self.slots:
                 at = self.slots[name]
                 return lambda have, slots: (
-                    slots[at] is have or same_value(slots[at], have)
+                    slots[at] is have or equivalent_values(slots[at], have)
                 )
         return None
 
@@ -315,7 +315,7 @@ def _bind_equal(at: int, name: str) -> BindPart:
     def bind(have: Any, slots: Slots, _ops: list[Op]) -> str | None:
         if (
             have is slots[at]
-            or same_value(have, slots[at])
+            or equivalent_values(have, slots[at])
             or _has_content(slots[at], have)
         ):
             return None
@@ -335,7 +335,7 @@ def _has_content(value: Any, content: Any) -> bool:
     if not isinstance(value, OutputPort) or isinstance(content, OutputPort):
         return False
     try:
-        return same_value(source_question(value, "content"), content)
+        return equivalent_values(source_question(value, "content"), content)
     except Undecided:
         return False
 
@@ -354,7 +354,7 @@ def _bind_constant(value: Any) -> BindPart:
                 return why.message
         return (
             None
-            if same_value(have, value)
+            if equivalent_values(have, value)
             else f"{describe_value(have)} is not {value!r}"
         )
 
@@ -548,7 +548,7 @@ def is_uncovered(signature: Signature, key: str, value: Any) -> bool:
     """Whether dropping this attribute would lose information."""
     if key in signature.attrs:
         default = signature.attrs[key]
-        if default is not REQUIRED and same_value(value, default):
+        if default is not REQUIRED and equivalent_values(value, default):
             return False
     return not is_hint(signature, key)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
-from amanda.mapping.lenses.lens import Lens, same_value
+from amanda.mapping.lenses.lens import Lens, equivalent_values
 from amanda.mapping.side import Decline
 from amanda.tensors import FunctionRef, Tensor
 
@@ -78,9 +78,13 @@ def _reciprocal(value: Any) -> Any:
 
 
 def _equals(value: Any, yes: Any, no: Any = None) -> bool:
-    if not same_value(value, yes) and no is not None and not same_value(value, no):
+    if (
+        not equivalent_values(value, yes)
+        and no is not None
+        and not equivalent_values(value, no)
+    ):
         raise Decline(f"{value!r} is neither {yes!r} nor {no!r}")
-    return same_value(value, yes)
+    return equivalent_values(value, yes)
 
 
 def _undo_equals(value: Any, yes: Any, no: Any = None) -> Any:
@@ -91,7 +95,7 @@ def _undo_equals(value: Any, yes: Any, no: Any = None) -> Any:
 
 def _index_of(value: Any, items: Sequence[Any]) -> int:
     for i, item in enumerate(items):
-        if same_value(value, item):
+        if equivalent_values(value, item):
             return i
     raise Decline(f"{value!r} is not one of {items}")
 
@@ -111,11 +115,11 @@ def _look_up_reverse(value: Any, pairs: Sequence[Sequence[Any]]) -> Any:
 
 
 def _undo_default(value: Any, default: Any) -> Any:
-    return None if same_value(value, default) else value
+    return None if equivalent_values(value, default) else value
 
 
 def _only_when(value: Any, other: Any, wanted: Any) -> Any:
-    return value if same_value(other, wanted) else None
+    return value if equivalent_values(other, wanted) else None
 
 
 def _decode(value: bytes) -> str:
@@ -132,7 +136,7 @@ def _only_item(value: Sequence[Any]) -> Any:
 
 
 def _collapse_repeats(value: Sequence[Any], times: int) -> Any:
-    if len(value) != times or any(not same_value(v, value[0]) for v in value):
+    if len(value) != times or any(not equivalent_values(v, value[0]) for v in value):
         raise Decline(f"{list(value)} is not one value {times} times")
     return value[0]
 
@@ -150,7 +154,7 @@ def _pick_items(
         raise Decline(f"there is no position {start}, {start + step} ...")
     wanted = set(range(start, len(value), step))
     for i, item in enumerate(value):
-        if i not in wanted and not same_value(item, fill):
+        if i not in wanted and not equivalent_values(item, fill):
             raise Decline(f"item {i} of {list(value)} is not {fill!r}")
     return list(value[start::step])
 
@@ -224,7 +228,7 @@ def _mirror_pads(value: Sequence[Any]) -> list[list[Any]]:
 
 def _unmirror_pads(value: Any) -> list[Any]:
     for begin, end in _require_numbers(value):
-        if not same_value(begin, end):
+        if not equivalent_values(begin, end):
             raise Decline(f"{begin} before and {end} after are not symmetric")
     return [begin for begin, _ in value]
 

@@ -21,7 +21,7 @@ from typing import Any
 from amanda.errors import AmandaError, UsageError
 from amanda.mapping.side import Decline
 
-__all__ = ["Draw", "Lens", "find_broken_law", "make_table", "same_value"]
+__all__ = ["Draw", "Lens", "find_broken_law", "make_table", "equivalent_values"]
 
 Draw = Callable[[Random], tuple[Any, ...]]
 """Draws a value for `do`, with the context that belongs to it."""
@@ -84,9 +84,9 @@ def find_broken_law(lens: Lens, random: Random) -> str:
     value, *context = lens.draw(random)
     there = lens.forth(value, context)
     back = lens.back(there, context)
-    if not same_value(lens.forth(back, context), there):
+    if not equivalent_values(lens.forth(back, context), there):
         return f"{_shorten(value)} becomes {_shorten(there)}, but not the second time"
-    if lens.exact and not same_value(back, value):
+    if lens.exact and not equivalent_values(back, value):
         return f"{_shorten(value)} comes back as {_shorten(back)}"
     return ""
 
@@ -140,21 +140,23 @@ def _key(value: Any) -> Any:
     return (type(value).__name__, value)
 
 
-def same_value(a: Any, b: Any) -> bool:
+def equivalent_values(a: Any, b: Any) -> bool:
     """Whether two plain values are equal for rules.
 
     Lists equal tuples, and a number equals its float32 form, since formats store
     attributes as float32 while dictionaries and rules have decimal numbers.
 
-    >>> same_value([1, 2], (1, 2)), same_value(1e-05, 9.999999747378752e-06)
-    (True, True)
-    >>> same_value("1", 1)
+    >>> equivalent_values([1, 2], (1, 2))
+    True
+    >>> equivalent_values(1e-05, 9.999999747378752e-06)
+    True
+    >>> equivalent_values("1", 1)
     False
     """
     if isinstance(a, list | tuple):
         if not isinstance(b, list | tuple) or len(a) != len(b):
             return False
-        return all(map(same_value, a, b))
+        return all(map(equivalent_values, a, b))
     if a is b:
         return True
     if isinstance(a, float) and isinstance(b, float):

@@ -42,7 +42,7 @@ from amanda.mapping.engine.matcher import (
     require_signature,
     with_hints,
 )
-from amanda.mapping.lenses.lens import same_value
+from amanda.mapping.lenses.lens import equivalent_values
 from amanda.mapping.rules.terms import OpTerm
 from amanda.mapping.side import (
     REQUIRED,
@@ -135,7 +135,7 @@ def _is_port(value: Any) -> bool:
 
 def _said(value: Any, signature: Signature, key: str) -> bool:
     """Does leaving the attribute out say the same?"""
-    return value is None or same_value(value, signature.attrs.get(key))
+    return value is None or equivalent_values(value, signature.attrs.get(key))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 from amanda.dictionary import parse_name
 from amanda.errors import UsageError
 from amanda.mapping.lenses.builtin import LENSES
-from amanda.mapping.lenses.lens import Draw, Lens, make_table, same_value
+from amanda.mapping.lenses.lens import Draw, Lens, equivalent_values, make_table
 from amanda.mapping.rules.functions import FunctionRule
 from amanda.mapping.rules.parser import parse_head, parse_rules
 from amanda.mapping.rules.rule_order import check_order, sort_rules
@@ -182,7 +182,7 @@ class RuleSet:
         if (
             there is not None
             and there.rows is not None
-            and same_value(there.rows, made.rows)
+            and equivalent_values(there.rows, made.rows)
         ):
             return there
         return self.add_lens(made)
