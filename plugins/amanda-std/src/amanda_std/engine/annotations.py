@@ -1,16 +1,7 @@
-"""What the annotations of an op's parameters and results mean.
+"""Annotations of an op's parameters and results, and the form read from them.
 
-    def matmul(a: Number, b: Number) -> Number
-    def gather(x: Array, indices: Index, axis: Host = 0) -> Array
-    def astype(x: Other, *, dtype: DType) -> Cast
-
-Tensors of one op share the element type `T`, unless the annotation is one that stands
-for itself. A *host* argument is integers that decide shapes: stored as an attribute
-where constant, as an input where computed. A *value* is a tensor or what holds others:
-a sequence, an optional, a tuple, a map, a reference to a variable.
-A *body* is a function traced to a graph.
-What is keyword-only is an attribute: it decides the structure and is always constant.
-"""
+Positional parameters are tensors, shape arguments, containers or bodies, by their
+annotation; keyword-only ones are attributes."""
 
 from __future__ import annotations
 
@@ -78,33 +69,33 @@ BODY: Final = "body"
 
 @dataclass(frozen=True, slots=True)
 class ArgKind:
-    """What one annotation says."""
+    """Role and accepted dtypes of a parameter or result, as its annotation declares."""
 
     role: str = TENSOR
     shared: bool = True
-    """Whether its element type is the T of the op."""
+    """Whether its dtype is the op's common dtype T."""
     kinds: tuple[str, ...] = ()
-    """The kinds of element types that are taken (`DType.kind`); empty: any."""
+    """Accepted kinds of dtypes (`DType.kind`); empty: any."""
     dtype: DType | None = None
-    """The element type of a result that is always the same."""
+    """The dtype of a result that always has the same."""
     attribute: str | None = None
-    """The attribute that says the element type of a result."""
+    """The attribute that holds the dtype of a result."""
     many: bool = False
-    """Whether this is a list of bodies, however long."""
+    """Whether this is a list of bodies, of any length."""
     holds: type[Type] | None = None
-    """What type a value has that holds others; None where it may be any."""
+    """The container type of a value; None for any type."""
 
     def open(self, dtype: Any) -> Type:
-        """The type of a result of which only the element type is known."""
+        """The type of a result of which only the dtype is known."""
         if self.holds in (SequenceType, OptionalType, RefType):
             return self.holds(TensorType(dtype))
         return TensorType(dtype)
 
 
-_NUMBERS = ("int", "uint", "float", "complex")
+_NUMERIC_KINDS = ("int", "uint", "float", "complex")
 
 Array: TypeAlias = Annotated[Any, ArgKind()]
-Number: TypeAlias = Annotated[Any, ArgKind(kinds=_NUMBERS)]
+Number: TypeAlias = Annotated[Any, ArgKind(kinds=_NUMERIC_KINDS)]
 Real: TypeAlias = Annotated[Any, ArgKind(kinds=("int", "uint", "float"))]
 Signed: TypeAlias = Annotated[Any, ArgKind(kinds=("int", "float", "complex"))]
 Floating: TypeAlias = Annotated[Any, ArgKind(kinds=("float", "complex"))]
@@ -134,7 +125,7 @@ Ref: TypeAlias = Annotated[Any, ArgKind(role=VALUE, shared=False, holds=RefType)
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter of an op that is no attribute."""
+    """One positional parameter of an op."""
 
     name: str
     kind: ArgKind
@@ -155,18 +146,19 @@ class OpForm:
     attributes: MappingProxyType[str, Any]
     """Each attribute with its default."""
     results: tuple[ArgKind, ...]
-    """The kind of each result; of all of them where their number varies."""
+    """The kind of each result; of every result if their number varies."""
     varies: bool
-    """Whether the number of results is structure."""
+    """Whether the number of results varies from op to op."""
 
     @property
     def fixed(self) -> tuple[Param, ...]:
+        """The parameters without the variadic one."""
         last = self.params[-1:]
         return self.params[:-1] if last and last[0].variadic else self.params
 
     @property
     def many(self) -> bool:
-        """Whether what comes out is a tuple, however long."""
+        """Whether a call returns a tuple."""
         return self.varies or len(self.results) != 1
 
     def each(self, count: int) -> tuple[Param, ...]:
@@ -180,7 +172,7 @@ class OpForm:
 
 
 def parse_form(function: Callable[..., Any]) -> OpForm:
-    """The form that a function's annotations declare."""
+    """Read the form from the annotations of a function."""
     signature = inspect.signature(function, eval_str=True)
     params: list[Param] = []
     attributes: dict[str, Any] = {}
@@ -206,6 +198,7 @@ def parse_form(function: Callable[..., Any]) -> OpForm:
 
 
 def _kind(annotation: Any, where: str) -> ArgKind:
+    """The `ArgKind` in an annotation."""
     parts = [a for a in get_args(annotation) if a is not NoneType]
     if get_origin(annotation) is not Annotated and len(parts) == 1:
         annotation = parts[0]  # X | None

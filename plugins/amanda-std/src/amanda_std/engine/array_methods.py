@@ -1,9 +1,8 @@
-"""What values have in common with arrays: operators, and the calls of numpy's arrays.
+"""The operators and methods of numpy arrays, for types and graph values.
 
-One Python function serves all readings: what it does with arrays of numpy it does with
-types and with values of a graph, by the ops of the hub set. Two things differ, since
-nothing is lost in silence: `/` takes no integers, and reductions keep the element type.
-"""
+One Python function then serves arrays, types and values. Two things differ from
+numpy, so that nothing is lost silently: `/` accepts no integers, and reductions keep
+the dtype."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ __all__ = ["ArrayLike"]
 
 
 class ArrayLike:
-    """Python's operators and the methods of arrays, as ops."""
+    """Array operators and methods, as ops."""
 
     __slots__ = ()
     __array_ufunc__ = None  # numpy leaves `array + value` to us
@@ -45,7 +44,7 @@ class ArrayLike:
         return ops.OPS[name]
 
     def _content(self) -> Dim:
-        """The one number that this is known to hold; Undecided where it is not."""
+        """The single number that this is known to hold; Undecided if unknown."""
         raise NotImplementedError
 
     # -- arithmetic --------------------------------------------------------------------
@@ -69,10 +68,10 @@ class ArrayLike:
         return self._op("multiply")(other, self)
 
     def __truediv__(self, other: Any) -> Any:
-        return _quotient(self, self, other)
+        return _divide(self, self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return _quotient(self, other, self)
+        return _divide(self, other, self)
 
     def __floordiv__(self, other: Any) -> Any:
         return self._op("floor_divide")(self, other)
@@ -110,22 +109,22 @@ class ArrayLike:
     # -- bits, and truth values --------------------------------------------------------
 
     def __and__(self, other: Any) -> Any:
-        return self._op(_bits(self, "and"))(self, other)
+        return self._op(_bitwise_or_logical(self, "and"))(self, other)
 
     def __rand__(self, other: Any) -> Any:
-        return self._op(_bits(self, "and"))(other, self)
+        return self._op(_bitwise_or_logical(self, "and"))(other, self)
 
     def __or__(self, other: Any) -> Any:
-        return self._op(_bits(self, "or"))(self, other)
+        return self._op(_bitwise_or_logical(self, "or"))(self, other)
 
     def __ror__(self, other: Any) -> Any:
-        return self._op(_bits(self, "or"))(other, self)
+        return self._op(_bitwise_or_logical(self, "or"))(other, self)
 
     def __xor__(self, other: Any) -> Any:
-        return self._op(_bits(self, "xor"))(self, other)
+        return self._op(_bitwise_or_logical(self, "xor"))(self, other)
 
     def __rxor__(self, other: Any) -> Any:
-        return self._op(_bits(self, "xor"))(other, self)
+        return self._op(_bitwise_or_logical(self, "xor"))(other, self)
 
     def __invert__(self) -> Any:
         is_bool = self.dtype.kind == "bool"
@@ -142,22 +141,22 @@ class ArrayLike:
     # is an op, whose result no `if` takes: asked for its truth it raises Undecided.
 
     def __eq__(self, other: object) -> Any:
-        return _compared(self, other, "equal", lambda a, b: a == b)
+        return _compare(self, other, "equal", lambda a, b: a == b)
 
     def __ne__(self, other: object) -> Any:
-        return _compared(self, other, "not_equal", lambda a, b: a != b)
+        return _compare(self, other, "not_equal", lambda a, b: a != b)
 
     def __lt__(self, other: Any) -> Any:
-        return _compared(self, other, "less", lambda a, b: a < b)
+        return _compare(self, other, "less", lambda a, b: a < b)
 
     def __le__(self, other: Any) -> Any:
-        return _compared(self, other, "less_equal", lambda a, b: a <= b)
+        return _compare(self, other, "less_equal", lambda a, b: a <= b)
 
     def __gt__(self, other: Any) -> Any:
-        return _compared(self, other, "greater", lambda a, b: a > b)
+        return _compare(self, other, "greater", lambda a, b: a > b)
 
     def __ge__(self, other: Any) -> Any:
-        return _compared(self, other, "greater_equal", lambda a, b: a >= b)
+        return _compare(self, other, "greater_equal", lambda a, b: a >= b)
 
     __hash__ = object.__hash__
 
@@ -192,11 +191,11 @@ class ArrayLike:
         return self._op("astype")(self, dtype=dtype)
 
     def reshape(self, *shape: Any) -> Any:
-        return self._op("reshape")(self, _told(shape))
+        return self._op("reshape")(self, _shape_of_args(shape))
 
     def transpose(self, *axes: int) -> Any:
         """The axes in another order; in reverse order where none is told."""
-        order = _told(axes)
+        order = _shape_of_args(axes)
         if not order:
             return self._op("transpose")(self)
         return self._op("transpose")(self, perm=tuple(i % self.ndim for i in order))
@@ -253,14 +252,14 @@ class ArrayLike:
     # -- gradients ---------------------------------------------------------------------
 
     def grad(self, wrt: Any) -> Any:
-        """The gradients of its sum, by one value or by each of a list, as ops."""
+        """Gradients of the sum, with respect to one value or each of a list, as ops."""
         from amanda_std.frontend.functions import gradients_here
 
         return gradients_here(self, wrt)
 
 
-def _told(numbers: tuple[Any, ...]) -> Any:
-    """`f(2, 3)` and `f((2, 3))` alike; a computed shape stays a value."""
+def _shape_of_args(numbers: tuple[Any, ...]) -> Any:
+    """Accept `f(2, 3)` and `f((2, 3))` alike; a computed shape stays a value."""
     if len(numbers) == 1 and not isinstance(numbers[0], int):
         given = numbers[0]
         is_axis = isinstance(given, ArrayLike) and given.ndim == 0
@@ -268,13 +267,13 @@ def _told(numbers: tuple[Any, ...]) -> Any:
     return numbers
 
 
-def _quotient(own: ArrayLike, a: Any, b: Any) -> Any:
-    """Integers have no quotient that is one, so `/` does not choose a way to round."""
+def _divide(own: ArrayLike, a: Any, b: Any) -> Any:
+    """`/` refuses integers: their quotient needs a rounding mode."""
     for x in (a, b):
-        if isinstance(x, ArrayLike) and _kind(x) in ("int", "uint"):
+        if isinstance(x, ArrayLike) and _dtype_kind(x) in ("int", "uint"):
             raise InvalidTypeError(
                 "integers are not divided by /",
-                who=f"{_named(a)} / {_named(b)}",
+                who=f"{_format_type(a)} / {_format_type(b)}",
                 expected="tensors of floats",
                 got=x.dtype,
                 hint="x // y rounds down, ops.divide(x, y) towards zero; or convert "
@@ -283,35 +282,33 @@ def _quotient(own: ArrayLike, a: Any, b: Any) -> Any:
     return own._op("divide")(a, b)
 
 
-def _kind(x: ArrayLike) -> str:
+def _dtype_kind(x: ArrayLike) -> str:
     try:
         return x.dtype.kind
     except Undecided:
         return "unknown"
 
 
-def _named(x: Any) -> str:
+def _format_type(x: Any) -> str:
     return str(x.type) if hasattr(x, "type") else repr(x)
 
 
-def _bits(x: ArrayLike, name: str) -> str:
+def _bitwise_or_logical(x: ArrayLike, name: str) -> str:
     return f"logical_{name}" if x.dtype.kind == "bool" else f"bitwise_{name}"
 
 
 # -- comparisons -----------------------------------------------------------------------
 
 
-def _compared(
-    a: ArrayLike, b: object, name: str, ask: Callable[[Any, Any], Any]
-) -> Any:
-    """An answer where both numbers are known, else an op."""
+def _compare(a: ArrayLike, b: object, name: str, ask: Callable[[Any, Any], Any]) -> Any:
+    """The answer if both numbers are known, else an op."""
     if not _is_operand(b):
         return NotImplemented
     try:
         known = a._content(), b._content() if isinstance(b, ArrayLike) else b
     except Undecided:
         known = None
-    if known is not None and _is_one(known[1]):
+    if known is not None and _is_known_number(known[1]):
         try:
             return bool(ask(*known))
         except Undecided:
@@ -322,21 +319,21 @@ def _compared(
     return a._op(name)(a, b)
 
 
-def _is_one(x: object) -> bool:
-    """Whether this is one number that is known now, a symbol included."""
+def _is_known_number(x: object) -> bool:
+    """Whether this is a single known number, possibly symbolic."""
     return is_number(x) or isinstance(x, Sym) or getattr(x, "shape", None) == ()
 
 
 def _is_operand(x: object) -> bool:
-    """Whether a value can be compared with this: a number, a list, anything of data."""
+    """Whether a value can be compared with this: a number, a list or a tensor."""
     if isinstance(x, list | tuple):
         return bool(x) and is_literal(x)
     return is_number(x) or isinstance(x, Sym | OutputPort) or hasattr(x, "dtype")
 
 
 def _is_dim(x: ArrayLike) -> bool:
-    """Whether this is one integer, which is equal to itself whatever it is."""
+    """Whether this is a single integer, which equals itself whatever it is."""
     try:
-        return x.ndim == 0 and _kind(x) in ("int", "uint", "bool")
+        return x.ndim == 0 and _dtype_kind(x) in ("int", "uint", "bool")
     except Undecided:
         return False

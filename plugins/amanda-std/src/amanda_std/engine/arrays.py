@@ -1,8 +1,8 @@
-"""Array libraries: the namespace of an array, and tables of kernels.
+"""Array libraries: the array namespace of a value, and tables of kernels.
 
-A primitive's own function is its kernel, over the array namespace of its arguments. A
-library for which that is wrong or slow brings a `Kernels` table with a row for the op.
-"""
+The function of a primitive is its kernel, written over the array namespace of its
+arguments. A library for which that fails or is slow brings a `Kernels` table with a
+row for the op."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMPY = (np.ndarray, np.generic, int, float, bool, complex, list, type(None))
 
 
 def xp(*arrays: Any) -> Any:
-    """The array namespace that the arrays belong to."""
+    """The array namespace of the arrays; numpy for numbers and lists."""
     for array in arrays:
         if not isinstance(array, _NUMPY):
             return array.__array_namespace__()
@@ -27,7 +27,7 @@ def xp(*arrays: Any) -> Any:
 
 
 def all_numpy(values: Iterable[Any]) -> bool:
-    """Whether no array among them is of another library."""
+    """Whether no array among the values belongs to another library."""
     return not any(
         not all_numpy(v)
         if isinstance(v, list | tuple)
@@ -56,11 +56,11 @@ class Kernels(Mapping[str, Callable[..., Any]]):
         self.library = library
         self._rows = dict(rows)
         self.in_place = frozenset(in_place)
-        """Rows that take `out=`, which may be one of the operands."""
+        """Rows that accept `out=`, which may alias an operand."""
         self.into = frozenset(into)
-        """Rows that take `out=`, which must be none of the operands."""
+        """Rows that accept `out=`, which must not alias an operand."""
         self.fresh = frozenset(fresh) | self.in_place | self.into
-        """Ops whose results share no memory with what they read."""
+        """Ops whose results share no memory with their operands."""
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         return self._rows[name]
@@ -72,7 +72,7 @@ class Kernels(Mapping[str, Callable[..., Any]]):
         return len(self._rows)
 
     def also(self, rows: Mapping[str, Callable[..., Any]]) -> Kernels:
-        """A table with more rows; they win."""
+        """A table with more rows, which take precedence."""
         kept = self._rows.keys() - rows.keys()
         return Kernels(
             self.library,
@@ -83,15 +83,16 @@ class Kernels(Mapping[str, Callable[..., Any]]):
         )
 
 
-_chosen: ContextVar[Kernels | None] = ContextVar("amanda_std_kernels", default=None)
+_current: ContextVar[Kernels | None] = ContextVar("amanda_std_kernels", default=None)
 
 
 def current_kernels() -> Kernels | None:
-    return _chosen.get()
+    """The table of the enclosing `use_kernels`, if any."""
+    return _current.get()
 
 
 class use_kernels:  # noqa: N801 - read as a verb
-    """Ops called on arrays in here take their kernels from this table first."""
+    """Context in which ops called on arrays take kernels from this table first."""
 
     __slots__ = ("_kernels", "_token")
 
@@ -99,14 +100,14 @@ class use_kernels:  # noqa: N801 - read as a verb
         self._kernels = kernels
 
     def __enter__(self) -> None:
-        self._token = _chosen.set(self._kernels)
+        self._token = _current.set(self._kernels)
 
     def __exit__(self, *_: object) -> None:
-        _chosen.reset(self._token)
+        _current.reset(self._token)
 
 
 def number_as_array(value: Any, dtype: DType | None, beside: Any) -> Any:
-    """A Python number as an array of the element type of those beside it."""
+    """A Python number as an array of the dtype of the other operands."""
     if dtype is None:
         return np.asarray(value)
     if dtype.kind not in NUMBER_KINDS[type(value)]:
@@ -115,7 +116,7 @@ def number_as_array(value: Any, dtype: DType | None, beside: Any) -> Any:
 
 
 def array_type(array: Any) -> TensorType:
-    """The type of an array, with its content where that is small and integer."""
+    """The type of an array, with its content if that is small and integer."""
     from amanda_std.inference.shape_arguments import MAX_KNOWN_ELEMENTS
 
     dtype = DType.of(array)
@@ -128,10 +129,11 @@ def array_type(array: Any) -> TensorType:
 
 
 def in_float32(function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
-    """A composite of numpy arrays; those of small floats are computed in float32.
+    """Call a composite on numpy arrays, with small floats (float16, bfloat16, float8)
+    computed in float32.
 
-    numpy does not take Python's numbers for small floats as it does for its own, and
-    what is rounded once at the end is nearer to the truth."""
+    numpy promotes Python numbers differently for extension dtypes, and a result that
+    is rounded once is more accurate."""
     small = [
         a.dtype for a in args if isinstance(a, _NUMPY[:2]) and is_small_float(a.dtype)
     ]
@@ -149,5 +151,5 @@ def in_float32(function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
 
 
 def is_small_float(dtype: Any) -> bool:
-    """Whether this is one of the float types that are not numpy's own."""
+    """Whether this float dtype is not one of numpy's own."""
     return bool(dtype.kind == "V" and DType.of(dtype).kind == "float")

@@ -1,9 +1,7 @@
-"""Calls that are like one before: the same op, on values of the same types.
+"""Cache of traced calls: the same op on values of the same types is added quickly.
 
-What such an op stores and which types its results have is known from the first one, so
-the next is added without asking again. Types are told apart by what they are, plain
-ones by their identity, which lasts: who knows a call holds its types.
-"""
+The stored attributes and result types are known from the first such call. Types
+compare by identity, which is stable since a cached call holds them."""
 
 from __future__ import annotations
 
@@ -21,18 +19,18 @@ if TYPE_CHECKING:
 
 __all__ = ["CallCache", "call_key"]
 
-_KEPT = 1024
+_MAX_CALLS = 1024
 _PORTS = (OutputPort, Parameter)
-_WORDS = frozenset((str, bool, int, DType, type(None)))
+_HASHABLE = frozenset((str, bool, int, DType, type(None)))
 _COUNTED = frozenset(("int", "uint", "bool"))
 Ports: TypeAlias = "list[OutputPort | None]"
 
 
 class _Call(NamedTuple):
-    """What adding an op takes, whatever values it is called on."""
+    """What is needed to add an op, whatever its values."""
 
     inputs: int
-    """How many of the arguments are inputs, None among them."""
+    """How many arguments are inputs, None included."""
     attrs: dict[str, Any] | None
     types: tuple[Type, ...]
     held: tuple[Any, ...]
@@ -40,7 +38,7 @@ class _Call(NamedTuple):
 
 
 class CallCache:
-    """The calls of one operation that were made, by what they have in common."""
+    """Traced calls of one operation, by their key."""
 
     __slots__ = ("_calls", "_operation")
 
@@ -86,7 +84,7 @@ class CallCache:
         read = [port for port in ports if port is not None]
         if introduces_symbols(types, [value_type(port) for port in read]):  # type: ignore[arg-type]
             return
-        if len(self._calls) >= _KEPT:
+        if len(self._calls) >= _MAX_CALLS:
             self._calls.clear()
         attrs = dict(op.attrs) if op.has_attrs else None
         held = tuple([port.type for port in read])
@@ -116,36 +114,37 @@ def call_key(
                 parts.append(id(found))
         elif a is None:
             parts.append(None)
-        elif (told := _plain(a)) is not None:
+        elif (told := _exact_key(a)) is not None:
             parts.append(told)
         else:
             return None
         ports.append(port)
     for name, value in attrs.items():
         kind = value.__class__
-        told = (kind, value) if kind in _WORDS else _plain(value)
+        told = (kind, value) if kind in _HASHABLE else _exact_key(value)
         if told is None:
             return None
         parts += (name, told)
     return tuple(parts) if any(ports) else None
 
 
-def _plain(value: Any) -> Any:
-    """A number, a word, or lists of integers, told apart from equal ones that are not
-    the same; None for all else, and for zeros and NaNs among floats."""
+def _exact_key(value: Any) -> Any:
+    """A hashable form of an attribute that tells 1, 1.0 and True apart.
+
+    None for other objects, and for floats that are zero or NaN."""
     kind = value.__class__
-    if kind in _WORDS:
+    if kind in _HASHABLE:
         return kind, value
     if kind is tuple or kind is list:
         for item in value:
             if item.__class__ is not int:
-                return _nested(value)
+                return _exact_list_key(value)
         return tuple(value)
     if kind is float and value and value == value:
         return kind, value
     return None
 
 
-def _nested(value: Sequence[Any]) -> Any:
-    parts = [_plain(item) for item in value]
+def _exact_list_key(value: Sequence[Any]) -> Any:
+    parts = [_exact_key(item) for item in value]
     return None if None in parts else (tuple, *parts)

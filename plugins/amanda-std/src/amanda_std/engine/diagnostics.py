@@ -1,9 +1,7 @@
-"""Wrong use of an op, told by its name: operands, what was expected, what was got.
+"""Diagnostics of calls: which op, which argument, expected and got.
 
-Rules and kernels ask for what they need and fail in their own ways where it is not
-there. What Python or numpy raised is looked into when it happens, so that right use
-pays nothing: which argument is no tensor, which attribute is of another kind.
-"""
+Rules and kernels fail in their own ways on wrong arguments. Errors of Python and
+numpy are explained after the fact, so that correct calls pay nothing."""
 
 from __future__ import annotations
 
@@ -35,23 +33,23 @@ __all__ = [
 ]
 
 BARE_ERRORS = (TypeError, AttributeError, LookupError, ValueError, ArithmeticError)
-"""What Python and numpy raise where a rule or kernel was given what it cannot take."""
+"""What Python and numpy raise where a rule or kernel got an unsupported argument."""
 
 
 def format_call(operation: Operation, args: Sequence[Any]) -> str:
-    """A call as messages have it: an op and the types of what it was given."""
-    return f"{operation.name}({', '.join(map(_shown, args))})"
+    """A call for messages: the op and the types of its arguments."""
+    return f"{operation.name}({', '.join(map(_format_operand, args))})"
 
 
-def _shown(value: Any) -> str:
-    """An operand as messages have it: its name, where it has one, and its type."""
+def _format_operand(value: Any) -> str:
+    """An operand for messages: its name, if any, and its type."""
     port = getattr(value, "port", value)
     if isinstance(port, OutputPort):
         own = port.name or (port.op.name if port.op is not port.graph else None)
         type_ = value_type(port)
         return f"{own}: {type_}" if own else str(type_)
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_shown, value))}]"
+        return f"[{', '.join(map(_format_operand, value))}]"
     if isinstance(value, Typed):
         return str(value.type)
     if isinstance(value, Graph) or (callable(value) and not isinstance(value, type)):
@@ -60,17 +58,17 @@ def _shown(value: Any) -> str:
         found = array_type(value)
         return str(TensorType(found.dtype, found.shape))
     text = repr(value)
-    return text if len(text) <= _LONG else f"{text[: _LONG - 4]} ..."
+    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 4]} ..."
 
 
-_LONG = 200  # characters of an operand that a message shows
+_MAX_LENGTH = 200  # characters of an operand that a message shows
 
 
 def failing_op(operation: Operation, args: Sequence[Any], who: str | None) -> str:
-    """Who it was: the op that was called, and the one in its meaning that failed.
+    """The op that was called, and the one in its definition that failed.
 
     >>> from amanda_std.ops import OPS
-    >>> inside(OPS["relu"], ["x"], "maximum(x, y)")
+    >>> failing_op(OPS["relu"], ["x"], "maximum(x, y)")
     "relu('x'), in maximum(x, y)"
     """
     own = format_call(operation, args)
@@ -82,18 +80,18 @@ def failing_op(operation: Operation, args: Sequence[Any], who: str | None) -> st
 
 
 def add_context(error: AmandaError, operation: Operation, args: Sequence[Any]) -> None:
-    """Adds to an error which op was called, and how, as far as it does not say."""
+    """Add the call to an error, as far as it lacks who, expected and got."""
     error.who = failing_op(operation, args, error.who)
     if isinstance(error, Undecided) or error.expected or error.got or error.problems:
         return
     error.expected = str(operation)
-    error.got = ", ".join(map(_shown, args))
+    error.got = ", ".join(map(_format_operand, args))
 
 
 def check_attribute(
     operation: Operation, key: str, make: Callable[..., Any], value: Any
 ) -> Any:
-    """An attribute as ops keep it; an error that names the op where it is none."""
+    """Convert an attribute value; errors name the op and the attribute."""
     try:
         return make(key, value)
     except AmandaError as error:
@@ -109,7 +107,7 @@ def explain_error(
     attrs: Mapping[str, Any],
     error: BaseException,
 ) -> AmandaError:
-    """The error that tells what a bare one was about."""
+    """The AmandaError that explains an error of Python or numpy."""
     found = find_mismatch(operation, args, attrs)
     if found is not None:
         return found
@@ -118,7 +116,7 @@ def explain_error(
         f"{operation.name} cannot be called so: {str(error) or type(error).__name__}",
         who=format_call(operation, args),
         expected=str(operation),
-        got=f"{', '.join(map(_shown, args))}{f'; {told}' if told else ''}",
+        got=f"{', '.join(map(_format_operand, args))}{f'; {told}' if told else ''}",
         hint=f"what {operation.name} is: {operation.doc}",
     )
 
@@ -126,7 +124,8 @@ def explain_error(
 def find_mismatch(
     operation: Operation, args: Sequence[Any], attrs: Mapping[str, Any]
 ) -> AmandaError | None:
-    """What is wrong with the kinds of arguments and attributes; None if nothing."""
+    """The first argument or attribute of the wrong kind, as an error; None if all
+    fit."""
     try:
         for p, a in zip(operation.form.each(len(args)), args, strict=True):
             _check_argument(operation, p, a)
@@ -152,7 +151,7 @@ def _check_argument(operation: Operation, param: Param, value: Any) -> None:
                 expected="a tensor, an array or numbers",
                 got=repr(value),
             )
-    if param.role == SHAPE_ARG and not _is_host(value):
+    if param.role == SHAPE_ARG and not _is_shape_arg(value):
         raise InvalidTypeError(
             f"{operation.name} takes integers as {param.name}",
             where=f"argument {param.name!r}",
@@ -169,9 +168,9 @@ def _is_tensor(param: Param, value: Any) -> bool:
     return is_literal(value) or hasattr(value, "shape")
 
 
-def _is_host(value: Any) -> bool:
+def _is_shape_arg(value: Any) -> bool:
     if isinstance(value, list | tuple):
-        return all(map(_is_host, value))
+        return all(map(_is_shape_arg, value))
     if value is None or hasattr(value, "shape") or isinstance(value, Type | OutputPort):
         return True
     return hasattr(value, "__index__") or hasattr(value, "type")
@@ -181,22 +180,22 @@ def _is_host(value: Any) -> bool:
 
 
 def check_attributes(operation: Operation, attrs: Mapping[str, Any]) -> None:
-    """Raises for an attribute that is of another kind than the definition says."""
-    kinds = _kinds(operation)
+    """Raise for an attribute whose kind differs from its annotation."""
+    kinds = _attribute_annotations(operation)
     for key, value in attrs.items():
         kind = kinds.get(key, Any)
-        if not _fits(kind, value):
+        if not _matches(kind, value):
             raise InvalidTypeError(
                 f"{operation.name} has another kind of {key}",
                 where=f"attribute {key!r}",
-                expected=_written(kind),
+                expected=_format_annotation(kind),
                 got=repr(value),
                 hint=f"call it as {operation}",
             )
 
 
 @cache
-def _kinds(operation: Operation) -> dict[str, Any]:
+def _attribute_annotations(operation: Operation) -> dict[str, Any]:
     parameters = inspect.signature(operation.function, eval_str=True).parameters
     return {
         key: DType if key == "dtype" else parameters[key].annotation
@@ -204,12 +203,13 @@ def _kinds(operation: Operation) -> dict[str, Any]:
     }
 
 
-def _fits(kind: Any, value: Any) -> bool:
-    """Is a value of this kind? Where an annotation says something else, any is."""
+def _matches(kind: Any, value: Any) -> bool:
+    """Whether a value matches an annotation; unsupported annotations match any
+    value."""
     if kind is Any or kind is None or kind is NoneType:
         return kind is Any or value is None
     if get_origin(kind) in (Union, UnionType):
-        return any(_fits(each, value) for each in get_args(kind))
+        return any(_matches(each, value) for each in get_args(kind))
     if kind is DType:
         return value is None or isinstance(value, DType | str)
     if kind in (bool, int):
@@ -219,26 +219,26 @@ def _fits(kind: Any, value: Any) -> bool:
     if kind is str:
         return isinstance(value, str)
     if get_origin(kind) is tuple:
-        return _fits_all(get_args(kind), value)
+        return _matches_tuple(get_args(kind), value)
     return True
 
 
-def _fits_all(kinds: tuple[Any, ...], value: Any) -> bool:
+def _matches_tuple(kinds: tuple[Any, ...], value: Any) -> bool:
     if not isinstance(value, tuple | list):
         return False
     if kinds[1:] == (Ellipsis,):
-        return all(_fits(kinds[0], item) for item in value)
-    return len(value) == len(kinds) and all(map(_fits, kinds, value))
+        return all(_matches(kinds[0], item) for item in value)
+    return len(value) == len(kinds) and all(map(_matches, kinds, value))
 
 
-def _written(kind: Any) -> str:
+def _format_annotation(kind: Any) -> str:
     """An annotation in words."""
     if get_origin(kind) in (Union, UnionType):
-        return " or ".join(_written(each) for each in get_args(kind))
+        return " or ".join(_format_annotation(each) for each in get_args(kind))
     if get_origin(kind) is tuple:
         parts = get_args(kind)
         if parts[1:] == (Ellipsis,):
-            return f"a list of {_written(parts[0])}"
-        return f"({', '.join(map(_written, parts))})"
+            return f"a list of {_format_annotation(parts[0])}"
+        return f"({', '.join(map(_format_annotation, parts))})"
     names = {DType: "an element type", NoneType: "None", None: "None"}
     return names.get(kind) or str(getattr(kind, "__name__", kind))

@@ -1,15 +1,14 @@
-"""Several implementations of one op: rows of what each is for, and what is else.
+"""Several implementations of one op, chosen by dtype and attributes.
 
-    matmul = chosen(
-        when(in_bytes, dtype=("int8", "uint8")),
-        when(by_blas, dtype="float32"),
+    matmul = dispatch(
+        when(int8_matmul, dtype=("int8", "uint8")),
+        when(blas_matmul, dtype="float32"),
         otherwise=np.matmul,
     )
-    Kernels("mine", {"matmul": matmul, "softmax": chosen(when(rows, axes=(-1,)), ...)})
+    Kernels("mine", {"matmul": matmul, ...})
 
-The first row whose conditions hold is taken. A program takes it once, when it is built
-and the element type is known from the graph; else each call looks at its arrays.
-"""
+The first row whose conditions hold is used. A program chooses it once, when it is
+built, if the graph has dtypes; else every call looks at its arrays."""
 
 from __future__ import annotations
 
@@ -24,14 +23,15 @@ Implementation = Callable[..., Any]
 
 
 class DispatchRow(NamedTuple):
-    """An implementation, and the element types and attributes that it is for."""
+    """An implementation, with the dtypes and attributes that it supports."""
 
     implementation: Implementation
     dtypes: frozenset[Any]
-    """Element types of the first tensor; empty: any."""
+    """Dtypes of the first tensor; empty: any."""
     attrs: Mapping[str, Any]
 
     def fits(self, dtype: Any, attrs: Mapping[str, Any]) -> bool:
+        """Whether the row supports this dtype and these attributes."""
         if self.dtypes and dtype not in self.dtypes:
             return False
         return all(attrs.get(key) == value for key, value in self.attrs.items())
@@ -40,20 +40,20 @@ class DispatchRow(NamedTuple):
 def when(
     implementation: Implementation, *, dtype: str | Sequence[str] = (), **attrs: Any
 ) -> DispatchRow:
-    """What is for an element type, or several, and for attributes that are so."""
+    """A row for one or several dtypes and for given attribute values."""
     names = (dtype,) if isinstance(dtype, str) else dtype
     return DispatchRow(implementation, frozenset(map(DType, names)), attrs)
 
 
 class KernelDispatch:
-    """A kernel that is one of several. Made by `chosen`."""
+    """A kernel that is one of several; created by `dispatch`."""
 
     def __init__(self, rows: Sequence[DispatchRow], otherwise: Implementation) -> None:
         self.rows = tuple(rows)
         self.otherwise = otherwise
 
     def of(self, dtype: Any, attrs: Mapping[str, Any]) -> Implementation:
-        """The implementation for this element type and these attributes."""
+        """The implementation for a dtype and attributes."""
         for row in self.rows:
             if row.fits(dtype, attrs):
                 return row.implementation
@@ -62,7 +62,8 @@ class KernelDispatch:
     def built(
         self, types: Sequence[Type | None], attrs: Mapping[str, Any]
     ) -> Implementation:
-        """The one that an op of these types has; this itself where that is open."""
+        """The implementation for an op of these types; itself if the dtype is
+        unknown."""
         found = next((t.dtype for t in types if isinstance(t, TensorType)), unknown)
         return self if found is unknown else self.of(found, attrs)
 
@@ -75,7 +76,7 @@ class KernelDispatch:
 def dispatch(*rows: DispatchRow, otherwise: Implementation) -> KernelDispatch:
     """The implementation of the first row that fits, else the other one.
 
-    >>> pick = chosen(when(abs, dtype="int8"), otherwise=float)
+    >>> pick = dispatch(when(abs, dtype="int8"), otherwise=float)
     >>> pick.of(DType("int8"), {}) is abs, pick.of(DType("int16"), {}) is float
     (True, True)
     """

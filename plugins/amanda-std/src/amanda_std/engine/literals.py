@@ -30,7 +30,7 @@ NUMBER_KINDS: Final[dict[type, tuple[str, ...]]] = {
     float: ("float", "complex"),
     complex: ("complex",),
 }
-"""The kinds of element types that a Python number becomes; the widest number last."""
+"""The kinds of dtypes that a Python number converts to; the widest number last."""
 
 DEFAULT_DTYPES: Final = {
     bool: "bool",
@@ -38,20 +38,16 @@ DEFAULT_DTYPES: Final = {
     float: "float64",
     complex: "complex128",
 }
-"""The element type of a Python number with no tensor beside it."""
+"""The dtype of a Python number without a tensor operand."""
 
 
 def is_number(value: object) -> bool:
-    """Whether this is a number of Python's own, which has no element type yet.
-
-    >>> is_number(1.5), is_number("1.5"), is_number([1.5])
-    (True, False, False)
-    """
+    """Whether this is a Python number, which has no dtype of its own."""
     return type(value) in NUMBER_KINDS
 
 
 def is_literal(value: object) -> bool:
-    """Whether this is a number, or lists of numbers and nothing else."""
+    """Whether this is a Python number, or nested lists of numbers."""
     if isinstance(value, list | tuple):
         return all(map(is_literal, value))
     return is_number(value)

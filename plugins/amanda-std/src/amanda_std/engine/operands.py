@@ -1,4 +1,4 @@
-"""What an op is called on: arrays, types or values, and what becomes of each."""
+"""Operands of a call: arrays, types or graph values, and their conversion."""
 
 from __future__ import annotations
 
@@ -42,13 +42,14 @@ _VALUES = (Value, OutputPort, Parameter)
 
 
 def pack_sequence(items: list[Any]) -> Any:
+    """A list of values as a sequence value."""
     from amanda_std import ops
 
     return ops.OPS["sequence_construct"](*items)
 
 
 def call_mode(args: Sequence[Any]) -> type | None:
-    """Typed, Value, or None for arrays. Types win: a body may capture values."""
+    """`Typed`, `Value`, or None for arrays. Types win, as a body may capture values."""
     has_values = has_dims = False
     for a in args:
         kind = a.__class__
@@ -72,6 +73,7 @@ def call_mode(args: Sequence[Any]) -> type | None:
 
 
 def flatten_args(args: Iterable[Any]) -> Iterable[Any]:
+    """The items of nested lists and tuples, in order."""
     for a in args:
         if isinstance(a, list | tuple):
             yield from flatten_args(a)
@@ -80,19 +82,21 @@ def flatten_args(args: Iterable[Any]) -> Iterable[Any]:
 
 
 def port_of(value: Any) -> OutputPort | None:
+    """The output port of a value, or None."""
     if isinstance(value, Value):
         return value.port
     return value if isinstance(value, OutputPort) else None
 
 
 def shares_dtype(param: Any) -> bool:
+    """Whether a parameter takes part in the op's common dtype."""
     return bool(param.kind.role == TENSOR and param.kind.shared)
 
 
 def dtype_for_numbers(params: Sequence[Any], args: Sequence[Any]) -> Any:
-    """The element type that Python numbers take: that of the tensors they meet."""
+    """The dtype of Python numbers in a call: that of its tensors."""
     if all(a is None or a.__class__ in _VALUES for a in args):
-        return None  # nobody asks
+        return None  # there are no numbers
     numbers = False
     for p, a in zip(params, args, strict=True):
         if not shares_dtype(p) or a is None:
@@ -109,7 +113,7 @@ def dtype_for_numbers(params: Sequence[Any], args: Sequence[Any]) -> Any:
 
 
 def defer_numbers(params: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    """Numbers beside tensors of unknown element types, as ops that wait for them."""
+    """Numbers beside tensors of unknown dtype, as `number_like` ops."""
     from amanda_std import ops
 
     rows = list(zip(params, args, strict=True))
@@ -135,6 +139,7 @@ def _own_dtype(a: Any) -> Any:
 
 
 def tensor_type(a: Any, params: Sequence[Any], args: Sequence[Any]) -> Type:
+    """The type of an operand."""
     if isinstance(a, Type):
         return a
     if isinstance(a, Typed):
@@ -150,7 +155,7 @@ def tensor_type(a: Any, params: Sequence[Any], args: Sequence[Any]) -> Type:
 
 
 def as_port(value: Any, into: Tracing) -> Any:
-    """A host argument as one value: lists of values are stacked."""
+    """A shape argument as one value; lists of values are stacked."""
     if isinstance(value, list | tuple):
         from amanda_std import ops
 

@@ -1,10 +1,10 @@
-"""Rules of an op (shape, content, gradient) are called with what they name, no more.
+"""Rules of an op (shape, content, gradient), called with the arguments that they name.
 
     tanh.gradient(lambda g, y: [g * (1.0 - y * y)])
     matmul.gradient(lambda g, a, b: ...)
 
-A rule's `*xs` gets the op's variadic arguments where it has that name, else all.
-"""
+A rule's `*xs` is the op's variadic parameter if it has that name, else all
+arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from amanda_std.engine.annotations import OpForm
 
 
 class NoGradient:
-    """What a gradient rule gives for an argument that it has no gradient by: why."""
+    """Returned by a gradient rule for an argument that has no gradient; the reason."""
 
     __slots__ = ("why",)
 
@@ -54,7 +54,8 @@ class BoundRule:
     def __call__(
         self, args: Sequence[Any], attrs: Mapping[str, Any], **extra: Any
     ) -> Any:
-        """The rule on an op's arguments and attributes, and what else is offered."""
+        """Call the rule with an op's arguments, attributes and the `extra` that it
+        names."""
         given = [
             extra[name] if at < 0 else args[at:] if at == self._rest else args[at]
             for name, at in self._positional

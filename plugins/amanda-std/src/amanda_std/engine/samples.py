@@ -1,7 +1,6 @@
-"""Samples of an op: arguments, and what must come out by an oracle that is no kernel.
+"""Samples of an op: arguments and expected results from an independent oracle.
 
-Oracles are loops over Python's numbers, in double precision.
-"""
+Oracles are loops over Python numbers in double precision, never another kernel."""
 
 from __future__ import annotations
 
@@ -17,11 +16,10 @@ from amanda.types import DType
 
 @dataclass(frozen=True)
 class Sample:
-    """One call of an op. `expected` is a list where there are several results.
+    """One call of an op; `expected` is a list if there are several results.
 
-    `smooth`: whether finite differences can check the gradient here.
-    `fixed`: the arguments that the op has no gradient by.
-    """
+    `smooth`: whether finite differences can check the gradient here. `fixed`:
+    positions of arguments without a gradient."""
 
     args: tuple[Any, ...]
     expected: Any
@@ -34,14 +32,14 @@ class Sample:
 Samples = Iterator[Sample]
 
 CLOSE = {1: 1e-9, 2: 2e-2, 4: 1e-5, 8: 1e-9}
-"""How far a number of so many bytes may be off what is expected, for its size."""
+"""Tolerance for a float by its size in bytes."""
 
 
 def difference(got: Any, expected: Any, tolerance: float | None = None) -> str | None:
-    """How a value differs from what was expected of it; None where it does not.
+    """How a value differs from the expected one; None if it does not.
 
-    Kinds, element types, shapes and places of what values hold have to be the same;
-    numbers may be off by roundings, or by `tolerance`."""
+    Classes, dtypes, shapes and structure must be equal; numbers may differ by
+    rounding, or by `tolerance`."""
     if isinstance(expected, list | tuple):
         if not isinstance(got, list | tuple) or len(got) != len(expected):
             return f"{len(expected)} values expected"
@@ -84,13 +82,14 @@ def array(values: Any, dtype: str = "float64") -> Any:
 
 
 def ramp(*shape: int, dtype: str = "float64", start: float = -1.0) -> Any:
-    """Numbers that differ in every place and have no pattern that axes share."""
+    """Distinct numbers in a pattern that no two axes share."""
     size = prod(shape)
     numbers = [start + 0.37 * i - 0.011 * i * i % 0.3 for i in range(size)]
     return np.array(numbers, "float64").reshape(shape).astype(DType(dtype).numpy)
 
 
 def arange_of_shape(*shape: int, dtype: str = "int64", start: int = 0) -> Any:
+    """Consecutive integers in this shape."""
     size = prod(shape)
     return np.arange(start, start + size).astype(DType(dtype).numpy).reshape(shape)
 
@@ -98,7 +97,7 @@ def arange_of_shape(*shape: int, dtype: str = "int64", start: int = 0) -> Any:
 def elementwise_by_loop(
     function: Callable[..., Any], *arrays: Any, dtype: Any = None
 ) -> Any:
-    """A scalar function at every place of arrays that broadcast, by a plain loop."""
+    """Apply a scalar function to broadcast arrays in a plain loop."""
     full = np.broadcast_arrays(*arrays)
     out = np.empty(full[0].shape, object)
     for at in np.ndindex(out.shape):
@@ -120,7 +119,7 @@ def unary(
     edges: Sequence[tuple[float, float]] = (),
     smooth: bool = True,
 ) -> Callable[[], Samples]:
-    """Samples of a function of one number: each element type, no element, rank 0."""
+    """Samples of a unary function: each dtype, an empty array, rank 0."""
 
     def make() -> Samples:
         for dtype in dtypes:
@@ -154,7 +153,7 @@ def binary(
     result: str | None = None,
     smooth: bool = True,
 ) -> Callable[[], Samples]:
-    """Samples of a function of two numbers: broadcast, with no element, of rank 0."""
+    """Samples of a binary function: broadcasting, an empty array, rank 0."""
 
     def make() -> Samples:
         for dtype in dtypes:
@@ -192,7 +191,7 @@ def reduce_by_loop(
     keepdims: bool,
     dtype: str | None = None,
 ) -> Any:
-    """A function of the numbers along some axes, gathered by a plain loop."""
+    """Apply a function to the numbers along axes, gathered in a plain loop."""
     gone = {a % x.ndim for a in (range(x.ndim) if axes is None else axes)}
     shape = [1 if i in gone else d for i, d in enumerate(x.shape)]
     groups: dict[tuple[int, ...], list[Any]] = {at: [] for at in np.ndindex(*shape)}
@@ -215,9 +214,9 @@ def reductions(
     empty: bool = True,
     smooth: bool = True,
 ) -> Callable[[], Samples]:
-    """Samples of a reduction: every kind of axes, kept dims, no element, rank 0.
+    """Samples of a reduction: all forms of axes, keepdims, empty arrays, rank 0.
 
-    `empty`: whether it has a value of no elements."""
+    `empty`: whether the reduction of no elements has a value."""
 
     def make() -> Samples:
         for dtype in dtypes:

@@ -1,9 +1,8 @@
-"""`x[1:, ..., None]` as ops: what numpy does with it, or an error that says what to do.
+"""Indexing as ops: `x[1:, ..., None]` as numpy does it, or a helpful error.
 
-Slices and numbers are one `slice`; axes that numbers take out go by `squeeze`, new ones
-come by `expand_dims`. Arrays of places are `gather`, several of them `gather_nd`, and
-arrays of truth values are `compress`.
-"""
+Slices and integers become one `slice`; `squeeze` removes axes of integers, and
+`expand_dims` adds new ones. An integer array becomes `gather`, several become
+`gather_nd`, and a boolean mask becomes `compress`."""
 
 from __future__ import annotations
 
@@ -17,50 +16,52 @@ from amanda_std.ops._late import late
 __all__ = ["subscript"]
 
 _END: Final = 2**63 - 1
-"""As a stop: where an axis ends, however long it is."""
+"""A stop value: the end of an axis of any length."""
 
 _WHOLE: Final = slice(None)
 
 
 def subscript(x: Any, key: Any) -> Any:
-    """The part of `x` that a key of numpy names."""
+    """`x[key]`, with numpy's basic and single-block advanced indexing."""
     items = _per_axis(x, key if isinstance(key, tuple) else (key,))
     axes = [item for item in items if item is not None]
-    arrays = {i: _places(item) for i, item in enumerate(axes) if _is_array(item)}
-    _expect_plain(x, items, arrays)
+    arrays = {
+        i: _check_index_dtype(item) for i, item in enumerate(axes) if _is_array(item)
+    }
+    _expect_adjacent(x, items, arrays)
     numbers = [i for i, item in enumerate(axes) if _is_number(item)]
-    y = _sliced(x, axes, numbers)
-    y, found = _gathered(x, y, arrays)
+    y = _apply_slices(x, axes, numbers)
+    y, found = _apply_gather(x, y, arrays)
     taken = sum(_axes_of(arrays[i]) for i in arrays)
     if numbers:
         shift = found - taken
-        y = late.squeeze(y, tuple(i + shift * _is_behind(i, arrays) for i in numbers))
-    return _with_new_axes(y, items, arrays, found)
+        y = late.squeeze(y, tuple(i + shift * _is_after(i, arrays) for i in numbers))
+    return _insert_new_axes(y, items, arrays, found)
 
 
 def _per_axis(x: Any, key: Sequence[Any]) -> list[Any]:
-    """An item for each axis; None stands for a new one, as in numpy."""
-    items: list[Any] = [_listed(item) for item in key]
+    """One item per axis; None stands for a new axis, as in numpy."""
+    items: list[Any] = [_normalize_item(item) for item in key]
     rank = x.ndim
     used = sum(_axes_of(item) for item in items if item is not ...)
     dots = [i for i, item in enumerate(items) if item is ...]
     if len(dots) > 1:
-        raise UsageError("a subscript has one ... at most", got=_shown(key))
+        raise UsageError("a subscript has one ... at most", got=_format_key(key))
     if used > rank:
         raise InvalidTypeError(
             f"there are {used} subscripts for {rank} axes",
-            who=_shown(key), expected=f"at most {rank}", got=x.type,
+            who=_format_key(key), expected=f"at most {rank}", got=x.type,
         )  # fmt: skip
     if any(_axes_of(i) > 1 for i in items) and not used == rank == items[0].ndim:
         raise UsageError(
             "bools choose along one axis, or among all elements",
-            expected=f"1 or {rank} axes, and nothing beside them", got=_shown(key),
+            expected=f"1 or {rank} axes, and nothing beside them", got=_format_key(key),
         )  # fmt: skip
     at = dots[0] if dots else len(items)
     return [*items[:at], *[_WHOLE] * (rank - used), *items[at + 1 :]]
 
 
-def _shown(key: Sequence[Any]) -> str:
+def _format_key(key: Sequence[Any]) -> str:
     parts = [
         "..." if item is ... else _slice_text(item) if isinstance(item, slice)
         else str(item.type) if hasattr(item, "type") else repr(item)
@@ -74,8 +75,8 @@ def _slice_text(item: slice) -> str:
     return ":".join(parts if item.step is None else [*parts, str(item.step)])
 
 
-def _listed(item: Any) -> Any:
-    """A list of places as an array; everything else as it is."""
+def _normalize_item(item: Any) -> Any:
+    """A list of indices as an array; other items unchanged."""
     if isinstance(item, list):
         import numpy as np
 
@@ -92,14 +93,14 @@ def _listed(item: Any) -> Any:
 
 
 def _axes_of(item: Any) -> int:
-    """How many axes of the tensor an item is about."""
+    """How many axes of the tensor an item indexes."""
     if item is None:
         return 0
     return int(item.ndim) if _is_mask(item) else 1
 
 
 def _is_array(item: Any) -> bool:
-    """Whether this is a tensor of places: also one, if it is computed."""
+    """Whether an item is a tensor of indices, computed ones included."""
     return hasattr(item, "dtype")
 
 
@@ -111,7 +112,7 @@ def _is_mask(item: Any) -> bool:
     return _is_array(item) and getattr(item.dtype, "kind", "") in ("bool", "b")
 
 
-def _places(item: Any) -> Any:
+def _check_index_dtype(item: Any) -> Any:
     kind = getattr(item.dtype, "kind", "")
     if kind not in ("int", "uint", "bool", "i", "u", "b"):
         raise InvalidTypeError(
@@ -121,8 +122,8 @@ def _places(item: Any) -> Any:
     return item
 
 
-def _expect_plain(x: Any, items: Sequence[Any], arrays: dict[int, Any]) -> None:
-    """What numpy means by arrays far from each other few remember: it is refused."""
+def _expect_adjacent(x: Any, items: Sequence[Any], arrays: dict[int, Any]) -> None:
+    """Refuse index arrays that are not adjacent, whose result numpy reorders."""
     at = [i for i, a in enumerate(items) if _is_array(a)]
     at += [i for i, a in enumerate(items) if a is not None and _is_number(a)]
     if len(at) < 2 or not arrays:
@@ -141,19 +142,19 @@ def _expect_plain(x: Any, items: Sequence[Any], arrays: dict[int, Any]) -> None:
     )
 
 
-def _sliced(x: Any, axes: Sequence[Any], numbers: Sequence[int]) -> Any:
+def _apply_slices(x: Any, axes: Sequence[Any], numbers: Sequence[int]) -> Any:
     starts: list[Any] = []
     stops: list[Any] = []
     steps: list[Any] = []
     at: list[int] = []
     for i, item in enumerate(axes):
         if i in numbers:
-            number = _in_range(item, x.type.shape.dims[i], i)
+            number = _check_index(item, x.type.shape.dims[i], i)
             row = (number, _END if number == -1 else number + 1, 1)
         elif not isinstance(item, slice) or item == _WHOLE:
             continue
         else:
-            row = _row(item)
+            row = _slice_bounds(item)
         for column, value in zip((starts, stops, steps), row, strict=True):
             column.append(value)
         at.append(i)
@@ -163,7 +164,7 @@ def _sliced(x: Any, axes: Sequence[Any], numbers: Sequence[int]) -> Any:
     return late.slice(x, starts, stops, tuple(at), told)
 
 
-def _in_range(number: Any, dim: Dim, axis: int) -> int:
+def _check_index(number: Any, dim: Dim, axis: int) -> int:
     found = int(number.__index__())
     if isinstance(dim, int) and not -dim <= found < dim:
         raise InvalidTypeError(
@@ -174,16 +175,16 @@ def _in_range(number: Any, dim: Dim, axis: int) -> int:
     return found
 
 
-def _row(item: slice) -> tuple[Any, Any, int]:
-    """Start, stop and step, those left out by the direction."""
+def _slice_bounds(item: slice) -> tuple[Any, Any, int]:
+    """Start, stop and step of a slice, with defaults by its direction."""
     step = 1 if item.step is None else item.step.__index__()
     ends = (0, _END) if step > 0 else (_END, -_END)
     start = ends[0] if item.start is None else item.start
     return start, ends[1] if item.stop is None else item.stop, step
 
 
-def _gathered(x: Any, y: Any, arrays: dict[int, Any]) -> tuple[Any, int]:
-    """The places taken, and how many axes they are in the result."""
+def _apply_gather(x: Any, y: Any, arrays: dict[int, Any]) -> tuple[Any, int]:
+    """The gathered elements, and how many axes the indices have in the result."""
     if not arrays:
         return y, 0
     first, *rest = arrays
@@ -204,20 +205,20 @@ def _gathered(x: Any, y: Any, arrays: dict[int, Any]) -> tuple[Any, int]:
 
 
 def _expect_in_range(places: Any, dim: Dim, axis: int) -> None:
-    """Places that are told in Python are checked against a dim that is known."""
+    """Check indices known in Python against a static dim."""
     if isinstance(dim, int) and hasattr(places, "tolist") and places.size:
-        _in_range(int(places.min()), dim, axis)
-        _in_range(int(places.max()), dim, axis)
+        _check_index(int(places.min()), dim, axis)
+        _check_index(int(places.max()), dim, axis)
 
 
-def _is_behind(axis: int, arrays: dict[int, Any]) -> bool:
+def _is_after(axis: int, arrays: dict[int, Any]) -> bool:
     return bool(arrays) and axis > min(arrays)
 
 
-def _with_new_axes(
+def _insert_new_axes(
     y: Any, items: Sequence[Any], arrays: dict[int, Any], found: int
 ) -> Any:
-    """The axes that None asks for, where they are in the result."""
+    """Insert the axes that None asks for."""
     if None not in [item if item is None else 0 for item in items]:
         return y
     at, new, axis, seen = 0, [], 0, False

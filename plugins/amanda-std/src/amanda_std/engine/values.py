@@ -1,8 +1,7 @@
-"""Values that are no arrays: types that stand for tensors, and values of a graph.
+"""Operands that are not arrays: types in place of tensors, and values of a graph.
 
-Both have the operators of arrays, so that one function serves all readings. What asks
-for their content (`if x:`) raises Undecided, unless their type knows it.
-"""
+Both have the operators of arrays, so one function computes, infers and traces.
+Reading their content (`if x:`) raises Undecided unless the type holds it."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ UNKNOWN = TensorType()
 
 
 class Operators(ArrayLike):
-    """A tensor that is no array: what is known of it is its type."""
+    """A tensor of which only the type is known, with array operators."""
 
     __slots__ = ()
 
@@ -83,7 +82,7 @@ def _op(name: str) -> Operation:
 
 
 class Typed(Operators):
-    """A tensor of which only the type is known."""
+    """A tensor of which only the type is known; ops infer with it."""
 
     __slots__ = ("_type",)
     is_of_types = True
@@ -104,7 +103,7 @@ class Typed(Operators):
 
 
 class Value(Operators):
-    """A value of a graph, under construction: `port` with operators."""
+    """A value of a graph under construction: an output port with operators."""
 
     __slots__ = ("port",)
 
@@ -113,7 +112,7 @@ class Value(Operators):
 
     @property
     def type(self) -> Any:
-        """The type: that of a tensor, or of what holds others."""
+        """The type: of a tensor or a container."""
         return value_type(self.port)
 
     @property
@@ -123,7 +122,7 @@ class Value(Operators):
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """Ints where known; where not, a value that holds the dim at run time."""
+        """Static dims as ints; others as values that hold the dim at run time."""
         dims = port_type(self.port).shape.dims
         return tuple(
             _op("dim")(self, axis=i) if isinstance(d, Sym) else d
@@ -135,13 +134,13 @@ class Value(Operators):
 
 
 def value_type(port: OutputPort) -> Type:
-    """The type of a value, whatever it holds."""
+    """The type of a value, tensor or container."""
     found = port.type
     return port_type(port) if found is None or type(found) is TensorType else found
 
 
 def port_type(port: OutputPort) -> TensorType:
-    """The type of a tensor; with the content where that is a small constant."""
+    """The type of a tensor, with its content if that is a small constant."""
     found = port.type
     if isinstance(found, TensorType):
         if found.value is None and (tensor := constant_of(port)) is not None:
@@ -153,7 +152,7 @@ def port_type(port: OutputPort) -> TensorType:
 
 
 def constant_of(port: OutputPort) -> Tensor | None:
-    """The weight that a value is, if it is one."""
+    """The tensor of a constant; None for another value."""
     op = port.op
     if op.type == CONSTANT and op.namespace == CORE and type(port) is not Parameter:
         found: Tensor = op.attrs["value"]
@@ -162,16 +161,16 @@ def constant_of(port: OutputPort) -> Tensor | None:
 
 
 def dims_of(x: Any) -> tuple[Dim, ...]:
-    """Dims to decide with: a symbol raises Undecided when it is compared.
+    """Dims for decisions: comparing a symbolic one raises Undecided.
 
-    A value's own `shape` is to compute with: it has run-time values for symbols.
-    """
+    A value's own `shape` is for computing: it holds run-time values for symbolic
+    dims."""
     found = x.type.shape.dims if isinstance(x, Operators) else x.shape
     return tuple(found)
 
 
 class Tracing:
-    """A graph that ops are being added to, and those added so far."""
+    """A graph to which ops are being added, and the ops added so far."""
 
     __slots__ = ("graph", "made", "provenance", "seen")
 
@@ -180,10 +179,10 @@ class Tracing:
         self.made: list[Op] = []
         self.provenance = provenance
         self.seen: dict[Any, tuple[Op, object]] | None = None
-        """Of ops that were added, by what they compute, where equal ones are shared."""
+        """With sharing on: ops added, by their common-subexpression key."""
 
     def note(self, op: Op) -> Op:
-        """The op, which was added just now; an equal one instead where they share."""
+        """Record an op just added; returns an equal earlier one if they are shared."""
         if self.seen is not None and (first := self._first(op, self.seen)) is not op:
             self.graph.remove(op)
             return first
@@ -193,7 +192,8 @@ class Tracing:
         return op
 
     def _first(self, op: Op, seen: dict[Any, tuple[Op, object]]) -> Op:
-        """What computes the same; names of their own and effects keep ops apart."""
+        """The earlier op that computes the same; own names and effects keep ops
+        apart."""
         from amanda_std.hub.op_access import is_std, operation_of
         from amanda_std.passes.share import common_subexpression_key
 
@@ -213,7 +213,7 @@ class Tracing:
         return None
 
     def take_back(self, count: int) -> None:
-        """Removes the ops that were added after the first so many."""
+        """Remove all ops but the first `count` added."""
         while len(self.made) > count:
             self.graph.remove(self.made.pop())
 
@@ -221,8 +221,8 @@ class Tracing:
 _current: ContextVar[Tracing | None] = ContextVar("amanda_std_tracing", default=None)
 
 
-class _While:
-    """One `with tracing(...)`: written out, as every op that is mapped opens one."""
+class _TracingContext:
+    """The context of one `tracing(...)` call: a class, as mapping enters one per op."""
 
     __slots__ = ("before", "place", "share", "state", "token")
 
@@ -261,10 +261,11 @@ def tracing(
     *,
     share: bool | None = None,
 ) -> AbstractContextManager[Tracing]:
-    """Ops called on values go into `graph`: right before an op, or where it adds now.
+    """Add ops called on values to `graph`, right before an op or at its insertion
+    point.
 
-    That is its end, unless `graph.before` says otherwise. With `share`, what is called
-    twice with the same is there once; so it is in bodies and functions in it."""
+    The insertion point is the end unless `graph.before` is open. With `share`, equal
+    calls become one op, also in bodies and functions."""
     around = _current.get()
     if (
         around is not None
@@ -276,11 +277,11 @@ def tracing(
         and share is None
     ):
         return around
-    return _While(Tracing(graph, provenance), before, share)
+    return _TracingContext(Tracing(graph, provenance), before, share)
 
 
 def require_tracing(ports: Sequence[OutputPort] = ()) -> Tracing:
-    """Where ops go: the graph of `tracing`, else that of the values themselves."""
+    """The graph of the enclosing `tracing`, else the graph of the values."""
     state = _current.get()
     if state is not None:
         return state
@@ -297,7 +298,7 @@ _types_only: ContextVar[bool] = ContextVar("amanda_std_types_only", default=Fals
 
 @contextmanager
 def types_only() -> Iterator[None]:
-    """Ops called on values of a graph add nothing in here: they tell types."""
+    """Context in which ops called on graph values only infer types."""
     token = _types_only.set(True)
     try:
         yield
@@ -310,17 +311,18 @@ def is_types_only() -> bool:
 
 
 def tracing_target() -> Tracing | None:
-    """Where ops on values of a graph are added; None where they only tell types."""
+    """Where ops on values are added; None inside `types_only`."""
     return None if _types_only.get() else _current.get()
 
 
 def is_tracing() -> bool:
-    """Whether ops are being added to a graph."""
+    """Whether a `tracing` context is open."""
     return _current.get() is not None
 
 
 def lift(value: Any, into: Tracing, dtype: ElementType | None = None) -> OutputPort:
-    """A port as it is; an array, tensor or number as a constant of the graph."""
+    """The port of a value; arrays, tensors and numbers become constants of the
+    graph."""
     value = without_axis_names(value)
     if isinstance(value, Value):
         value = value.port
@@ -345,13 +347,13 @@ def lift(value: Any, into: Tracing, dtype: ElementType | None = None) -> OutputP
 
 
 def without_axis_names(value: Any) -> Any:
-    """What a tensor with named axes holds; everything else as it is."""
+    """The data of a tensor with named axes; everything else unchanged."""
     is_named = isinstance(value, ArrayLike) and not isinstance(value, Operators)
     return value.data if is_named else value
 
 
 def _is_splat(value: Any) -> bool:
-    """Whether an array is one element, seen in many places."""
+    """Whether all elements of an array share one memory location."""
     strides: Sequence[int] = getattr(value, "strides", None) or (1,)
     return not any(strides) and value.size > 1
 
@@ -363,7 +365,7 @@ def trace(
     *,
     names: Sequence[str | None] = (),
 ) -> Graph:
-    """A Python function over ops as a graph, a body of the graph being traced."""
+    """Trace a Python function over ops to a graph, which may become a body."""
     state = _current.get()
     outer = state.graph if state is not None else None
     graph = Graph("amanda/std/1" if outer is None else None, name, outer=outer)
@@ -378,10 +380,10 @@ def trace_into(
     types: Sequence[Type | None],
     names: Sequence[str | None] = (),
 ) -> Any:
-    """Traces a function into a graph with nothing in it, from parameters to results.
+    """Trace a function into an empty graph.
 
-    Tells the form of what it returned: None for one value, the names of a dict, or the
-    class of a tuple. Names of results are those of a dict or a named tuple."""
+    Returns the form of its return value: None for a single value, the names of a
+    dict, or the class of a tuple. Results are named by a dict or a named tuple."""
     named = [*names, *[None] * (len(types) - len(names))]
     graph = into.graph
     ports = [graph.parameter(t, n) for t, n in zip(types, named, strict=True)]
