@@ -202,3 +202,20 @@ def test_links_lead_somewhere(page: str) -> None:
     file = ROOT / page
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text(encoding="utf-8"))
     assert [link for link in links if not (file.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("example", "source", "tests"),
+    [("lark-plugin", 250, 60), ("torch-backend", 120, None)],
+)
+def test_examples_are_short(example: str, source: int, tests: int | None) -> None:
+    """What a plug-in author reads first: a whole framework, and a hub backend."""
+    folder = ROOT / "examples" / example
+
+    def lines(where: str) -> int:
+        files = [f for f in (folder / where).rglob("*") if f.is_file()]
+        files = [f for f in files if f.suffix in (".py", ".rules", ".proto")]
+        return sum(len(f.read_text(encoding="utf-8").splitlines()) for f in files)
+
+    assert lines("src") < source
+    assert tests is None or lines("tests") < tests

@@ -18,7 +18,11 @@ from amanda.dictionary.names import (
     version_key,
 )
 from amanda.dictionary.op_definition import OpDef
-from amanda.dictionary.signature import format_definition, parse_definition
+from amanda.dictionary.signature import (
+    format_definition,
+    parse_definition,
+    parse_signature,
+)
 from amanda.dictionary.type_patterns import SignatureScanner
 from amanda.errors import NamespaceError
 
@@ -99,6 +103,31 @@ class DictionaryHistory:
         self.sibling = sibling
         self._records: dict[str, OpRecord | None] = {}
         self._opened: dict[str, Dictionary] = {}
+
+    @classmethod
+    def parse(cls, path: str, versions: Mapping[str, str]) -> DictionaryHistory:
+        """A small history written as text: for each version a definition a line.
+
+        >>> text = "Relu(x: T) -> (y: T)  T in {f32, f64}"
+        >>> acme = DictionaryHistory.parse("acme/net", {"1": text})
+        >>> acme.at("1")["Relu"].inputs[0].name
+        'x'
+        """
+        lines = {v: filter(None, text.splitlines()) for v, text in versions.items()}
+        found = {v: [*map(parse_signature, lines[v])] for v in versions}
+        ops = {v: {op.name: op for op in found[v]} for v in versions}
+        names = {name: None for each in ops.values() for name in each}
+        blocks = [
+            OpHistory(
+                name,
+                "",
+                datafile.definition_steps((v, ops[v].get(name)) for v in versions),
+            )
+            for name in names
+        ]
+        header = DictionaryHeader(path, tuple(versions), "written by hand")
+        content = datafile.encode_data_file(header, blocks)
+        return cls(path, lambda: content)
 
     @cached_property
     def _data(self) -> bytes:

@@ -64,7 +64,6 @@ class Backend:
         return ["cpu"]
 
     def takes(self, op: Op) -> Literal[True] | str:
-        """True, or why there is no kernel for this op."""
         if op.type not in kernels():
             return f"there is no kernel for {op.type}"
         for name, value in SUPPORTED.items():

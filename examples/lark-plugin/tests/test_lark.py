@@ -1,0 +1,59 @@
+"""The inherited suites, and one model on two runtimes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import amanda
+from amanda.testing import FormatSuite, MappingSample, MappingSuite, PluginSuite
+
+
+def network():
+    """A small image classifier."""
+    graph, random = amanda.Graph("example/lark/1"), np.random.default_rng(0)
+    x = graph.parameter(amanda.parse_type("float32[2, 8, 8, 3]"), name="x")
+    for name, op, attrs, *shapes in (
+        ("conv", "Conv2D", {"strides": [2, 2], "padding": "same"}, (4, 3, 3, 3), (4,)),
+        ("pool", "MaxPool2D", {"size": [2, 2], "strides": [2, 2]}),
+        ("rows", "Reshape", {"shape": [2, 16]}),
+        ("dense", "Dense", {"activation": "gelu"}, (16, 5), (5,)),
+        ("y", "Softmax", {"axis": 1}),
+    ):
+        weights = [random.standard_normal(s).astype("float32") for s in shapes]
+        tensors = [amanda.Tensor.of(weight) for weight in weights]
+        inputs = [graph.constant(t, f"{name}.{i}") for i, t in enumerate(tensors)]
+        x = graph.add(op, [x, *(i.output for i in inputs)], attrs, name=name).output
+    graph.result(x, "y")
+    return graph
+
+
+class TestPlugin(PluginSuite):
+    dist = "amanda-example-lark"
+
+
+class TestFormat(FormatSuite):
+    format = "lark"
+    samples = staticmethod(lambda: {"network": network})
+
+
+class TestMapping(MappingSuite):
+    mapping = "lark-std"
+
+    def samples(self):
+        read = MappingSample(network(), "amanda/std/1")
+        write = MappingSample(amanda.convert(network(), "std"), "example/lark/1")
+        return {"read": lambda: read, "write": lambda: write}
+
+
+def test_a_model_in_another_layout_and_framework(tmp_path):
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    amanda.save(network(), tmp_path / "model.lark")
+    model = amanda.load(tmp_path / "model.lark")
+    feeds = {"x": np.linspace(-1, 1, 384, dtype="float32").reshape(2, 8, 8, 3)}
+    expected = amanda.run(model, feeds, backend="numpy")["y"]
+    hub = amanda.convert(model, "std")
+    amanda.improve(hub, "channels_first")
+    for other, backend in ("onnx@18", "onnxruntime"), ("example/lark/1", "numpy"):
+        found = amanda.run(amanda.convert(hub, other), feeds, backend=backend)["y"]
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
