@@ -127,7 +127,7 @@ def test_attributes_of_the_wrong_kind():
         refused(proto, "'alpha'", "byte")
     attribute = _field(1, b"alpha") + b"\xa0\x01\x4d"  # of kind 77
     inner = _field(4, b"Relu") + _field(5, attribute)
-    refused(_field(7, _field(1, inner)), "'alpha'", "no kind", "77")
+    refused(_field(7, _field(1, inner)), "'alpha'", "does not define", "77")
     twice = model([node("LeakyRelu", "x", "y", name="a", alpha=0.1)])
     twice.graph.node[0].attribute.add(name="alpha", f=1.0, type=1)
     refused(twice, "two attributes 'alpha'", "'a'")
@@ -138,14 +138,14 @@ def test_models_without_what_a_model_has():
     refused(onnx.ModelProto(ir_version=8), "no graph")
     nameless = model([node("Relu", "x", "y")])
     nameless.graph.node[0].op_type = ""
-    refused(nameless, "which op")
+    refused(nameless, "without an op type")
     versions = model([node("Relu", "x", "y")])
     versions.opset_import.add(domain="", version=3)
     refused(versions, "two versions")
     for version in (0, -1, 2**40):
         versions = model([node("Relu", "x", "y")])
         versions.opset_import[0].version = version
-        refused(versions, "no version")
+        refused(versions, "an invalid version")
 
 
 def test_graphs_in_graphs_without_end():
@@ -154,7 +154,7 @@ def test_graphs_in_graphs_without_end():
         graph = _field(1, inner) + _field(2, b"g")
         branch = _field(1, b"body") + _field(6, graph) + b"\xa0\x01\x05"
         inner = _field(4, b"If") + _field(5, branch)
-    refused(_field(7, _field(1, inner)), "absurdly deep")
+    refused(_field(7, _field(1, inner)), "nested too deeply")
 
 
 def test_types_in_types_without_end():
@@ -162,7 +162,7 @@ def test_types_in_types_without_end():
     for _ in range(3000):
         inner = _field(4, _field(1, inner))
     value = _field(1, b"x") + _field(2, inner)
-    refused(_field(7, _field(11, value)), "absurdly deep")
+    refused(_field(7, _field(11, value)), "nested too deeply")
 
 
 def _field(number, payload):
@@ -213,7 +213,7 @@ def test_files_outside_the_folder(tmp_path):
         "": "no proper name",
         "a\0b": "no proper name",
         ".": "no proper name",
-        "missing": "not beside",
+        "missing": "is missing",
     }.items():
         with pytest.raises(FormatError, match=words) as caught:
             amanda.load(beside(folder, location))

@@ -309,7 +309,7 @@ def test_the_textual_form(tmp_path):
     amanda.save(graph, tmp_path / "b.onnxtxt")
     assert amanda.load(tmp_path / "b.onnxtxt").difference(graph) is None
     path.write_text("no model at all")
-    with pytest.raises(FormatError, match="no text of ONNX"):
+    with pytest.raises(FormatError, match="not ONNX text"):
         amanda.load(path)
 
 

@@ -19,7 +19,7 @@ __all__ = ["Format"]
 
 
 class Format:
-    """Reads and writes ONNX models; binary files need nothing of the onnx package.
+    """Reads and writes ONNX models; only text files need the onnx package.
 
     The weights of a model that is read stay in its file, which is mapped.
     """
@@ -84,7 +84,7 @@ class Format:
 
         found = domain_of(op.namespace or "")
         if found is None:
-            raise FormatError("an op of no namespace of ONNX", who=op.label)
+            raise FormatError("an op whose namespace is not of ONNX", who=op.label)
         return found
 
     def called(self, op: Op) -> Graph | None:

@@ -1,13 +1,13 @@
-"""Attributes of ONNX as attribute values.
+"""ONNX attributes as attribute values.
 
-    FLOAT, INT, STRING      float, int, str (bytes where it is no UTF-8)
+    FLOAT, INT, STRING      float, int, str (bytes where it is not UTF-8)
     TENSOR, TYPE_PROTO      Tensor, Type
     SPARSE_TENSOR           {"values": Tensor, "indices": Tensor, "dims": [int, ...]}
     FLOATS, INTS, ...       a list of these
     GRAPH, GRAPHS           a body of the op: `then_branch`; `bodies[0]`, `bodies[1]`
     a function's attribute  {"onnx:ref": its name, "kind": "FLOAT"}
 
-An empty list does not say of what, so its kind is noted where it is not INTS.
+An empty list has no element type, so its kind is recorded where it is not INTS.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ _EMPTY: Final[Mapping[str, Any]] = {
     "FLOAT": 0.0, "INT": 0, "STRING": "", "FLOATS": [], "INTS": [], "STRINGS": [],
     "TENSORS": [], "SPARSE_TENSORS": [], "TYPE_PROTOS": [],
 }  # fmt: skip
-_SHORT: Final = 64  # bytes of an attribute that is remembered
-_REMEMBERED: Final = 4096
+_CACHED_BYTES: Final = 64  # bytes of an attribute that is cached
+_CACHE_SIZE: Final = 4096
 
 
 class Attribute:
-    """An attribute as it was read. `graphs` are where bodies lie; then value is None.
+    """One attribute. `graphs` are the spans of its bodies; then `value` is None.
 
-    `kind` is to be noted where the value does not tell it; `beside` is what there is to
-    say of a tensor or type in it. `simple`: the name and the value say it all.
+    `kind` is recorded where the value does not imply it, and `beside` what a tensor or
+    type in it has that ours does not. `simple`: nothing needs to be recorded.
     """
 
     __slots__ = ("beside", "doc", "graphs", "kind", "name", "rest", "simple", "value")
@@ -83,13 +83,13 @@ class Attribute:
         self.simple = not (kind or graphs or doc or beside or rest)
 
     def fresh(self) -> Any:
-        """The value, for one op: it may be remembered for others."""
+        """The value for one op; a list is copied, since the attribute may be cached."""
         value = self.value
         return list(value) if type(value) is list else value
 
 
 class AttributeReader:
-    """Attributes of one file. Short ones are remembered by their bytes."""
+    """Reads the attributes of one file. Short ones are cached by their bytes."""
 
     def __init__(self, source: ModelFile, types: TypeReader) -> None:
         self._source = source
@@ -98,36 +98,38 @@ class AttributeReader:
 
     def read(self, data: Buffer, pos: int, stop: int, base: int) -> Attribute:
         """The attribute between two positions of `data`, which lies at `base`."""
-        if stop - pos > _SHORT:
+        if stop - pos > _CACHED_BYTES:
             return self._read(data, pos, stop, base)
         raw = bytes(data[pos:stop])
         found = self._known.get(raw)
         if found is None:
             found = self._read(raw, 0, len(raw), base + pos)
-            if found.simple and len(self._known) < _REMEMBERED:
+            if found.simple and len(self._known) < _CACHE_SIZE:
                 self._known[raw] = found
         return found
 
     def _read(self, data: Buffer, pos: int, stop: int, base: int) -> Attribute:
-        told = SCHEMA.read("AttributeProto", data, pos, stop, base)
+        fields = SCHEMA.read("AttributeProto", data, pos, stop, base)
         place = base + pos
-        name = told.get("name", "")
+        name = fields.get("name", "")
         if not name:
             raise_at("an attribute without a name", place)
-        doc, rest = told.get("doc_string", ""), told.get(UNKNOWN_FIELDS, b"")
-        kind, noted = self._kind(told, name, place)
-        if told.get("ref_attr_name"):
-            value: Any = {REFERENCE: told["ref_attr_name"], "kind": kind}
+        doc, rest = fields.get("doc_string", ""), fields.get(UNKNOWN_FIELDS, b"")
+        kind, noted = self._kind(fields, name, place)
+        if fields.get("ref_attr_name"):
+            value: Any = {REFERENCE: fields["ref_attr_name"], "kind": kind}
             return Attribute(name, value, noted, doc=doc, rest=rest)
         field = FIELDS[kind]
-        others = [f for f in _KIND_OF if f in told and f != field]
+        others = [f for f in _KIND_OF if f in fields and f != field]
         if others and noted:
             raise_at(f"attribute {name!r} has both {field} and {others[0]}", place)
         if others:
-            raise_at(f"attribute {name!r} is {kind}, and has {others[0]}", place)
-        if field not in told and kind not in _EMPTY and kind != "GRAPHS":
-            raise_at(f"attribute {name!r} is {kind}, and has none", place)
-        given: Any = told.get(field)
+            raise_at(
+                f"attribute {name!r} is {kind} but has a value in {others[0]}", place
+            )
+        if field not in fields and kind not in _EMPTY and kind != "GRAPHS":
+            raise_at(f"attribute {name!r} is {kind} and has no value", place)
+        given: Any = fields.get(field)
         if kind in ("GRAPH", "GRAPHS"):
             many = kind == "GRAPHS"
             spans: list[Span] = given or [] if many else [given]
@@ -143,20 +145,26 @@ class AttributeReader:
         value, beside = self._value(kind, given, data, base)
         return Attribute(name, value, noted, (), doc, beside, rest)
 
-    def _kind(self, told: Mapping[str, Any], name: str, place: int) -> tuple[str, str]:
-        """The kind of an attribute, and what is to be noted of that."""
-        code = told.get("type", 0)
+    def _kind(
+        self, fields: Mapping[str, Any], name: str, place: int
+    ) -> tuple[str, str]:
+        """The kind of an attribute, and the kind to record."""
+        code = fields.get("type", 0)
         if code in KINDS:
             return KINDS[code][0], ""
         if code:
-            raise_at(f"attribute {name!r} is of no kind that ONNX has", place, got=code)
-        found = [kind for field, kind in _KIND_OF.items() if field in told]
-        if len(found) != 1:  # before IR version 2, the field that is there says it
-            raise_at(f"attribute {name!r} does not say of what kind it is", place)
+            raise_at(
+                f"attribute {name!r} has a kind that ONNX does not define",
+                place,
+                got=code,
+            )
+        found = [kind for field, kind in _KIND_OF.items() if field in fields]
+        if len(found) != 1:  # before IR version 2 the field implies the kind
+            raise_at(f"attribute {name!r} has no kind", place)
         return found[0], "UNDEFINED"
 
     def _value(self, kind: str, given: Any, data: Buffer, base: int) -> tuple[Any, Any]:
-        """The value, and what there is to say beside it."""
+        """The value, and what to record of it."""
         if kind in ("INT", "FLOAT", "INTS", "FLOATS"):
             return given, None
         if kind == "STRING":

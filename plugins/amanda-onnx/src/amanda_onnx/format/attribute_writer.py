@@ -1,4 +1,4 @@
-"""Attribute values as messages: of the kind that the value tells, or that was noted."""
+"""Attribute values as messages, of the kind that the value implies or was recorded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LIST_KINDS: Final = ("FLOATS", "STRINGS", "TENSORS", "SPARSE_TENSORS", "TYPE_PR
 def attribute_chunks(
     name: str, value: Any, notes: Mapping[str, Any], outside: ExternalDataWriter | None
 ) -> MessageChunks:
-    """An attribute with a value; `notes` are those of its op."""
+    """An AttributeProto; `notes` is the file record of its op."""
     noted = _fact(notes, "kinds", name)
     reference = isinstance(value, Mapping) and REFERENCE in value
     kind = value.get("kind") if reference else attribute_kind(value)
@@ -33,7 +33,7 @@ def attribute_chunks(
         kind = noted
     if kind not in CODES:
         raise FormatError(
-            f"attribute {name!r} holds what no attribute of ONNX can",
+            f"attribute {name!r} has a value that no ONNX attribute can hold",
             got=f"{type(value).__name__} {value!r:.60}",
         )
     out = MessageChunks(SCHEMA.writer(_MESSAGE).put("name", name).done())
@@ -65,31 +65,35 @@ def _put(
     try:
         if kind in ("INT", "FLOAT", "STRING"):
             plain = int(value) if kind == "INT" else value
-            out.append(SCHEMA.writer(_MESSAGE).put(field, _in_range(plain)).done())
+            out.append(SCHEMA.writer(_MESSAGE).put(field, _check_range(plain)).done())
             return
         if kind in ("INTS", "FLOATS", "STRINGS"):
             for item in value:
-                _in_range(item)
+                _check_range(item)
             out.append(SCHEMA.writer(_MESSAGE).put_all(field, value).done())
             return
     except OverflowError:
-        raise FormatError("a number that no 32-bit float holds", got=value) from None
+        raise FormatError(
+            "a number that does not fit a 32-bit float", got=value
+        ) from None
     many = kind.endswith("S")
     values = value if many else [value]
     facts = beside if many and isinstance(beside, list) else [beside]
     facts = [*facts, *[{}] * (len(values) - len(facts))]
     for item, fact in zip(values, facts, strict=False):
-        told = fact if isinstance(fact, Mapping) else {}
-        out.append_message(SCHEMA.tag(_MESSAGE, field), _one(item, told, outside))
+        item_facts = fact if isinstance(fact, Mapping) else {}
+        out.append_message(
+            SCHEMA.tag(_MESSAGE, field), _encode_item(item, item_facts, outside)
+        )
 
 
-def _in_range(value: Any) -> Any:
+def _check_range(value: Any) -> Any:
     if type(value) is int and not -(1 << 63) <= value < 1 << 63:
-        raise FormatError("a number of more than 64 bits", got=value)
+        raise FormatError("an integer of more than 64 bits", got=value)
     return value
 
 
-def _one(
+def _encode_item(
     item: Any, facts: Mapping[str, Any], outside: ExternalDataWriter | None
 ) -> MessageChunks:
     name = facts.get("name", "")
@@ -103,9 +107,10 @@ def _one(
 def encode_value_type(
     type_: Type | None, notes: Mapping[str, Any], *, loose: bool = False
 ) -> bytes:
-    """A type; in the bytes that it was read from, if it still is that type.
+    """A TypeProto: the bytes that were read, if they still describe the type.
 
-    `loose`: if it may be that type. What a weight is called elsewhere may say less.
+    `loose`: if they are compatible with it; the declared type of a weight may be less
+    specific.
     """
     raw = notes.get("type")
     if isinstance(raw, bytes) and matches_bytes(raw, type_, loose=loose):
@@ -114,21 +119,21 @@ def encode_value_type(
 
 
 def attribute_kind(value: object) -> str | None:
-    """The kind of attribute that a value is; None where ONNX has none for it.
+    """The attribute kind of a value; None where ONNX has none for it.
 
-    >>> kind_of(1), kind_of([1.0, 2]), kind_of("a"), kind_of(None)
-    ('INT', 'FLOATS', 'STRING', None)
+    >>> [attribute_kind(value) for value in (1, [1.0, 2], "a", None)]
+    ['INT', 'FLOATS', 'STRING', None]
     """
     if not isinstance(value, list | tuple):
-        return _kind_of_one(value)
-    kinds = {_kind_of_one(item) for item in value}
+        return _item_kind(value)
+    kinds = {_item_kind(item) for item in value}
     if kinds == {"INT", "FLOAT"}:
         return "FLOATS"
     kind = kinds.pop() if len(kinds) == 1 else None
     return f"{kind}S" if kind else (None if value else "INTS")
 
 
-def _kind_of_one(value: object) -> str | None:
+def _item_kind(value: object) -> str | None:
     if isinstance(value, int):
         return "INT"
     if isinstance(value, float):

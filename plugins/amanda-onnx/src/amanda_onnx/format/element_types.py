@@ -10,8 +10,7 @@ from amanda.types import DType
 
 __all__ = ["CODES", "DTYPES", "ELEMENT_TYPES", "FIELDS"]
 
-# The element types of ONNX by number, and the field that holds such elements where
-# `raw_data` does not.
+# Number, element type, and the field with its elements if they are not in `raw_data`.
 _ROWS: Final = """
 1 float32 float_data        11 float64 double_data        21 uint4 int32_data
 2 uint8 int32_data          12 uint32 uint64_data         22 int4 int32_data

@@ -1,8 +1,4 @@
-"""A message as pieces: its small fields as bytes, its weights where they are.
-
-A message says its length before its content, so all lengths are known before the first
-byte is written, and no weight is held for that.
-"""
+"""External data: weights in files beside a model."""
 
 from __future__ import annotations
 
@@ -17,45 +13,45 @@ _BLOCK: Final = 1 << 16  # bytes of padding that are written at once
 
 
 class ExternalDataOptions(NamedTuple):
-    """How weights are to lie in files beside a model."""
+    """How weights are stored in files beside a model."""
 
     location: str
     threshold: int = 1024
-    """The least bytes of a weight that goes there."""
+    """The minimum bytes of a weight that is stored there."""
     alignment: int = 4096
-    """So that they can be mapped."""
+    """Of each weight, in bytes; page-aligned weights can be mapped."""
     split: int | None = None
-    """The most bytes of one file; None: one has them all."""
+    """The maximum bytes of one file; None: a single file."""
 
 
 class ExternalDataWriter:
-    """Weights that go to files beside the model."""
+    """Assigns weights to external files, and writes these files."""
 
-    def __init__(self, how: ExternalDataOptions, noted: bool) -> None:
-        if how.alignment < 1 or (how.split is not None and how.split < 1):
+    def __init__(self, options: ExternalDataOptions, recorded: bool) -> None:
+        if options.alignment < 1 or (options.split is not None and options.split < 1):
             raise FormatError(
-                "alignment and split are numbers of bytes",
+                "alignment and split must be positive numbers of bytes",
                 expected="at least 1",
-                got=f"alignment {how.alignment}, split {how.split}",
+                got=f"alignment {options.alignment}, split {options.split}",
             )
-        self.how = how
-        self.noted = noted
-        """Only those that came from such a file."""
+        self.options = options
+        self.recorded = recorded
+        """Whether only weights that came from such a file are stored there."""
         self.files: dict[str, list[tuple[int, Tensor]]] = {}
-        self._at = how.location
+        self._at = options.location
         self._end = 0
 
-    def takes(self, tensor: Tensor, noted: bool) -> bool:
-        if tensor.dtype.bits == 0:  # texts
+    def accepts(self, tensor: Tensor, recorded: bool) -> bool:
+        if tensor.dtype.bits == 0:  # strings
             return False
-        return noted if self.noted else tensor.nbytes >= self.how.threshold
+        return recorded if self.recorded else tensor.nbytes >= self.options.threshold
 
     def put(self, tensor: Tensor) -> tuple[str, int]:
-        """The file in which the tensor will be, and where in it."""
-        start = -(-self._end // self.how.alignment) * self.how.alignment
-        split = self.how.split
+        """Assign a tensor to a file: the file's name, and the offset in it."""
+        start = -(-self._end // self.options.alignment) * self.options.alignment
+        split = self.options.split
         if split is not None and self.files and start + tensor.nbytes > split:
-            self._at = f"{self.how.location}.{len(self.files)}"
+            self._at = f"{self.options.location}.{len(self.files)}"
             start = 0
         self.files.setdefault(self._at, []).append((start, tensor))
         self._end = start + tensor.nbytes

@@ -1,6 +1,6 @@
-"""The bytes of a model, and the files with weights beside it.
+"""The bytes of a model, and its external data files.
 
-Nothing outside the folder of a model is read for it, whatever the model says.
+Files outside the folder of the model are never read, whatever the model refers to.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_OFFSET: Final = 1 << 62
 
 
 class ModelFile(MessageFile):
-    """The bytes of a model, and the files with external data beside it."""
+    """The bytes of a model, and the files with external data external_data it."""
 
     def __init__(
         self,
@@ -34,11 +34,11 @@ class ModelFile(MessageFile):
         self._external: dict[str, FileMap] = {}
 
     def read(self, message: str, span: Span) -> dict[str, Any]:
-        """The fields of a message that lies here."""
+        """The fields of a message at a span."""
         return SCHEMA.read(message, self.data, *span)
 
     def pairs(self, spans: list[Span]) -> dict[str, str] | list[list[str]]:
-        """String properties: a dict, or pairs where a key comes twice."""
+        """String properties: a dict, or a list of pairs if a key occurs twice."""
         pairs = []
         for span in spans:
             entry = self.read("StringStringEntryProto", span)
@@ -46,62 +46,66 @@ class ModelFile(MessageFile):
         found = dict[str, str](pairs)
         return found if len(found) == len(pairs) else pairs
 
-    def beside(self, place: int, entries: dict[str, str], size: int) -> FileRange:
-        """Where the bytes of a tensor lie in a file beside the model."""
+    def external_data(
+        self, place: int, entries: dict[str, str], size: int
+    ) -> FileRange:
+        """The range of an external file that holds the bytes of a tensor."""
         location = entries.get("location", "")
-        start = _number(entries, "offset", 0, place)
-        length = _number(entries, "length", size, place)
+        start = _parse_offset(entries, "offset", 0, place)
+        length = _parse_offset(entries, "length", size, place)
         file = self._external.get(location)
         if file is None:
-            file = self._external[location] = FileMap.of(self._inside(location, place))
+            file = self._external[location] = FileMap.of(
+                self._resolve_location(location, place)
+            )
         if length != size:
             raise_at(
-                "the data beside the model is not as long as its tensor",
+                "external data does not have the length of its tensor",
                 place,
                 expected=f"{size} bytes",
                 got=f"{length} bytes",
             )
         if start + length > file.size:
             raise_at(
-                f"the file {location!r} beside the model ends before its tensor does",
+                f"the external data file {location!r} is too short for its tensor",
                 place,
                 expected=f"{start + length} bytes",
                 got=f"{file.size} bytes",
             )
         return FileRange(file, start)
 
-    def _inside(self, location: str, place: int) -> str:
-        """The path of a file in the folder of the model, or of a folder in that."""
+    def _resolve_location(self, location: str, place: int) -> str:
+        """The path of an external file, which must be in the folder of the model."""
         if self.folder is None:
             raise_at(
-                "weights in another file, and no folder to find it in",
+                "external data, and no folder to find its file in",
                 place,
                 got=repr(location),
-                hint="load the model from its file, or say folder=",
+                hint="load the model from its file, or pass folder=",
             )
-        if fault := _fault(location):
-            raise_at(f"weights in a file that {fault}", place, got=repr(location))
+        if fault := _location_fault(location):
+            raise_at(f"external data in a file that {fault}", place, got=repr(location))
         path = os.path.join(self.folder, *PureWindowsPath(location).parts)
         real = os.path.realpath(path)
         home = os.path.realpath(self.folder)
         if os.path.commonpath([real, home]) != home or real == home:
             raise_at(
-                "weights in a file that a link leads out of the folder of the model",
+                "external data outside the folder of the model, through a link",
                 place,
                 got=repr(location),
                 hint="copy the file to where the link is",
             )
         if not os.path.exists(real):
             raise FormatError(
-                f"the file {location!r} with weights is not beside the model",
+                f"the external data file {location!r} is missing",
                 where=f"byte {place}",
-                hint="both have to be moved together",
+                hint="move both files together",
             )
         return real
 
 
 class FileRange:
-    """Bytes of a file, from `start` on."""
+    """The bytes of a file from `start` on."""
 
     __slots__ = ("file", "start")
 
@@ -113,8 +117,8 @@ class FileRange:
         return Tensor.from_file(self.file, dtype, shape, self.start)
 
 
-def _fault(location: str) -> str:
-    """What keeps a location from being one in the folder, on any system."""
+def _location_fault(location: str) -> str:
+    """Why a location is not inside the folder on some system; empty if it is."""
     windows, posix = PureWindowsPath(location), PurePosixPath(location)
     if not location or "\0" in location or not windows.parts:
         return "has no proper name"
@@ -125,15 +129,13 @@ def _fault(location: str) -> str:
     return ""
 
 
-def _number(entries: dict[str, str], name: str, default: int, place: int) -> int:
+def _parse_offset(entries: dict[str, str], name: str, default: int, place: int) -> int:
     text = entries.get(name)
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise_at(
-            f"the {name} of data beside the model is no number", place, got=repr(text)
-        )
+        raise_at(f"the {name} of external data is not a number", place, got=repr(text))
     value = int(text)
     if value > _MAX_OFFSET:
-        raise_at(f"the {name} of data beside the model is absurd", place, got=text)
+        raise_at(f"the {name} of external data is too large", place, got=text)
     return value

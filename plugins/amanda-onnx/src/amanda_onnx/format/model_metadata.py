@@ -1,26 +1,25 @@
-"""What a model of ONNX says that no part of a graph stands for.
+"""File records of ONNX: what a model contains that no part of a graph stands for.
 
-It is kept under two keys that no attribute of ONNX can have, as a dict of plain values:
+They are stored under two keys that no ONNX attribute can have, as dicts:
 
-- `onnx:notes` among the attributes of an op, of a port and of a graph
-- `onnx:model` among the attributes of a root graph: versions, producer and the like
+- `onnx:notes` in the attributes of an op, a port or a graph
+- `onnx:model` in the attributes of a root graph: versions, producer and so on
 
-Whoever changes a graph need not know of them. What was noted of an op goes with it, and
-a note that fits no longer is dropped by the writer.
+Passes can ignore them. The record of an op stays with the op, and the writer drops what
+no longer applies.
 
-of an op        name (where another op has it), doc_string, metadata_props, overload,
-                domain (where written `ai.onnx`), device_configurations; of attributes
-                by name: kinds, docs, values (what there is to say of a tensor in it)
+of an op        name (if another op has it), doc_string, metadata_props, overload,
+                domain (if written as `ai.onnx`), device_configurations; of attributes
+                by name: kinds, docs, values (records of the tensors in them)
 of a constant   node: the attribute of the `Constant` node that it was; without, it is
-                an initializer. input: its place among the inputs, where it is one, too
+                an initializer. input: its position among the inputs, if it is one too
 of a port       doc_string, metadata_props, denotation, quantization (names of tensors
-                by role), value_info (listed there though nobody expects it), untyped
-                (there is a type, and it is empty), type (the bytes of one that ours
-                does not hold whole)
+                by role), value_info (listed though redundant), untyped (an empty type),
+                type (the bytes of a type that ours does not fully represent)
 of a graph      doc_string, metadata_props, value_info and quantization of values that
                 do not exist; of a function: domain, overload, attributes (those without
                 a default; the others are the graph's own)
-rest            fields that no version of ONNX known here has, as they are
+rest            fields unknown to this version, as they are encoded
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ model_notes = MODEL_RECORDS.of
 
 
 def string_pairs(given: object) -> list[tuple[str, str]]:
-    """Keys and values of noted properties: a dict, or pairs where a key comes twice."""
+    """Keys and values of recorded properties, which are a dict or pairs."""
     if isinstance(given, Mapping):
         return [(str(key), str(value)) for key, value in given.items()]
     pairs = given if isinstance(given, list | tuple) else ()

@@ -1,8 +1,8 @@
 """The nodes of a graph or of a function, as ops.
 
-Nodes are read in blocks of a megabyte, and what most of them have is read in line. One
-that reads a value before it is made is connected when all are there; a body is read
-after the graph around it, so that it finds every value that it may capture.
+Nodes are read in blocks of a megabyte, and their usual fields inline, for speed. An
+input that is defined by a later node is connected at the end. A body is read after the
+graph around it, so that every value that it may capture exists.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_DEPTH", "GraphReader", "locate_nodes"]
 
-# The fields of a node that are read in line; a test compares them with the table.
+# The fields of a node that are read inline; a test compares them with the schema.
 _INPUT, _OUTPUT, _NAME, _TYPE, _ATTRIBUTE, _DOMAIN = 0x0A, 0x12, 0x1A, 0x22, 0x2A, 0x3A
 _BLOCK: Final = 1 << 20
-_KEY_AND_SIZE: Final = 12  # the most bytes before a payload that is short
+_MAX_HEADER: Final = 12  # maximum bytes of key and length
 _VOID: Final = VoidType()
-_LONG: Final = frozenset(
+_MESSAGE_FIELDS: Final = frozenset(
     number
     for message in ("GraphProto", "FunctionProto")
     for number, codec in SCHEMA.codecs[message].items()
@@ -49,7 +49,7 @@ _LONG: Final = frozenset(
 MAX_DEPTH: Final = 100
 """Bodies in bodies that are followed; the readers of protobuf stop at about 30."""
 
-_OF_CONSTANT: Final[Mapping[str, tuple[Any, str]]] = {
+_CONSTANT_ATTRIBUTES: Final[Mapping[str, tuple[Any, str]]] = {
     "value": (Tensor, ""),
     "value_int": (int, "int64"),
     "value_ints": (int, "int64"),
@@ -64,10 +64,10 @@ _OF_CONSTANT: Final[Mapping[str, tuple[Any, str]]] = {
 def locate_nodes(
     source: ModelFile, span: Span, number: int
 ) -> tuple[list[Span], list[tuple[int, int, int, int]]]:
-    """Where the nodes lie, as stretches that hold nothing else, and the other fields.
+    """The spans with nothing but nodes, and the other fields.
 
-    `number` is the field of the nodes. Others are (number, place, start, end), from
-    their key on.
+    `number` is the field of the nodes. The others are (number, position of the key,
+    start, end).
     """
     data = source.data
     pos, stop = span
@@ -78,9 +78,9 @@ def locate_nodes(
     while pos < stop:
         if data[pos] == node:
             at = pos - base
-            if at + _KEY_AND_SIZE >= len(block):
+            if at + _MAX_HEADER >= len(block):
                 block, base, at = bytes(data[pos : min(pos + _BLOCK, stop)]), pos, 0
-            end = base + _skipped(block, at, node, base)
+            end = base + _skip_nodes(block, at, node, base)
             if end == pos:  # longer than a block, or the last one
                 _, _, _, end = next(iter_fields(data, pos, stop))
             if found and found[-1][1] == pos:
@@ -89,18 +89,18 @@ def locate_nodes(
                 found.append((pos, end))
         else:
             field, kind, start, end = next(iter_fields(data, pos, stop))
-            if field == number or (field in _LONG and kind != BYTES):
-                raise_at(f"field {field} of a graph is of another kind", pos)
+            if field == number or (field in _MESSAGE_FIELDS and kind != BYTES):
+                raise_at(f"field {field} of a graph has another wire type", pos)
             others.append((field, pos, start, end))
             source.release(end)
         pos = end
     return found, others
 
 
-def _skipped(block: bytes, at: int, node: int, base: int) -> int:
-    """Behind all nodes from `at` on that lie whole in the block."""
+def _skip_nodes(block: bytes, at: int, node: int, base: int) -> int:
+    """The position after all nodes from `at` on that are complete in the block."""
     end = len(block)
-    while at + _KEY_AND_SIZE < end and block[at] == node:
+    while at + _MAX_HEADER < end and block[at] == node:
         size = block[at + 1]
         start = at + 2
         if size > 127:
@@ -112,61 +112,61 @@ def _skipped(block: bytes, at: int, node: int, base: int) -> int:
 
 
 class GraphReader:
-    """One graph while it is read: its values by name, and the graph around it."""
+    """Reads the nodes of one graph; has its values by name, and the graph around it."""
 
     def __init__(
-        self, model: ModelReader, graph: Graph, around: GraphReader | None, place: int
+        self, model: ModelReader, graph: Graph, outer: GraphReader | None, place: int
     ) -> None:
         self.model = model
         self.graph = graph
-        self.around = around
-        self.depth: int = around.depth + 1 if around else 0
+        self.outer = outer
+        self.depth: int = outer.depth + 1 if outer else 0
         self.values: dict[str, OutputPort] = {}
         self._late: list[tuple[Op, int, str]] = []
-        self._kinds: dict[str, str] = {}  # one text for all ops of a type
+        self._kinds: dict[str, str] = {}  # one string for all ops of a type
         self._at = place
         if self.depth > MAX_DEPTH:
             raise LimitError(
-                "graphs in graphs, absurdly deep",
+                "graphs nested too deeply",
                 where=f"byte {place}",
                 expected=f"at most {MAX_DEPTH} levels",
             )
 
     def find(self, name: str) -> OutputPort | None:
-        """The value of this name, here or in a graph around."""
+        """The value with a name, in this graph or in one around it."""
         scope: GraphReader | None = self
         while scope is not None:
             found = scope.values.get(name)
             if found is not None:
                 return found
-            scope = scope.around
+            scope = scope.outer
         return None
 
     def define(self, name: str, port: OutputPort, place: int) -> None:
-        """One more value; no two have one name."""
+        """Name a value; names are unique in a graph."""
         if name in self.values:
-            raise_at("two values of one name in a graph", place, got=repr(name))
+            raise_at("two values of the same name in a graph", place, got=repr(name))
         self.values[name] = port
         port.name = name
 
     # -- nodes ---------------------------------------------------------------------
 
     def nodes(self, stretches: Sequence[Span]) -> None:
-        """Every node, in the order of the file."""
+        """Read all nodes in file order."""
         try:
             for pos, stop in stretches:
                 while pos < stop:
-                    pos = self._block(pos, stop) or self._long(pos, stop)
+                    pos = self._node_block(pos, stop) or self._long_node(pos, stop)
             self._connect_late()
         except (IndexError, UnicodeDecodeError) as error:
-            cause = "a text that is not UTF-8"
+            cause = "a string that is not UTF-8"
             if isinstance(error, IndexError):
                 cause = "a node ends inside a field"
             raise FormatError(cause, where=f"byte {self._at}") from error
         except AmandaError as error:
-            self._located(error)
+            self._add_location(error)
 
-    def _located(self, error: AmandaError) -> NoReturn:
+    def _add_location(self, error: AmandaError) -> NoReturn:
         if isinstance(error, FormatError) and error.where:
             raise error
         raise FormatError(
@@ -178,8 +178,8 @@ class GraphReader:
             hint=error.hint,
         ) from error
 
-    def _block(self, pos: int, stop: int) -> int:
-        """Read the nodes that lie whole in a block; where the next begins, or 0."""
+    def _node_block(self, pos: int, stop: int) -> int:
+        """Read the nodes that are complete in a block; the position behind, or 0."""
         data = bytes(self.model.source.data[pos : min(pos + _BLOCK, stop)])
         text = data.decode("latin-1")  # a character for each byte
         end = len(data)
@@ -188,7 +188,7 @@ class GraphReader:
             size = data[at + 1]
             start = at + 2
             if size > 127:
-                if at + _KEY_AND_SIZE > end:
+                if at + _MAX_HEADER > end:
                     break
                 size, start = decode_varint(data, at + 1, end, pos)
             if start + size > end:
@@ -198,19 +198,19 @@ class GraphReader:
             self._node(data, text, start, at, pos)
         return pos + at if at else 0
 
-    def _long(self, pos: int, stop: int) -> int:
-        """Read one node of any length, where it lies."""
+    def _long_node(self, pos: int, stop: int) -> int:
+        """Read one node of any length in place."""
         self._at = pos
         data = self.model.source.data
         _, _, start, end = next(iter_fields(data, pos, stop))
-        self._rare(data, start, end, 0)
+        self._node_rare(data, start, end, 0)
         return end
 
     def _node(self, data: bytes, text: str, pos: int, stop: int, base: int) -> None:
-        """One node of short fields in ASCII, as most are; others go on to `_any`."""
+        """Read a node of short ASCII fields; others go to `_node_general`."""
         start = pos
         if not text[pos:stop].isascii():
-            self._any(data, pos, stop, base)
+            self._node_general(data, pos, stop, base)
             return
         inputs: list[str] = []
         outputs: list[str] = []
@@ -232,19 +232,21 @@ class GraphReader:
             elif tag == _DOMAIN:
                 domain = text[pos + 2 : end]
             else:
-                self._rare(data, start, stop, base)
+                self._node_rare(data, start, stop, base)
                 return
             pos = end
         if pos != stop:
-            raise_at("a field reaches beyond the end of its node", base + start)
+            raise_at("a field extends beyond the end of its node", base + start)
         if attributes or domain or not kind:
-            self._with_more((kind, name, domain), inputs, outputs, attributes)
+            self._node_with_attributes(
+                (kind, name, domain), inputs, outputs, attributes
+            )
         else:
             kind = self._kinds.get(kind) or self._kinds.setdefault(kind, kind)
-            self._made(kind, name, inputs, outputs, None)
+            self._add_op(kind, name, inputs, outputs, None)
 
-    def _any(self, data: bytes, pos: int, stop: int, base: int) -> None:
-        """One node with fields of any length, in any script."""
+    def _node_general(self, data: bytes, pos: int, stop: int, base: int) -> None:
+        """Read a node with fields of any length, in any script."""
         start = pos
         inputs: list[str] = []
         outputs: list[str] = []
@@ -255,7 +257,7 @@ class GraphReader:
             size, pos = decode_varint(data, pos + 1, stop, base)
             end = pos + size
             if end > stop:
-                raise_at("a field reaches beyond the end of its node", base + start)
+                raise_at("a field extends beyond the end of its node", base + start)
             if tag == _ATTRIBUTE:
                 attributes.append(self._attribute(data, pos, end, base))
             elif tag == _INPUT:
@@ -265,31 +267,31 @@ class GraphReader:
             elif tag in words:
                 words[tag] = str(data[pos:end], "utf-8")
             else:
-                self._rare(data, start, stop, base)
+                self._node_rare(data, start, stop, base)
                 return
             pos = end
         label = (words[_TYPE], words[_NAME], words[_DOMAIN])
-        self._with_more(label, inputs, outputs, attributes)
+        self._node_with_attributes(label, inputs, outputs, attributes)
 
-    def _with_more(
+    def _node_with_attributes(
         self,
         label: tuple[str, str, str],
         inputs: list[str],
         outputs: list[str],
         attributes: list[Attribute],
     ) -> None:
-        """A node with attributes or a domain; that of plain ones is soon done."""
+        """Read a node with attributes or a domain; simple ones take a shortcut."""
         kind, name, domain = label
         plain = not domain and kind and kind != "Constant"
         if plain and all(each.simple for each in attributes):
             values = {each.name: each.fresh() for each in attributes}
             if len(values) == len(attributes):
                 kind = self._kinds.get(kind) or self._kinds.setdefault(kind, kind)
-                self._made(kind, name, inputs, outputs, values)
+                self._add_op(kind, name, inputs, outputs, values)
                 return
-        self._full(label, inputs, outputs, attributes, {})
+        self._node_complete(label, inputs, outputs, attributes, {})
 
-    def _made(
+    def _add_op(
         self,
         kind: str,
         name: str | None,
@@ -297,10 +299,10 @@ class GraphReader:
         outputs: list[str],
         attrs: dict[str, Any] | None,
     ) -> Op:
-        """The op, and its values under their names."""
+        """Add an op and name its outputs."""
         values = self.values
         sources = [values.get(word) for word in inputs]
-        late = self._elsewhere(inputs, sources) if None in sources else None
+        late = self._find_outside(inputs, sources) if None in sources else None
         count = len(outputs)
         try:
             op = self.graph.add(kind, sources, attrs, name=name or None, outputs=count)
@@ -314,15 +316,15 @@ class GraphReader:
             elif values.setdefault(word, port) is port:
                 port.name = word
             else:
-                self._twice(op, word)
+                self._raise_duplicate(op, word)
         if late:
             self._late += [(op, i, word) for i, word in late]
         return op
 
-    def _elsewhere(
+    def _find_outside(
         self, inputs: list[str], sources: list[OutputPort | None]
     ) -> list[tuple[int, str]]:
-        """Fill in values of graphs around; what is not known yet comes back."""
+        """Fill in values of outer graphs; returns the inputs not defined yet."""
         late = []
         for i, word in enumerate(inputs):
             if word and sources[i] is None:
@@ -331,16 +333,16 @@ class GraphReader:
                     late.append((i, word))
         return late
 
-    def _twice(self, op: Op, word: str) -> NoReturn:
+    def _raise_duplicate(self, op: Op, word: str) -> NoReturn:
         raise FormatError(
-            "two values of one name in a graph",
+            "two values of the same name in a graph",
             who=op.label,
             where=f"the node at byte {self._at}",
             got=repr(word),
         )
 
     def _connect_late(self) -> None:
-        """What reads a value that is made further on; the file was not in order."""
+        """Connect inputs that later nodes define."""
         if not self._late:
             return
         with self.graph.wiring():
@@ -348,7 +350,7 @@ class GraphReader:
                 value = self.find(word)
                 if value is None:
                     raise FormatError(
-                        "a node reads a value that nothing makes",
+                        "a node reads a value that no node produces",
                         who=op.label,
                         where=f"its input {i}",
                         got=repr(word),
@@ -358,31 +360,35 @@ class GraphReader:
 
     # -- nodes with more than names --------------------------------------------------
 
-    def _rare(self, data: Buffer, pos: int, stop: int, base: int) -> None:
-        told = SCHEMA.read("NodeProto", data, pos, stop, base)
+    def _node_rare(self, data: Buffer, pos: int, stop: int, base: int) -> None:
+        fields = SCHEMA.read("NodeProto", data, pos, stop, base)
         attributes = [
-            self._attribute(data, a, b, base) for a, b in told.get("attribute", ())
+            self._attribute(data, a, b, base) for a, b in fields.get("attribute", ())
         ]
-        props = told.get("metadata_props", ())
+        props = fields.get("metadata_props", ())
         pairs = self.model.source.pairs([(base + a, base + b) for a, b in props])
         notes = {
-            "doc_string": told.get("doc_string"),
-            "overload": told.get("overload"),
+            "doc_string": fields.get("doc_string"),
+            "overload": fields.get("overload"),
             "metadata_props": pairs,
             "device_configurations": [
-                bytes(data[a:b]) for a, b in told.get("device_configurations", ())
+                bytes(data[a:b]) for a, b in fields.get("device_configurations", ())
             ],
-            "rest": told.get(UNKNOWN_FIELDS),
+            "rest": fields.get(UNKNOWN_FIELDS),
         }
-        label = (told.get("op_type", ""), told.get("name", ""), told.get("domain", ""))
-        inputs, outputs = told.get("input", []), told.get("output", [])
+        label = (
+            fields.get("op_type", ""),
+            fields.get("name", ""),
+            fields.get("domain", ""),
+        )
+        inputs, outputs = fields.get("input", []), fields.get("output", [])
         noted = {key: value for key, value in notes.items() if value}
-        self._full(label, inputs, outputs, attributes, noted)
+        self._node_complete(label, inputs, outputs, attributes, noted)
 
     def _attribute(self, data: Buffer, pos: int, stop: int, base: int) -> Attribute:
         return self.model.attributes.read(data, pos, stop, base)
 
-    def _full(
+    def _node_complete(
         self,
         label: tuple[str, str, str],
         inputs: list[str],
@@ -390,11 +396,11 @@ class GraphReader:
         attributes: list[Attribute],
         notes: dict[str, Any],
     ) -> None:
-        """A node with attributes, of another domain, or with notes."""
+        """Add a node with attributes, of another domain, or with records."""
         kind, name, domain = label
         if not kind:
             raise FormatError(
-                "a node that does not say which op it is",
+                "a node without an op type",
                 who=f"node {name!r}" if name else None,
                 where=f"byte {self._at}",
             )
@@ -410,7 +416,7 @@ class GraphReader:
                 self._weight(tensor, name, outputs[0], notes)
                 return
         bodies = self._bodies(attributes, own)
-        op = self._made(kind, name, inputs, outputs, attrs)
+        op = self._add_op(kind, name, inputs, outputs, attrs)
         if notes:
             op.attrs[NOTES_KEY] = {**op.attrs.get(NOTES_KEY, {}), **notes}
         if own is not None:
@@ -426,7 +432,7 @@ class GraphReader:
         attributes: list[Attribute],
         notes: dict[str, Any],
     ) -> dict[str, Any]:
-        """The attributes with a value; what is beside goes to the notes."""
+        """The attributes with a value; the rest goes to the record."""
         attrs: dict[str, Any] = {}
         seen: set[str] = set()
         for each in attributes:
@@ -445,7 +451,7 @@ class GraphReader:
 
     @staticmethod
     def note(each: Attribute, notes: dict[str, Any]) -> None:
-        """What an attribute says beside its value."""
+        """Record what an attribute has beside its value."""
         for key, fact in (
             ("kinds", each.kind),
             ("docs", each.doc),
@@ -458,7 +464,7 @@ class GraphReader:
     def _bodies(
         self, attributes: list[Attribute], own: str | None
     ) -> list[tuple[str, GraphReader, Span]]:
-        """Graphs that are yet empty, for each attribute that has such."""
+        """An empty graph for each body; its nodes are read later."""
         bodies = []
         for each in attributes:
             many = each.kind == "GRAPHS"
@@ -482,13 +488,13 @@ class GraphReader:
 
 
 def constant_of(attrs: dict[str, Any]) -> Tensor | None:
-    """The tensor of a `Constant` node, if it is one that a constant can hold."""
+    """The tensor of a `Constant` node; None if a constant cannot hold it."""
     if len(attrs) != 1:
         return None
     (key, value), *_ = attrs.items()
-    if key not in _OF_CONSTANT:
+    if key not in _CONSTANT_ATTRIBUTES:
         return None
-    wanted, dtype = _OF_CONSTANT[key]
+    wanted, dtype = _CONSTANT_ATTRIBUTES[key]
     if wanted is Tensor:
         return value if isinstance(value, Tensor) else None
     many = isinstance(value, list)

@@ -1,4 +1,4 @@
-"""Ops as nodes. What most ops have is written in line, several thousand at a time."""
+"""Ops as nodes. The usual fields are written inline, thousands of nodes at a time."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 __all__ = ["NodeWriter"]
 
 _MESSAGE: Final = "NodeProto"
-_AT_ONCE: Final = 1 << 12
-_SIZED: Final = [chr(size) for size in range(128)]  # the size of a short field
+_BATCH: Final = 1 << 12
+_SIZED: Final = [chr(size) for size in range(128)]  # the length of a short field
 _VOID: Final = VoidType()
 _ATTRIBUTE: Final = SCHEMA.tag(_MESSAGE, "attribute")
-_REMEMBERED: Final = 4096
+_CACHE_SIZE: Final = 4096
 
 
 class NodeWriter:
-    """The nodes of one graph, in a field of what holds them."""
+    """Writes the nodes of one graph as a field of the message around them."""
 
     def __init__(
         self, job: ModelWriter, space: NameScope, field: bytes, in_function: bool
@@ -44,14 +44,14 @@ class NodeWriter:
         self._field = field
         self._key = field.decode("latin-1")
         self._in_function = in_function
-        self._texts: list[str] = []  # nodes that are yet to be encoded
+        self._pending: list[str] = []  # nodes that are yet to be encoded
         self._types: dict[str, str] = {}
         self._renamed = space.names.renamed
 
     def weights(self) -> None:
-        """Constants that stand before all nodes; their names are taken first."""
+        """Collect the initializers; their names are assigned before those of nodes."""
         for op in self.space.graph:
-            if _may_be_weight(op) and self._is_initializer(op):
+            if _may_be_constant(op) and self._is_initializer(op):
                 word = self._word(op, op.outputs[0])
                 self._note(op)
                 self.initializers.append((op, word))
@@ -64,35 +64,35 @@ class NodeWriter:
         return bool(op.type == "Constant" and notes_of(op).get("initializer"))
 
     def write(self) -> MessageChunks:
-        """Every node, in order; names are given as values come up."""
+        """Write all nodes in order, assigning names to values on the way."""
         taken, reserved = self.space.taken, self.space.reserved
         is_root, infos = self.space.outer is None, self.infos
         renamed = self._renamed
         for op in self.space.graph:
-            rare = _may_be_weight(op)
+            rare = _may_be_constant(op)
             if rare and self._is_initializer(op):
                 continue
             listed = not rare or self._lists_types(op)
-            # Bodies come before the names of the outputs, which they do not see.
+            # Bodies come before the outputs are named: they cannot capture them.
             bodies = self._bodies(op) if rare and op.bodies else None
             outputs: list[str] = []
             for port in op.outputs:
                 word = port.name or ""
                 free = word and is_root and word not in taken and word not in reserved
                 if free and port not in renamed:
-                    taken.add(word)  # in line, for most names are free
+                    taken.add(word)  # inline, since most names are free
                 else:
                     word = self._word(op, port)
                 outputs.append(word)
                 if listed and port.type is not None and word:
                     infos.append((port, word))
-            if rare or not self._quick(op, outputs):
-                self._rare(op, outputs, bodies)
+            if rare or not self._write_quick(op, outputs):
+                self._write_rare(op, outputs, bodies)
         self._flush()
         return self.out
 
     def _lists_types(self, op: Op) -> bool:
-        """The type of a constant is its tensor's, and listed where that is noted."""
+        """Whether value_info lists the type; that of a constant only if recorded."""
         self._note(op)
         return op.own_namespace != CORE or bool(notes_of(op.output).get("value_info"))
 
@@ -100,13 +100,13 @@ class NodeWriter:
         self.noted += [port for port in op.outputs if port.has_attrs]
 
     def _word(self, op: Op, port: OutputPort) -> str:
-        """The name of a value, which it gets here."""
+        """Assign the name of a value."""
         if port.type == _VOID and not port.users:
             return ""
         return self.space.assign(port, lambda: op.name or f"{op.type}_{port.index}")
 
-    def _quick(self, op: Op, outputs: list[str]) -> bool:
-        """Write an op with plain attributes and short names; False for any other."""
+    def _write_quick(self, op: Op, outputs: list[str]) -> bool:
+        """Write an op with simple attributes and short names; False for any other."""
         renamed = self._renamed
         text = ""
         try:
@@ -128,18 +128,24 @@ class NodeWriter:
                 return False
             if op.has_attrs:
                 attrs = op.attrs
-                text += "".join([self._plain(key, attrs[key]) for key in attrs])
-        except (IndexError, TypeError, AmandaError):  # long, or no plain value
+                text += "".join(
+                    [self._plain_attribute(key, attrs[key]) for key in attrs]
+                )
+        except (
+            IndexError,
+            TypeError,
+            AmandaError,
+        ):  # a long name, or not a simple value
             return False
         size = len(text)
         sized = _SIZED[size] if size < 128 else encode_varint(size).decode("latin-1")
-        self._texts.append(f"{self._key}{sized}{text}")
-        if len(self._texts) >= _AT_ONCE:
+        self._pending.append(f"{self._key}{sized}{text}")
+        if len(self._pending) >= _BATCH:
             self._flush()
         return True
 
-    def _plain(self, key: str, value: Any) -> str:
-        """An attribute that is an int, a text or a list of ints, as it was before."""
+    def _plain_attribute(self, key: str, value: Any) -> str:
+        """An encoded attribute that is an int, a string or a list of ints; cached."""
         kind = value.__class__
         if kind is list:
             parts = tuple(value)
@@ -158,7 +164,7 @@ class NodeWriter:
             field.append_message(_ATTRIBUTE, attribute_chunks(key, value, {}, None))
             raw = b"".join(part for part in field.parts if isinstance(part, bytes))
             found = raw.decode("latin-1")
-            if len(known) < _REMEMBERED:
+            if len(known) < _CACHE_SIZE:
                 known[key, kind, parts] = found
         return found
 
@@ -170,13 +176,13 @@ class NodeWriter:
         return head
 
     def _flush(self) -> None:
-        if self._texts:
-            self.out.append("".join(self._texts).encode("latin-1"))
-            self._texts.clear()
+        if self._pending:
+            self.out.append("".join(self._pending).encode("latin-1"))
+            self._pending.clear()
 
     # -- ops with more than names ----------------------------------------------------
 
-    def _rare(
+    def _write_rare(
         self, op: Op, outputs: list[str], bodies: dict[str, MessageChunks] | None
     ) -> None:
         self._flush()
@@ -188,20 +194,20 @@ class NodeWriter:
         except AmandaError as error:
             if isinstance(error, FormatError) and error.problems:
                 raise
-            self.job.problems.append(f"{op.label}: {_told(error)}")
+            self.job.problems.append(f"{op.label}: {_describe_error(error)}")
             return
         self.out.append_message(self._field, node)
 
     def _refuse_rare(self, op: Op) -> None:
-        """What an op of ours may have and a node cannot."""
+        """Refuse what an op may have and a node cannot."""
         if isinstance(op, Graph):
-            raise FormatError("ONNX has no graph that stands as an op")
+            raise FormatError("ONNX has no nested graphs as ops")
         if op.type is None:
             raise FormatError("an op without a type")
         if op.control_inputs:
             raise FormatError("ONNX has no control edges")
         if op.feedback:
-            raise FormatError("ONNX has no loops of this kind")
+            raise FormatError("ONNX has no feedback edges")
         for port in op.output_ports:
             strange = (
                 [key for key in port.attrs if key != NOTES_KEY]
@@ -250,10 +256,10 @@ class NodeWriter:
         found = domain_of(space)
         if found is None:
             raise FormatError(
-                f"an op of {space}, which is no namespace of ONNX",
+                f"an op of {space}, which is not a namespace of ONNX",
                 hint="convert the graph to amanda/onnx first",
             )
-        self.job.need(*found)
+        self.job.require_domain(*found)
         return found[0]
 
     def _attributes(self, out: MessageChunks, op: Op, notes: Mapping[str, Any]) -> None:
@@ -266,7 +272,7 @@ class NodeWriter:
                     )
 
     def _bodies(self, op: Op) -> dict[str, MessageChunks]:
-        """The graphs of an op, each as a message."""
+        """The bodies of an op, each as a message."""
         return {k: self.job.graph(body, self.space) for k, body in op.bodies.items()}
 
     def _graphs(
@@ -275,7 +281,7 @@ class NodeWriter:
         notes: Mapping[str, Any],
         bodies: Mapping[str, MessageChunks],
     ) -> None:
-        """Attributes that are graphs, or lists of them."""
+        """Write attributes that are graphs or lists of them."""
         kinds = notes.get("kinds", {})
         lists = [name for name, kind in kinds.items() if kind == "GRAPHS"]
         for name in lists:
@@ -307,7 +313,7 @@ class NodeWriter:
         out.append_message(_ATTRIBUTE, attribute)
 
     def _constant(self, out: MessageChunks, op: Op, notes: Mapping[str, Any]) -> None:
-        """The attribute of a `Constant` node: the one that it was, or `value`."""
+        """Write the attribute of a `Constant` node: as it was read, or `value`."""
         tensor = op.attrs.get("value")
         key = notes.get("node") or "value"
         value = tensor
@@ -320,15 +326,11 @@ class NodeWriter:
         )
 
 
-def _may_be_weight(op: Op) -> bool:
-    """Whether there is more to an op than most have; quick, for it is asked of all."""
+def _may_be_constant(op: Op) -> bool:
+    """Whether an op may be a constant or has rare parts; called for every op."""
     return op.side_record is not None or op.type == "Constant"
 
 
-def _told(error: AmandaError) -> str:
+def _describe_error(error: AmandaError) -> str:
     got = f" ({error.got})" if error.got else ""
     return f"{error.message}{got}"
-
-
-def _wide(size: int) -> str:
-    return encode_varint(size).decode("latin-1")

@@ -1,9 +1,8 @@
-"""The textual form of ONNX, by the onnx package.
+"""The text form of ONNX, read and written by the onnx package.
 
-The language is the package's own: it grew from release to release, no standard tells
-it, and its parser and its printer are all that defines it. A second parser here would
-be one that drifts, so the package is asked, when such a file is read or written. The
-graph never sees more than the message that the text stands for.
+The language has no specification besides the package's own parser and printer, so they
+are used instead of a second implementation. The graph is built from the message that
+the text describes.
 """
 
 from __future__ import annotations
@@ -19,41 +18,41 @@ from amanda_onnx.format.model_metadata import NOTES_KEY, notes_of
 __all__ = ["SUFFIXES", "parse_text_model", "write_text_model"]
 
 SUFFIXES: Final = (".onnxtxt", ".onnxtext")
-_FIELD: Final = "data"  # which field of a tensor its elements are in: all mean the same
+_FIELD: Final = "data"  # the record of a tensor's field; all are equivalent
 
 
 def parse_text_model(path: Path) -> bytes:
-    """The bytes of the model that a text stands for."""
-    parser, _ = _language()
+    """The bytes of the model that a text file describes."""
+    parser, _ = _onnx_text_modules()
     text = path.read_bytes().decode("utf-8", "replace")
     try:
         model = parser.parse_model(text)
     except parser.ParseError as error:
-        raise FormatError(f"this is no text of ONNX: {error}") from error
+        raise FormatError(f"this is not ONNX text: {error}") from error
     return bytes(model.SerializeToString())
 
 
 def write_text_model(raw: bytes, path: Path) -> None:
-    """Only what comes back: the text form has no room for much of a model."""
+    """Write a model as text, if reading it back gives the same graph."""
     import onnx
 
     from amanda.files import replace_file
     from amanda_onnx.format.model_file import ModelFile
     from amanda_onnx.format.reader import read_model
 
-    parser, printer = _language()
+    parser, printer = _onnx_text_modules()
     text = printer.to_text(onnx.load_model_from_string(raw))
     try:
         again = parser.parse_model(text).SerializeToString()
         graphs = [read_model(ModelFile(memoryview(each))) for each in (raw, again)]
         for graph in graphs:
-            _without_fields(graph)
+            _drop_field_records(graph)
         lost = graphs[0].difference(graphs[1])
     except (parser.ParseError, AmandaError) as error:
         lost = str(error)
     if lost:
         raise FormatError(
-            "the text of ONNX cannot hold this model",
+            "the ONNX text form cannot hold this model",
             got=lost,
             hint="write it as .onnx, or as .amtxt to read it",
         )
@@ -61,26 +60,26 @@ def write_text_model(raw: bytes, path: Path) -> None:
         file.write(text.encode())
 
 
-def _language() -> tuple[Any, Any]:
+def _onnx_text_modules() -> tuple[Any, Any]:
     try:
         import onnx.parser
         import onnx.printer
     except ImportError as error:
         raise PluginMissingError(
-            "the textual form of ONNX is read and written by the onnx package",
+            "the ONNX text form needs the onnx package",
             got=str(error),
             hint="pip install amanda-onnx[text]",
         ) from error
     return onnx.parser, onnx.printer
 
 
-def _without_fields(graph: Graph) -> None:
-    """Forget which fields of their messages the elements of tensors were in."""
-    for thing in _noted(graph):
+def _drop_field_records(graph: Graph) -> None:
+    """Drop the records of which field the elements of tensors were in."""
+    for thing in _recorded_items(graph):
         notes = notes_of(thing)
         values = notes.get("values")
         if isinstance(values, Mapping):
-            kept = {key: _bare(fact) for key, fact in values.items()}
+            kept = {key: _without_field(fact) for key, fact in values.items()}
             more = {key: fact for key, fact in kept.items() if fact}
             left = {key: fact for key, fact in notes.items() if key != "values"}
             told = {**left, **({"values": more} if more else {})}
@@ -90,20 +89,20 @@ def _without_fields(graph: Graph) -> None:
                 del thing.attrs[NOTES_KEY]
 
 
-def _noted(root: Graph) -> Iterator[Any]:
+def _recorded_items(root: Graph) -> Iterator[Any]:
     for graph in root.graphs():
         yield graph
         yield from graph
 
 
-def _bare(fact: Any) -> Any:
+def _without_field(fact: Any) -> Any:
     if isinstance(fact, list):
-        found = [_bare(each) for each in fact]
+        found = [_without_field(each) for each in fact]
         return found if any(found) else None
     if not isinstance(fact, Mapping):
         return fact
     parts = {
-        key: _bare(each) if isinstance(each, Mapping) else each
+        key: _without_field(each) if isinstance(each, Mapping) else each
         for key, each in fact.items()
         if key != _FIELD
     }

@@ -1,8 +1,8 @@
 """A graph from the bytes of a model.
 
-The outer fields are walked where they lie; nodes are parsed, weights located. Every
-length is checked before it is used, so a hostile file costs time and memory in
-proportion to its size.
+Messages are read in place: nodes are parsed, weights only located. Every length is
+checked before it is used, so a hostile file costs time and memory in proportion to its
+size.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from amanda_onnx.format.value_types import TypeReader, same_type
 
 __all__ = ["ModelReader", "read_model"]
 
-_NODES_OF_GRAPH, _NODES_OF_FUNCTION = 1, 7  # their fields; a test compares them
-_INFO_NAME, _INFO_TYPE = 0x0A, 0x12  # fields of a ValueInfoProto, with their kinds
+_NODES_OF_GRAPH, _NODES_OF_FUNCTION = 1, 7  # fields; a test compares them
+_INFO_NAME, _INFO_TYPE = 0x0A, 0x12  # keys of a ValueInfoProto
 _PLAIN: Final = (
     "ir_version", "producer_name", "producer_version", "domain", "model_version",
     "doc_string",
@@ -35,34 +35,36 @@ _PLAIN: Final = (
 
 
 def read_model(source: ModelFile) -> Graph:
-    """The graph of a model; its weights stay where they are."""
+    """The graph of a model; its weights stay in the file."""
     with bulk():
         return ModelReader(source).read()
 
 
 class ModelReader:
-    """What the graphs of one file share."""
+    """Reads one model; what its graphs share."""
 
     def __init__(self, source: ModelFile) -> None:
         self.source = source
         self.types = TypeReader(source)
         self.attributes = AttributeReader(source, self.types)
         self.imports: dict[str, int] = {}
-        self.waiting: deque[tuple[GraphReader, Span]] = deque()  # bodies to be read
+        self.waiting: deque[tuple[GraphReader, Span]] = deque()  # bodies not read yet
 
     def read(self) -> Graph:
-        told = self.source.read("ModelProto", (0, len(self.source.data)))
-        if "graph" not in told:
+        fields = self.source.read("ModelProto", (0, len(self.source.data)))
+        if "graph" not in fields:
             raise FormatError(
-                "no graph in it, so this is no model of ONNX",
+                "no graph in it, so this is not an ONNX model",
                 where=f"byte {len(self.source.data)}",
             )
-        self.imports = self._imports(told.get("opset_import", []))
+        self.imports = self._imports(fields.get("opset_import", []))
         root = Graph(namespace_of("", opset_of(self.imports)))
         root.imports.update(self.imports)
-        self._note_model(root, told)
-        functions = [self._shell(root, span) for span in told.get("functions", [])]
-        self.waiting.append((GraphReader(self, root, None, 0), told["graph"]))
+        self._note_model(root, fields)
+        functions = [
+            self._declare_function(root, span) for span in fields.get("functions", [])
+        ]
+        self.waiting.append((GraphReader(self, root, None, 0), fields["graph"]))
         self._bodies()
         for graph, span in functions:
             self.imports = graph.imports or root.imports
@@ -71,7 +73,7 @@ class ModelReader:
         return root
 
     def namespace(self, domain: str) -> str | None:
-        """The namespace of an op in this domain; None where it is the graph's own."""
+        """The namespace of an op of a domain; None if it is the graph's own."""
         if domain in DEFAULT:
             return None
         return namespace_of(domain, self.imports.get(domain, 0))
@@ -79,35 +81,37 @@ class ModelReader:
     def _imports(self, spans: list[Span]) -> dict[str, int]:
         imports: dict[str, int] = {}
         for span in spans:
-            told = self.source.read("OperatorSetIdProto", span)
-            domain, version = told.get("domain", ""), told.get("version", 0)
+            fields = self.source.read("OperatorSetIdProto", span)
+            domain, version = fields.get("domain", ""), fields.get("version", 0)
             if not 0 < version < 1 << 31:
-                raise_at(f"no version of {domain or 'ONNX'!r}", span[0], got=version)
+                raise_at(
+                    f"an invalid version of {domain or 'ONNX'!r}", span[0], got=version
+                )
             if imports.setdefault(domain, version) != version:
                 raise_at(f"two versions of the domain {domain!r}", span[0])
         return imports
 
-    def _note_model(self, root: Graph, told: Mapping[str, Any]) -> None:
+    def _note_model(self, root: Graph, fields: Mapping[str, Any]) -> None:
         source = self.source
         facts: dict[str, Any] = {}
-        facts["metadata_props"] = source.pairs(told.get("metadata_props", []))
+        facts["metadata_props"] = source.pairs(fields.get("metadata_props", []))
         facts["configuration"] = [
             bytes(source.data[start:end])
-            for start, end in told.get("configuration", [])
+            for start, end in fields.get("configuration", [])
         ]
-        # Kept as bytes. Nothing runs them, and no graph of ours is one: they assign to
-        # the initializers of the model by name, and read them across its edge.
+        # Stored as bytes: a graph of ours cannot express them, since they assign to the
+        # initializers of the model by name.
         facts["training_info"] = [
             source.tensor(span, uint8, (span[1] - span[0],))
-            for span in told.get("training_info", [])
+            for span in fields.get("training_info", [])
         ]
-        facts["rest"] = told.get(UNKNOWN_FIELDS)
-        plain = {key: told[key] for key in _PLAIN if key in told}
+        facts["rest"] = fields.get(UNKNOWN_FIELDS)
+        plain = {key: fields[key] for key in _PLAIN if key in fields}
         told_more = {key: value for key, value in facts.items() if value}
         root.attrs[MODEL_KEY] = {**plain, **told_more}
 
     def _bodies(self) -> None:
-        """Read graphs until none is left that another one holds."""
+        """Read the bodies of ops, and the bodies inside."""
         while self.waiting:
             self._graph(*self.waiting.popleft())
 
@@ -115,34 +119,34 @@ class ModelReader:
 
     def _graph(self, scope: GraphReader, span: Span) -> None:
         stretches, others = locate_nodes(self.source, span, _NODES_OF_GRAPH)
-        told = self._told("GraphProto", others)
+        fields = self._read_rest("GraphProto", others)
         graph = scope.graph
-        graph.name = told.get("name") or None
-        weights = self._weights(scope, told)
-        self._inputs(scope, told.get("input", []), weights)
+        graph.name = fields.get("name") or None
+        weights = self._weights(scope, fields)
+        self._inputs(scope, fields.get("input", []), weights)
         scope.nodes(stretches)
         results = [
             (span, self.source.read("ValueInfoProto", span))
-            for span in told.get("output", [])
+            for span in fields.get("output", [])
         ]
         names = {each.get("name", "") for _, each in results}
-        dangling = self._value_infos(scope, told.get("value_info", []), names)
+        dangling = self._value_infos(scope, fields.get("value_info", []), names)
         self._results(scope, results)
-        strange = self._annotations(scope, told.get("quantization_annotation", []))
+        strange = self._annotations(scope, fields.get("quantization_annotation", []))
         _name_weights(graph, weights)
         add_notes(
             graph,
-            doc_string=told.get("doc_string"),
-            metadata_props=self.source.pairs(told.get("metadata_props", [])),
+            doc_string=fields.get("doc_string"),
+            metadata_props=self.source.pairs(fields.get("metadata_props", [])),
             value_info=dangling,
             quantization=strange,
-            rest=told.get(UNKNOWN_FIELDS),
+            rest=fields.get(UNKNOWN_FIELDS),
         )
 
-    def _told(
+    def _read_rest(
         self, message: str, others: list[tuple[int, int, int, int]]
     ) -> dict[str, Any]:
-        """The fields beside the nodes, which were found already."""
+        """The fields of a graph other than its nodes."""
         codecs = SCHEMA.codecs[message]
         found: dict[str, Any] = {}
         small: list[Span] = []
@@ -157,26 +161,26 @@ class ModelReader:
             found.update(SCHEMA.read(message, raw, 0, len(raw), small[0][0]))
         return found
 
-    def _weights(self, scope: GraphReader, told: Mapping[str, Any]) -> dict[str, Op]:
+    def _weights(self, scope: GraphReader, fields: Mapping[str, Any]) -> dict[str, Op]:
         weights: dict[str, Op] = {}
-        for span in told.get("initializer", []):
+        for span in fields.get("initializer", []):
             self.source.release(span[1])
             name, tensor, facts = read_tensor(self.source, span)
             op = scope.graph.constant(tensor)
             if facts:
                 add_notes(op, values={"value": facts})
-            self._define(scope, weights, name, op, span[0])
-        for span in told.get("sparse_initializer", []):
+            self._define_weight(scope, weights, name, op, span[0])
+        for span in fields.get("sparse_initializer", []):
             name, value, facts = read_sparse(self.source, span)
             op = scope.graph.add("Constant", attrs={"sparse_value": value})
             add_notes(
                 op, initializer=True, values={"sparse_value": facts} if facts else None
             )
-            self._define(scope, weights, name, op, span[0])
+            self._define_weight(scope, weights, name, op, span[0])
         return weights
 
     @staticmethod
-    def _define(
+    def _define_weight(
         scope: GraphReader, weights: dict[str, Op], name: str, op: Op, place: int
     ) -> None:
         if not name:
@@ -189,68 +193,72 @@ class ModelReader:
     ) -> None:
         seen: set[str] = set()
         for i, span in enumerate(spans):
-            told = self.source.read("ValueInfoProto", span)
-            name = told.get("name", "")
+            fields = self.source.read("ValueInfoProto", span)
+            name = fields.get("name", "")
             if not name:
                 raise_at("an input of a graph without a name", span[0])
             if name in seen:
-                raise_at("two inputs of one name", span[0], got=repr(name))
+                raise_at("two inputs of the same name", span[0], got=repr(name))
             seen.add(name)
             held = weights.get(name)
             if held is not None:
                 add_notes(held, input=i + 1)
-                self._typed(held.output, told)
+                self._set_type(held.output, fields)
                 continue
             port = scope.graph.parameter()
             scope.define(name, port, span[0])
-            self._typed(port, told)
+            self._set_type(port, fields)
 
     def _results(
         self, scope: GraphReader, results: list[tuple[Span, dict[str, Any]]]
     ) -> None:
         graph = scope.graph
-        for span, told in results:
-            name = told.get("name", "")
+        for span, fields in results:
+            name = fields.get("name", "")
             found = scope.find(name)
             if found is None:
                 raise_at(
-                    "an output of a graph that nothing makes", span[0], got=repr(name)
+                    "an output of a graph that no node produces",
+                    span[0],
+                    got=repr(name),
                 )
             graph.result(found, name)
         rows = zip(graph.outputs, graph.results, results, strict=True)
-        for port, value, (_, told) in rows:
-            self._typed(port, told)
-            # The type is the value's, unless it says of itself something else.
+        for port, value, (_, fields) in rows:
+            self._set_type(port, fields)
+            # The type belongs to the value, unless the value has another one.
             if value is not None and value.type is None and value.graph is graph:
                 value.type = port.type
             if value is not None and same_type(value.type, port.type):
                 port.type = None
 
-    def _typed(self, port: OutputPort, told: Mapping[str, Any], **more: Any) -> None:
-        """What a ValueInfoProto says of a value."""
+    def _set_type(
+        self, port: OutputPort, fields: Mapping[str, Any], **more: Any
+    ) -> None:
+        """Set the type of a value, and record the rest of its ValueInfoProto."""
         notes: dict[str, Any] = {}
-        if "type" in told:
-            type_, notes = self.types.read(told["type"])
+        if "type" in fields:
+            type_, notes = self.types.read(fields["type"])
             if type_ is None and not notes:
                 notes = {"untyped": True}
             if port.type is None or type_ is None:
                 port.type = type_
             elif type_ != port.type:
-                start, end = told["type"]
+                start, end = fields["type"]
                 notes = {**notes, "type": bytes(self.source.data[start:end])}
         add_notes(
             port,
             **notes,
-            doc_string=told.get("doc_string"),
-            metadata_props=self.source.pairs(told.get("metadata_props", [])),
-            rest=told.get(UNKNOWN_FIELDS),
+            doc_string=fields.get("doc_string"),
+            metadata_props=self.source.pairs(fields.get("metadata_props", [])),
+            rest=fields.get(UNKNOWN_FIELDS),
             **more,
         )
 
     def _value_infos(
         self, scope: GraphReader, spans: list[Span], results: set[str]
     ) -> list[bytes]:
-        """Types of values inside; those of values that do not exist come back."""
+        """Set the types of values; returns those of values that do not exist."""
         dangling = []
         seen: set[str] = set()
         for span in spans:
@@ -260,7 +268,7 @@ class ModelReader:
             inside = type(port) is OutputPort and name not in results
             if inside and port is not None and port.type is None and name not in seen:
                 type_, notes = self.types.of(type_raw, span[0])
-                if type_ is not None and not notes:  # nearly all are like this
+                if type_ is not None and not notes:  # the usual case
                     port.type = type_
                     seen.add(name)
                     continue
@@ -271,27 +279,27 @@ class ModelReader:
     def _value_info(
         self, scope: GraphReader, span: Span, results: set[str], seen: set[str]
     ) -> bool:
-        """Tell a value of its type and what is noted beside, if there is the value."""
-        told = self.source.read("ValueInfoProto", span)
-        name = told.get("name", "")
+        """Set the type of one value; False if there is no such value."""
+        fields = self.source.read("ValueInfoProto", span)
+        name = fields.get("name", "")
         port = scope.values.get(name)
-        start, end = told.get("type", (0, 0))
+        start, end = fields.get("type", (0, 0))
         if port is None or name in seen or start == end:
             return False
         seen.add(name)
         inside = type(port) is OutputPort and name not in results
-        self._typed(port, told, value_info=not (inside and port.type is None))
+        self._set_type(port, fields, value_info=not (inside and port.type is None))
         return True
 
     def _annotations(self, scope: GraphReader, spans: list[Span]) -> list[bytes]:
-        """Names of scales and zero points, noted at the values that they are of."""
+        """Record the names of scales and zero points at the values they belong to."""
         strange = []
         for span in spans:
-            told = self.source.read("TensorAnnotation", span)
-            port = scope.values.get(told.get("tensor_name", ""))
-            pairs = self.source.pairs(told.get("quant_parameter_tensor_names", []))
+            fields = self.source.read("TensorAnnotation", span)
+            port = scope.values.get(fields.get("tensor_name", ""))
+            pairs = self.source.pairs(fields.get("quant_parameter_tensor_names", []))
             twice = port is not None and "quantization" in port.attrs.get(NOTES_KEY, {})
-            if port is None or not pairs or twice or UNKNOWN_FIELDS in told:
+            if port is None or not pairs or twice or UNKNOWN_FIELDS in fields:
                 strange.append(bytes(self.source.data[span[0] : span[1]]))
             else:
                 add_notes(port, quantization=pairs)
@@ -299,61 +307,63 @@ class ModelReader:
 
     # -- functions -------------------------------------------------------------------
 
-    def _shell(self, root: Graph, span: Span) -> tuple[Graph, Span]:
-        """A function that is yet empty, so that all calls can be told from ops."""
+    def _declare_function(self, root: Graph, span: Span) -> tuple[Graph, Span]:
+        """An empty function, so that calls are recognized before it is read."""
         _, others = locate_nodes(self.source, span, _NODES_OF_FUNCTION)
-        told = self._told("FunctionProto", others)
-        name, domain = told.get("name", ""), told.get("domain", "")
+        fields = self._read_rest("FunctionProto", others)
+        name, domain = fields.get("name", ""), fields.get("domain", "")
         if not name:
             raise_at("a local function without a name", span[0])
-        imports = self._imports(told.get("opset_import", []))
+        imports = self._imports(fields.get("opset_import", []))
         opset = opset_of(imports or self.imports)
         graph = Graph(namespace_of("", opset), name)
         graph.imports.update(imports)
-        key = function_key(domain, name, told.get("overload", ""))
+        key = function_key(domain, name, fields.get("overload", ""))
         if key in root.functions:
-            raise_at("two local functions of one name", span[0], got=key)
+            raise_at("two local functions of the same name", span[0], got=key)
         return root.add_function(key, graph), span
 
     def _function(self, scope: GraphReader, span: Span) -> None:
         stretches, others = locate_nodes(self.source, span, _NODES_OF_FUNCTION)
-        told = self._told("FunctionProto", others)
+        fields = self._read_rest("FunctionProto", others)
         graph = scope.graph
-        for name in told.get("input", []):
+        for name in fields.get("input", []):
             scope.define(name, graph.parameter(), span[0])
         scope.nodes(stretches)
-        for name in told.get("output", []):
+        for name in fields.get("output", []):
             value = scope.find(name)
             if value is None:
                 raise_at(
-                    "an output of a function that nothing makes", span[0], got=name
+                    "an output of a function that no node produces", span[0], got=name
                 )
             graph.result(value, name)
         notes: dict[str, Any] = {}
-        for start, end in told.get("attribute_proto", []):
+        for start, end in fields.get("attribute_proto", []):
             each = self.attributes.read(self.source.data, start, end, 0)
             if each.value is None or each.name in graph.attrs:
                 raise_at(
-                    "a default of a function that cannot be one", start, got=each.name
+                    "an invalid default value of a function attribute",
+                    start,
+                    got=each.name,
                 )
             graph.attrs[each.name] = each.value
             scope.note(each, notes)
-        dangling = self._value_infos(scope, told.get("value_info", []), set())
+        dangling = self._value_infos(scope, fields.get("value_info", []), set())
         add_notes(
             graph,
             **notes,
-            domain=told.get("domain"),
-            overload=told.get("overload"),
-            attributes=told.get("attribute"),
-            doc_string=told.get("doc_string"),
-            metadata_props=self.source.pairs(told.get("metadata_props", [])),
+            domain=fields.get("domain"),
+            overload=fields.get("overload"),
+            attributes=fields.get("attribute"),
+            doc_string=fields.get("doc_string"),
+            metadata_props=self.source.pairs(fields.get("metadata_props", [])),
             value_info=dangling,
-            rest=told.get(UNKNOWN_FIELDS),
+            rest=fields.get(UNKNOWN_FIELDS),
         )
 
 
 def _name_and_type(raw: bytes) -> tuple[str, bytes]:
-    """Name and type of a short ValueInfoProto that has just these; else no name."""
+    """Name and type of a short ValueInfoProto with nothing else; otherwise no name."""
     if len(raw) > 4 and raw[0] == _INFO_NAME and raw[1] < 127:
         end = 2 + raw[1]
         start = end + 2
@@ -364,7 +374,7 @@ def _name_and_type(raw: bytes) -> tuple[str, bytes]:
 
 
 def _name_weights(graph: Graph, weights: Mapping[str, Op]) -> None:
-    """A weight goes by the name of its value, where no node has that."""
+    """Name each weight after its value, unless a node has that name."""
     for name, op in weights.items():
         if name not in graph:
             graph.rename(op, name)

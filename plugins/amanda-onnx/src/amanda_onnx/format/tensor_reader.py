@@ -1,8 +1,8 @@
-"""Tensors of ONNX: where their elements are, of which there are eight ways to say it.
+"""TensorProto as tensors; elements can be in eight fields, or in another file.
 
-The bytes of `raw_data`, and of floats in fields of their own, are shared with the file.
-Integers in fields of their own are decoded when they are asked for. What a tensor of
-ours has no place for (its name, a text, which field it was in) comes beside it.
+The bytes of `raw_data`, `float_data` and `double_data` are shared with the file.
+Integers in typed fields are decoded when they are used. What a tensor has no attribute
+for (name, doc string, field of its elements) is returned beside it.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 __all__ = ["TensorRecord", "read_sparse", "read_tensor"]
 
-_SHARED: Final = ("float_data", "double_data")  # whose bytes are those of raw_data
+_SHARED: Final = ("float_data", "double_data")  # the same bytes as in raw_data
 _EXTERNAL: Final = 1
-_AT_ONCE: Final = 1 << 12  # bytes of integers that are decoded when they are met
+_BATCH: Final = 1 << 12  # bytes of integers that are decoded immediately
 
 
 class TensorRecord(NamedTuple):
-    """A tensor, and what the message says beside it."""
+    """A tensor, its name, and what to record of the message."""
 
     name: str
     tensor: Tensor
@@ -49,11 +49,11 @@ class TensorRecord(NamedTuple):
 
 
 def read_tensor(source: ModelFile, span: Span) -> TensorRecord:
-    """A TensorProto. Only what is around its elements is looked at."""
-    told = source.read("TensorProto", span)
-    name = told.get("name", "")
+    """Read a TensorProto; its elements are only located."""
+    fields = source.read("TensorProto", span)
+    name = fields.get("name", "")
     try:
-        return TensorRecord(name, *_read(source, told, span))
+        return TensorRecord(name, *_read(source, fields, span))
     except AmandaError as error:
         if isinstance(error, FormatError) and error.where:
             error.who = error.who or (f"tensor {name!r}" if name else None)
@@ -69,91 +69,95 @@ def read_tensor(source: ModelFile, span: Span) -> TensorRecord:
 
 
 def _read(
-    source: ModelFile, told: Mapping[str, Any], span: Span
+    source: ModelFile, fields: Mapping[str, Any], span: Span
 ) -> tuple[Tensor, dict[str, Any]]:
-    code = told.get("data_type", 0)
+    code = fields.get("data_type", 0)
     dtype = DTYPES.get(code)
     if dtype is None:
         raise_at(
-            "a tensor of no element type that ONNX has", span[0], got=f"number {code}"
+            "a tensor whose element type ONNX does not define",
+            span[0],
+            got=f"number {code}",
         )
-    if "segment" in told:
-        raise_at("a tensor in segments, which no version of ONNX supports", span[0])
-    shape = check_shape(told.get("dims", ()))
+    if "segment" in fields:
+        raise_at("a tensor in segments, which is not supported", span[0])
+    shape = check_shape(fields.get("dims", ()))
     facts: dict[str, Any] = {}
-    if told.get("doc_string"):
-        facts["doc_string"] = told["doc_string"]
-    if "metadata_props" in told:
-        facts["metadata_props"] = source.pairs(told["metadata_props"])
-    if UNKNOWN_FIELDS in told:
-        facts["rest"] = told[UNKNOWN_FIELDS]
-    if told.get("data_location", 0) == _EXTERNAL:
+    if fields.get("doc_string"):
+        facts["doc_string"] = fields["doc_string"]
+    if "metadata_props" in fields:
+        facts["metadata_props"] = source.pairs(fields["metadata_props"])
+    if UNKNOWN_FIELDS in fields:
+        facts["rest"] = fields[UNKNOWN_FIELDS]
+    if fields.get("data_location", 0) == _EXTERNAL:
         facts["external"] = True
-        return _beside(source, told, dtype, shape, span), facts
+        return _read_external(source, fields, dtype, shape, span), facts
     present = [
         field
         for field in (*dict.fromkeys(FIELDS.values()), "raw_data")
-        if field in told
+        if field in fields
     ]
     if len(present) > 1:
         raise_at(f"a tensor with both {present[0]} and {present[1]}", span[0])
     if dtype.name == "string":
-        return _texts(source, told, shape, present, span), facts
+        return _read_strings(source, fields, shape, present, span), facts
     if present == ["raw_data"]:
-        start, end = told["raw_data"]
-        _expect(dtype, shape, end - start, span[0])
+        start, end = fields["raw_data"]
+        _check_length(dtype, shape, end - start, span[0])
         return source.tensor((start, end), dtype, shape), facts
     field = FIELDS[dtype]
     facts["data"] = field
     if present and present != [field]:
         raise_at(f"a tensor of {dtype} in {present[0]}", span[0], expected=field)
-    return _typed(source, told.get(field, []), field, dtype, shape, span[0]), facts
+    return _read_typed(
+        source, fields.get(field, []), field, dtype, shape, span[0]
+    ), facts
 
 
-def _expect(dtype: DType, shape: tuple[int, ...], there: int, place: int) -> None:
+def _check_length(dtype: DType, shape: tuple[int, ...], there: int, place: int) -> None:
     size = packed_size(dtype, shape)
     if size != there:
         raise_at(
-            "the data of a tensor is not as long as its dims say",
+            "the data of a tensor does not have the length of its shape",
             place,
             expected=f"{size} bytes for {dtype}{list(shape)}",
             got=f"{there} bytes",
         )
 
 
-def _beside(
+def _read_external(
     source: ModelFile,
-    told: Mapping[str, Any],
+    fields: Mapping[str, Any],
     dtype: DType,
     shape: tuple[int, ...],
     span: Span,
 ) -> Tensor:
-    entries = dict(source.pairs(told.get("external_data", [])))
+    entries = dict(source.pairs(fields.get("external_data", [])))
     if dtype.name == "string":
-        raise_at("texts in a file beside the model, where they cannot be", span[0])
-    stretch = source.beside(span[0], entries, packed_size(dtype, shape))
+        raise_at("strings as external data, which ONNX does not allow", span[0])
+    stretch = source.external_data(span[0], entries, packed_size(dtype, shape))
     return stretch.tensor(dtype, shape)
 
 
-def _texts(
+def _read_strings(
     source: ModelFile,
-    told: Mapping[str, Any],
+    fields: Mapping[str, Any],
     shape: tuple[int, ...],
     present: list[str],
     span: Span,
 ) -> Tensor:
     if present and present != ["string_data"]:
-        raise_at(f"texts in {present[0]}", span[0], expected="string_data")
+        raise_at(f"strings in {present[0]}", span[0], expected="string_data")
     data = source.data
     return Tensor.strings(
-        [bytes(data[start:end]) for start, end in told.get("string_data", [])], shape
+        [bytes(data[start:end]) for start, end in fields.get("string_data", [])], shape
     )
 
 
-# -- integers in fields of their own ---------------------------------------------------
+# -- typed fields ----------------------------------------------------------------------
 
 
-def _typed(
+def _read_typed(
     source: ModelFile,
     spans: list[Span],
     field: str,
@@ -164,7 +168,7 @@ def _typed(
     size = packed_size(dtype, shape)
     data = source.data
     if field in _SHARED:
-        _expect(dtype, shape, sum(end - start for start, end in spans), place)
+        _check_length(dtype, shape, sum(end - start for start, end in spans), place)
         if len(spans) == 1:
             return source.tensor(spans[0], dtype, shape)
         return Tensor.from_buffer(join_spans(data, spans), dtype, shape)
@@ -172,12 +176,12 @@ def _typed(
     wanted = varints_per_tensor(dtype, shape)
     if count != wanted:
         raise_at(
-            f"the {field} of a tensor has not as many numbers as its dims say",
+            f"the {field} of a tensor does not have the length of its shape",
             place,
             expected=f"{wanted} for {dtype}{list(shape)}",
             got=f"{count}",
         )
-    if sum(end - start for start, end in spans) <= _AT_ONCE:
+    if sum(end - start for start, end in spans) <= _BATCH:
         raw = join_spans(data, spans)
         values = unpack_varints(raw, 0, len(raw), place)
         return Tensor.from_buffer(pack_elements(values, dtype, size), dtype, shape)
@@ -199,18 +203,18 @@ def _decoder(
 def read_sparse(
     source: ModelFile, span: Span
 ) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """A sparse tensor: its name, itself as an attribute value, and what is beside.
+    """A sparse tensor: its name, its attribute value, and what to record.
 
     The value is a dict of the tensors `values` and `indices`, and the list `dims`.
     """
-    told = source.read("SparseTensorProto", span)
+    fields = source.read("SparseTensorProto", span)
     value: dict[str, Any] = {}
     facts: dict[str, Any] = {}
     name = ""
     for part in ("values", "indices"):
-        if part not in told:
+        if part not in fields:
             raise_at(f"a sparse tensor without {part}", span[0])
-        found = read_tensor(source, told[part])
+        found = read_tensor(source, fields[part])
         value[part] = found.tensor
         beside = dict(found.facts)
         if part == "values":
@@ -219,7 +223,7 @@ def read_sparse(
             beside["name"] = found.name
         if beside:
             facts[part] = beside
-    value["dims"] = list(check_shape(told.get("dims", [])))
-    if UNKNOWN_FIELDS in told:
-        facts["rest"] = told[UNKNOWN_FIELDS]
+    value["dims"] = list(check_shape(fields.get("dims", [])))
+    if UNKNOWN_FIELDS in fields:
+        facts["rest"] = fields[UNKNOWN_FIELDS]
     return name, value, facts

@@ -1,4 +1,4 @@
-"""Tensors as messages: in the field that they were read from, else in `raw_data`."""
+"""Tensors as messages, in the field that they were read from or in `raw_data`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tensor_chunks(
     facts: Mapping[str, Any],
     outside: ExternalDataWriter | None,
 ) -> MessageChunks:
-    """A TensorProto; `facts` are what was noted of it."""
+    """A TensorProto; `facts` is its file record."""
     dtype = tensor.dtype
     if not isinstance(dtype, DType) or dtype not in CODES:
         raise FormatError("ONNX has no such element type", got=dtype)
@@ -37,25 +37,27 @@ def tensor_chunks(
         .put("data_type", CODES[dtype])
     )
     out = MessageChunks(head.done())
-    beside = outside is not None and outside.takes(tensor, bool(facts.get("external")))
+    beside = outside is not None and outside.accepts(
+        tensor, bool(facts.get("external"))
+    )
     field = "" if beside else str(facts.get("data", ""))
     if dtype.name == "string":
         items = tensor.numpy().reshape(-1).tolist()
         out.append(SCHEMA.writer(_MESSAGE).put_all("string_data", items).done())
     elif field and field == FIELDS[dtype]:
-        _typed(out, field, tensor)
+        _write_typed(out, field, tensor)
     out.append(SCHEMA.writer(_MESSAGE).put_if("name", name).done())
     if not beside and dtype.name != "string" and field != FIELDS[dtype]:
         out.append_tensor(SCHEMA.tag(_MESSAGE, "raw_data"), tensor)
     tail = SCHEMA.writer(_MESSAGE).put_if("doc_string", facts.get("doc_string"))
     if beside and outside is not None:
         location, start = outside.put(tensor)
-        told = {
+        location_entries = {
             "location": location,
             "offset": str(start),
             "length": str(tensor.nbytes),
         }
-        tail.put_all("external_data", string_entries(told)).put(
+        tail.put_all("external_data", string_entries(location_entries)).put(
             "data_location", _EXTERNAL
         )
     tail.put_all("metadata_props", string_entries(facts.get("metadata_props")))
@@ -63,7 +65,7 @@ def tensor_chunks(
     return out
 
 
-def _typed(out: MessageChunks, field: str, tensor: Tensor) -> None:
+def _write_typed(out: MessageChunks, field: str, tensor: Tensor) -> None:
     if not tensor.size:
         return
     if field in _SHARED:
@@ -80,12 +82,12 @@ def sparse_chunks(
     facts: Mapping[str, Any],
     outside: ExternalDataWriter | None,
 ) -> MessageChunks:
-    """A SparseTensorProto of the dict that stands for one."""
+    """A SparseTensorProto, given as a dict."""
     out = MessageChunks()
     for part, own in (("values", name), ("indices", "")):
         tensor = value[part]
         if not isinstance(tensor, Tensor):
-            raise FormatError(f"the {part} of a sparse tensor are no tensor")
+            raise FormatError(f"the {part} of a sparse tensor are not a tensor")
         noted = facts.get(part) or {}
         inner = tensor_chunks(own or noted.get("name", ""), tensor, noted, outside)
         out.append_message(SCHEMA.tag("SparseTensorProto", part), inner)

@@ -1,13 +1,13 @@
-"""Types of ONNX as types of Amanda, both ways.
+"""ONNX types as types of Amanda, both ways.
 
     tensor_type         TensorType; the denotations of dims are the names of its axes
-    dim_param           a named dim; where it is an expression (`past + 1`), that
-    no dim, no shape    a dim without a name; a shape of unknown rank
+    dim_param           a symbolic dim, or the expression that it is (`past + 1`)
+    no dim, no shape    an anonymous dim; a shape of unknown rank
     sequence, optional  SequenceType, OptionalType
     map                 MapType
     sparse, opaque      OpaqueType("onnx.sparse_tensor float32[3, n]"), "onnx.opaque a"
 
-Where that does not hold the type whole, its bytes are noted beside, and written again
+The bytes of a type that is not fully represented so are recorded, and written again
 as long as the type has not changed.
 """
 
@@ -41,19 +41,19 @@ from amanda_onnx.format.model_file import ModelFile
 
 __all__ = ["TypeReader", "same_type", "matches_bytes", "encode_type"]
 
-_DEEPEST: Final = 60
-_OPERATORS: Final = re.compile(r"[+*]|//| - ")  # a hyphen may belong to a name
-_LONGEST: Final = 200  # of a dim that may be an expression
-_REMEMBERED: Final = 4096
-_NOBODY: Final = frozenset({"?", "*", "-1", "None"})
-"""What some exporters call each dim that they do not know: no names."""
+_MAX_DEPTH: Final = 60
+_OPERATORS: Final = re.compile(r"[+*]|//| - ")  # a hyphen may be part of a name
+_MAX_LENGTH: Final = 200  # of a dim_param that is parsed as an expression
+_CACHE_SIZE: Final = 4096
+_UNKNOWN_NAMES: Final = frozenset({"?", "*", "-1", "None"})
+"""What some exporters write for unknown dims; not names."""
 
 _SPARSE: Final = "onnx.sparse_tensor "
 _OPAQUE: Final = "onnx.opaque "
 
 
 class TypeReader:
-    """Types of one file. Equal bytes give one type, if all its dims have names."""
+    """Reads types of one file. Equal bytes share a type without anonymous dims."""
 
     def __init__(self, source: ModelFile) -> None:
         self._source = source
@@ -61,45 +61,45 @@ class TypeReader:
         self._dims: dict[str, Dim] = {}
 
     def read(self, span: Span) -> tuple[Type | None, dict[str, Any]]:
-        """The type at a place, and what is to be noted of it."""
+        """The type at a span, and what to record of it."""
         start, stop = span
         return self.of(bytes(self._source.data[start:stop]), start)
 
     def of(self, raw: bytes, place: int) -> tuple[Type | None, dict[str, Any]]:
-        """The same for bytes that were taken from there."""
+        """The type in some bytes, which are at `place` of the file."""
         found = self._known.get(raw)
         if found is not None:
             type_, notes, is_closed = found
-            return type_ if is_closed else _renewed(type_), notes
-        told = SCHEMA.read("TypeProto", raw, 0, len(raw), place)
-        type_ = self._type(raw, told, place, 0)
+            return type_ if is_closed else _fresh_type(type_), notes
+        fields = SCHEMA.read("TypeProto", raw, 0, len(raw), place)
+        type_ = self._type(raw, fields, place, 0)
         notes = {}
-        if told.get("denotation"):
-            notes["denotation"] = told["denotation"]
-        if encode_type(type_, told.get("denotation")) != raw:
+        if fields.get("denotation"):
+            notes["denotation"] = fields["denotation"]
+        if encode_type(type_, fields.get("denotation")) != raw:
             notes["type"] = raw
         is_closed = _is_closed(type_)
-        if len(self._known) < _REMEMBERED and (is_closed or type(type_) is TensorType):
+        if len(self._known) < _CACHE_SIZE and (is_closed or type(type_) is TensorType):
             self._known[raw] = (type_, notes, is_closed)
         return type_, notes
 
     def _type(
-        self, raw: bytes, told: dict[str, Any], base: int, depth: int
+        self, raw: bytes, fields: dict[str, Any], base: int, depth: int
     ) -> Type | None:
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             raise LimitError(
-                "types in types, absurdly deep",
+                "types nested too deeply",
                 where=f"byte {base}",
-                expected=f"at most {_DEEPEST} levels",
+                expected=f"at most {_MAX_DEPTH} levels",
             )
-        kinds = [kind for kind in _READERS if kind in told]
+        kinds = [kind for kind in _READERS if kind in fields]
         if not kinds:
             return None
         if len(kinds) > 1:
             raise_at(f"a type that is both {kinds[0]} and {kinds[1]}", base)
         kind = kinds[0]
         message = _READERS[kind]
-        part = _part(message, raw, told[kind], base)
+        part = _read_part(message, raw, fields[kind], base)
         if kind == "tensor_type":
             return self._tensor(raw, part, base)
         if kind == "sparse_tensor_type":
@@ -111,8 +111,8 @@ class TypeReader:
         inner = part.get("value_type" if kind == "map_type" else "elem_type")
         element: Type | None = None
         if inner is not None:
-            fields = _part("TypeProto", raw, inner, base)
-            element = self._type(raw, fields, base, depth + 1)
+            nested = _read_part("TypeProto", raw, inner, base)
+            element = self._type(raw, nested, base, depth + 1)
         element = TensorType() if element is None else element
         if kind == "map_type":
             return MapType(_element(part.get("key_type", 0), base), element)
@@ -124,8 +124,10 @@ class TypeReader:
         dtype = _element(part.get("elem_type", 0), base)
         if "shape" not in part:
             return TensorType(dtype)
-        spans = _part("TensorShapeProto", raw, part["shape"], base).get("dim", [])
-        rows = [_part("TensorShapeProto.Dimension", raw, span, base) for span in spans]
+        spans = _read_part("TensorShapeProto", raw, part["shape"], base).get("dim", [])
+        rows = [
+            _read_part("TensorShapeProto.Dimension", raw, span, base) for span in spans
+        ]
         shape = Shape([self._dim(row) for row in rows])
         axes = [row.get("denotation") or None for row in rows]
         return TensorType(dtype, shape, axes if any(axes) else None)
@@ -135,11 +137,11 @@ class TypeReader:
         if value is not None and value >= 0:
             return value  # type: ignore[no-any-return]
         name = row.get("dim_param")
-        if not name or name in _NOBODY:
+        if not name or name in _UNKNOWN_NAMES:
             return Sym.unknown()
         found = self._dims.get(name)
         if found is None:
-            found = self._dims[name] = _named(name)
+            found = self._dims[name] = _parse_named_dim(name)
         return found
 
 
@@ -153,17 +155,17 @@ _READERS: Final = {
 }
 
 
-def _part(message: str, raw: bytes, span: Span, base: int) -> dict[str, Any]:
+def _read_part(message: str, raw: bytes, span: Span, base: int) -> dict[str, Any]:
     return SCHEMA.read(message, raw, span[0], span[1], base)
 
 
-def _named(name: str) -> Dim:
-    """A dim that is written as `name`: an expression, or a symbol of that name.
+def _parse_named_dim(name: str) -> Dim:
+    """A dim_param as a dim: an expression, or a symbol.
 
-    >>> _named("past + 1"), _named("batch-size").name
+    >>> _parse_named_dim("past + 1"), _parse_named_dim("batch-size").name
     (past+1, 'batch-size')
     """
-    if len(name) <= _LONGEST and _OPERATORS.search(name):
+    if len(name) <= _MAX_LENGTH and _OPERATORS.search(name):
         try:
             found = parse_dim(name)
         except AmandaError:
@@ -178,19 +180,21 @@ def _element(code: int, place: int) -> DType:
         return unknown
     dtype = DTYPES.get(code)
     if dtype is None:
-        raise_at("an element type that ONNX does not have", place, got=f"number {code}")
+        raise_at(
+            "an element type that ONNX does not define", place, got=f"number {code}"
+        )
     return dtype
 
 
-def _renewed(type_: Type | None) -> Type | None:
-    """The type of another value: its dims without a name are others."""
+def _fresh_type(type_: Type | None) -> Type | None:
+    """The type with new anonymous dims, for another value."""
     assert isinstance(type_, TensorType)
     shape = type_.shape.map(lambda dim: Sym.unknown() if dim.is_anonymous else dim)
     return TensorType(type_.dtype, shape, type_.axes)
 
 
 def _is_closed(type_: Type | None) -> bool:
-    """Whether it has no dim without a name, so that it may stand in two places."""
+    """Whether it has no anonymous dims, so that two values can share it."""
     return type_ is None or "?" not in str(type_)
 
 
@@ -198,26 +202,26 @@ def _is_closed(type_: Type | None) -> bool:
 
 
 def matches_bytes(raw: bytes, type_: Type | None, *, loose: bool = False) -> bool:
-    """Whether bytes that were noted still say this type, or (`loose`) allow it."""
+    """Whether recorded bytes describe a type, or (`loose`) are compatible with it."""
     source = ModelFile(memoryview(raw))
     try:
-        told, _ = TypeReader(source).read((0, len(raw)))
+        found, _ = TypeReader(source).read((0, len(raw)))
     except AmandaError:
         return False
-    if loose and isinstance(told, TensorType) and isinstance(type_, TensorType):
-        return accepts(told, type_) is not False
-    return same_type(told, type_)
+    if loose and isinstance(found, TensorType) and isinstance(type_, TensorType):
+        return accepts(found, type_) is not False
+    return same_type(found, type_)
 
 
 def same_type(one: Type | None, other: Type | None) -> bool:
-    """Whether two types are written the same, dims without a name being numbered."""
+    """Whether two types are equal up to their anonymous dims."""
     if one is None or other is None or one is other:
         return one is other
     return one.text(Symbols()) == other.text(Symbols())
 
 
 def encode_type(type_: Type | None, denotation: str | None = None) -> bytes:
-    """A TypeProto; InvalidTypeError or FormatError for what ONNX has no type for."""
+    """A TypeProto; InvalidTypeError or FormatError where ONNX has no such type."""
     return (
         SCHEMA.writer("TypeProto")
         .put_raw(_value(type_))

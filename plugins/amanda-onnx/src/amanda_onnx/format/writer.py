@@ -1,8 +1,7 @@
-"""A model from a graph: first as pieces whose sizes are known, then as a file.
+"""A model from a graph: first as chunks of known size, then as a file.
 
-Weights are not held meanwhile: they are copied from where they are, a block at a time.
-A model that is larger than a message of protobuf can be gets its weights in a file
-beside it.
+Weights are not held in memory: they are copied from their files in blocks. A model that
+exceeds the size limit of protobuf gets external data.
 """
 
 from __future__ import annotations
@@ -40,17 +39,19 @@ from amanda_onnx.format.tensor_writer import (
 __all__ = ["MAX_MESSAGE_BYTES", "ModelWriter", "model_chunks", "write_model"]
 
 MAX_MESSAGE_BYTES: Final = (1 << 31) - 1
-"""The most bytes that a message of protobuf may have."""
+"""The size limit of a protobuf message."""
 
-_ALL_INPUTS: Final = 3  # up to this IR version initializers have to be inputs, too
-_WITH_FUNCTIONS: Final = 8
-_OWN: Final = 4
-_REMEMBERED: Final = 4096
+_IR_INITIALIZER_INPUTS: Final = (
+    3  # up to this IR version initializers must be inputs too
+)
+_IR_FUNCTIONS: Final = 8
+_IR_MINIMUM: Final = 4
+_CACHE_SIZE: Final = 4096
 _INPUT: Final = SCHEMA.tag("GraphProto", "input")
 _OUTPUT: Final = SCHEMA.tag("GraphProto", "output")
 _INFO: Final = SCHEMA.tag("GraphProto", "value_info")
 _INFO_OF_FUNCTION: Final = SCHEMA.tag("FunctionProto", "value_info")
-_NEEDLESS: Final = (_INFO, _INFO_OF_FUNCTION)  # types that nobody has to know
+_OPTIONAL_TYPES: Final = (_INFO, _INFO_OF_FUNCTION)  # types that may be omitted
 _INFO_NAME: Final = SCHEMA.tag("ValueInfoProto", "name")
 _INFO_TYPE: Final = SCHEMA.tag("ValueInfoProto", "type")
 
@@ -62,11 +63,11 @@ def write_model(
     how: ExternalDataOptions,
     ir_version: int | None = None,
 ) -> None:
-    """Write a model, and where it has such, the files with its weights first."""
-    outside = ExternalDataWriter(how, noted=external is None)
+    """Write a model, after its external data files."""
+    outside = ExternalDataWriter(how, recorded=external is None)
     pieces = model_chunks(graph, None if external is False else outside, ir_version)
     if pieces.size > MAX_MESSAGE_BYTES and external is None:
-        outside = ExternalDataWriter(how, noted=False)
+        outside = ExternalDataWriter(how, recorded=False)
         pieces = model_chunks(graph, outside, ir_version)
     check_size(pieces)
     with ExitStack() as files:
@@ -82,7 +83,7 @@ def write_model(
 def check_size(pieces: MessageChunks) -> None:
     if pieces.size > MAX_MESSAGE_BYTES:
         raise LimitError(
-            "a model larger than a message of protobuf can be",
+            "the model exceeds the protobuf limit of 2 GB",
             expected=f"at most {MAX_MESSAGE_BYTES} bytes",
             got=f"{pieces.size} bytes",
             hint="write it to a file, with external=True or a lower threshold",
@@ -94,20 +95,20 @@ def model_chunks(
     outside: ExternalDataWriter | None = None,
     ir_version: int | None = None,
 ) -> MessageChunks:
-    """A ModelProto; everything that it cannot hold is told at once."""
+    """A ModelProto; all that it cannot hold is reported at once."""
     with bulk():
         return ModelWriter(graph, outside).model(ir_version)
 
 
 class ModelWriter:
-    """One model that is being written."""
+    """Writes one model."""
 
     def __init__(self, root: Graph, outside: ExternalDataWriter | None) -> None:
         self.root = root
         self.outside = outside
         self.names = ModelNames(root)
         self.problems: list[str] = []
-        self.plain: dict[tuple[str, type, Any], str] = {}  # attributes, as they are
+        self.plain: dict[tuple[str, type, Any], str] = {}  # encoded attributes, cached
         self._types: dict[Type | None, bytes] = {}
         self._ir = 0
         self._imports: dict[str, int] = {}
@@ -119,14 +120,16 @@ class ModelWriter:
         found = domain_of(root.namespace or "")
         if found is None or found[0]:
             raise FormatError(
-                "only a graph of amanda/onnx can be a model of ONNX",
+                "only a graph of amanda/onnx can be written as ONNX",
                 got=root.namespace or "no namespace",
                 hint="amanda.convert(graph, 'onnx') first",
             )
         self._imports = _with_default(root.imports, found[1])
-        self._ir = ir_version or notes.get("ir_version") or self._fitting(found[1])
+        self._ir = (
+            ir_version or notes.get("ir_version") or self._default_ir_version(found[1])
+        )
         if root.entries:
-            self.problems.append("ONNX has no entries: there is one way to call it")
+            self.problems.append("ONNX has no named entries")
         self._refuse_attrs(root)
         graph = self.graph(root, None)
         functions = [
@@ -136,8 +139,8 @@ class ModelWriter:
             raise FormatError("ONNX cannot hold this graph", problems=self.problems)
         return self._model(notes, graph, functions)
 
-    def need(self, domain: str, version: int) -> None:
-        """An op of this domain at this version is there."""
+    def require_domain(self, domain: str, version: int) -> None:
+        """Import a domain at the version that an op has."""
         known = self._imports.get(domain)
         if domain in DEFAULT:
             known = next(
@@ -151,11 +154,11 @@ class ModelWriter:
                 got=f"{version} and {known}",
             )
 
-    def _fitting(self, opset: int) -> int:
-        """The IR version for a model that does not say which it is of."""
+    def _default_ir_version(self, opset: int) -> int:
+        """The IR version of a model that has none recorded."""
         older = [ir for version, ir in IR_OF_OPSET.items() if version <= opset]
-        with_functions = _WITH_FUNCTIONS if self.root.functions else 0
-        return max(*older, with_functions, _OWN)
+        with_functions = _IR_FUNCTIONS if self.root.functions else 0
+        return max(*older, with_functions, _IR_MINIMUM)
 
     def _refuse_attrs(self, graph: Graph) -> None:
         known = (NOTES_KEY, MODEL_KEY)
@@ -200,7 +203,7 @@ class ModelWriter:
         """A GraphProto, with the graphs inside."""
         if self._depth > MAX_DEPTH:
             raise LimitError(
-                "graphs in graphs, deeper than any reader follows",
+                "graphs nested deeper than readers support",
                 expected=f"at most {MAX_DEPTH} levels",
             )
         self._depth += 1
@@ -230,7 +233,7 @@ class ModelWriter:
         return out
 
     def _name(self, graph: Graph) -> str | None:
-        """A graph of ONNX needs a name."""
+        """The name of a graph, which ONNX requires."""
         if graph.name is not None or notes_of(graph):
             return graph.name
         return "main" if graph is self.root else (graph.body_name or "body")
@@ -245,7 +248,7 @@ class ModelWriter:
         listed = set(graph.results)
         infos = [
             self._info(_INFO, port, word, port)
-            for port, word in self._listed(graph, nodes)
+            for port, word in self._typed_values(graph, nodes)
             if port not in listed or notes_of(port).get("value_info")
         ]
         tail = SCHEMA.writer("GraphProto").put_raw(b"".join(infos))
@@ -258,8 +261,10 @@ class ModelWriter:
         last.put_all("metadata_props", string_entries(notes.get("metadata_props")))
         out.append(last.put_raw(notes.get("rest", b"")).done())
 
-    def _listed(self, graph: Graph, nodes: NodeWriter) -> list[tuple[OutputPort, str]]:
-        """Values whose types are listed: of nodes, and of others where noted."""
+    def _typed_values(
+        self, graph: Graph, nodes: NodeWriter
+    ) -> list[tuple[OutputPort, str]]:
+        """Values with a value_info: outputs of nodes, and others if recorded."""
         asked: list[OutputPort] = [
             *graph.parameters,
             *(op.outputs[0] for op, _ in nodes.initializers),
@@ -291,9 +296,9 @@ class ModelWriter:
     def _inputs(
         self, inputs: list[Any], nodes: NodeWriter
     ) -> list[tuple[OutputPort, str]]:
-        """Inputs in their order, with the initializers that are inputs, too."""
+        """Inputs in order, with the initializers that are inputs too."""
         found: list[tuple[OutputPort, str]] = list(inputs)
-        everything = self._ir <= _ALL_INPUTS
+        everything = self._ir <= _IR_INITIALIZER_INPUTS
         late: list[Any] = []
         for op, word in nodes.initializers:
             place = notes_of(op).get("input")
@@ -308,7 +313,7 @@ class ModelWriter:
     def _results(
         self, graph: Graph, space: NameScope, out: MessageChunks, field: bytes
     ) -> list[tuple[OutputPort, OutputPort, str]]:
-        """The results by name; a value of another name is passed on under this."""
+        """The results; an Identity node renames a value to its result's name."""
         found: list[tuple[OutputPort, OutputPort, str]] = []
         given: set[str] = set()
         for outside, value in zip(graph.outputs, graph.results, strict=True):
@@ -334,32 +339,32 @@ class ModelWriter:
         return found
 
     def _info(
-        self, field: bytes, value: OutputPort, word: str, told: OutputPort
+        self, field: bytes, value: OutputPort, word: str, described: OutputPort
     ) -> bytes:
-        """A ValueInfoProto: the type of `value`, and what is noted at `told`."""
-        notes = notes_of(told) if told.has_attrs else {}
-        type_ = told.type if told.type is not None else value.type
+        """A ValueInfoProto: the type of `value`, and the record of `described`."""
+        notes = notes_of(described) if described.has_attrs else {}
+        type_ = described.type if described.type is not None else value.type
         try:
             raw = self._types.get(type_) if not notes else None
             if raw is None:
                 raw = encode_value_type(type_, notes, loose=value.op.type == CONSTANT)
-                if not notes and len(self._types) < _REMEMBERED:
+                if not notes and len(self._types) < _CACHE_SIZE:
                     self._types[type_] = raw
         except AmandaError as error:
-            if field in _NEEDLESS:
+            if field in _OPTIONAL_TYPES:
                 return b""
             self.problems.append(f"{word!r}: {error.message} ({error.got})")
             return b""
-        info = _INFO_NAME + _sized(word.encode())
+        info = _INFO_NAME + _with_length(word.encode())
         if raw or notes.get("untyped"):
-            info += _INFO_TYPE + _sized(raw)
+            info += _INFO_TYPE + _with_length(raw)
         if notes:
             tail = SCHEMA.writer("ValueInfoProto").put_if(
                 "doc_string", notes.get("doc_string")
             )
             tail.put_all("metadata_props", string_entries(notes.get("metadata_props")))
             info += tail.put_raw(notes.get("rest", b"")).done()
-        return field + _sized(info)
+        return field + _with_length(info)
 
     def _annotations(self, graph: Graph, nodes: NodeWriter) -> list[bytes]:
         ports: list[OutputPort] = list(graph.parameters)
@@ -379,7 +384,7 @@ class ModelWriter:
 
     def _function(self, key: str, graph: Graph) -> MessageChunks:
         notes = notes_of(graph)
-        domain, name, overload = _parts(key, graph, notes)
+        domain, name, overload = _function_key_parts(key, graph, notes)
         field = SCHEMA.tag("FunctionProto", "node")
         space = NameScope(self.names, graph, None)
         space.reserve_results()
@@ -428,7 +433,9 @@ class ModelWriter:
                 )
 
 
-def _parts(key: str, graph: Graph, notes: Mapping[str, Any]) -> tuple[str, str, str]:
+def _function_key_parts(
+    key: str, graph: Graph, notes: Mapping[str, Any]
+) -> tuple[str, str, str]:
     """Domain, name and overload of a function."""
     if graph.name and (notes.get("domain") or key.startswith("::")):
         return str(notes.get("domain", "")), graph.name, str(notes.get("overload", ""))
@@ -438,7 +445,7 @@ def _parts(key: str, graph: Graph, notes: Mapping[str, Any]) -> tuple[str, str, 
 
 
 def _with_default(imports: Mapping[str, int], opset: int) -> dict[str, int]:
-    """The imports, with the version of ONNX itself that the namespace says."""
+    """The imports, with the version of ONNX itself from the namespace."""
     if not imports:
         return {"": opset}
     return {d: opset if d in DEFAULT else version for d, version in imports.items()}
@@ -452,7 +459,7 @@ def _function_imports(graph: Graph, around: Mapping[str, int]) -> dict[str, int]
     return _with_default(graph.imports, opset)
 
 
-def _sized(raw: bytes) -> bytes:
+def _with_length(raw: bytes) -> bytes:
     return encode_varint(len(raw)) + raw
 
 
