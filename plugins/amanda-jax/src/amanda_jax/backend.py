@@ -15,19 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["JaxBackend"]
 
-_MISSING_FUNCTIONS: Final = ("j0", "j1", "y0", "y1", "k0", "k0e", "k1", "k1e", "dawsn",
-                 "fresnel_cos", "fresnel_sin")  # fmt: skip
-"""Special functions that JAX does not have."""
-
-UNSUPPORTED: Final = {
-    **{
-        name: f"JAX does not have the special function {name}"
-        for name in _MISSING_FUNCTIONS
-    },
-    "decode_image": "XLA cannot decode image files",
-}
-"""Ops that are not supported, with the reason."""
-
 _UNSUPPORTED_KINDS: Final = ("string", "bytes", "quantized")
 """Kinds of element types that XLA does not have."""
 
@@ -52,6 +39,7 @@ class JaxBackend:
 
     def takes(self, op: Op) -> Literal[True] | str:
         from amanda_jax.compile.python_ops import KERNELS
+        from amanda_jax.kernels import UNSUPPORTED
         from amanda_std.backends import operation_of, why_invalid, why_no_kernel
 
         reason = why_invalid(op)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
 
 from amanda.graph import Graph
 from amanda_jax.cpu_tuning.steps import enabled_steps
 from amanda_jax.weights.device_weights import is_weight
-from amanda_std.backends import infer, lower
+from amanda_std.backends import Trait, has_trait, infer, lower
 
 __all__ = ["prepare_graph", "prepare_unoptimized"]
-
-_EXPANDED_FIRST: Final = ("range",)
-"""Composites with a shape argument inside that is a tensor outside: they are expanded
-first, so that it is found."""
 
 
 def prepare_graph(
@@ -45,7 +40,8 @@ def prepare_unoptimized(graph: Graph) -> Graph:
 def _infer_types(graph: Graph) -> Graph:
     copy = graph.clone()
     infer(copy)
-    lower(copy, lambda op: op.type not in _EXPANDED_FIRST)
+    # these have a shape argument inside that is a tensor outside
+    lower(copy, lambda op: not has_trait(op, Trait.EXPAND_EARLY))
     return copy
 
 

@@ -25,15 +25,16 @@ from amanda_jax.compile.trace_context import trace_context
 from amanda_jax.kernels import JAX, dynamic_shapes
 from amanda_jax.weights.device_weights import ProgramConstants
 from amanda_std.backends import StepRunner as StepProgram
-from amanda_std.backends import run_context, use_kernels
+from amanda_std.backends import Trait, run_context, use_kernels
 from amanda_std.ops import OPS
 
 __all__ = ["DATA_DEPENDENT", "PythonOps"]
 
-DATA_DEPENDENT: Final = dict.fromkeys(
-    ("nonzero", "nms", "unique", "compress", "soft_nms"),
-    "data decides the shape of its result",
-)
+DATA_DEPENDENT: Final = {
+    name: "data decides the shape of its result"
+    for name, operation in OPS.items()
+    if Trait.DATA_DEPENDENT_SIZE in operation.traits
+}
 """Ops around which a graph is cut, with the reason."""
 
 

@@ -16,14 +16,12 @@ from amanda_jax.weights.layout import (
     permuted_tensor,
     transposed_constant,
 )
-from amanda_std.backends import is_std
+from amanda_std.backends import Trait, has_trait, is_std
 
 __all__ = ["read_stored_transpose", "transpose_product_weights"]
 
 LONG_ROW: Final = 4096
 VECTOR: Final = 16
-_FOLDABLE: Final = ("batch_norm", "multiply", "divide")
-"""Ops that `fold_norms` folds into the weight of a product."""
 
 
 def read_stored_transpose(graph: Graph, enabled: Collection[str]) -> int:
@@ -31,7 +29,8 @@ def read_stored_transpose(graph: Graph, enabled: Collection[str]) -> int:
 
     This precedes constant folding, which would transpose them: they would be transposed
     twice, and held twice in memory where something else reads the original, as where
-    one weight embeds tokens and computes their logits."""
+    one weight embeds tokens and computes their logits. Products whose result is scaled
+    are left to `fold_norms`."""
     if "algebra" not in enabled:  # nothing is folded
         return 0
     products = [
@@ -39,7 +38,7 @@ def read_stored_transpose(graph: Graph, enabled: Collection[str]) -> int:
         for part in graph.graphs()
         for op in part
         if (weight := _stored_transpose(op)) is not None
-        and not any(user.type in _FOLDABLE for user in op.output.user_ops)
+        and not any(has_trait(user, Trait.SCALING) for user in op.output.user_ops)
     ]
     for part, op, weight in products:
         _multiply_transposed(part, op, weight)

@@ -27,7 +27,7 @@ from amanda_jax.kernels import (
 from amanda_std.backends import Kernels
 from amanda_std.ops import OPS
 
-__all__ = ["JAX"]
+__all__ = ["JAX", "UNSUPPORTED"]
 
 KernelTable = Mapping[str, Callable[..., Any]]
 
@@ -89,3 +89,16 @@ JAX: Final = Kernels(
         **{name: _for_jax_arrays(name, f) for name, f in _FOR_JAX_ARRAYS.items()},
     },
 )
+
+_MISSING_FUNCTIONS: Final = ("j0", "j1", "y0", "y1", "k0", "k0e", "k1", "k1e", "dawsn",
+                 "fresnel_cos", "fresnel_sin")  # fmt: skip
+"""Special functions that JAX does not have."""
+
+UNSUPPORTED: Final = {
+    **{
+        name: f"JAX does not have the special function {name}"
+        for name in _MISSING_FUNCTIONS
+    },
+    "decode_image": "XLA cannot decode image files",
+}
+"""Ops that are not supported, with the reason."""

@@ -14,16 +14,10 @@ import numpy as np
 from jax import lax
 
 from amanda.errors import UsageError
+from amanda_std.backends import Trait
 from amanda_std.ops import OPS
 
 __all__ = ["KERNELS"]
-
-_AS_DEFINED: Final = (
-    "optional", "sequence_at", "sequence_construct", "sequence_empty",
-    "sequence_erase", "sequence_insert", "sequence_length", "sequence_map",
-    "tuple_get", "tuple_make", "tuple_push",
-)  # fmt: skip
-"""Ops that only store or pass on values: their definitions hold for any array."""
 
 
 def split_to_sequence(x: Any, sizes: Any = None, *, axis: int, keepdims: bool) -> Any:
@@ -48,7 +42,11 @@ def concat_from_sequence(xs: Any, *, axis: int, new_axis: bool) -> Any:
 
 
 KERNELS: Final[dict[str, Callable[..., Any]]] = {
-    **{name: OPS[name].function for name in _AS_DEFINED},
+    **{
+        name: operation.function
+        for name, operation in OPS.items()
+        if Trait.CONTAINER in operation.traits
+    },
     "split_to_sequence": split_to_sequence,
     "concat_from_sequence": concat_from_sequence,
 }

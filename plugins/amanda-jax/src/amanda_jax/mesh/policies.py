@@ -9,7 +9,7 @@ from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import TensorType
 from amanda_jax.shapes.static_values import analyze_static_values
 from amanda_jax.weights.device_weights import is_weight
-from amanda_std.backends import is_std
+from amanda_std.backends import Trait, has_trait, is_std
 
 __all__ = [
     "POLICIES",
@@ -141,7 +141,7 @@ class _MatrixProduct(NamedTuple):
 
 def _product(op: Op) -> _MatrixProduct | None:
     """A product with a constant matrix, and its axes."""
-    if op.type not in ("matmul", "linear", "einsum"):
+    if not has_trait(op, Trait.MATRIX_PRODUCT):
         return None
     inputs: list[OutputPort | None] = [*op.inputs, None, None]
     x, weight, *rest = inputs
@@ -149,7 +149,7 @@ def _product(op: Op) -> _MatrixProduct | None:
         return None
     if len(shape_of(weight) or ()) != 2:
         return None
-    if op.type != "einsum":
+    if has_trait(op, Trait.LINEAR_LAYER):
         return _MatrixProduct(x, weight, 0, 1, rest[0])
     axes = _einsum_axes(str(op.attrs["equation"])) if len(op.inputs) == 2 else None
     return None if axes is None else _MatrixProduct(x, weight, *axes)

@@ -205,8 +205,8 @@ def propagate_padding(graph: Graph, padding: Padding) -> list[Mapping[int, Dim]]
     """How padding of the inputs reaches the results; problems are recorded in
     `padding`."""
     for port in graph.parameters:
-        padding.feed(port)
-    padding.follow(graph)
+        padding.add_input(port)
+    padding.propagate(graph)
     known = {
         s
         for port in graph.parameters

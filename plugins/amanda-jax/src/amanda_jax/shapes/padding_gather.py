@@ -1,99 +1,117 @@
-"""What ops make of padding that look things up: places from the front stay right."""
+"""How gathers propagate padding: non-negative indices are unaffected by padding at the
+end."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from amanda.graph import Op, OutputPort, Parameter
 from amanda.types import Sym, TensorType
-from amanda_jax.shapes.padding import At, MixesError, Padded, alike, expect_whole
-from amanda_std.backends import op_arguments
+from amanda_jax.shapes.padding import (
+    PaddedOp,
+    PaddedState,
+    PaddingError,
+    expect_unpadded_axes,
+    with_axes,
+)
+from amanda_std.backends import Trait, has_trait, is_std, op_arguments
 
 __all__ = ["gather", "gather_elements", "gather_nd"]
 
 
-def gather(at: At) -> list[Padded]:
-    x, indices, axis = at.args
-    [place] = at.places(axis, len(at.dims(x)))
-    if not _is_natural(indices):
-        expect_whole(at, x, [place], "looks up places of")
-    more = len(at.dims(indices))
-    rest = {a: name for a, name in at.axes(x).items() if a != place}
-    found = {a if a < place else a + more - 1: name for a, name in rest.items()}
-    found.update({place + a: name for a, name in at.axes(indices).items()})
-    return alike(at, found)
+def gather(node: PaddedOp) -> list[PaddedState]:
+    x, indices, axis = node.args
+    [axis_] = node.axis_numbers(axis, len(node.dims(x)))
+    if not _is_non_negative(indices):
+        expect_unpadded_axes(node, x, [axis_], "gathers along")
+    added = len(node.dims(indices))
+    rest = {a: name for a, name in node.padded_axes(x).items() if a != axis_}
+    result = {a if a < axis_ else a + added - 1: name for a, name in rest.items()}
+    result.update({axis_ + a: name for a, name in node.padded_axes(indices).items()})
+    return with_axes(node, result)
 
 
-def gather_nd(at: At) -> list[Padded]:
-    x, indices = at.args
-    many = at.attrs["batch_dims"]
-    last = len(at.dims(indices)) - 1
-    expect_whole(at, indices, [last], "takes as a place")
-    deep = at.dims(indices)[last]
-    if isinstance(deep, Sym):
-        raise MixesError("looks up at places of which nobody knows the axes")
-    if not _is_natural(indices):
-        expect_whole(at, x, range(many, many + deep), "looks up places of")
-    for axis in range(many):
-        fine = at.padding.are_same(at.dims(x)[axis], at.dims(indices)[axis])
-        if at.axes(x).get(axis) != at.axes(indices).get(axis) or not fine:
-            raise MixesError("looks up in what is padded otherwise than the places are")
-    found = dict(at.axes(indices))
-    for axis, name in at.axes(x).items():
-        if axis >= many + deep:
-            found[axis - many - deep + last] = name
-    return alike(at, found)
+def gather_nd(node: PaddedOp) -> list[PaddedState]:
+    x, indices = node.args
+    batch_dims = node.attrs["batch_dims"]
+    last = len(node.dims(indices)) - 1
+    expect_unpadded_axes(node, indices, [last], "has as an index")
+    index_length = node.dims(indices)[last]
+    if isinstance(index_length, Sym):
+        raise PaddingError("gathers with indices of unknown length")
+    if not _is_non_negative(indices):
+        expect_unpadded_axes(
+            node, x, range(batch_dims, batch_dims + index_length), "gathers along"
+        )
+    for axis in range(batch_dims):
+        are_equal = node.padding.are_equal(node.dims(x)[axis], node.dims(indices)[axis])
+        if (
+            node.padded_axes(x).get(axis) != node.padded_axes(indices).get(axis)
+            or not are_equal
+        ):
+            raise PaddingError(
+                "gathers from a value that is padded differently from the indices"
+            )
+    result = dict(node.padded_axes(indices))
+    for axis, name in node.padded_axes(x).items():
+        if axis >= batch_dims + index_length:
+            result[axis - batch_dims - index_length + last] = name
+    return with_axes(node, result)
 
 
-_KEEPING: Final = ("reshape", "broadcast_to", "expand_dims", "squeeze", "transpose",
-                   "identity", "slice", "tile")  # fmt: skip
-_JOINING: Final = ("concat", "stack", "add", "multiply", "maximum")
-
-
-def _is_natural(value: Any) -> bool:
-    """Whether integers are 0 or more for all that is fed: places from the front, which
-    are the same with padding behind. Those beyond the end are an error without it."""
-    waiting, seen = [value], set()
-    while waiting:
-        one = waiting.pop()
-        if not isinstance(one, OutputPort) or type(one) is Parameter:
+def _is_non_negative(value: Any) -> bool:
+    """Whether integers are non-negative for all feeds: indices from the front, which
+    padding at the end does not change. Those beyond the end are an error without it."""
+    pending, seen = [value], set()
+    while pending:
+        current = pending.pop()
+        if not isinstance(current, OutputPort) or type(current) is Parameter:
             return False
-        if one in seen:
+        if current in seen:
             continue
-        seen.add(one)
-        op = one.op
+        seen.add(current)
+        op = current.op
         if op.is_constant:
             if op.attrs["value"].size and op.attrs["value"].numpy().min() < 0:
                 return False
-        elif op.type in _KEEPING or (op.type == "astype" and _is_long(op)):
-            waiting.append(op.inputs[0])
-        elif op.type in _JOINING:
-            waiting += op.inputs
-        elif op.type != "arange" or not _counts_up(op):
+        elif has_trait(op, Trait.MOVES_ELEMENTS) or _is_wide_cast(op):
+            pending.append(op.inputs[0])
+        elif has_trait(op, Trait.KEEPS_NON_NEGATIVE):
+            pending += op.inputs
+        elif not _is_increasing_from_zero(op):
             return False
     return True
 
 
-def _is_long(op: Op) -> bool:
-    """Whether no number of elements is too large for what it is turned into."""
-    found = op.output.type
-    dtype = found.dtype if isinstance(found, TensorType) else None
+def _is_wide_cast(op: Op) -> bool:
+    """Whether this is a cast to a type that can hold every number of elements."""
+    return op.type == "astype" and _is_wide_enough(op)
+
+
+def _is_wide_enough(op: Op) -> bool:
+    """Whether the target type of a cast can hold every number of elements."""
+    result = op.output.type
+    dtype = result.dtype if isinstance(result, TensorType) else None
     return dtype is not None and dtype.kind in ("int", "uint") and dtype.bits >= 32
 
 
-def _counts_up(op: Op) -> bool:
+def _is_increasing_from_zero(op: Op) -> bool:
+    if op.type != "arange" or not is_std(op):
+        return False
     (start, _, step), _ = op_arguments(op, lambda port: port)
     return type(start) is int and start >= 0 and type(step) is int and step > 0
 
 
-def gather_elements(at: At) -> list[Padded]:
-    x, indices = at.args
-    axis = at.attrs["axis"] % len(at.dims(x))
-    expect_whole(at, x, [axis], "looks up places of")
-    along = dict(at.axes(indices))
+def gather_elements(node: PaddedOp) -> list[PaddedState]:
+    x, indices = node.args
+    axis = node.attrs["axis"] % len(node.dims(x))
+    expect_unpadded_axes(node, x, [axis], "gathers along")
+    along = dict(node.padded_axes(indices))
     along.pop(axis, None)
-    rows = enumerate(zip(at.dims(x), at.dims(indices), strict=True))
-    fine = all(at.padding.are_same(a, b) for i, (a, b) in rows if i in along)
-    if along != at.axes(x) or not fine:
-        raise MixesError("looks up in what is padded otherwise than the places are")
-    return alike(at, at.axes(indices))
+    rows = enumerate(zip(node.dims(x), node.dims(indices), strict=True))
+    are_equal = all(node.padding.are_equal(a, b) for i, (a, b) in rows if i in along)
+    if along != node.padded_axes(x) or not are_equal:
+        raise PaddingError(
+            "gathers from a value that is padded differently from the indices"
+        )
+    return with_axes(node, node.padded_axes(indices))

@@ -1,8 +1,7 @@
-"""What ops make of padding: a rule for each primitive that hands it on.
+"""How ops propagate padding: a rule for each primitive that keeps it apart.
 
-A rule gives the state of each result, or raises `MixesError`. What has no rule is
-refused where padding reaches it.
-"""
+A rule returns the state of each result, or raises `PaddingError`. An op without a rule
+is refused where padding reaches it."""
 
 from __future__ import annotations
 
@@ -13,15 +12,15 @@ from amanda.graph import OutputPort
 from amanda.types import Dim, Sym, TensorType
 from amanda_jax.shapes.padding import (
     UNPADDED,
-    At,
     Axes,
-    MixesError,
-    Padded,
-    Rule,
-    Rules,
-    alike,
-    expect_clean,
-    expect_whole,
+    PaddedOp,
+    PaddedState,
+    PaddingError,
+    PaddingRule,
+    PaddingRules,
+    expect_unpadded,
+    expect_unpadded_axes,
+    with_axes,
 )
 from amanda_jax.shapes.padding_gather import gather, gather_elements, gather_nd
 from amanda_std.backends import product
@@ -29,298 +28,324 @@ from amanda_std.backends import product
 __all__ = ["RULES"]
 
 
-# -- each place by itself --------------------------------------------------------------
+# -- pointwise -------------------------------------------------------------------------
 
 
-def elementwise(at: At) -> list[Padded]:
-    return alike(at, _together(at, [(arg, 0) for arg in at.args]))
+def pointwise(node: PaddedOp) -> list[PaddedState]:
+    return with_axes(node, _broadcast_axes(node, [(arg, 0) for arg in node.args]))
 
 
-def _together(at: At, rows: Sequence[tuple[Any, int]]) -> Axes:
-    """Axes of operands that broadcast, each but for so many axes at its end."""
-    given = [(arg, at.dims(arg)[: len(at.dims(arg)) - cut]) for arg, cut in rows]
-    rank = max(len(dims) for _, dims in given)
-    found: Axes = {}
+def _broadcast_axes(node: PaddedOp, rows: Sequence[tuple[Any, int]]) -> Axes:
+    """The padded axes of operands that broadcast, each without so many axes at its
+    end."""
+    operands = [(arg, node.dims(arg)[: len(node.dims(arg)) - cut]) for arg, cut in rows]
+    rank = max(len(dims) for _, dims in operands)
+    result_axes: Axes = {}
     for axis in range(rank):
         column = [
-            (at.axes(arg).get(own), dims[own])
-            for arg, dims in given
-            if (own := axis - rank + len(dims)) >= 0
+            (node.padded_axes(arg).get(own_axis), dims[own_axis])
+            for arg, dims in operands
+            if (own_axis := axis - rank + len(dims)) >= 0
         ]
-        named = {name for name, _ in column if name is not None}
-        if not named:
+        names = {name for name, _ in column if name is not None}
+        if not names:
             continue
-        if len(named) > 1:
-            raise MixesError(f"brings {' and '.join(sorted(named))} together")
-        found[axis] = named.pop()
-        _expect_fit(at, found[axis], column)
-    return found
+        if len(names) > 1:
+            raise PaddingError(f"brings {' and '.join(sorted(names))} together")
+        result_axes[axis] = names.pop()
+        _expect_same_sizes(node, result_axes[axis], column)
+    return result_axes
 
 
-def _expect_fit(at: At, name: str, column: Sequence[tuple[str | None, Dim]]) -> None:
-    """Operands are padded alike along an axis, or have one element there."""
-    sizes = [dim for own, dim in column if own == name]
-    others = [dim for own, dim in column if own != name]
-    if not all(map(_is_one, others)):
-        raise MixesError(f"brings the axis of {name!r} together with another one")
-    if not all(at.padding.are_same(sizes[0], dim) for dim in sizes[1:]):
-        raise MixesError(f"brings sizes together that are made of {name!r} differently")
+def _expect_same_sizes(
+    node: PaddedOp, name: str, column: Sequence[tuple[str | None, Dim]]
+) -> None:
+    """Check that operands are padded alike along an axis, or have size 1 there."""
+    sizes = [dim for own_axis, dim in column if own_axis == name]
+    others = [dim for own_axis, dim in column if own_axis != name]
+    if not all(map(_is_size_one, others)):
+        raise PaddingError(f"brings the axis of {name!r} together with another one")
+    if not all(node.padding.are_equal(sizes[0], dim) for dim in sizes[1:]):
+        raise PaddingError(
+            f"brings sizes together that are made of {name!r} differently"
+        )
 
 
-def _is_one(dim: Dim) -> bool:
+def _is_size_one(dim: Dim) -> bool:
     return isinstance(dim, int) and dim == 1
 
 
 # -- along axes ------------------------------------------------------------------------
 
 
-def _without(axes: Mapping[int, str], gone: Sequence[int]) -> Axes:
-    return {a - sum(g < a for g in gone): name for a, name in axes.items()}
+def _remove_axes(axes: Mapping[int, str], removed: Sequence[int]) -> Axes:
+    return {a - sum(g < a for g in removed): name for a, name in axes.items()}
 
 
-def reduction(at: At) -> list[Padded]:
-    x, told = at.args[:2]
-    gone = at.places(told, len(at.dims(x)))
-    expect_whole(at, x, gone, "goes over")
-    axes = at.axes(x)
-    return alike(at, axes if at.attrs["keepdims"] else _without(axes, gone))
+def reduction(node: PaddedOp) -> list[PaddedState]:
+    x, axis_argument = node.args[:2]
+    removed = node.axis_numbers(axis_argument, len(node.dims(x)))
+    expect_unpadded_axes(node, x, removed, "goes over")
+    axes = node.padded_axes(x)
+    return with_axes(
+        node, axes if node.attrs["keepdims"] else _remove_axes(axes, removed)
+    )
 
 
-def cumulative(at: At) -> list[Padded]:
-    """From the front on, padding comes last."""
-    x, axis = at.args[:2]
-    if at.attrs["reverse"]:
-        expect_whole(at, x, at.places(axis, len(at.dims(x))), "goes back along")
-    return alike(at, at.axes(x))
+def cumulative(node: PaddedOp) -> list[PaddedState]:
+    """Padding comes last, so a scan from the front keeps it apart."""
+    x, axis = node.args[:2]
+    if node.attrs["reverse"]:
+        expect_unpadded_axes(
+            node, x, node.axis_numbers(axis, len(node.dims(x))), "goes back along"
+        )
+    return with_axes(node, node.padded_axes(x))
 
 
-def _along(does: str) -> Rule:
-    def rule(at: At) -> list[Padded]:
-        x = at.args[0]
-        told = at.attrs["axis"] if "axis" in at.attrs else at.args[1]
-        expect_whole(at, x, at.places(told, len(at.dims(x))), does)
-        return alike(at, at.axes(x))
+def _along_axis(verb: str) -> PaddingRule:
+    def rule(node: PaddedOp) -> list[PaddedState]:
+        x = node.args[0]
+        axis_argument = node.attrs["axis"] if "axis" in node.attrs else node.args[1]
+        expect_unpadded_axes(
+            node, x, node.axis_numbers(axis_argument, len(node.dims(x))), verb
+        )
+        return with_axes(node, node.padded_axes(x))
 
     return rule
 
 
-def fourier(at: At) -> list[Padded]:
-    x, sizes, axes = at.args
-    at.numbers(sizes)
-    expect_whole(at, x, at.places(axes, len(at.dims(x))), "transforms along")
-    return alike(at, at.axes(x))
+def fourier(node: PaddedOp) -> list[PaddedState]:
+    x, sizes, axes = node.args
+    node.static_integers(sizes)
+    expect_unpadded_axes(
+        node, x, node.axis_numbers(axes, len(node.dims(x))), "transforms along"
+    )
+    return with_axes(node, node.padded_axes(x))
 
 
-def triangle(at: At) -> list[Padded]:
-    at.numbers(at.args[1])
-    return alike(at, at.axes(at.args[0]))
+def triangle(node: PaddedOp) -> list[PaddedState]:
+    node.static_integers(node.args[1])
+    return with_axes(node, node.padded_axes(node.args[0]))
 
 
-def of_matrices(at: At) -> list[Padded]:
-    x = at.args[0]
-    rank = len(at.dims(x))
-    expect_whole(at, x, [rank - 2, rank - 1], "takes matrices along")
-    return alike(at, at.axes(x))
+def matrix_op(node: PaddedOp) -> list[PaddedState]:
+    x = node.args[0]
+    rank = len(node.dims(x))
+    expect_unpadded_axes(node, x, [rank - 2, rank - 1], "takes matrices along")
+    return with_axes(node, node.padded_axes(x))
 
 
-def look_up_sorted(at: At) -> list[Padded]:
-    x, values = at.args
-    expect_clean(at, x)
-    if len(at.dims(x)) > 1:
-        raise MixesError("looks in a row of its own for each that is padded")
-    return alike(at, at.axes(values))
+def searchsorted(node: PaddedOp) -> list[PaddedState]:
+    x, values = node.args
+    expect_unpadded(node, x)
+    if len(node.dims(x)) > 1:
+        raise PaddingError("searches a separate row for each padded element")
+    return with_axes(node, node.padded_axes(values))
 
 
-# -- order and place of axes -----------------------------------------------------------
+# -- order and position of axes --------------------------------------------------------
 
 
-def transpose(at: At) -> list[Padded]:
-    [x] = at.args
-    rank = len(at.dims(x))
-    perm = at.attrs["perm"] or tuple(range(rank))[::-1]
-    axes = at.axes(x)
+def transpose(node: PaddedOp) -> list[PaddedState]:
+    [x] = node.args
+    rank = len(node.dims(x))
+    perm = node.attrs["perm"] or tuple(range(rank))[::-1]
+    axes = node.padded_axes(x)
     order = [p % rank for p in perm]
-    return alike(at, {i: axes[p] for i, p in enumerate(order) if p in axes})
+    return with_axes(node, {i: axes[p] for i, p in enumerate(order) if p in axes})
 
 
-def expand_dims(at: At) -> list[Padded]:
-    x, told = at.args
-    rank = len(at.dims(x)) + len(at.places(told, 1))
-    new = at.places(told, rank)
+def expand_dims(node: PaddedOp) -> list[PaddedState]:
+    x, axis_argument = node.args
+    rank = len(node.dims(x)) + len(node.axis_numbers(axis_argument, 1))
+    new = node.axis_numbers(axis_argument, rank)
     rest = [axis for axis in range(rank) if axis not in new]
-    return alike(at, {rest[a]: name for a, name in at.axes(x).items()})
+    return with_axes(node, {rest[a]: name for a, name in node.padded_axes(x).items()})
 
 
-def squeeze(at: At) -> list[Padded]:
-    x, told = at.args
-    if at.numbers(told) is None:
-        raise MixesError("drops the axes that have one element, whichever these are")
-    gone = at.places(told, len(at.dims(x)))
-    expect_whole(at, x, gone, "drops")
-    return alike(at, _without(at.axes(x), gone))
+def squeeze(node: PaddedOp) -> list[PaddedState]:
+    x, axis_argument = node.args
+    if node.static_integers(axis_argument) is None:
+        raise PaddingError("drops the axes that have one element, whichever these are")
+    removed = node.axis_numbers(axis_argument, len(node.dims(x)))
+    expect_unpadded_axes(node, x, removed, "drops")
+    return with_axes(node, _remove_axes(node.padded_axes(x), removed))
 
 
-def _joined(at: At, axis: int) -> Axes:
-    """What operands are padded along, all of them alike but for one axis."""
-    first, *others = at.args
-    for arg in at.args:
-        expect_whole(at, arg, [axis], "joins along")
+def _concatenated_axes(node: PaddedOp, axis: int) -> Axes:
+    """The padded axes of operands, which are the same but for one axis."""
+    first, *others = node.args
+    for arg in node.args:
+        expect_unpadded_axes(node, arg, [axis], "joins along")
     for arg in others:
-        rows = zip(at.dims(first), at.dims(arg), strict=True)
-        fine = all(
-            at.padding.are_same(a, b)
+        rows = zip(node.dims(first), node.dims(arg), strict=True)
+        are_equal = all(
+            node.padding.are_equal(a, b)
             for i, (a, b) in enumerate(rows)
-            if i in at.axes(first)
+            if i in node.padded_axes(first)
         )
-        if at.axes(arg) != at.axes(first) or not fine:
-            raise MixesError("joins what is padded with what is not padded so")
-    return dict(at.axes(first))
+        if node.padded_axes(arg) != node.padded_axes(first) or not are_equal:
+            raise PaddingError("joins what is padded with what is not padded so")
+    return dict(node.padded_axes(first))
 
 
-def concat(at: At) -> list[Padded]:
-    axis = at.attrs["axis"] % len(at.dims(at.args[0]))
-    return alike(at, _joined(at, axis))
+def concat(node: PaddedOp) -> list[PaddedState]:
+    axis = node.attrs["axis"] % len(node.dims(node.args[0]))
+    return with_axes(node, _concatenated_axes(node, axis))
 
 
-def stack(at: At) -> list[Padded]:
-    new = at.attrs["axis"] % (len(at.dims(at.args[0])) + 1)
-    axes = _joined(at, -1)
-    return alike(at, {a + (a >= new): name for a, name in axes.items()})
+def stack(node: PaddedOp) -> list[PaddedState]:
+    new = node.attrs["axis"] % (len(node.dims(node.args[0])) + 1)
+    axes = _concatenated_axes(node, -1)
+    return with_axes(node, {a + (a >= new): name for a, name in axes.items()})
 
 
-def split(at: At) -> list[Padded]:
-    x, sizes = at.args
-    at.numbers(sizes)
-    axis = at.attrs["axis"] % len(at.dims(x))
-    expect_whole(at, x, [axis], "splits")
-    return alike(at, at.axes(x))
+def split(node: PaddedOp) -> list[PaddedState]:
+    x, sizes = node.args
+    node.static_integers(sizes)
+    axis = node.attrs["axis"] % len(node.dims(x))
+    expect_unpadded_axes(node, x, [axis], "splits")
+    return with_axes(node, node.padded_axes(x))
 
 
-def slice_(at: At) -> list[Padded]:
-    """What is padded stays whole; of what is not, the first of a padded number."""
-    x, starts, _, axes, steps = at.args
-    before, after = at.dims(x), at.dims(at.op.output)
-    found: Axes = {}
+def slice_(node: PaddedOp) -> list[PaddedState]:
+    """A padded axis stays whole; of another axis, the first elements up to a padded
+    size."""
+    x, starts, _, axes, steps = node.args
+    before, after = node.dims(x), node.dims(node.op.output)
+    result_axes: Axes = {}
     rank = len(before)
-    count = len(_listed(at, starts))
-    places = list(range(count)) if axes is None else at.places(axes, rank)
-    firsts = dict(zip(places, _listed(at, starts), strict=True))
-    steady = dict(zip(places, _listed(at, steps) or [1] * count, strict=True))
+    count = len(_static_elements(node, starts))
+    positions = list(range(count)) if axes is None else node.axis_numbers(axes, rank)
+    firsts = dict(zip(positions, _static_elements(node, starts), strict=True))
+    steady = dict(
+        zip(positions, _static_elements(node, steps) or [1] * count, strict=True)
+    )
     for axis in range(rank):
-        [name] = at.padding.padded_in(after[axis]) or [None]
-        told = at.axes(x).get(axis)
-        if name is None and told is None:
+        [name] = node.padding.padded_names(after[axis]) or [None]
+        padded = node.padded_axes(x).get(axis)
+        if name is None and padded is None:
             continue
-        fine = firsts.get(axis, 0) == 0 and steady.get(axis, 1) == 1
-        if told is not None:
-            fine = fine and at.padding.are_same(before[axis], after[axis])
-        if not fine:
-            raise MixesError(f"takes a part of the axis of {told or name!r}")
-        found[axis] = str(told or name)
-    return alike(at, found)
+        is_kept = firsts.get(axis, 0) == 0 and steady.get(axis, 1) == 1
+        if padded is not None:
+            is_kept = is_kept and node.padding.are_equal(before[axis], after[axis])
+        if not is_kept:
+            raise PaddingError(f"takes a part of the axis of {padded or name!r}")
+        result_axes[axis] = str(padded or name)
+    return with_axes(node, result_axes)
 
 
-def _listed(at: At, arg: Any) -> list[Any]:
-    """Elements of a host argument: numbers, or None for one that a run tells."""
+def _static_elements(node: PaddedOp, arg: Any) -> list[Any]:
+    """The elements of a shape argument; None for one known only at run time."""
     if arg is None:
         return []
     if not isinstance(arg, OutputPort):
         return list(arg)
-    found = arg.type
-    told = found.elements if isinstance(found, TensorType) else None
-    if told is not None:
-        return [None if isinstance(dim, Sym) else dim for dim in told]
-    [count] = at.dims(arg)
+    own = arg.type
+    elements = own.elements if isinstance(own, TensorType) else None
+    if elements is not None:
+        return [None if isinstance(dim, Sym) else dim for dim in elements]
+    [count] = node.dims(arg)
     if isinstance(count, Sym):
-        raise MixesError("takes parts along axes that only a run tells")
+        raise PaddingError("slices axes that are known only at run time")
     return [None] * count
 
 
-def pad(at: At) -> list[Padded]:
-    x, pads, value, axes = at.args
-    expect_clean(at, value)
-    rank = len(at.dims(x))
-    places = at.places(axes, rank)
-    for axis, (low, high) in zip(places, at.numbers(pads), strict=True):
+def pad(node: PaddedOp) -> list[PaddedState]:
+    x, pads, value, axes = node.args
+    expect_unpadded(node, value)
+    rank = len(node.dims(x))
+    positions = node.axis_numbers(axes, rank)
+    for axis, (low, high) in zip(positions, node.static_integers(pads), strict=True):
         if low or high:
-            expect_whole(at, x, [axis], "puts elements around")
-    return alike(at, at.axes(x))
+            expect_unpadded_axes(node, x, [axis], "puts elements around")
+    return with_axes(node, node.padded_axes(x))
 
 
-def tile(at: At) -> list[Padded]:
-    x, repeats = at.args
-    times = list(at.numbers(repeats))
-    rank = max(len(times), len(at.dims(x)))
+def tile(node: PaddedOp) -> list[PaddedState]:
+    x, repeats = node.args
+    times = list(node.static_integers(repeats))
+    rank = max(len(times), len(node.dims(x)))
     times = [1] * (rank - len(times)) + times
-    shift = rank - len(at.dims(x))
-    expect_whole(at, x, [i - shift for i, n in enumerate(times) if n != 1], "repeats")
-    return alike(at, {a + shift: name for a, name in at.axes(x).items()})
+    shift = rank - len(node.dims(x))
+    expect_unpadded_axes(
+        node, x, [i - shift for i, n in enumerate(times) if n != 1], "repeats"
+    )
+    return with_axes(node, {a + shift: name for a, name in node.padded_axes(x).items()})
 
 
-def broadcast_to(at: At) -> list[Padded]:
-    x, shape = at.args
-    before, after = at.dims(x), at.dims(at.op.output)
-    told = at.padding.state(shape).sizes
-    if told - {name for dim in after for name in at.padding.padded_in(dim)}:
-        raise MixesError("repeats along an axis whose size is told twice")
+def broadcast_to(node: PaddedOp) -> list[PaddedState]:
+    x, shape = node.args
+    before, after = node.dims(x), node.dims(node.op.output)
+    sizes = node.padding.state(shape).sizes
+    if sizes - {name for dim in after for name in node.padding.padded_names(dim)}:
+        raise PaddingError("repeats along an axis whose size is given twice")
     shift = len(after) - len(before)
-    found = {a + shift: name for a, name in at.axes(x).items()}
+    result_axes = {a + shift: name for a, name in node.padded_axes(x).items()}
     for axis, dim in enumerate(after):
-        [name] = at.padding.padded_in(dim) or [None]
-        if name is None or axis in found:
+        [name] = node.padding.padded_names(dim) or [None]
+        if name is None or axis in result_axes:
             continue
-        if axis >= shift and not _is_one(before[axis - shift]):
-            raise MixesError(f"repeats an unknown size along the axis of {name!r}")
-        found[axis] = name
-    for axis in at.axes(x):
-        if not at.padding.are_same(before[axis], after[axis + shift]):
-            raise MixesError(f"repeats along the axis of {at.axes(x)[axis]!r}")
-    return alike(at, found)
+        if axis >= shift and not _is_size_one(before[axis - shift]):
+            raise PaddingError(f"repeats an unknown size along the axis of {name!r}")
+        result_axes[axis] = name
+    for axis in node.padded_axes(x):
+        if not node.padding.are_equal(before[axis], after[axis + shift]):
+            raise PaddingError(
+                f"repeats along the axis of {node.padded_axes(x)[axis]!r}"
+            )
+    return with_axes(node, result_axes)
 
 
-def of_sizes(at: At) -> list[Padded]:
-    """What is the same at every place, or follows from the place alone."""
-    if at.op.type == "full":
-        expect_clean(at, at.args[1])
-    if at.op.type == "arange":
-        start, _, step = at.args
-        if at.padding.state(start).sizes or at.padding.state(step).sizes:
-            raise MixesError("counts from a padded size")
+def sized(node: PaddedOp) -> list[PaddedState]:
+    """The result is the same at every position, or follows from the position alone."""
     axes = {}
-    for axis, dim in enumerate(at.dims(at.op.output)):
-        for name in at.padding.padded_in(dim):
+    for axis, dim in enumerate(node.dims(node.op.output)):
+        for name in node.padding.padded_names(dim):
             axes[axis] = name
-    return alike(at, axes)
+    return with_axes(node, axes)
+
+
+def full(node: PaddedOp) -> list[PaddedState]:
+    expect_unpadded(node, node.args[1])
+    return sized(node)
+
+
+def arange(node: PaddedOp) -> list[PaddedState]:
+    start, _, step = node.args
+    if node.padding.state(start).sizes or node.padding.state(step).sizes:
+        raise PaddingError("counts from a padded size")
+    return sized(node)
 
 
 # -- reshape ---------------------------------------------------------------------------
 
 
-def reshape(at: At) -> list[Padded]:
-    """Axes in groups that hold the same elements before and after."""
-    x = at.args[0]
-    before, after = at.dims(x), at.dims(at.op.output)
-    found: Axes = {}
-    for mine, theirs in _groups(at, before, after):
-        named = [i for i in mine if i in at.axes(x)]
-        if not named:
+def reshape(node: PaddedOp) -> list[PaddedState]:
+    """Axes in groups with the same elements before and after."""
+    x = node.args[0]
+    before, after = node.dims(x), node.dims(node.op.output)
+    result_axes: Axes = {}
+    for mine, theirs in _equal_groups(node, before, after):
+        names = [i for i in mine if i in node.padded_axes(x)]
+        if not names:
             continue
-        name = at.axes(x)[named[0]]
-        real = [j for j in theirs if not _is_one(after[j])]
-        first = next(i for i in mine if not _is_one(before[i]))
-        if len(named) > 1 or named[0] != first or not real:
-            raise MixesError(f"puts the axis of {name!r} inside of another")
-        if any(at.padding.padded_in(after[j]) for j in real[1:]):
-            raise MixesError(f"divides the axis of {name!r}")
-        found[real[0]] = name
-    return alike(at, found)
+        name = node.padded_axes(x)[names[0]]
+        real = [j for j in theirs if not _is_size_one(after[j])]
+        first = next(i for i in mine if not _is_size_one(before[i]))
+        if len(names) > 1 or names[0] != first or not real:
+            raise PaddingError(f"puts the axis of {name!r} inside of another")
+        if any(node.padding.padded_names(after[j]) for j in real[1:]):
+            raise PaddingError(f"divides the axis of {name!r}")
+        result_axes[real[0]] = name
+    return with_axes(node, result_axes)
 
 
-def _groups(
-    at: At, before: Sequence[Dim], after: Sequence[Dim]
+def _equal_groups(
+    node: PaddedOp, before: Sequence[Dim], after: Sequence[Dim]
 ) -> list[tuple[range, range]]:
     """The shortest runs of axes that have as many elements before as after."""
-    found = []
+    groups = []
     i = j = 0
     while i < len(before) or j < len(after):
         ends = (
@@ -328,146 +353,158 @@ def _groups(
             for total in range(1, len(before) + len(after) - i - j + 1)
             for p in range(i, min(len(before), i + total) + 1)
             if j <= (q := j + total - (p - i)) <= len(after)
-            if at.padding.are_same(product(before[i:p]), product(after[j:q]))
+            if node.padding.are_equal(product(before[i:p]), product(after[j:q]))
         )
         end = next(ends, None)
         if end is None:
-            raise MixesError("lays out elements anew, and the types do not tell how")
-        found.append((range(i, end[0]), range(j, end[1])))
+            raise PaddingError(
+                "reorders elements in a way that the types do not express"
+            )
+        groups.append((range(i, end[0]), range(j, end[1])))
         i, j = end
-    return found
+    return groups
 
 
-# -- products, windows, places ---------------------------------------------------------
+# -- products and windows --------------------------------------------------------------
 
 
-def matmul(at: At) -> list[Padded]:
-    a, b = at.args
-    left, right = len(at.dims(a)), len(at.dims(b))
-    expect_whole(at, a, [left - 1], "adds up along")
-    expect_whole(at, b, [max(right - 2, 0)], "adds up along")
-    found = _together(at, [(a, min(left, 2)), (b, min(right, 2))])
+def matmul(node: PaddedOp) -> list[PaddedState]:
+    a, b = node.args
+    left, right = len(node.dims(a)), len(node.dims(b))
+    expect_unpadded_axes(node, a, [left - 1], "adds up along")
+    expect_unpadded_axes(node, b, [max(right - 2, 0)], "adds up along")
+    result_axes = _broadcast_axes(node, [(a, min(left, 2)), (b, min(right, 2))])
     rank = max(left, right, 2) - 2
-    if left > 1 and left - 2 in at.axes(a):
-        found[rank] = at.axes(a)[left - 2]
-    if right > 1 and right - 1 in at.axes(b):
-        found[rank + (left > 1)] = at.axes(b)[right - 1]
-    return alike(at, found)
+    if left > 1 and left - 2 in node.padded_axes(a):
+        result_axes[rank] = node.padded_axes(a)[left - 2]
+    if right > 1 and right - 1 in node.padded_axes(b):
+        result_axes[rank + (left > 1)] = node.padded_axes(b)[right - 1]
+    return with_axes(node, result_axes)
 
 
-def einsum(at: At) -> list[Padded]:
-    inside, _, outside = at.attrs["equation"].replace(" ", "").partition("->")
+def einsum(node: PaddedOp) -> list[PaddedState]:
+    inside, _, outside = node.attrs["equation"].replace(" ", "").partition("->")
     rows: dict[str, list[tuple[str | None, Dim]]] = {}
-    for arg, term in zip(at.args, inside.split(","), strict=True):
-        letters = _letters(term, len(at.dims(arg)))
-        if len(set(letters)) < len(letters) and at.axes(arg):
-            raise MixesError("takes a diagonal of what is padded")
-        for i, (letter, dim) in enumerate(zip(letters, at.dims(arg), strict=True)):
-            rows.setdefault(letter, []).append((at.axes(arg).get(i), dim))
-    found: Axes = {}
-    kept = _letters(outside, len(at.dims(at.op.output)))
+    for arg, term in zip(node.args, inside.split(","), strict=True):
+        letters = _axis_labels(term, len(node.dims(arg)))
+        if len(set(letters)) < len(letters) and node.padded_axes(arg):
+            raise PaddingError("takes a diagonal of what is padded")
+        for i, (letter, dim) in enumerate(zip(letters, node.dims(arg), strict=True)):
+            rows.setdefault(letter, []).append((node.padded_axes(arg).get(i), dim))
+    result_axes: Axes = {}
+    kept = _axis_labels(outside, len(node.dims(node.op.output)))
     for letter, column in rows.items():
-        named = sorted({name for name, _ in column if name is not None})
-        if not named:
+        names = sorted({name for name, _ in column if name is not None})
+        if not names:
             continue
         if letter not in kept:
-            raise MixesError(f"adds up along the axis of {named[0]!r}")
-        if len(named) > 1:
-            raise MixesError(f"brings {' and '.join(named)} together")
-        _expect_fit(at, named[0], column)
-        found[kept.index(letter)] = named[0]
-    return alike(at, found)
+            raise PaddingError(f"adds up along the axis of {names[0]!r}")
+        if len(names) > 1:
+            raise PaddingError(f"brings {' and '.join(names)} together")
+        _expect_same_sizes(node, names[0], column)
+        result_axes[kept.index(letter)] = names[0]
+    return with_axes(node, result_axes)
 
 
-def _letters(term: str, rank: int) -> list[str]:
-    """A name for each axis; those in place of dots are numbered from the end."""
+def _axis_labels(term: str, rank: int) -> list[str]:
+    """A label for each axis; those in place of dots are numbered from the end."""
     head, dots, tail = term.partition("...")
     many = rank - len(head) - len(tail) if dots else 0
     return [*head, *(f".{many - i}" for i in range(many)), *tail]
 
 
-def of_images(at: At) -> list[Padded]:
-    """Each example by itself; windows would bring padding in."""
-    x, *others = at.args
-    expect_clean(at, *others)
-    batch = at.attrs["layout"].index("N")
-    rest = [axis for axis in range(len(at.dims(x))) if axis != batch]
-    expect_whole(at, x, rest, "slides windows over, or adds up along,")
-    return alike(at, at.axes(x))
+def convolution(node: PaddedOp) -> list[PaddedState]:
+    """Each example is separate; windows would include padding."""
+    x, *others = node.args
+    expect_unpadded(node, *others)
+    batch = node.attrs["layout"].index("N")
+    rest = [axis for axis in range(len(node.dims(x))) if axis != batch]
+    expect_unpadded_axes(node, x, rest, "slides windows over, or adds up along,")
+    return with_axes(node, node.padded_axes(x))
 
 
 # -- bodies ----------------------------------------------------------------------------
 
 
-def _body(at: At, body: Any, given: Sequence[Padded]) -> list[Padded]:
-    """What a body gives where its parameters are these."""
-    for port, state in zip(body.parameters, given, strict=True):
-        at.padding.states[port] = state
-        at.padding.expect_told(port, state)
-    before = len(at.padding.problems)
-    at.padding.follow(body)
-    if len(at.padding.problems) > before:
-        inner = at.padding.problems[before:]
-        del at.padding.problems[before:]
-        raise MixesError(f"has a body in which {'; '.join(dict.fromkeys(inner))}")
-    return [at.padding.state(value) for value in body.results]
+def _propagate_body(
+    node: PaddedOp, body: Any, operands: Sequence[PaddedState]
+) -> list[PaddedState]:
+    """The states of the results of a body for these states of its parameters."""
+    for port, state in zip(body.parameters, operands, strict=True):
+        node.padding.states[port] = state
+        node.padding.expect_consistent(port, state)
+    before = len(node.padding.problems)
+    node.padding.propagate(body)
+    if len(node.padding.problems) > before:
+        inner = node.padding.problems[before:]
+        del node.padding.problems[before:]
+        raise PaddingError(f"has a body in which {'; '.join(dict.fromkeys(inner))}")
+    return [node.padding.state(value) for value in body.results]
 
 
-def _expect_kept(before: Sequence[Padded], after: Sequence[Padded]) -> None:
+def _expect_unchanged(
+    before: Sequence[PaddedState], after: Sequence[PaddedState]
+) -> None:
     if list(before) != list(after):
-        raise MixesError("carries on what is padded otherwise after a round")
+        raise PaddingError(
+            "carries a value that is padded differently after an iteration"
+        )
 
 
-def choice(at: At) -> list[Padded]:
-    condition, then, otherwise, *xs = at.args
-    expect_clean(at, condition)
-    given = [at.padding.state(x) for x in xs]
-    first, second = (_body(at, body, given) for body in (then, otherwise))
+def conditional(node: PaddedOp) -> list[PaddedState]:
+    condition, then, otherwise, *xs = node.args
+    expect_unpadded(node, condition)
+    operands = [node.padding.state(x) for x in xs]
+    first, second = (
+        _propagate_body(node, body, operands) for body in (then, otherwise)
+    )
     if first != second:
-        raise MixesError("has branches whose results are padded differently")
+        raise PaddingError("has branches whose results are padded differently")
     return first
 
 
-def loop(at: At) -> list[Padded]:
-    trips, condition, body, *init = at.args
-    expect_clean(at, trips, condition)
-    given = [at.padding.state(x) for x in init]
-    goes_on, *made = _body(at, body, [UNPADDED, UNPADDED, *given])
-    if goes_on:
-        raise MixesError("ends when what is padded says so")
-    _expect_kept(given, made[: len(given)])
-    return [*given, *(_stacked(row, 0) for row in made[len(given) :])]
+def loop(node: PaddedOp) -> list[PaddedState]:
+    trips, condition, body, *init = node.args
+    expect_unpadded(node, trips, condition)
+    operands = [node.padding.state(x) for x in init]
+    condition_state, *results = _propagate_body(
+        node, body, [UNPADDED, UNPADDED, *operands]
+    )
+    if condition_state:
+        raise PaddingError("ends on a condition that is padded")
+    _expect_unchanged(operands, results[: len(operands)])
+    return [*operands, *(_add_axis(row, 0) for row in results[len(operands) :])]
 
 
-def scan(at: At) -> list[Padded]:
-    body, length, *values = at.args
-    at.numbers(length)
-    count = at.attrs["carried"]
+def scan(node: PaddedOp) -> list[PaddedState]:
+    body, length, *values = node.args
+    node.static_integers(length)
+    count = node.attrs["carried"]
     init, xs = values[:count], values[count:]
-    places = at.attrs["axes"] or (0,) * len(xs)
+    positions = node.attrs["axes"] or (0,) * len(xs)
     rows = []
-    for x, place in zip(xs, places, strict=True):
-        axis = place % len(at.dims(x))
-        expect_whole(at, x, [axis], "goes step by step along")
-        rows.append(Padded(_without(at.axes(x), [axis])))
-    given = [at.padding.state(x) for x in init]
-    made = _body(at, body, [*given, *rows])
-    _expect_kept(given, made[:count])
-    outs = at.attrs["out_axes"] or (0,) * (len(made) - count)
-    ranks = [len(at.dims(port)) for port in at.op.outputs[count:]]
-    stacked = zip(made[count:], outs, ranks, strict=True)
-    return [*given, *(_stacked(row, axis % rank) for row, axis, rank in stacked)]
+    for x, position in zip(xs, positions, strict=True):
+        axis = position % len(node.dims(x))
+        expect_unpadded_axes(node, x, [axis], "goes step by step along")
+        rows.append(PaddedState(_remove_axes(node.padded_axes(x), [axis])))
+    operands = [node.padding.state(x) for x in init]
+    results = _propagate_body(node, body, [*operands, *rows])
+    _expect_unchanged(operands, results[:count])
+    outs = node.attrs["out_axes"] or (0,) * (len(results) - count)
+    ranks = [len(node.dims(port)) for port in node.op.outputs[count:]]
+    stacked = zip(results[count:], outs, ranks, strict=True)
+    return [*operands, *(_add_axis(row, axis % rank) for row, axis, rank in stacked)]
 
 
-def _stacked(row: Padded, new: int) -> Padded:
+def _add_axis(row: PaddedState, new: int) -> PaddedState:
     if row.sizes:
-        raise MixesError("stacks padded sizes")
-    return Padded({a + (a >= new): name for a, name in row.axes.items()})
+        raise PaddingError("stacks padded sizes")
+    return PaddedState({a + (a >= new): name for a, name in row.axes.items()})
 
 
-RULES: Final[Rules] = {
-    "elementwise": elementwise,
-    **dict.fromkeys(("signbit", "complex", "real", "imag", "conj"), elementwise),
+RULES: Final[PaddingRules] = {
+    "pointwise": pointwise,
+    **dict.fromkeys(("signbit", "complex", "real", "imag", "conj"), pointwise),
     **dict.fromkeys(
         ("sum", "prod", "max", "min", "all", "any", "argmin", "argmax"), reduction
     ),
@@ -481,18 +518,18 @@ RULES: Final[Rules] = {
         ),
         cumulative,
     ),
-    "sort": _along("sorts"),
-    "argsort": _along("sorts"),
-    "topk": _along("sorts"),
-    "flip": _along("turns round"),
+    "sort": _along_axis("sorts"),
+    "argsort": _along_axis("sorts"),
+    "topk": _along_axis("sorts"),
+    "flip": _along_axis("turns round"),
     **dict.fromkeys(("fft", "ifft", "rfft", "irfft"), fourier),
     "tril": triangle,
     "triu": triangle,
     **dict.fromkeys(
         ("cholesky", "inverse", "det", "slogdet", "qr", "eigh", "svd", "lu"),
-        of_matrices,
+        matrix_op,
     ),
-    "searchsorted": look_up_sorted,
+    "searchsorted": searchsorted,
     "transpose": transpose,
     "expand_dims": expand_dims,
     "squeeze": squeeze,
@@ -503,17 +540,17 @@ RULES: Final[Rules] = {
     "pad": pad,
     "tile": tile,
     "broadcast_to": broadcast_to,
-    "full": of_sizes,
-    "arange": of_sizes,
-    "eye": of_sizes,
+    "full": full,
+    "arange": arange,
+    "eye": sized,
     "reshape": reshape,
     "matmul": matmul,
     "einsum": einsum,
-    **dict.fromkeys(("conv", "conv_transpose", "max_pool", "avg_pool"), of_images),
+    **dict.fromkeys(("conv", "conv_transpose", "max_pool", "avg_pool"), convolution),
     "gather": gather,
     "gather_nd": gather_nd,
     "gather_elements": gather_elements,
-    "if": choice,
+    "if": conditional,
     "loop": loop,
     "scan": scan,
 }

@@ -9,20 +9,21 @@ program is compiled for each of their values."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import OptionalType, SequenceType, TupleType
 from amanda_std.backends import (
     SHAPE_ARG,
+    Trait,
+    compile_time_arguments,
+    has_trait,
     is_std,
     op_arguments,
     operation_of,
 )
 
 __all__ = ["StaticValues", "ancestors", "analyze_static_values", "is_container"]
-
-_SHAPES: Final = ("shape_of", "dim", "size")
 
 
 class StaticValues(NamedTuple):
@@ -67,10 +68,8 @@ def analyze_static_values(graph: Graph) -> StaticValues:
         is_input = type(port) is Parameter
         return (-1 if is_input else positions[port.op], port.index)
 
-    permuted_tensor = tuple(sorted(data, key=order))
-    return StaticValues(
-        frozenset(constants), permuted_tensor, readers, frozenset(shapes)
-    )
+    in_order = tuple(sorted(data, key=order))
+    return StaticValues(frozenset(constants), in_order, readers, frozenset(shapes))
 
 
 def _enclosing_op(op: Op, graph: Graph) -> Op:
@@ -92,47 +91,13 @@ def _needed_values(op: Op) -> Iterator[tuple[OutputPort, bool]]:
         return
     args, _ = op_arguments(op, lambda port: port)
     params = operation_of(op).form.each(len(args))
-    deciding = _deciding_arguments(op, args)
+    deciding = compile_time_arguments(op)
     for param, value in zip(params, args, strict=True):
         if isinstance(value, OutputPort):
             if param.kind.role == SHAPE_ARG or any(value is each for each in deciding):
                 yield value, True
-            elif op.type in ("if", "case") and value is args[0]:
+            elif has_trait(op, Trait.BRANCHES) and value is args[0]:
                 yield value, False
-
-
-_POSITION_ARGUMENTS: Final = {
-    "sequence_at": 1,
-    "sequence_insert": 2,
-    "sequence_erase": 1,
-}
-"""Ops on sequences of tensors, with the argument that is the position."""
-
-
-def _deciding_arguments(op: Op, args: Sequence[Any]) -> Sequence[Any]:
-    """Arguments, besides shape arguments, that decide which tensors exist."""
-    if op.type in _POSITION_ARGUMENTS:
-        return args[_POSITION_ARGUMENTS[op.type] :]
-    if op.type == "resize" and op.attrs.get("antialias"):
-        return args[2:3]  # a scale decides how many elements make up a new one
-    if op.type == "loop":
-        return args[:2] if _stacks_results(op) or _passes_containers(op) else ()
-    if op.type in ("if", "case"):
-        return args[:1] if _passes_containers(op) else ()
-    return ()
-
-
-def _stacks_results(op: Op) -> bool:
-    """Whether a loop stacks results of its iterations: their number decides a shape."""
-    return len(op.outputs) > len(op.inputs) - 2
-
-
-def _passes_containers(op: Op) -> bool:
-    """Whether a conditional or a loop returns or carries a container.
-
-    How many tensors it contains may differ by branch or iteration."""
-    results = (v for body in op.bodies.values() for v in body.results if v is not None)
-    return any(map(is_container, (*op.outputs, *results)))
 
 
 def is_container(port: OutputPort) -> bool:
@@ -176,7 +141,9 @@ def ancestors(
 def _inputs(value: OutputPort) -> list[OutputPort]:
     if type(value) is Parameter:
         return _outer_values(value)
-    if value.op.type in _SHAPES or _is_constant(value) or _is_run_time_value(value):
+    if _is_constant(value) or _is_run_time_value(value):
+        return []
+    if has_trait(value.op, Trait.SHAPE_QUERY):
         return []
     return [v for v in value.op.inputs if v is not None]
 
@@ -189,12 +156,12 @@ def _outer_values(parameter: OutputPort) -> list[OutputPort]:
     holder = body.holder
     if holder is None:
         inputs = body.inputs if body.graph is not None else ()
-        sources = inputs[parameter.index] if inputs else None
-    elif holder.type in ("if", "case"):
-        sources = holder.inputs[parameter.index + 1]
+        source = inputs[parameter.index] if inputs else None
+    elif has_trait(holder, Trait.BRANCHES):
+        source = holder.inputs[parameter.index + 1]
     else:
-        sources = None
-    return [] if sources is None else [sources]
+        source = None
+    return [] if source is None else [source]
 
 
 def _is_constant(value: OutputPort) -> bool:
