@@ -1,7 +1,7 @@
 """Real graphs that are mapped, and rules for every op that stands in them.
 
 Rules of which each carries one op over with all its inputs and attributes measure what
-equations cost, whatever two vocabularies have in common: they are made of the
+equations cost, whatever two namespaces have in common: they are made of the
 dictionary. Beside them stand the rules that are installed: ONNX to the hub set, which
 infers types as it goes, and Deeplearning4j's for TensorFlow, if they are at hand.
 """

@@ -3,10 +3,10 @@
     python benchmarks/dictionary.py [ROUNDS]
 
 Each figure is the best of some rounds in this process. Exits with 1 where a limit is
-missed: finding one op takes at most 5% of loading its whole vocabulary, and validating
+missed: finding one op takes at most 5% of loading its whole dictionary, and validating
 a graph at most as long as `graph.clone()`.
 
-Of a vocabulary with few definitions (docs/decisions/0005 says why), what finding one op
+Of a dictionary with few definitions (docs/decisions/0005 says why), what finding one op
 costs beyond opening it is at most 5% of what loading all costs beyond opening it. Where
 there are fewer than twenty, one is more than that whatever we do, and nothing is asked.
 
@@ -133,7 +133,7 @@ def lookups(rounds: int) -> list[str]:
     """Prints the table of what finding one op costs; the limits that were missed."""
     missed = []
     print(
-        f"{'vocabulary':30} {'definitions':>11} {'open':>8} {'one':>8} {'all':>9}",
+        f"{'dictionary':30} {'definitions':>11} {'open':>8} {'one':>8} {'all':>9}",
         end="",
     )
     print(f" {'one/all':>7} {'beyond opening':>14}")

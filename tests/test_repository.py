@@ -32,7 +32,10 @@ CROWDED = {  # to be divided; this must shrink to nothing
 }
 LONE_PARTICIPLES = 840  # functions still named by one; lower it as they are renamed
 # Words that are names of functions nonetheless: imperatives, adjectives of mathematics.
-VERBS = {"cut", "embed", "feed", "put", "read", "run", "searchsorted", "set", "split"}
+VERBS = {
+    *("children", "cut", "embed", "feed", "len", "need", "open", "put", "read", "run"),
+    *("searchsorted", "set", "split"),
+}
 NO_NAMES = {  # beside all words that end in -ed or -en
     *("alike", "always", "apart", "bare", "beside", "between", "both", "bound"),
     *("drawn", "due", "each", "every", "found", "held", "kept", "known", "laid"),

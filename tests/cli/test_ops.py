@@ -201,7 +201,7 @@ def test_what_cannot_be_meant(call: Call) -> None:
     assert "did you mean 'Relu'?" in ended.err
 
 
-def test_versions_of_one_vocabulary(call: Call) -> None:
+def test_versions_of_one_dictionary(call: Call) -> None:
     long = call("ops", "onnx@18", "--diff", "onnx@19", "--json").json
     short = call("ops", "onnx", "--diff", "18", "19", "--json").json
     assert short == long

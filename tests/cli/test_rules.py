@@ -27,7 +27,7 @@ rules: |
 
 
 class Names:
-    """A vocabulary of which nothing but one version and its names are asked."""
+    """A namespace of which only one version and its names are used."""
 
     def __init__(self, path: str, version: str, ops: list[str]) -> None:
         self.path, self.version, self.ops = path, version, ops

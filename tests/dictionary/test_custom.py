@@ -79,7 +79,7 @@ def test_another_op_and_another_version(swish: CustomOp, host: amanda.Host) -> N
     def twice(x: Any) -> Any:
         return x + x
 
-    assert newer.vocabulary is twice.vocabulary is swish.vocabulary
+    assert newer.dictionary is twice.dictionary is swish.dictionary
     first, second = (
         amanda.namespace(f"onnx/com.acme@{version}", host=host) for version in (1, 2)
     )

@@ -1,4 +1,4 @@
-"""The README's table of vocabularies says what the data files hold."""
+"""The README's table of dictionaries matches the data files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_readme_has_the_table_of_the_index(shelf: DictionaryFolder) -> None:
     assert made == text, "run tools/dictionary_table.py"
 
 
-def test_every_vocabulary_has_a_row_with_its_numbers(shelf: DictionaryFolder) -> None:
+def test_every_dictionary_has_a_row_with_its_numbers(shelf: DictionaryFolder) -> None:
     rows = TOOL["table"](shelf.index).splitlines()[2:]
     assert len(rows) == len(shelf)
     for path, row in zip(sorted(shelf), rows, strict=True):

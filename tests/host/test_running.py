@@ -461,7 +461,7 @@ def test_it_keeps_nothing_of_the_graph(host):
 # Dictionaries
 
 
-class Vocabulary:
+class ToyNamespaces:
     def versions(self):
         return ["1", "2"]
 
@@ -471,8 +471,8 @@ class Vocabulary:
 
 def test_namespaces_are_chosen_by_name():
     host = Host(())
-    host.register_namespace("toy", Vocabulary, manifest={"versions": ["1", "2"]})
-    host.register_namespace("acme/lazy", Vocabulary)
+    host.register_namespace("toy", ToyNamespaces, manifest={"versions": ["1", "2"]})
+    host.register_namespace("acme/lazy", ToyNamespaces)
     assert amanda.namespace("toy", host=host) == {"version": "2"}
     assert amanda.namespace("amanda/toy/1", host=host) == {"version": "1"}
     assert amanda.namespace("acme/lazy", host=host) == {"version": "2"}

@@ -140,7 +140,7 @@ def test_the_data_is_made_again(
 def anew(made: Extractor, shelf: DictionaryFolder, folder: Path) -> ExtractedDictionary:
     found = made.extract(None)
     given = Path(os.environ.get("AMANDA_TEST_DATA", ""), "namespace-data")
-    # what the repository has by itself is enough for vocabularies of its own
+    # the repository has all raw data of some dictionaries
     own = (RAW / f"{made.path.removeprefix('amanda/')}.jsonl").is_file()
     if found is None and (own or given.is_dir()):
         for file in (*RAW.glob("*.jsonl"), *given.glob("*.jsonl")):
@@ -158,7 +158,7 @@ def test_the_manifest_is_that_of_the_index(shelf: DictionaryFolder) -> None:
     assert manifest_text(shelf.index) == text
 
 
-# Vocabularies that no package of a framework has: our own, and a file of the user's.
+# Dictionaries from no package: Amanda's own, and a file of the user.
 OURS = {"amanda/nd4j", "amanda/std"}
 
 
@@ -179,7 +179,7 @@ def test_sources_of_all_versions(shelf: DictionaryFolder) -> None:
     assert len(set(files)) == len(set(digests)) == len(rows) > 180
 
 
-# -- the generic half, on a vocabulary of two ops ----------------------------------
+# -- the generic half, on a dictionary of two ops ----------------------------------
 
 A1 = parse_signature("A(x: f32) -> (y: f32)")
 A2 = parse_signature("A(x: f32, *, n: int = 1) -> (y: f32)")

@@ -75,7 +75,7 @@ def custom_op(
 
     def declare(function: Callable[..., Any]) -> CustomOp:
         made = CustomOp(str(name), entry, function, like, host or host_in_use())
-        made.vocabulary.add(made)
+        made.dictionary.add(made)
         return made
 
     return declare
@@ -86,7 +86,7 @@ class CustomOp:
 
     - `namespace`: the full name, `onnx/com.acme/1`
     - `entry`: its entry in the dictionary
-    - `vocabulary`: all that was declared in this namespace: what an entry point of
+    - `dictionary`: all that was declared in this namespace: what an entry point of
       `amanda.namespaces` names, for other processes to find the op
     """
 
@@ -103,7 +103,7 @@ class CustomOp:
         self.reference = reference
         self.like = like
         self.host = host
-        self.vocabulary = _custom_dictionary(parse_name(namespace).path, host)
+        self.dictionary = _custom_dictionary(parse_name(namespace).path, host)
         self.__doc__ = reference.__doc__
 
     @property
@@ -120,7 +120,7 @@ class CustomOp:
     def add(self, graph: Graph, *args: Any, **more: Any) -> Any:
         """A checked op of this kind in a graph, whichever namespace that is of."""
         before = graph.ops[-1] if len(graph) else None
-        dictionary = self.vocabulary.at(parse_name(self.namespace).version or "")
+        dictionary = self.dictionary.at(parse_name(self.namespace).version or "")
         made = dictionary.build(graph)[self.name](*args, **more)
         at = graph.ops[-1]
         while at is not before and at.type != self.name:
@@ -137,11 +137,11 @@ class CustomOp:
         The builder is called `o`, `o.add(x, y)`; where the namespace has functions of
         its own, they may be called instead.
         """
-        return self.vocabulary.rules(namespace).read(self.name)
+        return self.dictionary.rules(namespace).read(self.name)
 
     def rule(self, namespace: str, text: str) -> None:
         """The same as an equation, in one direction or both."""
-        self.vocabulary.rules(namespace).equations(text, f"rules of {self.name}")
+        self.dictionary.rules(namespace).equations(text, f"rules of {self.name}")
 
     # -- tests -------------------------------------------------------------------
 

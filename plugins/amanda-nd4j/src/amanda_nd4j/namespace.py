@@ -185,7 +185,7 @@ def entry_of(op: Descriptor) -> OpDef:
 
 
 def from_file(file: str | Path, version: str = _VERSION) -> DictionaryHistory:
-    """The vocabulary in one file.
+    """The dictionary of one file.
 
     `from_file(path).at("1")` is the dictionary.
     """
@@ -193,7 +193,7 @@ def from_file(file: str | Path, version: str = _VERSION) -> DictionaryHistory:
 
 
 def from_files(files: Mapping[str, str | Path]) -> DictionaryHistory:
-    """The vocabulary in several states of the file, by version."""
+    """The dictionaries of several states of the file, by version."""
     versions = tuple(sorted(files, key=version_key))
     found = {v: dict(_entries(Path(files[v]))) for v in versions}
     names = sorted({name for entries in found.values() for name in entries})
@@ -218,7 +218,7 @@ def _entries(file: Path) -> Iterator[tuple[str, OpDef]]:
 
 
 class Installed:
-    """The vocabulary of the files that `AMANDA_ND4J_OPS` names. Reads them once."""
+    """The dictionaries of the files in `AMANDA_ND4J_OPS`, read once."""
 
     def versions(self) -> Sequence[str]:
         return self.history.versions()

@@ -145,5 +145,5 @@ def _definitions(framework: str, name: str) -> tuple[OpDef, ...]:
 @cache
 def _versions(framework: str) -> tuple[str, ...]:
     host = host_in_use()
-    vocabulary = host.load(host.find("namespaces", framework))
-    return tuple(sorted(vocabulary.versions(), key=version_key, reverse=True))
+    provider = host.load(host.find("namespaces", framework))
+    return tuple(sorted(provider.versions(), key=version_key, reverse=True))
