@@ -1,7 +1,7 @@
 """The op dictionaries, as data files in this folder; `index.json` lists them.
 
-Every dictionary history is an attribute of this module, as the entry points name it: the
-path with underscores, `onnx_ml` for `amanda/onnx.ml`. Files are read on first use.
+Every dictionary history is an attribute of this module, as the entry points name it:
+the path with underscores, `onnx_ml` for `amanda/onnx.ml`. Files are read on first use.
 """
 
 from __future__ import annotations
