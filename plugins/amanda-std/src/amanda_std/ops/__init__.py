@@ -56,10 +56,10 @@ def find(name: str) -> Operation:
 
 
 def __getattr__(name: str) -> Operation:
-    found = OPS.get(name.removesuffix("_"))
-    if found is None:
+    result = OPS.get(name.removesuffix("_"))
+    if result is None:
         raise AttributeError(f"amanda/std/1 has no op {name!r}")
-    return found
+    return result
 
 
 def __dir__() -> list[str]:

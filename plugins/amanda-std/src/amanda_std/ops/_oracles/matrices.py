@@ -14,14 +14,16 @@ from amanda_std.ops.tensor.shape import broadcast_like
 def matrices(side: int) -> Any:
     """Two well-conditioned matrices without structure."""
     numbers = [((7 * i * i + 3 * i) % 11 - 5) / 8 for i in range(2 * side * side)]
-    found = np.array(numbers).reshape(2, side, side)
-    return found + np.array([3.0, -2.0]).reshape(2, 1, 1) * np.eye(side)
+    result = np.array(numbers).reshape(2, side, side)
+    return result + np.array([3.0, -2.0]).reshape(2, 1, 1) * np.eye(side)
 
 
 def symmetric(side: int) -> Any:
     """Two symmetric matrices with well-separated eigenvalues."""
-    found = matrices(side)
-    return found + np.swapaxes(found, -1, -2) + np.diag([3.0 * i for i in range(side)])
+    result = matrices(side)
+    return (
+        result + np.swapaxes(result, -1, -2) + np.diag([3.0 * i for i in range(side)])
+    )
 
 
 def sample_matrix(*shape: int) -> Any:
@@ -74,9 +76,9 @@ def householder(x: Any) -> tuple[Any, Any]:
         size = math.fsum(c * c for c in v)
         for target in (r, q):
             for k in range(len(target[0])):
-                share = 2 * math.fsum(v[i] * target[i][k] for i in range(rows)) / size
+                weight = 2 * math.fsum(v[i] * target[i][k] for i in range(rows)) / size
                 for i in range(rows):
-                    target[i][k] -= share * v[i]
+                    target[i][k] -= weight * v[i]
     for i in range(min(rows, columns)):
         if r[i][i] < 0:
             r[i], q[i] = [-v for v in r[i]], [-v for v in q[i]]
@@ -100,8 +102,8 @@ def jacobi(x: Any) -> tuple[Any, Any]:
                 a = matrix_product(matrix_product(turn.T, a), turn)
                 vectors = matrix_product(vectors, turn)
     order = sorted(range(side), key=lambda i: a[i, i])
-    found, _signs = normalize_signs(vectors[:, order])
-    return np.array([a[i, i] for i in order]), found
+    result, _signs = normalize_signs(vectors[:, order])
+    return np.array([a[i, i] for i in order]), result
 
 
 def normalize_signs(vectors: Any) -> tuple[Any, Any]:

@@ -149,8 +149,8 @@ def _run_by_loops(kind: str, given: dict[str, Any], attrs: dict[str, Any]) -> li
             h[d, n], c[d, n] = case.h, case.c
     if attrs.get("batch_first"):
         y = y.transpose(2, 0, 1, 3)
-    made = [y, h, c] if kind == "lstm" else [y, h]
-    return [v.astype(x.dtype) for v in made]
+    outputs = [y, h, c] if kind == "lstm" else [y, h]
+    return [v.astype(x.dtype) for v in outputs]
 
 
 _GATES = {"rnn": 1, "gru": 3, "lstm": 4}

@@ -31,22 +31,22 @@ def solve_increasing(function: Callable[[float], float], low: float, high: float
             y: float) -> float:  # fmt: skip
     """Solve function(x) = y for an increasing function, by bisection."""
     for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (low, middle) if function(middle) > y else (middle, high)
+        mean = (low + high) / 2
+        low, high = (low, mean) if function(mean) > y else (mean, high)
     return (low + high) / 2
 
 
 def zeta_of(x: float, q: float) -> float:
     """Terms up to the 20th, and the Euler-Maclaurin formula for the rest."""
     most = 20
-    found = [(q + k) ** -x for k in range(most)]
+    result = [(q + k) ** -x for k in range(most)]
     end = q + most
-    found += [end ** (1 - x) / (x - 1), end**-x / 2]
+    result += [end ** (1 - x) / (x - 1), end**-x / 2]
     factor = x * end ** (-x - 1)
     for j, number in enumerate(_BERNOULLI, 1):
-        found.append(number / math.factorial(2 * j) * factor)
+        result.append(number / math.factorial(2 * j) * factor)
         factor *= (x + 2 * j - 1) * (x + 2 * j) / end**2
-    return math.fsum(found)
+    return math.fsum(result)
 
 
 def digamma_of(x: float) -> float:

@@ -115,8 +115,8 @@ map_keys.not_differentiable("its results are keys")
 def _() -> Samples:
     for dtype in ("float32", "int64"):
         keys = array([7, 3], "int64")
-        want = {7: array(1, dtype), 3: array(2, dtype)}
-        yield Sample((keys, array([1, 2], dtype)), [want])
+        expected = {7: array(1, dtype), 3: array(2, dtype)}
+        yield Sample((keys, array([1, 2], dtype)), [expected])
     words = string_array(["a", "b"], [2])
     yield Sample((words, array([1.0, 2.0])), [{"a": array(1.0), "b": array(2.0)}])
     yield Sample((array([], "int64"), array([], "float32")), [{}])
@@ -126,8 +126,10 @@ def _() -> Samples:
 def _() -> Samples:
     for dtype in ("float32", "int64"):
         rows = array([[1, 2], [3, 4]], dtype)
-        want = [{7: array(a, dtype), 3: array(b, dtype)} for a, b in ((1, 2), (3, 4))]
-        yield Sample((array([7, 3], "int64"), rows), [want])
+        expected = [
+            {7: array(a, dtype), 3: array(b, dtype)} for a, b in ((1, 2), (3, 4))
+        ]
+        yield Sample((array([7, 3], "int64"), rows), [expected])
     words = string_array(["a", "b"], [2])
     yield Sample((words, array([[1.0, 2.0]])), [[{"a": array(1.0), "b": array(2.0)}]])
     yield Sample((words, np.zeros((0, 2), "float32")), [[]])
@@ -159,7 +161,7 @@ def _() -> Samples:
 @map_vectorize.samples
 def _() -> Samples:
     for dtype in ("float32", "int64"):
-        want = array([2, 0, 1], dtype)
-        yield Sample((_sample_map(dtype),), want, {"vocabulary": (3, 5, 7)})
+        expected = array([2, 0, 1], dtype)
+        yield Sample((_sample_map(dtype),), expected, {"vocabulary": (3, 5, 7)})
     words = {"b": array(1.0), "a": array(2.0)}
     yield Sample((words,), array([2.0, 1.0]), {"vocabulary": ("a", "b")})

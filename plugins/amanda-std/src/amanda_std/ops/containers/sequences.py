@@ -87,8 +87,8 @@ def _(xs: Any) -> Any:
 @primitive(numpy_only=True)
 def sequence_insert(xs: Sequence, x: Anything, at: Index | None = None) -> Sequence:
     """Insert an element before an index, or at the end"""
-    place = len(xs) if at is None else _normalize_index(xs, at, 1)
-    return [*xs[:place], x, *xs[place:]]
+    position = len(xs) if at is None else _normalize_index(xs, at, 1)
+    return [*xs[:position], x, *xs[position:]]
 
 
 sequence_insert.trait(Trait.CONTAINER)
@@ -103,8 +103,8 @@ def _(xs: Any, x: Any) -> Any:
 @primitive(numpy_only=True)
 def sequence_erase(xs: Sequence, at: Index | None = None) -> Sequence:
     """Remove the element at an index (default: the last)"""
-    place = _normalize_index(xs, -1 if at is None else at)
-    return [*xs[:place], *xs[place + 1 :]]
+    position = _normalize_index(xs, -1 if at is None else at)
+    return [*xs[:position], *xs[position + 1 :]]
 
 
 sequence_erase.trait(Trait.CONTAINER)
@@ -160,10 +160,12 @@ def _(x: Any, sizes: Any, axis: Any, keepdims: Any) -> Any:
     if not x.shape.has_rank:
         return [SequenceType(TensorType(x.dtype))]
     dims = list(x.shape.dims)
-    place = normalize_axis(axis, len(dims))
+    position = normalize_axis(axis, len(dims))
     if sizes is None and not keepdims:
-        return [SequenceType(TensorType(x.dtype, [*dims[:place], *dims[place + 1 :]]))]
-    dims[place] = 1 if sizes is None else _common_size(sizes, dims[place])
+        return [
+            SequenceType(TensorType(x.dtype, [*dims[:position], *dims[position + 1 :]]))
+        ]
+    dims[position] = 1 if sizes is None else _common_size(sizes, dims[position])
     return [SequenceType(TensorType(x.dtype, dims))]
 
 
@@ -171,9 +173,9 @@ def _common_size(sizes: Any, dim: Any) -> Any:
     """The common size of all parts, if they have one."""
     if isinstance(sizes, int) and isinstance(dim, int) and sizes > 0:
         return sizes if dim % sizes == 0 else Sym.unknown()
-    told = sizes if isinstance(sizes, tuple) else ()
-    alike = told and all(isinstance(s, int) and s == told[0] for s in told)
-    return told[0] if alike else Sym.unknown()
+    given = sizes if isinstance(sizes, tuple) else ()
+    all_equal = given and all(isinstance(s, int) and s == given[0] for s in given)
+    return given[0] if all_equal else Sym.unknown()
 
 
 @primitive(numpy_only=True)
@@ -196,8 +198,8 @@ def _(xs: Any, axis: Any, new_axis: Any) -> Any:
     if not element.shape.has_rank:
         return [TensorType(element.dtype)]
     dims = list(element.shape.dims)
-    place = normalize_axis(axis, len(dims) + new_axis)
-    dims[place : place + (not new_axis)] = [Sym.unknown()]
+    position = normalize_axis(axis, len(dims) + new_axis)
+    dims[position : position + (not new_axis)] = [Sym.unknown()]
     return [TensorType(element.dtype, Shape(dims))]
 
 
@@ -239,8 +241,8 @@ def _(xs: Any, *others: Any) -> Any:
 
 @sequence_map.infer
 def _(body: Any, xs: Any, *others: Any) -> Any:
-    found = result_types(body, _elements(xs, others))
-    return [SequenceType(join_types([t])) for t in found]
+    result = result_types(body, _elements(xs, others))
+    return [SequenceType(join_types([t])) for t in result]
 
 
 for _op in (
@@ -275,9 +277,9 @@ def _() -> Samples:
 @sequence_at.samples
 def _() -> Samples:
     for dtype in ("float32", "int64"):
-        for at, want in ((0, [1, 2, 3]), (-2, [4]), (2, [])):
+        for at, expected in ((0, [1, 2, 3]), (-2, [4]), (2, [])):
             args = (_sample_parts(dtype), array(at, "int64"))
-            yield Sample(args, array(want, dtype))
+            yield Sample(args, array(expected, dtype))
 
 
 @sequence_insert.samples

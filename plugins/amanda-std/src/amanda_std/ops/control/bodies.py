@@ -79,9 +79,9 @@ def _infer_graph(body: Graph, types: Sequence[Type]) -> None:
             got=len(types),
         )
     changed = False
-    for parameter, told in zip(body.parameters, types, strict=True):
-        if parameter.type != told and (told != UNKNOWN or parameter.type is None):
-            parameter.type = told
+    for parameter, given in zip(body.parameters, types, strict=True):
+        if parameter.type != given and (given != UNKNOWN or parameter.type is None):
+            parameter.type = given
             changed = True
     if changed:
         infer(body)
@@ -97,16 +97,16 @@ def discard(graph: Graph) -> None:
 
 def common_types(branches: Sequence[tuple[str, Sequence[Type]]]) -> list[Type]:
     """The widest common types of the results of all branches."""
-    (first, found), *others = branches
+    (first, result), *others = branches
     for name, types in others:
-        if len(types) != len(found):
+        if len(types) != len(result):
             raise InvalidTypeError(
                 "the branches return different numbers of values",
-                expected=f"{len(found)} as in {first!r}",
+                expected=f"{len(result)} as in {first!r}",
                 got=f"{len(types)} in {name!r}",
             )
-        found = [widest_type(a, b) for a, b in zip(found, types, strict=True)]
-    return list(found)
+        result = [widest_type(a, b) for a, b in zip(result, types, strict=True)]
+    return list(result)
 
 
 def widest_type(a: Type, b: Type) -> Type:
@@ -207,7 +207,7 @@ def inline(body: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
         )
     into = require_tracing()
     memo: dict[Any, Any] = {}
-    made = into.graph.paste(body, [lift(x, into) for x in xs], memo=memo)
+    outputs = into.graph.paste(body, [lift(x, into) for x in xs], memo=memo)
     copies = [memo[op] for op in body]
     for copy in copies:
         into.note(copy)
@@ -218,7 +218,7 @@ def inline(body: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
         infer_ops(copies)
     finally:
         _open.pop()
-    return tuple(None if port is None else Value(port) for port in made)
+    return tuple(None if port is None else Value(port) for port in outputs)
 
 
 def gradient_or_zeros(gradient: Any, of: Any) -> Any:

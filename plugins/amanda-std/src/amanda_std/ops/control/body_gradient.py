@@ -39,9 +39,9 @@ def gradient_branch(
 
     def back() -> list[Any]:
         given = [None if x is None else Value(x) for x in xs]
-        made = body_gradients(body, given, g, wanted)
+        outputs = body_gradients(body, given, g, wanted)
         return [
-            gradient_or_zeros(m, Value(p)) for m, p in zip(made, wanted, strict=True)
+            gradient_or_zeros(m, Value(p)) for m, p in zip(outputs, wanted, strict=True)
         ]
 
     return back

@@ -41,11 +41,11 @@ if_.compile_time(lambda op: ("condition",) if holds_containers(op) else ())
 
 @if_.infer
 def _(then: Any, otherwise: Any, *xs: Any) -> Any:
-    found = [
+    result = [
         ("then", result_types(then, xs)),
         ("otherwise", result_types(otherwise, xs)),
     ]
-    return common_types(found)
+    return common_types(result)
 
 
 @if_.bodies
@@ -73,9 +73,9 @@ def _condition_of(op: Op) -> Value:
 
 @if_.samples
 def _() -> Samples:
-    for c, want in ((True, [4.0]), (False, [3.0])):
+    for c, expected in ((True, [4.0]), (False, [3.0])):
         args = (array(c, "bool"), double, _add_one, array([2.0]))
-        yield Sample(args, [array(want)])
+        yield Sample(args, [array(expected)])
         both_ = (array(c, "bool"), add, multiply, array([2.0]), array([5.0]))
         yield Sample(both_, [array([7.0 if c else 10.0])])
 
@@ -97,12 +97,12 @@ def case(index: Index, branches: Bodies, *xs: Anything) -> tuple[Anything, ...]:
     if not others:
         return inline(first, xs)
     here = equal(reshape(index, ()), zeros((), dtype=index.dtype))
-    made: tuple[Any, ...] = if_(
+    outputs: tuple[Any, ...] = if_(
         here,
         lambda: inline(first, xs),
         lambda: case(subtract(index, 1), [_detached(b) for b in others], *xs),
     )
-    return made
+    return outputs
 
 
 case.trait(Trait.BRANCHES)
@@ -116,9 +116,9 @@ def _detached(body: Any) -> Callable[..., Any]:
 
 def select_branch(index: Any, branches: Sequence[Any], *xs: Any) -> tuple[Any, ...]:
     """Kernel of `case`: select by a number."""
-    place = int(np.asarray(index).reshape(()))
-    inside = 0 <= place < len(branches)
-    return as_results(branches[place if inside else -1](*xs))
+    position = int(np.asarray(index).reshape(()))
+    inside = 0 <= position < len(branches)
+    return as_results(branches[position if inside else -1](*xs))
 
 
 @case.infer
@@ -148,10 +148,10 @@ def _(g: Any, op: Op, wanted: Sequence[OutputPort]) -> Any:
 def _() -> Samples:
     x = array([3.0, -4.0])
     results = ([6.0, -8.0], [4.0, -3.0], [9.0, 16.0])
-    for at, want in ((0, 0), (1, 1), (2, 2), (3, 2), (-1, 2)):
-        place = array(at, "int32" if at else "int64")
-        args = (place, (double, _add_one, _square), x)
-        yield Sample(args, [array(results[want])])
+    for at, expected in ((0, 0), (1, 1), (2, 2), (3, 2), (-1, 2)):
+        position = array(at, "int32" if at else "int64")
+        args = (position, (double, _add_one, _square), x)
+        yield Sample(args, [array(results[expected])])
 
 
 def double(x: Any) -> Any:

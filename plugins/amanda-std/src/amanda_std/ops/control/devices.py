@@ -50,8 +50,8 @@ def _(g: Any, to: str, source: str) -> Any:
 @composite
 def allocate(shape: ShapeArg, *, dtype: Any, device: str = "") -> Cast:
     """Allocate zero-initialized memory on a device"""
-    made = zeros_(shape, dtype=dtype)
-    return transfer(made, to=device) if device else made
+    outputs = zeros_(shape, dtype=dtype)
+    return transfer(outputs, to=device) if device else outputs
 
 
 transfer.trait(Trait.NOT_FOLDED)  # a constant would have no device
@@ -64,10 +64,10 @@ def _view_shape(x: TensorType, shape: Any, strides: Any, offset: Any) -> Shape:
     if isinstance(shape, UnknownShapeArg):
         return Shape(None)
     dims = [Sym.unknown() if may_be_negative(d) else d for d in shape]
-    told = _static_view(shape, strides, offset)
-    if told is not None and x.shape.is_static:
+    given = _static_view(shape, strides, offset)
+    if given is not None and x.shape.is_static:
         size = int(np.prod([int(d) for d in x.shape.dims], dtype=np.int64))
-        _expect_inside(size, *told)
+        _expect_inside(size, *given)
     return Shape(dims)
 
 
@@ -112,12 +112,12 @@ def view(x: Array, shape: ShapeArg, strides: ShapeArg, offset: ShapeArg = 0) -> 
     np_ = np if isinstance(x, np.ndarray | np.generic) else x.__array_namespace__()
     flat = np_.reshape(np_.asarray(x), (-1,))
     _expect_inside(int(flat.shape[0]), shape, strides, offset)
-    places = np.asarray(offset)
+    positions = np.asarray(offset)
     for axis, (size, step) in enumerate(zip(shape, strides, strict=True)):
         steps = np.arange(size) * step
-        places = places + steps.reshape([-1] + [1] * (len(shape) - axis - 1))
-    places = np.broadcast_to(places, tuple(shape))
-    return np_.reshape(np_.take(flat, np_.asarray(places.reshape(-1))), tuple(shape))
+        positions = positions + steps.reshape([-1] + [1] * (len(shape) - axis - 1))
+    positions = np.broadcast_to(positions, tuple(shape))
+    return np_.reshape(np_.take(flat, np_.asarray(positions.reshape(-1))), tuple(shape))
 
 
 @view.gradient
@@ -127,8 +127,8 @@ def _(g: Any, x: Any, shape: Any, strides: Any, offset: Any) -> Any:
     count = size_(x)
     where = view(arange(0, count), shape, strides, offset)
     rows = reshape(where, (-1, 1))
-    made = scatter_nd(flat, rows, reshape(g, (-1,)), reduction="add")
-    return [reshape(made, x.shape), None, None, None]
+    outputs = scatter_nd(flat, rows, reshape(g, (-1,)), reduction="add")
+    return [reshape(outputs, x.shape), None, None, None]
 
 
 # -- samples -----------------------------------------------------------------------

@@ -68,20 +68,24 @@ def host_callback(
     """Call a Python function; the graph stores its name and the `types` of its results
 
     The function is supplied at compile time, or found in the process by name."""
-    made = current_run().callback(function)(*xs)
+    outputs = current_run().callback(function)(*xs)
     results = (
-        made if isinstance(made, tuple | list) else () if made is None else (made,)
+        outputs
+        if isinstance(outputs, tuple | list)
+        else ()
+        if outputs is None
+        else (outputs,)
     )
-    wanted = _callback_types(types)
-    if len(results) != len(wanted):
+    requested = _callback_types(types)
+    if len(results) != len(requested):
         raise UsageError(
             f"the callback {function!r} returned another number of results",
-            expected=len(wanted),
+            expected=len(requested),
             got=len(results),
         )
     return tuple(
         _expect_type(function, each, type_)
-        for each, type_ in zip(results, wanted, strict=True)
+        for each, type_ in zip(results, requested, strict=True)
     )
 
 
@@ -151,5 +155,5 @@ def _() -> Samples:
             x = arange_of_shape(size, dtype=dtype, start=5)
             y = array([2, 5, 8][:size], dtype)
             types = (f"{dtype}[{size}]", "int64[]")
-            wanted = [array(parts, dtype), array(size, "int64")]
-            yield Sample((x, y), wanted, {"function": name, "types": types})
+            requested = [array(parts, dtype), array(size, "int64")]
+            yield Sample((x, y), requested, {"function": name, "types": types})

@@ -80,8 +80,8 @@ def gradient_name(op: Op) -> str | None:
     if op.type != "call":
         return None
     function = op_arguments(op, Value)[0][0]
-    told = function.attrs.get(GRADIENT) if function.has_attrs else None
-    return getattr(told, "name", told)
+    given = function.attrs.get(GRADIENT) if function.has_attrs else None
+    return getattr(given, "name", given)
 
 
 def call_with_gradient(function: Any, *xs: Any) -> tuple[Any, ...]:
@@ -89,12 +89,12 @@ def call_with_gradient(function: Any, *xs: Any) -> tuple[Any, ...]:
     from amanda_std.hub.op_access import find_function
 
     backward = find_function(function, function.attrs[GRADIENT])
-    made: tuple[Any, ...] = custom_gradient(
+    outputs: tuple[Any, ...] = custom_gradient(
         lambda *values: inline(function, values),
         lambda *values: inline(backward, values),
         *xs,
     )
-    return made
+    return outputs
 
 
 @custom_gradient.infer
@@ -104,8 +104,8 @@ def _(forward: Any, *xs: Any) -> Any:
 
 @custom_gradient.bodies
 def _(forward: Any, *xs: Any) -> Any:
-    made = [without_static_content(t) for t in result_types(forward, xs)]
-    return {"forward": xs, "backward": [*xs, *made, *made]}
+    outputs = [without_static_content(t) for t in result_types(forward, xs)]
+    return {"forward": xs, "backward": [*xs, *outputs, *outputs]}
 
 
 @custom_gradient.gradient
@@ -117,17 +117,17 @@ def _(g: Any, y: Any, op: Op, wanted: Sequence[OutputPort]) -> Any:
             hint="pass them to forward as arguments",
         )
     given = [gradient_or_zeros(slope, value) for slope, value in zip(g, y, strict=True)]
-    made = inline(op.bodies["backward"], [*map(Value, xs), *y, *given])
-    if len(made) != len(xs):
+    outputs = inline(op.bodies["backward"], [*map(Value, xs), *y, *given])
+    if len(outputs) != len(xs):
         raise UsageError(
             "backward must return one gradient for each argument",
             expected=len(xs),
-            got=len(made),
+            got=len(outputs),
         )
-    found: dict[OutputPort, Any] = {}
-    for port, gradient in zip(xs, made, strict=True):
-        found[port] = found[port] + gradient if port in found else gradient
-    return found
+    result: dict[OutputPort, Any] = {}
+    for port, gradient in zip(xs, outputs, strict=True):
+        result[port] = result[port] + gradient if port in result else gradient
+    return result
 
 
 @custom_gradient.samples

@@ -43,15 +43,15 @@ class LoopGradient:
             if value is port and self.outs[i] == (0, False):
                 return self.op.outputs[self.count + i]
         self.body.result(port)
-        made = self.op.add_output()
+        outputs = self.op.add_output()
         self.outs.append((0, False))
         for key, plain in (("out_axes", 0), ("out_reverse", False)):
             if self.op.has_attrs and self.op.attrs.get(key) is not None:
                 self.op.attrs[key] = (*self.op.attrs[key], plain)
         from amanda_std.passes.infer import result_types_of
 
-        made.type = (result_types_of(self.op) or [None])[-1]
-        return made
+        outputs.type = (result_types_of(self.op) or [None])[-1]
+        return outputs
 
     def back(
         self,
@@ -65,7 +65,7 @@ class LoopGradient:
         are constant over the iterations, `rows` were scanned."""
 
         trip = _BackwardScan(self, known, fixed, rows)
-        made = late.scan(
+        outputs = late.scan(
             trip.once, None, *trip.starts(), *(value for value, _ in trip.scanned),
             carried=len(trip.moving) + len(trip.inner),
             axes=tuple(axis for _, (axis, _) in trip.scanned),
@@ -73,7 +73,7 @@ class LoopGradient:
             out_axes=tuple(axis for axis, _ in trip.given),
             out_reverse=tuple(back for _, back in trip.given),
         )  # fmt: skip
-        return trip.handed(made)
+        return trip.handed(outputs)
 
 
 class _BackwardScan:
@@ -87,11 +87,11 @@ class _BackwardScan:
         self.rounds, self.fixed = rounds, fixed
         op, body, g = rounds.op, rounds.body, rounds.g
         self.head = len(known) + len(fixed)
-        wanted = set(rounds.wanted)
-        self.rows = {k: x for k, (x, _) in rows.items() if x in wanted}
+        requested = set(rounds.wanted)
+        self.rows = {k: x for k, (x, _) in rows.items() if x in requested}
         captured = set(body.captures)
         self.inner = [v for v in rounds.wanted if v in captured]
-        self.moving = self._moving(wanted)
+        self.moving = self._moving(requested)
         """Which carried values have gradients."""
         saved = {self.head + i: rounds.remembered(self.head + i)
                  for i in range(rounds.count)}  # fmt: skip
@@ -121,11 +121,11 @@ class _BackwardScan:
 
         rounds, body = self.rounds, self.rounds.body
         first, parameters = rounds.first, body.parameters
-        found = {
+        result = {
             i for i in range(rounds.count) if rounds.op.inputs[first + i] in wanted
         }
         while True:
-            start = [parameters[self.head + i] for i in sorted(found)]
+            start = [parameters[self.head + i] for i in sorted(result)]
             start += [parameters[k] for k in self.rows]
             on_way = dependents(body, [*start, *self.inner])
             more = {
@@ -134,9 +134,9 @@ class _BackwardScan:
                 if body.results[rounds.lead + i] in on_way
                 and is_differentiable_type(value_type(parameters[self.head + i]))
             }
-            if more <= found:
-                return sorted(found)
-            found |= more
+            if more <= result:
+                return sorted(result)
+            result |= more
 
     def starts(self) -> list[Any]:
         """Gradients of the final carried values, and zero sums."""
@@ -150,7 +150,7 @@ class _BackwardScan:
     def once(self, *values: Any) -> list[Any]:
         """One backward iteration: gradients at its start from those at its end."""
         count = len(self.moving)
-        slopes, sums = values[:count], values[count : count + len(self.inner)]
+        gradients, sums = values[:count], values[count : count + len(self.inner)]
         seen = values[count + len(self.inner) :]
         rounds = self.rounds
         args = [
@@ -158,20 +158,22 @@ class _BackwardScan:
             for k in range(len(rounds.body.parameters))
         ]
         seeds: list[Any] = [None] * len(rounds.body.results)
-        for i, slope in zip(self.moving, slopes, strict=True):
-            seeds[rounds.lead + i] = slope
-        for at, place in self.seeds.items():
-            seeds[at] = seen[place]
-        begun = [args[self.head + i] for i in self.moving]
+        for i, gradient in zip(self.moving, gradients, strict=True):
+            seeds[rounds.lead + i] = gradient
+        for at, position in self.seeds.items():
+            seeds[at] = seen[position]
+        initial = [args[self.head + i] for i in self.moving]
         rows = [args[k] for k in self.rows]
-        targets = [*(v.port for v in begun), *self.inner, *(v.port for v in rows)]
-        made = body_gradients(rounds.body, args, seeds, targets)
-        before = [gradient_or_zeros(m, v) for m, v in zip(made, begun, strict=False)]
+        targets = [*(v.port for v in initial), *self.inner, *(v.port for v in rows)]
+        outputs = body_gradients(rounds.body, args, seeds, targets)
+        before = [
+            gradient_or_zeros(m, v) for m, v in zip(outputs, initial, strict=False)
+        ]
         added = [
             total if m is None else total + m
-            for total, m in zip(sums, made[count:], strict=False)
+            for total, m in zip(sums, outputs[count:], strict=False)
         ]
-        last = made[count + len(self.inner) :]
+        last = outputs[count + len(self.inner) :]
         return [
             *before,
             *added,
@@ -182,10 +184,10 @@ class _BackwardScan:
         """Assign the results of the backward scan to the values that they belong to."""
         rounds = self.rounds
         starts = [rounds.op.inputs[rounds.first + i] for i in self.moving]
-        found: dict[OutputPort, Any] = {}
+        result: dict[OutputPort, Any] = {}
         ports = [*starts, *self.inner, *self.rows.values()]
         for port, gradient in zip(ports, made, strict=True):
             if port is not None:
-                old = found.get(port)
-                found[port] = gradient if old is None else old + gradient
-        return found
+                old = result.get(port)
+                result[port] = gradient if old is None else old + gradient
+        return result

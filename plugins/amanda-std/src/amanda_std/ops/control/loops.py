@@ -115,8 +115,8 @@ def _() -> Samples:
     yield Sample(short, [array([5.0])])
     never = (array(3, "int64"), array(False, "bool"), _until_four, array([1.0]))
     yield Sample(never, [array([1.0])])
-    none = (array(0, "int64"), yes, _grow, array([1.0, 2.0]))
-    yield Sample(none, [array([1.0, 2.0]), np.zeros((0, 2))], smooth=False)
+    empty = (array(0, "int64"), yes, _grow, array([1.0, 2.0]))
+    yield Sample(empty, [array([1.0, 2.0]), np.zeros((0, 2))], smooth=False)
     endless = (None, yes, _until_four, array([1.25]))
     yield Sample(endless, [array([5.0])])
     # 1 * 0 + 3, then 3 * 1 + 3, then 6 * 2 + 3
@@ -145,13 +145,13 @@ def _while(
     At most `max_trips` iterations, if given; then it is differentiable."""
 
     def once(_: Any, __: Any, *now: Any) -> Any:
-        made = inline(body, now)
-        return (inline(condition, made)[0], *made)
+        outputs = inline(body, now)
+        return (inline(condition, outputs)[0], *outputs)
 
     go = all_(inline(condition, init)[0])
     most = None if max_trips is None else np.asarray(max_trips, "int64")
-    made: tuple[Any, ...] = loop(most, go, once, *init)
-    return made
+    outputs: tuple[Any, ...] = loop(most, go, once, *init)
+    return outputs
 
 
 while_ = Operation(_while, composite=True, name="while")

@@ -59,9 +59,9 @@ def scan(
             x[(slice(None),) * (a % x.ndim) + (count - 1 - i if r else i,)]
             for x, a, r in zip(xs, at, back, strict=True)
         ]
-        made = as_results(body(*now, *row))
-        now = made[:carried]
-        rows.append(made[carried:])
+        outputs = as_results(body(*now, *row))
+        now = outputs[:carried]
+        rows.append(outputs[carried:])
     if rows:
         return (*now, *_stack_results(rows, out_axes, out_reverse))
     blank = [
@@ -109,23 +109,23 @@ def _row_types(xs: Sequence[Any], axes: Any) -> list[TensorType]:
 
 def _trip_count(length: Any, xs: Sequence[Any], axes: Any) -> Any:
     """Number of iterations: the most specific of the dims."""
-    found = None if length is None or isinstance(length, UnknownShapeArg) else length
-    found = None if isinstance(found, Sym) and may_be_negative(found) else found
+    result = None if length is None or isinstance(length, UnknownShapeArg) else length
+    result = None if isinstance(result, Sym) and may_be_negative(result) else result
     for x, a in zip(xs, one_for_each(axes, len(xs), 0), strict=True):
         if not x.shape.has_rank:
             continue
         dim = x.shape.dims[normalize_axis(a, x.shape.rank)]
-        if found is not None and same(found, dim) is False:
+        if result is not None and same(result, dim) is False:
             raise InvalidTypeError(
-                "the scanned values have different lengths", expected=found, got=dim
+                "the scanned values have different lengths", expected=result, got=dim
             )
-        if found is None or (isinstance(found, Sym) and isinstance(dim, int)):
-            found = dim
-    if found is None and length is None and not xs:
+        if result is None or (isinstance(result, Sym) and isinstance(dim, int)):
+            result = dim
+    if result is None and length is None and not xs:
         raise InvalidTypeError(
             "length= is required where nothing is scanned", hint="length="
         )
-    return Sym.unknown() if found is None else found
+    return Sym.unknown() if result is None else result
 
 
 @scan.bodies
@@ -141,12 +141,12 @@ def _(
     init, xs = values[:carried], values[carried:]
     rows = _row_types(xs, axes)
     kept = carried_types(body, init, (), rows, 0)
-    made = result_types(body, [*kept, *rows])
+    outputs = result_types(body, [*kept, *rows])
     count = _trip_count(length, xs, axes)
-    outs = made[carried:]
+    outs = outputs[carried:]
     to = one_for_each(out_axes, len(outs), 0)
     stacks = [stacked_type(t, count, a) for t, a in zip(outs, to, strict=True)]
-    return [*final_types(init, kept, made), *stacks]
+    return [*final_types(init, kept, outputs), *stacks]
 
 
 @scan.gradient
@@ -159,11 +159,11 @@ def _(
         op, op.bodies["body"], g, wanted, count=carried, lead=0, first=1
     )
     xs = op.inputs[1 + carried :]
-    found = len(op.outputs) - carried
+    result = len(op.outputs) - carried
     rounds.outs = list(
         zip(
-            one_for_each(out_axes, found, 0),
-            one_for_each(out_reverse, found, False),
+            one_for_each(out_axes, result, 0),
+            one_for_each(out_reverse, result, False),
             strict=True,
         )
     )
@@ -200,8 +200,8 @@ def _() -> Samples:
     pairs = (_products, None, x, x[::-1].copy())
     products = array([float(a * b) for a, b in zip(x, x[::-1], strict=True)])
     yield Sample(pairs, [products], {"carried": 0})
-    none = (_add_up, None, start, x[:0])
-    yield Sample(none, [start, x[:0]], {"carried": 1}, smooth=False)
+    empty = (_add_up, None, start, x[:0])
+    yield Sample(empty, [start, x[:0]], {"carried": 1}, smooth=False)
     single = (_add_up, None, array(0, "float32"), array([1, 2], "float32"))
     yield Sample(
         single, [array(3, "float32"), array([2, 6], "float32")], {"carried": 1}

@@ -34,8 +34,8 @@ def empty_rows(body: Any, skip: int, start: Sequence[Any]) -> list[Any]:
     A dim known only at run time is found by evaluating the body once."""
     known = list(getattr(body, "result_types", ()))[skip:]
     if not known or any(not _is_static(t) for t in known):
-        made = [np.asarray(row) for row in as_results(body(*start))[skip:]]
-        return [np.zeros((0, *row.shape), row.dtype) for row in made]
+        outputs = [np.asarray(row) for row in as_results(body(*start))[skip:]]
+        return [np.zeros((0, *row.shape), row.dtype) for row in outputs]
     return [np.zeros((0, *map(int, t.shape)), t.dtype.numpy) for t in known]
 
 

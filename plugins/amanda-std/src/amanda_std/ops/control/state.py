@@ -27,8 +27,8 @@ def variable(initial: Anything = None, *, key: str, type: Any = None) -> Ref:
 
 @variable.infer
 def _(initial: Any, type: Any) -> Any:
-    told = parse_type(type) if isinstance(type, str) else type
-    held = told if initial is None or told is not None else without_content(initial)
+    given = parse_type(type) if isinstance(type, str) else type
+    held = given if initial is None or given is not None else without_content(initial)
     return [RefType(TensorType() if held is None else held)]
 
 

@@ -32,19 +32,19 @@ def _einsum_shape(*xs: TensorType, equation: str) -> Shape:
     for term, x in zip(terms, xs, strict=True):
         before, dots, after = term.partition("...")
         dims = x.shape.dims
-        middle = len(dims) - len(before) - len(after)
-        if middle < 0 or (middle and not dots):
+        mean = len(dims) - len(before) - len(after)
+        if mean < 0 or (mean and not dots):
             raise InvalidTypeError(
                 "the equation does not fit the rank of an operand",
                 expected=term,
                 got=x.shape,
             )
-        letters = list(before) + [None] * middle + list(after)
+        letters = list(before) + [None] * mean + list(after)
         for letter, dim in zip(letters, dims, strict=True):
             if letter is not None:
                 old = known.get(letter, dim)
                 known[letter] = _broadcast_dim(old, dim, letter)
-        ellipses.append(Shape(dims[len(before) : len(before) + middle]))
+        ellipses.append(Shape(dims[len(before) : len(before) + mean]))
     before, dots, after = right.partition("...")
     middle_dims = shapes.broadcast(*ellipses).dims if dots else ()
     return Shape(
@@ -80,7 +80,7 @@ def _(g: Any, *xs: Any, equation: str) -> Any:
         *_split_equation(equation, len(xs)), [x.ndim for x in xs]
     )
     letters = _free_letters({*right, *"".join(terms)})
-    found = []
+    result = []
     for i, (term, x) in enumerate(zip(terms, xs, strict=True)):
         others = [t for j, t in enumerate(terms) if j != i]
         operands = [v for j, v in enumerate(xs) if j != i]
@@ -98,8 +98,8 @@ def _(g: Any, *xs: Any, equation: str) -> Any:
                 ones = full([x.shape[axis]], np.ones((), x.dtype.numpy))
                 operands.append(ones)
         text = f"{','.join([right, *others])}->{out}"
-        found.append(sum_to(einsum(g, *operands, equation=text), x))
-    return found
+        result.append(sum_to(einsum(g, *operands, equation=text), x))
+    return result
 
 
 def _replace_ellipsis(

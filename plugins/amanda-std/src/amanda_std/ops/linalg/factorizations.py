@@ -78,8 +78,8 @@ def qr(x: RealFloating, *, full: bool = False) -> tuple[RealFloating, RealFloati
         sign = np_.concat([short, ones], axis=-1)
         return q * sign[..., None, :], r * sign[..., :, None]
 
-    made: tuple[Any, Any] = call_lapack(run, x)
-    return made
+    outputs: tuple[Any, Any] = call_lapack(run, x)
+    return outputs
 
 
 @qr.gradient
@@ -106,13 +106,13 @@ def _() -> Samples:
             x = (x + 5 * np.eye(rows, columns)).astype(dtype)
             pairs = [householder(m) for m in x]
             q, r = (np.stack([p[i] for p in pairs]) for i in range(2))
-            least, loose = min(rows, columns), 1e-4 if dtype == "float32" else None
+            least, tolerance = min(rows, columns), 1e-4 if dtype == "float32" else None
             parts = [q[..., :least].astype(dtype), r[:, :least].astype(dtype)]
             smooth = rows >= columns
-            yield Sample((x,), parts, tolerance=loose, smooth=smooth)
+            yield Sample((x,), parts, tolerance=tolerance, smooth=smooth)
             if rows <= columns:
                 parts = [q.astype(dtype), r.astype(dtype)]
-                yield Sample((x,), parts, {"full": True}, loose, smooth=False)
+                yield Sample((x,), parts, {"full": True}, tolerance, smooth=False)
     tall = array([[[0.5, 0], [0, 0.25], [0, 0]], [[3, 0], [0, 2], [0, 0]]])
     parts = [np.stack([np.eye(3)] * 2), tall]
     yield Sample((tall,), parts, {"full": True}, smooth=False)
@@ -141,15 +141,15 @@ def eigh(x: RealFloating) -> tuple[RealFloating, RealFloating]:
         values, vectors = np_.linalg.eigh(whole)
         return values, vectors * _column_signs(np_, vectors)[..., None, :]
 
-    made: tuple[Any, Any] = call_lapack(run, x)
-    return made
+    outputs: tuple[Any, Any] = call_lapack(run, x)
+    return outputs
 
 
 def _reciprocal_gaps(values: Any) -> Any:
     """1 / (v[j] - v[i]), with 0 on the diagonal."""
     gaps = expand_dims(values, (-2,)) - expand_dims(values, (-1,))
-    none = equal(gaps, 0.0)
-    return where(none, 0.0, 1.0 / where(none, 1.0, gaps))
+    empty = equal(gaps, 0.0)
+    return where(empty, 0.0, 1.0 / where(empty, 1.0, gaps))
 
 
 @eigh.gradient
@@ -159,8 +159,8 @@ def _(g: Any, y: Any) -> Any:
     if g[0] is not None:
         inner = diagonal_matrix(g[0])
     if g[1] is not None:
-        turned = _reciprocal_gaps(values) * matmul(_transpose(vectors), g[1])
-        inner = turned if inner is None else inner + turned
+        transposed = _reciprocal_gaps(values) * matmul(_transpose(vectors), g[1])
+        inner = transposed if inner is None else inner + transposed
     whole = matmul(matmul(vectors, inner), _transpose(vectors))
     whole = (whole + _transpose(whole)) * 0.5
     return [tril(whole) + tril(whole, -1)]
@@ -173,12 +173,12 @@ def _() -> Samples:
             x = symmetric(side).astype(dtype)
             pairs = [jacobi(m) for m in x]
             parts = [np.stack([p[i] for p in pairs]).astype(dtype) for i in range(2)]
-            loose = 1e-4 if dtype == "float32" else None
-            yield Sample((x,), parts, tolerance=loose)
+            tolerance = 1e-4 if dtype == "float32" else None
+            yield Sample((x,), parts, tolerance=tolerance)
             half = np.tril(x) + np.triu(np.full_like(x, 9), 1)
-            yield Sample((half,), parts, tolerance=loose)
-    none = np.zeros((0, 2, 2))
-    yield Sample((none,), [none[..., 0], none], smooth=False)
+            yield Sample((half,), parts, tolerance=tolerance)
+    empty = np.zeros((0, 2, 2))
+    yield Sample((empty,), [empty[..., 0], empty], smooth=False)
 
 
 # -- singular values -------------------------------------------------------------
@@ -208,8 +208,8 @@ def svd(
         down = np_.concat([sign[..., :least], ones], axis=-1)
         return u * sign[..., None, :], s, vh * down[..., :, None]
 
-    made: tuple[Any, Any, Any] = call_lapack(run, x)
-    return made
+    outputs: tuple[Any, Any, Any] = call_lapack(run, x)
+    return outputs
 
 
 @svd.gradient
@@ -251,16 +251,16 @@ def _() -> Samples:
         x = matrix_product(left * values, right.T)
         for dtype in ("float64", "float32"):
             parts = [v.astype(dtype) for v in (left, values, right.T)]
-            loose = 1e-4 if dtype == "float32" else 1e-8
-            yield Sample((x.astype(dtype),), parts, tolerance=loose)
+            tolerance = 1e-4 if dtype == "float32" else 1e-8
+            yield Sample((x.astype(dtype),), parts, tolerance=tolerance)
             many = [np.stack([p, p]) for p in parts]
-            yield Sample((np.stack([x, x]).astype(dtype),), many, tolerance=loose)
+            yield Sample((np.stack([x, x]).astype(dtype),), many, tolerance=tolerance)
     square = householder(sample_matrix(2, 2) + 2 * np.eye(2))[0]
     left, signs = normalize_signs(square)
     x = matrix_product(left * values, left.T)
     yield Sample((x,), [left, values, left.T], {"full": True}, 1e-8, smooth=False)
-    none = np.zeros((0, 2, 2))
-    yield Sample((none,), [none, none[..., 0], none], smooth=False)
+    empty = np.zeros((0, 2, 2))
+    yield Sample((empty,), [empty, empty[..., 0], empty], smooth=False)
 
 
 # -- LU --------------------------------------------------------------------------
@@ -331,8 +331,8 @@ def _() -> Samples:
         for dtype in ("float64", "float32"):
             parts = [packed.astype(dtype), array(order, "int64")]
             smooth = columns == 3
-            loose = 1e-5 if dtype == "float32" else None
-            yield Sample((x.astype(dtype),), parts, tolerance=loose, smooth=smooth)
+            tolerance = 1e-5 if dtype == "float32" else None
+            yield Sample((x.astype(dtype),), parts, tolerance=tolerance, smooth=smooth)
         many = [np.stack([p, p]) for p in (packed, array(order, "int64"))]
         yield Sample((np.stack([x, x]),), many, smooth=columns == 3)
     half = array([[1, 2], [2, 8]], "float16")

@@ -103,13 +103,13 @@ _SHAPES = (2, 2), (3, 2), (2, 4), (3, 3)
 @pinv.samples
 def _() -> Samples:
     for dtype in ("float64", "float32"):
-        loose = 1e-4 if dtype == "float32" else 1e-9
+        tolerance = 1e-4 if dtype == "float32" else 1e-9
         for rows, columns in _SHAPES:
             x, y = (v.astype(dtype) for v in _rank_two_matrix(rows, columns))
             whole = min(rows, columns) == 2
-            yield Sample((x,), y, tolerance=loose, smooth=whole)
+            yield Sample((x,), y, tolerance=tolerance, smooth=whole)
             x, y = np.stack([x, 2 * x]), np.stack([y, y / 2])
-            yield Sample((x,), y, tolerance=loose, smooth=whole)
+            yield Sample((x,), y, tolerance=tolerance, smooth=whole)
     x = np.diag(array([8.0, 2.0, 0.5]))
     y = np.diag(array([0.125, 0.5, 0.0]))
     yield Sample((x,), y, {"tolerance": 0.1}, smooth=False)
@@ -120,20 +120,22 @@ def _() -> Samples:
 def _() -> Samples:
     b = sample_matrix(2, 3, 2)
     for dtype in ("float64", "float32"):
-        loose = 1e-4 if dtype == "float32" else 1e-9
+        tolerance = 1e-4 if dtype == "float32" else 1e-9
         for rows, columns in _SHAPES:
             a, inverse = _rank_two_matrix(rows, columns)
             y = matrix_product(inverse, b[:, :rows])
             given = (v.astype(dtype) for v in (a, b[:, :rows]))
             whole = min(rows, columns) == 2
-            yield Sample(tuple(given), y.astype(dtype), tolerance=loose, smooth=whole)
+            yield Sample(
+                tuple(given), y.astype(dtype), tolerance=tolerance, smooth=whole
+            )
         tall = np.concatenate([matrices(3)[0], sample_matrix(1, 3)])
         right = sample_matrix(4, 2)
         y = solve_by_elimination(
             matrix_product(tall.T, tall), matrix_product(tall.T, right)
         )
         given = (v.astype(dtype) for v in (tall, right))
-        yield Sample(tuple(given), y.astype(dtype), tolerance=loose)
+        yield Sample(tuple(given), y.astype(dtype), tolerance=tolerance)
     a = np.diag(array([8.0, 2.0, 0.5]))
     y = array([[1.0], [4.0], [0.0]])
     yield Sample((a, array([[8.0]] * 3)), y, {"tolerance": 0.1}, smooth=False)

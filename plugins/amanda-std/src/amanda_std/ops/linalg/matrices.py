@@ -33,18 +33,18 @@ from amanda_std.ops.tensor.shape import dim, expand_dims, squeeze, swap_last
 
 def square_dims(x: TensorType) -> tuple[Dim, ...]:
     """Dims of square matrices."""
-    found = x.shape.dims
-    if len(found) < 2:
+    result = x.shape.dims
+    if len(result) < 2:
         raise InvalidTypeError("a matrix has at least two axes", got=x.shape)
-    side = shapes.expect_same(found[-2], found[-1], "the matrix is not square")
-    return (*found[:-2], side, side)
+    side = shapes.expect_same(result[-2], result[-1], "the matrix is not square")
+    return (*result[:-2], side, side)
 
 
 def matrix_dims(x: TensorType) -> tuple[tuple[Dim, ...], Dim, Dim]:
-    found = x.shape.dims
-    if len(found) < 2:
+    result = x.shape.dims
+    if len(result) < 2:
         raise InvalidTypeError("a matrix has at least two axes", got=x.shape)
-    return found[:-2], found[-2], found[-1]
+    return result[:-2], result[-2], result[-1]
 
 
 def call_lapack(function: Any, *xs: Any, first: bool = False) -> Any:
@@ -54,12 +54,12 @@ def call_lapack(function: Any, *xs: Any, first: bool = False) -> Any:
     kept = xs[0].dtype
     if kept.itemsize > 2:
         return function(*xs)
-    made = function(*(x.astype("float32") for x in xs))
-    if isinstance(made, tuple):
+    outputs = function(*(x.astype("float32") for x in xs))
+    if isinstance(outputs, tuple):
         return tuple(
-            m.astype(kept) if i == 0 or not first else m for i, m in enumerate(made)
+            m.astype(kept) if i == 0 or not first else m for i, m in enumerate(outputs)
         )
-    return made.astype(kept)
+    return outputs.astype(kept)
 
 
 def _transpose(x: Any) -> Any:
@@ -94,10 +94,10 @@ def _(g: Any, x: Any, *, offset: int) -> Any:
     columns = arange(0, x.shape[-1])
     down = expand_dims(rows, (1,)) + offset
     hit = equal(down, expand_dims(columns, (0,)))
-    places = expand_dims(rows if offset >= 0 else rows + offset, (1,))
+    positions = expand_dims(rows if offset >= 0 else rows + offset, (1,))
     last = dim(g, axis=-1) - 1
-    places = maximum(minimum_(places, last), 0)
-    spread = gather(g, squeeze(places, (1,)), -1)
+    positions = maximum(minimum_(positions, last), 0)
+    spread = gather(g, squeeze(positions, (1,)), -1)
     return [where(hit, expand_dims(spread, (-1,)), 0.0)]
 
 
@@ -182,9 +182,9 @@ def _() -> Samples:
     for dtype in ("float64", "float32", "float16"):
         many = np.stack([low, low * 0.5 + np.eye(3)]).astype(dtype)
         x = matrix_product(many, np.swapaxes(many, -1, -2))
-        loose = {"float32": 1e-5, "float16": 1e-2}.get(dtype)
-        yield Sample((x,), many, tolerance=loose)
-        yield Sample((x[0],), many[0], tolerance=loose)
+        tolerance = {"float32": 1e-5, "float16": 1e-2}.get(dtype)
+        yield Sample((x,), many, tolerance=tolerance)
+        yield Sample((x[0],), many[0], tolerance=tolerance)
     half = np.tril(matrix_product(low, low.T)) + np.triu(np.full((3, 3), 7.0), 1)
     yield Sample((half,), low)
     yield Sample((np.zeros((0, 2, 2)),), np.zeros((0, 2, 2)), smooth=False)
@@ -252,15 +252,15 @@ def _() -> Samples:
                     x = sample_matrix(2, 3, 2).astype(dtype)
                     attrs = {"lower": lower, "transpose": transpose, "unit": unit}
                     b = matrix_product(used, x)
-                    loose = 1e-4 if dtype == "float32" else None
-                    yield Sample((a, b), x, attrs, tolerance=loose)
+                    tolerance = 1e-4 if dtype == "float32" else None
+                    yield Sample((a, b), x, attrs, tolerance=tolerance)
     x = sample_matrix(2, 3, 1)
     yield Sample((full[0], matrix_product(np.tril(full[:1]), x)), x)
     sides = array([[[2, 0], [1, 1]], [[0.5, 0], [4, -4]]])  # a batch of matrices, one b
-    wanted = array([[[0.5], [1.0]], [[2.0], [1.625]]])
-    yield Sample((sides, array([[1.0], [1.5]])), wanted)
-    none = np.zeros((0, 3, 2))
-    yield Sample((full[0], none), none, smooth=False)
+    requested = array([[[0.5], [1.0]], [[2.0], [1.625]]])
+    yield Sample((sides, array([[1.0], [1.5]])), requested)
+    empty = np.zeros((0, 3, 2))
+    yield Sample((full[0], empty), empty, smooth=False)
 
 
 @primitive(shape=lambda a, b: _solve_shape(a, b))
@@ -280,10 +280,10 @@ def _(g: Any, y: Any, a: Any, b: Any) -> Any:
 def _() -> Samples:
     for dtype in ("float64", "float32", "float16"):
         a, x = matrices(3).astype(dtype), sample_matrix(2, 3, 2).astype(dtype)
-        loose = {"float32": 1e-4, "float16": 5e-2}.get(dtype)
+        tolerance = {"float32": 1e-4, "float16": 5e-2}.get(dtype)
         b = matrix_product(a, x)
-        yield Sample((a, b), x, tolerance=loose)
-        yield Sample((a[0], b[0]), x[0], tolerance=loose)
+        yield Sample((a, b), x, tolerance=tolerance)
+        yield Sample((a[0], b[0]), x[0], tolerance=tolerance)
     a, x = matrices(3)[:1], sample_matrix(2, 3, 1)
     yield Sample((a, matrix_product(a, x)), x)
     yield Sample((a[:0], x[:0]), x[:0], smooth=False)
@@ -303,9 +303,9 @@ def _() -> Samples:
     for dtype in ("float64", "float32", "float16"):
         x = matrices(3).astype(dtype)
         y = np.stack([solve_by_elimination(m, np.eye(3)) for m in x]).astype(dtype)
-        loose = {"float32": 1e-4, "float16": 5e-2}.get(dtype)
-        yield Sample((x,), y, tolerance=loose)
-        yield Sample((x[1],), y[1], tolerance=loose)
+        tolerance = {"float32": 1e-4, "float16": 5e-2}.get(dtype)
+        yield Sample((x,), y, tolerance=tolerance)
+        yield Sample((x[1],), y[1], tolerance=tolerance)
     yield Sample((np.zeros((0, 2, 2)),), np.zeros((0, 2, 2)), smooth=False)
 
 
@@ -328,8 +328,8 @@ def _(g: Any, y: Any, x: Any) -> Any:
 @primitive(shape=lambda x: [_batch_of_square(x)] * 2)
 def slogdet(x: RealFloating) -> tuple[RealFloating, RealFloating]:
     """Sign of the determinant, and logarithm of its absolute value"""
-    made: tuple[Any, Any] = call_lapack(lambda x: tuple(xp(x).linalg.slogdet(x)), x)
-    return made
+    outputs: tuple[Any, Any] = call_lapack(lambda x: tuple(xp(x).linalg.slogdet(x)), x)
+    return outputs
 
 
 @slogdet.gradient
@@ -357,15 +357,15 @@ def _determinant_samples(apart: bool) -> Any:
         for dtype in ("float64", "float32", "float16"):
             x = matrices(3).astype(dtype)
             y = [_determinant_by_expansion(m.tolist()) for m in x.astype("float64")]
-            loose = {"float32": 1e-4, "float16": 2e-2}.get(dtype)
+            tolerance = {"float32": 1e-4, "float16": 2e-2}.get(dtype)
             parts: Any = array(y, dtype)
             if apart:
                 parts = [array([math.copysign(1, v) for v in y], dtype),
                          array([math.log(abs(v)) for v in y], dtype)]  # fmt: skip
-            yield Sample((x,), parts, tolerance=loose)
-        none = np.zeros((2, 0, 0))
+            yield Sample((x,), parts, tolerance=tolerance)
+        empty = np.zeros((2, 0, 0))
         one, zero = np.ones(2), np.zeros(2)
-        yield Sample((none,), [one, zero] if apart else one, smooth=False)
+        yield Sample((empty,), [one, zero] if apart else one, smooth=False)
 
     return make
 
@@ -381,14 +381,14 @@ def matrix_power(x: Floating, *, power: int) -> Floating:
     """Integer power of square matrices; negative powers use the inverse"""
     if power < 0:
         x, power = inverse(x), -power
-    found = None
+    result = None
     while power:
         if power & 1:
-            found = x if found is None else matmul(found, x)
+            result = x if result is None else matmul(result, x)
         power >>= 1
         if power:
             x = matmul(x, x)
-    return identity_like(x) if found is None else found
+    return identity_like(x) if result is None else result
 
 
 @matrix_power.samples
@@ -404,7 +404,7 @@ def _() -> Samples:
             y = np.stack([np.eye(2)] * 2)
             for _ in range(abs(power)):
                 y = matrix_product(y, side.astype("float64"))
-            loose = 1e-3 if dtype == "float32" else 1e-8
+            tolerance = 1e-3 if dtype == "float32" else 1e-8
             smooth = power > 0
-            yield Sample((x,), y.astype(dtype), {"power": power}, loose, smooth)
+            yield Sample((x,), y.astype(dtype), {"power": power}, tolerance, smooth)
     yield Sample((x[:0],), x[:0], {"power": 2}, smooth=False)

@@ -50,10 +50,10 @@ def _() -> Samples:
     x = matrix_product(matrix_product(left, np.diag([4.0, 1.5])), right)
     down = [math.fsum(abs(x[i, j]) for i in range(2)) for j in range(2)]
     over = [math.fsum(abs(x[i, j]) for j in range(2)) for i in range(2)]
-    wanted = {"fro": math.hypot(4, 1.5), "nuc": 5.5, 2: 4.0, -2: 1.5, 1: max(down),
+    requested = {"fro": math.hypot(4, 1.5), "nuc": 5.5, 2: 4.0, -2: 1.5, 1: max(down),
               -1: min(down), "inf": max(over), "-inf": min(over)}  # fmt: skip
     for dtype in ("float64", "float32"):
-        for kind, y in wanted.items():
+        for kind, y in requested.items():
             yield Sample((x.astype(dtype),), array(y, dtype), {"kind": kind})
             attrs = {"kind": kind, "keepdims": True}
             yield Sample((x.astype(dtype),), array([[y]], dtype), attrs)

@@ -279,16 +279,16 @@ def clip(x: Real, low: Real | None = None, high: Real | None = None) -> Real:
 def _(g: Any, y: Any, x: Any, low: Any = None, high: Any = None) -> Any:
     zero = g * 0.0
     up = equal(x, y)
-    found = [late.sum_to(where(up, g, zero), x), None, None]
+    result = [late.sum_to(where(up, g, zero), x), None, None]
     if low is not None:
         at_low = less(x, low) if high is None else logical_and(
             less(x, low), less_equal(low, high)
         )  # fmt: skip
-        found[1] = late.sum_to(where(at_low, g, zero), low)
+        result[1] = late.sum_to(where(at_low, g, zero), low)
     if high is not None:
         above = greater(x if low is None else maximum(x, low), high)
-        found[2] = late.sum_to(where(above, g, zero), high)
-    return found
+        result[2] = late.sum_to(where(above, g, zero), high)
+    return result
 
 
 @clip.samples

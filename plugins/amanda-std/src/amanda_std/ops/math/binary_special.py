@@ -77,9 +77,11 @@ def _() -> Samples:
     for dtype, digits in (("float32", 23), ("float64", 52)):
         least = 2.0**-digits  # between 1 and 2
         a, b = array([1.0, 1.0, 2.0, 1.5], dtype), array([2.0, 0.0, 0.0, 1.5], dtype)
-        want = array([1 + least, 1 - least / 2, 2 - least, 1.5], dtype)
-        yield Sample((a, b), want, tolerance=least / 8)
-        column = array([[want[0]], [want[1]], [want[1]], [want[0]]], dtype)
+        expected = array([1 + least, 1 - least / 2, 2 - least, 1.5], dtype)
+        yield Sample((a, b), expected, tolerance=least / 8)
+        column = array(
+            [[expected[0]], [expected[1]], [expected[1]], [expected[0]]], dtype
+        )
         yield Sample((a[:1], b[:, None]), column, tolerance=least / 8)
     yield Sample((array(0.0, "float32"), array(1.0, "float32")),
                  array(2.0**-149, "float32"), tolerance=1e-60)  # fmt: skip
@@ -99,8 +101,8 @@ def xlog1py(a: RealFloating, b: RealFloating) -> RealFloating:
 
 
 def _zero_where_a_is_zero(a: Any, b: Any, log: Any) -> Any:
-    none = logical_and(equal(a, 0.0), logical_not(isnan(b)))
-    return where(none, 0.0, multiply(a, log))
+    empty = logical_and(equal(a, 0.0), logical_not(isnan(b)))
+    return where(empty, 0.0, multiply(a, log))
 
 
 xlogy.broadcast_gradient(lambda g, a, b: (g * log_(b), g * a / b))
@@ -153,8 +155,8 @@ def _() -> Samples:
 def sinc(x: RealFloating) -> RealFloating:
     """Normalized sinc: sin(pi * x) / (pi * x), with 1 at x = 0"""
     zero = equal(x, 0.0)
-    turned = where(zero, 1.0, x) * math.pi
-    return where(zero, 1.0, sin(turned) / turned)
+    transposed = where(zero, 1.0, x) * math.pi
+    return where(zero, 1.0, sin(transposed) / transposed)
 
 
 sinc.samples(

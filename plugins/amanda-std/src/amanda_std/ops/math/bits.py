@@ -158,15 +158,15 @@ def _() -> Samples:
         if ratio > 1:
             back = array(y, new).reshape(shape)
             yield Sample((back,), x, {"dtype": DType(old)})
-    turned = array([[1, 100], [2, 3]], "int32").T
+    transposed = array([[1, 100], [2, 3]], "int32").T
     parts = [[[1, 0, 0, 0], [2, 0, 0, 0]], [[100, 0, 0, 0], [3, 0, 0, 0]]]
-    yield Sample((turned,), array(parts, "uint8"), {"dtype": DType("uint8")})
+    yield Sample((transposed,), array(parts, "uint8"), {"dtype": DType("uint8")})
     whole = array(parts, "uint8").transpose(2, 0, 1).copy().transpose(1, 2, 0)
-    yield Sample((whole,), turned, {"dtype": DType("int32")})
+    yield Sample((whole,), transposed, {"dtype": DType("int32")})
     one = array(1.0, "float32")
     yield Sample((one,), array(0x3F800000, "int32"), {"dtype": DType("int32")})
-    none = np.zeros((0, 2), "float32")
-    yield Sample((none,), np.zeros((0, 2), "int32"), {"dtype": DType("int32")})
+    empty = np.zeros((0, 2), "float32")
+    yield Sample((empty,), np.zeros((0, 2), "int32"), {"dtype": DType("int32")})
     yield from _four_bit_samples()
 
 

@@ -75,12 +75,12 @@ def _(g: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
 
     start = sum_(zeros_like(x), (at,))
     back = not reverse
-    _, found = scan(
+    _, result = scan(
         step, None, start, x, g, carried=1, axes=(at, at), reverse=(back, back),
         out_axes=(at,), out_reverse=(back,),
     )  # fmt: skip
     before = cumulative_prod(x, at, exclusive=True, reverse=reverse)
-    return [found * before, None]
+    return [result * before, None]
 
 
 def _by_doubling(np_: Any, x: Any, axis: int, join: Any) -> Any:
@@ -125,9 +125,9 @@ def _gradient_to_extreme(g: Any, y: Any, x: Any, axis: Any, *, reverse: bool) ->
     rank = x.ndim
     at = axis % rank
     row = [-1 if i == at else 1 for i in range(rank)]
-    places = reshape(arange(0, x.shape[at]), row)
+    positions = reshape(arange(0, x.shape[at]), row)
     far = np.asarray(np.iinfo("int64").max if reverse else -1)
-    held = where(equal(x, y), places, far)
+    held = where(equal(x, y), positions, far)
     if reverse:
         owner = cumulative_min(held, at, reverse=True)
     else:
@@ -161,11 +161,11 @@ def cumulative_logsumexp(
 @cumulative_logsumexp.gradient
 def _(g: Any, y: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
     """Computed in logarithms, positive and negative parts separately."""
-    none = equal(y, -math.inf)
+    empty = equal(y, -math.inf)
 
     def part(sign: float) -> Any:
         size = log(maximum(multiply(g, sign), 0.0))
-        size = where(none, -math.inf, size - where(none, 0.0, y))
+        size = where(empty, -math.inf, size - where(empty, 0.0, y))
         after = cumulative_logsumexp(
             size, axis, exclusive=exclusive, reverse=not reverse
         )
@@ -201,8 +201,8 @@ def _scan_samples(
         yield Sample((np.zeros((2, 0)), 0), np.zeros((2, 0)), smooth=False)
         if exclusive:
             before = {"exclusive": True}
-            none = np.zeros((0, 2), "float32")
-            yield Sample((none, 0), none, before)
+            empty = np.zeros((0, 2), "float32")
+            yield Sample((empty, 0), empty, before)
             alone = array([[first, first]], "float32")
             yield Sample((array([[2, 3]], "float32"), 0), alone, before)
 

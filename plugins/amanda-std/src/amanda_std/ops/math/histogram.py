@@ -34,10 +34,10 @@ from amanda_std.ops.tensor.shape import astype, reshape, shape_of
 @composite
 def bincount(x: Index, size: ShapeArg, weights: Real | None = None) -> Other:
     """Number of occurrences of each of 0 ... size - 1, or the sum of their weights"""
-    shares = weights
-    if shares is None:
-        shares = full(shape_of(x), np.asarray(1, "int64"))
-    flat = reshape(shares, [-1])
+    fractions = weights
+    if fractions is None:
+        fractions = full(shape_of(x), np.asarray(1, "int64"))
+    flat = reshape(fractions, [-1])
     return segment_reduce(flat, reshape(x, [-1]), size)
 
 
@@ -59,13 +59,13 @@ def histogram(
     """Histogram: counts of elements in equal-width bins from low to high
 
     `clamp`: elements outside are counted in the first and last bin, or else dropped."""
-    shares = divide(*(astype(subtract(v, low), dtype="float64") for v in (x, high)))
+    weights = divide(*(astype(subtract(v, low), dtype="float64") for v in (x, high)))
     count = (
         unpack_shape_argument(bins, 1)[0] if isinstance(bins, tuple | list) else bins
     )
     last = subtract(as_int64(count), 1)
     many = astype(count, dtype="float64")
-    at = as_int64(floor(multiply(shares, many)))
+    at = as_int64(floor(multiply(weights, many)))
     if clamp:
         at = minimum(maximum(at, np.asarray(0)), last)
     else:
@@ -82,8 +82,8 @@ def _() -> Samples:
         x = array([-1, 0, 2, 5, 7, 10, 14], dtype)
         ends = array(0, dtype), array(10, dtype)
         yield Sample((x, *ends, 5), array([2, 1, 1, 1, 2], "int64"))
-        want = array([1, 1, 1, 1, 1], "int64")
-        yield Sample((x, *ends, 5), want, {"clamp": False})
+        expected = array([1, 1, 1, 1, 1], "int64")
+        yield Sample((x, *ends, 5), expected, {"clamp": False})
     yield Sample((np.zeros(0), array(0.0), array(1.0), 2), array([0, 0], "int64"))
 
 
@@ -97,12 +97,12 @@ def searchsorted(x: Real, values: Real, *, right: bool = False) -> Index:
     if x.ndim == 1:
         return np_.searchsorted(x, values, side=side).astype("int64")
     rows = np_.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
-    wanted = np_.reshape(values, (rows.shape[0], values.shape[-1]))
-    found = [
-        np_.searchsorted(rows[i], wanted[i], side=side) for i in range(rows.shape[0])
+    requested = np_.reshape(values, (rows.shape[0], values.shape[-1]))
+    result = [
+        np_.searchsorted(rows[i], requested[i], side=side) for i in range(rows.shape[0])
     ]
-    made = np_.stack(found) if found else np_.zeros(wanted.shape)
-    return np_.reshape(made, values.shape).astype("int64")
+    outputs = np_.stack(result) if result else np_.zeros(requested.shape)
+    return np_.reshape(outputs, values.shape).astype("int64")
 
 
 searchsorted.not_differentiable("its results are indices")
@@ -112,14 +112,14 @@ searchsorted.not_differentiable("its results are indices")
 def _() -> Samples:
     for dtype in ("float64", "float32", "int32"):
         row = array([1, 3, 3, 7], dtype)
-        wanted = array([[0, 3], [4, 9]], dtype)
-        for right, want in ((False, [[0, 1], [3, 4]]), (True, [[0, 3], [3, 4]])):
-            yield Sample((row, wanted), array(want, "int64"), {"right": right})
+        requested = array([[0, 3], [4, 9]], dtype)
+        for right, expected in ((False, [[0, 1], [3, 4]]), (True, [[0, 3], [3, 4]])):
+            yield Sample((row, requested), array(expected, "int64"), {"right": right})
         rows = array([[1, 3, 3, 7], [0, 1, 2, 3]], dtype)
-        want = array([[0, 1], [4, 4]], "int64")
-        yield Sample((rows, wanted), want)
+        expected = array([[0, 1], [4, 4]], "int64")
+        yield Sample((rows, requested), expected)
     deep = array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]], "int32")
-    wanted = array([[[2], [5]], [[4], [8]]], "int32")
-    yield Sample((deep, wanted), array([[[1], [2]], [[0], [1]]], "int64"))
-    yield Sample((deep[:0], wanted[:0]), np.zeros((0, 2, 1), "int64"))
+    requested = array([[[2], [5]], [[4], [8]]], "int32")
+    yield Sample((deep, requested), array([[[1], [2]], [[0], [1]]], "int64"))
+    yield Sample((deep[:0], requested[:0]), np.zeros((0, 2, 1), "int64"))
     yield Sample((row, np.zeros(0, "int32")), np.zeros(0, "int64"))

@@ -61,9 +61,9 @@ def log_sum(
 
 
 def _standard_deviation(numbers: list[float], correction: int = 0) -> float:
-    middle = math.fsum(numbers) / len(numbers)
-    apart = math.fsum((n - middle) ** 2 for n in numbers)
-    return math.sqrt(apart / (len(numbers) - correction))
+    mean = math.fsum(numbers) / len(numbers)
+    difference = math.fsum((n - mean) ** 2 for n in numbers)
+    return math.sqrt(difference / (len(numbers) - correction))
 
 
 @std.samples

@@ -128,12 +128,12 @@ def _(g: Any, x: Any, axes: Any = None, *, keepdims: bool) -> Any:
     """Each factor gets the product of the others, from both sides.
 
     No division, so factors may be zero."""
-    gone = tuple(sorted(normalize_axes(axes, x.ndim)))
-    if not gone:
+    removed = tuple(sorted(normalize_axes(axes, x.ndim)))
+    if not removed:
         return [g]
-    order = (*(i for i in range(x.ndim) if i not in gone), *gone)
+    order = (*(i for i in range(x.ndim) if i not in removed), *removed)
     moved = transpose(x, perm=order)
-    rest = moved.shape[: x.ndim - len(gone)]
+    rest = moved.shape[: x.ndim - len(removed)]
     flat = reshape(moved, [*rest, element_count(x, axes)])
     before = late.cumulative_prod(flat, -1, exclusive=True)
     after = late.cumulative_prod(flat, -1, exclusive=True, reverse=True)
@@ -166,8 +166,8 @@ def _extreme_by_kernel(x: Any, axes: Any, keepdims: bool, largest: bool) -> Any:
         y = np_.full(tuple(kept), extreme_identity(x.dtype, largest), dtype=x.dtype)
     else:
         y = np_.zeros(tuple(kept), dtype=x.dtype)
-    gone = () if keepdims else normalize_axes(axes, x.ndim)
-    return np_.squeeze(y, axis=tuple(gone))
+    removed = () if keepdims else normalize_axes(axes, x.ndim)
+    return np_.squeeze(y, axis=tuple(removed))
 
 
 def extreme_identity(dtype: Any, low: bool) -> Any:
@@ -200,8 +200,8 @@ def _gradient_to_extreme(
 ) -> list[Any]:
     """The gradient goes to the extreme element, split equally on ties."""
     hit = astype(equal(x, _keep_reduced_axes(y, x, axes, keepdims)), dtype=x.dtype)
-    share = hit / sum_(hit, axes, keepdims=True)
-    return [_keep_reduced_axes(g, x, axes, keepdims) * share]
+    weight = hit / sum_(hit, axes, keepdims=True)
+    return [_keep_reduced_axes(g, x, axes, keepdims) * weight]
 
 
 max_.gradient(_gradient_to_extreme)
@@ -212,9 +212,9 @@ def _extreme_samples(fold: Any, limit: float, whole: str) -> Samples:
     yield from reductions(lambda n: fold(n, default=limit))()
     for dtype in ("int8", "uint16"):
         edge = getattr(np.iinfo(dtype), whole)
-        none, kept = np.zeros((2, 0), dtype), {"keepdims": True}
-        yield Sample((none, (1,)), array([edge] * 2, dtype))
-        yield Sample((none, (1,)), array([[edge]] * 2, dtype), kept)
+        empty, kept = np.zeros((2, 0), dtype), {"keepdims": True}
+        yield Sample((empty, (1,)), array([edge] * 2, dtype))
+        yield Sample((empty, (1,)), array([[edge]] * 2, dtype), kept)
 
 
 max_.samples(partial(_extreme_samples, builtins.max, -math.inf, "min"))
@@ -247,15 +247,15 @@ for _op, _oracle in ((all_, builtins.all), (any_, builtins.any)):
 def _arg_extreme(x: Any, axis: Any, keepdims: bool, last: bool, function: str) -> Any:
     np_ = xp(x)
     if last:
-        found = (
+        result = (
             x.shape[axis]
             - 1
             - getattr(np_, function)(np_.flip(x, axis=axis), axis=axis)
         )
     else:
-        found = getattr(np_, function)(x, axis=axis)
-    found = np_.asarray(found).astype("int64")
-    return np_.expand_dims(found, axis=axis) if keepdims else found
+        result = getattr(np_, function)(x, axis=axis)
+    result = np_.asarray(result).astype("int64")
+    return np_.expand_dims(result, axis=axis) if keepdims else result
 
 
 def _one_axis(x: Any, axis: Any, keepdims: bool) -> Shape:
@@ -297,8 +297,8 @@ def _arg_samples(best: Any) -> Any:
 
 
 def _arg_of(numbers: list[Any], *, best: Any, last: bool) -> int:
-    places = [i for i, n in enumerate(numbers) if n == best(numbers)]
-    return places[-1 if last else 0]
+    positions = [i for i, n in enumerate(numbers) if n == best(numbers)]
+    return positions[-1 if last else 0]
 
 
 argmax.samples(_arg_samples(builtins.max))
@@ -403,10 +403,10 @@ def var(
     x: Floating, axes: ShapeArg = None, *, correction: int = 0, keepdims: bool = False
 ) -> Floating:
     """Variance over axes"""
-    apart = x - mean(x, axes, keepdims=True)
+    difference = x - mean(x, axes, keepdims=True)
     number = as_float(element_count(x, axes), x)
     rest = number - float(correction) if correction else number
-    return sum_(apart * apart, axes, keepdims=keepdims) / rest
+    return sum_(difference * difference, axes, keepdims=keepdims) / rest
 
 
 var.trait(Trait.REDUCTION)
@@ -427,8 +427,8 @@ def _() -> Samples:
 
 
 def _variance(numbers: list[float], correction: int) -> float:
-    middle = math.fsum(numbers) / len(numbers)
-    return math.fsum((n - middle) ** 2 for n in numbers) / (len(numbers) - correction)
+    average = math.fsum(numbers) / len(numbers)
+    return math.fsum((n - average) ** 2 for n in numbers) / (len(numbers) - correction)
 
 
 @composite
@@ -458,8 +458,8 @@ _bound = extreme_identity  # alias
 def sum_to(x: Number, like: Other) -> Number:
     """Sum x down to the shape of `like`: the transpose of broadcasting"""
     extra = x.ndim - like.ndim
-    have, want = dims_of(x), dims_of(like)
-    narrow = [i for i, d in enumerate(want) if _was_broadcast(have[extra + i], d)]
+    have, expected = dims_of(x), dims_of(like)
+    narrow = [i for i, d in enumerate(expected) if _was_broadcast(have[extra + i], d)]
     axes = (*range(extra), *(extra + i for i in narrow))
     if not axes:
         return x

@@ -74,15 +74,15 @@ def segment_reduce(
     rest = list(x.shape[1:])
     room = full_([add(as_int64(many), 1), *rest], empty)
     rows = expand_dims(at, (1,))
-    found = scatter_nd(room, rows, x, reduction=_SCATTER_MODES[reduction])
-    found = slice_(found, [0], [many], [0])
+    result = scatter_nd(room, rows, x, reduction=_SCATTER_MODES[reduction])
+    result = slice_(result, [0], [many], [0])
     if reduction != "mean":
-        return found
+        return result
     ones = full_(shape_of(at), np.asarray(1, "int64"))
     each = astype(segment_reduce(ones, segments, count), dtype=dtype_of(x))
     after = tuple(range(1, x.ndim))
     each = maximum(each, scalar_like(1, x))
-    return divide(found, expand_dims(each, after) if after else each)
+    return divide(result, expand_dims(each, after) if after else each)
 
 
 def _valid_segments(segments: Any, count: Any) -> Any:
@@ -100,18 +100,18 @@ def _(g: Any, y: Any, x: Any, segments: Any, count: Any, *, reduction: str) -> A
     after = tuple(range(1, x.ndim))
     inside = less(at, as_int64(many))
     inside = expand_dims(inside, after) if after else inside
-    slope = where(inside, gather(g, safe), scalar_like(0, x))
+    gradient = where(inside, gather(g, safe), scalar_like(0, x))
     if reduction == "mean":
-        share = segment_reduce(ones_like(x), segments, count)
-        slope = divide(slope, maximum(gather(share, safe), scalar_like(1, x)))
+        weight = segment_reduce(ones_like(x), segments, count)
+        gradient = divide(gradient, maximum(gather(weight, safe), scalar_like(1, x)))
     if reduction == "prod":
-        slope = divide(multiply(slope, gather(y, safe)), x)
+        gradient = divide(multiply(gradient, gather(y, safe)), x)
     if reduction in ("max", "min"):
         best = equal(x, gather(y, safe))
         ties = segment_reduce(astype(best, dtype=x.dtype), segments, count)
-        slope = where(best, divide(slope, gather(ties, safe)),
+        gradient = where(best, divide(gradient, gather(ties, safe)),
                            scalar_like(0, x))  # fmt: skip
-    return [slope, None, None]
+    return [gradient, None, None]
 
 
 @segment_reduce.samples

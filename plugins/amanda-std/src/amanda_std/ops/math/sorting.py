@@ -39,8 +39,8 @@ def _stable_order(x: Any, axis: int, descending: bool) -> Any:
     np_ = xp(x)
     if not descending:
         return np_.argsort(x, axis=axis, stable=True)
-    places = np_.argsort(np_.flip(x, axis=axis), axis=axis, stable=True)
-    return np_.flip(x.shape[axis] - 1 - places, axis=axis)
+    positions = np_.argsort(np_.flip(x, axis=axis), axis=axis, stable=True)
+    return np_.flip(x.shape[axis] - 1 - positions, axis=axis)
 
 
 @primitive(shape=shapes.same_as_first)
@@ -60,8 +60,8 @@ def sort(x: Real, *, axis: int = -1, descending: bool = False) -> Real:
 
 @sort.gradient
 def _(g: Any, x: Any, axis: int, descending: bool) -> Any:
-    places = argsort(x, axis=axis, descending=descending)
-    return [scatter_elements(zeros_like(x), places, g, axis=axis)]
+    positions = argsort(x, axis=axis, descending=descending)
+    return [scatter_elements(zeros_like(x), positions, g, axis=axis)]
 
 
 _NUMBERS = [[3, 1, 3, 2], [0, 5, -1, 0]]
@@ -146,12 +146,12 @@ def _() -> Samples:
         for axis, k in ((-1, 2), (0, 1), (1, 4)):
             for largest in (True, False):
                 cut = (slice(None),) * (axis % 2) + (slice(k),)
-                want = [
-                    _sort_by_loop(x, axis, largest, places)[cut]
-                    for places in (False, True)
+                expected = [
+                    _sort_by_loop(x, axis, largest, positions)[cut]
+                    for positions in (False, True)
                 ]
                 yield Sample(
-                    (x, k), want, {"axis": axis, "largest": largest}, smooth=False
+                    (x, k), expected, {"axis": axis, "largest": largest}, smooth=False
                 )
     x = array([0.5, -1.0, 2.0])
     yield Sample((x, 2), [array([2.0, 0.5]), array([2, 0], "int64")])
@@ -177,10 +177,10 @@ def _() -> Samples:
     for dtype in ("float64", "float32"):
         scores = array([[0.1, 0.7, 0.7, 0.2], [0.4, 0.3, 0.2, math.inf]], dtype)
         targets, rows = array([2, 1], "int64"), ((1, [True, False]), (3, [True, True]))
-        for k, want in rows:
-            yield Sample((scores, targets, array(k, "int64")), array(want, "bool"))
+        for k, expected in rows:
+            yield Sample((scores, targets, array(k, "int64")), array(expected, "bool"))
         last = array([3, 3], "int32")
-        want = array([False, False], "bool")
-        yield Sample((scores, last, array(2, "int32")), want)
-    none = np.zeros((0, 4)), np.zeros(0, "int64"), array(1, "int64")
-    yield Sample(none, np.zeros(0, "bool"))
+        expected = array([False, False], "bool")
+        yield Sample((scores, last, array(2, "int32")), expected)
+    empty = np.zeros((0, 4)), np.zeros(0, "int64"), array(1, "int64")
+    yield Sample(empty, np.zeros(0, "bool"))

@@ -51,9 +51,9 @@ def _i1_gradient(g: Any, x: Any, y: Any, scaled: bool) -> list[Any]:
     """Derivative of i1 from i0 - i1 / x, which is 1/2 at 0."""
     zero = equal(x, 0.0)
     safe = where(zero, 1.0, x)
-    slope = (i0e(x) if scaled else i0(x)) - y / safe
-    slope = where(zero, 0.5, slope)
-    return [g * (slope - sign(x) * y if scaled else slope)]
+    gradient = (i0e(x) if scaled else i0(x)) - y / safe
+    gradient = where(zero, 0.5, gradient)
+    return [g * (gradient - sign(x) * y if scaled else gradient)]
 
 
 def _j1_gradient(g: Any, x: Any, y: Any) -> list[Any]:
@@ -234,8 +234,8 @@ def _table_samples(
         yield Sample(tuple(wide), elementwise_by_loop(oracle, *wide), fixed=fixed)
         one = [x[1] for x in xs]
         yield Sample(tuple(one), elementwise_by_loop(oracle, *one), fixed=fixed)
-        none = tuple(x[:0] for x in xs)
-        yield Sample(none, none[0], smooth=False)
+        empty = tuple(x[:0] for x in xs)
+        yield Sample(empty, empty[0], smooth=False)
 
     return make
 
@@ -332,8 +332,8 @@ def betainc(a: RealFloating, b: RealFloating, x: RealFloating) -> RealFloating:
 @betainc.broadcast_gradient
 def _(g: Any, a: Any, b: Any, x: Any) -> Any:
     whole = lgamma(a) + lgamma(b) - lgamma(a + b)
-    slope = (a - 1.0) * log(x) + (b - 1.0) * log1p(-x) - whole
-    return _no_derivative("a"), _no_derivative("b"), g * exp(slope)
+    gradient = (a - 1.0) * log(x) + (b - 1.0) * log1p(-x) - whole
+    return _no_derivative("a"), _no_derivative("b"), g * exp(gradient)
 
 
 betainc.samples(

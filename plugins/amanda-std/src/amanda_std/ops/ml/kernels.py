@@ -31,8 +31,8 @@ def kernel_product(
     linear: x . y; poly: (gamma * x . y + base) ** degree; sigmoid: tanh(gamma * x . y +
     base); rbf: exp(-gamma * |x - y| ** 2)."""
     if kernel == "rbf":
-        apart = expand_dims(x, (1,)) - expand_dims(y, (0,))
-        far = sum_(square(apart), (-1,))
+        difference = expand_dims(x, (1,)) - expand_dims(y, (0,))
+        far = sum_(square(difference), (-1,))
         return exp(multiply(far, -gamma))
     near = matmul(x, transpose(y, perm=(1, 0)))
     if kernel == "linear":

@@ -58,11 +58,11 @@ def tree_leaves(
     at = broadcast_to(at, shape)
     for _ in range(depth):
         number = gather_elements(x, gather(feature, at, 0), axis=1)
-        found = _compare(number, gather(split, at, 0), asks, at, compare)
+        result = _compare(number, gather(split, at, 0), asks, at, compare)
         if lost is not None:
             away = logical_and(isnan(number), gather(lost, at, 0))
-            found = logical_or(found, away)
-        at = where(found, gather(yes, at, 0), gather(no, at, 0))
+            result = logical_or(result, away)
+        at = where(result, gather(yes, at, 0), gather(no, at, 0))
     return at
 
 
@@ -76,11 +76,11 @@ def _compare(x: Any, split: Any, asks: Any, at: Any, compare: str) -> Any:
     if asks is None:
         return getattr(late, compare)(x, split)
     own = gather(asks, at, 0)
-    found = None
+    result = None
     for code, name in enumerate(COMPARISONS):
         here = logical_and(equal(own, code), getattr(late, name)(x, split))
-        found = here if found is None else logical_or(found, here)
-    return found
+        result = here if result is None else logical_or(result, here)
+    return result
 
 
 tree_leaves.not_differentiable(_PIECEWISE_CONSTANT)
@@ -110,9 +110,9 @@ def tree_ensemble(
     )
     said = gather(says, at, 0)
     if join in ("min", "max"):
-        found = min_(said, (1,)) if join == "min" else max_(said, (1,))
+        result = min_(said, (1,)) if join == "min" else max_(said, (1,))
         most = float(np.finfo(str(x.dtype)).max)
-        return clip(found, scalar_like(-most, x), scalar_like(most, x))
+        return clip(result, scalar_like(-most, x), scalar_like(most, x))
     total = sum_(said, (1,))
     if join == "sum":
         return total
@@ -128,12 +128,12 @@ tree_ensemble.not_differentiable(_PIECEWISE_CONSTANT)
 
 def _walk(row: list[float], at: int, tree: Any, compare: str) -> int:
     feature, split, yes, no = tree
-    asked = {"less_equal": lambda a, b: a <= b, "less": lambda a, b: a < b,
+    comparisons = {"less_equal": lambda a, b: a <= b, "less": lambda a, b: a < b,
              "greater_equal": lambda a, b: a >= b, "greater": lambda a, b: a > b,
              "equal": lambda a, b: a == b,
              "not_equal": lambda a, b: a != b}  # fmt: skip
     while yes[at] != at:
-        at = yes[at] if asked[compare](row[feature[at]], split[at]) else no[at]
+        at = yes[at] if comparisons[compare](row[feature[at]], split[at]) else no[at]
     return at
 
 
@@ -154,10 +154,10 @@ def _() -> Samples:
             yield Sample(args, array(y, "int64"), attrs)
     holes = array([[math.nan, 1], [2, math.nan]], "float64")
     lost = array([False, True, False, False, False, True, False, False], "bool")
-    asks = array([0, 2, 0, 0, 0, 1, 0, 0], "int64")
+    comparisons = array([0, 2, 0, 0, 0, 1, 0, 0], "int64")
     # comparisons with NaN are false: only a node marked in `lost` continues at yes
     y = array([[4, 7], [4, 6]], "int64")
-    yield Sample((holes, *args[1:], asks, lost), y, {"depth": 2})
+    yield Sample((holes, *args[1:], comparisons, lost), y, {"depth": 2})
     yield Sample((x[:0], *args[1:]), np.zeros((0, 2), "int64"), {"depth": 2})
 
 

@@ -196,8 +196,8 @@ for _op in dict.fromkeys(row[0] for row in _ORACLES):
 @prelu.samples
 def _() -> Samples:
     for dtype in ("float64", "float32"):
-        x, slope = array([[-2, 3], [0.0625, -5]], dtype), array([0.5, 0.25], dtype)
-        yield Sample((x, slope), array([[-1, 3], [0.0625, -1.25]], dtype))
+        x, gradient = array([[-2, 3], [0.0625, -5]], dtype), array([0.5, 0.25], dtype)
+        yield Sample((x, gradient), array([[-1, 3], [0.0625, -1.25]], dtype))
     yield Sample((array([]), array(0.5)), array([]), smooth=False)
 
 
@@ -232,8 +232,8 @@ def _softmax_samples(logarithm: bool) -> Callable[[], Samples]:
                 total = _sums_of_exponentials(x, axes)
                 y = x.astype("float64")
                 for at in [(i, j) for i in range(2) for j in range(3)]:
-                    share = math.exp(float(x[at])) / total[at]
-                    y[at] = math.log(share) if logarithm else share
+                    weight = math.exp(float(x[at])) / total[at]
+                    y[at] = math.log(weight) if logarithm else weight
                 yield Sample((x,), y.astype(x.dtype), {"axes": axes})
         big = array([1000.0, 1000.0, -1000.0])
         half = array([0.5, 0.5, 0.0])
@@ -250,16 +250,16 @@ def _softmax_samples(logarithm: bool) -> Callable[[], Samples]:
 def _sums_of_exponentials(
     x: Any, axes: tuple[int, ...]
 ) -> dict[tuple[int, int], float]:
-    gone = {a % 2 for a in axes}
-    found = {}
+    removed = {a % 2 for a in axes}
+    result = {}
     for i in range(2):
         for j in range(3):
-            rows = range(2) if 0 in gone else [i]
-            columns = range(3) if 1 in gone else [j]
-            found[i, j] = math.fsum(
+            rows = range(2) if 0 in removed else [i]
+            columns = range(3) if 1 in removed else [j]
+            result[i, j] = math.fsum(
                 math.exp(float(x[r, c])) for r in rows for c in columns
             )
-    return found
+    return result
 
 
 softmax.samples(_softmax_samples(False))

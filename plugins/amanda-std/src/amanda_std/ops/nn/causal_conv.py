@@ -71,7 +71,7 @@ def _() -> Samples:
                 v = math.fsum(parts) + (0.0 if bias is None else float(bias[c]))
                 y[i, c, t] = v / (1 + math.exp(-v)) if activation else v
             attrs = {"window": 3, "activation": activation}
-            want = [y.astype(dtype), full[:, :, 4:]]
-            yield Sample((x, w, bias, before), want, attrs)
-    none = np.zeros((0, 3, 4)), ramp(3, 1, 2)
-    yield Sample(none, [none[0], np.zeros((0, 3, 1))], smooth=False)
+            expected = [y.astype(dtype), full[:, :, 4:]]
+            yield Sample((x, w, bias, before), expected, attrs)
+    empty = np.zeros((0, 3, 4)), ramp(3, 1, 2)
+    yield Sample(empty, [empty[0], np.zeros((0, 3, 1))], smooth=False)

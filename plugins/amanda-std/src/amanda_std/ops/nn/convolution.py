@@ -36,14 +36,14 @@ def resolve_padding(
             "unknown padding", expected="pairs, valid, same_upper or same_lower",
             got=padding,
         )  # fmt: skip
-    found = []
+    result = []
     for n, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
         total = max(0, (-(-n // s) - 1) * s + (k - 1) * d + 1 - n)
         less = total // 2
-        found.append(
+        result.append(
             (less, total - less) if padding == "same_upper" else (total - less, less)
         )
-    return found
+    return result
 
 
 def strides_or_ones(given: Any, count: int) -> tuple[int, ...]:
@@ -83,10 +83,10 @@ def permute(values: Any, order: tuple[int, ...]) -> list[Any]:
 
 def inverse_permute(values: Any, order: tuple[int, ...]) -> list[Any]:
     """Inverse of `ordered`."""
-    found = list(values)
-    for place, i in enumerate(order):
-        found[i] = values[place]
-    return found
+    result = list(values)
+    for position, i in enumerate(order):
+        result[i] = values[position]
+    return result
 
 
 def _inverse_permutation(order: tuple[int, ...]) -> tuple[int, ...]:
@@ -114,14 +114,14 @@ def _conv_shape(
         "the number of input channels does not match the kernel",
     )
     count = rank - 2
-    places = output_sizes(
+    positions = output_sizes(
         spatial,
         kernel,
         strides_or_ones(strides, count),
         padding,
         strides_or_ones(dilations, count),
     )
-    return Shape(inverse_permute([batch, out, *places], order))
+    return Shape(inverse_permute([batch, out, *positions], order))
 
 
 @primitive(shape=_conv_shape, numpy_only=True)
@@ -173,9 +173,9 @@ def _im2col(x: Any, kernel: Any, strides: Any, dilations: Any) -> Any:
     n = len(kernel)
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     seen = np.lib.stride_tricks.sliding_window_view(x, spans, tuple(range(2, n + 2)))
-    places = tuple(slice(None, None, s) for s in strides)
+    positions = tuple(slice(None, None, s) for s in strides)
     inside = tuple(slice(None, None, d) for d in dilations)
-    seen = seen[(slice(None), slice(None), *places, *inside)]
+    seen = seen[(slice(None), slice(None), *positions, *inside)]
     return seen.transpose(0, 1, *range(n + 2, 2 * n + 2), *range(2, n + 2))
 
 
@@ -240,9 +240,9 @@ def _kernel_gradient(
     channels, out = (int(dims_of(v)[1]) for v in (x, g))
     parts = []
     for i in range(groups):
-        per, made = channels // groups, out // groups
+        per, outputs = channels // groups, out // groups
         one = slice_(x, (i * per,), ((i + 1) * per,), (1,))
-        two = slice_(g, (i * made,), ((i + 1) * made,), (1,))
+        two = slice_(g, (i * outputs,), ((i + 1) * outputs,), (1,))
         part = conv(transpose(one, perm=swap), transpose(two, perm=swap),
                     strides=d, dilations=s)  # fmt: skip
         parts.append(transpose(part, perm=swap))
@@ -269,10 +269,10 @@ def _conv_transpose_shape(
     rows = transposed_geometry(
         spatial, kernel, strides, padding, dilations, output_padding
     )
-    places = [
+    positions = [
         (m - 1) * s + (k - 1) * d + 1 + r - a - c for m, k, s, (a, c), d, r in rows
     ]
-    return Shape(inverse_permute([batch, out * groups, *places], order))
+    return Shape(inverse_permute([batch, out * groups, *positions], order))
 
 
 def transposed_geometry(

@@ -59,24 +59,24 @@ def ctc_loss(
     own = x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
     if own.bits < 32:  # no valid label at all
         wide = astype(x, dtype="float32")
-        told: Any = {
+        given: Any = {
             "blank": blank,
             "reduction": reduction,
             "zero_infinity": zero_infinity,
         }
-        return astype(ctc_loss(wide, labels, steps, lengths, **told), dtype=own)
+        return astype(ctc_loss(wide, labels, steps, lengths, **given), dtype=own)
     labels = _mask_by_length(astype(labels, dtype="int64"), lengths, blank)
-    places, skips = _interleave_blanks(labels, blank, x)
-    said = gather_elements(x, _broadcast_over_time(places, x), axis=2)
-    later = not_equal(arange(0, places.shape[1]), 0)
+    positions, skips = _interleave_blanks(labels, blank, x)
+    said = gather_elements(x, _broadcast_over_time(positions, x), axis=2)
+    later = not_equal(arange(0, positions.shape[1]), 0)
     start = broadcast_like(_log_zero(later, x), skips)
     time = arange(0, x.shape[0])
 
     def step(chance: Any, row: Any, now: Any) -> Any:
-        made = add(_forward_step(chance, skips), row)
+        outputs = add(_forward_step(chance, skips), row)
         if steps is None:
-            return made
-        return where(less(now, expand_dims(steps, (1,))), made, chance)
+            return outputs
+        return where(less(now, expand_dims(steps, (1,))), outputs, chance)
 
     (last,) = scan(step, None, start, said, time, carried=1)
     loss = negative(_final_log_probability(last, labels, lengths))
@@ -108,10 +108,10 @@ def _interleave_blanks(labels: Any, blank: int, x: Any) -> tuple[Any, Any]:
     batch, count = labels.shape
     blanks = full([batch, count], np.asarray(blank, "int64"))
     pairs = reshape(stack(blanks, labels, axis=2), [batch, count * 2])
-    places = pad(pairs, [(0, 1)], blank, [1])
-    before = pad(places, [(2, -2)], blank, [1])
-    alike = logical_or(equal(places, blank), equal(places, before))
-    return places, _log_zero(alike, x)
+    positions = pad(pairs, [(0, 1)], blank, [1])
+    before = pad(positions, [(2, -2)], blank, [1])
+    equal_labels = logical_or(equal(positions, blank), equal(positions, before))
+    return positions, _log_zero(equal_labels, x)
 
 
 def _broadcast_over_time(places: Any, x: Any) -> Any:
@@ -150,12 +150,12 @@ def _collapse(path: tuple[int, ...], blank: int) -> list[int]:
 
 def _loss_by_enumeration(x: Any, labels: list[int], steps: int, blank: int) -> float:
     """Sum over every alignment, enumerated one by one."""
-    chances = [
+    probabilities = [
         math.exp(math.fsum(float(x[t, c]) for t, c in enumerate(path)))
         for path in product(range(x.shape[1]), repeat=steps)
         if _collapse(path, blank) == labels
     ]
-    return -math.log(math.fsum(chances)) if chances else math.inf
+    return -math.log(math.fsum(probabilities)) if probabilities else math.inf
 
 
 def _random_log_probabilities(*shape: int) -> Any:
@@ -198,11 +198,11 @@ def _() -> Samples:
             for i, r in enumerate(whole)]  # fmt: skip
     assert rows[2] == math.inf
     for zero in (False, True):
-        found = [0.0 if zero and r == math.inf else r for r in rows]
+        result = [0.0 if zero and r == math.inf else r for r in rows]
         attrs = {"reduction": "none", "zero_infinity": zero}
-        yield Sample((short, whole), array(found, "float32"), attrs, smooth=False)
-    none = array([0, 0, 0], "int64")
+        yield Sample((short, whole), array(result, "float32"), attrs, smooth=False)
+    empty = array([0, 0, 0], "int64")
     rows = [_loss_by_enumeration(x[:, i].astype("float64"), [], 4, 0) for i in range(3)]
-    yield Sample((x, whole, None, none), array(rows, "float32"), {"reduction": "none"})
+    yield Sample((x, whole, None, empty), array(rows, "float32"), {"reduction": "none"})
     yield Sample((x[:, :0], whole[:0]), array([], "float32"), {"reduction": "none"},
                  smooth=False)  # fmt: skip

@@ -47,34 +47,38 @@ def deform_conv(
     s, d = strides_or_ones(strides, n), strides_or_ones(dilations, n)
     pads = resolve_padding(padding, x.shape[2:], kernel, s, d)
     batch, channels, *_ = x.shape
-    places = offset.shape[2:]
-    share = channels // offset_groups
-    parted = reshape(x, [-1, share, *x.shape[2:]])  # merge offset groups into the batch
+    positions = offset.shape[2:]
+    fraction = channels // offset_groups
+    parted = reshape(
+        x, [-1, fraction, *x.shape[2:]]
+    )  # merge offset groups into the batch
     rows, spatial = flatten_positions(parted)
-    moved = reshape(offset, [-1, many, n, *places])
-    found = []
+    moved = reshape(offset, [-1, many, n, *positions])
+    result = []
     for axis in range(n):
-        start = cast_like(float_range(places[axis]) * float(s[axis]) - pads[axis][0], x)
+        start = cast_like(
+            float_range(positions[axis]) * float(s[axis]) - pads[axis][0], x
+        )
         inner = np.arange(kernel[axis]) * d[axis]
         wide = inner.reshape([-1 if a == axis else 1 for a in range(n)])
         inner = np.broadcast_to(wide, kernel).reshape([many, *[1] * n])
         rest = tuple(a for a in range(n + 1) if a != axis + 1)
         at = add(expand_dims(start, rest),
                       inner.astype(dtype_of(x).numpy))  # fmt: skip
-        found.append(add(gather(moved, np.asarray(axis), 2), at))
+        result.append(add(gather(moved, np.asarray(axis), 2), at))
     seen = interpolate_rows(
-        rows, initial_offsets(parted, spatial, n + 2), spatial, found
+        rows, initial_offsets(parted, spatial, n + 2), spatial, result
     )
     if mask is not None:
-        weight = reshape(mask, [-1, many, *places])
+        weight = reshape(mask, [-1, many, *positions])
         seen = multiply(seen, expand_dims(weight, (-1,)))
     # [batch * offset groups, kernel, *output, channels] -> columns of a product
-    turned = transpose(seen, perm=(0, n + 2, 1, *range(2, n + 2)))
+    transposed = transpose(seen, perm=(0, n + 2, 1, *range(2, n + 2)))
     out = w.shape[0]
     inside = w.shape[1] * many
-    columns = reshape(turned, [batch, groups, inside, math.prod(places)])
+    columns = reshape(transposed, [batch, groups, inside, math.prod(positions)])
     y = matmul(reshape(w, [groups, out // groups, inside]), columns)
-    y = reshape(y, [batch, out, *places])
+    y = reshape(y, [batch, out, *positions])
     return y if b is None else add(y, reshape(b, [-1, *[1] * n]))
 
 
@@ -82,11 +86,11 @@ def _deform_conv_by_loops(x: Any, w: Any, offset: Any, b: Any, mask: Any, s: Any
                    pads: Any, d: Any, groups: int, parts: int) -> Any:  # fmt: skip
     batch, channels = x.shape[:2]
     out, inner, *kernel = w.shape
-    places = offset.shape[2:]
-    moved = offset.reshape(batch, parts, *kernel, len(kernel), *places)
-    weights = np.ones((batch, parts, *kernel, *places)) if mask is None else (
-        mask.reshape(batch, parts, *kernel, *places))  # fmt: skip
-    y = np.zeros((batch, out, *places))
+    positions = offset.shape[2:]
+    moved = offset.reshape(batch, parts, *kernel, len(kernel), *positions)
+    weights = np.ones((batch, parts, *kernel, *positions)) if mask is None else (
+        mask.reshape(batch, parts, *kernel, *positions))  # fmt: skip
+    y = np.zeros((batch, out, *positions))
     for i, o, *at in np.ndindex(y.shape):
         total = 0.0 if b is None else float(b[o])
         for k, *tap in np.ndindex(inner, *kernel):

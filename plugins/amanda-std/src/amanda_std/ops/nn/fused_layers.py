@@ -130,14 +130,14 @@ def _() -> Samples:
                         row = [float(x[i, j]) + float(skip[i, j]) for j in range(3)]
                         if move is not None:
                             row = [v + float(move[j]) for j, v in enumerate(row)]
-                        middle = math.fsum(row) / 3 if centred else 0.0
-                        spread = math.fsum((v - middle) ** 2 for v in row) / 3
+                        mean = math.fsum(row) / 3 if centred else 0.0
+                        spread = math.fsum((v - mean) ** 2 for v in row) / 3
                         for j, v in enumerate(row):
-                            one = (v - middle) / math.sqrt(spread + 1e-3)
+                            one = (v - mean) / math.sqrt(spread + 1e-3)
                             y[i, j] = one * float(scale[j])
                             y[i, j] += 0 if last is None else float(last[j])
                             total[i, j] = v
-                    want = [y.astype(dtype), total.astype(dtype)]
+                    expected = [y.astype(dtype), total.astype(dtype)]
                     attrs = {"epsilon": 1e-3, "centred": centred}
-                    yield Sample((x, skip, scale, last, move), want, attrs)
+                    yield Sample((x, skip, scale, last, move), expected, attrs)
     yield Sample((ramp(0, 3), ramp(0, 3), ramp(3)), [ramp(0, 3)] * 2, smooth=False)

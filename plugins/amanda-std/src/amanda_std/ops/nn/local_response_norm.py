@@ -66,9 +66,9 @@ def mean_variance_norm(
     x: RealFloating, *, axes: tuple[int, ...] = (0, 2, 3), epsilon: float = 1e-9
 ) -> RealFloating:
     """Subtract the mean over axes, divide by the standard deviation plus epsilon"""
-    apart = subtract(x, mean(x, axes, keepdims=True))
-    spread = sqrt(mean(square(apart), axes, keepdims=True))
-    return divide(apart, spread + epsilon)
+    difference = subtract(x, mean(x, axes, keepdims=True))
+    spread = sqrt(mean(square(difference), axes, keepdims=True))
+    return divide(difference, spread + epsilon)
 
 
 @mean_variance_norm.samples
@@ -76,15 +76,15 @@ def _() -> Samples:
     for dtype in ("float64", "float32"):
         x = ramp(2, 3, 2, 2, dtype=dtype)
         for axes, epsilon in (((0, 2, 3), 1e-9), ((1,), 0.1)):
-            middle = reduce_by_loop(
+            average = reduce_by_loop(
                 lambda n: math.fsum(n) / len(n), x, axes, True, "float64"
             )
-            apart = x.astype("float64") - middle
+            difference = x.astype("float64") - average
             spread = reduce_by_loop(
                 lambda n: math.sqrt(math.fsum(v * v for v in n) / len(n)),
-                apart, axes, True,
+                difference, axes, True,
             )  # fmt: skip
-            y = (apart / (spread + epsilon)).astype(dtype)
+            y = (difference / (spread + epsilon)).astype(dtype)
             yield Sample((x,), y, {"axes": axes, "epsilon": epsilon})
     yield Sample((ramp(0, 2),), ramp(0, 2), {"axes": (1,)}, smooth=False)
 
@@ -99,9 +99,9 @@ def lp_norm(x: RealFloating, *, p: float = 2, axis: int = -1) -> RealFloating:
     else:
         total = sum_(pow_(abs_(x), scalar_like(p, x)), (axis,), keepdims=True)
         norm = pow_(total, scalar_like(1 / p, x))
-    none = equal(norm, scalar_like(0, x))
-    safe = where_(none, scalar_like(1, x), norm)
-    return where_(none, scalar_like(0, x), divide(x, safe))
+    empty = equal(norm, scalar_like(0, x))
+    safe = where_(empty, scalar_like(1, x), norm)
+    return where_(empty, scalar_like(0, x), divide(x, safe))
 
 
 @lp_norm.samples

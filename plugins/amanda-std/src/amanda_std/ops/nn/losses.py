@@ -76,13 +76,13 @@ def nll_loss(
         labels = where(counts, labels, 0)
     picked = gather_elements(x, expand_dims(labels, (at,)), axis=at)
     loss = negative(squeeze(picked, (at,)))
-    share = None if weight is None else gather(weight, labels, 0)
+    fraction = None if weight is None else gather(weight, labels, 0)
     if counts is not None:
-        share = ones_like(loss) if share is None else share
-        share = where(counts, share, 0.0)
-    if share is not None:
-        loss = where(equal(share, 0.0), 0.0, multiply(loss, share))
-    return apply_reduction(loss, reduction, share)
+        fraction = ones_like(loss) if fraction is None else fraction
+        fraction = where(counts, fraction, 0.0)
+    if fraction is not None:
+        loss = where(equal(fraction, 0.0), 0.0, multiply(loss, fraction))
+    return apply_reduction(loss, reduction, fraction)
 
 
 @composite
@@ -102,8 +102,8 @@ def soft_cross_entropy(
     x: RealFloating, target: RealFloating, *, axis: int = -1, reduction: str = "none"
 ) -> RealFloating:
     """Cross-entropy of logits and target probabilities"""
-    shares = multiply(log_softmax(x, axes=(axis,)), target)
-    return apply_reduction(negative(sum_(shares, (axis,))), reduction)
+    weights = multiply(log_softmax(x, axes=(axis,)), target)
+    return apply_reduction(negative(sum_(weights, (axis,))), reduction)
 
 
 def _nll_by_loops(
@@ -116,9 +116,9 @@ def _nll_by_loops(
         label = int(labels[at])
         if label == ignore:
             continue
-        share = 1.0 if weight is None else float(weight[label])
-        loss[at] = -float(rows[at][label]) * share
-        total += share
+        fraction = 1.0 if weight is None else float(weight[label])
+        loss[at] = -float(rows[at][label]) * fraction
+        total += fraction
     if reduction == "none":
         return loss
     return np.asarray(loss.sum() if reduction == "sum" else loss.sum() / total)
@@ -199,9 +199,9 @@ def huber_loss(
     reduction: str = "mean",
 ) -> RealFloating:  # fmt: skip
     """Huber loss: quadratic below delta, linear above"""
-    apart = abs_(subtract(x, target))
-    near = minimum(apart, delta)
-    loss = multiply(near, subtract(apart, multiply(near, 0.5)))
+    difference = abs_(subtract(x, target))
+    near = minimum(difference, delta)
+    loss = multiply(near, subtract(difference, multiply(near, 0.5)))
     return apply_reduction(loss, reduction)
 
 
@@ -210,8 +210,8 @@ def log_cosh_loss(
     x: RealFloating, target: RealFloating, *, reduction: str = "mean"
 ) -> RealFloating:
     """Log-cosh loss: log(cosh(x - target)), without overflow"""
-    apart = subtract(x, target)
-    loss = add(apart, softplus(multiply(apart, -2.0)))
+    difference = subtract(x, target)
+    loss = add(difference, softplus(multiply(difference, -2.0)))
     return apply_reduction(subtract(loss, math.log(2)), reduction)
 
 
@@ -226,14 +226,14 @@ def binary_cross_entropy(
     no = _clamped_log(
         lambda x: log1p(negative(x)), x, equal(x, 1.0)
     )  # fmt: skip
-    share = multiply(target, subtract(no, yes))
-    return apply_reduction(subtract(share, no), reduction)
+    weight = multiply(target, subtract(no, yes))
+    return apply_reduction(subtract(weight, no), reduction)
 
 
 def _clamped_log(log: Callable[[Any], Any], x: Any, is_none: Any) -> Any:
     """Logarithm clamped to at least -100, with zero gradient at probability zero."""
-    found = maximum(log(where(is_none, 0.5, x)), -100.0)
-    return where(is_none, -100.0, found)
+    result = maximum(log(where(is_none, 0.5, x)), -100.0)
+    return where(is_none, -100.0, result)
 
 
 @composite
@@ -307,8 +307,8 @@ def _logistic(x: float) -> float:
 
 
 def _huber(a: float, b: float, delta: float) -> float:
-    apart = abs(a - b)
-    return apart**2 / 2 if apart < delta else delta * (apart - delta / 2)
+    difference = abs(a - b)
+    return difference**2 / 2 if difference < delta else delta * (difference - delta / 2)
 
 
 _ANY = (1.5, -2.0, 0.25, 3.0), (2.0, 0.5, -1.0, 0.75)
@@ -344,8 +344,12 @@ def _loss_samples(op: Operation) -> Callable[[], Samples]:
                 every = elementwise_by_loop(
                     oracle, x.astype("float64"), t.astype("float64")
                 )
-                wanted = (("none", every), ("sum", every.sum()), ("mean", every.mean()))
-                for reduction, y in wanted:
+                requested = (
+                    ("none", every),
+                    ("sum", every.sum()),
+                    ("mean", every.mean()),
+                )
+                for reduction, y in requested:
                     given = {**attrs, "reduction": reduction}
                     yield Sample((x, t), array(y, dtype), given)
         given = {**attrs, "reduction": "none"} if row is op else {"reduction": "none"}

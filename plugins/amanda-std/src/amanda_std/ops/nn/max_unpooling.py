@@ -51,7 +51,7 @@ def max_pool_with_indices(
     best = argmax(seen, -1)
     n = len(cut.window)
     order = range(n) if column_major else reversed(range(n))
-    place: Any = None
+    position: Any = None
     step: Any = np.asarray(1)
     tap = dict(zip(range(n), _unravel(best, cut.window), strict=True))
     for i in order:
@@ -59,22 +59,22 @@ def max_pool_with_indices(
         begin = reshape(begin, [cut.size[i], *[1] * (n - 1 - i)])
         one = add(tap[i] * cut.dilations[i] - cut.pads[i][0], begin)
         one = multiply(one, step)
-        place = one if place is None else add(place, one)
+        position = one if position is None else add(position, one)
         step = multiply(step, as_int64(cut.spatial[i]))
     if whole_tensor:
         planes = arange(0, multiply(as_int64(x.shape[0]), as_int64(x.shape[1])))
         first = reshape(multiply(planes, step), [*x.shape[:2], *[1] * n])
-        place = add(place, first)
-    return max_(seen, (-1,)), place
+        position = add(position, first)
+    return max_(seen, (-1,)), position
 
 
 def _unravel(flat: Any, sizes: Any) -> list[Any]:
     """Unravel a flat index into one index per axis."""
-    found: list[Any] = []
+    result: list[Any] = []
     for n in reversed(sizes):
-        found.insert(0, remainder(flat, n))
+        result.insert(0, remainder(flat, n))
         flat = floor_divide(flat, n)
-    return found
+    return result
 
 
 @composite
@@ -107,12 +107,12 @@ def _max_of_window(all_: bool, column: bool) -> Any:
         sizes = x.shape[2:]
         if column:
             where, sizes = where[::-1], sizes[::-1]
-        place = 0
+        position = 0
         for p, n in zip(where, sizes, strict=True):
-            place = place * n + p
+            position = position * n + p
         if all_:
-            place += (plane[0] * x.shape[1] + plane[1]) * math.prod(sizes)
-        return value, place
+            position += (plane[0] * x.shape[1] + plane[1]) * math.prod(sizes)
+        return value, position
 
     return of
 
@@ -126,9 +126,9 @@ def _() -> Samples:
             yield attrs, (x.dtype, "int64")
 
     yield from window_samples(make, ("float64", "float32", "int32"))
-    none = np.zeros((0, 1, 3)), {"window": (2,)}
+    empty = np.zeros((0, 1, 3)), {"window": (2,)}
     y = np.zeros((0, 1, 2))
-    yield Sample((none[0],), [y, y.astype("int64")], none[1], smooth=False)
+    yield Sample((empty[0],), [y, y.astype("int64")], empty[1], smooth=False)
 
 
 @max_unpool.samples
@@ -140,5 +140,5 @@ def _() -> Samples:
         yield Sample((x, at, (2, 1, 4)), y)
         wide = at + array([[[0]], [[4]]], "int64")
         yield Sample((x, wide, (2, 1, 4)), y, {"whole_tensor": True})
-    none = np.zeros((0, 1, 2)), np.zeros((0, 1, 2), "int64")
-    yield Sample((*none, (0, 1, 4)), np.zeros((0, 1, 4)), smooth=False)
+    empty = np.zeros((0, 1, 2)), np.zeros((0, 1, 2), "int64")
+    yield Sample((*empty, (0, 1, 4)), np.zeros((0, 1, 4)), smooth=False)

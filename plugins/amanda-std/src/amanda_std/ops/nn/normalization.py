@@ -31,8 +31,10 @@ def _align_to_axis(values: Any, x: Any, axis: int) -> Any:
 
 def _standardize(x: Any, axes: tuple[int, ...], epsilon: float) -> Any:
     """Standardize: subtract the mean, divide by the standard deviation."""
-    apart = x - mean(x, axes, keepdims=True)
-    return apart / sqrt(mean(apart * apart, axes, keepdims=True) + epsilon)
+    difference = x - mean(x, axes, keepdims=True)
+    return difference / sqrt(
+        mean(difference * difference, axes, keepdims=True) + epsilon
+    )
 
 
 def _scale_and_shift(y: Any, scale: Any, bias: Any) -> Any:
@@ -68,8 +70,8 @@ def batch_norm(
 ) -> Floating:  # fmt: skip
     """Batch normalization with given statistics, scale and bias for each channel"""
     factor = divide(scale, sqrt(add(var, epsilon)))
-    middle, move, factor = (_align_to_axis(v, x, axis) for v in (mean, bias, factor))
-    return add(multiply(subtract(x, middle), factor), move)
+    average, move, factor = (_align_to_axis(v, x, axis) for v in (mean, bias, factor))
+    return add(multiply(subtract(x, average), factor), move)
 
 
 batch_norm.trait(Trait.ALONG_AXES, Trait.SCALING)
@@ -115,9 +117,9 @@ def _normalize_by_loops(
         for i, k in zip(kept, key, strict=True):
             at[i] = k
         numbers = [float(n) for n in x[tuple(at)].reshape(-1)]
-        middle = math.fsum(numbers) / len(numbers) if centred else 0.0
-        spread = math.fsum((n - middle) ** 2 for n in numbers) / len(numbers)
-        new = [(n - middle) / math.sqrt(spread + epsilon) for n in numbers]
+        average = math.fsum(numbers) / len(numbers) if centred else 0.0
+        spread = math.fsum((n - average) ** 2 for n in numbers) / len(numbers)
+        new = [(n - average) / math.sqrt(spread + epsilon) for n in numbers]
         y[tuple(at)] = np.array(new).reshape(x[tuple(at)].shape)
     return y.astype(x.dtype)
 
@@ -147,19 +149,19 @@ def _() -> Samples:
 
 @batch_norm.samples
 def _() -> Samples:
-    scale, bias, middle = array([1.5, -0.5]), array([0.1, 0.2]), array([0.3, -0.4])
+    scale, bias, average = array([1.5, -0.5]), array([0.1, 0.2]), array([0.3, -0.4])
     spread = array([0.5, 2.0])
     for dtype in ("float64", "float32"):
         x = ramp(2, 2, 3, dtype=dtype)
         y = np.zeros(x.shape)
         for i, c, j in np.ndindex(x.shape):
-            share = (float(x[i, c, j]) - middle[c]) / math.sqrt(spread[c] + 1e-3)
-            y[i, c, j] = share * scale[c] + bias[c]
-        args = [v.astype(dtype) for v in (scale, bias, middle, spread)]
+            weight = (float(x[i, c, j]) - average[c]) / math.sqrt(spread[c] + 1e-3)
+            y[i, c, j] = weight * scale[c] + bias[c]
+        args = [v.astype(dtype) for v in (scale, bias, average, spread)]
         yield Sample((x, *args), y.astype(dtype), {"epsilon": 1e-3})
         back = np.moveaxis(x, 1, -1), np.moveaxis(y.astype(dtype), 1, -1)
         yield Sample((back[0], *args), back[1], {"epsilon": 1e-3, "axis": -1})
-    yield Sample((x[:0].astype("float64"), scale, bias, middle, spread),
+    yield Sample((x[:0].astype("float64"), scale, bias, average, spread),
                  np.zeros((0, 2, 3)), smooth=False)  # fmt: skip
 
 

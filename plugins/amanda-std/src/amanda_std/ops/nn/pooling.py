@@ -36,9 +36,9 @@ def pooled_sizes(
     spatial: Any, window: Any, s: Any, pads: Any, d: Any, ceil: bool
 ) -> list[Any]:
     """Output size along each axis; with `ceil`, the last window starts in the data."""
-    found = output_sizes(spatial, window, s, tuple(pads), d)
+    output = output_sizes(spatial, window, s, tuple(pads), d)
     if not ceil:
-        return found
+        return output
     rows = zip(spatial, window, s, pads, d, strict=True)
     result = []
     for n, k, q, (a, b), e in rows:
@@ -228,9 +228,9 @@ def _(g: Any, x: Any, *, window: Any, strides: Any, padding: Any, dilations: Any
     g, x = (transpose(v, perm=order) for v in (g, x))
     windows_ = _WindowGeometry(x, window, strides, padding, dilations, ceil)
     count = windows_.counts(count_pads).astype(x.dtype.numpy)
-    share = divide(g, count)
+    weight = divide(g, count)
     back = tuple(inverse_permute(range(len(order)), order))
-    return [transpose(windows_.spread(lambda _: share), perm=back)]
+    return [transpose(windows_.spread(lambda _: weight), perm=back)]
 
 
 # -- samples -------------------------------------------------------------------
@@ -293,8 +293,8 @@ def _pool_samples(fold: Any, dtypes: Any, **attrs: Any) -> Samples:
     same = {"window": (2, 2), "strides": (2, 2), "padding": "same_upper", **attrs}
     yield Sample((x,), y, same)
     y = _pool_by_loops(x, (2, 2), (1, 1), (3, 3), ((0, 0), (0, 0)), (1, 1), fold)
-    apart = {"window": (1, 1), "strides": (3, 3), "padding": "same_upper", **attrs}
-    yield Sample((x,), y, apart)
+    difference = {"window": (1, 1), "strides": (3, 3), "padding": "same_upper", **attrs}
+    yield Sample((x,), y, difference)
     yield Sample(
         (x[:0],), np.zeros((0, 2, 4, 3)), {"window": (2, 2), **attrs}, smooth=False
     )

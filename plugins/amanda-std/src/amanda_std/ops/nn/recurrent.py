@@ -65,16 +65,16 @@ def _select_activations(
     names: Any, alphas: Any, betas: Any, default: tuple[str, ...], count: int
 ) -> list[Functions]:
     """Activations of each direction; those of one direction apply to all."""
-    told = default if names is None else tuple(names)
-    if len(told) == len(default):
-        told = told * count
-    if len(told) != len(default) * count:
+    given = default if names is None else tuple(names)
+    if len(given) == len(default):
+        given = given * count
+    if len(given) != len(default) * count:
         raise InvalidTypeError(
             "activations must be given for one direction, or for each",
-            expected=f"{len(default)} or {len(default) * count}", got=told,
+            expected=f"{len(default)} or {len(default) * count}", got=given,
         )  # fmt: skip
-    made = []
-    for i, name in enumerate(told):
+    outputs = []
+    for i, name in enumerate(given):
         if name not in ACTIVATIONS:
             known = ", ".join(ACTIVATIONS)
             raise InvalidTypeError("unknown activation", expected=known, got=name)
@@ -84,9 +84,9 @@ def _select_activations(
             else values[i % len(values)]
             for j, values in enumerate((alphas, betas))
         ]  # fmt: skip
-        made.append(_bind_parameters(function, *pair))
+        outputs.append(_bind_parameters(function, *pair))
     size = len(default)
-    return [made[i * size : (i + 1) * size] for i in range(count)]
+    return [outputs[i * size : (i + 1) * size] for i in range(count)]
 
 
 def _bind_parameters(function: Callable[..., Any], alpha: float, beta: float) -> Any:
@@ -152,17 +152,17 @@ class _RecurrentLayer:
             )  # fmt: skip
             return last, y
         ends = expand_dims(astype(self.lengths, dtype="int64"), (1,))
-        places = arange(0, rows.shape[0])
+        positions = arange(0, rows.shape[0])
 
         def step(*v: Any) -> Any:
-            *states, row, place = v
-            inside = less(place, ends)
-            made = cell(row, *states)
-            kept = [where(inside, a, b) for a, b in zip(made, states, strict=True)]
-            return (*kept, where(inside, made[0], made[0] * 0.0))
+            *states, row, position = v
+            inside = less(position, ends)
+            outputs = cell(row, *states)
+            kept = [where(inside, a, b) for a, b in zip(outputs, states, strict=True)]
+            return (*kept, where(inside, outputs[0], outputs[0] * 0.0))
 
         *last, y = scan(
-            step, None, *begun, rows, places, carried=count, reverse=(back, back),
+            step, None, *begun, rows, positions, carried=count, reverse=(back, back),
             out_reverse=(back,),
         )  # fmt: skip
         return last, y
@@ -214,14 +214,14 @@ def rnn(
     layer = _RecurrentLayer(x, lengths, direction, batch_first)
     functions = _select_activations(activations, alphas, betas, ("tanh",), layer.count)
     steps, size = layer.steps, r.shape[2]
-    made = []
+    outputs = []
     for back, (f,), w1, r1, b1, b2, h in zip(
         layer.ways, functions, *map(layer.parts, (w, r, bias, recurrent_bias)),
         layer.begun(h0, size), strict=True,
     ):  # fmt: skip
         rows = _add_optional(matmul(steps, _transpose(w1)), _add_optional(b1, b2))
-        made.append(layer.run(_rnn_cell(_transpose(r1), f, clip), [h], rows, back))
-    return layer.joined(made)
+        outputs.append(layer.run(_rnn_cell(_transpose(r1), f, clip), [h], rows, back))
+    return layer.joined(outputs)
 
 
 def _rnn_cell(r: Any, f: Any, clip: float | None) -> Any:
@@ -250,7 +250,7 @@ def gru(
     names = ("sigmoid", "tanh")
     functions = _select_activations(activations, alphas, betas, names, layer.count)
     steps, size = layer.steps, r.shape[2]
-    made = []
+    outputs = []
     for back, fs, w1, r1, b1, b2, h in zip(
         layer.ways, functions, *map(layer.parts, (w, r, bias, recurrent_bias)),
         layer.begun(h0, size), strict=True,
@@ -259,16 +259,16 @@ def gru(
         rows = _add_optional(matmul(steps, _transpose(w1)), inner)
         make = _gru_after if reset_after else _gru_before
         cell = make(r1, b2, fs, size, clip)
-        made.append(layer.run(cell, [h], rows, back))
-    return layer.joined(made)
+        outputs.append(layer.run(cell, [h], rows, back))
+    return layer.joined(outputs)
 
 
 def _gru_after(r: Any, bias: Any, fs: Functions, size: Any, clip: float | None) -> Any:
     f, g = fs
-    turned = _transpose(r)
+    transposed = _transpose(r)
 
     def cell(row: Any, h: Any) -> Any:
-        own = _add_optional(matmul(h, turned), bias)
+        own = _add_optional(matmul(h, transposed), bias)
         (xz, xr, xn), (hz, hr, hn) = (_split_gates(v, size, 3) for v in (row, own))
         z, reset = f(_clip(xz + hz, clip)), f(_clip(xr + hr, clip))
         return _interpolate(z, g(_clip(xn + reset * hn, clip)), h)
@@ -323,7 +323,7 @@ def lstm(
     functions = _select_activations(activations, alphas, betas, names, layer.count)
     steps, out = layer.steps, r.shape[2]
     size = out if projection is None else projection.shape[2]
-    made = []
+    outputs = []
     for back, fs, w1, r1, b1, b2, p, out1, h, c in zip(
         layer.ways, functions,
         *map(layer.parts, (w, r, bias, recurrent_bias, peepholes, projection)),
@@ -331,8 +331,8 @@ def lstm(
     ):  # fmt: skip
         rows = _add_optional(matmul(steps, _transpose(w1)), _add_optional(b1, b2))
         cell = _lstm_cell(r1, p, out1, fs, size, clip, input_forget)
-        made.append(layer.run(cell, [h, c], rows, back))
-    return layer.joined(made)
+        outputs.append(layer.run(cell, [h, c], rows, back))
+    return layer.joined(outputs)
 
 
 def _lstm_cell(
@@ -340,7 +340,7 @@ def _lstm_cell(
     clip: float | None, input_forget: bool,
 ) -> Any:  # fmt: skip
     f, g, last = fs
-    turned = _transpose(r)
+    transposed = _transpose(r)
     seen = [None] * 3 if peepholes is None else _split_gates(peepholes, size, 3)
     to_out = None if projection is None else _transpose(projection)
 
@@ -348,7 +348,7 @@ def _lstm_cell(
         return f(_clip(value if peephole is None else value + peephole * c, clip))
 
     def cell(row: Any, h: Any, c: Any) -> Any:
-        i, forget, new, o = _split_gates(row + matmul(h, turned), size, 4)
+        i, forget, new, o = _split_gates(row + matmul(h, transposed), size, 4)
         i = gate(i, seen[0], c)
         forget = 1.0 - i if input_forget else gate(forget, seen[1], c)
         c = forget * c + i * g(_clip(new, clip))

@@ -49,10 +49,10 @@ class SlidingWindows:
         )  # fmt: skip
         a, b = self.pads[i]
         most = -(-(n + a + b - (k - 1) * d - 1) // s) + 1
-        begun = (n + a - 1) // s + 1
-        if isinstance(most, Operators) or isinstance(begun, Operators):
-            return minimum_(most, begun)
-        return minimum(most, begun)
+        initial = (n + a - 1) // s + 1
+        if isinstance(most, Operators) or isinstance(initial, Operators):
+            return minimum_(most, initial)
+        return minimum(most, initial)
 
     def at(self, i: int) -> tuple[Any, Any]:
         """Indices [output, window] along an axis, and a mask of those in the data."""
@@ -115,12 +115,12 @@ def window_samples(make: Any, dtypes: Any = ("float64", "float32")) -> Samples:
             given = {"window": window, "strides": strides, "padding": pads,
                      "dilations": dilations, "ceil": ceil}  # fmt: skip
             for attrs, results in make(x):
-                made = [np.zeros((*data[:2], *size), t) for t in results]
-                for i, c, *at in np.ndindex(made[0].shape):
+                outputs = [np.zeros((*data[:2], *size), t) for t in results]
+                for i, c, *at in np.ndindex(outputs[0].shape):
                     taps = taps_of_window(at, window, s, pads, d, data[2:])
                     one = attrs["of"](x, (i, c), [w for _, w in taps])
-                    for y, v in zip(made, one, strict=True):
+                    for y, v in zip(outputs, one, strict=True):
                         y[(i, c, *at)] = v
                 more = {k: v for k, v in attrs.items() if k != "of"}
-                many = len(made) > 1
-                yield Sample((x,), made if many else made[0], given | more)
+                many = len(outputs) > 1
+                yield Sample((x,), outputs if many else outputs[0], given | more)

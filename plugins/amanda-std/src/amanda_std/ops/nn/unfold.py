@@ -37,9 +37,11 @@ def unfold(
     cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations)
     n = len(cut.window)
     seen = extract_windows(x, cut, scalar_like(0, x))
-    turned = transpose(seen, perm=(0, 1, *range(n + 2, 2 * n + 2), *range(2, n + 2)))
+    transposed = transpose(
+        seen, perm=(0, 1, *range(n + 2, 2 * n + 2), *range(2, n + 2))
+    )
     rows = x.shape[1] * math.prod(cut.window)
-    return reshape(turned, [x.shape[0], rows, math.prod(cut.size)])
+    return reshape(transposed, [x.shape[0], rows, math.prod(cut.size)])
 
 
 @composite
@@ -49,8 +51,8 @@ def fold(
     padding: Pairs | None = None, dilations: tuple[int, ...] | None = None,
 ) -> Number:  # fmt: skip
     """Sum columns [N, C * window, positions] back to their positions (col2im)"""
-    told = isinstance(window, tuple | list)
-    n = len(window) if told else dims_of(window)[0].__index__()
+    given = isinstance(window, tuple | list)
+    n = len(window) if given else dims_of(window)[0].__index__()
     dims = unpack_shape_argument(size, n)
     cut = SlidingWindows(
         dims, unpack_shape_argument(window, n), strides, padding, dilations
@@ -58,13 +60,15 @@ def fold(
     batch, columns = x.shape[:2]
     channels = columns // math.prod(cut.window)
     parted = reshape(x, [batch, channels, *cut.window, *cut.size])
-    place, there = None, None
+    position, there = None, None
     for i in range(n):
         at, inside = (transpose(each, perm=(1, 0)) for each in cut.at(i))
-        apart = tuple(a for a in range(2 * n) if a not in (i, n + i))
-        at, inside = (expand_dims(each, apart) if apart else each
+        difference = tuple(a for a in range(2 * n) if a not in (i, n + i))
+        at, inside = (expand_dims(each, difference) if difference else each
                       for each in (clamp_index(at, dims[i]), inside))  # fmt: skip
-        place = at if place is None else add(multiply(place, as_int64(dims[i])), at)
+        position = (
+            at if position is None else add(multiply(position, as_int64(dims[i])), at)
+        )
         there = inside if there is None else logical_and(there, inside)
     kept = where_(there, parted, scalar_like(0, x))
     rows = transpose(kept, perm=(*range(2, 2 * n + 2), 0, 1))
@@ -72,9 +76,9 @@ def fold(
     for d in dims:
         area = area * d
     empty = full([area, batch, channels], scalar_like(0, x))
-    total = scatter_nd(empty, expand_dims(place, (2 * n,)), rows, reduction="add")
-    turned = transpose(total, perm=(1, 2, 0))
-    return reshape(turned, [batch, channels, *dims])
+    total = scatter_nd(empty, expand_dims(position, (2 * n,)), rows, reduction="add")
+    transposed = transpose(total, perm=(1, 2, 0))
+    return reshape(transposed, [batch, channels, *dims])
 
 
 def _column_sources(x: Any, window: Any, s: Any, pads: Any, d: Any, size: Any) -> Any:

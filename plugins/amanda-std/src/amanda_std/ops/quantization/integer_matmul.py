@@ -174,8 +174,8 @@ def _() -> Samples:
         za, zb = array([1, 2, 3, 4], left), array([5, 6], right)
         y = _integer_dot(a, b, [1, 2, 3, 4], [5, 6])
         yield Sample((a, b, za, zb), y.astype("int32"))
-    none = np.zeros((0, 3), "uint8")
-    yield Sample((none, b), np.zeros((0, 2), "int32"))
+    empty = np.zeros((0, 3), "uint8")
+    yield Sample((empty, b), np.zeros((0, 2), "int32"))
     one = array([200, 3], "uint8")
     yield Sample((one, array([255, 2], "uint8")), array(51006, "int32"))
 
@@ -252,8 +252,8 @@ def _() -> Samples:
         yield Sample(
             (a, rows, zeros[0], b, scales[1], zeros[1], scales[2], zeros[2]), y
         )
-    none = (a[:0], scales[0], zeros[0], b, scales[1], zeros[1], scales[2], zeros[2])
-    yield Sample(none, np.zeros((0, 2), "int8"))
+    empty = (a[:0], scales[0], zeros[0], b, scales[1], zeros[1], scales[2], zeros[2])
+    yield Sample(empty, np.zeros((0, 2), "int8"))
 
 
 @quantized_conv.samples

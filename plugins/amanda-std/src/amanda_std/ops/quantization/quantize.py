@@ -73,8 +73,8 @@ def _repeat_blocks(scale: Any, x: Any, axis: int, block: int) -> Any:
             "block scales must have the rank of the data",
             expected=len(dims_of(x)), got=rank,
         )  # fmt: skip
-    places = floor_divide(arange(0, x.shape[axis]), block)
-    return gather(scale, places, axis)
+    positions = floor_divide(arange(0, x.shape[axis]), block)
+    return gather(scale, positions, axis)
 
 
 def _dtype_of(x: Any) -> DType:
@@ -242,11 +242,11 @@ def _() -> Samples:
     numbers = [[-300.0, -2.5, -0.75, 0.0], [0.5, 1.5, 2.5, 900.0]]
     for dtype in ("uint8", "int8", "int16", "uint16", "int4", "uint4", "int2", "uint2",
                   "float8_e4m3fn", "float4_e2m1fn"):  # fmt: skip
-        wanted = DType(dtype)
-        zero = 0 if wanted.kind == "float" else 1 if wanted.bits == 2 else 3
+        requested = DType(dtype)
+        zero = 0 if requested.kind == "float" else 1 if requested.bits == 2 else 3
         for source in ("float32", "float64") if dtype == "uint8" else ("float32",):
             x, s = array(numbers, source), array(0.5, source)
-            y = array([[_quantize_number(v, 0.5, zero, wanted) for v in row]
+            y = array([[_quantize_number(v, 0.5, zero, requested) for v in row]
                        for row in numbers],
                       dtype)  # fmt: skip
             yield Sample((x, s, array(zero, dtype)), y)
@@ -311,8 +311,8 @@ def _() -> Samples:
     yield Sample((x,), y, attrs, smooth=False)
     zero = [array(0, "uint8"), array(1.0, "float32"), array(0, "uint8")]
     yield Sample((array(0.0, "float32"),), zero)
-    none = [array([], "uint8"), array(1.0), array(0, "uint8")]
-    yield Sample((array([]),), none, smooth=False)
+    empty = [array([], "uint8"), array(1.0), array(0, "uint8")]
+    yield Sample((array([]),), empty, smooth=False)
 
 
 @fake_quantize.samples

@@ -79,28 +79,28 @@ def _uniform_units(key: Any, shape: Any, dtype: DType, generator: str) -> Any:
     own = DType(f"uint{bits}")
     one = int(np.asarray(1, dtype.numpy).view(own.numpy))
     if generator == "philox":
-        drawn = _low_bits(key, shape, own, digits)
+        sampled = _low_bits(key, shape, own, digits)
     else:
-        drawn = _high_bits(key, shape, own, digits)
-    whole = bitwise_or(drawn, one)
+        sampled = _high_bits(key, shape, own, digits)
+    whole = bitwise_or(sampled, one)
     return subtract(bitcast(whole, dtype=dtype), 1.0)
 
 
 def _high_bits(key: Any, shape: Any, own: DType, digits: int) -> Any:
     narrow = own if digits > 7 else DType("uint8")
-    drawn = astype(random_bits(key, shape, dtype=narrow), dtype=own)
-    return bitwise_right_shift(drawn, narrow.bits - digits)
+    sampled = astype(random_bits(key, shape, dtype=narrow), dtype=own)
+    return bitwise_right_shift(sampled, narrow.bits - digits)
 
 
 def _low_bits(key: Any, shape: Any, own: DType, digits: int) -> Any:
     if own.bits == 64:  # the first word is the high one
         pair = philox_word_pairs(key, size_of(shape))
-        drawn = reshape(
+        sampled = reshape(
             combine_words(take_column(pair, 1), take_column(pair, 0)), shape
         )
     else:
-        drawn = random_bits(key, shape, dtype=own, generator="philox")
-    return bitwise_and(drawn, (1 << digits) - 1)
+        sampled = random_bits(key, shape, dtype=own, generator="philox")
+    return bitwise_and(sampled, (1 << digits) - 1)
 
 
 @composite
@@ -115,8 +115,8 @@ def random_uniform(
 
 def _uniform_between(key: Any, shape: Any, low: Any, high: Any, dtype: DType) -> Any:
     """Uniform over [low, high), as jax.random.uniform computes it."""
-    drawn = _uniform_units(key, shape, dtype, "threefry")
-    return maximum(drawn * (high - low) + low, low)
+    sampled = _uniform_units(key, shape, dtype, "threefry")
+    return maximum(sampled * (high - low) + low, low)
 
 
 @composite
@@ -128,8 +128,8 @@ def random_normal(
     expect_generator(generator)
     if generator == "philox":
         count = size_of(shape)
-        drawn = _box_muller_normals(key, (count + 1) // 2, dtype)
-        return reshape(slice_(drawn, (0,), (count,), (0,)), shape)
+        sampled = _box_muller_normals(key, (count + 1) // 2, dtype)
+        return reshape(slice_(sampled, (0,), (count,), (0,)), shape)
     one = np.asarray(1, dtype.numpy)
     low = np.nextafter(-one, np.zeros_like(one))
     wide = _uniform_between(key, shape, low, one, dtype)
@@ -174,10 +174,10 @@ def random_truncated_normal(
             )
         return _truncated_philox(key, shape)
     ends = [np.asarray(math.erf(e / math.sqrt(2)), dtype.numpy) for e in (low, high)]
-    drawn = erfinv(_uniform_between(key, shape, ends[0], ends[1], dtype))
-    drawn = multiply(drawn, math.sqrt(2))
+    sampled = erfinv(_uniform_between(key, shape, ends[0], ends[1], dtype))
+    sampled = multiply(sampled, math.sqrt(2))
     least, most = (np.asarray(e, dtype.numpy) for e in (low, high))
-    return clip(drawn, np.nextafter(least, least + 1), np.nextafter(most, most - 1))
+    return clip(sampled, np.nextafter(least, least + 1), np.nextafter(most, most - 1))
 
 
 def _truncated_philox(key: Any, shape: Any) -> Any:
@@ -189,10 +189,10 @@ def _truncated_philox(key: Any, shape: Any) -> Any:
     words = philox_blocks(key, floor_divide(rows, _TRIES) * 256 + turn)
     bits = bitwise_or(bitwise_and(words, 0x7FFFFF), 0x3F800000)
     units = bitcast(bits, dtype=DType("float32")) - 1.0
-    drawn = reshape(_box_muller_transform(units), (-1, _TRIES * 4))
-    outside = greater_equal(abs_(drawn), 2.0)
+    sampled = reshape(_box_muller_transform(units), (-1, _TRIES * 4))
+    outside = greater_equal(abs_(sampled), 2.0)
     order = argsort(astype(outside, dtype=DType("int32")), axis=-1)
-    kept = gather_elements(drawn, order, axis=1)
+    kept = gather_elements(sampled, order, axis=1)
     first = reshape(slice_(kept, (0,), (4,), (1,)), (-1,))
     return reshape(slice_(first, (0,), (count,), (0,)), shape)
 
@@ -205,9 +205,9 @@ def random_bernoulli(
     key: Words, p: RealFloating, shape: ShapeArg = None, *, generator: str = "threefry"
 ) -> Logical:
     """Bernoulli distribution: True with probability p"""
-    wanted = p.shape if shape is None else shape
+    requested = p.shape if shape is None else shape
     dtype = p.dtype if isinstance(p.dtype, DType) else DType.of(p.dtype)
-    return less(random_uniform(key, wanted, dtype=dtype, generator=generator), p)
+    return less(random_uniform(key, requested, dtype=dtype, generator=generator), p)
 
 
 @composite
@@ -220,12 +220,12 @@ def random_integers(
     inner = _INT32 if dtype.bits < 32 else dtype  # too few bits would be biased
     own, span = DType(f"uint{inner.bits}"), high - low
     if generator == "philox":
-        drawn = random_bits(key, shape, dtype=own, generator="philox")
-        found = remainder(drawn, _scalar_of(span, own))
+        sampled = random_bits(key, shape, dtype=own, generator="philox")
+        result = remainder(sampled, _scalar_of(span, own))
     else:
-        found = _modulo_span(key, shape, span, own)
-    found = add(astype(found, dtype=inner), _scalar_of(low, inner))
-    return astype(found, dtype=dtype)
+        result = _modulo_span(key, shape, span, own)
+    result = add(astype(result, dtype=inner), _scalar_of(low, inner))
+    return astype(result, dtype=dtype)
 
 
 def _modulo_span(key: Any, shape: Any, span: Any, own: DType) -> Any:
@@ -241,8 +241,8 @@ def _modulo_span(key: Any, shape: Any, span: Any, own: DType) -> Any:
         factor = remainder(np.asarray(half, own.numpy), _scalar_of(span, own))
         factor = remainder(factor * factor, _scalar_of(span, own))
     whole = _scalar_of(span, own)
-    drawn = remainder(upper, whole) * factor + remainder(lower, whole)
-    return remainder(drawn, whole)
+    sampled = remainder(upper, whole) * factor + remainder(lower, whole)
+    return remainder(sampled, whole)
 
 
 def _scalar_of(number: Any, dtype: DType) -> Any:
@@ -260,9 +260,9 @@ def random_gumbel(
     """Gumbel distribution: -log(-log(uniform))"""
     least = np.finfo(dtype.numpy).tiny if dtype.name != "bfloat16" else 2.0**-126
     low, one = np.asarray(least, dtype.numpy), np.asarray(1, dtype.numpy)
-    drawn = random_uniform(key, shape, dtype=dtype, generator=generator)
-    drawn = maximum(drawn * (one - low) + low, low)
-    return -log(-log(drawn))
+    sampled = random_uniform(key, shape, dtype=dtype, generator=generator)
+    sampled = maximum(sampled * (one - low) + low, low)
+    return -log(-log(sampled))
 
 
 @composite
@@ -276,10 +276,10 @@ def random_categorical(
     dtype = dtype if isinstance(dtype, DType) else DType.of(dtype)
     if not isinstance(shape, tuple | list):
         raise Undecided("the number of samples is unknown until run time")
-    drawn = random_gumbel(
+    sampled = random_gumbel(
         key, [*shape, *logits.shape], dtype=dtype, generator=generator
     )
-    return argmax(add(drawn, logits), axis % rank + len(shape))
+    return argmax(add(sampled, logits), axis % rank + len(shape))
 
 
 @composite
@@ -358,11 +358,11 @@ def _by_erfinv(number: float, low: float, high: float) -> float:
 
 @random_normal.samples
 def _() -> Samples:
-    for dtype, loose in (("float32", 1e-4), ("float64", None), ("float16", 1e-1)):
+    for dtype, tolerance in (("float32", 1e-4), ("float64", None), ("float16", 1e-1)):
         numbers = _mantissas_of_words(dtype, 6, False)
         low = float(np.nextafter(array(-1, dtype), array(0, dtype)))
         y = array([_by_erfinv(n, low, 1.0) for n in numbers], dtype).reshape(3, 2)
-        yield Sample((KEY, (3, 2)), y, {"dtype": DType(dtype)}, tolerance=loose)
+        yield Sample((KEY, (3, 2)), y, {"dtype": DType(dtype)}, tolerance=tolerance)
     words = list(islice(philox_stream(LONG_KEY.tolist()), 6))
     pairs = zip(words[::2], words[1::2], strict=True)
     numbers = [v for a, b in pairs for v in box_muller(a, b)]
@@ -373,23 +373,23 @@ def _() -> Samples:
 
 @random_truncated_normal.samples
 def _() -> Samples:
-    for dtype, loose in (("float32", 1e-4), ("float64", None)):
+    for dtype, tolerance in (("float32", 1e-4), ("float64", None)):
         for low, high in ((-2.0, 2.0), (-1.0, 0.5)):
             numbers = _mantissas_of_words(dtype, 4, False)
             ends = [math.erf(e / math.sqrt(2)) for e in (low, high)]
             y = array([_by_erfinv(n, *ends) for n in numbers], dtype)
             attrs = {"low": low, "high": high, "dtype": DType(dtype)}
-            yield Sample((KEY, (4,)), y, attrs, tolerance=loose)
-    found: list[float] = []
+            yield Sample((KEY, (4,)), y, attrs, tolerance=tolerance)
+    result: list[float] = []
     for block in range(12):
         words = philox_stream(LONG_KEY.tolist(), skip=256 * block)
         kept: list[float] = []
         while len(kept) < 4:
             pair = box_muller(next(words), next(words))
             kept += [v for v in pair if abs(v) < 2]
-        found += kept[:4]
+        result += kept[:4]
     attrs = {"generator": "philox"}
-    y = array(found[:46], "float32").reshape(2, 23)
+    y = array(result[:46], "float32").reshape(2, 23)
     yield Sample((LONG_KEY, (2, 23)), y, attrs, tolerance=1e-4)
     yield Sample((KEY, (0,)), np.zeros(0, "float32"))
 
@@ -399,11 +399,11 @@ def _() -> Samples:
     for key, generator in _BOTH:
         for dtype in ("float32", "float64"):
             p = array([0.25, 0.5, 0.75, 1.0], dtype)
-            drawn = _mantissas_of_words(dtype, 8, generator == "philox")
-            y = [u < q for u, q in zip(drawn[:4], p.tolist(), strict=True)]
+            sampled = _mantissas_of_words(dtype, 8, generator == "philox")
+            y = [u < q for u, q in zip(sampled[:4], p.tolist(), strict=True)]
             attrs = {"generator": generator}
             yield Sample((key, p), array(y, "bool"), attrs)
-            y = [u < q for u, q in zip(drawn, [*p.tolist()] * 2, strict=True)]
+            y = [u < q for u, q in zip(sampled, [*p.tolist()] * 2, strict=True)]
             yield Sample((key, p, (2, 4)), array(y, "bool").reshape(2, 4), attrs)
     yield Sample((KEY, p[:0]), np.zeros(0, "bool"))
 
@@ -454,11 +454,11 @@ def _() -> Samples:
     for dtype, least in _LEAST.items():
         logits = array([[0.5, 1.5, -1.0], [2.0, 0.25, 0.75]], dtype)
         numbers = _mantissas_of_words(dtype, 24, False)
-        drawn = np.array([_gumbel_by_definition(n, least) for n in numbers]).reshape(
+        sampled = np.array([_gumbel_by_definition(n, least) for n in numbers]).reshape(
             4, 2, 3
         )
         y = [[max(range(3), key=lambda j: v[j]) for v in rows]
-             for rows in (drawn + logits).tolist()]  # fmt: skip
+             for rows in (sampled + logits).tolist()]  # fmt: skip
         yield Sample((KEY, logits), array(y[0], "int64"))
         yield Sample((KEY, logits, (4,)), array(y, "int64"))
         turned = np.array(numbers[:6]).reshape(3, 2)

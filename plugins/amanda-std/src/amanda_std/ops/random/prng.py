@@ -103,10 +103,10 @@ def size_of(shape: Any) -> Any:
     if isinstance(shape, UnknownShapeArg):
         raise Undecided("the number of random elements is unknown until run time")
     if isinstance(shape, tuple | list):
-        found: Any = 1
+        result: Any = 1
         for n in shape:
-            found = n * found
-        return found
+            result = n * result
+        return result
     return prod(shape)
 
 
@@ -240,8 +240,10 @@ LONG_KEY = array([7, 0xA4093822, 0xFFFFFFFE, 0xFFFFFFFF, 5, 9], "uint32")
 
 def _block_samples(rows: Any, function: Any) -> Any:
     def make() -> Samples:
-        for key, count, want in rows:
-            yield Sample((_parse_words(key), _parse_words(count)), _parse_words(want))
+        for key, count, expected in rows:
+            yield Sample(
+                (_parse_words(key), _parse_words(count)), _parse_words(expected)
+            )
         keys, counts = (
             np.stack([_parse_words(row[i]) for row in rows]) for i in range(2)
         )

@@ -44,18 +44,18 @@ from amanda_std.ops.tensor.shape import astype, dim, expand_dims, reshape
 
 def _resized_dims(x: TensorType, sizes: Any, axes: Any) -> list[Any]:
     """Dims of x with those of the axes replaced by `sizes`."""
-    found = list(x.shape.dims)
+    result = list(x.shape.dims)
     if isinstance(axes, UnknownShapeArg) or any(isinstance(a, Sym) for a in axes):
-        return [Sym.unknown() for _ in found]
-    at = normalize_axes(axes, len(found))
+        return [Sym.unknown() for _ in result]
+    at = normalize_axes(axes, len(result))
     if sizes is None:
-        return found
-    told = (
+        return result
+    given = (
         [Sym.unknown()] * len(at) if isinstance(sizes, UnknownShapeArg) else list(sizes)
     )
-    for axis, n in zip(at, told, strict=True):
-        found[axis] = Sym.unknown() if may_be_negative(n) else n
-    return found
+    for axis, n in zip(at, given, strict=True):
+        result[axis] = Sym.unknown() if may_be_negative(n) else n
+    return result
 
 
 def _last_axis(x: TensorType, axes: Any) -> Any:
@@ -296,12 +296,12 @@ def _sample_signal(whole: bool) -> Any:
 
 def _complex_samples(inverse: bool) -> Any:
     def make() -> Samples:
-        for dtype, loose in (("complex128", None), ("complex64", 1e-4)):
+        for dtype, tolerance in (("complex128", None), ("complex64", 1e-4)):
             x = _sample_signal(True).astype(dtype)
             for sizes, axes in _FORMS:
-                for norm in _NORMS[: 3 if loose is None else 1]:
+                for norm in _NORMS[: 3 if tolerance is None else 1]:
                     y = _dft_by_definition(x, sizes, axes, norm, inverse).astype(dtype)
-                    yield Sample((x, sizes, axes), y, {"norm": norm}, loose)
+                    yield Sample((x, sizes, axes), y, {"norm": norm}, tolerance)
         yield Sample((x[0, :1],), x[0, :1])
         yield Sample((x[:0],), x[:0])
 
@@ -314,14 +314,16 @@ ifft.samples(_complex_samples(True))
 
 @rfft.samples
 def _() -> Samples:
-    for dtype, loose in (("float64", None), ("float32", 1e-4)):
+    for dtype, tolerance in (("float64", None), ("float32", 1e-4)):
         x = _sample_signal(False).astype(dtype)
         for sizes, axes in _FORMS:
-            for norm in _NORMS[: 3 if loose is None else 1]:
+            for norm in _NORMS[: 3 if tolerance is None else 1]:
                 y = _dft_by_definition(x, sizes, axes, norm)
                 y = np.take(y, range(y.shape[axes[-1]] // 2 + 1), axes[-1])
                 whole = "complex64" if dtype == "float32" else "complex128"
-                yield Sample((x, sizes, axes), y.astype(whole), {"norm": norm}, loose)
+                yield Sample(
+                    (x, sizes, axes), y.astype(whole), {"norm": norm}, tolerance
+                )
     yield Sample((x[:0],), np.zeros((0, 3), "complex64"))
 
 
@@ -343,19 +345,19 @@ def _full_spectrum(half: Any, axes: Any, n: int) -> Any:
 
 @irfft.samples
 def _() -> Samples:
-    for dtype, loose in (("complex128", None), ("complex64", 1e-4)):
+    for dtype, tolerance in (("complex128", None), ("complex64", 1e-4)):
         x = _sample_signal(True).astype(dtype)
         for sizes, axes in _FORMS:
             n = 2 * (x.shape[axes[-1]] - 1) if sizes is None else sizes[-1]
-            for norm in _NORMS[: 3 if loose is None else 1]:
+            for norm in _NORMS[: 3 if tolerance is None else 1]:
                 first = None if sizes is None else sizes[:-1]
                 y = _dft_by_definition(x, first, axes[:-1], norm, True)
                 y = _dft_by_definition(
                     _full_spectrum(y, axes, n), (n,), axes[-1:], norm, True
                 )
                 part = "float32" if dtype == "complex64" else "float64"
-                want = y.real.astype(part)
-                yield Sample((x, sizes, axes), want, {"norm": norm}, loose)
+                expected = y.real.astype(part)
+                yield Sample((x, sizes, axes), expected, {"norm": norm}, tolerance)
     yield Sample((x[:0],), np.zeros((0, 6), "float32"))
 
 
@@ -363,30 +365,30 @@ def _() -> Samples:
 def _() -> Samples:
     x = _sample_signal(True)
     pairs = np.stack([x.real, x.imag], -1)
-    for dtype, loose in (("float64", None), ("float32", 1e-4)):
+    for dtype, tolerance in (("float64", None), ("float32", 1e-4)):
         for axis in (0, 1, -2):
             for size in (None, 5, 2):
-                for inverse in (False, True)[: 2 if loose is None else 1]:
+                for inverse in (False, True)[: 2 if tolerance is None else 1]:
                     sizes = None if size is None else (size,)
                     at = (axis if axis >= 0 else 1,)
                     y = _dft_by_definition(x, sizes, at, "backward", inverse)
-                    want = np.stack([y.real, y.imag], -1).astype(dtype)
+                    expected = np.stack([y.real, y.imag], -1).astype(dtype)
                     args = (pairs.astype(dtype), size, axis)
-                    yield Sample(args, want, {"inverse": inverse}, loose)
+                    yield Sample(args, expected, {"inverse": inverse}, tolerance)
         y = _dft_by_definition(x.real, None, (1,), "backward")
-        want = np.stack([y.real, y.imag], -1).astype(dtype)
+        expected = np.stack([y.real, y.imag], -1).astype(dtype)
         single = pairs[..., :1].astype(dtype)
-        yield Sample((single,), want, tolerance=loose)
-        half = np.ascontiguousarray(want[:, :3])
-        yield Sample((single,), half, {"onesided": True}, loose)
+        yield Sample((single,), expected, tolerance=tolerance)
+        half = np.ascontiguousarray(expected[:, :3])
+        yield Sample((single,), half, {"onesided": True}, tolerance)
         attrs = {"onesided": True, "inverse": True}
-        yield Sample((half, 4), single, attrs, loose)
+        yield Sample((half, 4), single, attrs, tolerance)
     yield Sample((pairs[:0],), pairs[:0], smooth=False)
     for dtype in ("float16", "bfloat16"):  # sums of a few small integers are exact
         two = array([[[1, 2], [3, -1]]], dtype)
-        want = array([[[4, 1], [-2, 3]]], dtype)
-        yield Sample((two,), want, smooth=False)
-        yield Sample((want,), two, {"inverse": True}, smooth=False)
+        expected = array([[[4, 1], [-2, 3]]], dtype)
+        yield Sample((two,), expected, smooth=False)
+        yield Sample((expected,), two, {"inverse": True}, smooth=False)
         one = array([[[4, 0], [-2, 0]]], dtype)
         yield Sample((two[..., :1],), one, smooth=False)
         yield Sample((two[..., :1],), one, {"onesided": True}, smooth=False)

@@ -43,8 +43,8 @@ def overlap_add(x: Real, step: ShapeArg) -> Real:
     front = transpose(x, perm=order)
     whole = (count - 1) * step + length
     zero = zeros([whole, *front.shape[2:]], dtype=x.dtype)
-    spots = expand_dims(_frame_indices(count, length, step), (-1,))
-    added = scatter_nd(zero, spots, front, reduction="add")
+    indices = expand_dims(_frame_indices(count, length, step), (-1,))
+    added = scatter_nd(zero, indices, front, reduction="add")
     return transpose(added, perm=(*range(1, rank - 1), 0))
 
 

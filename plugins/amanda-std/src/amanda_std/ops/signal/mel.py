@@ -28,16 +28,16 @@ def mel_weights(
     ends = [2595 * math.log10(1 + f / 700) for f in (low, high)]
     step = (ends[1] - ends[0]) / (count + 2)
     mels = ends[0] + step * np.arange(count + 2)
-    places = np.floor((size + 1) * (700 * (10 ** (mels / 2595) - 1)) / rate)
-    left, top, right = (expand_dims(places[i : i + count], (0,)) for i in range(3))
+    positions = np.floor((size + 1) * (700 * (10 ** (mels / 2595) - 1)) / rate)
+    left, top, right = (expand_dims(positions[i : i + count], (0,)) for i in range(3))
     at = np.arange(size // 2 + 1, dtype="float64")[:, None]
     flat = top == left
     rising = np.where(flat, at == top, (at - left) / np.where(flat, 1, top - left))
     falling = (right - at) / np.where(right == top, 1, right - top)
     up = (at >= left) & (at <= top)
     down = (at > top) & (at < right)
-    found = np.where(up, rising, np.where(down, falling, 0.0))
-    return astype(found, dtype=dtype)
+    result = np.where(up, rising, np.where(down, falling, 0.0))
+    return astype(result, dtype=dtype)
 
 
 mel_weights.not_differentiable("it depends on integers only")

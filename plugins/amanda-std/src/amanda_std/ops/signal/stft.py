@@ -55,9 +55,9 @@ def istft(
         window = ones_like(gather(reshape(pieces, (-1, length)), np.asarray(0)))
     weighed = multiply(pieces, window)
     weight = broadcast_like(multiply(window, window), pieces)
-    total, share = overlap_add(weighed, step), overlap_add(weight, step)
-    dark = less(share, 1e-10)
-    return where(dark, total, divide(total, where(dark, 1.0, share)))
+    total, fraction = overlap_add(weighed, step), overlap_add(weight, step)
+    dark = less(fraction, 1e-10)
+    return where(dark, total, divide(total, where(dark, 1.0, fraction)))
 
 
 def _stft_by_loops(x: Any, length: int, step: int, window: Any, half: bool) -> Any:
@@ -100,15 +100,15 @@ def _() -> Samples:
     moved = spectra * (1 + 0.5j)
     y = _istft_by_loops(moved, 4, 2)
     yield Sample((moved, 4, 2), y)
-    none = np.zeros((0, 3, 3), "complex64")
-    yield Sample((none, 4, 2, window.astype("float32")), np.zeros((0, 8), "float32"))
+    empty = np.zeros((0, 3, 3), "complex64")
+    yield Sample((empty, 4, 2, window.astype("float32")), np.zeros((0, 8), "float32"))
 
 
 def _istft_by_loops(spectra: Any, length: int, step: int) -> Any:
     """Frames by sums of waves; the mean where several overlap."""
     batch, count, _ = spectra.shape
     total = np.zeros((batch, (count - 1) * step + length))
-    met = np.zeros(total.shape[1])
+    seen_twice = np.zeros(total.shape[1])
     for b, f, i in np.ndindex(batch, count, length):
         row = spectra[b, f]
         whole = [*row, *(v.conjugate() for v in row[length - len(row) : 0 : -1])]
@@ -116,5 +116,5 @@ def _istft_by_loops(spectra: Any, length: int, step: int) -> Any:
             v * cmath.exp(2j * math.pi * i * k / length) for k, v in enumerate(whole)
         )
         total[b, f * step + i] += sum(waves).real / length
-        met[f * step + i] += b == 0
-    return total / met
+        seen_twice[f * step + i] += b == 0
+    return total / seen_twice

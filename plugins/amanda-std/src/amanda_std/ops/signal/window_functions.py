@@ -36,8 +36,8 @@ def cosine_window(
     wide = DType("float64") if dtype.name == "float64" else _FLOAT32
     turns = astype(number, dtype=wide) / astype(steps, dtype=wide)
     total = zeros_like(turns)
-    for k, share in enumerate(shares):
-        wave = multiply(cos(multiply(turns, 2 * math.pi * k)), share)
+    for k, weight in enumerate(shares):
+        wave = multiply(cos(multiply(turns, 2 * math.pi * k)), weight)
         total = subtract(total, wave) if k % 2 else add(total, wave)
     return astype(where(single, 1.0, total), dtype=dtype)
 
@@ -55,8 +55,8 @@ def hamming_window(
     size: ShapeArg, *, alpha: float = 0.54, periodic: bool = True, dtype: Any = _FLOAT32
 ) -> Cast:
     """Hamming window; ONNX uses alpha = 25/46"""
-    shares = (alpha, 1 - alpha)
-    return cosine_window(size, shares=shares, periodic=periodic, dtype=dtype)
+    weights = (alpha, 1 - alpha)
+    return cosine_window(size, shares=weights, periodic=periodic, dtype=dtype)
 
 
 @composite
@@ -84,12 +84,16 @@ def _cosine_window_by_loop(
 
 def _window_samples(attrs: dict[str, Any], shares: tuple[float, ...]) -> Any:
     def make() -> Samples:
-        for dtype, loose in (("float32", None), ("float64", None), ("float16", 2e-3)):
+        for dtype, tolerance in (
+            ("float32", None),
+            ("float64", None),
+            ("float16", 2e-3),
+        ):
             for size in (5, 6, 1):
                 for periodic in (True, False):
                     y = array(_cosine_window_by_loop(shares, size, periodic), dtype)
                     given = {**attrs, "periodic": periodic, "dtype": DType(dtype)}
-                    yield Sample((size,), y, given, loose)
+                    yield Sample((size,), y, given, tolerance)
         yield Sample((0,), np.zeros(0, "float32"), attrs)
 
     return make

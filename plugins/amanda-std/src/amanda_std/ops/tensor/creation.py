@@ -164,8 +164,8 @@ def range(start: Real, stop: Real, step: Real) -> Real:
     """Numbers from start up to, but not including, stop, of any element type"""
     steps = -floor_divide(start - stop, step)
     count = maximum_(astype(steps, dtype=DType("int64")), np.asarray(0, "int64"))
-    places = astype(arange(0, count), dtype=start.dtype)
-    return start + multiply(places, step)
+    positions = astype(arange(0, count), dtype=start.dtype)
+    return start + multiply(positions, step)
 
 
 range.trait(Trait.EXPAND_EARLY)
@@ -193,11 +193,11 @@ eye.trait(Trait.SIZED_BY_ARGUMENT)
 
 
 def _eye_shape(rows: Any, columns: Any) -> Shape:
-    wanted = [rows, rows if columns is None else columns]
+    requested = [rows, rows if columns is None else columns]
     return Shape(
         [
             Sym.unknown() if isinstance(d, UnknownShapeArg) or may_be_negative(d) else d
-            for d in wanted
+            for d in requested
         ]
     )
 
@@ -266,15 +266,15 @@ def one_hot(
 
     `wrap`: negative indices count from the end."""
     rank = len(dims_of(indices)) + 1
-    places = expand_dims(astype(indices, dtype=DType("int64")), (axis,))
+    positions = expand_dims(astype(indices, dtype=DType("int64")), (axis,))
     count = arange(0, depth)
     if wrap:
         whole = dim(count, axis=0)
-        low = less(places, np.asarray(0, "int64"))
-        places = where(low, add(places, whole), places)
+        low = less(positions, np.asarray(0, "int64"))
+        positions = where(low, add(positions, whole), positions)
     at = axis % rank
     row = reshape(count, [-1 if i == at else 1 for i in builtins.range(rank)])
-    return where(equal(places, row), on, off)
+    return where(equal(positions, row), on, off)
 
 
 @one_hot.samples

@@ -72,11 +72,11 @@ def dynamic_update_slice(x: Array, update: Array, starts: Index) -> Array:
 
 
 def _clamp_starts_by_loop(starts: Any, sizes: Any, dims: Any) -> list[int]:
-    found = []
+    result = []
     for start, size, n in zip(starts.tolist(), sizes, dims, strict=True):
         start = start + n if start < 0 else start
-        found.append(min(max(start, 0), n - size))
-    return found
+        result.append(min(max(start, 0), n - size))
+    return result
 
 
 _STARTS = ([1, 2], [-1, 0], [5, 1], [-9, -2])
@@ -114,8 +114,8 @@ def _() -> Samples:
                 y[at[0] + i, at[1] + j] = update[i, j]
             yield Sample((x, update, starts), y)
     yield Sample((array(3.0), array(4.0), np.zeros(0, "int32")), array(4.0))
-    none = np.zeros((0, 2)), array([1, 1], "int32")
-    yield Sample((ramp(2, 3), *none), ramp(2, 3), smooth=False)
+    empty = np.zeros((0, 2)), array([1, 1], "int32")
+    yield Sample((ramp(2, 3), *empty), ramp(2, 3), smooth=False)
 
 
 @composite
@@ -139,12 +139,12 @@ def tensor_scatter(
     steps = add(steps, multiply(rows, np.asarray(0)))
     order = (0, axis, *(i for i in range(1, rank) if i != axis))
     back = tuple(int(i) for i in np.argsort(order))
-    turned = scatter_nd(
+    transposed = scatter_nd(
         transpose(cache, perm=order),
         stack(rows, steps, axis=-1),
         transpose(update, perm=order),
     )
-    return transpose(turned, perm=back)
+    return transpose(transposed, perm=back)
 
 
 @tensor_scatter.samples

@@ -27,12 +27,12 @@ def unravel_index(indices: Index, shape: ShapeArg) -> Index:
     """Convert flat indices to coordinates, one row for each axis (row-major)"""
     many = len(shape) if isinstance(shape, tuple | list) else shape.shape[0]
     flat = as_int64(indices)
-    found: list[Any] = []
+    result: list[Any] = []
     for d in reversed(unpack_shape_argument(shape, int(many.__index__()))):
         size = as_int64(d)
-        found.insert(0, remainder(flat, size))
+        result.insert(0, remainder(flat, size))
         flat = floor_divide(flat, size)
-    return stack(*found, axis=0)
+    return stack(*result, axis=0)
 
 
 @composite
@@ -55,8 +55,8 @@ def _conversion_samples(back: bool) -> Any:
                          "int64")  # fmt: skip
             args = (rows.astype(dtype), flat) if back else (flat, rows)
             yield Sample((args[0], (2, 3, 4)), args[1].astype("int64"))
-        none = np.zeros(0, "int64"), np.zeros((2, 0), "int64")
-        args = none[::-1] if back else none
+        empty = np.zeros(0, "int64"), np.zeros((2, 0), "int64")
+        args = empty[::-1] if back else empty
         yield Sample((args[0], (2, 3)), args[1])
 
     return make

@@ -43,12 +43,12 @@ def _(g: Any, x: Any, indices: Any, axis: Any = 0) -> Any:
     at = normalize_axis(axis, rank)
     order = (*range(at, at + inner), *range(at), *range(at + inner, rank + inner - 1))
     front = transpose(g, perm=order) if at else g
-    places = (at, *(i for i in range(rank) if i != at))
-    zero = zeros_like(transpose(x, perm=places) if at else x)
+    positions = (at, *(i for i in range(rank) if i != at))
+    zero = zeros_like(transpose(x, perm=positions) if at else x)
     row = expand_dims(indices, (-1,))
-    found = late.scatter_nd(zero, row, front, reduction="add")
-    back = tuple(int(i) for i in np.argsort(places))
-    return [transpose(found, perm=back) if at else found, None, None]
+    result = late.scatter_nd(zero, row, front, reduction="add")
+    back = tuple(int(i) for i in np.argsort(positions))
+    return [transpose(result, perm=back) if at else result, None, None]
 
 
 @gather.samples
@@ -135,8 +135,8 @@ def _add_batch_coordinates(indices: Any, batch_dims: int) -> Any:
     own = []
     for i in range(batch_dims):
         row = [-1 if j == i else 1 for j in range(rank)]
-        places = reshape(arange(0, at.shape[i]), row)
-        own.append(broadcast_like(places, one))
+        positions = reshape(arange(0, at.shape[i]), row)
+        own.append(broadcast_like(positions, one))
     return late.concat(*own, at, axis=rank - 1)
 
 
@@ -149,6 +149,6 @@ def _() -> Samples:
     yield Sample((x, array([[1], [0]], "int64")), batched, {"batch_dims": 1})
     deep = arange_of_shape(2, 2, 3, dtype="float64")
     at = array([[[[2], [0]], [[1], [1]]], [[[0], [0]], [[2], [1]]]], "int64")
-    places = array([[[2.0, 0], [4, 4]], [[6, 6], [11, 10]]])
-    yield Sample((deep, at), places, {"batch_dims": 2})
+    positions = array([[[2.0, 0], [4, 4]], [[6, 6], [11, 10]]])
+    yield Sample((deep, at), positions, {"batch_dims": 2})
     yield Sample((x, np.zeros((0, 1), "int64")), np.zeros((0, 3, 2)), smooth=False)

@@ -35,16 +35,16 @@ def _concat_shape(*xs: TensorType, axis: int = 0) -> Shape:
     at = normalize_axis(axis, len(rows[0]))
     if len({len(row) for row in rows}) > 1:
         raise InvalidTypeError("concat needs tensors of the same rank", got=rows)
-    found = list(rows[0])
+    result = list(rows[0])
     for row in rows[1:]:
         for i, d in enumerate(row):
             if i == at:
-                found[i] = found[i] + d
+                result[i] = result[i] + d
             else:
-                found[i] = shapes.expect_same(
-                    found[i], d, f"the dims of axis {i} differ"
+                result[i] = shapes.expect_same(
+                    result[i], d, f"the dims of axis {i} differ"
                 )
-    return Shape(found)
+    return Shape(result)
 
 
 @primitive(shape=_concat_shape, content=True)
@@ -77,15 +77,15 @@ def _() -> Samples:
 def _stack_shape(*xs: TensorType, axis: int = 0) -> Shape:
     if not xs:
         raise InvalidTypeError("stack needs at least one tensor")
-    found = list(xs[0].shape.dims)
+    result = list(xs[0].shape.dims)
     for x in xs[1:]:
-        pairs = zip(found, x.shape.dims, strict=True)
-        found = [
+        pairs = zip(result, x.shape.dims, strict=True)
+        result = [
             shapes.expect_same(a, b, "stack needs tensors of the same shape")
             for a, b in pairs
         ]
-    at = normalize_axis(axis, len(found) + 1)
-    return Shape([*found[:at], len(xs), *found[at:]])
+    at = normalize_axis(axis, len(result) + 1)
+    return Shape([*result[:at], len(xs), *result[at:]])
 
 
 @primitive(shape=_stack_shape, content=True)
@@ -131,9 +131,10 @@ def _split_shapes(
         sizes = [Sym.unknown() for _ in range(outputs)]
     elif not any(isinstance(n, Sym) for n in sizes):
         shapes.expect_same(sum(sizes), whole, "the sizes do not add up to the dim")
-    wanted = [Sym.unknown() if may_be_negative(n) else n for n in sizes]
+    requested = [Sym.unknown() if may_be_negative(n) else n for n in sizes]
     return [
-        Shape([n if i == at else d for i, d in enumerate(x.shape.dims)]) for n in wanted
+        Shape([n if i == at else d for i, d in enumerate(x.shape.dims)])
+        for n in requested
     ]
 
 
@@ -216,21 +217,21 @@ def _slice_length(d: Dim, start: Dim, stop: Dim, step: Dim) -> Dim:
 def _slice_shape(
     x: TensorType, starts: Any, stops: Any, axes: Any = None, steps: Any = None
 ) -> Shape:
-    found = list(x.shape.dims)
+    result = list(x.shape.dims)
     if any(isinstance(h, UnknownShapeArg) for h in (starts, stops, axes, steps)):
-        return shapes.unknown_dims(len(found))
+        return shapes.unknown_dims(len(result))
     try:
         at = normalize_axes(
-            axes if axes is not None else tuple(range(len(starts))), len(found)
+            axes if axes is not None else tuple(range(len(starts))), len(result)
         )
     except Undecided:
-        return shapes.unknown_dims(len(found))
+        return shapes.unknown_dims(len(result))
     rows = zip(at, starts, stops, steps or (1,) * len(starts), strict=True)
     for axis, start, stop, step in rows:
         if isinstance(step, int) and step == 0:
             raise InvalidTypeError("the step of a slice is 0")
-        found[axis] = _slice_length(found[axis], start, stop, step)
-    return Shape(found)
+        result[axis] = _slice_length(result[axis], start, stop, step)
+    return Shape(result)
 
 
 @primitive(shape=_slice_shape, content=True, name="slice")
@@ -264,8 +265,10 @@ def _(
         raise Undecided("the axes of the slice are unknown until run time")
     for i, axis in enumerate(named):
         picked = [None if h is None else (h[i],) for h in (starts, stops, steps)]
-        places = slice_(arange(0, x.shape[axis]), picked[0], picked[1], None, picked[2])
-        g = scatter_along_axis(g, places, x.shape[axis], axis, rank)
+        positions = slice_(
+            arange(0, x.shape[axis]), picked[0], picked[1], None, picked[2]
+        )
+        g = scatter_along_axis(g, positions, x.shape[axis], axis, rank)
     return [g, None, None, None, None]
 
 
@@ -302,21 +305,21 @@ def _pad_shape(
     pads: Any,
     axes: Any = None,
 ) -> Shape:
-    found = list(x.shape.dims)
+    result = list(x.shape.dims)
     if isinstance(pads, UnknownShapeArg):
-        return shapes.unknown_dims(len(found))
+        return shapes.unknown_dims(len(result))
     try:
-        at = normalize_axes(axes, len(found))
+        at = normalize_axes(axes, len(result))
     except Undecided:
-        return shapes.unknown_dims(len(found))
+        return shapes.unknown_dims(len(result))
     if len(at) != len(pads):
         raise InvalidTypeError(
             "expected a (low, high) pair for each axis", expected=len(at), got=len(pads)
         )
     for axis, (low, high) in zip(at, pads, strict=True):
-        total = found[axis] + low + high
-        found[axis] = Sym.unknown() if may_be_negative(total) else total
-    return Shape(found)
+        total = result[axis] + low + high
+        result[axis] = Sym.unknown() if may_be_negative(total) else total
+    return Shape(result)
 
 
 @primitive(shape=_pad_shape, numpy_only=True)
@@ -378,8 +381,8 @@ def _gradient_of_copies(g: Any, x: Any, pads: Any, axes: Any, mode: str) -> Any:
             pair: Any = (pads[i],)
         else:
             pair = slice_(pads, (i,), (i + 1,), (0,))
-        places = pad(arange(0, x.shape[axis]), pair, mode=mode)
-        g = scatter_along_axis(g, places, x.shape[axis], axis, x.ndim, "add")
+        positions = pad(arange(0, x.shape[axis]), pair, mode=mode)
+        g = scatter_along_axis(g, positions, x.shape[axis], axis, x.ndim, "add")
     return g
 
 
@@ -389,11 +392,12 @@ def _() -> Samples:
     yield Sample((x, ((1, 0), (0, 2))), array([[0.0] * 5, [1, 2, 3, 0, 0]]))
     yield Sample((x, ((0, 0), (1, -2)), array(7.0)), array([[7.0, 1]]))
     yield Sample((x, ((1, 1),), None, (-1,)), array([[0.0, 1, 2, 3, 0]]))
-    for mode, want in (("reflect", [3, 2, 1, 2, 3, 2]), ("edge", [1, 1, 1, 2, 3, 3]),
-                       ("wrap", [2, 3, 1, 2, 3, 1])):  # fmt: skip
-        yield Sample((x, ((0, 0), (2, 1))), array([want]), {"mode": mode})
+    for mode, expected in (("reflect", [3, 2, 1, 2, 3, 2]),
+                           ("edge", [1, 1, 1, 2, 3, 3]),
+                           ("wrap", [2, 3, 1, 2, 3, 1])):  # fmt: skip
+        yield Sample((x, ((0, 0), (2, 1))), array([expected]), {"mode": mode})
         last = (x, ((2, 1),), None, (-1,))
-        yield Sample(last, array([want]), {"mode": mode})
+        yield Sample(last, array([expected]), {"mode": mode})
         cut = {"reflect": [[2, 1, 2]], "edge": [[1, 1, 2]], "wrap": [[2, 1, 2]]}[mode]
         yield Sample((x, ((0, 0), (1, -1))), array(cut), {"mode": mode})
     yield Sample(

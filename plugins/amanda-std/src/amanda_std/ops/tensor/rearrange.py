@@ -53,8 +53,8 @@ def reverse_sequence(
     steps = arange(0, x.shape[time])
     t = expand_dims(steps, tuple(a for a in range(rank) if a != time))
     n = expand_dims(as_int64(lengths), tuple(a for a in range(rank) if a != batch))
-    turned = subtract(subtract(n, 1), t)
-    at = where_(less(t, n), turned, t)
+    transposed = subtract(subtract(n, 1), t)
+    at = where_(less(t, n), transposed, t)
     return gather_elements(x, broadcast_like(at, x), axis=time)
 
 
@@ -99,8 +99,8 @@ def _() -> Samples:
             y = x
             for axis, by in zip(axes, shifts, strict=True):
                 n = x.shape[axis]
-                places = [(i - by) % n for i in range(n)]
-                y = np.stack([np.moveaxis(y, axis, 0)[p] for p in places])
+                positions = [(i - by) % n for i in range(n)]
+                y = np.stack([np.moveaxis(y, axis, 0)[p] for p in positions])
                 y = np.moveaxis(y, 0, axis)
             yield Sample((x, array(shifts, "int64")), y, {"axes": axes})
         line = x.reshape(-1).tolist()
@@ -183,8 +183,8 @@ def _() -> Samples:
                     grid[at] = x[at[axis]]
             yield Sample((a, b, c), grids, {"indexing": indexing})
         yield Sample((a,), [a])
-    none = np.zeros(0)
-    yield Sample((none, none), [np.zeros((0, 0))] * 2, smooth=False)
+    empty = np.zeros(0)
+    yield Sample((empty, empty), [np.zeros((0, 0))] * 2, smooth=False)
 
 
 @composite

@@ -82,14 +82,14 @@ def _product_gradient(
 ) -> Any:
     """Each factor gets the product of the others; zeros are counted separately."""
     others = put(ones_like(x), updates, "mul")
-    none = equal(updates, zeros_like(updates))
-    safe = where_(none, ones_like(updates), updates)
-    zeros = put(zeros_like(x), astype(none, dtype=x.dtype), "add")
+    empty = equal(updates, zeros_like(updates))
+    safe = where_(empty, ones_like(updates), updates)
+    zeros = put(zeros_like(x), astype(empty, dtype=x.dtype), "add")
     product, count = take(g * put(x, safe, "mul")), take(zeros)
     nothing = product * 0.0
     if_zero = where_(equal(count, 1.0), product, nothing)
     if_not = where_(equal(count, 0.0), product / safe, nothing)
-    return g * others, where_(none, if_zero, if_not)
+    return g * others, where_(empty, if_zero, if_not)
 
 
 def _extreme_gradient(
@@ -98,10 +98,10 @@ def _extreme_gradient(
     """Shared equally by all elements equal to the extreme."""
     mine, theirs = equal(x, y), equal(updates, take(y))
     both = (astype(hit, dtype=x.dtype) for hit in (mine, theirs))
-    share = g / put(*both, "add")
-    nothing = share * 0.0
-    to_new = take(share)
-    return where_(mine, share, nothing), where_(theirs, to_new, to_new * 0.0)
+    weight = g / put(*both, "add")
+    nothing = weight * 0.0
+    to_new = take(weight)
+    return where_(mine, weight, nothing), where_(theirs, to_new, to_new * 0.0)
 
 
 _SLOPES: dict[str, Any] = {
@@ -120,13 +120,13 @@ def _() -> Samples:
     new = array([[10.0, 20.0], [30.0, 40.0]])
     for reduction in ("none", "add", "mul", "max", "min"):
         for axis in (0, 1):
-            places = at if axis == 0 else at % 2
+            positions = at if axis == 0 else at % 2
             y = x.copy()
             for i, j in np.ndindex(2, 2):
-                where = (places[i, j], j) if axis == 0 else (i, places[i, j])
+                where = (positions[i, j], j) if axis == 0 else (i, positions[i, j])
                 y[where] = _merge(reduction, y[where], new[i, j])
             attrs = {"axis": axis, "reduction": reduction}
-            yield Sample((x, places, new), y, attrs)
+            yield Sample((x, positions, new), y, attrs)
     twice = array([[1, 0], [1, 0]], "int64")
     zeros = array([[0.0, 2.0], [3.0, 0.0]])
     for reduction in ("none", "add", "mul", "max", "min"):

@@ -66,15 +66,19 @@ def _() -> Samples:
 @dim.samples
 def _() -> Samples:
     for dtype in ("float64", "bool"):
-        for axis, want in ((0, 2), (1, 0), (-1, 0)):
+        for axis, expected in ((0, 2), (1, 0), (-1, 0)):
             x = np.zeros((2, 0), dtype)
-            yield Sample((x,), array(want, "int64"), {"axis": axis})
+            yield Sample((x,), array(expected, "int64"), {"axis": axis})
 
 
 @size.samples
 def _() -> Samples:
-    for x, want in ((ramp(2, 3), 6), (np.zeros((0, 4), "int8"), 0), (array(1.0), 1)):
-        yield Sample((x,), array(want, "int64"))
+    for x, expected in (
+        (ramp(2, 3), 6),
+        (np.zeros((0, 4), "int8"), 0),
+        (array(1.0), 1),
+    ):
+        yield Sample((x,), array(expected, "int64"))
 
 
 for _op in (shape_of, dim, size):
@@ -108,10 +112,10 @@ def _(g: Any, x: Any) -> Any:
 @astype.samples
 def _() -> Samples:
     x = array([-1.5, 0.0, 2.75])
-    for dtype, want in (("float32", [-1.5, 0, 2.75]), ("int32", [-1, 0, 2]),
+    for dtype, expected in (("float32", [-1.5, 0, 2.75]), ("int32", [-1, 0, 2]),
                         ("bool", [True, False, True]), ("bfloat16", [-1.5, 0, 2.75]),
                         ("int8", [-1, 0, 2])):  # fmt: skip
-        y = array(want, dtype)
+        y = array(expected, dtype)
         yield Sample((x,), y, {"dtype": dtype}, tolerance=1e-3)
     yield Sample((x,), x, {"dtype": "float64"})
     flags = array([True, False], "bool")
@@ -132,22 +136,22 @@ def _() -> Samples:
 
 
 def _reshape_shape(x: TensorType, shape: Any, *, copy_zero: bool = False) -> Shape:
-    wanted = [_requested_dim(x, i, d, copy_zero) for i, d in enumerate(shape)]
-    rests = [i for i, d in enumerate(wanted) if isinstance(d, int) and d == -1]
+    requested = [_requested_dim(x, i, d, copy_zero) for i, d in enumerate(shape)]
+    rests = [i for i, d in enumerate(requested) if isinstance(d, int) and d == -1]
     if len(rests) > 1:
         raise InvalidTypeError("only one dim may be -1", got=list(shape))
     if rests:
-        wanted[rests[0]] = _inferred_dim(
-            x, [d for i, d in enumerate(wanted) if i != rests[0]]
+        requested[rests[0]] = _inferred_dim(
+            x, [d for i, d in enumerate(requested) if i != rests[0]]
         )
-    elif x.shape.has_rank and not any(map(_is_anonymous, wanted)):
-        total = shapes.product(wanted)
+    elif x.shape.has_rank and not any(map(_is_anonymous, requested)):
+        total = shapes.product(requested)
         if same(total, x.shape.size) is False:
             raise InvalidTypeError(
                 "cannot reshape to a shape with another number of elements",
-                expected=f"{x.shape.size} elements", got=Shape(wanted),
+                expected=f"{x.shape.size} elements", got=Shape(requested),
             )  # fmt: skip
-    return Shape(wanted)
+    return Shape(requested)
 
 
 def _requested_dim(x: TensorType, i: int, dim: Dim, copy_zero: bool) -> Dim:
@@ -243,15 +247,15 @@ def _() -> Samples:
 
 
 def _squeeze_shape(x: TensorType, axes: Any = None) -> Shape:
-    found = x.shape.dims
+    result = x.shape.dims
     if axes is None:
-        if any(isinstance(d, Sym) for d in found):
+        if any(isinstance(d, Sym) for d in result):
             raise Undecided("which dims are 1 is unknown until run time")
-        return Shape([d for d in found if d != 1])
-    gone = set(normalize_axes(axes, len(found)))
-    for i in gone:
-        shapes.expect_same(1, found[i], f"axis {i} is not of length 1")
-    return Shape([d for i, d in enumerate(found) if i not in gone])
+        return Shape([d for d in result if d != 1])
+    removed = set(normalize_axes(axes, len(result)))
+    for i in removed:
+        shapes.expect_same(1, result[i], f"axis {i} is not of length 1")
+    return Shape([d for i, d in enumerate(result) if i not in removed])
 
 
 @primitive(shape=_squeeze_shape, content=True)
@@ -275,16 +279,18 @@ def _() -> Samples:
 
 
 def _transpose_shape(x: TensorType, *, perm: Any = None) -> Shape:
-    found = x.shape.dims
+    result = x.shape.dims
     if perm is None:
-        return Shape(found[::-1])
-    if sorted(p % len(found) if found else p for p in perm) != list(range(len(found))):
+        return Shape(result[::-1])
+    if sorted(p % len(result) if result else p for p in perm) != list(
+        range(len(result))
+    ):
         raise InvalidTypeError(
             "perm is not a permutation of the axes",
-            expected=f"0 to {len(found) - 1}, each once",
+            expected=f"0 to {len(result) - 1}, each once",
             got=list(perm),
         )  # fmt: skip
-    return Shape([found[p] for p in perm])
+    return Shape([result[p] for p in perm])
 
 
 @primitive(shape=_transpose_shape, content=True)
@@ -320,8 +326,8 @@ def _() -> Samples:
 
 
 def _broadcast_to_shape(x: TensorType, shape: Any) -> Shape:
-    wanted = Shape([Sym.unknown() if may_be_negative(d) else d for d in shape])
-    return shapes.broadcast(x.shape, wanted)
+    requested = Shape([Sym.unknown() if may_be_negative(d) else d for d in shape])
+    return shapes.broadcast(x.shape, requested)
 
 
 @primitive(shape=_broadcast_to_shape, content=True)
@@ -397,8 +403,8 @@ def _() -> Samples:
     numbers = x.reshape(-1).tolist()
     for axis, rows in ((0, 1), (1, 2), (2, 6), (3, 12), (-1, 6)):
         step = 12 // rows
-        want = [numbers[i : i + step] for i in range(0, 12, step)]
-        yield Sample((x,), array(want), {"axis": axis})
+        expected = [numbers[i : i + step] for i in range(0, 12, step)]
+        yield Sample((x,), array(expected), {"axis": axis})
     flag = array(True, "bool")
     yield Sample((flag,), array([[True]], "bool"), {"axis": 0})
     yield Sample((np.zeros((2, 0)),), np.zeros((2, 0)), smooth=False)

@@ -40,17 +40,17 @@ def unique(
 
     Also returns the first index of each, the inverse mapping and the counts. Sorted, or
     in order of appearance."""
-    found, first, inverse, counts = np.unique(
+    result, first, inverse, counts = np.unique(
         x, return_index=True, return_inverse=True, return_counts=True, axis=axis
     )
     inverse = inverse.reshape(-1)
     if not sorted:
         order = np.argsort(first)
         back = np.argsort(order)
-        found = np.take(found, order, axis=axis or 0)
+        result = np.take(result, order, axis=axis or 0)
         first, counts, inverse = first[order], counts[order], back[inverse]
     first, inverse, counts = (p.astype("int64") for p in (first, inverse, counts))
-    return found, first, inverse, counts
+    return result, first, inverse, counts
 
 
 unique.trait(Trait.DATA_DEPENDENT_SIZE)
@@ -72,17 +72,21 @@ def _() -> Samples:
     for dtype in ("float64", "int32", "bfloat16"):
         x = array([3, 1, 3, 2, 1, 1], dtype)
         for in_order in (True, False):
-            values, *places = _unique_by_loop(x.tolist(), in_order)
-            want = [array(values, dtype), *(array(p, "int64") for p in places)]
-            yield Sample((x,), want, {"sorted": in_order}, smooth=False)
-            yield Sample((x.reshape(2, 3),), want, {"sorted": in_order}, smooth=False)
+            values, *positions = _unique_by_loop(x.tolist(), in_order)
+            expected = [array(values, dtype), *(array(p, "int64") for p in positions)]
+            yield Sample((x,), expected, {"sorted": in_order}, smooth=False)
+            yield Sample(
+                (x.reshape(2, 3),), expected, {"sorted": in_order}, smooth=False
+            )
     x = array([[2, 0, 2], [1, 1, 1]], "int64")
     for in_order in (True, False):
-        columns, *places = _unique_by_loop([tuple(c) for c in x.T.tolist()], in_order)
-        want = [array(columns, "int64").T, *(array(p, "int64") for p in places)]
-        yield Sample((x,), want, {"axis": 1, "sorted": in_order})
-    none = np.zeros(0, "int64")
-    yield Sample((np.zeros(0),), [np.zeros(0), none, none, none], smooth=False)
+        columns, *positions = _unique_by_loop(
+            [tuple(c) for c in x.T.tolist()], in_order
+        )
+        expected = [array(columns, "int64").T, *(array(p, "int64") for p in positions)]
+        yield Sample((x,), expected, {"axis": 1, "sorted": in_order})
+    empty = np.zeros(0, "int64")
+    yield Sample((np.zeros(0),), [np.zeros(0), empty, empty, empty], smooth=False)
 
 
 @composite

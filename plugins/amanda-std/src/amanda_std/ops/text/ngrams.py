@@ -34,15 +34,15 @@ def ngram_counts(
     `step`: the distance of consecutive n-gram elements in x (skip-grams)."""
     width = dim(x, axis=-1)
     starts = maximum(subtract(width, (length - 1) * step), 0)
-    found = None
+    result = None
     for k in range(length):
         first = full((1,), np.int64(k * step))
         stop = add(first, starts)
         piece = slice_(x, first, stop, (-1,))
         part = gather(grams, np.asarray(k), 1)
         here = equal(expand_dims(piece, (-1,)), part)
-        found = here if found is None else logical_and(found, here)
-    return sum_(astype(found, dtype=dtype), (-2,))
+        result = here if result is None else logical_and(result, here)
+    return sum_(astype(result, dtype=dtype), (-2,))
 
 
 ngram_counts.not_differentiable("its results are counts")

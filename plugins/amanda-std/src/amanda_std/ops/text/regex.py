@@ -37,8 +37,8 @@ def regex_replace(
 @lru_cache(64)
 def _compiled(pattern: str) -> re.Pattern[str]:
     """Compile a pattern that means the same in RE2; reject what only one supports."""
-    found = _NOT_IN_RE2.search(pattern)
-    if found is not None or len(pattern) > _LONGEST:
+    result = _NOT_IN_RE2.search(pattern)
+    if result is not None or len(pattern) > _LONGEST:
         raise UsageError(
             "the regular expression is not supported by RE2",
             got=pattern[:200],
@@ -63,7 +63,7 @@ for _op in (regex_full_match, regex_replace):
 
 @regex_replace.samples
 def _() -> Samples:
-    told = {"pattern": "([eg])", "rewrite": r"<\1>"}
-    yield from word_samples([["Är<g><e>r", "b C"], ["", " x\t"]], **told)()
-    first = {**told, "everywhere": False}
+    given = {"pattern": "([eg])", "rewrite": r"<\1>"}
+    yield from word_samples([["Är<g><e>r", "b C"], ["", " x\t"]], **given)()
+    first = {**given, "everywhere": False}
     yield from word_samples([["Är<g>er", "b C"], ["", " x\t"]], **first)()

@@ -112,10 +112,12 @@ def string_normalize(
     """Remove stop words from a vector of strings and change case; [""] if none left"""
     if case not in _CASES:
         raise UsageError("unknown change of case", expected=", ".join(_CASES), got=case)
-    alike: Callable[[str], str] = (lambda s: s) if case_sensitive else str.lower
-    gone = {alike(word) for word in stopwords}
+    normalize: Callable[[str], str] = (lambda s: s) if case_sensitive else str.lower
+    removed = {normalize(word) for word in stopwords}
     items = [decode_string(item) for item in np.asarray(x, object).flat]
-    kept = [_CASES[case](item) for item in items if alike(item) not in gone] or [""]
+    kept = [_CASES[case](item) for item in items if normalize(item) not in removed] or [
+        ""
+    ]
     return string_array(kept, [1] * (np.ndim(x) - 1) + [len(kept)])
 
 
@@ -234,8 +236,8 @@ def _() -> Samples:
 
 @string_concat.samples
 def _() -> Samples:
-    want = _string_array([["Ärger-", "b C+"], ["-", " x\t+"]])
-    yield Sample((_WORDS, _string_array(["-", "+"])), want)
+    expected = _string_array([["Ärger-", "b C+"], ["-", " x\t+"]])
+    yield Sample((_WORDS, _string_array(["-", "+"])), expected)
     yield Sample((_EMPTY, _string_array(["-", "+"])), _EMPTY)
     yield Sample(
         (string_array(["a"], ()), string_array(["b"], ())), string_array(["ab"], ())
@@ -252,12 +254,14 @@ def _() -> Samples:
 @string_split.samples
 def _() -> Samples:
     x = _string_array(["a b  c", "d", ""])
-    want = _string_array([["a", "b", "c"], ["d", "", ""], ["", "", ""]])
-    yield Sample((x,), [want, array([3, 1, 0], "int64")])
-    want = _string_array([["a", "b  c"], ["d", ""], ["", ""]])
-    yield Sample((x,), [want, array([2, 1, 1], "int64")], {"delimiter": " ", "most": 1})
-    none = np.empty((0,), object)
-    yield Sample((none,), [np.empty((0, 0), object), array([], "int64")])
+    expected = _string_array([["a", "b", "c"], ["d", "", ""], ["", "", ""]])
+    yield Sample((x,), [expected, array([3, 1, 0], "int64")])
+    expected = _string_array([["a", "b  c"], ["d", ""], ["", ""]])
+    yield Sample(
+        (x,), [expected, array([2, 1, 1], "int64")], {"delimiter": " ", "most": 1}
+    )
+    empty = np.empty((0,), object)
+    yield Sample((empty,), [np.empty((0, 0), object), array([], "int64")])
     yield Sample((string_array(["a,b"], ()),),
                  [_string_array(["a", "b"]), array(2, "int64")],
                  {"delimiter": ","})  # fmt: skip
@@ -279,10 +283,10 @@ def _() -> Samples:
 def _() -> Samples:
     words = ["1", "-2.5", "1e5", "NaN", "-INF"]
     for dtype in ("float32", "float64"):
-        want = array([1, -2.5, 1e5, float("nan"), float("-inf")], dtype)
-        yield Sample((_string_array(words),), want, {"dtype": dtype})
-    want = array([7, -8], "int64")
-    yield Sample((_string_array(["7", "-8"]),), want, {"dtype": "int64"})
+        expected = array([1, -2.5, 1e5, float("nan"), float("-inf")], dtype)
+        yield Sample((_string_array(words),), expected, {"dtype": dtype})
+    expected = array([7, -8], "int64")
+    yield Sample((_string_array(["7", "-8"]),), expected, {"dtype": "int64"})
     exact = array([2**53 + 1], "int64")
     yield Sample((_string_array([str(2**53 + 1)]),), exact, {"dtype": "int64"})
     yield Sample(

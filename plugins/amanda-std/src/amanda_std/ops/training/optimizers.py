@@ -336,13 +336,13 @@ def _optimizer_samples(
                     rows = [oracle(*row, *given, **attrs)
                             for row in zip(*columns, strict=True)]  # fmt: skip
                     y = [array(c, dtype) for c in zip(*rows, strict=True)]
-                    want = y[0] if single else y
-                    yield Sample((*xs, rate, *extra), want, attrs)
-        none = [x[:0] for x in xs]
+                    expected = y[0] if single else y
+                    yield Sample((*xs, rate, *extra), expected, attrs)
+        empty = [x[:0] for x in xs]
         count = len(y)
         extra = (array(1, "int64"),) if counted else ()
-        want = none[0] if single else [none[0]] * count
-        yield Sample((*none, rate, *extra), want, smooth=False)
+        expected = empty[0] if single else [empty[0]] * count
+        yield Sample((*empty, rate, *extra), expected, smooth=False)
 
     return make
 

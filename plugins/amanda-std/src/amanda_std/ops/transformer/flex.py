@@ -53,14 +53,14 @@ def flex_attention(
     ]
     used = inline(score, [scores, *numbers])[0]
     top = max_(used, (3,), keepdims=True)
-    none = equal(top, -math.inf)
-    size = exp(subtract(used, where(none, 0.0, top)))
+    empty = equal(top, -math.inf)
+    size = exp(subtract(used, where(empty, 0.0, top)))
     total = sum_(size, (3,), keepdims=True)
-    return matmul(divide(size, where(none, 1.0, total)), v)
+    return matmul(divide(size, where(empty, 1.0, total)), v)
 
 
 def _score_types(q: TensorType, k: TensorType) -> list[TensorType]:
-    told = [
+    given = [
         t.dtype for t in (q, k) if t.dtype.kind == "float"
     ]  # other types are rejected
     if not (q.shape.has_rank and k.shape.has_rank):
@@ -70,7 +70,7 @@ def _score_types(q: TensorType, k: TensorType) -> list[TensorType]:
         lines = [[d if i == at else 1 for i, d in enumerate(dims)] for at in range(4)]
         rows = [Shape(dims), *map(Shape, lines)]
     return [
-        TensorType([*told, q.dtype][0] if i == 0 else _INT, s)
+        TensorType([*given, q.dtype][0] if i == 0 else _INT, s)
         for i, s in enumerate(rows)
     ]
 
@@ -105,16 +105,16 @@ def _causal_mask(scores: Any, batch: Any, _: Any, i: Any, j: Any) -> Any:
 def _attention_by_loops(q: Any, k: Any, v: Any, scale: float, score: Any) -> Any:
     y = np.zeros((*q.shape[:3], v.shape[3]))
     for b, h, i in np.ndindex(q.shape[:3]):
-        found = []
+        result = []
         for j in range(k.shape[2]):
             terms = zip(q[b, h, i].tolist(), k[b, h, j].tolist(), strict=True)
-            found.append(score(math.fsum(x * y for x, y in terms) * scale, b, h, i, j))
-        shares = [math.exp(s) for s in found]
-        total = math.fsum(shares) or 1.0
+            result.append(score(math.fsum(x * y for x, y in terms) * scale, b, h, i, j))
+        weights = [math.exp(s) for s in result]
+        total = math.fsum(weights) or 1.0
         for d in range(v.shape[3]):
             column = v[b, h, :, d].tolist()
             y[b, h, i, d] = math.fsum(
-                s / total * x for s, x in zip(shares, column, strict=True)
+                s / total * x for s, x in zip(weights, column, strict=True)
             )
     return y.astype(q.dtype)
 
@@ -134,5 +134,5 @@ def _() -> Samples:
             q, k, v, 0.3, lambda s, b, _, i, j: s if j + b <= i else -math.inf
         )
         yield Sample((q, k, v, _causal_mask), y, {"scale": 0.3})
-    none = np.zeros((0, 2, 3, 4))
-    yield Sample((none, none, none, _distance_bias), none, smooth=False)
+    empty = np.zeros((0, 2, 3, 4))
+    yield Sample((empty, empty, empty, _distance_bias), empty, smooth=False)

@@ -45,14 +45,14 @@ def linear_attention(
     batch, heads = k.shape[0], k.shape[1]
     if state is None:
         shape = [batch, heads, k.shape[3], v.shape[3]]
-        begun = full(shape, np.asarray(0, wide.numpy))
+        initial = full(shape, np.asarray(0, wide.numpy))
     else:
-        begun = astype(state, dtype=wide)
-    told = [x for x in (q, k, v, decay, beta) if x is not None]
-    rows = [astype(x, dtype=wide) for x in told]
+        initial = astype(state, dtype=wide)
+    given = [x for x in (q, k, v, decay, beta) if x is not None]
+    rows = [astype(x, dtype=wide) for x in given]
     many = q.shape[1]
     last, seen = scan(
-        _step_function(decay is not None, beta is not None, many, heads), None, begun,
+        _step_function(decay is not None, beta is not None, many, heads), None, initial,
         *rows, carried=1, axes=(2,) * len(rows), out_axes=(2,),
     )  # fmt: skip
     y = astype(multiply(seen, factor), dtype=own)
@@ -72,8 +72,8 @@ def _step_function(fades: bool, corrects: bool, many: Any, heads: Any) -> Any:
         if fades:
             state = multiply(state, exp(expand_dims(rest[0], (3,))))
         if corrects:
-            found = matmul(expand_dims(k, (2,)), state)
-            v = multiply(rest[-1], subtract(v, squeeze(found, (2,))))
+            result = matmul(expand_dims(k, (2,)), state)
+            v = multiply(rest[-1], subtract(v, squeeze(result, (2,))))
         new = multiply(expand_dims(k, (3,)), expand_dims(v, (2,)))
         state = add(state, new)
         each = floor_divide(as_int64(many), as_int64(heads))
@@ -91,32 +91,33 @@ def _() -> Samples:
         q = (ramp(2, 4, 3, 2, dtype=dtype) / 4).astype(dtype)
         k, v = ((ramp(2, 2, 3, d, dtype=dtype, start=s) / 3).astype(dtype)
                 for d, s in ((2, 0.2), (3, 0.6)))  # fmt: skip
-        begun = (ramp(2, 2, 2, 3, dtype=dtype) / 5).astype(dtype)
+        initial = (ramp(2, 2, 2, 3, dtype=dtype) / 5).astype(dtype)
         decay = -np.abs(ramp(2, 2, 3, 2, dtype=dtype, start=0.1)) / 9
         beta = np.abs(ramp(2, 2, 3, 1, dtype=dtype, start=0.3)) / 5
-        for state, fade, part in ((None, None, None), (begun, decay, None),
-                                  (begun, None, beta), (begun, decay[..., :1], beta),
+        for state, fade, part in ((None, None, None), (initial, decay, None),
+                                  (initial, None, beta),
+                                  (initial, decay[..., :1], beta),
                                   (None, decay, beta)):  # fmt: skip
             y, last = _linear_attention_by_loops(q, k, v, state, fade, part, 2**-0.5)
             args = (q, k, v, state, fade, part)
             yield Sample(args, [y.astype(dtype), last.astype(dtype)])
-        y, last = _linear_attention_by_loops(q, k, v, begun, None, None, 0.3)
-        want = [y.astype(dtype), last.astype(dtype)]
-        yield Sample((q, k, v, begun), want, {"scale": 0.3})
-    none = np.zeros((0, 2, 3, 2))
-    yield Sample((none,) * 3, [none, np.zeros((0, 2, 2, 2))], smooth=False)
+        y, last = _linear_attention_by_loops(q, k, v, initial, None, None, 0.3)
+        expected = [y.astype(dtype), last.astype(dtype)]
+        yield Sample((q, k, v, initial), expected, {"scale": 0.3})
+    empty = np.zeros((0, 2, 3, 2))
+    yield Sample((empty,) * 3, [empty, np.zeros((0, 2, 2, 2))], smooth=False)
 
 
 def _linear_attention_by_loops(q: Any, k: Any, v: Any, state: Any, decay: Any,
           beta: Any, scale: float) -> tuple[Any, Any]:  # fmt: skip
-    batch, heads, places, depth = k.shape
+    batch, heads, positions, depth = k.shape
     out = v.shape[3]
     y, last = np.zeros((*q.shape[:3], out)), np.zeros((batch, heads, depth, out))
     for b in range(batch):
         for h in range(heads):
             s = [[0.0 if state is None else float(state[b, h, d, m])
                   for m in range(out)] for d in range(depth)]  # fmt: skip
-            for t in range(places):
+            for t in range(positions):
                 for d in range(depth):
                     if decay is not None:
                         fade = decay[b, h, t, d if decay.shape[3] > 1 else 0]
@@ -124,10 +125,10 @@ def _linear_attention_by_loops(q: Any, k: Any, v: Any, state: Any, decay: Any,
                 for m in range(out):
                     value = float(v[b, h, t, m])
                     if beta is not None:
-                        found = sum(
+                        result = sum(
                             s[d][m] * float(k[b, h, t, d]) for d in range(depth)
                         )
-                        value = float(beta[b, h, t, 0]) * (value - found)
+                        value = float(beta[b, h, t, 0]) * (value - result)
                     for d in range(depth):
                         s[d][m] += float(k[b, h, t, d]) * value
                 for i in range(q.shape[1] // heads):

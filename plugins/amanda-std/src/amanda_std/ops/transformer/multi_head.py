@@ -47,19 +47,19 @@ def _split_heads(x: Any, heads: int) -> Any:
 
 def _merge_heads(y: Any) -> Any:
     _, heads, _, depth = dims_of(y)
-    told = isinstance(heads, int) and isinstance(depth, int)
-    size = heads * depth if told else -1
+    given = isinstance(heads, int) and isinstance(depth, int)
+    size = heads * depth if given else -1
     y = transpose(y, perm=(0, 2, 1, 3))
     return reshape(y, [0, 0, size], copy_zero=True)
 
 
 def _split_last_axis(x: Any, sizes: list[Any]) -> list[Any]:
     """Split the last axis into parts of these sizes."""
-    axis, start, found = len(dims_of(x)) - 1, 0, []
+    axis, start, result = len(dims_of(x)) - 1, 0, []
     for size in sizes:
-        found.append(slice_(x, [start], [start + size], [axis]))
+        result.append(slice_(x, [start], [start + size], [axis]))
         start = start + size
-    return found
+    return result
 
 
 @composite
@@ -85,10 +85,10 @@ def multi_head_attention(
         flags = expand_dims(astype(seen, dtype=DType("bool")), (1, 2))
         more = where(flags, scalar_like(0.0, q), scalar_like(fill, q))
         added = more if added is None else add(more, added)
-    made = attention_with_cache(
+    outputs = attention_with_cache(
         q, k, v, added, past_key, past_value, scale=scale or None, causal=causal
     )
-    return _merge_heads(made[0]), made[1], made[2]
+    return _merge_heads(outputs[0]), outputs[1], outputs[2]
 
 
 @composite
@@ -131,12 +131,12 @@ def grouped_attention(
             _write_cache(old, x, start, more)
             for old, x in ((past_key, k), (past_value, v))
         )
-    made = attention_with_cache(
+    outputs = attention_with_cache(
         q, k, v, added, None, None, None if start is None else add(start, new),
         scale=scale or None, causal=True, softcap=softcap,
         left=window - 1 if window > 0 else -1,
     )  # fmt: skip
-    return _merge_heads(made[0]), made[1], made[2]
+    return _merge_heads(outputs[0]), outputs[1], outputs[2]
 
 
 def _first_new_index(last: Any, new: Any) -> Any:
@@ -181,8 +181,8 @@ def _write_cache(past: Any, new: Any, start: Any, more: Any) -> Any:
 
 def _pack_heads(x: Any) -> Any:
     """Merge heads: [batch, heads, length, depth] with its heads side by side."""
-    batch, heads, places, depth = x.shape
-    y = np.zeros((batch, places, heads * depth), x.dtype)
+    batch, heads, positions, depth = x.shape
+    y = np.zeros((batch, positions, heads * depth), x.dtype)
     for b, h, i, d in np.ndindex(x.shape):
         y[b, i, h * depth + d] = x[b, h, i, d]
     return y
@@ -194,24 +194,24 @@ def _attention_by_loops(q: Any, k: Any, v: Any, sees: Any, bias: Any, scale: flo
     y = np.zeros((*q.shape[:3], v.shape[-1]))
     each = q.shape[1] // k.shape[1]
     for b, h, i in np.ndindex(q.shape[:3]):
-        shares = []
+        weights = []
         for j in range(k.shape[2]):
             pairs = zip(q[b, h, i], k[b, h // each, j], strict=True)
             score = math.fsum(float(m) * float(n) for m, n in pairs) * scale
             score = cap * math.tanh(score / cap) if cap else score
             score += 0.0 if bias is None else float(bias[b, 0, i, j])
-            shares.append(math.exp(score) if sees(b, i, j) else 0.0)
-        whole_share = math.fsum(shares)
+            weights.append(math.exp(score) if sees(b, i, j) else 0.0)
+        whole_share = math.fsum(weights)
         for d in range(v.shape[-1]):
-            terms = (s * float(v[b, h // each, j, d]) for j, s in enumerate(shares))
+            terms = (s * float(v[b, h // each, j, d]) for j, s in enumerate(weights))
             y[b, h, i, d] = math.fsum(terms) / whole_share
     return y
 
 
 def _different_tensors(dtype: str, *shapes: tuple[int, ...]) -> list[Any]:
     """Tensors with different contents."""
-    found = (ramp(*s, dtype=dtype, start=0.3 * i - 0.7) for i, s in enumerate(shapes))
-    return [(x / 3).astype(dtype) for x in found]
+    result = (ramp(*s, dtype=dtype, start=0.3 * i - 0.7) for i, s in enumerate(shapes))
+    return [(x / 3).astype(dtype) for x in result]
 
 
 @multi_head_attention.samples
@@ -223,9 +223,9 @@ def _() -> Samples:
         )  # fmt: skip
         flat = [_pack_heads(x) for x in (q, k, v)]
         y = _attention_by_loops(q, k, v, lambda *_: True, None, 3**-0.5)
-        want = [_pack_heads(y).astype(dtype), k, v]
-        yield Sample((*flat,), want, {"heads": 2})
-        yield Sample((flat[0], k, v), want, {"heads": 2, "scale": 0.0})
+        expected = [_pack_heads(y).astype(dtype), k, v]
+        yield Sample((*flat,), expected, {"heads": 2})
+        yield Sample((flat[0], k, v), expected, {"heads": 2, "scale": 0.0})
         keys, values = (np.concatenate(p, 2) for p in ((old_k, k), (old_v, v)))
         seen = array([[1, 1, 0, 1], [1, 0, 1, 1]], "int32")
         y = _attention_by_loops(
@@ -240,8 +240,8 @@ def _() -> Samples:
         y = _attention_by_loops(
             moved[0], moved[1], moved[2], lambda *_: True, None, 3**-0.5
         )
-        want = [_pack_heads(y).astype(dtype), *(x.astype(dtype) for x in moved[1:])]
-        yield Sample((*flat, bias), want, {"heads": 2})
+        expected = [_pack_heads(y).astype(dtype), *(x.astype(dtype) for x in moved[1:])]
+        yield Sample((*flat, bias), expected, {"heads": 2})
     none = np.zeros((0, 2, 4))
     empty = np.zeros((0, 2, 2, 2))
     yield Sample((none,) * 3, [none, empty, empty], {"heads": 2}, smooth=False)
@@ -253,10 +253,10 @@ def _rotate_by_loops(x: Any, places: Any, interleaved: bool) -> Any:
     for b, h, s, i in np.ndindex(*x.shape[:3], half):
         one, two = (2 * i, 2 * i + 1) if interleaved else (i, i + half)
         angle = float(places[b][s]) * 0.5**i
-        made = complex(x[b, h, s, one], x[b, h, s, two]) * complex(
+        outputs = complex(x[b, h, s, one], x[b, h, s, two]) * complex(
             math.cos(angle), math.sin(angle)
         )
-        y[b, h, s, one], y[b, h, s, two] = made.real, made.imag
+        y[b, h, s, one], y[b, h, s, two] = outputs.real, outputs.imag
     return y
 
 
@@ -280,22 +280,26 @@ def _cache_samples(dtype: str) -> Samples:
     last, starts = array([3, 1], "int32"), [2, 0]
     rows = [[s, s + 1] for s in starts]
     for interleaved in (False, True):
-        turned = [_rotate_by_loops(x, rows, interleaved) for x in (q, k)]
-        keys = _cache_by_loops(old_k, turned[1], starts, 5)
+        transposed = [_rotate_by_loops(x, rows, interleaved) for x in (q, k)]
+        keys = _cache_by_loops(old_k, transposed[1], starts, 5)
         values = _cache_by_loops(old_v, v, starts, 5)
-        y = _attention_by_loops(turned[0], keys, values,
+        y = _attention_by_loops(transposed[0], keys, values,
                       lambda b, i, j: j <= i + starts[b], None, 0.5)  # fmt: skip
-        want = [_pack_heads(y).astype(dtype), keys.astype(dtype), values.astype(dtype)]
+        expected = [
+            _pack_heads(y).astype(dtype),
+            keys.astype(dtype),
+            values.astype(dtype),
+        ]
         attrs: dict[str, Any] = {
             "heads": 4, "shared": 2, "interleaved": interleaved, "half": 2,
         }  # fmt: skip
         args = (flat[0], last, *flat[1:], old_k, old_v, array(4, "int32"), *tables)
-        yield Sample(args, want, attrs, smooth=not interleaved)
-        yield Sample(args, want, attrs | {"grows": "never"}, smooth=False)
+        yield Sample(args, expected, attrs, smooth=not interleaved)
+        yield Sample(args, expected, attrs | {"grows": "never"}, smooth=False)
         args = (flat[0], last, *flat[1:], old_k, old_v, None, *tables,
                 array(rows, "int64"))  # fmt: skip
         attrs |= {"grows": "never", "scale": 0.5}
-        yield Sample(args, want, attrs, smooth=False)
+        yield Sample(args, expected, attrs, smooth=False)
     keys, values = (
         _cache_by_loops(o, n, starts, 5) for o, n in ((old_k, k), (old_v, v))
     )
@@ -306,19 +310,19 @@ def _cache_samples(dtype: str) -> Samples:
     attrs = {"heads": 4, "shared": 2, "scale": 0.3, "softcap": 0.8, "window": 2,
              "grows": "never"}  # fmt: skip
     args = (flat[0], last, *flat[1:], old_k, old_v, None, None, None, None, added)
-    want = [_pack_heads(y).astype(dtype), keys.astype(dtype), values.astype(dtype)]
-    yield Sample(args, want, attrs)
+    expected = [_pack_heads(y).astype(dtype), keys.astype(dtype), values.astype(dtype)]
+    yield Sample(args, expected, attrs)
     short = (old_k[:, :, :2], old_v[:, :, :2])
-    end, places = array([[3], [3]], "int64"), [2, 2]
+    end, positions = array([[3], [3]], "int64"), [2, 2]
     keys, values = (
-        _cache_by_loops(o, n, places, 4) for o, n in zip(short, (k, v), strict=True)
+        _cache_by_loops(o, n, positions, 4) for o, n in zip(short, (k, v), strict=True)
     )
     y = _attention_by_loops(q, keys, values, lambda _b, i, j: j <= i + 2, None, 0.5)
-    want = [_pack_heads(y).astype(dtype), keys.astype(dtype), values.astype(dtype)]
+    expected = [_pack_heads(y).astype(dtype), keys.astype(dtype), values.astype(dtype)]
     own = {"heads": 4, "shared": 2}
     args = (flat[0], end, *flat[1:], *short)
-    yield Sample(args, want, own | {"grows": "new"}, smooth=False)
-    yield Sample((*args, array([4], "int32")), want, own, smooth=False)
+    yield Sample(args, expected, own | {"grows": "new"}, smooth=False)
+    yield Sample((*args, array([4], "int32")), expected, own, smooth=False)
 
 
 @grouped_attention.samples
@@ -328,9 +332,9 @@ def _() -> Samples:
         q, k, v = _different_tensors(dtype, (1, 2, 3, 2), (1, 1, 3, 2), (1, 1, 3, 2))
         y = _attention_by_loops(q, k, v, lambda _b, i, j: j <= i, None, 2**-0.5)
         packed = np.concatenate([_pack_heads(x) for x in (q, k, v)], -1)
-        want = [_pack_heads(y).astype(dtype), k, v]
+        expected = [_pack_heads(y).astype(dtype), k, v]
         own = {"heads": 2, "shared": 1}
-        yield Sample((packed, array([2], "int32")), want, own, smooth=False)
+        yield Sample((packed, array([2], "int32")), expected, own, smooth=False)
     none = np.zeros((0, 1, 4))
     args = (none, array([], "int32"), none, none)
     empty = np.zeros((0, 2, 1, 2))

@@ -61,10 +61,10 @@ def _() -> Samples:
                 for b, h, s, i in np.ndindex(2, 2, 3, half):
                     one, two = (2 * i, 2 * i + 1) if interleaved else (i, i + half)
                     turn = complex(cos[at[b, s], i], sin[at[b, s], i])
-                    made = complex(x[b, h, s, one], x[b, h, s, two]) * turn
-                    y[b, h, s, one], y[b, h, s, two] = made.real, made.imag
+                    outputs = complex(x[b, h, s, one], x[b, h, s, two]) * turn
+                    y[b, h, s, one], y[b, h, s, two] = outputs.real, outputs.imag
                 attrs = {"interleaved": interleaved, "size": size or 6}
                 yield Sample((x, cos, sin, at), y.astype(dtype), attrs)
                 yield Sample((x, cos[at], sin[at]), y.astype(dtype), attrs)
-    none = np.zeros((0, 1, 2, 2)), np.zeros((0, 2, 1)), np.zeros((0, 2, 1))
-    yield Sample(none, none[0], {"size": 2}, smooth=False)
+    empty = np.zeros((0, 1, 2, 2)), np.zeros((0, 2, 1)), np.zeros((0, 2, 1))
+    yield Sample(empty, empty[0], {"size": 2}, smooth=False)

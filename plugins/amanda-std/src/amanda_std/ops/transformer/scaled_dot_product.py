@@ -86,8 +86,8 @@ def _attention_weights(scores: Any, mask: Any, seen: Any) -> tuple[Any, Any]:
     most = where(equal(most, never), scalar_like(0, scores), most)
     e = exp(subtract(scores, most))
     total = sum_(e, (-1,), keepdims=True)
-    none = equal(total, scalar_like(0, scores))
-    total = where(none, scalar_like(1, scores), total)
+    empty = equal(total, scalar_like(0, scores))
+    total = where(empty, scalar_like(1, scores), total)
     return divide(e, total), scores
 
 
@@ -159,19 +159,19 @@ def cast_to(x: Any, dtype: Any) -> Any:
 def _position_mask(q: Any, k: Any, offset: Any, causal: bool, left: int, right: int,
              lengths: Any) -> Any:  # fmt: skip
     """Mask by position (causal, window, lengths), or None if unlimited."""
-    found = []
+    result = []
     rows, columns = _positions(q, k, offset)
     if causal:
-        found.append(less_equal(columns, rows))
+        result.append(less_equal(columns, rows))
     if left >= 0:
-        found.append(less_equal(subtract(rows, left), columns))
+        result.append(less_equal(subtract(rows, left), columns))
     if right >= 0:
-        found.append(less_equal(columns, add(rows, right)))
+        result.append(less_equal(columns, add(rows, right)))
     if lengths is not None:
         count = expand_dims(as_int64(lengths), (1, 2, 3))
-        found.append(less(columns, count))
+        result.append(less(columns, count))
     total = None
-    for each in found:
+    for each in result:
         total = each if total is None else logical_and(total, each)
     return total
 
@@ -226,10 +226,10 @@ def _attention_by_loops(q: Any, k: Any, v: Any, scale: float, sees: Any,
             scores.append(score if sees(at, i, j) else -math.inf)
         stages["biased"][(*at, i)] = scores
         total = math.fsum(math.exp(s) for s in scores)
-        shares = [math.exp(s) / total if total else 0.0 for s in scores]
-        stages["weights"][(*at, i)] = shares
+        weights = [math.exp(s) / total if total else 0.0 for s in scores]
+        stages["weights"][(*at, i)] = weights
         for d in range(v.shape[-1]):
-            terms = (w * float(v[(*at, j, d)]) for j, w in enumerate(shares))
+            terms = (w * float(v[(*at, j, d)]) for j, w in enumerate(weights))
             y[(*at, i, d)] = math.fsum(terms)
     return y.astype(q.dtype), stages
 
@@ -244,9 +244,9 @@ def _sees_all(*_: Any) -> bool:
 
 
 def _small_inputs(dtype: str) -> Any:
-    found = (ramp(2, 2, n, 3, dtype=dtype, start=s) / 4
+    result = (ramp(2, 2, n, 3, dtype=dtype, start=s) / 4
              for n, s in ((3, -1), (4, 0.2), (4, 0.6)))  # fmt: skip
-    return [t.astype(dtype) for t in found]
+    return [t.astype(dtype) for t in result]
 
 
 @attention.samples
@@ -295,9 +295,9 @@ def _cache_sample(dtype: str) -> Samples:
         y, stages = _attention_by_loops(
             q, more, rest, 0.4, lambda _, i, j: j <= i + 2, bias, 0.5
         )
-        want = [y, keys, values, stages[scores].astype(dtype)]
+        expected = [y, keys, values, stages[scores].astype(dtype)]
         attrs = {"scale": 0.4, "causal": True, "softcap": 0.5, "scores": scores}
-        yield Sample((q, k, v, bias, *old), want, attrs, smooth=scores != "biased")
+        yield Sample((q, k, v, bias, *old), expected, attrs, smooth=scores != "biased")
     y, stages = _attention_by_loops(
         q, more, rest, 3**-0.5, lambda _, i, j: j < 3 and short[i, j]
     )
@@ -306,16 +306,16 @@ def _cache_sample(dtype: str) -> Samples:
     y, stages = _attention_by_loops(
         q, more, rest, 3**-0.5, lambda _, i, j: i + 2 - 1 <= j <= i + 2 + 1
     )
-    want = [y, keys, values, stages["raw"].astype(dtype)]
-    yield Sample((q, k, v, None, *old), want, {"left": 1, "right": 1})
+    expected = [y, keys, values, stages["raw"].astype(dtype)]
+    yield Sample((q, k, v, None, *old), expected, {"left": 1, "right": 1})
 
     def sees(at: Any, i: int, j: int) -> bool:
         return bool(j < n[at[0]] and j <= i + n[at[0]] - 2)
 
     y, stages = _attention_by_loops(q, more, rest, 3**-0.5, sees)
-    want = [y, keys, values, stages["weights"].astype(dtype)]
+    expected = [y, keys, values, stages["weights"].astype(dtype)]
     attrs = {"causal": True, "scores": "weights"}
-    yield Sample((q, keys, values, None, None, None, n), want, attrs)
+    yield Sample((q, keys, values, None, None, None, n), expected, attrs)
 
 
 @attention_with_cache.samples
@@ -324,7 +324,7 @@ def _() -> Samples:
         yield from _cache_sample(dtype)
     q, k, v = _small_inputs("float32")
     y, stages = _attention_by_loops(q, k, v, 3**-0.5, _sees_all)
-    want = [y, k, v, stages["raw"].astype("float32")]
-    yield Sample((q, k, v), want, {"dtype": "float64"})
-    none = np.zeros((0, 2, 3, 2))
-    yield Sample((none,) * 3, [none] * 3 + [np.zeros((0, 2, 3, 3))], smooth=False)
+    expected = [y, k, v, stages["raw"].astype("float32")]
+    yield Sample((q, k, v), expected, {"dtype": "float64"})
+    empty = np.zeros((0, 2, 3, 2))
+    yield Sample((empty,) * 3, [empty] * 3 + [np.zeros((0, 2, 3, 3))], smooth=False)

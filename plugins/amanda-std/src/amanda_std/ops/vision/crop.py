@@ -70,10 +70,10 @@ def center_crop_pad(
 def _() -> Samples:
     for dtype in ("float64", "int32"):
         line = arange_of_shape(5, dtype=dtype, start=1)
-        for size, want in ((5, [1, 2, 3, 4, 5]), (3, [2, 3, 4]), (2, [2, 3]),
+        for size, expected in ((5, [1, 2, 3, 4, 5]), (3, [2, 3, 4]), (2, [2, 3]),
                            (7, [0, 1, 2, 3, 4, 5, 0]), (8, [0, 1, 2, 3, 4, 5, 0, 0]),
                            (0, [])):  # fmt: skip
-            yield Sample((line, (size,)), array(want, dtype))
+            yield Sample((line, (size,)), array(expected, dtype))
         x = arange_of_shape(2, 3, dtype=dtype)
         y = array([[0, 1, 0], [3, 4, 0]], dtype)[:, :2]
         yield Sample((x, (2, 1)), x[:, 1:2], {"axes": (0, 1)})
@@ -99,7 +99,7 @@ def crop_and_resize(
         as_int64(batch), multiply(as_int64(spatial[0]), as_int64(spatial[1]))
     )
     first = expand_dims(first, (1, 2))
-    places, seen = [], None
+    positions, seen = [], None
     for axis, new in enumerate(unpack_shape_argument(sizes, 2)):
         low, high = (gather(boxes, np.asarray(i), 1) for i in (axis, axis + 2))
         p = _box_positions(low, high, spatial[axis], new)
@@ -109,9 +109,9 @@ def crop_and_resize(
             p = floor_(p + 0.5)
         wide = (1,) if axis else (2,)
         p, inside = expand_dims(p, wide), expand_dims(inside, wide)
-        places.append(minimum(maximum(p, p * 0.0), last))
+        positions.append(minimum(maximum(p, p * 0.0), last))
         seen = inside if seen is None else logical_and(seen, inside)
-    y = interpolate_rows(rows, first, spatial, places, mode=mode, padding="border")
+    y = interpolate_rows(rows, first, spatial, positions, mode=mode, padding="border")
     fill = np.asarray(extrapolation, dtype_of(y).numpy)
     y = where(expand_dims(seen, (-1,)), y, fill)
     return transpose(y, perm=(0, 3, 1, 2))
@@ -145,28 +145,28 @@ def _() -> Samples:
         ):
             y = np.full((3, 2, *sizes), 7.0)
             for r, c, i, j in np.ndindex(y.shape):
-                places = []
+                positions = []
                 for p, n, m, axis in ((i, 4, sizes[0], 0), (j, 5, sizes[1], 1)):
                     a, b = (float(corners[r, k]) for k in (axis, axis + 2))
                     step = (b - a) * (n - 1) / (m - 1) if m > 1 else 0
                     start = a * (n - 1) if m > 1 else (a + b) * (n - 1) / 2
-                    places.append((start + p * step, n))
-                if not all(0 <= p <= n - 1 for p, n in places):
+                    positions.append((start + p * step, n))
+                if not all(0 <= p <= n - 1 for p, n in positions):
                     continue
                 total = 0.0
                 for u in (0, 1):
                     for v in (0, 1):
-                        spots, weight = [], 1.0
-                        for (p, n), k in zip(places, (u, v), strict=True):
+                        indices, weight = [], 1.0
+                        for (p, n), k in zip(positions, (u, v), strict=True):
                             q = floor(p + 0.5) if mode == "nearest" else p
                             low = floor(q)
                             weight *= (q - low) if k else 1 - (q - low)
-                            spots.append(min(low + k, n - 1))
-                        total += weight * float(x[(at[r], c, *spots)])
+                            indices.append(min(low + k, n - 1))
+                        total += weight * float(x[(at[r], c, *indices)])
                 y[r, c, i, j] = total
             attrs = {"mode": mode, "extrapolation": 7.0}
             yield Sample((x, corners, at, sizes), y.astype(dtype), attrs)
-    none = np.zeros((0, 4)), np.zeros(0, "int32")
+    empty = np.zeros((0, 4)), np.zeros(0, "int32")
     yield Sample(
-        (ramp(1, 2, 3, 3), *none, (2, 2)), np.zeros((0, 2, 2, 2)), smooth=False
+        (ramp(1, 2, 3, 3), *empty, (2, 2)), np.zeros((0, 2, 2, 2)), smooth=False
     )

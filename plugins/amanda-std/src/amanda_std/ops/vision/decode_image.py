@@ -38,14 +38,14 @@ def decode_image(x: Other, *, colours: str = "RGB") -> Anything:
     mode, count = _MODES[colours]
     try:
         with Image.open(io.BytesIO(np.asarray(x, "uint8").tobytes())) as image:
-            found = np.asarray(image.convert(mode))
+            result = np.asarray(image.convert(mode))
     except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
         raise InvalidTypeError(
             "the bytes are not a supported image file", who="decode_image",
             where=f"{np.size(x)} bytes", got=str(error),
         ) from error  # fmt: skip
-    found = found.reshape(*found.shape[:2], count)
-    return found[:, :, ::-1].copy() if colours == "BGR" else found.copy()
+    result = result.reshape(*result.shape[:2], count)
+    return result[:, :, ::-1].copy() if colours == "BGR" else result.copy()
 
 
 @decode_image.infer

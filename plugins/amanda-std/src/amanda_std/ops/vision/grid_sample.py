@@ -38,8 +38,8 @@ def flatten_positions(x: Any) -> tuple[Any, list[Any]]:
     """NC* data as one row of channels per position, and the spatial dims."""
     rank = x.ndim
     spatial = list(x.shape[2:])
-    turned = transpose(x, perm=(0, *range(2, rank), 1))
-    return reshape(turned, [-1, x.shape[1]]), spatial
+    transposed = transpose(x, perm=(0, *range(2, rank), 1))
+    return reshape(transposed, [-1, x.shape[1]]), spatial
 
 
 def _reflect(p: Any, low: float, high: Any) -> Any:
@@ -65,8 +65,8 @@ def _axis_taps(p: Any, mode: str, cubic: float) -> list[Any]:
         raise InvalidTypeError(
             "unknown mode", expected="nearest, linear, cubic", got=mode
         )
-    shares = cubic_weights(part, cubic)
-    return [(low + float(i - 1), share) for i, share in enumerate(shares)]
+    weights = cubic_weights(part, cubic)
+    return [(low + float(i - 1), weight) for i, weight in enumerate(weights)]
 
 
 def interpolate_rows(
@@ -83,26 +83,26 @@ def interpolate_rows(
     for p, n in zip(places, sizes, strict=True):
         taps = []
         inside = _map_outside(p, n, mode, padding, corners)
-        for at, share in _axis_taps(inside, mode, cubic):
+        for at, weight in _axis_taps(inside, mode, cubic):
             if mode == "cubic":
                 at = _map_outside(at, n, "tap", padding, corners)
             if padding == "zeros":
                 seen = astype(in_range(at, at * 0.0, n - 1.0), dtype=_dtype_of(p))
-                share = seen if share is None else multiply(share, seen)
+                weight = seen if weight is None else multiply(weight, seen)
             at = minimum(maximum(at, at * 0.0), n - 1.0)
-            taps.append((as_int64(at), share))
+            taps.append((as_int64(at), weight))
         columns.append(taps)
     total = None
     for corner in itertools.product(*columns):
-        row, share = first, None
+        row, weight = first, None
         step: Any = None
         for (at, own), n in zip(corner, spatial, strict=True):
             step = at if step is None else add(multiply(step, n), at)
             if own is not None:
-                share = own if share is None else multiply(share, own)
+                weight = own if weight is None else multiply(weight, own)
         seen = gather(rows, add(row, step), 0)
-        if share is not None:
-            seen = multiply(seen, expand_dims(share, (-1,)))
+        if weight is not None:
+            seen = multiply(seen, expand_dims(weight, (-1,)))
         total = seen if total is None else (join or add)(total, seen)
     return total
 
@@ -141,15 +141,15 @@ def grid_sample(
     their edges. Modes: nearest, linear, cubic; padding: zeros, border, reflection."""
     rows, spatial = flatten_positions(x)
     n = len(spatial)
-    places = []
+    positions = []
     for axis, size in enumerate(spatial):
         p = gather(grid, np.asarray(n - 1 - axis), -1)
         d = cast_like(as_float64(size), x)
         if align_corners:
-            places.append((p + 1.0) / 2.0 * (d - 1.0))
+            positions.append((p + 1.0) / 2.0 * (d - 1.0))
         else:
-            places.append(((p + 1.0) * d - 1.0) / 2.0)
-    y = interpolate_rows(rows, initial_offsets(x, spatial, n + 1), spatial, places,
+            positions.append(((p + 1.0) * d - 1.0) / 2.0)
+    y = interpolate_rows(rows, initial_offsets(x, spatial, n + 1), spatial, positions,
                 mode=mode,
                 padding=padding, cubic=cubic, corners=align_corners)  # fmt: skip
     return transpose(y, perm=(0, n + 1, *range(1, n + 1)))
@@ -169,8 +169,8 @@ def affine_grid(
     theta: RealFloating, size: ShapeArg, *, align_corners: bool = False
 ) -> RealFloating:
     """Sampling grid of affine maps [N, d, d + 1] for an NC* output size"""
-    told = isinstance(size, tuple | list)
-    rank = len(size) - 2 if told else dims_of(theta)[1].__index__()
+    given = isinstance(size, tuple | list)
+    rank = len(size) - 2 if given else dims_of(theta)[1].__index__()
     spatial = unpack_shape_argument(size, rank + 2)[2:]
     lines = []
     for axis, d in enumerate(spatial):
@@ -183,7 +183,7 @@ def affine_grid(
             one = (i * 2.0 + 1.0) / length - 1.0
         rest = tuple(a for a in range(rank) if a != axis)
         lines.append(expand_dims(cast_like(one, theta), rest))
-    found = []
+    result = []
     for row in range(rank):
         factors = gather(theta, np.asarray(row), 1)
         total = None
@@ -194,8 +194,8 @@ def affine_grid(
                 line = expand_dims(lines[rank - 1 - column], (0,))
                 part = multiply(part, line)
             total = part if total is None else add(total, part)
-        found.append(total)
-    return stack(*found, axis=-1)
+        result.append(total)
+    return stack(*result, axis=-1)
 
 
 def _reflect_by_loop(p: float, low: float, high: float) -> float:
@@ -257,11 +257,11 @@ def _grid_sample_by_loops(
     for i, c, *at in np.ndindex(y.shape):
         unit = [float(v) for v in grid[(i, *at)]][::-1]
         sizes = x.shape[2:]
-        places = [
+        positions = [
             (u + 1) / 2 * (n - 1) if corners else ((u + 1) * n - 1) / 2
             for u, n in zip(unit, sizes, strict=True)
         ]
-        y[(i, c, *at)] = interpolate_at(x[i, c], places, mode, padding, corners)
+        y[(i, c, *at)] = interpolate_at(x[i, c], positions, mode, padding, corners)
     return y.astype(x.dtype)
 
 
@@ -287,8 +287,8 @@ def _() -> Samples:
         yield Sample((x, deep), y, {"mode": mode, "padding": "border"})
     y = _grid_sample_by_loops(x, deep, "linear", "zeros", False)
     yield Sample((x, deep), y)
-    none = np.zeros((0, 1, 2, 2))
-    yield Sample((ramp(0, 1, 2, 2), none), np.zeros((0, 1, 1, 2)), smooth=False)
+    empty = np.zeros((0, 1, 2, 2))
+    yield Sample((ramp(0, 1, 2, 2), empty), np.zeros((0, 1, 1, 2)), smooth=False)
 
 
 @affine_grid.samples

@@ -48,10 +48,10 @@ def erosion(
     dilations: tuple[int, ...] | None = None,
 ) -> Real:  # fmt: skip
     """Grayscale erosion: minimum of data minus the reversed kernel over each window"""
-    turned = flip(kernel, tuple(range(1, len(window) + 1)))
-    found = dilation(negative(x), turned, window=window, strides=strides,
+    transposed = flip(kernel, tuple(range(1, len(window) + 1)))
+    result = dilation(negative(x), transposed, window=window, strides=strides,
                      padding=padding, dilations=dilations)  # fmt: skip
-    return negative(found)
+    return negative(result)
 
 
 def _morphology_samples(erode: bool) -> Any:
@@ -69,18 +69,18 @@ def _morphology_samples(erode: bool) -> Any:
                 kernel = ramp(data[1], *window, dtype=dtype)
                 y = np.zeros((*data[:2], *size), dtype)
                 for i, c, *at in np.ndindex(y.shape):
-                    found = []
+                    result = []
                     for tap, w in taps_of_window(at, window, s, pads, d, data[2:]):
                         k = tuple(m - 1 - p for m, p in zip(window, tap, strict=True))
                         inner = kernel[(c, *k)] if erode else kernel[(c, *tap)]
                         value = x[(i, c, *w)]
-                        found.append(value - inner if erode else value + inner)
-                    y[(i, c, *at)] = min(found) if erode else max(found)
+                        result.append(value - inner if erode else value + inner)
+                    y[(i, c, *at)] = min(result) if erode else max(result)
                 attrs = {"window": window, "strides": strides, "padding": pads,
                          "dilations": dilations}  # fmt: skip
                 yield Sample((x, kernel), y, attrs)
-        none = np.zeros((0, 1, 3)), np.zeros((1, 2))
-        yield Sample(none, np.zeros((0, 1, 2)), {"window": (2,)}, smooth=False)
+        empty = np.zeros((0, 1, 3)), np.zeros((1, 2))
+        yield Sample(empty, np.zeros((0, 1, 2)), {"window": (2,)}, smooth=False)
 
     return make
 

@@ -47,12 +47,12 @@ def _select_boxes(
     """Greedy selection: the best boxes, best first, that no better one suppresses."""
     order = np.argsort(-scores, kind="stable")
     order = order[scores[order] > least]
-    found: list[int] = []
-    while len(order) and len(found) < limit:
-        found.append(order[0])
-        shares = _intersection_over_union(boxes[order[0]], boxes[order[1:]])
-        order = order[1:][shares <= overlap]
-    return found
+    result: list[int] = []
+    while len(order) and len(result) < limit:
+        result.append(order[0])
+        weights = _intersection_over_union(boxes[order[0]], boxes[order[1:]])
+        order = order[1:][weights <= overlap]
+    return result
 
 
 @primitive(shape=lambda: Shape([Sym.unknown(), 3]), numpy_only=True)
@@ -67,14 +67,14 @@ def nms(
     `scores` [batch, classes, n] must exceed `least`; at most `limit` boxes per class
     are selected, no two with an intersection over union (IoU) above `overlap`."""
     most = boxes.shape[1] if limit is None else int(np.reshape(limit, ()))
-    share = 0.0 if overlap is None else float(np.reshape(overlap, ()))
+    weight = 0.0 if overlap is None else float(np.reshape(overlap, ()))
     low = -math.inf if least is None else float(np.reshape(least, ()))
     wide = _corners(boxes.astype("float64"), centered)
     rows = [
         (b, c, i)
         for b, c in np.ndindex(scores.shape[:2])
         for i in _select_boxes(
-            wide[b], scores[b, c].astype("float64"), most, share, low
+            wide[b], scores[b, c].astype("float64"), most, weight, low
         )
     ]
     return np.array(rows, "int64").reshape(-1, 3)
@@ -99,13 +99,13 @@ def _() -> Samples:
         yield Sample((boxes, points, limit, half, low), array(all_[:2], "int64"))
     wide = array([[[0.5, 0.5, 1, 1], [0.6, 0.5, 1, 1], [5, 5, 0, 1]]])
     two = array([[[0.1, 0.2, 0.3], [0.9, 0.8, 0.1]]])
-    want = array([[0, 0, 2], [0, 0, 1], [0, 1, 0], [0, 1, 2]], "int64")
-    yield Sample((wide, two, None, array(0.5)), want, {"centered": True})
+    expected = array([[0, 0, 2], [0, 0, 1], [0, 1, 0], [0, 1, 2]], "int64")
+    yield Sample((wide, two, None, array(0.5)), expected, {"centered": True})
     best = array([[0, 0, 2], [0, 0, 1], [0, 1, 0]], "int64")
     yield Sample((wide, two, None, array(0.5), array(0.15)), best, {"centered": True})
     yield from _slim_box_samples()
-    none = np.zeros((1, 0, 4)), np.zeros((1, 2, 0))
-    yield Sample((*none, None, array(0.5)), np.zeros((0, 3), "int64"))
+    empty = np.zeros((1, 0, 4)), np.zeros((1, 2, 0))
+    yield Sample((*empty, None, array(0.5)), np.zeros((0, 3), "int64"))
 
 
 def _slim_box_samples() -> Samples:
@@ -115,10 +115,10 @@ def _slim_box_samples() -> Samples:
     corners = [[x - w / 2, y - h / 2, x + w / 2, y + h / 2] for x, y, w, h in middles]
     scores = array([[[0.9 - 0.1 * i for i in range(7)]]])
     for rows, attrs in ((middles, {"centered": True}), (corners, {})):
-        for share, out in ((0.24, [1]), (0.26, []), (None, [1])):
+        for weight, out in ((0.24, [1]), (0.26, []), (None, [1])):
             kept = array([[0, 0, i] for i in range(7) if i not in out], "int64")
-            told = () if share is None else (None, array(share))
-            yield Sample((array([rows]), scores, *told), kept, attrs)
+            given = () if weight is None else (None, array(weight))
+            yield Sample((array([rows]), scores, *given), kept, attrs)
 
 
 def _soft_nms_shapes(limit: Any) -> list[Shape]:
@@ -143,22 +143,22 @@ def soft_nms(
     """
     wide = _corners(boxes.astype("float64"), False)
     left = scores.astype("float64")
-    found = np.zeros(limit, "int64")
+    result = np.zeros(limit, "int64")
     values = np.zeros(limit, scores.dtype)
     count = 0
     while count < limit and left.size:
         best = int(np.argmax(left))
         if not left[best] > least:
             break
-        found[count], values[count] = best, left[best]
-        shares = _intersection_over_union(wide[best], wide)
+        result[count], values[count] = best, left[best]
+        weights = _intersection_over_union(wide[best], wide)
         if sigma:
-            left = left * np.exp(-0.5 / sigma * shares**2)
+            left = left * np.exp(-0.5 / sigma * weights**2)
         else:
-            left = np.where(shares <= overlap, left, -math.inf)
+            left = np.where(weights <= overlap, left, -math.inf)
         left[best] = -math.inf
         count += 1
-    return found, values, np.asarray(count, "int64")
+    return result, values, np.asarray(count, "int64")
 
 
 soft_nms.trait(Trait.DATA_DEPENDENT_SIZE)
@@ -172,15 +172,15 @@ def _() -> Samples:
     for dtype in ("float64", "float32"):
         boxes, scores = array(rows, dtype), array([0.9, 0.8, 0.5], dtype)
         some = [array([0, 2, 0], "int64"), array([0.9, 0.5, 0], dtype)]
-        want = [*some, array(2, "int64")]
-        yield Sample((boxes, scores, 3), want, {"overlap": 0.2})
+        expected = [*some, array(2, "int64")]
+        yield Sample((boxes, scores, 3), expected, {"overlap": 0.2})
         low = 0.8 * math.exp(-0.5 / 0.1 * third**2)
         soft = [array([0, 2, 1], "int64"), array([0.9, 0.5, low], dtype)]
-        want = [*soft, array(3, "int64")]
-        yield Sample((boxes, scores, 3), want, {"overlap": 0.5, "sigma": 0.1})
+        expected = [*soft, array(3, "int64")]
+        yield Sample((boxes, scores, 3), expected, {"overlap": 0.5, "sigma": 0.1})
         cut = [array([0, 2], "int64"), array([0.9, 0.5], dtype), array(2, "int64")]
         attrs = {"overlap": 0.5, "sigma": 0.1, "least": 0.47}
         yield Sample((boxes, scores, 2), cut, attrs)
-        yield Sample((boxes, scores, 3), want, {"overlap": 0.1, "sigma": 0.1})
-    none = np.zeros((0, 4)), np.zeros(0)
-    yield Sample((*none, 1), [array([0], "int64"), array([0.0]), array(0, "int64")])
+        yield Sample((boxes, scores, 3), expected, {"overlap": 0.1, "sigma": 0.1})
+    empty = np.zeros((0, 4)), np.zeros(0)
+    yield Sample((*empty, 1), [array([0], "int64"), array([0.0]), array(0, "int64")])

@@ -116,8 +116,8 @@ def _cubic(t: Any, a: float) -> Any:
 def _lanczos(radius: int) -> Any:
     def kernel(t: Any, _cubic: float) -> Any:
         angle = maximum(t, 1e-20) * math.pi
-        share = sin(angle) / angle * sin(angle / radius) / (angle / radius)
-        return where(less(t, float(radius)), share, t * 0.0)
+        weight = sin(angle) / angle * sin(angle / radius) / (angle / radius)
+        return where(less(t, float(radius)), weight, t * 0.0)
 
     return kernel
 
@@ -140,8 +140,8 @@ def _taps(mode: str, places: Any, rounding: str, cubic: float) -> list[Any]:
     part = places - low
     if mode == "linear":
         return [(low, 1.0 - part), (low + 1.0, part)]
-    shares = cubic_weights(part, cubic)
-    return [(low + float(i - 1), share) for i, share in enumerate(shares)]
+    weights = cubic_weights(part, cubic)
+    return [(low + float(i - 1), weight) for i, weight in enumerate(weights)]
 
 
 def _choose(table: dict[str, Any], name: str, what: str) -> Any:
@@ -162,11 +162,11 @@ def _gather_interpolate(
         total = sum(kept[1:], start=kept[0])
         taps = [(at, s / total) for (at, _), s in zip(taps, kept, strict=True)]
     total = None
-    for at, share in taps:
+    for at, weight in taps:
         seen = gather(y, as_int64(minimum(maximum(at, 0.0), last)), axis)
-        if share is not None:
-            share = astype(share, dtype=dtype_of(y))
-            seen = multiply(seen, align_to_axis(share, axis, y.ndim))
+        if weight is not None:
+            weight = astype(weight, dtype=dtype_of(y))
+            seen = multiply(seen, align_to_axis(weight, axis, y.ndim))
         total = seen if total is None else add(total, seen)
     return total
 
@@ -178,15 +178,15 @@ def _weight_matrix(mode: str, places: Any, scale: Any, old: Any, cubic: float,
     squeeze = minimum(scale, 1.0) if antialias else np.asarray(1.0)
     more = np.asarray(0.0) if outside else ceil(float(reach) / squeeze) + 1.0
     columns = float_range(_as_shape_argument(old + more * 2.0)) - more
-    apart = expand_dims(columns, (0,)) - expand_dims(places, (1,))
-    share = kernel(abs_(apart) * squeeze, cubic)
-    share = divide(share, sum_(share, (1,), keepdims=True))
+    difference = expand_dims(columns, (0,)) - expand_dims(places, (1,))
+    weight = kernel(abs_(difference) * squeeze, cubic)
+    weight = divide(weight, sum_(weight, (1,), keepdims=True))
     if outside:
-        return share
+        return weight
     edge = minimum(maximum(columns, 0.0), old - 1.0)
     own = expand_dims(float_range(_as_shape_argument(old)), (0,))
     fold = astype(equal(expand_dims(edge, (1,)), own), dtype=FLOAT)
-    return matmul(share, fold)
+    return matmul(weight, fold)
 
 
 def _area_matrix(scale: Any, old: Any, new: Any) -> Any:
@@ -210,8 +210,8 @@ def _matrix_interpolate(y: Any, axis: int, shares: Any) -> Any:
     order = [*(i for i in range(rank) if i != axis), axis]
     back = tuple(int(i) for i in np.argsort(order))
     matrix = transpose(astype(shares, dtype=dtype_of(y)), perm=(1, 0))
-    turned = matmul(transpose(y, perm=tuple(order)), matrix)
-    return transpose(turned, perm=back)
+    transposed = matmul(transpose(y, perm=tuple(order)), matrix)
+    return transpose(transposed, perm=back)
 
 
 @composite
@@ -247,20 +247,20 @@ def resize(
         if region is None:
             rule = _choose(COORDINATES, coordinates, "coordinates")
             exact = size if scales is None else old * scale
-            places = rule(float_range(new), scale, old, size, exact)
+            positions = rule(float_range(new), scale, old, size, exact)
         else:
             start, end = (as_float64(_item(region, j)) for j in (i, i + len(at)))
-            places = _region_positions(float_range(new), start, end, old, size)
+            positions = _region_positions(float_range(new), start, end, old, size)
         if antialias or mode.startswith("lanczos"):
-            shares = _weight_matrix(
-                mode, places, scale, old, cubic, exclude_outside, antialias
+            weights = _weight_matrix(
+                mode, positions, scale, old, cubic, exclude_outside, antialias
             )
-            y = _matrix_interpolate(y, axis, shares)
+            y = _matrix_interpolate(y, axis, weights)
         else:
-            y = _gather_interpolate(y, axis, _taps(mode, places, rounding, cubic), old,
-                        exclude_outside)  # fmt: skip
+            y = _gather_interpolate(y, axis, _taps(mode, positions, rounding, cubic),
+                                    old, exclude_outside)  # fmt: skip
         if region is not None:
-            y = _extrapolate(y, axis, places, old, extrapolation)
+            y = _extrapolate(y, axis, positions, old, extrapolation)
     return _cast_back(y, dtype_of(x))
 
 
@@ -303,20 +303,20 @@ _GRID = [[1.0, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16]]
 
 def _linear_samples() -> Samples:
     row = array(_ROW)
-    for name, want in _TWICE.items():
+    for name, expected in _TWICE.items():
         attrs = {"mode": "linear", "coordinates": name}
-        yield Sample((row, (8,)), array(want), attrs)
+        yield Sample((row, (8,)), array(expected), attrs)
     for name, only in (("half_pixel", 2.5), ("pytorch_half_pixel", 1.0),
                        ("align_corners", 1.0), ("asymmetric", 1.0)):  # fmt: skip
         attrs = {"mode": "linear", "coordinates": name}
         yield Sample((row, (1,)), array([only]), attrs)
     # 4 * 2.3 is 9.2; the 0.2 cut off are half on either side
     shift = 2 * (1 - 9 / 9.2)
-    places = [shift + (i + 0.5) / 2.3 - 0.5 for i in range(9)]
-    want = [min(max(p, 0), 3) + 1 for p in places]
+    positions = [shift + (i + 0.5) / 2.3 - 0.5 for i in range(9)]
+    expected = [min(max(p, 0), 3) + 1 for p in positions]
     cut = {"mode": "linear", "coordinates": "half_pixel_symmetric"}
     scale = array([2.3], "float64")
-    yield Sample((row, (9,), scale), array(want), cut, smooth=False)
+    yield Sample((row, (9,), scale), array(expected), cut, smooth=False)
     steps = {"mode": "linear", "coordinates": "align_corners"}
     yield Sample((array([0, 3], "uint8"), (5,)), array([0, 1, 2, 2, 3], "uint8"), steps)
     wide = {"mode": "linear", "axes": (1,)}
@@ -334,7 +334,7 @@ def _nearest_samples() -> Samples:
     double = array([[1.0, 1, 2, 2], [1, 1, 2, 2], [3, 3, 4, 4], [3, 3, 4, 4]])
     yield Sample((x, (4, 4)), double)
     row = array(_ROW)
-    for name, rounding, want in (
+    for name, rounding, expected in (
         ("asymmetric", "floor", [1.0, 3]),
         ("tf_half_pixel_for_nn", "floor", [2.0, 4]),
         ("half_pixel", "round_prefer_floor", [1.0, 3]),
@@ -343,7 +343,7 @@ def _nearest_samples() -> Samples:
         ("half_pixel", "ceil", [2.0, 4]),
     ):
         attrs = {"coordinates": name, "rounding": rounding}
-        yield Sample((row, (2,)), array(want), attrs)
+        yield Sample((row, (2,)), array(expected), attrs)
 
 
 def _cubic_samples() -> Samples:
@@ -365,13 +365,13 @@ def _resize_by_loops(
 ) -> list[float]:
     """Weighted sums over all old elements, with edge copies where they are read."""
     n = len(row)
-    made = []
+    outputs = []
     for i in range(size):
-        place = (i + 0.5) * n / size - 0.5
+        position = (i + 0.5) * n / size - 0.5
         reach = range(n) if outside else range(-20, n + 20)
-        pairs = [(share(abs(j - place)), row[min(max(j, 0), n - 1)]) for j in reach]
-        made.append(sum(s * v for s, v in pairs) / sum(s for s, _ in pairs))
-    return made
+        pairs = [(share(abs(j - position)), row[min(max(j, 0), n - 1)]) for j in reach]
+        outputs.append(sum(s * v for s, v in pairs) / sum(s for s, _ in pairs))
+    return outputs
 
 
 def _lanczos_kernel(t: float, r: int) -> float:
@@ -400,17 +400,17 @@ def _kernel_samples() -> Samples:
         for size in (3, 10):
             for outside in (False, True):
                 squeeze = min(size / 7, 1)
-                want = _resize_by_loops(
+                expected = _resize_by_loops(
                     numbers, size, lambda t, s=squeeze, k=kernel: k(t * s), outside
                 )
                 attrs = {"mode": mode, "antialias": True, "cubic": -0.5,
                          "exclude_outside": outside}  # fmt: skip
-                yield Sample((row, (size,)), array(want), attrs)
+                yield Sample((row, (size,)), array(expected), attrs)
     third = [sum(numbers[:2]) + numbers[2] / 3, 0.0, 0.0]
     third[1] = numbers[2] * 2 / 3 + numbers[3] + numbers[4] * 2 / 3
     third[2] = numbers[4] / 3 + sum(numbers[5:])
-    want = [total * 3 / 7 for total in third]
-    yield Sample((row, (3,)), array(want), {"mode": "area"})
+    expected = [total * 3 / 7 for total in third]
+    yield Sample((row, (3,)), array(expected), {"mode": "area"})
 
 
 def _region_samples() -> Samples:

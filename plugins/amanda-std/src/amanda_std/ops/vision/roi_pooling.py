@@ -59,7 +59,7 @@ def roi_align(
     ends = [gather(rois, np.asarray(i), 1) * scale - offset for i in range(4)]
     each = multiply(as_int64(spatial[0]), as_int64(spatial[1]))
     first = expand_dims(multiply(as_int64(batch), each), (1, 2, 3, 4))
-    places: list[Any] = []
+    positions: list[Any] = []
     near: Any = None
     there: Any = None
     count: Any = None
@@ -70,19 +70,19 @@ def roi_align(
         p, n = expand_dims(at, wide), cast_like(as_float64(spatial[i]), x)
         near = _and_optional(near, in_range(p, p * 0.0 - 1.0, n))
         there = _and_optional(there, expand_dims(own, wide))
-        places.append(minimum(maximum(p, p * 0.0), n - 1.0))
+        positions.append(minimum(maximum(p, p * 0.0), n - 1.0))
         count = number if count is None else multiply(count, number)
     join = add if mode == "avg" else maximum
-    seen = interpolate_rows(rows, first, spatial, places, join=join)
+    seen = interpolate_rows(rows, first, spatial, positions, join=join)
     seen = where(expand_dims(near, (-1,)), seen, seen * 0.0)
     exists = expand_dims(there, (-1,))
     if mode == "avg":
         total = sum_(where(exists, seen, seen * 0.0), (3, 4))
         y = divide(total, maximum(count, count * 0.0 + 1.0))
     else:
-        found = max_(where(exists, seen, seen * 0.0 - math.inf), (3, 4))
-        none = equal(count, count * 0.0)
-        y = where(none, found * 0.0, found)
+        result = max_(where(exists, seen, seen * 0.0 - math.inf), (3, 4))
+        empty = equal(count, count * 0.0)
+        y = where(empty, result * 0.0, result)
     return transpose(y, perm=(0, 3, 1, 2))
 
 
@@ -112,9 +112,9 @@ def _bin_samples(
         multiply(step, expand_dims(i, (0, 2))),
     )
     k = expand_dims(k, (0, 1))
-    share = divide(k + 0.5, maximum(number, number * 0.0 + 1.0))
-    places = add(start, multiply(step, share))
-    return places, less(k, number), expand_dims(number, (3,))
+    weight = divide(k + 0.5, maximum(number, number * 0.0 + 1.0))
+    positions = add(start, multiply(step, weight))
+    return positions, less(k, number), expand_dims(number, (3,))
 
 
 @composite
@@ -138,7 +138,7 @@ def _largest_of_bins(y: Any, low: Any, high: Any, bins: int, axis: int) -> Any:
     one = low * 0.0 + 1.0
     step = maximum(high - low + 1.0, one) / float(bins)
     least = np.asarray(extreme_identity(dtype_of(y).numpy, True), dtype_of(y).numpy)
-    found = []
+    result = []
     for i in range(bins):
         start = maximum(floor(step * float(i)) + low, low * 0.0)
         end = minimum(ceil(step * float(i + 1)) + low, n)
@@ -149,8 +149,8 @@ def _largest_of_bins(y: Any, low: Any, high: Any, bins: int, axis: int) -> Any:
         seen = max_(where(_align_mask(inside, axis, y.ndim), y, least), (axis,))
         some = any_(inside, (1,))
         rest = expand_dims(some, tuple(range(1, y.ndim - 1)))
-        found.append(where(rest, seen, zeros_like(seen)))
-    return stack(*found, axis=axis)
+        result.append(where(rest, seen, zeros_like(seen)))
+    return stack(*result, axis=axis)
 
 
 def _align_mask(mask: Any, axis: int, rank: int) -> Any:
@@ -209,9 +209,9 @@ def _() -> Samples:
                     attrs = {"size": (2, 3), "scale": 0.9, "ratio": ratio,
                              "mode": mode, "half_pixel": half}  # fmt: skip
                     yield Sample((x, rois, batch), y, attrs, smooth=ratio > 0)
-    none = np.zeros((0, 4)), np.zeros(0, "int64")
+    empty = np.zeros((0, 4)), np.zeros(0, "int64")
     x = ramp(1, 2, 3, 3)
-    yield Sample((x, *none), np.zeros((0, 2, 1, 2)), {"size": (1, 2)}, smooth=False)
+    yield Sample((x, *empty), np.zeros((0, 2, 1, 2)), {"size": (1, 2)}, smooth=False)
 
 
 @roi_pool.samples
@@ -232,5 +232,5 @@ def _() -> Samples:
             y[r, c, i, j] = max(seen, default=0.0)
         attrs = {"size": (2, 3), "scale": 0.8}
         yield Sample((x, rois, batch), y.astype(dtype), attrs)
-    none = np.zeros((0, 4), "float32"), np.zeros(0, "int64")
-    yield Sample((x, *none), np.zeros((0, 2, 1, 1), "float32"), {"size": (1, 1)})
+    empty = np.zeros((0, 4), "float32"), np.zeros(0, "int64")
+    yield Sample((x, *empty), np.zeros((0, 2, 1, 1), "float32"), {"size": (1, 1)})

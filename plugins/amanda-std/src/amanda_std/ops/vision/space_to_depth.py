@@ -96,18 +96,18 @@ def batch_to_space(x: Array, crops: ShapeArg, *, block: tuple[int, ...]) -> Arra
     y = transpose(y, perm=(n, *pairs, *after))
     large = [d * b for d, b in zip(small, block, strict=True)]
     y = reshape(y, [batch, *large, *rest])
-    told = isinstance(crops, tuple | list)
-    back = tuple((-a, -b) for a, b in crops) if told else negative(crops)
+    given = isinstance(crops, tuple | list)
+    back = tuple((-a, -b) for a, b in crops) if given else negative(crops)
     return pad(y, back, None, tuple(range(1, n + 1)))
 
 
 def _channel_of(c: int, at: Any, block: int, left: int, mode: str) -> int:
     """Channel of an element, from its own channel and its position in the block."""
-    place = 0
+    position = 0
     for p in at:
-        place = place * block + p % block
+        position = position * block + p % block
     blocks = block ** len(at)
-    return place * left + c if mode == "DCR" else c * blocks + place
+    return position * left + c if mode == "DCR" else c * blocks + position
 
 
 def _block_samples(to_depth: bool) -> Any:
@@ -160,15 +160,15 @@ def _batch_samples(to_batch: bool) -> Any:
                 )
                 for i, *at in np.ndindex(*data[: n + 1]):
                     where = [p + a for p, (a, _) in zip(at, pads, strict=True)]
-                    place = 0
+                    position = 0
                     for p, b in zip(where, block, strict=True):
-                        place = place * b + p % b
+                        position = position * b + p % b
                     spot = [p // b for p, b in zip(where, block, strict=True)]
-                    y[(place * data[0] + i, *spot)] = x[(i, *at)]
+                    y[(position * data[0] + i, *spot)] = x[(i, *at)]
                 args = (x, y) if to_batch else (y, x)
                 yield Sample((args[0], pads), args[1], {"block": block})
-        none = np.zeros((0, 4)), np.zeros((0, 2))
-        args = none if to_batch else none[::-1]
+        empty = np.zeros((0, 4)), np.zeros((0, 2))
+        args = empty if to_batch else empty[::-1]
         yield Sample((args[0], ((0, 0),)), args[1], {"block": (2,)}, smooth=False)
 
     return make
