@@ -120,7 +120,7 @@ class _PythonSteps(StepProgram):
         self._build = build
         super().__init__(graph, KERNELS)
 
-    def _inside(self, graph: Graph) -> Any:
+    def body_runner(self, graph: Graph) -> Any:
         body = _CompiledBody(graph, self._build)
         self.bodies.append(body)
         return body

@@ -343,11 +343,11 @@ class _SymbolicSteps(StepProgram):
         self._symbols = symbols
         super().__init__(graph, _KERNELS)
 
-    def _inside(self, graph: Graph) -> StepProgram:
+    def body_runner(self, graph: Graph) -> StepProgram:
         return _SymbolicSteps(graph, self._symbols)
 
-    def _call(self, op: Op) -> tuple[Callable[..., Any], list[int]]:
-        call, ins = super()._call(op)
+    def bind_kernel(self, op: Op) -> tuple[Callable[..., Any], list[int]]:
+        call, ins = super().bind_kernel(op)
         args, _ = op_arguments(op, lambda port: port)
         params = operation_of(op).form.each(len(args))
         pairs = [row for row in zip(params, args, strict=True) if row[0].role != BODY]

@@ -118,11 +118,11 @@ class _BoundedSteps(StepProgram):
         self._bounds = bounds
         super().__init__(graph, JAX)
 
-    def _inside(self, graph: Graph) -> StepProgram:
+    def body_runner(self, graph: Graph) -> StepProgram:
         return StepProgram(graph, JAX)
 
-    def _call(self, op: Op) -> tuple[Callable[..., Any], list[int]]:
-        call, ins = super()._call(op)
+    def bind_kernel(self, op: Op) -> tuple[Callable[..., Any], list[int]]:
+        call, ins = super().bind_kernel(op)
         if op not in self._bounds:
             return call, ins
         return partial(_call_bounded, op, self._bounds[op]), ins

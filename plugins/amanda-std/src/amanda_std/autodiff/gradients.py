@@ -173,7 +173,7 @@ def _expand_composites(
 
 def _why_flat(operation: Operation, op: Op) -> str | None:
     """Why an op has no gradient; None where nothing is against it."""
-    key = operation.sloped_by
+    key = operation.differentiable_if
     told = op.attrs.get(key) if key is not None and op.has_attrs else None
     return operation.no_gradient if told is None else None
 

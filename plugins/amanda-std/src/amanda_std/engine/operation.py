@@ -1,10 +1,9 @@
-"""One definition of an op, in several readings.
+"""One definition of an op, read in several ways.
 
-An `Operation` is a Python function with annotated parameters (see `kinds`). Called on
-arrays it computes, on types it infers, on values of a graph it adds one op. The
-function of a primitive is its kernel; that of a composite is its meaning in other
-operations, so a composite needs no kernel, inference or gradient of its own.
-"""
+An `Operation` is a Python function with annotated parameters (see `annotations`).
+Called on arrays it computes, on types it infers, on values of a graph it adds an op.
+The function of a primitive is its kernel; that of a composite is its definition in
+other ops, so a composite needs no kernel, inference or gradient of its own."""
 
 from __future__ import annotations
 
@@ -87,11 +86,12 @@ R = TypeVar("R")
 
 Function = Callable[..., Any]
 Effect = Literal["holds", "reads", "writes", "shows"]
-"""Of an op: it names a place of state, reads it, writes it, or is seen from outside."""
+"""What an op does besides computing: declares a variable, reads it, writes it, or is
+visible from outside (prints, probes, callbacks)."""
 
 
 class Operation:
-    """An op of the hub set. Made by `primitive` and `composite`."""
+    """An op of the hub. Created by `primitive` and `composite`."""
 
     sums_gradients = False
     label_attribute: tuple[str, str] | None = None
@@ -115,9 +115,9 @@ class Operation:
         self.form = form or parse_form(function)
         self.is_composite = composite
         self.shape_rule = self._rule(shape)
-        """Types of tensors and dims of host arguments -> the shape of each result."""
+        """Types of tensors and dims of shape arguments -> the shape of each result."""
         self.content_rule = content if content is True else self._rule(content or None)
-        """True: the kernel, on object arrays of dims, tells the content of results."""
+        """True: the kernel computes known content, on object arrays of dims."""
         self.commutative = commutative
         self.numpy_only = numpy_only
         """Whether other array libraries need a kernel of their own."""
@@ -125,14 +125,14 @@ class Operation:
         self.traits = frozenset([Trait.POINTWISE] if is_pointwise else [])
         """What passes and backends may rely on: see `Trait`."""
         self.effect = effect
-        """What it does besides computing its results, or what they depend on."""
+        """What it does besides computing its results, or what these depend on."""
         self.type_rule: BoundRule | None = None
         self.body_rule: BoundRule | None = None
         self.compile_time_rule: Callable[[Op], Iterable[str]] | None = None
         self.gradient_rule: BoundRule | None = None
         self.no_gradient: str | None = None
-        self.sloped_by: str | None = None
-        """The attribute that gives it a gradient after all."""
+        self.differentiable_if: str | None = None
+        """The attribute that, if set, gives it a gradient after all."""
         self.samples_rule: Callable[[], Iterable[Sample]] | None = None
         self._known = type_inference.TypeCache()
         self.repeats = CallCache(self)
@@ -159,59 +159,64 @@ class Operation:
         return rule
 
     def infer(self, rule: Function) -> Function:
-        """Types of the results, whole: for ops whose bodies or types decide them."""
+        """Set the types of the results, for ops whose bodies or types decide them."""
         self.type_rule = self._rule(rule)
         return rule
 
     def bodies(self, rule: Function) -> Function:
-        """The types of the parameters of each body, from those of the arguments."""
+        """Set the types of each body's parameters, from those of the arguments."""
         self.body_rule = self._rule(rule)
         return rule
 
     def gradient(self, rule: Function) -> Function:
-        """What the arguments get of `g`, the gradient of the result `y`: one for each.
+        """Set the gradient: one for each argument, from `g`, the gradient of the result
+        `y`.
 
-        Where there are several results, `g` and `y` are tuples. An op with bodies asks
-        for `op`, and for `wanted`, those of its values that have slopes; it gives a
-        dict of gradients by values, those that its bodies capture among them."""
+        With several results, `g` and `y` are tuples. The rule of an op with bodies
+        has parameters `op` and `wanted`, the values to differentiate by; it returns
+        a dict of gradients by values, captured ones included."""
         self.gradient_rule = self._rule(rule, "g", "y", "op", "wanted")
         return rule
 
     def broadcast_gradient(self, rule: Function) -> Function:
-        """A gradient of operands that broadcast: each is summed to its own shape."""
+        """Set a gradient of broadcasting operands: each is summed to its operand's
+        shape."""
         self.sums_gradients = True
         return self.gradient(rule)
 
     def not_differentiable(self, why: str, unless: str | None = None) -> None:
-        self.no_gradient, self.sloped_by = why, unless
+        """Declare that there is no gradient, and why; `unless` this attribute is
+        set."""
+        self.no_gradient, self.differentiable_if = why, unless
 
     def samples(self, rule: Callable[[], Iterable[Sample]]) -> Any:
+        """Set the samples that every backend is tested with."""
         self.samples_rule = rule
         return rule
 
     # -- readings --------------------------------------------------------------
 
     def __call__(self, *args: Any, name: str | None = None, **attrs: Any) -> Any:
-        """Computes, infers or adds an op, by what the arguments are."""
+        """Compute, infer or add an op, depending on the arguments."""
         into = tracing_target()
         ports: Ports = []
         key = None if into is None else call_key(args, attrs, ports)
         if into is None or key is None:
-            return self._read(args, attrs, name)
+            return self._dispatch_call(args, attrs, name)
         made = self.repeats.add(key, ports, into, name)
         if not made:
             before = len(into.made)
-            found = self._read(args, attrs, name)
+            found = self._dispatch_call(args, attrs, name)
             self.repeats.learn(key, ports, into.made[before:])
             return found
         return tuple(map(Value, made)) if self._many else Value(made[0])
 
-    def _read(
+    def _dispatch_call(
         self, args: Sequence[Any], attrs: Mapping[str, Any], name: str | None
     ) -> Any:
         bound, given = self.bind(args, attrs)
         kind = call_mode(bound)
-        if kind is None and self._wants_a_graph and is_tracing():
+        if kind is None and self._is_traced_always and is_tracing():
             kind = Value
         if kind is None:
             return self.run(bound, given)
@@ -226,11 +231,12 @@ class Operation:
         return values if self._many else values[0]
 
     @property
-    def _wants_a_graph(self) -> bool:
-        """Whether arrays alone are no reason to compute while a graph is traced.
+    def _is_traced_always(self) -> bool:
+        """Whether a call on arrays alone still adds an op while a graph is traced.
 
-        What is no array is no constant; what bodies capture may be values; what is seen
-        from outside, or done somewhere, is so when the graph runs."""
+        So it does for containers, which are no constants, for bodies, which may
+        capture values, and for effects and placement, which happen when the graph
+        runs."""
         if self.body_rule is not None or self.effect is not None:
             return True
         if Trait.NOT_FOLDED in self.traits:
@@ -240,7 +246,7 @@ class Operation:
     def bind(
         self, args: Sequence[Any], attrs: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Arguments by position and every attribute, as the form has them."""
+        """Arguments by position and all attributes, with defaults filled in."""
         bound = list(args)
         rest = dict(attrs)
         fixed = self.form.fixed
@@ -271,7 +277,7 @@ class Operation:
         return bound, given
 
     def run(self, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        """What the kernel makes of arrays."""
+        """Call the kernel on arrays."""
         params = self.form.each(len(args))
         dtype = type_inference.array_dtype(self, params, args)
         try:
@@ -290,17 +296,17 @@ class Operation:
             diagnostics.add_context(error, self, args)
             raise
         except diagnostics.BARE_ERRORS as error:
-            found = self._mistake(args, attrs, error)
+            found = self._explain_failure(args, attrs, error)
             if found is error:
                 raise
             raise found from error
 
-    def _mistake(
+    def _explain_failure(
         self, args: Sequence[Any], attrs: Mapping[str, Any], error: Exception
     ) -> Exception:
-        """What to raise where a kernel failed: what inference says against the call.
+        """The error to raise where a kernel failed, from inference on the same call.
 
-        What other libraries than numpy say of their arrays is theirs."""
+        Errors about arrays of other libraries are left as they are."""
         if not all_numpy(args):
             return error
         found = diagnostics.find_mismatch(self, args, attrs)
@@ -316,7 +322,7 @@ class Operation:
         return diagnostics.explain_error(self, args, attrs, error)
 
     def implementation(self, kernels: Kernels | None) -> Function:
-        """What computes this op: the row of a table, else the function itself."""
+        """The kernel in a table, else the function itself."""
         row = None if kernels is None else kernels.get(self.name)
         if row is not None:
             return row
@@ -330,7 +336,7 @@ class Operation:
         return type_inference.result_types(self, args, attrs, self._known)
 
     def normal(self, args: Sequence[Any]) -> list[Any]:
-        """Arguments as inference wants them."""
+        """Arguments as inference expects them: types, dims and bodies."""
         params = self.form.each(len(args))
         return [
             to_dims(a)
@@ -344,14 +350,14 @@ class Operation:
     def trace(
         self, args: Sequence[Any], attrs: Mapping[str, Any], name: str | None = None
     ) -> tuple[Value, ...]:
-        """One op in the graph that is being traced, with inferred types.
+        """Add one op to the graph being traced, with inferred types.
 
-        Where it cannot be, the graph is as it was."""
+        On an error the graph is left unchanged."""
         given = () if is_tracing() else map(port_of, flatten_args(args))
         into = require_tracing([port for port in given if port is not None])
         before = len(into.made)
         try:
-            return self._traced(into, args, attrs, name)
+            return self._add_op(into, args, attrs, name)
         except AmandaError as error:
             diagnostics.add_context(error, self, args)
             into.take_back(before)
@@ -360,7 +366,7 @@ class Operation:
             into.take_back(before)
             raise diagnostics.explain_error(self, args, attrs, error) from error
 
-    def _traced(
+    def _add_op(
         self,
         into: Tracing,
         args: Sequence[Any],
@@ -379,7 +385,7 @@ class Operation:
         stored.update(named)
         for p, a in zip(params, args, strict=True):
             if p.kind.role == BODY:
-                seen.append(_held(p, bodies, named, into))
+                seen.append(_body_for_inference(p, bodies, named, into))
                 continue
             if p.kind.role == SHAPE_ARG:
                 known = to_dims(a)
@@ -407,10 +413,10 @@ class Operation:
         op = into.graph.add(
             self.name, inputs, stored, name=name, outputs=len(types), bodies=bodies
         )
-        return self._added(into.note(op), types)
+        return self._new_values(into.note(op), types)
 
-    def _added(self, op: Op, types: Sequence[Type]) -> tuple[Value, ...]:
-        """The values of an op that was added just now."""
+    def _new_values(self, op: Op, types: Sequence[Type]) -> tuple[Value, ...]:
+        """The values of an op that was just added."""
         for port, found in zip(op.outputs, types, strict=True):
             port.type = found
         if self.effect in ("reads", "writes") or _may_hold_state(op):
@@ -426,9 +432,9 @@ class Operation:
         attrs: Mapping[str, Any],
         into: Tracing,
     ) -> tuple[dict[str, Graph], dict[str, Any]]:
-        """The function arguments as graphs, traced where they are functions.
+        """The function arguments as graphs; Python functions are traced.
 
-        Those that are told by name are functions of the root: attributes."""
+        Functions of the root are given by name and stored as attributes."""
         found: dict[str, Graph] = {}
         named: dict[str, Any] = {}
         wanted = None
@@ -438,17 +444,17 @@ class Operation:
             if isinstance(a, str | FunctionRef):
                 named[p.name] = FunctionRef(a) if isinstance(a, str) else a
                 continue
-            for key, body in _keyed(p, a):
+            for key, body in _named_bodies(p, a):
                 if not isinstance(body, Graph):
                     if wanted is None:
                         assert self.body_rule is not None
-                        wanted = self.body_rule(self._told(args, into), attrs)
+                        wanted = self.body_rule(self._inference_args(args, into), attrs)
                     body = trace(body, wanted[p.name], key)
                 found[key] = body
         return found, named
 
-    def _told(self, args: Sequence[Any], into: Tracing) -> list[Any]:
-        """Arguments as inference wants them, functions told by name looked up."""
+    def _inference_args(self, args: Sequence[Any], into: Tracing) -> list[Any]:
+        """Arguments for inference, with functions given by name looked up."""
         from amanda_std.hub.op_access import find_function
 
         known = [
@@ -512,8 +518,8 @@ def composite(function: Callable[P, R]) -> TypedOperation[P, R]:
     return TypedOperation(function, composite=True)
 
 
-def _keyed(param: Any, value: Any) -> list[tuple[str, Any]]:
-    """Each body with the name that an op holds it by."""
+def _named_bodies(param: Any, value: Any) -> list[tuple[str, Any]]:
+    """Each body with its name in the op."""
     if not param.kind.many:
         return [(param.name, value)]
     if not isinstance(value, list | tuple) or not value:
@@ -521,10 +527,10 @@ def _keyed(param: Any, value: Any) -> list[tuple[str, Any]]:
     return [(f"{param.name}{i}", body) for i, body in enumerate(value)]
 
 
-def _held(
+def _body_for_inference(
     param: Any, bodies: Mapping[str, Graph], named: Mapping[str, Any], into: Tracing
 ) -> Any:
-    """The body of a parameter as inference sees it."""
+    """The body of a parameter, for inference."""
     if param.name in named:
         from amanda_std.hub.op_access import find_function
 
@@ -535,7 +541,7 @@ def _held(
 
 
 def _may_hold_state(op: Op) -> bool:
-    """Whether a variable is handed on by this op, or read in a body of it."""
+    """Whether the op receives a variable, or a body of it captures one."""
     for v in op.inputs:
         if v is not None and isinstance(v.type, RefType):
             return True
@@ -546,7 +552,7 @@ def _may_hold_state(op: Op) -> bool:
 
 
 def normalize_attribute(key: str, value: Any) -> Any:
-    """An attribute as ops keep it: hashable, in Python's and our own types."""
+    """An attribute in its stored form: hashable Python or Amanda types."""
     if isinstance(value, list | tuple):
         return tuple(normalize_attribute(key, item) for item in value)
     if key == "dtype" and value is not None and not isinstance(value, DType):

@@ -1,4 +1,4 @@
-"""The dictionary of the hub set, derived from the operations: nothing is told twice."""
+"""The dictionary of the hub, derived from the definitions of ops."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KINDS = {bool: "bool", int: "int", float: "double", str: "string"}
 
 
 class StdNamespace:
-    """`amanda/std/1`: op types and their entries."""
+    """`amanda/std/1`: op types and their definitions as dictionary entries."""
 
     name = NAMESPACE
 
@@ -53,26 +53,27 @@ class StdNamespace:
         return len(OPS)
 
     def __getattr__(self, name: str) -> Any:
-        """What a dictionary has: `validate`, `diff`, `search`, `fill`, `relu` ..."""
+        """Everything of a dictionary: `validate`, `diff`, `search`, `fill`, builders
+        ..."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(_dictionary(), name)
 
     def signature(self, op_type: str) -> Any:
-        """What the mapping engine asks; None where there is no such op."""
+        """The signature for the mapping engine; None if there is no such op."""
         from amanda_std.hub.mapping_side import STD_SIDE
 
         return STD_SIDE.signature(op_type)
 
     def missing(self) -> dict[str, list[str]]:
-        """What the definitions of ops lack, by op: nothing, if nothing."""
+        """What the definitions of ops lack, by op; empty if complete."""
         from amanda_std.hub.op_table import missing_declarations
 
         return missing_declarations()
 
     @property
     def side(self) -> StdMappingSide:
-        """What rules build in."""
+        """The side of mappings."""
         from amanda_std.hub.mapping_side import STD_SIDE
 
         return STD_SIDE
@@ -114,7 +115,7 @@ class StdNamespace:
         name: str | None = None,
         names: Sequence[str | None] = (),
     ) -> Graph:
-        """A root graph of a Python function over ops."""
+        """Trace a Python function over ops to a root graph."""
         from amanda_std.frontend.functions import trace_root
 
         return trace_root(function, types, name, names)
@@ -122,13 +123,14 @@ class StdNamespace:
     def call(
         self, function: Function, args: Sequence[Any], settings: Mapping[str, Any]
     ) -> Any:
-        """What a function makes of arrays, types or values: of these, an op `call`."""
+        """Call a traced function; on values of a graph this adds an op `call`."""
         from amanda_std.frontend.functions import call_function
 
         return call_function(function, args, settings)
 
     def grad(self, graph: Graph, of: Any, wrt: Sequence[Any]) -> list[Any]:
-        """Gradients as ops at the end of a graph: ports of ports, values of values."""
+        """Gradients as ops at the end of a graph: ports for ports, values for
+        values."""
         from amanda_std.frontend.functions import gradients_of_values
 
         return gradients_of_values(graph, of, wrt)
@@ -157,7 +159,7 @@ def _dictionary() -> Dictionary:
 
 
 class StdDictionaryHistory:
-    """All versions of the hub set: there is one."""
+    """The versions of the hub; there is one."""
 
     def versions(self) -> Sequence[str]:
         return [VERSION]
@@ -175,7 +177,7 @@ HISTORY = StdDictionaryHistory()
 
 @cache
 def entry(operation: Operation) -> OpDef:
-    """The dictionary entry that the form of an op amounts to."""
+    """The dictionary entry of an op, from its form."""
     from amanda.dictionary import Attr, OpDef
     from amanda_std.engine.annotations import BODY, SHAPE_ARG, TENSOR, ArgKind
 
@@ -183,10 +185,13 @@ def entry(operation: Operation) -> OpDef:
     tensors = [p for p in form.params if p.role == TENSOR]
     shared = [p.kind for p in tensors if p.kind.shared]
     own = [p for p in tensors if not p.kind.shared and p.kind.kinds]
-    variables = [_variable("T", shared[0])] if shared else []
-    variables += [_variable(_own(p.name), p.kind) for p in own]
+    variables = [_type_variable("T", shared[0])] if shared else []
+    variables += [_type_variable(_own_type_variable(p.name), p.kind) for p in own]
     computed = [p for p in form.params if p.role == SHAPE_ARG]
-    variables += [_variable(_own(p.name), ArgKind(kinds=_INTEGERS)) for p in computed]
+    variables += [
+        _type_variable(_own_type_variable(p.name), ArgKind(kinds=_INTEGERS))
+        for p in computed
+    ]
     known = {variable.name for variable in variables} | set(form.attributes)
     hosts = [Attr(p.name, "any", False) for p in computed]
     bodies = [
@@ -196,7 +201,7 @@ def entry(operation: Operation) -> OpDef:
     ]
     return OpDef(
         operation.name,
-        inputs=tuple(_port(p, known) for p in form.params if p.role != BODY),
+        inputs=tuple(_input_port(p, known) for p in form.params if p.role != BODY),
         outputs=_outputs(operation, known),
         attrs=(*hosts, *bodies, *_attrs(operation)),
         variables=tuple(variables),
@@ -211,25 +216,25 @@ def _traits(operation: Operation) -> frozenset[str]:
     return frozenset(name for name, there in traits.items() if there)
 
 
-def _own(name: str) -> str:
-    """The type variable of a tensor whose element type is its own."""
+def _own_type_variable(name: str) -> str:
+    """The type variable of a tensor whose dtype is independent of T."""
     return f"T_{name}"
 
 
-def _port(param: Param, known: set[str]) -> Port:
+def _input_port(param: Param, known: set[str]) -> Port:
     from amanda.dictionary import Port
     from amanda_std.engine.annotations import SHAPE_ARG
 
     if param.role == SHAPE_ARG:
-        return Port(param.name, _own(param.name), "optional")
-    type_ = _type(param.kind, _own(param.name), known)
+        return Port(param.name, _own_type_variable(param.name), "optional")
+    type_ = _value_type(param.kind, _own_type_variable(param.name), known)
     if param.variadic:
         return Port(param.name, type_, "many")
     return Port(param.name, type_, "optional" if param.optional else "one")
 
 
-def _type(kind: ArgKind, own: str, known: set[str]) -> Any:
-    """What an entry says of a value: a variable, any tensor, or any value at all."""
+def _value_type(kind: ArgKind, own: str, known: set[str]) -> Any:
+    """The type of a value in an entry: a variable, any tensor, or any value."""
     from amanda.types import unknown
     from amanda_std.engine.annotations import TENSOR
 
@@ -254,10 +259,10 @@ def _outputs(operation: Operation, known: set[str]) -> tuple[Port, ...]:
 
 
 def _result_type(kind: ArgKind, known: set[str]) -> Any:
-    return kind.attribute or kind.dtype or _type(kind, "", known)
+    return kind.attribute or kind.dtype or _value_type(kind, "", known)
 
 
-def _variable(name: str, kind: ArgKind) -> Attr:
+def _type_variable(name: str, kind: ArgKind) -> Attr:
     from amanda.dictionary import Attr
     from amanda.types import DType, dtype_names
 
@@ -268,7 +273,7 @@ def _variable(name: str, kind: ArgKind) -> Attr:
 
 
 def _attrs(operation: Operation) -> Iterator[Attr]:
-    """The attributes, of the kinds that the function is annotated with."""
+    """The attributes, with kinds from the function's annotations."""
     from amanda.dictionary import Attr
     from amanda_std.engine.annotations import REQUIRED
 
@@ -286,7 +291,7 @@ def _attrs(operation: Operation) -> Iterator[Attr]:
 
 
 def _attr_kind(annotation: Any) -> str:
-    """What dictionaries call what an annotation says; `any` where it is of several.
+    """The dictionary kind of an annotation; `any` for a union.
 
     >>> _attr_kind(tuple[float | None, ...]), _attr_kind(int | None)
     ('double?[]', 'int?')

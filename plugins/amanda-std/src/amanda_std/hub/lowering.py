@@ -1,4 +1,4 @@
-"""Expansion of composites, and lowering to what a target supports."""
+"""Lowering: replacing composites by their definitions, one op or a whole graph."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ __all__ = ["expand", "expand_graph", "is_not_composite", "lower"]
 
 
 def is_not_composite(op: Op) -> bool:
-    """A target's `takes` that leaves no composite."""
+    """A `takes` for targets that support every primitive and no composite."""
     return not is_std(op) or not operation_of(op).is_composite
 
 
 def expand(
     op: Op, rule: Callable[..., Any] | None = None, by: str = "expand"
 ) -> list[Op]:
-    """Replaces a composite by its meaning, one level down; the ops that were made.
+    """Replace a composite by its definition, one level deep; returns the new ops.
 
-    Raises Undecided, with the graph as it was, when the meaning asks for what the types
-    do not tell. The op that gives a result takes its name."""
+    If the definition depends on something that the types do not hold, Undecided is
+    raised and the graph is unchanged. The op that computes the result inherits the
+    name."""
     graph, operation = op.graph, operation_of(op)
     assert graph is not None
     function = rule or operation.function
@@ -42,12 +43,12 @@ def expand(
             for extra in reversed(into.made):
                 graph.remove(extra, by)
             raise
-    _hand_over(graph, op, values, set(into.made), by)
+    _replace_by(graph, op, values, set(into.made), by)
     return into.made
 
 
 def expand_graph(inner: Graph, by: str = "expand") -> list[Op]:
-    """Replaces a graph that stands as an op by what is in it; the ops made."""
+    """Replace a graph that stands as an op by its contents; returns the new ops."""
     graph = inner.graph
     assert graph is not None
     memo: dict[Any, Any] = {}
@@ -58,10 +59,10 @@ def expand_graph(inner: Graph, by: str = "expand") -> list[Op]:
     return made
 
 
-def _hand_over(
+def _replace_by(
     graph: Graph, op: Op, values: list[OutputPort], made: set[Op], by: str
 ) -> None:
-    """The new values in place of the old, under their names."""
+    """Replace an op by new values, which inherit its names."""
     name, names = op.name, [port.name for port in op.outputs]
     graph.replace(op, values, by)
     for value, own in zip(values, names, strict=True):
@@ -75,7 +76,11 @@ def _hand_over(
 def lower(
     graph: Graph, supports: Supports, overrides: Overrides | None = None
 ) -> list[Unlowered]:
-    """Replace ops of the hub that are not supported: see `amanda.mapping.lower`."""
+    """Decompose the ops that a target does not support, as deep as necessary.
+
+    `takes` returns True, or a reason. `rules` are the target's own definitions of
+    ops, also of primitives, which precede those of the hub. Returns the ops that
+    could not be decomposed, with reasons."""
     from amanda_std.hub.dictionary import StdNamespace
 
     return lower_any(graph, supports, overrides, known={NAMESPACE: StdNamespace()})

@@ -1,4 +1,4 @@
-"""The hub set as one end of mappings: what rules ask of it, how they build in it."""
+"""The hub as a side of mappings: signatures of its ops, and how they are built."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ __all__ = ["STD_SIDE", "StdMappingSide"]
 
 
 class StdMappingSide:
-    """`amanda/std/1` as the mapping engine uses it.
+    """`amanda/std/1` for the mapping engine.
 
-    Types are inferred while ops are built, so that guards and lenses can ask for them.
-    Functions may call `amanda_std.ops` directly: what they see are `Value`s.
-    """
+    Types are inferred while ops are built, for guards and lenses. Mapping functions
+    may call `amanda_std.ops` on the `Value`s that they receive."""
 
     name = NAMESPACE
 
@@ -43,10 +42,10 @@ class StdMappingSide:
         name: str | None = None,
         bodies: Mapping[str, Graph] | None = None,
     ) -> tuple[OutputPort, ...]:
-        """The outputs of a new op at the end of `graph`, with their types.
+        """Add an op at the end of `graph`; returns its outputs, with types.
 
-        Host arguments may be plain values, or values of the graph; they may also come
-        by name among `attrs`, and bodies likewise."""
+        Shape arguments may be constants or values of the graph; they and bodies may
+        also be given by name in `attrs`."""
         operation = OPS.get(type)
         if operation is None:
             raise Decline(f"{self.name} has no op {type}")
@@ -61,7 +60,9 @@ class StdMappingSide:
             if found:
                 return found
             before = len(into.made)
-            bound, rest = operation.bind(_placed(operation, args, given), given)
+            bound, rest = operation.bind(
+                _positional_args(operation, args, given), given
+            )
             made = operation.trace(bound, rest, name)
             if key is not None:
                 operation.repeats.learn(key, ports, into.made[before:])
@@ -85,12 +86,12 @@ class StdMappingSide:
         return op.type if space is None or space == self.name else None
 
 
-def _placed(
+def _positional_args(
     operation: Operation, args: Sequence[Any], given: dict[str, Any]
 ) -> list[Any]:
-    """The arguments by position: bodies take their places among the inputs.
+    """The arguments by position, bodies included; defaults for those left out.
 
-    What is left out has its default. Names used are taken out of `given`."""
+    Names that are used are removed from `given`."""
     waiting = list(args)
     placed: list[Any] = []
     for p in operation.form.fixed:

@@ -1,4 +1,4 @@
-"""Ops of a graph read back: what each is called with, wherever that is kept."""
+"""Access to ops of the hub in graphs: definition, arguments, attributes, traits."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from amanda_std.ops import OPS, find
 
 
 def operation_of(op: Op) -> Operation:
-    """The definition of an op of a graph; NamespaceError where there is none."""
+    """The definition of an op in a graph; NamespaceError if there is none."""
     return find(op.type or "?")
 
 
 def is_std(op: Op) -> bool:
-    """Whether this is an op of the hub set, not a constant, a graph or another's."""
+    """Whether this is an op of the hub: no constant, no graph, no op of another
+    namespace."""
     return op.type in OPS and op.namespace == NAMESPACE and not isinstance(op, Graph)
 
 
@@ -43,7 +44,7 @@ def compile_time_arguments(op: Op) -> list[Any]:
 
 
 def why_invalid(op: Op) -> str | None:
-    """What is wrong with an op of the hub set, or None."""
+    """Why an op of the hub is invalid, or None."""
     if isinstance(op, Graph):
         return None
     if op.namespace != NAMESPACE:
@@ -58,7 +59,7 @@ def why_invalid(op: Op) -> str | None:
 def op_arguments(
     op: Op, value: Callable[[OutputPort], Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments and attributes of an op; `value` says what stands for an input."""
+    """The arguments and attributes of an op; `value` converts each input."""
     operation = operation_of(op)
     form = operation.form
     attrs = op.attrs if op.has_attrs else {}
@@ -68,7 +69,7 @@ def op_arguments(
         if p.variadic:
             args += [None if v is None else value(v) for v in inputs]
         elif p.role == BODY:
-            args.append(_body(op, p))
+            args.append(_find_body(op, p))
         else:
             source = next(inputs, None)
             if source is not None:
@@ -96,10 +97,8 @@ def op_arguments(
     return args, given
 
 
-def _body(op: Op, param: Param) -> Any:
-    """The graph that a body is, or that its name tells; a list where there may be many.
-
-    A name tells a function of the root."""
+def _find_body(op: Op, param: Param) -> Any:
+    """The body of a parameter, or a tuple of bodies; a name refers to a function."""
     name = param.name
     if param.kind.many:
         count = sum(key.startswith(name) for key in op.bodies)
@@ -116,7 +115,7 @@ def _body(op: Op, param: Param) -> Any:
 
 
 def find_function(graph: Graph | None, name: Any) -> Graph:
-    """The function of this name of the root that a graph is in."""
+    """The function of this name in the root of a graph."""
     found = {} if graph is None else graph.root.functions
     told = getattr(name, "name", name)
     if told not in found:
@@ -131,7 +130,7 @@ def find_function(graph: Graph | None, name: Any) -> Graph:
 
 
 def inputs_and_captures(op: Op) -> list[OutputPort]:
-    """What an op reads, what its bodies capture included."""
+    """The inputs of an op and the values that its bodies capture."""
     found = [v for v in op.inputs if v is not None]
     inner = [op] if isinstance(op, Graph) else op.bodies.values()
     for body in inner:

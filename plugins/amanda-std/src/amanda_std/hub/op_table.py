@@ -1,7 +1,6 @@
-"""The table of all ops, as the documentation has it: derived, so it cannot be wrong.
+"""The table of all ops in the documentation, derived from their definitions.
 
-And what their definitions lack: `amanda ops std --missing`.
-"""
+Also what their definitions lack: `amanda ops std --missing`."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from amanda_std.ops import OPS, THEMES
 
 
 def render_op_table() -> str:
-    """Every op, theme by theme: what it is called with, what it says of itself.
+    """Every op, theme by theme: how it is called and what it does.
 
     `*` marks primitives; the others are composites."""
     parts = []
@@ -30,9 +29,9 @@ def render_op_table() -> str:
 def missing_declarations(
     ops: Iterable[Operation] = tuple(OPS.values()),
 ) -> dict[str, list[str]]:
-    """What each op lacks of all that its definition should say; nothing, if nothing.
+    """What the definition of each op lacks; empty if complete.
 
-    A composite infers, and has a gradient, by its meaning in other ops."""
+    A composite has inference and a gradient through its definition."""
     lacking = {op.name: list(_lacks(op)) for op in ops}
     return {name: parts for name, parts in lacking.items() if parts}
 
@@ -68,7 +67,8 @@ def render_call(op: Operation) -> str:
 
 def _gradient(op: Operation) -> str:
     if op.no_gradient:
-        return f"{'no' if op.sloped_by is None else 'not always'}: {op.no_gradient}"
+        answer = "no" if op.differentiable_if is None else "not always"
+        return f"{answer}: {op.no_gradient}"
     return "yes"
 
 

@@ -1,9 +1,9 @@
-"""Host arguments: integers that decide shapes, known or computed.
+"""Shape arguments: integers that decide shapes, constant or computed.
 
-A kernel gets them as Python integers in nested tuples, an inference rule as dims. What
-is only known to be some integer is `anything()` to a rule: an expression that nothing
-can be proved of. It keeps the length of a shape known where its elements are not.
-"""
+A kernel receives them as Python integers in nested tuples, an inference rule as
+dims. A computed integer is `unknown_integer()` for a rule: an expression of which
+nothing can be proved. It keeps the length of a shape known even if its elements are
+not."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from amanda.errors import InvalidTypeError, Undecided
 from amanda.types import Dim, Sym, TensorType
 
 MAX_KNOWN_ELEMENTS: Final = 64
-"""Elements of a tensor whose content is followed through types."""
+"""The largest tensor whose content is tracked in types."""
 
 
 def unknown_integer() -> Dim:
-    """Some integer, maybe negative: a plain symbol would claim that it is not."""
+    """An arbitrary integer, possibly negative; a plain symbol stands for a size."""
     return Sym.unknown() - Sym.unknown()
 
 
 def may_be_negative(dim: Dim) -> bool:
-    """Whether a dim expression may hold an integer that is no size.
+    """Whether a dim expression may be negative, and so not a size.
 
-    `anything()` subtracts a symbol without a name, which sizes hardly ever do.
+    `unknown_integer()` subtracts an anonymous symbol, which expressions of sizes
+    hardly ever do.
 
-    >>> is_data(anything()), is_data(Sym.named("n") - 1), is_data(-1)
-    (True, False, False)
+    >>> may_be_negative(unknown_integer()), may_be_negative(Sym.named("n") - 1)
+    (True, False)
     """
     if not isinstance(dim, Sym) or dim.is_anonymous:
         return False
@@ -38,7 +39,7 @@ def may_be_negative(dim: Dim) -> bool:
 
 
 class UnknownShapeArg:
-    """A host argument of which not even the length is known."""
+    """A computed shape argument of unknown length."""
 
     __slots__ = ("type",)
 
@@ -55,10 +56,10 @@ class UnknownShapeArg:
 
 
 def to_integers(value: Any) -> Any:
-    """A host argument as a kernel wants it.
+    """A shape argument as a kernel expects it: integers in nested tuples.
 
     >>> import numpy as np
-    >>> plain(np.array([1, 2])), plain([[1, 0]]), plain(np.int64(3))
+    >>> to_integers(np.array([1, 2])), to_integers([[1, 0]]), to_integers(np.int64(3))
     ((1, 2), ((1, 0),), 3)
     """
     if value is None or type(value) is int:
@@ -66,64 +67,65 @@ def to_integers(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(map(to_integers, value))
     if hasattr(value, "tolist"):
-        return _tuples(value.tolist())
+        return _nested_integers(value.tolist())
     if hasattr(value, "__array__"):
         import numpy as np
 
-        return _tuples(np.asarray(value).tolist())
+        return _nested_integers(np.asarray(value).tolist())
     return value.__index__()
 
 
-def _tuples(value: Any) -> Any:
+def _nested_integers(value: Any) -> Any:
     if isinstance(value, list):
         if all(type(item) is int for item in value):
             return tuple(value)
-        return tuple(map(_tuples, value))
+        return tuple(map(_nested_integers, value))
     if type(value) is not int:
         raise InvalidTypeError("a host argument holds integers", got=value)
     return value
 
 
 def to_dims(value: Any) -> Any:
-    """A host argument as an inference rule wants it: dims in tuples, None, or Open."""
+    """A shape argument as an inference rule expects it: dims in tuples, None, or
+    `UnknownShapeArg`."""
     if value is None or type(value) is int or isinstance(value, Sym | UnknownShapeArg):
         return value
     if isinstance(value, list | tuple):
-        return tuple(map(_one, value))
+        return tuple(map(_one_dim, value))
     own = getattr(value, "type", value)
     return dims_of_type(own) if isinstance(own, TensorType) else to_integers(value)
 
 
-def _one(value: Any) -> Any:
+def _one_dim(value: Any) -> Any:
     found = to_dims(value)
     return unknown_integer() if isinstance(found, UnknownShapeArg) else found
 
 
 def dims_of_type(type: TensorType) -> Any:
-    """What a tensor of this type says, read as a host argument."""
+    """The dims that a tensor type holds, for use as a shape argument."""
     if type.value is not None:
         return type.value
     sizes = [d for d in type.shape if isinstance(d, int)] if type.shape.has_rank else []
     if not type.shape.is_static or prod(sizes) > MAX_KNOWN_ELEMENTS:
         return UnknownShapeArg(type)
-    return _filled(sizes)
+    return _unknown_integers(sizes)
 
 
-def _filled(sizes: list[int]) -> Any:
+def _unknown_integers(sizes: list[int]) -> Any:
     if not sizes:
         return unknown_integer()
-    return tuple(_filled(sizes[1:]) for _ in range(sizes[0]))
+    return tuple(_unknown_integers(sizes[1:]) for _ in range(sizes[0]))
 
 
 def is_static(value: Any) -> bool:
-    """Whether a hosted argument holds nothing but numbers."""
+    """Whether the result of `to_dims` holds nothing but numbers."""
     if isinstance(value, tuple):
         return all(map(is_static, value))
     return value is None or type(value) is int
 
 
 def normalize_axis(axis: Any, rank: int, what: str = "axis") -> int:
-    """A possibly negative axis as 0 <= axis < rank; Undecided where it is computed."""
+    """A possibly negative axis as 0 <= axis < rank; Undecided if computed."""
     number = int(axis.__index__())
     if not -rank <= number < rank:
         raise InvalidTypeError(
@@ -135,9 +137,9 @@ def normalize_axis(axis: Any, rank: int, what: str = "axis") -> int:
 
 
 def normalize_axes(axes: Any, rank: int) -> tuple[int, ...]:
-    """Axes as 0 <= axis < rank, all of them where `axes` is None.
+    """Axes as 0 <= axis < rank, all of them if `axes` is None.
 
-    >>> indices_of((-1, 0), 3), indices_of(None, 2)
+    >>> normalize_axes((-1, 0), 3), normalize_axes(None, 2)
     ((2, 0), (0, 1))
     """
     if axes is None:

@@ -1,4 +1,4 @@
-"""Shape rules that many ops share. They raise Undecided for what is not known."""
+"""Shape rules shared by many ops. They raise Undecided where a shape is unknown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def same_as_first(x: TensorType) -> Shape:
 
 
 def pointwise(x: TensorType) -> Shape:
-    """The shape of the one argument, each element of which goes its own way."""
+    """The shape of the only argument, for ops that are elementwise."""
     return x.shape
 
 
@@ -40,15 +40,17 @@ def broadcast(*shapes: Shape) -> Shape:
     rank = max(shape.rank for shape in shapes)
     ones: list[Dim] = [1]
     columns = [[*ones * (rank - s.rank), *s.dims] for s in shapes]
-    return Shape([_together(column, shapes) for column in zip(*columns, strict=True)])
+    return Shape(
+        [_broadcast_dims(column, shapes) for column in zip(*columns, strict=True)]
+    )
 
 
-def _together(dims: Sequence[Dim], shapes: Sequence[Shape]) -> Dim:
+def _broadcast_dims(dims: Sequence[Dim], shapes: Sequence[Shape]) -> Dim:
     found: Dim = 1
     for dim in dims:
-        if _is(dim, 1) or same(found, dim):
+        if _equals(dim, 1) or same(found, dim):
             continue
-        if _is(found, 1):
+        if _equals(found, 1):
             found = dim
         elif isinstance(found, int) and isinstance(dim, int):
             raise InvalidTypeError(
@@ -59,58 +61,58 @@ def _together(dims: Sequence[Dim], shapes: Sequence[Shape]) -> Dim:
         elif isinstance(dim, int):
             found = dim  # a symbol beside a number over 1 is that number, or 1
         elif not isinstance(found, int):
-            found = _larger(found, dim)
+            found = _broadcast_symbols(found, dim)
     return found
 
 
-def _larger(a: Sym, b: Sym) -> Dim:
-    """What two symbols broadcast to: the one that is 1 only where the other is.
+def _broadcast_symbols(a: Sym, b: Sym) -> Dim:
+    """What two symbolic dims broadcast to: the one that is 1 only if the other is.
 
-    Where neither surely is, either one may be 1.
+    If neither can be proved, the result is unknown.
 
     >>> n = Sym.named("n")
-    >>> _larger(minimum(512, n), n), _larger(n, Sym.named("m"))
+    >>> _broadcast_symbols(minimum(512, n), n), _broadcast_symbols(n, Sym.named("m"))
     (n, ?)
     """
     for small, large in ((a, b), (b, a)):
-        if _covers(large, small):
+        if _is_upper_bound(large, small):
             return large
     return Sym.unknown()
 
 
-def _covers(large: Sym, small: Sym) -> bool:
-    """Is `small` at most `large`, and 0 only where that is?
+def _is_upper_bound(large: Sym, small: Sym) -> bool:
+    """Whether `small` is at most `large`, and 0 only if `large` is.
 
-    Proved as a whole, or for a symbol that is 0 and for one that is more."""
-    if _surely_covers(large, small):
+    Proved directly, or by cases: a symbol is 0, or at least 1."""
+    if _is_surely_upper_bound(large, small):
         return True
     for symbol in sorted(large.free & small.free, key=str):
         cases: list[dict[Sym, Dim]] = [{symbol: 0}, {symbol: symbol + 1}]
-        if all(_covers_where(large, small, case) for case in cases):
+        if all(_is_upper_bound_where(large, small, case) for case in cases):
             return True
     return False
 
 
-def _covers_where(large: Sym, small: Sym, case: dict[Sym, Dim]) -> bool:
+def _is_upper_bound_where(large: Sym, small: Sym, case: dict[Sym, Dim]) -> bool:
     try:
-        return _surely_covers(large.substitute(case), small.substitute(case))
+        return _is_surely_upper_bound(large.substitute(case), small.substitute(case))
     except InvalidTypeError:  # it divides by 0, so there is no such dim
         return True
 
 
-def _surely_covers(large: Dim, small: Dim) -> bool:
+def _is_surely_upper_bound(large: Dim, small: Dim) -> bool:
     try:
         return bool(minimum(large, 1) <= small <= large)
     except Undecided:
         return False
 
 
-def _is(dim: Dim, number: int) -> bool:
+def _equals(dim: Dim, number: int) -> bool:
     return isinstance(dim, int) and dim == number
 
 
 def expect_same(a: Dim, b: Dim, what: str) -> Dim:
-    """One of two dims that have to be equal: the one that says more."""
+    """One of two dims that must be equal: the more specific one."""
     if same(a, b) is False:
         raise InvalidTypeError(what, expected=a, got=b)
     if isinstance(a, int):
@@ -119,7 +121,7 @@ def expect_same(a: Dim, b: Dim, what: str) -> Dim:
 
 
 def reduce(x: TensorType, axes: Any = None, *, keepdims: bool = False) -> Shape:
-    """What a reduction leaves; `axes` None takes them all."""
+    """The shape after a reduction; `axes` None reduces over all."""
     rank = x.shape.rank if x.shape.has_rank else None
     if rank is None:
         return Shape([]) if axes is None and not keepdims else Shape(None)
@@ -137,10 +139,12 @@ def _has_symbols(axes: Any) -> bool:
 
 
 def unknown_dims(count: int) -> Shape:
+    """A shape of this rank with unknown dims."""
     return Shape([Sym.unknown() for _ in range(count)])
 
 
 def product(dims: Iterable[Dim]) -> Dim:
+    """The product of dims."""
     found: Dim = 1
     for dim in dims:
         found = found * dim
@@ -148,7 +152,7 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def matmul(a: TensorType, b: TensorType) -> Shape:
-    """As numpy has it: vectors lose their axis, axes before the last two broadcast."""
+    """As in numpy: vectors lose their axis, leading axes broadcast."""
     if not (a.shape.has_rank and b.shape.has_rank):
         return Shape(None)
     left, right = a.shape.dims, b.shape.dims

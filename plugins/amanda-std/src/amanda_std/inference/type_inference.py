@@ -1,8 +1,7 @@
-"""Types of results: element types from the form, shapes from rules, content by kernels.
+"""Type inference: dtypes from the op's form, shapes from rules, content from kernels.
 
-What cannot be known is left open, never guessed: a rule that raises Undecided leaves
-the shape unknown, and the element type stays what the form says.
-"""
+Unknown facts stay open and are never guessed: if a rule raises Undecided, the shape
+is unknown and the dtype still follows from the form."""
 
 from __future__ import annotations
 
@@ -26,21 +25,23 @@ from amanda_std.inference.shape_arguments import (
 if TYPE_CHECKING:
     from amanda_std.engine.operation import Operation
 
-_KEPT = 1024
+_MAX_ENTRIES = 1024
 
 
 class TypeCache(dict[Any, tuple[Type, ...]]):
-    """Types that were inferred before. Inferring a composite runs it whole."""
+    """Result types inferred before; inferring a composite runs its whole definition."""
 
     __slots__ = ()
 
     def keep(self, key: Any, value: tuple[Type, ...]) -> None:
-        if len(self) >= _KEPT:
+        """Store a result; clears the cache when it is full."""
+        if len(self) >= _MAX_ENTRIES:
             self.clear()
         self[key] = value
 
 
 def unknown_dtype() -> Undecided:
+    """The error for a number whose dtype depends on tensors of unknown dtype."""
     return Undecided(
         "the element type of a number is that of the tensors beside it, not known here"
     )
@@ -49,8 +50,8 @@ def unknown_dtype() -> Undecided:
 def result_types(
     operation: Operation, args: Sequence[Any], attrs: Mapping[str, Any], memo: TypeCache
 ) -> tuple[Type, ...]:
-    """The types of what an op returns for arguments of these types."""
-    key = _key(args, attrs)
+    """The result types of an op for arguments of these types."""
+    key = _cache_key(args, attrs)
     known = None if key is None else memo.get(key)
     if known is not None:
         return known
@@ -79,7 +80,7 @@ def _infer(
         if operation.type_rule is not None:
             return tuple(operation.type_rule(args, attrs))
         if operation.is_composite:
-            return _through(operation, args, attrs)
+            return _infer_by_definition(operation, args, attrs)
         if operation.shape_rule is not None:
             shapes = operation.shape_rule(args, attrs)
             if not operation.form.many:
@@ -89,7 +90,7 @@ def _infer(
                 TensorType(_dtype_of(kind, dtype, attrs), shape)
                 for kind, shape in zip(kinds, shapes, strict=True)
             ]
-            return _with_content(operation, params, args, attrs, types)
+            return _add_content(operation, params, args, attrs, types)
     except Undecided:
         if operation.form.varies and not attrs.get("outputs"):
             raise
@@ -98,10 +99,10 @@ def _infer(
     return tuple(kind.open(_dtype_of(kind, dtype, attrs)) for kind in kinds)
 
 
-def _through(
+def _infer_by_definition(
     operation: Operation, args: Sequence[Any], attrs: Mapping[str, Any]
 ) -> tuple[Type, ...]:
-    """The types that the meaning of a composite has."""
+    """The result types of a composite, through its definition."""
     lifted = [Typed(a) if isinstance(a, TensorType) else a for a in args]
     made = operation.function(*lifted, **attrs)
     many = made if isinstance(made, tuple | list) else (made,)
@@ -124,7 +125,7 @@ def _through(
 def shared_dtype(
     operation: Operation, params: Sequence[Param], args: Sequence[Any]
 ) -> Any:
-    """The T of an op: the element type its tensors share; `unknown` if none says."""
+    """The common dtype T of an op's tensors; `unknown` if none has one."""
     found: Any = unknown
     first = ""
     for p, a in zip(params, args, strict=True):
@@ -139,14 +140,14 @@ def shared_dtype(
         if found is unknown:
             found, first = own, p.name
         elif found != own:
-            raise _differ(operation, p.name, own, first, found)
+            raise _dtype_mismatch(operation, p.name, own, first, found)
     return found
 
 
 def array_dtype(
     operation: Operation, params: Sequence[Param], args: Sequence[Any]
 ) -> DType | None:
-    """The T of an op called on arrays; checked as graphs are."""
+    """The common dtype T of an op called on arrays, checked as in graphs."""
     found: Any = None
     first = ""
     for p, a in zip(params, args, strict=True):
@@ -163,7 +164,7 @@ def array_dtype(
         if found is None:
             found, first = dtype, p.name
         elif found is not dtype:
-            raise _differ(operation, p.name, dtype, first, found)
+            raise _dtype_mismatch(operation, p.name, dtype, first, found)
     return found  # type: ignore[no-any-return]
 
 
@@ -179,7 +180,7 @@ def _check_kind(operation: Operation, param: Param, dtype: Any) -> None:
         )
 
 
-def _differ(
+def _dtype_mismatch(
     operation: Operation, name: str, dtype: Any, first: str, other: Any
 ) -> InvalidTypeError:
     return InvalidTypeError(
@@ -205,7 +206,7 @@ def _result_kinds(operation: Operation, count: int) -> tuple[ArgKind, ...]:
 
 
 def _result_count(operation: Operation, attrs: Mapping[str, Any]) -> int:
-    """How many results there are, where only that is known."""
+    """How many results there are, if nothing else is known."""
     if not operation.form.varies:
         return len(operation.form.results)
     if attrs.get("outputs"):
@@ -218,7 +219,7 @@ def _result_count(operation: Operation, attrs: Mapping[str, Any]) -> int:
 # -- known content ---------------------------------------------------------------
 
 
-def _with_content(
+def _add_content(
     operation: Operation,
     params: Sequence[Param],
     args: Sequence[Any],
@@ -226,18 +227,20 @@ def _with_content(
     types: list[TensorType],
 ) -> tuple[Type, ...]:
     rule = operation.content_rule
-    if rule is None or not all(map(_can_hold, types)):
+    if rule is None or not all(map(_can_have_content, types)):
         return tuple(types)
     try:
         if rule is True:
-            values = _by_kernel(operation, params, args, attrs)
+            values = _content_by_kernel(operation, params, args, attrs)
         else:
             values = rule(args, attrs)
         if values is None:
             return tuple(types)
         if not operation.form.many:
             values = (values,)
-        return tuple(_holding(t, v) for t, v in zip(types, values, strict=True))
+        return tuple(
+            _type_with_content(t, v) for t, v in zip(types, values, strict=True)
+        )
     except (
         Undecided,
         ArithmeticError,
@@ -249,19 +252,19 @@ def _with_content(
         return tuple(types)  # objects are no integers to every kernel
 
 
-def _can_hold(type: TensorType) -> bool:
+def _can_have_content(type: TensorType) -> bool:
     if type.dtype.kind not in ("int", "uint", "bool") or not type.shape.is_static:
         return False
     return int(type.shape.size) <= MAX_KNOWN_ELEMENTS
 
 
-def _by_kernel(
+def _content_by_kernel(
     operation: Operation,
     params: Sequence[Param],
     args: Sequence[Any],
     attrs: Mapping[str, Any],
 ) -> Any:
-    """The kernel over arrays of dims: numpy does their arithmetic by Python's."""
+    """Known content by calling the kernel on object arrays of dims."""
     ready: list[Any] = []
     known = 0
     for p, a in zip(params, args, strict=True):
@@ -276,8 +279,8 @@ def _by_kernel(
         elif a.value is not None:
             known += 1
             ready.append(object_array(a.value, a))
-        elif params[-1].variadic and _can_hold(a):
-            ready.append(_unknowns(a))
+        elif params[-1].variadic and _can_have_content(a):
+            ready.append(_unknown_array(a))
         else:
             return None
     return operation.function(*ready, **attrs) if known else None
@@ -293,7 +296,7 @@ def object_array(value: Any, type: TensorType) -> Any:
     return array
 
 
-def _unknowns(type: TensorType) -> Any:
+def _unknown_array(type: TensorType) -> Any:
     import numpy as np
 
     array = np.empty([int(d) for d in type.shape], object)
@@ -302,12 +305,12 @@ def _unknowns(type: TensorType) -> Any:
     return array
 
 
-def _holding(type: TensorType, value: Any) -> TensorType:
+def _type_with_content(type: TensorType, value: Any) -> TensorType:
     import numpy as np
 
     array = np.asarray(value, object)
     items = array.reshape(-1).tolist()
-    if array.shape != type.shape.dims or not _fits(items, type.dtype):
+    if array.shape != type.shape.dims or not _in_range(items, type.dtype):
         return type
     if items and all(isinstance(d, Sym) and may_be_negative(d) for d in items):
         return type
@@ -320,8 +323,8 @@ def _holding(type: TensorType, value: Any) -> TensorType:
     )
 
 
-def _fits(items: Sequence[Any], dtype: Any) -> bool:
-    """Whether the numbers are ones that the element type has, so that none wraps."""
+def _in_range(items: Sequence[Any], dtype: Any) -> bool:
+    """Whether all numbers are in range for the dtype, so that none wraps."""
     numbers = [d for d in items if not isinstance(d, Sym)]
     if dtype.kind == "bool":
         return all(d in (0, 1) for d in numbers)
@@ -334,9 +337,9 @@ def _fits(items: Sequence[Any], dtype: Any) -> bool:
 # -- the memo ----------------------------------------------------------------------
 
 
-def _key(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+def _cache_key(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     try:
-        parts = tuple(_part(a) for a in args)
+        parts = tuple(_key_part(a) for a in args)
         named = tuple((k, type(v), v) for k, v in attrs.items())
         hash((parts, named))
     except TypeError:
@@ -344,9 +347,9 @@ def _key(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     return parts, named
 
 
-def _part(value: Any) -> Any:
+def _key_part(value: Any) -> Any:
     if isinstance(value, tuple):
-        return tuple(map(_part, value))
+        return tuple(map(_key_part, value))
     if isinstance(value, Sym):
         return ("dim", value.key)
     if isinstance(value, UnknownShapeArg | Graph):
@@ -355,17 +358,20 @@ def _part(value: Any) -> Any:
 
 
 def introduces_symbols(found: Sequence[Type], args: Sequence[Any]) -> bool:
-    """Whether a dim was made up: the next call must get another one."""
-    known = {s.key for a in args for s in _free(a)}
-    return any(s.key not in known for t in found for s in _free(t) if s.is_anonymous)
+    """Whether the types hold a new anonymous symbol, so that the next call needs
+    another one."""
+    known = {s.key for a in args for s in _free_symbols(a)}
+    return any(
+        s.key not in known for t in found for s in _free_symbols(t) if s.is_anonymous
+    )
 
 
-def _free(value: Any) -> Sequence[Sym]:
+def _free_symbols(value: Any) -> Sequence[Sym]:
     if isinstance(value, Sym):
         return list(value.free)
     if isinstance(value, tuple):
-        return [s for item in value for s in _free(item)]
+        return [s for item in value for s in _free_symbols(item)]
     if isinstance(value, TensorType):
         dims = value.shape.dims if value.shape.has_rank else ()
-        return [s for item in (*dims, value.value) for s in _free(item)]
+        return [s for item in (*dims, value.value) for s in _free_symbols(item)]
     return ()

@@ -1,14 +1,13 @@
-"""Values that hold others, while a graph runs: what they are, their types, copies.
+"""Containers at run time: their Python form and their types.
 
-| type | at run time |
+| type | Python value |
 |---|---|
-| sequence | a list |
+| sequence | list |
 | optional | the value itself, or None |
-| tuple | a tuple |
-| map | a dict, from Python's numbers or texts |
-| tensor of texts | an array of objects that are `str` |
-| reference | a `Cell` of state |
-"""
+| tuple | tuple |
+| map | dict with Python numbers or strings as keys |
+| tensor of strings | object array of `str` |
+| reference | a `Cell` of state |"""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ __all__ = [
 
 
 def type_of(value: Any) -> Type:
-    """The type of a value at run time; content is not told.
+    """The type of a run-time value, without content.
 
     >>> type_of([np.zeros(2, "float32"), np.zeros(3, "float32")])
     sequence<float32[?]>
@@ -68,7 +67,7 @@ def type_of(value: Any) -> Type:
 
 
 def join_types(types: Any) -> Type:
-    """What values of all these types are; InvalidTypeError where nothing is."""
+    """The common type of values; InvalidTypeError if there is none."""
     found: Type | None = None
     for each in types:
         found = (
@@ -101,14 +100,14 @@ def _misfit(a: Type, b: Type) -> InvalidTypeError:
 
 
 def without_content(type: Type) -> Type:
-    """The type without content."""
+    """The type without known content."""
     if isinstance(type, TensorType) and type.value is not None:
         return TensorType(type.dtype, type.shape, type.axes)
     return type
 
 
 def expect_kind(kind: type[Type], type: Type | None) -> Any:
-    """The type, if it is of this kind; Undecided where nothing is known of it."""
+    """The type, if it is of this kind; Undecided if it is unknown."""
     if isinstance(type, kind):
         return type
     if type is None or type == UNKNOWN:
@@ -131,19 +130,19 @@ _NAMES: dict[type[Type], str] = {
 
 
 def decode_string(item: Any) -> str:
-    """An element of a tensor of texts. Weights and files have them in UTF-8."""
+    """An element of a string tensor; weights and files store UTF-8."""
     return item.decode("utf-8") if isinstance(item, bytes) else str(item)
 
 
 def string_array(items: Sequence[str], shape: Sequence[int]) -> Any:
-    """An array of texts, in row-major order."""
+    """An object array of strings, in row-major order."""
     flat = np.empty(len(items), object)
     flat[:] = items
     return flat.reshape(tuple(shape))
 
 
 def holds_strings(array: Any) -> bool:
-    """Whether this is an array that holds texts in a form that ops do not use."""
+    """Whether an array holds strings in a form other than `str` objects."""
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "OSU":
         return False
     if array.dtype.kind != "O":

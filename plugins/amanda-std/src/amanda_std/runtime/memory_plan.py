@@ -1,10 +1,9 @@
-"""Where values of a program are kept, how long, what is written over: planned ahead.
+"""The memory plan of a program: lifetimes of values and reuse of their memory.
 
-A value has memory of its own if it was made by a kernel that gives fresh memory and no
-kernel that may give a view of it reads it. Such memory is used again: by the step that
-reads the value last, where its kernel can write over an operand, or by a later step
-whose result is surely of the same element type and shape.
-"""
+A value owns its memory if its kernel returns a fresh array and no kernel that may
+return a view reads it. Such memory is reused in place by the last step that reads
+it, if its kernel can write to an operand, or by a later step whose result surely has
+the same dtype and shape."""
 
 from __future__ import annotations
 
@@ -23,11 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["PlannedValue", "Lifetimes", "MemoryPlan", "PlannedStep", "plan_lifetimes"]
 
 MAX_REUSE_DISTANCE = 32
-"""Steps that memory waits for who may use it again; longer, and it is given back."""
+"""Steps that free memory waits for a new user before it is released."""
 
 
 class PlannedValue(NamedTuple):
-    """A value while a program runs."""
+    """A value of a running program."""
 
     place: int
     name: str
@@ -35,15 +34,15 @@ class PlannedValue(NamedTuple):
     """input, captured, weight, fixed or value"""
     type: Type | None
     made: int
-    """The step that makes it; -1 where it is there before."""
+    """The step that computes it; -1 if it exists before the first."""
     last: int | None
-    """The step that reads it last; None where it is a result."""
+    """The step that reads it last; None for a result."""
     memory: int | None
-    """The number of its memory, where that is the program's own."""
+    """The number of its buffer, if the program owns it."""
 
     @property
     def nbytes(self) -> int | None:
-        """Its size, where that is known."""
+        """Its size in bytes, if known."""
         type_ = self.type
         if not isinstance(type_, TensorType) or not type_.shape.is_static:
             return None
@@ -52,30 +51,30 @@ class PlannedValue(NamedTuple):
 
 
 class PlannedStep(NamedTuple):
-    """A step with the places that it touches."""
+    """A step with the slots that it reads and writes."""
 
     label: str
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     over: int | None
-    """The place whose memory the result takes."""
+    """The slot whose memory the result reuses."""
     frees: tuple[int, ...]
 
 
 class MemoryPlan(NamedTuple):
-    """What a program does with memory. `str` of it is a table."""
+    """How a program uses memory; `str` renders a table."""
 
     values: tuple[PlannedValue, ...]
     steps: tuple[PlannedStep, ...]
 
     @property
     def reused(self) -> int:
-        """How many steps write into memory that is there."""
+        """How many steps write to existing memory."""
         return sum(step.over is not None for step in self.steps)
 
     @property
     def memories(self) -> int:
-        """How many pieces of memory the program's own values need."""
+        """How many buffers the program's own values need."""
         return len({v.memory for v in self.values if v.memory is not None})
 
     def __str__(self) -> str:
@@ -98,7 +97,8 @@ class MemoryPlan(NamedTuple):
 
 
 class Lifetimes(NamedTuple):
-    """Of each step: the place it writes over, and the places that are empty after."""
+    """By step: the slot it overwrites and the slots freed after it; the buffer of
+    each slot."""
 
     over: Mapping[int, int]
     frees: Sequence[Sequence[int]]
@@ -108,7 +108,7 @@ class Lifetimes(NamedTuple):
 def plan_lifetimes(
     rows: Sequence[UnscheduledStep], results: Sequence[int], kernels: Kernels | None
 ) -> Lifetimes:
-    """How long every value is kept, and what takes its memory then."""
+    """Compute lifetimes of values and the reuse of their memory."""
     last: dict[int, int] = {}
     for i, row in enumerate(rows):
         last.update(dict.fromkeys((*row.outs, *row.ins), i))
@@ -117,8 +117,8 @@ def plan_lifetimes(
     dying: list[list[int]] = [[] for _ in rows]
     for place, i in last.items():
         dying[i].append(place)
-    own = _own(rows, kernels)
-    over = _taken_over(rows, dying, own, kernels)
+    own = _owned_values(rows, kernels)
+    over = _find_reuse(rows, dying, own, kernels)
     late = {place: i for i, place in over.items()}
     frees: list[list[int]] = [[] for _ in rows]
     for i, places in enumerate(dying):
@@ -130,19 +130,19 @@ def plan_lifetimes(
             if place in own:
                 kept = over.get(i)
                 memory[place] = len(memory) if kept is None else memory[kept]
-    return Lifetimes(over, frees, _numbered(memory))
+    return Lifetimes(over, frees, _renumber(memory))
 
 
-def _numbered(memory: Mapping[int, int]) -> dict[int, int]:
-    """The same, counted from 0 without gaps."""
+def _renumber(memory: Mapping[int, int]) -> dict[int, int]:
+    """The same numbers without gaps, from 0."""
     numbers: dict[int, int] = {}
     return {p: numbers.setdefault(m, len(numbers)) for p, m in memory.items()}
 
 
-def _own(
+def _owned_values(
     rows: Sequence[UnscheduledStep], kernels: Kernels | None
 ) -> dict[int, OutputPort]:
-    """The values whose memory is the program's own and nobody else's."""
+    """The values whose memory belongs to the program alone."""
     own: dict[int, OutputPort] = {}
     if kernels is None or not kernels.fresh:
         return own
@@ -155,24 +155,24 @@ def _own(
     return own
 
 
-def _taken_over(
+def _find_reuse(
     rows: Sequence[UnscheduledStep],
     dying: Sequence[Sequence[int]],
     own: Mapping[int, OutputPort],
     kernels: Kernels | None,
 ) -> dict[int, int]:
-    """Of each step that writes into memory that is there: the place that has it."""
+    """The slot whose memory each step reuses."""
     found: dict[int, int] = {}
     free: dict[TensorType, list[tuple[int, int]]] = {}
     for i, row in enumerate(rows):
         taken = None
-        if kernels is not None and _takes_out(row, kernels):
-            wanted = _settled(row.op.output.type)
+        if kernels is not None and _accepts_out(row, kernels):
+            wanted = _buffer_type(row.op.output.type)
             if wanted is not None:
                 if row.op.type in kernels.in_place:
                     mine = (p for p in row.ins if p in own and p in dying[i])
                     taken = next(
-                        (p for p in mine if _settled(own[p].type) == wanted), None
+                        (p for p in mine if _buffer_type(own[p].type) == wanted), None
                     )
                 waiting = free.get(wanted, [])
                 while taken is None and waiting:
@@ -181,21 +181,21 @@ def _taken_over(
         if taken is not None:
             found[i] = taken
         for place in dying[i]:
-            type_ = _settled(own[place].type) if place in own else None
+            type_ = _buffer_type(own[place].type) if place in own else None
             if place != taken and type_ is not None:
                 free.setdefault(type_, []).append((place, i))
     return found
 
 
-def _takes_out(row: UnscheduledStep, kernels: Kernels) -> bool:
-    """Whether the kernel of a step takes `out=`, and is called as it is."""
+def _accepts_out(row: UnscheduledStep, kernels: Kernels) -> bool:
+    """Whether the kernel of a step accepts `out=` and is called directly."""
     kind = row.op.type
     named = kind in kernels.in_place or kind in kernels.into
     return named and not row.many and row.call is kernels.get(kind or "")
 
 
-def _settled(type: Type | None) -> TensorType | None:
-    """A type that tells element type and shape, symbols included; no scalar's."""
+def _buffer_type(type: Type | None) -> TensorType | None:
+    """A type with dtype and shape, symbolic dims included; None for scalars."""
     if not isinstance(type, TensorType) or type.dtype is unknown:
         return None
     if not type.shape.has_rank or not type.shape.rank:

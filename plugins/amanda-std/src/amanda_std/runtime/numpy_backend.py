@@ -1,4 +1,4 @@
-"""The numpy backend: it runs every op of the hub set, on the CPU."""
+"""The numpy backend: runs every op of the hub on the CPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from amanda_std.runtime.state import RunContext, State
     from amanda_std.runtime.step_runner import StepRunner
 
-_OWN = ("float32", "float64")
+_NUMPY_FLOATS = ("float32", "float64")
 _OPTIONS = ("callbacks", "observe", "state")
 _STATE = frozenset({"holds", "reads", "writes"})
 
@@ -24,8 +24,8 @@ _STATE = frozenset({"holds", "reads", "writes"})
 class NumpyBackend:
     """Entry `numpy` of `amanda.backends`.
 
-    Options: `state`, a `State` to share with other executables; `observe`, which is
-    called with the label and the value of every probe; `callbacks`, the functions that
+    Options: `state`, a `State` to share with other executables; `observe`, called with
+    the label and the value of every probe; `callbacks`, the functions that
     `host_callback` may call, by name.
     """
 
@@ -53,12 +53,14 @@ class NumpyBackend:
                 f"backend {self.name!r} has no device {device!r}",
                 expected=f"one of {', '.join(self.devices())}",
             )
-        _check(options)
+        _check_options(options)
         typed = graph.clone()
         infer(typed)
         lower(
             typed,
-            lambda op: op.type in NUMPY or not _is_plain(op) or is_not_composite(op),
+            lambda op: (
+                op.type in NUMPY or not _has_numpy_floats(op) or is_not_composite(op)
+            ),
         )
         for improve in (fold, share, drop):
             improve(typed)
@@ -66,7 +68,7 @@ class NumpyBackend:
         return NumpyExecutable(StepRunner(typed, NUMPY), types, options)
 
 
-def _check(options: Mapping[str, Any]) -> None:
+def _check_options(options: Mapping[str, Any]) -> None:
     from amanda_std.runtime.state import State
 
     for name in sorted(options):
@@ -84,22 +86,22 @@ def _check(options: Mapping[str, Any]) -> None:
         )
 
 
-def _is_plain(op: Op) -> bool:
-    """Whether taking an op apart keeps its digits: numpy has its floats as its own."""
+def _has_numpy_floats(op: Op) -> bool:
+    """Whether lowering an op keeps its precision: all floats are numpy's own."""
     from amanda.types import TensorType
 
     for port in (*op.inputs, *op.outputs):
         if port is not None and isinstance(port.type, TensorType):
             dtype = port.type.dtype
-            if dtype.kind == "float" and dtype.name not in _OWN:
+            if dtype.kind == "float" and dtype.name not in _NUMPY_FLOATS:
                 return False
     return True
 
 
 class NumpyExecutable:
-    """A program with the kernels of numpy. Several threads may call it at once.
+    """A graph with numpy kernels. Several threads may call it at once.
 
-    Calls of one that has state come one after the other."""
+    Calls of an executable with state are serialized."""
 
     def __init__(
         self,
@@ -108,9 +110,9 @@ class NumpyExecutable:
         options: Mapping[str, Any],
     ) -> None:
         self.program = program
-        self._takers = [_taker(type_) for type_ in types]
+        self._takers = [_feed_converter(type_) for type_ in types]
         self.state: State | None = None
-        """The variables, by key; None where there are none."""
+        """The variables, by key; None if there are none."""
         self._around: RunContext | None = None
         if program.effects:
             self._surround(options)
@@ -128,7 +130,7 @@ class NumpyExecutable:
         )
 
     def plan(self) -> MemoryPlan:
-        """Where values are kept, how long, and what is written over."""
+        """The memory plan: lifetimes of values and reuse of memory."""
         return self.program.plan()
 
     def __call__(
@@ -136,7 +138,7 @@ class NumpyExecutable:
         feeds: Mapping[str | int, Any],
         out: Mapping[str | int, Any] | None = None,
     ) -> Sequence[Any]:
-        """Feeds come in the order of the inputs. `out` is an offer not taken."""
+        """Feeds come in the order of the inputs; `out` is ignored."""
         import numpy as np
 
         from amanda_std.engine.arrays import use_kernels
@@ -146,18 +148,18 @@ class NumpyExecutable:
         args = [take(feed) for take, feed in values]
         with use_kernels(self.program.kernels), np.errstate(all="ignore"):
             if self._around is None:
-                return [_own(value) for value in self.program.run(args)]
+                return [_writable(value) for value in self.program.run(args)]
             from amanda_std.runtime.state import run_context
 
             with (
                 run_context(self._around),
                 self.state.lock if self.state else nullcontext(),
             ):
-                return [_own(value) for value in self.program.run(args)]
+                return [_writable(value) for value in self.program.run(args)]
 
 
-def _taker(type_: Type | None) -> Callable[[Any], Any]:
-    """What makes an array of a feed, without a copy where it is one in memory."""
+def _feed_converter(type_: Type | None) -> Callable[[Any], Any]:
+    """A function that converts a feed to an array, without a copy where possible."""
     import numpy as np
 
     from amanda.types import TensorType
@@ -172,39 +174,43 @@ def _taker(type_: Type | None) -> Callable[[Any], Any]:
 
     def take(feed: Any) -> Any:
         if isinstance(feed, np.ndarray):
-            return _texts(feed) if texts else feed
+            return _string_feed(feed) if texts else feed
         if feed is None or isinstance(feed, list | tuple | dict):
-            return _listed(feed, wanted, texts) if is_tensor else _nested(feed)
+            return (
+                _array_of_list(feed, wanted, texts)
+                if is_tensor
+                else _container_of_arrays(feed)
+            )
         if hasattr(feed, "__dlpack__") and not isinstance(feed, np.generic):
             return np.from_dlpack(feed)
         if isinstance(feed, np.generic) or hasattr(feed, "__array__"):
             return np.asarray(feed)
-        return _listed(feed, wanted, texts)
+        return _array_of_list(feed, wanted, texts)
 
     return take
 
 
-def _listed(feed: Any, wanted: Any, texts: bool) -> Any:
-    """Numbers or texts in lists, for an input that is a tensor."""
+def _array_of_list(feed: Any, wanted: Any, texts: bool) -> Any:
+    """Numbers or strings in lists, for a tensor input."""
     import numpy as np
 
     if feed is None:
         return None
-    return _texts(np.asarray(feed, object)) if texts else np.asarray(feed, wanted)
+    return _string_feed(np.asarray(feed, object)) if texts else np.asarray(feed, wanted)
 
 
-def _nested(feed: Any) -> Any:
-    """A feed of an input that is no tensor: its parts as arrays."""
+def _container_of_arrays(feed: Any) -> Any:
+    """A feed of a container input, with arrays as its items."""
     import numpy as np
 
     if isinstance(feed, dict):
-        return {key: _nested(each) for key, each in feed.items()}
+        return {key: _container_of_arrays(each) for key, each in feed.items()}
     if isinstance(feed, list | tuple):
-        return type(feed)([_nested(each) for each in feed])
-    return None if feed is None else _texts(np.asarray(feed))
+        return type(feed)([_container_of_arrays(each) for each in feed])
+    return None if feed is None else _string_feed(np.asarray(feed))
 
 
-def _texts(array: Any) -> Any:
+def _string_feed(array: Any) -> Any:
     from amanda_std.runtime.containers import decode_string, holds_strings, string_array
 
     if not holds_strings(array):
@@ -212,14 +218,14 @@ def _texts(array: Any) -> Any:
     return string_array([decode_string(item) for item in array.flat], array.shape)
 
 
-def _own(value: Any) -> Any:
-    """An array that is no part of a weight: what cannot be written is one."""
+def _writable(value: Any) -> Any:
+    """A writable array: a result that is part of a weight is copied."""
     import numpy as np
 
     if isinstance(value, list | tuple):
-        return type(value)([_own(each) for each in value])
+        return type(value)([_writable(each) for each in value])
     if isinstance(value, dict):
-        return {key: _own(each) for key, each in value.items()}
+        return {key: _writable(each) for key, each in value.items()}
     if value is None:
         return None
     array = np.asarray(value)

@@ -1,9 +1,7 @@
-"""The kernels that numpy has under another name, or does better than the definition.
+"""Kernels of the numpy backend: ops that numpy has, or computes faster than defined.
 
-A row says what the op of that name is on numpy arrays; all others run as defined. What
-numpy has a row for is kept whole when a graph is compiled for it; other composites are
-taken apart, so that nothing is decided anew in every run.
-"""
+All other ops run as defined. Composites with a row are left whole when a graph is
+compiled; the others are lowered once, instead of in every run."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from amanda_std.ops.control.conditionals import select_branch
 from amanda_std.ops.math.elementary import call_scipy_special
 
 # Ufuncs and the like: called directly, without a look for the array namespace.
-_SAME = [
+_SAME_NAME = [
     "add",
     "subtract",
     "multiply",
@@ -59,14 +57,15 @@ _SAME = [
     "isinf",
     "isfinite",
 ]
+"""Ops that numpy has under the same name."""
 
 
-_add_up: Any = np.add.reduce
-_largest: Any = np.maximum.reduce
+_sum_reduce: Any = np.add.reduce
+_max_reduce: Any = np.maximum.reduce
 
 
-def _through_single(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Floats that are not numpy's own are computed in float32, and rounded once."""
+def _via_float32(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Compute small floats (float16, bfloat16, float8) in float32, rounded once."""
 
     @wraps(kernel)
     def call(x: Any, *args: Any, **attrs: Any) -> Any:
@@ -94,9 +93,9 @@ def _relu(x: Any, out: Any = None) -> Any:
 def _sum(x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
     dtype = x.dtype
     if dtype.itemsize <= 2 and dtype.kind in "fV":
-        wide = _add_up(x, axis=axes, keepdims=keepdims, dtype="float32")
+        wide = _sum_reduce(x, axis=axes, keepdims=keepdims, dtype="float32")
         return wide.astype(dtype)
-    return _add_up(x, axis=axes, keepdims=keepdims, dtype=dtype)
+    return _sum_reduce(x, axis=axes, keepdims=keepdims, dtype=dtype)
 
 
 def _mean(x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
@@ -110,18 +109,18 @@ def _mean(x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
     return y.astype(x.dtype, copy=False)
 
 
-@_through_single
+@_via_float32
 def _softmax(x: Any, *, axes: Any = (-1,)) -> Any:
-    """In memory of its own: one array where the definition makes three."""
+    """With a single temporary array, where the definition needs three."""
     if x.size == 0:
         return x.copy()
-    y = np.subtract(x, _largest(x, axis=axes, keepdims=True))
+    y = np.subtract(x, _max_reduce(x, axis=axes, keepdims=True))
     np.exp(y, out=y)
-    np.divide(y, _add_up(y, axis=axes, keepdims=True), out=y)
+    np.divide(y, _sum_reduce(y, axis=axes, keepdims=True), out=y)
     return y
 
 
-@_through_single
+@_via_float32
 def _layer_norm(
     x: Any,
     scale: Any = None,
@@ -132,15 +131,15 @@ def _layer_norm(
 ) -> Any:
     axes = tuple(range(axis % x.ndim, x.ndim))
     count = x.dtype.type(prod(x.shape[axes[0] :]))
-    y = x - _add_up(x, axis=axes, keepdims=True) / count
-    spread = _add_up(y * y, axis=axes, keepdims=True) / count
+    y = x - _sum_reduce(x, axis=axes, keepdims=True) / count
+    spread = _sum_reduce(y * y, axis=axes, keepdims=True) / count
     np.divide(y, np.sqrt(spread + x.dtype.type(epsilon)), out=y)
     if scale is not None:
         y = np.multiply(y, scale, out=y if scale.ndim <= y.ndim else None)
     return y if bias is None else y + bias
 
 
-@_through_single
+@_via_float32
 def _gelu(x: Any, *, approximate: bool = False) -> Any:
     one, half = x.dtype.type(1), x.dtype.type(0.5)
     if approximate:
@@ -160,7 +159,7 @@ def _stack(*xs: Any, axis: int = 0) -> Any:
 
 
 _ROWS = {
-    **{name: getattr(np, name) for name in _SAME},
+    **{name: getattr(np, name) for name in _SAME_NAME},
     "matmul": _matmul,
     "relu": _relu,
     "stack": _stack,

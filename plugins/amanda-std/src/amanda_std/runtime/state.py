@@ -1,8 +1,7 @@
-"""What a running graph keeps and is surrounded by: variables, watchers, callbacks.
+"""State of an executable and the context of a run: variables, probes, callbacks.
 
-An executable has a `State` of its own unless it is given one: `state=` when it is
-compiled. Two that are given one state share their variables.
-"""
+An executable has a `State` of its own unless one is passed as `state=` when it is
+compiled. Executables compiled with one state share their variables."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ __all__ = ["Cell", "State", "RunContext", "run_context", "current_run"]
 
 
 class Cell:
-    """The place of one variable. What it holds is never written over, but replaced."""
+    """The storage of one variable. Its array is replaced, never written to."""
 
     __slots__ = ("_value", "initial", "key")
 
@@ -43,8 +42,8 @@ class Cell:
         return found
 
     def assign(self, value: Any) -> Any:
-        """Another value from now on; of the same element type."""
-        kept = _kept(value)
+        """Set the value; the dtype must not change."""
+        kept = _read_only(value)
         before = self.initial if self._value is None else self._value
         if before is not None and before.dtype != kept.dtype:
             raise InvalidTypeError(
@@ -56,12 +55,12 @@ class Cell:
         return kept
 
     def reset(self) -> None:
-        """The initial value again."""
+        """Restore the initial value."""
         self._value = None
 
 
-def _kept(value: Any) -> Any:
-    """A copy that nobody can write to, or the array itself where nobody can."""
+def _read_only(value: Any) -> Any:
+    """A read-only copy; the array itself if nobody can write to it."""
     array = np.asarray(value)
     if array.flags.writeable or array.base is not None:
         array = array.copy()
@@ -70,7 +69,7 @@ def _kept(value: Any) -> Any:
 
 
 class State(Mapping[str, Any]):
-    """The variables of an executable, by key; what is read from it are copies.
+    """The variables of an executable, by key; reading returns copies.
 
     >>> state = State()
     >>> state["w"] = np.float32([1, 2])
@@ -81,16 +80,16 @@ class State(Mapping[str, Any]):
 
     def __init__(self) -> None:
         self.lock = RLock()
-        """Held while a program that has state runs: one call after the other."""
+        """Held while a program with state runs, so that calls are serialized."""
         self._cells: dict[str, Cell] = {}
 
     def cell(self, key: str, initial: Any = None) -> Cell:
-        """The place of a variable, made when it is first met."""
+        """The cell of a variable, created on first use."""
         cell = self._cells.get(key)
         if cell is None:
             cell = self._cells[key] = Cell(key)
         if cell.initial is None and initial is not None:
-            cell.initial = _kept(initial)
+            cell.initial = _read_only(initial)
         return cell
 
     def __getitem__(self, key: str) -> Any:
@@ -112,7 +111,7 @@ class State(Mapping[str, Any]):
         return len(self._cells)
 
     def reset(self, *keys: str) -> None:
-        """The initial values again, of some variables or of all."""
+        """Restore the initial values of some variables, or of all."""
         with self.lock:
             for key in keys or self:
                 if key not in self._cells:
@@ -124,7 +123,7 @@ class State(Mapping[str, Any]):
 
 
 class RunContext(NamedTuple):
-    """What the kernels of effects reach while a program runs."""
+    """What kernels with effects can reach while a program runs."""
 
     state: State | None = None
     observe: Callable[[str, Any], object] | None = None
@@ -132,10 +131,11 @@ class RunContext(NamedTuple):
     callbacks: Mapping[str, Callable[..., Any]] = {}
     """Python functions that host_callback may call, by name."""
     host: Host | None = None
-    """Where other names of callbacks are looked up; None for the host in use."""
+    """Where other callbacks are looked up; None for the host in use."""
 
     def callback(self, name: str) -> Callable[..., Any]:
-        """The function of a name: told to the executable, or known to the host."""
+        """The function of a name: passed to the executable, or registered with the
+        host."""
         found = self.callbacks.get(name)
         if found is not None:
             return found
@@ -152,16 +152,17 @@ class RunContext(NamedTuple):
         )
 
 
-_NOTHING = RunContext()
-_current: ContextVar[RunContext] = ContextVar("amanda_std_around", default=_NOTHING)
+_EMPTY = RunContext()
+_current: ContextVar[RunContext] = ContextVar("amanda_std_around", default=_EMPTY)
 
 
 def current_run() -> RunContext:
+    """The context of the running program."""
     return _current.get()
 
 
 class run_context:  # noqa: N801 - read as a verb
-    """Kernels of effects that run in here find these surroundings."""
+    """Context in which kernels find this `RunContext`."""
 
     __slots__ = ("_held", "_token")
 

@@ -1,8 +1,7 @@
-"""Graphs run on arrays: steps over numbered places, made once and run many times.
+"""Graphs run on arrays: steps over numbered slots, built once and run many times.
 
-The same program runs on any array library: what differs is the table of kernels. A
-value is dropped after the last step that reads it.
-"""
+The same runner serves every array library; only the kernel table differs. A value is
+dropped after the last step that reads it."""
 
 from __future__ import annotations
 
@@ -34,19 +33,20 @@ from amanda_std.runtime.memory_plan import (
 
 
 class RunStep(NamedTuple):
-    """One op: what it calls, the places it reads and writes, and those then empty."""
+    """One op: its kernel, the slots it reads and writes, and the slots freed after
+    it."""
 
     call: Callable[..., Any]
     take: Callable[[list[Any]], Sequence[Any]]
     out: int
-    """Where the one result goes; -1 where several come in a sequence."""
+    """The slot of the only result; -1 if a sequence of results is returned."""
     outs: tuple[int, ...]
     drop: tuple[int, ...]
     label: str
 
 
 class UnscheduledStep(NamedTuple):
-    """A step in the making."""
+    """A step before its memory is planned."""
 
     op: Op
     call: Callable[..., Any]
@@ -60,7 +60,9 @@ Key = str | int
 
 
 class StepRunner:
-    """A graph as steps. `run` gets what its parameters are, and what it captures."""
+    """A graph as steps; `run` receives its parameters and captures.
+
+    Subclasses may override `body_runner` and `bind_kernel`."""
 
     def __init__(self, graph: Graph, kernels: Kernels | None = None) -> None:
         self.kernels = kernels
@@ -68,61 +70,61 @@ class StepRunner:
         self.result_types: tuple[Type | None, ...] = tuple(
             None if v is None else v.type for v in graph.results
         )
-        self._place: dict[OutputPort, int] = {}
-        self._start: list[Any] = []
-        self._ready: list[Any] | None = None
+        self._slots: dict[OutputPort, int] = {}
+        self._initial: list[Any] = []
+        self._initial_with_weights: list[Any] | None = None
         self.weights: dict[Key, tuple[int, Tensor]] = {}
-        """The constants by key: their names, or their numbers where they have none."""
+        """The slot and tensor of each constant, by name, or by number if unnamed."""
         for value in (*graph.parameters, *self.captures):
-            self._new(value)
-        self._inputs = len(self._start)
-        found = (self._row(op, i) for i, op in enumerate(graph))
+            self._new_slot(value)
+        self._inputs = len(self._initial)
+        found = (self._unscheduled_step(op, i) for i, op in enumerate(graph))
         rows = [row for row in found if row is not None]
-        kept = [None if v is None else self._place[v] for v in graph.results]
-        self._results = [self._fixed(None) if p is None else p for p in kept]
-        self.steps = self._scheduled(rows)
+        kept = [None if v is None else self._slots[v] for v in graph.results]
+        self._results = [self._constant_slot(None) if p is None else p for p in kept]
+        self.steps = self._schedule(rows)
         self.effects = frozenset(filter(None, map(_effect, graph.walk())))
-        """What its ops do besides computing."""
-        self._place.clear()
+        """The effects of all ops inside."""
+        self._slots.clear()
 
-    def _new(self, value: OutputPort | None = None) -> int:
-        place = len(self._start)
-        self._start.append(None)
+    def _new_slot(self, value: OutputPort | None = None) -> int:
+        place = len(self._initial)
+        self._initial.append(None)
         if value is not None:
-            self._place[value] = place
+            self._slots[value] = place
         return place
 
-    def _fixed(self, value: Any) -> int:
-        """A place that holds the same in every run."""
-        place = self._new()
-        self._start[place] = value
+    def _constant_slot(self, value: Any) -> int:
+        """A slot that holds the same value in every run."""
+        place = self._new_slot()
+        self._initial[place] = value
         return place
 
     # -- making ----------------------------------------------------------------
 
-    def _inside(self, graph: Graph) -> StepRunner:
-        """What runs a body, or a graph that stands as an op."""
+    def body_runner(self, graph: Graph) -> StepRunner:
+        """The runner of a body, or of a graph that stands as an op."""
         return StepRunner(graph, self.kernels)
 
-    def _row(self, op: Op, number: int) -> UnscheduledStep | None:
+    def _unscheduled_step(self, op: Op, number: int) -> UnscheduledStep | None:
         if op.is_constant:
             key = len(self.weights) if op.name is None else op.name
-            self.weights[key] = (self._new(op.output), op.attrs["value"])
+            self.weights[key] = (self._new_slot(op.output), op.attrs["value"])
             return None
         if isinstance(op, Graph):
-            program = self._inside(op)
+            program = self.body_runner(op)
             inputs = [v for v in op.inputs if v is not None]
-            ins = [self._place[v] for v in (*inputs, *program.captures)]
+            ins = [self._slots[v] for v in (*inputs, *program.captures)]
             call: Callable[..., Any] = partial(_call_graph, program, len(inputs))
             many = True
         else:
-            call, ins = self._call(op)
+            call, ins = self.bind_kernel(op)
             many = operation_of(op).form.many
-        outs = [self._new(port) for port in op.outputs]
+        outs = [self._new_slot(port) for port in op.outputs]
         return UnscheduledStep(op, call, ins, outs, many, _label(op, number))
 
-    def _call(self, op: Op) -> tuple[Callable[..., Any], list[int]]:
-        """The kernel of an op, wrapped as far as its arguments ask for."""
+    def bind_kernel(self, op: Op) -> tuple[Callable[..., Any], list[int]]:
+        """The callable of an op, with attributes bound, and the slots it reads."""
         operation = operation_of(op)
         args, attrs = op_arguments(op, lambda port: port)
         params = operation.form.each(len(args))
@@ -138,60 +140,60 @@ class StepRunner:
             if p.kind.role == SHAPE_ARG and isinstance(a, OutputPort)
         ]
         if hosts:
-            call = partial(_with_hosts, call, tuple(hosts))
-        if not all(map(_is_typed, params, args)):
-            call = partial(_checked, operation, params, call)
+            call = partial(_with_integers, call, tuple(hosts))
+        if not all(map(_has_known_dtype, params, args)):
+            call = partial(_call_checked, operation, params, call)
         bodies = [
-            (i, param.kind.many, [self._inside(graph) for graph in graphs])
+            (i, param.kind.many, [self.body_runner(graph) for graph in graphs])
             for i, (param, a) in enumerate(zip(params, args, strict=True))
-            if (graphs := _graphs(param, a))
+            if (graphs := _bodies_in(param, a))
         ]
         ins = [
-            self._place[a] if isinstance(a, OutputPort) else self._fixed(a)
+            self._slots[a] if isinstance(a, OutputPort) else self._constant_slot(a)
             for param, a in zip(params, args, strict=True)
-            if not _graphs(param, a)
+            if not _bodies_in(param, a)
         ]
         if bodies:
             call = partial(_with_bodies, call, len(ins), bodies)
             ins += [
-                self._place[v]
+                self._slots[v]
                 for _, _, programs in bodies
                 for program in programs
                 for v in program.captures
             ]
         return call, ins
 
-    def _scheduled(self, rows: Sequence[UnscheduledStep]) -> list[RunStep]:
-        """The steps, each with the places that nothing reads after it."""
+    def _schedule(self, rows: Sequence[UnscheduledStep]) -> list[RunStep]:
+        """The steps, each with the slots freed after it."""
         plan = plan_lifetimes(rows, self._results, self.kernels)
         steps = []
         for i, row in enumerate(rows):
             call, ins, over = row.call, row.ins, plan.over.get(i)
             if over is not None and over in ins:
-                call = partial(_over, call, ins.index(over))
+                call = partial(_call_in_place, call, ins.index(over))
             elif over is not None:
-                call, ins = partial(_into, call), [*ins, over]
+                call, ins = partial(_call_with_out, call), [*ins, over]
             out = -1 if row.many else row.outs[0]
             drop = tuple(plan.frees[i])
             steps.append(
-                RunStep(call, _taker(ins), out, tuple(row.outs), drop, row.label)
+                RunStep(call, _slot_reader(ins), out, tuple(row.outs), drop, row.label)
             )
-        self._plan = _plan(self, rows, plan)
+        self._memory_plan = _memory_plan(self, rows, plan)
         return steps
 
     def plan(self) -> MemoryPlan:
-        """What is kept where, how long, and what is written over."""
-        return self._plan
+        """The memory plan: lifetimes of values and reuse of memory."""
+        return self._memory_plan
 
     # -- running ---------------------------------------------------------------
 
-    def _filled(self, weights: Mapping[Key, Any] | None) -> list[Any]:
-        """The values before the first step. Weights are read when they are needed."""
-        start = self._start.copy()
+    def _load_weights(self, weights: Mapping[Key, Any] | None) -> list[Any]:
+        """The slots before the first step. Weights are loaded on first use."""
+        start = self._initial.copy()
         for key, (place, tensor) in self.weights.items():
-            start[place] = _array(tensor) if weights is None else weights[key]
+            start[place] = _weight_array(tensor) if weights is None else weights[key]
         if weights is None:
-            self._ready = start
+            self._initial_with_weights = start
         return start
 
     def run(
@@ -200,9 +202,9 @@ class StepRunner:
         captured: Sequence[Any] = (),
         weights: Mapping[Key, Any] | None = None,
     ) -> list[Any]:
-        """The results. `weights`: others in place of the constants, by their keys."""
-        ready = self._ready if weights is None else None
-        values = (self._filled(weights) if ready is None else ready).copy()
+        """The results. `weights` replaces all constants, by their keys."""
+        ready = self._initial_with_weights if weights is None else None
+        values = (self._load_weights(weights) if ready is None else ready).copy()
         values[: self._inputs] = [*args, *captured]
         step = None
         try:
@@ -234,16 +236,16 @@ def _label(op: Op, number: int) -> str:
     return f"{label} {shown[1]} {value}"
 
 
-def _into(call: Callable[..., Any], *args: Any) -> Any:
+def _call_with_out(call: Callable[..., Any], *args: Any) -> Any:
     return call(*args[:-1], out=args[-1])
 
 
-def _over(call: Callable[..., Any], place: int, *args: Any) -> Any:
+def _call_in_place(call: Callable[..., Any], place: int, *args: Any) -> Any:
     return call(*args, out=args[place])
 
 
-def _array(tensor: Tensor) -> Any:
-    """A weight as kernels want it: texts are `str`."""
+def _weight_array(tensor: Tensor) -> Any:
+    """A weight as kernels expect it: strings as `str`."""
     array = tensor.numpy()
     return (
         string_array([decode_string(t) for t in array.flat], array.shape)
@@ -252,16 +254,16 @@ def _array(tensor: Tensor) -> Any:
     )
 
 
-def _plan(
+def _memory_plan(
     program: StepRunner, rows: Sequence[UnscheduledStep], plan: Lifetimes
 ) -> MemoryPlan:
-    """The description of what was planned."""
+    """The description of the memory plan."""
     made = {place: i for i, row in enumerate(rows) for place in row.outs}
     last: dict[int, int] = {}
     for i, row in enumerate(rows):
         last.update(dict.fromkeys((*row.outs, *row.ins), i))
     kept = set(program._results)
-    ports = {place: port for port, place in program._place.items()}
+    ports = {place: port for port, place in program._slots.items()}
     weights = {place for place, _ in program.weights.values()}
     values = []
     for place, port in sorted(ports.items()):
@@ -290,7 +292,7 @@ def _plan(
 
 
 class BodyCall:
-    """A body that a kernel calls; it knows the types of what it returns."""
+    """A body as kernels call it, with the types of its results."""
 
     __slots__ = ("captured", "program")
 
@@ -310,8 +312,8 @@ def _call_graph(program: StepRunner, count: int, *args: Any) -> list[Any]:
     return program.run(args[:count], args[count:])
 
 
-def _graphs(param: Param, value: Any) -> Sequence[Graph]:
-    """The bodies that an argument is."""
+def _bodies_in(param: Param, value: Any) -> Sequence[Graph]:
+    """The bodies in an argument."""
     if param.kind.role != BODY:
         return ()
     return value if param.kind.many else (value,)
@@ -323,7 +325,7 @@ def _with_bodies(
     bodies: Sequence[tuple[int, bool, Sequence[StepRunner]]],
     *args: Any,
 ) -> Any:
-    """Bodies put in at their places, each with what it captures."""
+    """Call a kernel with runners of its bodies, each with its captures."""
     ready = list(args[:count])
     at = count
     for place, many, programs in bodies:
@@ -336,28 +338,28 @@ def _with_bodies(
     return call(*ready)
 
 
-def _with_hosts(call: Callable[..., Any], hosts: Sequence[int], *args: Any) -> Any:
+def _with_integers(call: Callable[..., Any], hosts: Sequence[int], *args: Any) -> Any:
     ready = list(args)
     for i in hosts:
         ready[i] = to_integers(ready[i])
     return call(*ready)
 
 
-def _checked(
+def _call_checked(
     operation: Operation, params: Sequence[Param], call: Callable[..., Any], *args: Any
 ) -> Any:
-    """For arguments whose element types were not known when the program was made."""
+    """Call a kernel whose argument dtypes were unknown when the program was built."""
     type_inference.array_dtype(operation, params, args)
     return call(*args)
 
 
-def _is_typed(param: Param, value: Any) -> bool:
+def _has_known_dtype(param: Param, value: Any) -> bool:
     if param.kind.role != TENSOR or not isinstance(value, OutputPort):
         return True
     return isinstance(value.type, TensorType) and value.type.dtype is not unknown
 
 
-def _taker(ins: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
+def _slot_reader(ins: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
     if not ins:
         return lambda _: ()
     if len(ins) == 1:
