@@ -59,7 +59,9 @@ def file_descriptor(
 def _add_fields(
     target: DescriptorProto, message: ProtoMessage, schema: ProtoSchema, package: str
 ) -> None:
-    groups: list[str] = []
+    groups = _oneofs(message, schema.syntax)
+    for group in groups:
+        target.oneof_decl.add(name=group)
     for field in message.fields.values():
         made = target.field.add(name=field.name, number=field.number)
         made.json_name = re.sub(r"_+(\w)", lambda m: m[1].upper(), field.name)
@@ -72,15 +74,19 @@ def _add_fields(
         made.label = made.LABEL_REPEATED if field.repeated else made.LABEL_OPTIONAL
         if field.packed and schema.syntax == "proto2":
             made.options.packed = True
-        explicit = field.optional and schema.syntax == "proto3"
-        group = f"_{field.name}" if explicit else field.oneof  # a group of its own
-        if group is not None:
-            if group not in groups:
-                groups.append(group)
-                target.oneof_decl.add(name=group)
-            made.oneof_index = groups.index(group)
-            if explicit:
-                made.proto3_optional = True
+        if field.oneof is not None:
+            made.oneof_index = groups.index(field.oneof)
+        elif f"_{field.name}" in groups:
+            made.oneof_index = groups.index(f"_{field.name}")
+            made.proto3_optional = True
+
+
+def _oneofs(message: ProtoMessage, syntax: str) -> list[str]:
+    """The oneofs, and behind them one for each optional field of proto3."""
+    fields = message.fields.values()
+    groups = dict.fromkeys(field.oneof for field in fields if field.oneof)
+    optional = [field.name for field in fields if field.optional]
+    return [*groups, *(f"_{name}" for name in optional if syntax == "proto3")]
 
 
 @cache
