@@ -129,21 +129,21 @@ def test_tables_of_ancestors():
 TABLE_FAULTS = {
     "{op: Relu, inputs: [$x]}": {
         "{op: Relu, inputs: [$1]}": "a variable is $name, a value ${...}",
-        "{op: Relu, inputs: [$y]}": "the variable 'y' stands on one side only",
+        "{op: Relu, inputs: [$y]}": "the variable 'y' is on one side only",
         "{op: 'Relu(x) <=> a', inputs: []}": "a rule that cannot be read",
         "{op: Relu, inputs: $x}": "'inputs' and 'after' are lists",
         "{op: Relu, inputs: ['${x), y(x}']}": "a rule that cannot be read",
         "{op: Relu, attrs: {a b: 1}}": "an attribute is a name",
         "{op: Relu, attrs: {a: {op: b}}}": "no lens is called 'b'",
         "{op: Relu, outputs: 1}": "no op has a 'outputs'",
-        "[]": "op is a map",
+        "[]": "op must be a map",
         "{op: Relu, output: -1}": "'output' is the number of an output",
     },
     "${axis(a, 4)}": {"${axes(a, 4}": "a rule that cannot", "${onyl(a)}": "no lens"},
     "guard: ${rank(a) == 2}": {"guard: ${rank(a) == 2 @x}": "a rule that cannot"},
     "    both: true": {"    noth: true": "no rule has a 'noth'"},
-    "dst_namespace": {"dst_namespaze": "no table of rules has a 'dst_namespaze'"},
-    "tags: [old]": {"tags: [o l d]": "'tags' is of another kind"},
+    "dst_namespace": {"dst_namespaze": "rule tables have no key 'dst_namespaze'"},
+    "tags: [old]": {"tags: [o l d]": "'tags' has a value of the wrong type"},
     "dst_namespace: toy/b": {"dst_namespace: toy/c": "rules of another target"},
 }
 
@@ -237,10 +237,10 @@ BROKEN = {
     "tag": (lambda f: setattr(f.rules[1], "tags", ["a b"]), "a tag is a word"),
     "one side": (
         lambda f: setattr(f.rules[1].parts[1], "name", "y"),
-        "the variable 'y' stands on one side only",
+        "the variable 'y' is on one side only",
     ),
     "table": (lambda f: f.tables[0].left.pop(), "a table has as many values"),
-    "table name": (lambda f: setattr(f.tables[0], "name", "a b"), "a lens cannot be"),
+    "table name": (lambda f: setattr(f.tables[0], "name", "a b"), "'a b' is not a valid"),  # noqa: E501
     "number": (
         lambda f: [
             setattr(v, "digits", "1e9")

@@ -77,6 +77,8 @@ class Host:
         self._telling = threading.local()
         self.caches: dict[str, Any] = {}
         """What calls of the API cache, by purpose."""
+        self.adapters: dict[type, Any] = {}
+        """Functions that convert foreign values in mapping functions, by type."""
 
     # What is there
 

@@ -1,6 +1,15 @@
-"""Mapping: rules between two namespaces, and the routes that mappings make.
+"""Mapping: rules between two namespaces, and routes over installed mappings.
 
-`Side` and `Signature` are what the engine asks of a namespace.
+- `HubMapping` declares a mapping to and from the hub, `VersionMapping` one between the
+  versions of a framework, `RuleMapping` one between any two sides.
+- `Side`, `PlainSide`, `Signature`: a namespace at one end of a mapping.
+- `RuleSet`, `Lens`, `Builder`, `Decline`: rules, and functions as rules.
+- `lower`: ops replaced by their definitions until a target supports them.
+- `Route`, `Plan`, `Gap`, `Report`, `Conversion`: conversions, and what they report.
+
+`hub_mapping.py`, `version_mapping.py`, `rule_mapping.py`, `lowering.py` and `side.py`
+are here; `rules/` has rules as data, `engine/` matches and builds, `lenses/` has the
+built-in lenses, `routes/` finds chains of mappings.
 """
 
 from __future__ import annotations
@@ -51,6 +60,8 @@ from amanda.mapping.version_mapping import (
 )
 
 __all__ = [
+    "op_location",
+    "equivalent_values",
     "VersionChange",
     "VersionMapping",
     "version_number",
@@ -88,10 +99,8 @@ __all__ = [
     "constant_of",
     "run_mapper",
     "expect_no_gaps",
-    "equivalent_values",
     "find_route",
     "make_table",
-    "op_location",
     "answer_question",
     "gap_error",
 ]

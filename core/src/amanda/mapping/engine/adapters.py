@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from amanda.current_host import host_in_use
 from amanda.errors import UsageError
 from amanda.graph import Graph, OutputPort
 from amanda.tensors import FunctionRef, Tensor
@@ -25,16 +26,20 @@ _PLAIN: Final = (
     bool, int, float, complex, str, bytes, Tensor, Graph, OutputPort, DType, Shape,
     Type, FunctionRef,
 )  # fmt: skip
-_ADAPTERS: dict[type, Callable[[Any], Any]] = {}
+
+
+def _adapters() -> dict[type, Callable[[Any], Any]]:
+    found: dict[type, Callable[[Any], Any]] = host_in_use().adapters
+    return found
 
 
 def adapter(type: type) -> Callable[[_Call], _Call]:
     """Declare how values of a type and its subclasses are converted."""
 
     def declare(call: _Call) -> _Call:
-        if type in _ADAPTERS:
+        if type in _adapters():
             raise UsageError(f"there is an adapter for {type.__qualname__} already")
-        _ADAPTERS[type] = call
+        _adapters()[type] = call
         return call
 
     return declare
@@ -42,7 +47,7 @@ def adapter(type: type) -> Callable[[_Call], _Call]:
 
 def remove_adapter(type: type) -> None:
     """Remove an adapter."""
-    _ADAPTERS.pop(type, None)
+    _adapters().pop(type, None)
 
 
 def convert_value(value: Any) -> Any:
@@ -53,9 +58,10 @@ def convert_value(value: Any) -> Any:
     """
     if value is None or isinstance(value, _PLAIN) or hasattr(value, "__array__"):
         return value
-    found = next((b for b in type(value).__mro__ if b in _ADAPTERS), None)
+    adapters = _adapters()
+    found = next((b for b in type(value).__mro__ if b in adapters), None)
     if found is not None:
-        return _ADAPTERS[found](value)
+        return adapters[found](value)
     if isinstance(value, list | tuple):
         return (
             type(value)(map(convert_value, value))

@@ -1,4 +1,4 @@
-"""What a rule must keep to, whatever the namespaces: nothing lost, nothing invented."""
+"""Checks of every rule: no variable is lost, none comes from nowhere."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_OPS: Final = 64
 
 
 def check_rule(row: Equation) -> None:
-    """Nothing may be lost, and nothing comes from nowhere."""
+    """Check a rule; FormatError where a variable is lost or undefined."""
     for term in (row.left, row.right):
         _check_term(term)
     sides = [{v.name: v for v in variables(t)} for t in (row.left, row.right)]
@@ -75,13 +75,13 @@ def _check_term(term: OpTerm) -> None:
 
 
 def _check_built_side(row: Equation, here: OpTerm, there: OpTerm) -> None:
-    """What is made is known, and many values stay many."""
+    """Check that the built side is defined, and variadic values stay variadic."""
     for part in subterms(there):
         if isinstance(part, ListOf | LensTerm) and any(
             isinstance(p, Var) and p.name == ANYTHING for p in subterms(part)
         ):
             raise FormatError(
-                f"{ANYTHING} says nothing about what is made",
+                f"{ANYTHING} does not define what is built",
                 where=part.spot,
                 got=str(part),
             )
@@ -89,7 +89,7 @@ def _check_built_side(row: Equation, here: OpTerm, there: OpTerm) -> None:
     for arg in _inputs(there):
         if arg.name != ANYTHING and arg.rest != (arg.name in many):
             raise FormatError(
-                f"{arg.name!r} stands for one value here and for many there",
+                f"{arg.name!r} is one value on one side and many on the other",
                 where=arg.spot,
                 got=row.text,
             )
@@ -103,10 +103,10 @@ def _inputs(term: OpTerm) -> Iterator[Var]:
 
 def _one_sided_error(row: Equation, var: Var) -> FormatError:
     return FormatError(
-        f"the variable {var.name!r} stands on one side only",
+        f"the variable {var.name!r} is on one side only",
         where=var.spot,
         got=row.text,
-        hint=f"write {ANYTHING} for what may be anything",
+        hint=f"write {ANYTHING} for a part that may be anything",
     )
 
 
@@ -117,7 +117,7 @@ def _check_read(
     for name, var in read.items():
         if any(name not in side for side in matched):
             raise FormatError(
-                f"{name!r} is read, and no op of the rule has it",
+                f"{name!r} is read, but no op of the rule has it",
                 where=var.spot,
                 got=row.text,
             )
@@ -134,10 +134,11 @@ def _check_read(
 
 
 def is_recursive(row: Equation, *, forward: bool = True) -> bool:
-    """Would a rule surely take again what it makes, were it run until none fits?
+    """Whether a rule matches its own result, so that rewriting would never end.
 
-    >>> from amanda.mapping.rules.parser import parse
-    >>> [feeds_itself(row) for row in parse("f(x) => f(f(x))\\nf(f(x)) => f(x)", ())]
+    >>> from amanda.mapping.rules.parser import parse_rules
+    >>> rows = parse_rules("f(x) => f(f(x))\\nf(f(x)) => f(x)", ())
+    >>> [is_recursive(row) for row in rows]
     [True, False]
     """
     here, there = row.sides(forward)
@@ -148,7 +149,7 @@ def is_recursive(row: Equation, *, forward: bool = True) -> bool:
 
 
 def _may_match(want: TermPart, have: TermPart, bound: dict[str, str]) -> bool:
-    """Does what is wanted fit, whatever the variables of `have` stand for?"""
+    """Whether `want` matches `have` for any values of its variables."""
     if isinstance(want, Var):
         if want.name == ANYTHING:
             return True
@@ -172,10 +173,10 @@ def _may_match(want: TermPart, have: TermPart, bound: dict[str, str]) -> bool:
 
 
 def unread_inputs(function: FunctionRule, signature: Signature) -> frozenset[str]:
-    """Attributes that a function takes and never looks at: what it drops of an op.
+    """Attributes that a function accepts and never reads, so that it drops them.
 
-    By its compiled code. Where it takes all that there are (`**told`) and does not look
-    at them, these are all that it does not name.
+    This is read from its compiled code. For a function with an unused `**attrs`, these
+    are all attributes that it does not name.
     """
     call: Any = inspect.unwrap(function.call)
     code = call.__code__

@@ -1,17 +1,17 @@
-"""Rules that are functions, for where data decides what is made.
+"""Rules that are functions, for ops whose arguments decide what is built.
 
-A function that reads (left to right) or writes (right to left) gets the inputs of an op
-by position, its attributes and bodies by name, and gives back what the outputs are:
+A function that reads (left to right) or writes (right to left) is called with the
+inputs of an op by position, its attributes and bodies by name, and returns the outputs:
 
     @rules.read("Gemm[7:]")
     def gemm(o, a, b, c=None, *, alpha, beta, transA, transB):
         y = o.matmul(o.transpose(a) if transA else a, ...)
 
 A first parameter `o` is the builder of the target side; where that side's ops are
-functions themselves (a `TracingSide`), they may be called directly and `o` left out.
-A parameter `outputs` gets the number of outputs of the op, and `context` what is known
-around it: the graph, constants, types, the version, as the builder tells them. An
-attribute that the function does not name must have its default.
+functions themselves (a `TracingSide`), they may be called directly and `o` omitted. A
+parameter `outputs` gets the number of outputs of the op, and `context` a builder, which
+has the graph, constants, types and the version. An attribute that the function does not
+name must have its default.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ CONTEXT = "context"
 
 
 class Builder:
-    """Makes ops of the target side: `o.Shape(x, start=1)`.
+    """Builds ops of the target side: `o.Shape(x, start=1)`.
 
-    An op with one output gives that value, others a tuple. `outputs` says how many
-    there are, where the op type does not.
+    An op with one output returns that value, others a tuple. `outputs` is the number of
+    outputs where the op type does not determine it.
     """
 
     __slots__ = ("graph", "side", "source")
@@ -73,31 +73,31 @@ class Builder:
         self.side = side
         self.graph = graph
         self.source = source
-        """The op that is being mapped, to be read only."""
+        """The op that is being mapped; read-only."""
 
     @property
     def version(self) -> str:
-        """The version of the target; empty where it has none."""
+        """The version of the target; empty for none."""
         return parse_name(self.side.name).version or ""
 
     @property
     def source_graph(self) -> Graph | None:
-        """The graph that the op stands in, to be read only."""
+        """The graph of the op; read-only."""
         return self.source.graph
 
     def content(self, value: Any) -> Any:
-        """What is in a value that is constant, as numbers and lists; else None."""
+        """The content of a constant value as numbers and lists, else None."""
         try:
             return answer_question(value, "content") if _is_port(value) else value
         except Undecided:
             return None
 
     def type(self, value: OutputPort) -> Type | None:
-        """The type of a value of the target, as far as it is inferred."""
+        """The inferred type of a value of the target."""
         return value.type
 
     def op(self, type: str, /, *args: Any, **attrs: Any) -> Any:
-        """For types that are no Python names."""
+        """Build an op whose type is not a Python name."""
         signature = self.side.signature(type)
         if signature is None:
             raise Decline(f"{self.side.name} has no op {type}")
@@ -111,7 +111,7 @@ class Builder:
         given = {
             key: convert_value(value)
             for key, value in attrs.items()
-            if key not in bodies and not _said(value, signature, key)
+            if key not in bodies and not _is_default(value, signature, key)
         }
         args = tuple(map(convert_value, args))
         made = self.side.build(
@@ -133,8 +133,8 @@ def _is_port(value: Any) -> bool:
     return isinstance(value, OutputPort)
 
 
-def _said(value: Any, signature: Signature, key: str) -> bool:
-    """Does leaving the attribute out say the same?"""
+def _is_default(value: Any, signature: Signature, key: str) -> bool:
+    """Whether an attribute has its default."""
     return value is None or equivalent_values(value, signature.attrs.get(key))
 
 
@@ -144,11 +144,11 @@ class FunctionRule:
 
     call: Callable[..., Any]
     term: OpTerm
-    """The type and the versions it is for; nothing else."""
+    """The op type and its versions, without arguments."""
     forward: bool
     file: str
     name: str = ""
-    """What rule files call it."""
+    """Its name in rule files."""
 
     @property
     def id(self) -> str:
@@ -156,7 +156,7 @@ class FunctionRule:
 
     @property
     def place(self) -> str:
-        """Its file and line, where it tells them."""
+        """Its file and line, where they are known."""
         code = getattr(inspect.unwrap(self.call), "__code__", None)
         if code is None:
             return self.file
@@ -165,7 +165,7 @@ class FunctionRule:
 
 @dataclass(frozen=True, slots=True)
 class _FunctionParameters:
-    """What a function's parameters say."""
+    """The parameters of a mapping function, by role."""
 
     builder: bool
     outputs: bool
@@ -208,7 +208,7 @@ def compile_function(
     target: Side,
     hints: frozenset[str] = frozenset(),
 ) -> CompiledRule:
-    """The function between two versions; Inactive if it is not for them."""
+    """Compile a function for two sides; InactiveRule if it does not apply."""
     signature = with_hints(require_signature(source, function.term), hints)
     form = _read_parameters(function.call)
     if not form.builder and not isinstance(target, TracingSide):

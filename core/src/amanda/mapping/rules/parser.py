@@ -9,7 +9,7 @@
     context question "(" name ")" | name | constant
     guard   comparisons of contexts, joined by and, or, not and parentheses
 
-Nothing is evaluated: a rule file is data, whoever wrote it.
+Nothing is evaluated: rule files are data, and may come from anywhere.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ _RESERVED: Final = frozenset({"if", "and", "or", "not", "in", "losing", "after"}
 def parse_rules(
     text: str, lenses: Collection[str], file: str = "<rules>", line: int = 1
 ) -> list[Equation]:
-    """The rules of a text; FormatError with the place of every one that is faulty.
+    """The rules of a text; FormatError with the location of every faulty one.
 
-    >>> [row] = parse("Softmax[13:](x, axis=a) <=> softmax(x, axes=only(a))", ["only"])
+    >>> text = "Softmax[13:](x, axis=a) <=> softmax(x, axes=only(a))"
+    >>> [row] = parse_rules(text, ["only"])
     >>> row.left.type, str(row.right), row.arrow
     ('Softmax', 'softmax(x, axes=only(a))', '<=>')
     """
@@ -82,20 +83,20 @@ def parse_rules(
 
 
 def parse_part(text: str, lenses: Collection[str], file: str, line: int) -> TermPart:
-    """One value of a rule: what may stand for an input or an attribute."""
+    """Parse one value of a rule: an input or an attribute."""
     parser = _parser_for(text, lenses, file, line)
     part = parser.starred() if parser.next.text == "*" else parser.value()
     return parser.ended(part)
 
 
 def parse_guard(text: str, lenses: Collection[str], file: str, line: int) -> Guard:
-    """What may stand behind `if`."""
+    """Parse a guard, the part behind `if`."""
     parser = _parser_for(text, lenses, file, line)
     return parser.ended(parser.guard())
 
 
 def parse_head(text: str, file: str, line: int = 1) -> OpTerm:
-    """A type and its versions, without parentheses: `Gemm[7:]`."""
+    """Parse an op type with versions, without parentheses: `Gemm[7:]`."""
     parser = _parser_for(text, (), file, line)
     token = parser.take()
     if token.kind != "name":
@@ -105,7 +106,7 @@ def parse_head(text: str, file: str, line: int = 1) -> OpTerm:
 
 
 def is_name(text: object) -> bool:
-    """May an op, an attribute or a tag be called so in rules?"""
+    """Whether rules allow this name for an op, an attribute or a tag."""
     return isinstance(text, str) and NAME.fullmatch(text) is not None
 
 
@@ -142,8 +143,8 @@ class _Parser:
         self.at += token.kind != "end"
         return token
 
-    def took(self, *texts: str) -> bool:
-        """Take the next token if it is one of these signs or words."""
+    def accept(self, *texts: str) -> bool:
+        """Consume the next token if it is one of these."""
         token = self.next
         if token.kind in ("sign", "name") and token.text in texts:
             self.at += 1
@@ -152,7 +153,7 @@ class _Parser:
 
     def expect(self, *texts: str) -> Token:
         token = self.next
-        if not self.took(*texts):
+        if not self.accept(*texts):
             raise self.fault(token, " or ".join(texts))
         return token
 
@@ -183,7 +184,7 @@ class _Parser:
         if token.kind != "name" or "." in token.text or "::" in token.text:
             raise self.fault(token, what)
         if token.text in _RESERVED or token.text in _LITERALS:
-            raise self.fault(token, f"{what}, which {token.text!r} cannot be")
+            raise self.fault(token, f"{what}, which {token.text!r} is not")
         return token.text
 
     # -- rows ------------------------------------------------------------------
@@ -193,9 +194,9 @@ class _Parser:
         left = self.term()
         arrow = self.expect(*_ARROWS).text
         right = self.term()
-        guard = self.guard() if self.took("if") else None
+        guard = self.guard() if self.accept("if") else None
         loss = None
-        if self.took("losing"):
+        if self.accept("losing"):
             token = self.take()
             if token.kind != "text":
                 raise self.fault(token, "a text that says what is lost")
@@ -211,16 +212,16 @@ class _Parser:
 
     def after(self) -> tuple[str, ...]:
         """The tags behind `after`."""
-        if not self.took("after"):
+        if not self.accept("after"):
             return ()
         found = [self.tag()]
-        while self.took(","):
+        while self.accept(","):
             found.append(self.tag())
         return tuple(dict.fromkeys(found))
 
     def tags(self) -> tuple[str, ...]:
         found = []
-        while self.took("@"):
+        while self.accept("@"):
             found.append(self.tag())
         return tuple(dict.fromkeys(found))
 
@@ -240,12 +241,12 @@ class _Parser:
         args: list[TermPart] = []
         attrs: dict[str, TermPart] = {}
         waits: list[OpTerm] = []
-        while not self.took(")"):
+        while not self.accept(")"):
             if args or attrs or waits:
                 self.expect(",")
-                if self.took(")"):
+                if self.accept(")"):
                     break
-            if self.took("^"):
+            if self.accept("^"):
                 waits.append(self.term())
             else:
                 self.part(args, attrs)
@@ -256,12 +257,12 @@ class _Parser:
         )
 
     def versions(self) -> tuple[int | None, int | None]:
-        if not self.took("["):
+        if not self.accept("["):
             return None, None
         first = self.next
         low = None if self.next.text == ":" else self.whole("a version")
         high = low
-        if self.took(":"):
+        if self.accept(":"):
             high = None if self.next.text == "]" else self.whole("a version")
         self.expect("]")
         if low is not None and high is not None and low > high:
@@ -269,7 +270,7 @@ class _Parser:
         return low, high
 
     def output(self) -> int:
-        if not self.took("["):
+        if not self.accept("["):
             return 0
         index = self.whole("the number of an output")
         self.expect("]")
@@ -320,7 +321,7 @@ class _Parser:
                 return self.term()
             self.take()
             name = self.plain_name(token, "a variable or a value")
-            optional = not named and self.took("?")
+            optional = not named and self.accept("?")
             return Var(name, token.spot, optional=optional)
         if token.text == "[" and token.kind == "sign":
             return self.items()
@@ -340,18 +341,18 @@ class _Parser:
         self.expect("(")
         inner = self.value(named=True)
         context: list[Question | Var | ConstantTerm] = []
-        while self.took(","):
+        while self.accept(","):
             context.append(self.operand())
         self.expect(")")
         self.depth -= 1
         return LensTerm(token.text, inner, tuple(context), token.spot)
 
     def items(self) -> TermPart:
-        """A list: a constant where nothing in it varies."""
+        """Parse a list; one without variables is a constant."""
         token = self.expect("[")
         self.deeper(token)
         items: list[TermPart] = []
-        while not self.took("]"):
+        while not self.accept("]"):
             if items:
                 self.expect(",")
             starred = self.next.text == "*"
@@ -374,7 +375,7 @@ class _Parser:
         raise self.fault(token, "a variable or a value")
 
     def operand(self) -> Question | Var | ConstantTerm:
-        """What may be compared, and what lenses take as context."""
+        """Parse an operand of comparisons, or the context of a lens."""
         token = self.next
         if token.kind == "name" and token.text not in _LITERALS:
             self.take()
@@ -402,22 +403,22 @@ class _Parser:
     def guard(self) -> Guard:
         self.deeper(self.next)
         parts = [self.conjunction()]
-        while self.took("or"):
+        while self.accept("or"):
             parts.append(self.conjunction())
         self.depth -= 1
         return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
 
     def conjunction(self) -> Guard:
         parts = [self.condition()]
-        while self.took("and"):
+        while self.accept("and"):
             parts.append(self.condition())
         return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
     def condition(self) -> Guard:
         negations = 0
-        while self.took("not"):
+        while self.accept("not"):
             negations += 1
-        if self.took("("):
+        if self.accept("("):
             guard = self.guard()
             self.expect(")")
         else:
@@ -427,15 +428,15 @@ class _Parser:
     def compared(self) -> Guard:
         left = self.operand()
         sign = self.next.text
-        if self.took(*_COMPARISONS):
+        if self.accept(*_COMPARISONS):
             return Comparison(sign, left, self.operand())
-        if self.took("not"):
+        if self.accept("not"):
             self.expect("in")
             return Comparison("not in", left, self.operand())
-        if self.took("in"):
+        if self.accept("in"):
             return Comparison("in", left, self.operand())
         return left
 
 
 _OF_VARIABLES: Final = ("given", "length")
-"""Questions about what a variable holds, be it a value of the graph or not."""
+"""Questions about any variable, not only about values of the graph."""

@@ -1,7 +1,7 @@
-"""Rules in protobuf form: the messages of mapping.proto, made from rules and back.
+"""Rules in protobuf form: the messages of mapping.proto, encoded and decoded.
 
-What is read goes the way that rule text goes: it is written in the notation, parsed and
-checked, so that a file can say nothing that a text could not.
+Decoded rules are written in the notation, parsed and checked like rule text, so that a
+file cannot contain more than a text could.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _value_messages(value: Any) -> Iterator[RuleValue]:
 
 
 def decode_file(data: bytes, file: str = "<bytes>") -> RuleFile:
-    """The messages of a file; FormatError where it is none of rules."""
+    """Decode the messages of a file; FormatError where it has no rules."""
     if len(data) > MAX_TEXT:
         raise LimitError("the file of rules is absurdly long", where=file)
     try:
@@ -183,7 +183,7 @@ def decode_file(data: bytes, file: str = "<bytes>") -> RuleFile:
 
 
 def loads(rules: RuleSet, data: bytes, file: str = "<bytes>") -> None:
-    """Add the rules of a file to a set; all of them, or none where one is faulty."""
+    """Add the rules of a file to a set; none of them if one is faulty."""
     made = decode_file(data, file)
     for told, end in ((made.source, rules.left), (made.target, rules.right)):
         if namespace_path(told) != end:
@@ -261,7 +261,7 @@ def _read_value(told: Iterator[RuleValue], where: str, depth: int) -> Any:
 
 
 class _PartReader:
-    """One rule to text; each piece is checked to be one where it is written."""
+    """Converts one rule to text; each part is checked before it is written."""
 
     def __init__(self, rule: Rule, rules: RuleSet, where: str) -> None:
         self.rule = rule
@@ -301,7 +301,7 @@ class _PartReader:
         return part
 
     def inner(self, part: RulePart, read: Callable[[], str]) -> list[str]:
-        """The parts that follow one as its own."""
+        """The parts inside a part, which follow it."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise LimitError("a rule is nested too deep", where=self.where)
@@ -350,7 +350,7 @@ class _PartReader:
         raise self.fault("a rule has no such part", got=repr(part.form[:80]))
 
     def operand(self) -> str:
-        """What a lens takes; parsed with it."""
+        """The inner value of a lens."""
         return self.bare(self.next())
 
     def guard(self) -> str:

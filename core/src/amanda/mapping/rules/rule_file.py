@@ -13,8 +13,8 @@
       Relu(x)  <=>  relu(x)
       Pad(x, mode=m)  <=>  pad(x, mode=mode(m))
 
-A file runs no code: it names lenses and functions that somebody registered. One with
-`src_namespace` is of the older form, see table_form.py.
+A file contains no code: it refers to lenses and functions of the rule set by name. One
+with `src_namespace` is in table form, see table_form.py.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ BINARY: Final = (".pb", ".rpb")
 
 
 def load(rules: RuleSet, path: Path) -> None:
-    """Add the rules of a file to a set; all of them, or none where one is faulty."""
+    """Add the rules of a file to a set; none of them if one is faulty."""
     from amanda.files.text.syntax.plain_data import decoded
 
     if path.stat().st_size > MAX_TEXT:
@@ -72,7 +72,7 @@ def load(rules: RuleSet, path: Path) -> None:
 
 
 def file_ends(path: Path) -> tuple[str, str] | None:
-    """The two sides that a file says its rules are between; plain text says none."""
+    """The two sides in the header of a file; None for plain text."""
     from amanda.files.text.syntax.plain_data import decoded
 
     data = path.read_bytes()
@@ -88,7 +88,7 @@ def file_ends(path: Path) -> tuple[str, str] | None:
 
 
 def read_header(text: str, file: str) -> dict[str, Any]:
-    """What a YAML file of rules says, its keys checked and the ends there."""
+    """The checked header of a YAML rule file."""
     from amanda.files.text.syntax.yaml_parser import parse as parse_yaml
     from amanda.mapping.rules import table_form
 
@@ -104,26 +104,30 @@ def read_header(text: str, file: str) -> dict[str, Any]:
             near = get_close_matches(str(key), _KEYS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else None
             raise fault_at(
-                text, file, f"no file of rules has a {key!r}", key, hint=hint
+                text, file, f"rule files have no key {key!r}", key, hint=hint
             )
         expect_kind(value, _KINDS[key], text, file, key)
     for key in ("source", "target"):
         if key not in data:
-            raise FormatError(f"a file of rules has a {key!r}", where=file)
+            raise FormatError(f"a rule file needs the key {key!r}", where=file)
     return data
 
 
 def expect_kind(value: object, kind: type, text: str, file: str, key: str) -> None:
-    """FormatError where a key has a value of another kind."""
+    """FormatError where the value of a key has another type."""
     words: dict[type, str] = {list: "a list", dict: "a map", str: "a text"}
     if not isinstance(value, kind):
         raise fault_at(
-            text, file, f"{key!r} is of another kind", key, expected=words[kind]
+            text,
+            file,
+            f"{key!r} has a value of the wrong type",
+            key,
+            expected=words[kind],
         )
     if key in ("tags", "apply_after"):
         assert isinstance(value, list)
         if not all(map(is_name, value)):
-            raise fault_at(text, file, f"{key!r} is of another kind", key,
+            raise fault_at(text, file, f"{key!r} has a value of the wrong type", key,
                         expected="a list of words")  # fmt: skip
 
 
@@ -168,7 +172,7 @@ def _parse_rows(
 
 
 def namespace_path(name: str) -> str:
-    """The framework of a namespace; empty for what is no name of one."""
+    """The path of a namespace; empty for an invalid name."""
     try:
         return parse_name(name).path
     except NamespaceError:
@@ -179,7 +183,7 @@ def _read_hints(hints: dict[str, Any], end: str, text: str, file: str) -> list[s
     found = hints.get(end, [])
     is_names = isinstance(found, list) and all(isinstance(n, str) for n in found)
     if not is_names or not {"source", "target"}.issuperset(hints):
-        raise fault_at(text, file, "'hints' is of another kind", "hints",
+        raise fault_at(text, file, "'hints' has a value of the wrong type", "hints",
                     expected="source and target, a list of names each")  # fmt: skip
     return list(found)
 
@@ -190,7 +194,7 @@ def _add_table(rules: RuleSet, text: str, file: str, name: str, rows: Any) -> No
         made = [(_check_plain(left), _check_plain(right)) for left, right in pairs]
     except (TypeError, ValueError):
         raise fault_at(
-            text, file, f"the table {name!r} is of another kind", "tables",
+            text, file, f"the table {name!r} has a value of the wrong type", "tables",
             expected="a map, or a list of pairs, of numbers and texts",
         ) from None  # fmt: skip
     try:
@@ -221,7 +225,7 @@ def _attach_function(
 
 
 def _find_block(text: str, rules: str) -> tuple[str, int]:
-    """The text of the rules as it stands in the file, and its first line there."""
+    """The rules' text in the file, and its first line number."""
     lines = text.split("\n")
     wanted = [line.strip() for line in rules.split("\n") if line.strip()]
     if not wanted:
@@ -239,7 +243,7 @@ def _find_block(text: str, rules: str) -> tuple[str, int]:
 def fault_at(
     text: str, file: str, message: str, key: str, *more: str | int, **parts: Any
 ) -> FormatError:
-    """An error at the place of a key, or of what `more` leads to inside it."""
+    """An error at the location of a key, or of what `more` selects inside it."""
     from amanda.files.text.syntax.plain_data import Path as Inside
     from amanda.files.text.syntax.plain_data import deeper, place
     from amanda.files.text.syntax.yaml_parser import locate
@@ -252,7 +256,7 @@ def fault_at(
 
 
 def dumps(rules: RuleSet, *, form: str = "yaml") -> str:
-    """The rules of a set as YAML; as plain text, without what only a header can say."""
+    """The rules of a set as YAML; or as plain text, without the header."""
     rows = [row.whole for row in rules.rows]
     if form == "text":
         return "".join(f"{row}\n" for row in rows)
@@ -286,7 +290,7 @@ def _header_lines(rules: RuleSet) -> Iterator[str]:
 
 
 def _yaml(value: Any) -> str:
-    """A value as YAML writes it on one line."""
+    """A value as YAML on one line."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_yaml, value))}]"
     if isinstance(value, float) and value - value != 0:

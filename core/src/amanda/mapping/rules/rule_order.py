@@ -1,8 +1,8 @@
-"""Which rule is tried before which: by weight, and by what rules say themselves.
+"""The order in which rules are tried: by weight, and by `after` tags.
 
-A rule may say that others are tried before it, by a tag of theirs: `after base`. Tags
-are those behind the rule (`@base`), those in the header of its file, and the name of
-its file without the ending.
+`after base` puts a rule behind all rules with the tag `base`. The tags of a rule are
+those behind it (`@base`), those in the header of its file, and the name of its file
+without the suffix.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def rule_tags(row: Equation) -> tuple[str, ...]:
 
 
 def rule_weight(row: Equation, *, forward: bool) -> tuple[int, ...]:
-    """What sorts: bigger patterns first, then what demands more, losses last."""
+    """The sort key: bigger patterns first, then more constraints, losses last."""
     here = row.sides(forward)[0]
     names = [var.name for var in variables(here)]
     repeated = len(names) - len(set(names))
@@ -34,13 +34,13 @@ def rule_weight(row: Equation, *, forward: bool) -> tuple[int, ...]:
 
 
 def sort_rules(rows: Iterable[Equation], *, forward: bool) -> list[Equation]:
-    """The rules for one op type, the one to be tried first in front."""
+    """The rules for one op type, in the order in which they are tried."""
     waiting = sorted(rows, key=lambda row: rule_weight(row, forward=forward))
     if not any(row.after for row in waiting):
         return waiting
     left = Counter(tag for row in waiting for tag in rule_tags(row))
     parked: dict[str, list[int]] = {}
-    ready = list(range(len(waiting)))  # a heap: ascending as it is
+    ready = list(range(len(waiting)))  # a sorted list is a heap
     done: list[Equation] = []
     while ready:
         at = heappop(ready)
@@ -59,7 +59,7 @@ def sort_rules(rows: Iterable[Equation], *, forward: bool) -> list[Equation]:
 
 
 def check_order(rows: Sequence[Equation]) -> None:
-    """FormatError where a rule waits for a tag that there is not, or for itself."""
+    """FormatError for unknown tags in `after`, and for cycles."""
     bound = [row for row in rows if row.after]
     if not bound:
         return
@@ -86,7 +86,7 @@ def _unknown_tag_error(row: Equation, tag: str, known: Iterable[str]) -> FormatE
 def _check_cycles(
     bound: Sequence[Equation], members: dict[str, list[Equation]]
 ) -> None:
-    """Depth first over tags: a tag leads to those that its rules wait for."""
+    """Depth-first search over tags; edges lead to the tags that rules wait for."""
     onward = {
         tag: {first: row for row in rows for first in row.after}
         for tag, rows in members.items()

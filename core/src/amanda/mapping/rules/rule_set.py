@@ -1,4 +1,4 @@
-"""A set of rules between two frameworks, before it meets any version of them."""
+"""Sets of rules between two frameworks, for all their versions."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ class RuleSet:
         self.functions: list[FunctionRule] = []
         self.lenses: dict[str, Lens] = dict(LENSES)
         self.callables: dict[str, Callable[..., Any]] = {}
-        """Functions that rule files may name."""
+        """Functions that rule files can refer to by name."""
         self.hints: dict[bool, frozenset[str]] = {True: frozenset(), False: frozenset()}
-        """Attributes that need no rule: of the left side, and (False) of the right."""
+        """Attributes without need of a rule: of the left side (True) and the right."""
         self.preferred: frozenset[str] = frozenset()
-        """Files whose rules are tried before all others."""
+        """Names of files whose rules are tried before all others."""
         self._index: dict[bool, dict[str, list[AnyRule]]] = {}
 
     def copy(self) -> RuleSet:
-        """A set of its own with the same rules."""
+        """An independent copy."""
         made = copy(self)
         for name in _PARTS:
             setattr(made, name, copy(getattr(self, name)))
@@ -71,9 +71,9 @@ class RuleSet:
         tags: Iterable[str] = (),
         after: Iterable[str] = (),
     ) -> None:
-        """Add the rules of a text; none of them where one is faulty.
+        """Add the rules of a text; none of them if one is faulty.
 
-        `tags` are those of all of them; so are those that they wait for, `after`.
+        `tags` and `after` apply to all of them.
         """
         rows = parse_rules(text, self.lenses, file or self.name, line)
         self.add(rows, tags=tags, after=after)
@@ -85,7 +85,7 @@ class RuleSet:
         tags: Iterable[str] = (),
         after: Iterable[str] = (),
     ) -> None:
-        """Add rules that are parsed; none where one waits for what there is not."""
+        """Add parsed rules; none of them if one waits for an unknown tag."""
         more, firsts = tuple(tags), tuple(after)
         if more or firsts:
             rows = [
@@ -102,13 +102,13 @@ class RuleSet:
         self._index.clear()
 
     def hint(self, *, left: Iterable[str] = (), right: Iterable[str] = ()) -> None:
-        """Attributes that mean nothing to results; `cudnn_*` is all that begin so."""
+        """Declare attributes that do not affect results; `cudnn_*` is a prefix."""
         self.hints[True] |= frozenset(left)
         self.hints[False] |= frozenset(right)
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """What is added meanwhile is taken away again where an error ends it."""
+        """A context that removes what was added in it if it ends with an error."""
         before = {name: copy(getattr(self, name)) for name in _PARTS}
         try:
             yield
@@ -120,11 +120,11 @@ class RuleSet:
             self._index.clear()
 
     def read(self, *heads: str) -> Callable[[_Call], _Call]:
-        """Declares a function from left to right, for `Type` or `Type[from:to]`."""
+        """Declare a function from left to right, for `Type` or `Type[from:to]`."""
         return self._declared(heads, forward=True)
 
     def write(self, *heads: str) -> Callable[[_Call], _Call]:
-        """Declares a function from right to left, for `type` or `type[from:to]`."""
+        """Declare a function from right to left, for `type` or `type[from:to]`."""
         return self._declared(heads, forward=False)
 
     def _declared(
@@ -143,7 +143,7 @@ class RuleSet:
         return parse_head(head, self.name)
 
     def attach(self, call: Callable[..., Any], term: OpTerm, *, forward: bool) -> None:
-        """A function for the ops that a term without arguments names."""
+        """Add a function for the ops of a term without arguments."""
         name = call.__name__
         while self.callables.setdefault(name, call) is not call:
             name += "_"
@@ -151,7 +151,7 @@ class RuleSet:
         self._index.clear()
 
     def function(self, call: _Call) -> _Call:
-        """Declares a function that rule files may name; for no op yet."""
+        """Declare a function that rule files can refer to by name."""
         self._new(call.__name__, self.callables, "function")
         self.callables[call.__name__] = call
         return call
@@ -167,7 +167,7 @@ class RuleSet:
         doc: str,
         **more: Any,
     ) -> Lens:
-        """A lens of this set's own; it may take the place of one of the core's."""
+        """Add a lens; it may replace one of the core."""
         return self.add_lens(Lens(name, do, undo, draw, doc, **more))
 
     def table(
@@ -176,7 +176,7 @@ class RuleSet:
         rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]],
         doc: str = "",
     ) -> Lens:
-        """A lens that is a table: left what variables hold, right what is written."""
+        """Add a lens that is a table: left the variables, right what is written."""
         made = make_table(name, rows, doc)
         there = self.lenses.get(name)
         if (
@@ -190,7 +190,9 @@ class RuleSet:
     def add_lens(self, lens: Lens) -> Lens:
         """Add a lens; it may replace one of the core, but none of this set."""
         if not lens.name.isidentifier() or lens.name in QUESTIONS:
-            raise UsageError(f"a lens cannot be called {lens.name!r}", who=self.name)
+            raise UsageError(
+                f"{lens.name!r} is not a valid name of a lens", who=self.name
+            )
         if self.lenses.get(lens.name) is not LENSES.get(lens.name):
             self._new(lens.name, self.lenses, "lens")
         self.lenses[lens.name] = lens
@@ -209,7 +211,7 @@ class RuleSet:
         load(self, Path(path))
 
     def rule(self, id: str) -> AnyRule | None:
-        """The rule that reports call so."""
+        """The rule with this id in reports."""
         every: Iterable[AnyRule] = (*self.rows, *self.functions)
         return next((rule for rule in every if rule.id == id), None)
 
@@ -220,7 +222,7 @@ class RuleSet:
         return self._index[forward].get(type, [])
 
     def types(self, *, forward: bool) -> Iterable[str]:
-        """The op types that some rule is for."""
+        """The op types that have rules."""
         self.of_type("", forward=forward)
         return self._index[forward]
 

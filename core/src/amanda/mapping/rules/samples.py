@@ -1,7 +1,7 @@
-"""A sample of a rule: a graph that its matched side takes, made from the rule alone.
+"""Samples of rules: graphs that a rule matches, generated from the rule alone.
 
-Variables of lenses get what the lenses draw in tests; others what the dictionary has as
-a default, else something small. Inputs are tensors of floats whose rank is tried.
+Variables in lenses get values that the lenses draw in tests; others the default in the
+dictionary, or a small value. Inputs are float tensors of several ranks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TYPES = tuple(
 
 
 class RuleSample(NamedTuple):
-    """A graph for a rule, what became of it, and of that; or why there is none."""
+    """A graph for a rule, its conversion and the way back; or why there is none."""
 
     graph: Graph | None = None
     made: Graph | None = None
@@ -51,7 +51,7 @@ class RuleSample(NamedTuple):
 def generate_sample(
     mapping: RuleMapping, row: Equation, source: str, target: str, *, forward: bool
 ) -> RuleSample:
-    """A sample that the rule takes, from `source` to `target`."""
+    """A graph that a rule maps, from `source` to `target`."""
     program = mapping.program(source, target)
     here, there = row.sides(forward)
     try:
@@ -91,7 +91,7 @@ def _candidate_graphs(
         maker = _SampleBuilder(graph, program.source, lenses, values, type)
         try:
             outputs = maker.op(row.sides(forward)[0])
-        except AmandaError:  # these values make no op: others may
+        except AmandaError:  # no op has these values; others may do
             continue
         for port in outputs:
             graph.result(port)
@@ -101,7 +101,7 @@ def _candidate_graphs(
 def _draw_through_lens(
     row: Equation, lenses: Mapping[str, Lens], random: Random, rank: int
 ) -> dict[str, Any]:
-    """Values of variables that some lens takes."""
+    """Values of variables in lenses."""
     values: dict[str, Any] = {}
     for term in (row.left, row.right):
         for part in subterms(term):
@@ -121,13 +121,13 @@ def _draw_through_lens(
                     )
                 value = drawn[0]
                 if type(value) is int and not -rank <= value < rank:
-                    value %= max(rank, 1)  # more often than not it is an axis
+                    value %= max(rank, 1)  # most often it is an axis
                 values.setdefault(part.inner.name, value)
     return values
 
 
 class _SampleBuilder:
-    """Makes the ops of a term."""
+    """Builds the ops of a term."""
 
     def __init__(
         self,

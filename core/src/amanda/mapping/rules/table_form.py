@@ -1,4 +1,4 @@
-"""Rules as tables, the form that Amanda's ancestors had: a matcher and a mapper each.
+"""Rules in table form, with a matcher and a mapper each.
 
     src_namespace: amanda/pytorch
     dst_namespace: amanda/std
@@ -8,9 +8,9 @@
         guard: ${rank(x) == 4}
         apply_after: [norms]
 
-`$x` is a variable, `$*xs` all that are left, `${...}` a value in the notation of rules;
-an op may stand for an input, and anything else is itself. A rule leads from matcher to
-mapper; `both: true` makes an equation of it.
+`$x` is a variable, `$*xs` a variadic one, `${...}` a value in the notation of rules; an
+op may be used as an input, and anything else is a constant. A rule runs from matcher to
+mapper, with `both: true` in both directions.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _VARIABLE = re.compile(r"\$(\*?)([A-Za-z_]\w*)(\??)")
 
 
 def table_header(data: dict[str, Any], text: str, file: str) -> dict[str, Any]:
-    """What the file says, by the names that files of rules have now."""
+    """The header under the keys of rule files."""
     from amanda.mapping.rules.rule_file import expect_kind, fault_at
 
     for key in data:
         if key not in _HEADER:
-            raise fault_at(text, file, f"no table of rules has a {key!r}", str(key))
+            raise fault_at(text, file, f"rule tables have no key {key!r}", str(key))
     if "dst_namespace" not in data:
         raise FormatError("a table of rules has a 'dst_namespace'", where=file)
     kinds = (str, str, list, list, dict, list)
@@ -62,7 +62,7 @@ def table_header(data: dict[str, Any], text: str, file: str) -> dict[str, Any]:
 def rule_texts(
     found: list[Any], text: str, file: str, lenses: Collection[str]
 ) -> Iterator[tuple[str, int]]:
-    """Each rule in the notation, with its line."""
+    """The text of each rule, with its line number."""
     from amanda.files.text.syntax.plain_data import Path
     from amanda.files.text.syntax.yaml_parser import locate
 
@@ -82,7 +82,9 @@ class _RuleTextWriter:
 
     def keys(self, value: object, known: tuple[str, ...], what: str) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise self.fault(f"{what} is a map", expected=f"keys {', '.join(known)}")
+            raise self.fault(
+                f"{what} must be a map", expected=f"keys {', '.join(known)}"
+            )
         for key in value:
             if key not in known:
                 raise self.fault(
@@ -110,7 +112,9 @@ class _RuleTextWriter:
 
     def words(self, value: object, key: str) -> list[str]:
         if not isinstance(value, list) or not all(map(is_name, value)):
-            raise self.fault(f"{key!r} is of another kind", expected="a list of words")
+            raise self.fault(
+                f"{key!r} has a value of the wrong type", expected="a list of words"
+            )
         return value
 
     def guard(self, value: object) -> str:

@@ -1,9 +1,9 @@
-"""Rules as data: what the text of a rule says, before anybody knows the namespaces.
+"""Rules as data: the parts of a rule, independent of namespaces.
 
     Conv(x, w, pads=p, group=1)  <=>  conv(x, w, padding=pairs(p))  if rank(x) == 4
-    `-- Term: Vars, an attribute          `-- Lensed            `-- Guard
+    `-- OpTerm: Vars, an attribute        `-- LensTerm          `-- Guard
 
-Each part knows its place in the text, for errors that name it.
+Each part has its location in the text, for error messages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ANYTHING = "_"
 
 
 class SourceLocation(NamedTuple):
-    """A place in a rule text."""
+    """A location in a rule text."""
 
     file: str
     line: int
@@ -50,8 +50,8 @@ class SourceLocation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Var:
-    """A variable; `rest` stands for all that is left (`*xs`), `optional` for an input
-    that may be absent (`x?`)."""
+    """A variable: `rest` if variadic (`*xs`), `optional` if an input that may be absent
+    (`x?`)."""
 
     name: str
     spot: SourceLocation
@@ -64,7 +64,7 @@ class Var:
 
 @dataclass(frozen=True, slots=True)
 class ConstantTerm:
-    """A number, a text, none, true, false, or a list of these."""
+    """A number, a string, none, true, false, or a list of these."""
 
     value: Any
     spot: SourceLocation
@@ -75,7 +75,7 @@ class ConstantTerm:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list some items of which are variables: `[1, *s, 1]`."""
+    """A list with variables among its items: `[1, *s, 1]`."""
 
     items: tuple[TermPart, ...]
     spot: SourceLocation
@@ -97,7 +97,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class LensTerm:
-    """A value computed from another, and undone where this side is matched."""
+    """A value computed by a lens, undone where this side is matched."""
 
     lens: str
     inner: TermPart
@@ -110,9 +110,9 @@ class LensTerm:
 
 @dataclass(frozen=True, slots=True)
 class OpTerm:
-    """An op: inputs by position, attributes by name, the versions that are meant.
+    """An op: inputs by position, attributes by name, and the versions it applies to.
 
-    `output` says which value of the op is meant, where the term is an input itself.
+    `output` is the index of the output that is used, where the term is an input itself.
     """
 
     type: str
@@ -123,11 +123,11 @@ class OpTerm:
     spot: SourceLocation
     output: int = 0
     waits: tuple[OpTerm, ...] = ()
-    """The ops that it waits for, by control edges: `^Assert(c)`."""
+    """Control inputs: `^Assert(c)`."""
 
     @property
     def parts(self) -> tuple[TermPart, ...]:
-        """All that stands between its parentheses."""
+        """All parts between its parentheses."""
         return (*self.args, *self.attrs.values(), *self.waits)
 
     @property
@@ -143,13 +143,13 @@ class OpTerm:
 
     @property
     def constants(self) -> int:
-        """How much it demands besides structure."""
+        """The number of constraints besides structure."""
         parts = self.parts
         here = sum(isinstance(part, ConstantTerm | ListOf) for part in parts)
         return here + sum(p.constants for p in parts if isinstance(p, OpTerm))
 
     def serves(self, since: int) -> bool:
-        """Is the version of a definition among those meant?"""
+        """Whether the rule applies to this version of a definition."""
         return (self.low is None or since >= self.low) and (
             self.high is None or since <= self.high
         )
@@ -174,7 +174,7 @@ TermPart: TypeAlias = Var | ConstantTerm | ListOf | LensTerm | OpTerm
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two operands and how they compare."""
+    """A comparison of two operands."""
 
     sign: str
     left: Question | Var | ConstantTerm
@@ -224,25 +224,25 @@ class Equation:
     spot: SourceLocation
     tags: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    """Tags of the rules that are tried before this one."""
+    """Tags of rules that are tried before this one."""
 
     @property
     def whole(self) -> str:
-        """The rule as it is written, with all that stands behind it."""
+        """The complete text of the rule."""
         loss = "" if self.loss is None else f"  losing {format_value(self.loss)}"
         after = f"  after {', '.join(self.after)}" if self.after else ""
         return self.text + loss + after + "".join(f"  @{tag}" for tag in self.tags)
 
     @property
     def id(self) -> str:
-        """What reports call it: file and line."""
+        """Its name in reports: file and line."""
         return f"{self.spot.file}:{self.spot.line}"
 
     def runs(self, forward: bool) -> bool:
         return self.arrow in (("<=>", "=>") if forward else ("<=>", "<="))
 
     def sides(self, forward: bool) -> tuple[OpTerm, OpTerm]:
-        """What is matched, and what is made of it."""
+        """The side to be matched, and the side to be built."""
         return (self.left, self.right) if forward else (self.right, self.left)
 
 
@@ -260,9 +260,9 @@ def _escape_letter(letter: str) -> str:
 
 
 def format_value(value: Any) -> str:
-    """A constant as rules write it.
+    """A constant in the notation of rules.
 
-    >>> print(written(["it's", None, -2.5]))
+    >>> print(format_value(["it's", None, -2.5]))
     ["it's", None, -2.5]
     """
     if isinstance(value, list | tuple):
@@ -275,7 +275,7 @@ def format_value(value: Any) -> str:
 
 
 def variables(part: TermPart | Guard | Question | None) -> Iterator[Var]:
-    """Every variable that a part names, context and questions left out."""
+    """All variables of a part, without those in contexts and questions."""
     match part:
         case Var():
             if part.name != ANYTHING:
@@ -291,7 +291,7 @@ def variables(part: TermPart | Guard | Question | None) -> Iterator[Var]:
 
 
 def subterms(part: TermPart) -> Iterator[TermPart]:
-    """A part and all that it is made of."""
+    """A part and all parts inside it."""
     yield part
     match part:
         case LensTerm(inner=inner):
@@ -305,7 +305,7 @@ def subterms(part: TermPart) -> Iterator[TermPart]:
 
 
 def questioned_variables(part: TermPart | Guard | None) -> Iterator[Var]:
-    """Every variable that is only read: in context, in guards, in questions."""
+    """All variables in contexts, guards and questions, which are only read."""
     match part:
         case Question(var=var):
             yield var

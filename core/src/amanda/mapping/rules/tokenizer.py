@@ -1,4 +1,4 @@
-"""Rule text to tokens, one pass, each with its place."""
+"""Tokenizer of rule text; every token has its location."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"', "'": "'"}
 
 
 class Token(NamedTuple):
-    """`kind` is name, number, text, sign or end; `value` what it means."""
+    """A token; `kind` is name, number, text, sign or end."""
 
     kind: str
     text: str
@@ -47,10 +47,10 @@ class Token(NamedTuple):
 def tokenize_rules(
     text: str, file: str, line: int = 1
 ) -> Iterator[list[Token] | FormatError]:
-    """The tokens of each rule, an end token last; the error of a rule without any.
+    """The tokens of each rule with an end token, or the error of a faulty rule.
 
-    A rule begins at the left margin; lines that are indented more continue it.
-    `line` is the number of the text's first line in the file.
+    A rule begins at the left margin; indented lines continue it. `line` is the number
+    of the text's first line in the file.
     """
     if len(text) > MAX_TEXT:
         raise LimitError(
@@ -141,5 +141,5 @@ def _unescape(letter: str, spot: SourceLocation) -> str:
 
 def _show_text(text: str) -> str:
     if text[0] in "\"'":
-        return f"{text[:20]}: a text that does not end on its line"
+        return f"{text[:20]}: a string that does not end on its line"
     return repr(text[0])
