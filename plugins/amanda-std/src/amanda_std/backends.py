@@ -52,10 +52,10 @@ from amanda_std.ops.nn.convolution import (
 from amanda_std.ops.nn.convolution import transposed_geometry as transposed_windows
 from amanda_std.ops.nn.convolution import window_slice as window_slices
 from amanda_std.ops.nn.pooling import pooled_sizes as pooled_sizes
+from amanda_std.passes.data_movement import full_permutation, inverse_permutation
 from amanda_std.passes.drop import drop
 from amanda_std.passes.fold import MAX_FOLDED_BYTES
 from amanda_std.passes.infer import infer
-from amanda_std.passes.movements import full_permutation, inverse_permutation
 from amanda_std.runtime.containers import join_types
 from amanda_std.runtime.numpy_kernels import NUMPY
 from amanda_std.runtime.state import RunContext, State, run_context

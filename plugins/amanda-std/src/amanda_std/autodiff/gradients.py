@@ -1,8 +1,7 @@
-"""Reverse mode, graph to graph.
+"""Reverse-mode differentiation from graph to graph.
 
-The gradient of a complex z = a + bi is dL/da - i dL/db, as JAX has it: rules of
-functions that complex analysis differentiates need no conjugates.
-"""
+The gradient of a complex z = a + bi is dL/da - i dL/db, as in JAX: rules of
+holomorphic functions need no conjugates."""
 
 from __future__ import annotations
 
@@ -33,17 +32,19 @@ from amanda_std.hub.op_access import (
 )
 from amanda_std.ops.control.functions import call_with_gradient, gradient_name
 
-_SLOPED = ("float", "complex", "unknown")
+_DIFFERENTIABLE_KINDS = ("float", "complex", "unknown")
 
 
 def grad(graph: Graph, of: OutputPort, wrt: Sequence[OutputPort]) -> list[OutputPort]:
-    """The gradients of the sum of `of`, by each of `wrt`: values at the graph's end.
+    """Gradients of the sum of `of` with respect to each of `wrt`, at the graph's end.
 
-    Composites without a gradient of their own are expanded where they stand. Formulas
-    of which the slope would overflow become what they mean, where `wrt` are inputs:
-    the pass `stable`. What `of` does not depend on has a gradient of zeros."""
-    _expect([of], ("float", "unknown"), "gradients are of real numbers")
-    _expect(wrt, _SLOPED, "gradients are by real or complex numbers")
+    Composites without a gradient of their own are expanded in place. If `wrt` are
+    inputs, the pass `stable` first replaces formulas whose gradient would overflow.
+    A value that `of` does not depend on has a gradient of zeros."""
+    _expect_kinds([of], ("float", "unknown"), "gradients are of real numbers")
+    _expect_kinds(
+        wrt, _DIFFERENTIABLE_KINDS, "gradients are by real or complex numbers"
+    )
     if all(isinstance(port.resolve(), Parameter) for port in wrt):
         from amanda_std.passes.simplify import stable
 
@@ -54,32 +55,33 @@ def grad(graph: Graph, of: OutputPort, wrt: Sequence[OutputPort]) -> list[Output
     with tracing(graph) as into:
         of, targets = of.resolve(), [port.resolve() for port in wrt]
         seeds = {of: OPS["ones_like"](Value(of))}
-        found = _pulled(graph, seeds, targets)
-        return [_given(found.get(port), port, into) for port in targets]
+        found = _propagate(graph, seeds, targets)
+        return [_gradient_or_zeros(found.get(port), port, into) for port in targets]
 
 
 def backpropagate(
     graph: Graph, seeds: Mapping[OutputPort, Any], wrt: Sequence[OutputPort]
 ) -> list[Any]:
-    """The gradients by some values, from those of others, where ops are being added.
+    """Vector-Jacobian products: gradients by `wrt`, from gradients of other values.
 
-    `wrt` may be values around the graph, that it captures. None where there is none."""
+    The ops are added at the insertion point. `wrt` may be values that the graph
+    captures. None where there is no gradient."""
     _expand_composites(graph, list(seeds), wrt)
     given: dict[OutputPort, Any] = {}
     for port, seed in seeds.items():
-        _add(given, port.resolve(), seed)
+        _accumulate(given, port.resolve(), seed)
     targets = [port.resolve() for port in wrt]
-    found = _pulled(graph, given, targets)
+    found = _propagate(graph, given, targets)
     return [found.get(port) for port in targets]
 
 
-def _pulled(
+def _propagate(
     graph: Graph, seeds: dict[OutputPort, Any], targets: Sequence[OutputPort]
 ) -> dict[OutputPort, Any]:
-    """The gradients of all that is on the way from targets to seeds."""
+    """The gradients of all values between the targets and the seeds."""
     needed = dependents(graph, targets)
     found = dict(seeds)
-    for op in reversed(_behind(graph, seeds)):
+    for op in reversed(_upstream_ops(graph, seeds)):
         if not any(port in needed for port in op.outputs):
             continue
         gradients = [found.get(port) for port in op.outputs]
@@ -88,12 +90,12 @@ def _pulled(
     return found
 
 
-def _add(found: dict[OutputPort, Any], port: OutputPort, gradient: Any) -> None:
+def _accumulate(found: dict[OutputPort, Any], port: OutputPort, gradient: Any) -> None:
     old = found.get(port)
     found[port] = gradient if old is None else old + gradient
 
 
-def _given(gradient: Any, port: OutputPort, into: Tracing) -> OutputPort:
+def _gradient_or_zeros(gradient: Any, port: OutputPort, into: Tracing) -> OutputPort:
     from amanda_std.ops import OPS
 
     if gradient is None:
@@ -101,7 +103,7 @@ def _given(gradient: Any, port: OutputPort, into: Tracing) -> OutputPort:
     return lift(gradient, into)
 
 
-def _expect(ports: Sequence[OutputPort], kinds: Sequence[str], what: str) -> None:
+def _expect_kinds(ports: Sequence[OutputPort], kinds: Sequence[str], what: str) -> None:
     for port in ports:
         dtype = port_type(port).dtype
         if dtype.kind not in kinds:
@@ -114,7 +116,7 @@ def _expect(ports: Sequence[OutputPort], kinds: Sequence[str], what: str) -> Non
 
 
 def dependents(graph: Graph, wrt: Sequence[OutputPort]) -> set[OutputPort]:
-    """What depends on some values, through numbers that have slopes."""
+    """The values that depend on `wrt` through differentiable types."""
     found = set(wrt)
     for op in graph:
         if has_trait(op, Trait.BLOCKS_GRADIENT) or op.is_constant:
@@ -125,9 +127,9 @@ def dependents(graph: Graph, wrt: Sequence[OutputPort]) -> set[OutputPort]:
 
 
 def is_differentiable_type(type: Type) -> bool:
-    """Whether values of a type may have gradients; what holds floats would have."""
+    """Whether values of a type may have gradients; so may containers of floats."""
     if isinstance(type, TensorType):
-        return type.dtype.kind in _SLOPED
+        return type.dtype.kind in _DIFFERENTIABLE_KINDS
     inner = [getattr(type, name, None) for name in ("element", "value")]
     parts = [*inner, *getattr(type, "items", ())]
     return any(
@@ -135,8 +137,8 @@ def is_differentiable_type(type: Type) -> bool:
     )
 
 
-def _behind(graph: Graph, ports: Iterable[OutputPort]) -> list[Op]:
-    """The ops of a graph that some of its values are made of, in order."""
+def _upstream_ops(graph: Graph, ports: Iterable[OutputPort]) -> list[Op]:
+    """The ops of a graph that some of its values depend on, in order."""
     inside = [port for port in ports if port.graph is graph]
     return graph.upstream(*inside) if inside else []
 
@@ -144,13 +146,13 @@ def _behind(graph: Graph, ports: Iterable[OutputPort]) -> list[Op]:
 def _expand_composites(
     graph: Graph, of: Sequence[OutputPort], wrt: Sequence[OutputPort]
 ) -> None:
-    """Composites on the way become primitives, or at least ops with gradients."""
+    """Expand composites in between to primitives, or to ops with gradients."""
     targets = [port.resolve() for port in wrt]
     kept = {port.op for port in targets}
     on_way = dependents(graph, targets)
     waiting = [
         op
-        for op in _behind(graph, [port.resolve() for port in of])
+        for op in _upstream_ops(graph, [port.resolve() for port in of])
         if any(p in on_way for p in op.outputs)
     ]
     while waiting:
@@ -162,23 +164,23 @@ def _expand_composites(
         elif is_std(op):
             operation = operation_of(op)
             if operation.is_composite and operation.gradient_rule is None:
-                if _why_flat(operation, op) is not None:
+                if _why_no_gradient(operation, op) is not None:
                     continue
                 own = call_with_gradient if gradient_name(op) else None
                 try:
                     waiting += expand(op, own, by="grad")
                 except Undecided as error:
-                    raise _missing(op, error.message) from error
+                    raise _no_gradient_error(op, error.message) from error
 
 
-def _why_flat(operation: Operation, op: Op) -> str | None:
-    """Why an op has no gradient; None where nothing is against it."""
+def _why_no_gradient(operation: Operation, op: Op) -> str | None:
+    """Why an op has no gradient, or None."""
     key = operation.differentiable_if
     told = op.attrs.get(key) if key is not None and op.has_attrs else None
     return operation.no_gradient if told is None else None
 
 
-def _missing(op: Op, why: str) -> UsageError:
+def _no_gradient_error(op: Op, why: str) -> UsageError:
     return UsageError(
         f"{op.label} has no gradient",
         got=why,
@@ -195,35 +197,37 @@ def _backward(
     needed: set[OutputPort],
     found: dict[OutputPort, Any],
 ) -> None:
-    """The gradients of an op's results, handed to what it reads."""
+    """Add the gradients of an op's inputs, from those of its results."""
     if op.is_constant:
         return
     wanted = [port for port in dict.fromkeys(inputs_and_captures(op)) if port in needed]
     if not wanted:  # it makes one of those that gradients are asked by
         return
     if isinstance(op, Graph) or not is_std(op):
-        raise _missing(op, "it is no op of the hub set")
+        raise _no_gradient_error(op, "it is no op of the hub set")
     operation = operation_of(op)
     if operation.gradient_rule is None:
-        raise _missing(op, _why_flat(operation, op) or "no rule tells it")
+        raise _no_gradient_error(
+            op, _why_no_gradient(operation, op) or "no rule tells it"
+        )
     try:
-        made = _by_rule(operation, op, gradients, wanted)
+        made = _gradients_by_rule(operation, op, gradients, wanted)
     except Undecided as error:
-        raise _missing(op, error.message) from error
+        raise _no_gradient_error(op, error.message) from error
     except AmandaError as error:
         error.who = error.who or op.label
         raise
     for port, gradient in made:
         if port in needed and gradient is not None:
             if isinstance(gradient, NoGradient):
-                raise _missing(op, gradient.why)
-            _add(found, port, gradient)
+                raise _no_gradient_error(op, gradient.why)
+            _accumulate(found, port, gradient)
 
 
-def _by_rule(
+def _gradients_by_rule(
     operation: Operation, op: Op, gradients: Sequence[Any], wanted: Sequence[OutputPort]
 ) -> list[tuple[OutputPort, Any]]:
-    """What the rule of an op gives, with the values that it is for."""
+    """The gradients by the op's rule, with the values that they belong to."""
     from amanda_std.ops import OPS
 
     assert operation.gradient_rule is not None

@@ -1,9 +1,8 @@
-"""Functions of users in graphs: traced once, called as often as one likes.
+"""Python functions in graphs: traced once, called any number of times.
 
-A call on values is an op `call`, of a function of the root graph. Calls whose arguments
-have the same types share one: the same element types, ranks and numbers among the dims;
-what is symbolic may be called otherwise.
-"""
+A call on values is an op `call` of a function of the root graph. Calls share a
+function if their arguments have equal dtypes, ranks and static dims; symbolic dims
+may have other names."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ def trace_root(
     name: str | None = None,
     names: Sequence[str | None] = (),
 ) -> Graph:
-    """A Python function over ops as a root graph, wherever it is asked for."""
+    """Trace a Python function over ops to a root graph."""
     graph = Graph(NAMESPACE, name)
     with tracing(graph) as into:
         trace_into(into, function, types, names)
@@ -55,12 +54,12 @@ def trace_root(
 def call_function(
     function: Function, args: Sequence[Any], settings: Mapping[str, Any]
 ) -> Any:
-    """What a function makes of arrays, of types, or of values: an op of these."""
+    """Call a traced function on arrays, types or values; values add an op `call`."""
     args = [without_axis_names(a) for a in args]
     inputs = [i for i, a in enumerate(args) if a is not None]
-    ports = [a for a in map(_port, args) if a is not None]
+    ports = [a for a in map(_port_or_none, args) if a is not None]
     if ports and not is_types_only():
-        return _added(function, args, inputs, settings, require_tracing(ports))
+        return _add_call(function, args, inputs, settings, require_tracing(ports))
     if any(isinstance(a, Type | Typed) for a in args):
         args = list(map(_as_typed, args))
     return function.calling(len(args), inputs, settings)(*(args[i] for i in inputs))
@@ -71,7 +70,7 @@ def _as_typed(value: Any) -> Any:
 
 
 def gradients_of_values(graph: Graph, of: Any, wrt: Sequence[Any]) -> list[Any]:
-    """The gradients of the sum of `of`: ports by ports, values by values."""
+    """Gradients of the sum of `of`: ports for ports, values for values."""
     from amanda_std.autodiff.gradients import grad
 
     found = grad(graph, _expect_port(of), [_expect_port(each) for each in wrt])
@@ -82,7 +81,7 @@ def gradients_of_values(graph: Graph, of: Any, wrt: Sequence[Any]) -> list[Any]:
 
 
 def gradients_here(of: Any, wrt: Any) -> Any:
-    """The gradients of a value where it is being made; of types, their types."""
+    """Gradients of a value at the insertion point; for types, their types."""
     many = isinstance(wrt, list | tuple)
     targets = list(wrt) if many else [wrt]
     if isinstance(of, Typed) or is_types_only():
@@ -93,7 +92,7 @@ def gradients_here(of: Any, wrt: Any) -> Any:
 
 
 def _expect_port(value: Any) -> OutputPort:
-    port = _port(value)
+    port = _port_or_none(value)
     if port is None:
         raise UsageError(
             "gradients are of values of a graph",
@@ -105,17 +104,17 @@ def _expect_port(value: Any) -> OutputPort:
 # -- a call ----------------------------------------------------------------------------
 
 
-class _Held(NamedTuple):
-    """A function as a root graph holds it."""
+class _TracedFunction(NamedTuple):
+    """A traced function of a root graph."""
 
     name: str
     graph: int
-    """The identity of its graph: another one may come to have the name."""
+    """The id of its graph: another graph may later have the name."""
     shape: Any
     """What the function returns: None for one value, names, or a class of tuples."""
 
 
-def _added(
+def _add_call(
     function: Function,
     args: Sequence[Any],
     inputs: Sequence[int],
@@ -127,16 +126,16 @@ def _added(
     names = function.names(len(args))
     told = function.annotated(names)
     values = [
-        lift(_told(args[i], told[names[i]]), into, _dtype(told[names[i]]))
+        lift(_convert_numbers(args[i], told[names[i]]), into, _dtype(told[names[i]]))
         for i in inputs
     ]
     rows = [
         (names[i], told[names[i]], value_type(v))
         for i, v in zip(inputs, values, strict=True)
     ]
-    types = _accepted(function, rows)
+    types = _parameter_types(function, rows)
     root = into.graph.root
-    key = (tuple(inputs), _key(types), _frozen(function, settings))
+    key = (tuple(inputs), _types_key(types), _settings_key(function, settings))
     held = function.held.setdefault(root, {})
     found = held.get(key)
     if found is _OPEN:
@@ -148,9 +147,11 @@ def _added(
         held[key] = _OPEN
         try:
             body = function.calling(len(args), inputs, settings)
-            found = _made(function, root, body, types, [names[i] for i in inputs])
+            found = _find_or_add(
+                function, root, body, types, [names[i] for i in inputs]
+            )
             if function.backward is not None:
-                _attach(
+                _attach_gradient(
                     function, root, found.name, partial(function.backward, **settings)
                 )
         except BaseException:
@@ -158,20 +159,20 @@ def _added(
             raise
         held[key] = found
     made = OPS["call"](found.name, *map(Value, values))
-    return _shaped(made, found.shape)
+    return _pack_results(made, found.shape)
 
 
 _OPEN: Any = object()
 
 
-def _made(
+def _find_or_add(
     function: Function,
     root: Graph,
     body: Callable[..., Any],
     types: Sequence[Type],
     names: Sequence[str],
-) -> _Held:
-    """The function among those of the root, where an equal one is not there yet."""
+) -> _TracedFunction:
+    """The function of the root that equals this one, added if it is new."""
     name, count = function.name, 0
     while name in root.functions:
         count += 1
@@ -193,14 +194,14 @@ def _made(
     for other in [function.name, *(f"{function.name}_{i}" for i in range(1, count))]:
         if other != name and graph.same_as(root.functions[other]):
             root.remove_function(name)
-            return _Held(other, id(root.functions[other]), shape)
-    return _Held(name, id(graph), shape)
+            return _TracedFunction(other, id(root.functions[other]), shape)
+    return _TracedFunction(name, id(graph), shape)
 
 
-def _attach(
+def _attach_gradient(
     function: Function, root: Graph, name: str, backward: Callable[..., Any]
 ) -> None:
-    """The gradient of a function of a graph, as another one that it names."""
+    """Add the gradient of a function, as another function that it names."""
     graph = root.functions[name]
     if GRADIENT in graph.attrs:
         return
@@ -228,7 +229,7 @@ def _attach(
     graph.attrs[GRADIENT] = FunctionRef(told)
 
 
-def _shaped(made: Sequence[Any], shape: Any) -> Any:
+def _pack_results(made: Sequence[Any], shape: Any) -> Any:
     if shape is None:
         return made[0]
     if isinstance(shape, type):
@@ -239,7 +240,7 @@ def _shaped(made: Sequence[Any], shape: Any) -> Any:
 # -- arguments -------------------------------------------------------------------------
 
 
-def _port(value: Any) -> OutputPort | None:
+def _port_or_none(value: Any) -> OutputPort | None:
     if isinstance(value, Value):
         return value.port
     return value if isinstance(value, OutputPort) else None
@@ -249,18 +250,18 @@ def _dtype(type: Type | None) -> Any:
     return type.dtype if isinstance(type, TensorType) else None
 
 
-def _told(value: Any, type: Type | None) -> Any:
-    """Numbers take the element type of the annotation, where it says one."""
+def _convert_numbers(value: Any, type: Type | None) -> Any:
+    """Numbers converted to the dtype of the annotation, if it has one."""
     dtype = _dtype(type)
     if is_literal(value) and not isinstance(value, Operators):
         return as_tensor(value, None if getattr(dtype, "bits", 0) == 0 else dtype)
     return value
 
 
-def _accepted(
+def _parameter_types(
     function: Function, rows: Sequence[tuple[str, Type | None, Type]]
 ) -> list[Type]:
-    """The types of the parameters: those annotated, where the arguments have them."""
+    """The types of the parameters: annotations, checked against the arguments."""
     found: list[Type] = []
     symbols: dict[Any, tuple[Any, str]] = {}
     for name, wanted, got in rows:
@@ -269,7 +270,7 @@ def _accepted(
             continue
         names_differ = wanted.axes and got.axes and wanted.axes != got.axes
         fits = accepts(wanted, got) is not False and not names_differ
-        if not fits or not _agree(symbols, name, wanted, got):
+        if not fits or not _check_symbol(symbols, name, wanted, got):
             known = ", ".join(f"{s} = {d} of {n!r}" for s, (d, n) in symbols.items())
             raise InvalidTypeError(
                 f"the function {function.name!r} does not take this",
@@ -283,10 +284,10 @@ def _accepted(
     return found
 
 
-def _agree(
+def _check_symbol(
     symbols: dict[Any, tuple[Any, str]], name: str, wanted: TensorType, got: TensorType
 ) -> bool:
-    """Whether a symbol that several parameters have stands for one dim."""
+    """Check that a symbol of several parameters stands for one dim."""
     if not (wanted.shape.has_rank and got.shape.has_rank):
         return True
     for due, dim in zip(wanted.shape, got.shape, strict=True):
@@ -303,8 +304,8 @@ def _without_content(type: Type) -> Type:
     return type
 
 
-def _key(types: Sequence[Type]) -> Any:
-    """The same for types that differ in the names of symbols only."""
+def _types_key(types: Sequence[Type]) -> Any:
+    """Equal for types that differ only in the names of symbols."""
     numbers: dict[Any, int] = {}
     found: list[Any] = []
     for type in types:
@@ -325,7 +326,7 @@ def _key(types: Sequence[Type]) -> Any:
     return tuple(found)
 
 
-def _frozen(function: Function, settings: Mapping[str, Any]) -> Any:
+def _settings_key(function: Function, settings: Mapping[str, Any]) -> Any:
     from amanda_std.engine.operation import normalize_attribute
 
     key = tuple(sorted((k, normalize_attribute(k, v)) for k, v in settings.items()))

@@ -1,16 +1,14 @@
-"""Ops by the names of axes, in any order: `x * scale` where both have an axis `C`.
+"""Ops by axis names, in any order: `x * scale` where both have an axis `C`.
 
     x, w, b = named.tensors(x, w, b)         x: float32[N=batch, T=time, C=64]
     y = named.tanh(x @ w + b)                w: float32[C=64, K=8], b: float32[K=8]
-    y.mean("T").values("K", "N")             plain again, the order of axes told
+    y.mean("T").values("K", "N")             positional again, in this order of axes
 
-A tensor with named axes holds an array, a type or a value of a graph. Operands meet by
-the names of their axes: one that lacks an axis is repeated along it, and equal names
-have equal dims, since names say what numpy guesses by 1. What that asks for (transpose,
-expand_dims) is put in, only where it is needed. Axes without a name meet by place, from
-the right, as in numpy; so with the names `sample` and `recurrent` alone the rest of a
-model is written for one element of one step.
-"""
+A tensor with named axes holds an array, a type or a graph value. Operands are
+aligned by axis names: one that lacks an axis is broadcast along it, and axes of one
+name have equal dims. Transposes and new axes are inserted only where needed. Unnamed
+axes align from the right, as in numpy; so with the names `sample` and `recurrent`
+alone, the rest of a model is written for one element of one step."""
 
 from __future__ import annotations
 
@@ -45,17 +43,19 @@ __all__ = [
 
 SAMPLE: Final = "sample"
 RECURRENT: Final = "recurrent"
-"""The two axes that simple models name: which example, and which step."""
+"""The two axes that simple models name: the example and the time step."""
 
 Axes = tuple[str | None, ...]
 
 _strict: ContextVar[bool] = ContextVar("amanda_std_named_strict", default=False)
-_first: ContextVar[tuple[str, ...]] = ContextVar("amanda_std_named_first", default=())
+_leading_axes: ContextVar[tuple[str, ...]] = ContextVar(
+    "amanda_std_named_first", default=()
+)
 
 
 @contextmanager
 def strict() -> Iterator[None]:
-    """In here axes without names are refused beside those that have one."""
+    """Context that refuses unnamed axes beside named ones."""
     token = _strict.set(True)
     try:
         yield
@@ -65,23 +65,22 @@ def strict() -> Iterator[None]:
 
 @contextmanager
 def axis_order(*names: str) -> Iterator[None]:
-    """In here results have these axes first, in this order, where they have them."""
-    token = _first.set(names)
+    """Context in which results have these axes first, in this order."""
+    token = _leading_axes.set(names)
     try:
         yield
     finally:
-        _first.reset(token)
+        _leading_axes.reset(token)
 
 
 # -- tensors ---------------------------------------------------------------------------
 
 
 class Named(ArrayLike):
-    """A tensor whose axes go by names. Made by `tensor`.
+    """A tensor with named axes. Created by `tensor`.
 
     - `data`: the array, type or value that it holds
-    - `axes`: a name, or None, for each axis
-    """
+    - `axes`: a name, or None, for each axis"""
 
     __slots__ = ("axes", "data")
 
@@ -106,58 +105,63 @@ class Named(ArrayLike):
         return len(self.axes)
 
     def size(self, name: str) -> Dim:
-        """The extent of an axis."""
+        """The size of an axis."""
         return self.type.shape.dims[self.place(name)]
 
     def place(self, name: str) -> int:
-        """Where an axis is."""
+        """The position of an axis."""
         if name not in self.axes:
             raise InvalidTypeError(
-                f"there is no axis {name!r}", who=str(self), expected=_listed(self.axes)
+                f"there is no axis {name!r}",
+                who=str(self),
+                expected=_format_axes(self.axes),
             )
         return self.axes.index(name)
 
     def order(self, *names: str) -> Named:
-        """The axes with these names in this order; all of them are told."""
+        """Transpose to this order of axes; all must be given."""
         if sorted(names) != sorted(map(str, self.axes)):
             raise InvalidTypeError(
                 "an order names every axis once",
-                who=str(self), expected=_listed(self.axes), got=_listed(names),
-            )  # fmt: skip
-        return _made(_transposed(self.data, self.axes, names), names)
+                who=str(self),
+                expected=_format_axes(self.axes),
+                got=_format_axes(names),
+            )
+        return _with_names(_transpose_named(self.data, self.axes, names), names)
 
     def values(self, *names: str) -> Any:
-        """What it holds, with axes by place: in this order, or as they are."""
+        """The data without names, transposed to this order of axes."""
         return self.order(*names).data if names else self.data
 
     def rename(self, **names: str) -> Named:
-        """Other names for axes: `x.rename(T="S")`."""
+        """Rename axes: `x.rename(T="S")`."""
         for name in names:
             self.place(name)
         found = tuple(names.get(n, n) if n is not None else None for n in self.axes)
-        return _made(self.data, found)
+        return _with_names(self.data, found)
 
     def part(self, **places: Any) -> Named:
-        """A part along some axes: `x.part(T=0, N=slice(1, None))`; numbers take one."""
+        """Index along axes: `x.part(T=0, N=slice(1, None))`; integers remove the
+        axis."""
         key: list[Any] = [slice(None)] * self.ndim
         for name, place in places.items():
             key[self.place(name)] = place
         kept = [a for a, k in zip(self.axes, key, strict=True) if isinstance(k, slice)]
-        return _made(self.data[tuple(key)], tuple(kept))
+        return _with_names(self.data[tuple(key)], tuple(kept))
 
     def grad(self, wrt: Any) -> Any:
-        """The gradients of its sum; each has the axes of what it is by."""
+        """Gradients of the sum; each has the axes of the value differentiated by."""
         many = isinstance(wrt, list | tuple)
         targets = tensors(*wrt) if many else (tensor(wrt),)
         slopes = self.data.grad([each.data for each in targets])
-        found = [_made(g, x.axes) for g, x in zip(slopes, targets, strict=True)]
+        found = [_with_names(g, x.axes) for g, x in zip(slopes, targets, strict=True)]
         return found if many else found[0]
 
     def __matmul__(self, other: Any) -> Named:
-        return _product(self, other)
+        return _matmul_by_name(self, other)
 
     def __rmatmul__(self, other: Any) -> Named:
-        return _product(other, self)
+        return _matmul_by_name(other, self)
 
     def __getitem__(self, key: Any) -> NoReturn:
         raise self._by_place(f"[{key!r}]", "x.part(T=0)")
@@ -196,7 +200,7 @@ class Named(ArrayLike):
 
 
 def tensor(data: Any, *names: str | None) -> Named:
-    """An array, type or value with names for its axes; those of its type, if untold."""
+    """An array, type or value with axis names; by default those of its type."""
     if isinstance(data, Named):
         return data.order(*map(str, names)) if names else data
     if isinstance(data, Type):
@@ -216,20 +220,20 @@ def tensor(data: Any, *names: str | None) -> Named:
         raise InvalidTypeError(
             "names do not fit the axes",
             who=str(type_ or tuple(data.shape)),
-            expected=f"{rank} names, each once, or None", got=_listed(axes),
+            expected=f"{rank} names, each once, or None", got=_format_axes(axes),
         )  # fmt: skip
-    return _made(data, tuple(axes))
+    return _with_names(data, tuple(axes))
 
 
 def tensors(*data: Any) -> tuple[Named, ...]:
-    """Values with the names that are in their types."""
+    """Values with the axis names of their types."""
     return tuple(tensor(each) for each in data)
 
 
 def simple(
     data: Any, *, sample: int | None = None, recurrent: int | None = None
 ) -> Named:
-    """A tensor with one axis of examples, one of steps, and others by place."""
+    """A tensor with an axis of examples, one of steps, and unnamed others."""
     shape = data.type.shape if isinstance(data, Operators) else data.shape
     axes: list[str | None] = [None] * len(shape)
     for name, place in ((SAMPLE, sample), (RECURRENT, recurrent)):
@@ -238,8 +242,8 @@ def simple(
     return tensor(data, *axes)
 
 
-def _made(data: Any, axes: Axes) -> Named:
-    """A tensor with names; a value of a graph keeps them in its type."""
+def _with_names(data: Any, axes: Axes) -> Named:
+    """A tensor with names; a graph value stores them in its type."""
     if isinstance(data, Value) and data.type.axes != axes:
         if data.type.axes is not None:
             data = ops.identity(data)  # who has the old names keeps them
@@ -251,25 +255,25 @@ def _made(data: Any, axes: Axes) -> Named:
     return Named(data, axes)
 
 
-def _listed(axes: Sequence[str | None]) -> str:
+def _format_axes(axes: Sequence[str | None]) -> str:
     return f"[{', '.join('no name' if a is None else a for a in axes)}]"
 
 
 # -- operands meet ---------------------------------------------------------------------
 
 
-def _aligned(name: str, operands: Sequence[Any]) -> tuple[list[Any], Axes]:
-    """Operands as numpy broadcasts them, and the names of what comes out."""
+def _align(name: str, operands: Sequence[Any]) -> tuple[list[Any], Axes]:
+    """Operands aligned for broadcasting, and the axis names of the result."""
     rows = [a if is_number(a) or a is None else tensor(a) for a in operands]
     given = [a for a in rows if isinstance(a, Named)]
     _expect_fit(name, given)
-    axes = _together(given)
-    ready = [_brought(a, axes) if isinstance(a, Named) else a for a in rows]
+    axes = _result_axes(given)
+    ready = [_align_operand(a, axes) if isinstance(a, Named) else a for a in rows]
     return ready, axes
 
 
 def _expect_fit(name: str, given: Sequence[Named]) -> None:
-    """Equal names have equal dims; and in strict mode there are names everywhere."""
+    """Check that equal names have equal dims, and names exist in strict mode."""
     who = f"{name}({', '.join(map(str, given))})"
     if _strict.get() and any(None in a.axes for a in given):
         raise UsageError(
@@ -288,8 +292,8 @@ def _expect_fit(name: str, given: Sequence[Named]) -> None:
                 )  # fmt: skip
 
 
-def _together(given: Sequence[Named]) -> Axes:
-    """The axes of the result: those of the operand with the most, then the others."""
+def _result_axes(given: Sequence[Named]) -> Axes:
+    """The axes of the result: those of the operand with most axes, then the others."""
     found: list[str | None] = list(max(given, key=lambda a: a.ndim).axes)
     for operand in given:
         for axis in operand.axes:
@@ -299,16 +303,16 @@ def _together(given: Sequence[Named]) -> Axes:
     most = max(operand.axes.count(None) for operand in given)
     while found.count(None) < most:
         found.insert(found.index(None) if None in found else len(found), None)
-    return _placed(found)
+    return _apply_axis_order(found)
 
 
-def _placed(axes: Sequence[str | None]) -> Axes:
-    first = [name for name in _first.get() if name in axes]
+def _apply_axis_order(axes: Sequence[str | None]) -> Axes:
+    first = [name for name in _leading_axes.get() if name in axes]
     return (*first, *(a for a in axes if a is None or a not in first))
 
 
-def _brought(operand: Named, axes: Axes) -> Any:
-    """What an operand holds, its axes in order, new ones where it lacks some."""
+def _align_operand(operand: Named, axes: Axes) -> Any:
+    """The data of an operand, transposed and expanded to these axes."""
     missing = axes.count(None) - operand.axes.count(None)
     present: list[bool] = []
     for axis in axes:
@@ -316,7 +320,7 @@ def _brought(operand: Named, axes: Axes) -> Any:
         missing -= skipped
         present.append(not skipped and (axis is None or axis in operand.axes))
     order = [axis for axis, there in zip(axes, present, strict=True) if there]
-    data = _transposed(operand.data, operand.axes, order)
+    data = _transpose_named(operand.data, operand.axes, order)
     new = tuple(i for i, there in enumerate(present) if not there)
     leading = next((i for i, there in enumerate(present) if there), len(present))
     if all(i < leading for i in new):
@@ -324,8 +328,10 @@ def _brought(operand: Named, axes: Axes) -> Any:
     return ops.expand_dims(data, tuple(i - leading for i in new if i >= leading))
 
 
-def _transposed(data: Any, axes: Sequence[str | None], order: Sequence[Any]) -> Any:
-    """The axes in another order; those without names stay in theirs."""
+def _transpose_named(
+    data: Any, axes: Sequence[str | None], order: Sequence[Any]
+) -> Any:
+    """The data with named axes transposed; unnamed ones stay in order."""
     unnamed = iter([i for i, a in enumerate(axes) if a is None])
     perm = tuple(next(unnamed) if a is None else list(axes).index(a) for a in order)
     return data if perm == tuple(range(len(perm))) else ops.transpose(data, perm=perm)
@@ -335,7 +341,7 @@ def _transposed(data: Any, axes: Sequence[str | None], order: Sequence[Any]) -> 
 
 
 def contract(a: Any, b: Any, *, over: str | Sequence[str]) -> Named:
-    """The sum of products along some axes; the other axes that both have stay one."""
+    """The sum of products along axes; other common axes are batch axes."""
     left, right = tensor(a), tensor(b)
     names = [over] if isinstance(over, str) else list(over)
     _expect_fit("contract", [left, right])
@@ -347,31 +353,31 @@ def contract(a: Any, b: Any, *, over: str | Sequence[str]) -> Named:
             who=f"contract({left}, {right})", expected="a name for every axis",
         )  # fmt: skip
     out = [n for n in dict.fromkeys((*left.axes, *right.axes)) if n not in names]
-    axes = _placed(out)
+    axes = _apply_axis_order(out)
     known = dict.fromkeys((*left.axes, *right.axes))
     letters = dict(zip(known, ascii_letters, strict=False))
     terms = ["".join(letters[n] for n in row) for row in (left.axes, right.axes, axes)]
     equation = f"{terms[0]},{terms[1]}->{terms[2]}"
-    return _made(ops.einsum(left.data, right.data, equation=equation), axes)
+    return _with_names(ops.einsum(left.data, right.data, equation=equation), axes)
 
 
-def _product(a: Any, b: Any) -> Named:
-    """Over the one name that both have; over places, where axes have no names."""
+def _matmul_by_name(a: Any, b: Any) -> Named:
+    """Matrix product over the single common name; positional for unnamed axes."""
     left, right = tensor(a), tensor(b)
     if None in (*left.axes, *right.axes):
-        return _matrices(left, right)
+        return _batched_matmul(left, right)
     common = [name for name in left.axes if name in right.axes]
     if len(common) != 1:
         raise UsageError(
             "the product @ is over the one axis that both have",
-            who=f"{left} @ {right}", got=_listed(common) if common else "no axis",
+            who=f"{left} @ {right}", got=_format_axes(common) if common else "no axis",
             hint="say it: named.contract(a, b, over='C')",
         )  # fmt: skip
     return contract(left, right, over=str(common[0]))
 
 
-def _matrices(left: Named, right: Named) -> Named:
-    """A product of the axes without names, for all places of those that have one."""
+def _batched_matmul(left: Named, right: Named) -> Named:
+    """Matrix product of the unnamed axes, batched over the named ones."""
     _expect_fit("matmul", [left, right])
     counts = [t.axes.count(None) for t in (left, right)]
     if not all(1 <= count <= 2 for count in counts):
@@ -379,12 +385,12 @@ def _matrices(left: Named, right: Named) -> Named:
             "a product is of vectors and matrices",
             who=f"{left} @ {right}", expected="one axis or two without a name",
         )  # fmt: skip
-    names = _placed([a for a in _together([left, right]) if a is not None])
+    names = _apply_axis_order([a for a in _result_axes([left, right]) if a is not None])
     plain = not any(a is not None for a in right.axes)
     ready = []
     for operand, count, place in zip((left, right), counts, (-2, -1), strict=True):
         own = [name for name in names if name in operand.axes]
-        data = _brought(operand, (*(own if plain else names), *[None] * count))
+        data = _align_operand(operand, (*(own if plain else names), *[None] * count))
         is_row = count == 1 and not plain
         ready.append(ops.expand_dims(data, (place,)) if is_row else data)
     made = ops.matmul(*ready)
@@ -392,11 +398,11 @@ def _matrices(left: Named, right: Named) -> Named:
         gone = tuple(p for p, c in zip((-2, -1), counts, strict=True) if c == 1)
         made = ops.squeeze(made, gone) if gone else made
     rest = sum(counts) - 2
-    return _made(made, (*names, *[None] * rest))
+    return _with_names(made, (*names, *[None] * rest))
 
 
 def concat(*xs: Any, over: str) -> Named:
-    """Tensors one behind the other along an axis; their other axes are the same."""
+    """Concatenate tensors along an axis; their other axes are the same."""
     given = [tensor(x) for x in xs]
     first = given[0]
     at = first.place(over)
@@ -404,41 +410,43 @@ def concat(*xs: Any, over: str) -> Named:
         if None in other.axes or set(other.axes) != set(first.axes):
             raise InvalidTypeError(
                 "tensors with the same axes are joined",
-                who=str(other), expected=_listed(first.axes), got=_listed(other.axes),
-            )  # fmt: skip
+                who=str(other),
+                expected=_format_axes(first.axes),
+                got=_format_axes(other.axes),
+            )
     names = [str(a) for a in first.axes]
     rows = [x.order(*names).data for x in given]
-    return _made(ops.concat(*rows, axis=at), first.axes)
+    return _with_names(ops.concat(*rows, axis=at), first.axes)
 
 
 # -- all other ops ---------------------------------------------------------------------
 
-_EACH = ("nn.activation", "math.binary_special", "math.bits")
-"""Themes whose composites treat each place by itself, unless they have axes."""
-_ALONG = (
+_ELEMENTWISE_THEMES = ("nn.activation", "math.binary_special", "math.bits")
+"""Themes whose composites are elementwise unless they have axes."""
+_AXES_THEMES = (
     "math.reduction", "math.cumulative", "math.norms", "math.sorting",
     "nn.activation", "nn.hardmax", "nn.local_response_norm", "nn.fused_layers",
 )  # fmt: skip
-"""Themes whose ops of one tensor go along axes that are told."""
+"""Themes whose unary ops work along given axes."""
 
 
 def is_elementwise(operation: Operation) -> bool:
-    """Whether each place of the result depends on that place of the operands only."""
+    """Whether each element of the result depends on that position only."""
     if _axis_of(operation) or operation.form.many:
         return False
     if operation.is_composite:
-        return _is_declared_in(operation, _EACH)
+        return _is_declared_in(operation, _ELEMENTWISE_THEMES)
     rule = operation.shape_rule
     of = getattr(rule, "function", None)
     return of in (shapes.elementwise, shapes.pointwise)
 
 
 def is_along_axes(operation: Operation) -> bool:
-    """Whether it works along axes that it is told, and leaves the others alone."""
+    """Whether the op works along given axes and is independent over the others."""
     if not _axis_of(operation) or operation.form.many:
         return False
     tensors = [p for p in operation.form.params if p.role == TENSOR]
-    return len(tensors) == 1 and _is_declared_in(operation, _ALONG)
+    return len(tensors) == 1 and _is_declared_in(operation, _AXES_THEMES)
 
 
 def _is_declared_in(operation: Operation, themes: Sequence[str]) -> bool:
@@ -466,7 +474,7 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 class _Elementwise:
-    """An op of each place, of operands that meet by name."""
+    """An elementwise op of operands that are aligned by name."""
 
     def __init__(self, operation: Operation) -> None:
         self.operation = operation
@@ -476,12 +484,13 @@ class _Elementwise:
         while params and params[0].name in attrs:
             args, params = (*args, attrs.pop(params[0].name)), params[1:]
         count = sum(p.role == TENSOR for p in self.operation.form.each(len(args)))
-        ready, axes = _aligned(self.operation.name, args[:count])
-        return _made(self.operation(*ready, *args[count:], **attrs), axes)
+        ready, axes = _align(self.operation.name, args[:count])
+        return _with_names(self.operation(*ready, *args[count:], **attrs), axes)
 
 
 class _Along:
-    """An op along axes: `named.softmax(x, "K")`; of all axes, where it allows that."""
+    """An op along axes: `named.softmax(x, "K")`; along all by default where
+    supported."""
 
     def __init__(self, operation: Operation) -> None:
         self.operation = operation
@@ -495,21 +504,21 @@ class _Along:
         if not told and operand.ndim > 1 and self._default(key) is not None:
             raise UsageError(
                 f"{self.operation.name} goes along an axis that is named",
-                who=str(operand), expected=_listed(operand.axes),
+                who=str(operand), expected=_format_axes(operand.axes),
                 hint=f"named.{self.operation.name}(x, {operand.axes[-1]!r})",
             )  # fmt: skip
         if key == "axis" and len(places) > 1:
             raise UsageError(
-                f"{self.operation.name} goes along one axis", got=_listed(told)
+                f"{self.operation.name} goes along one axis", got=_format_axes(told)
             )
         if told:
             attrs[key] = places if key == "axes" else places[0]
         made = self.operation(operand.data, **attrs)
         rank = made.type.shape.rank if isinstance(made, Operators) else made.ndim
         if rank == operand.ndim:
-            return _made(made, operand.axes)
+            return _with_names(made, operand.axes)
         gone = told or operand.axes
-        return _made(made, tuple(a for a in operand.axes if a not in gone))
+        return _with_names(made, tuple(a for a in operand.axes if a not in gone))
 
     def _default(self, key: str) -> Any:
         form = self.operation.form

@@ -1,4 +1,4 @@
-"""Passes over graphs of the hub set. Each says how much it changed."""
+"""Passes over graphs of the hub. Each returns how much it changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from amanda_std.passes.drop import drop
 from amanda_std.passes.fold import fold
 from amanda_std.passes.infer import infer
 from amanda_std.passes.layout import channels_first, channels_last, sink
-from amanda_std.passes.norms import fold_norms
+from amanda_std.passes.norm_folding import fold_norms
 from amanda_std.passes.share import share
 from amanda_std.passes.simplify import simplify, stable
 

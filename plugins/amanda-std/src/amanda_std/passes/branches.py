@@ -1,4 +1,4 @@
-"""Branches that are always taken, in the place of the ops that choose them."""
+"""Constant conditions: an `if` is replaced by the branch that is always taken."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from amanda_std.passes.infer import infer
 
 
 def branches(graph: Graph) -> int:
-    """Replaces each `if` whose condition is constant by the branch taken; how many."""
+    """Replace each `if` whose condition is constant by its branch; returns how many."""
     count = 0
     for part in graph.graphs():
         for op in part:
-            if is_std(op) and op.type == "if" and _take(part, op):
+            if is_std(op) and op.type == "if" and _inline_branch(part, op):
                 count += 1
     return count
 
 
-def _take(graph: Graph, op: Op) -> bool:
+def _inline_branch(graph: Graph, op: Op) -> bool:
     condition, *inputs = op.inputs
     known = None if condition is None else constant_of(condition)
     if known is None or op.control_inputs or op.control_outputs:

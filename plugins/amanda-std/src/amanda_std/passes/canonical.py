@@ -1,4 +1,4 @@
-"""One form of what may be written in several."""
+"""Canonical form: one of several equivalent ways to write an op."""
 
 from __future__ import annotations
 
@@ -7,25 +7,28 @@ from amanda.tensors import same_value
 from amanda_std.engine.annotations import REQUIRED
 from amanda_std.engine.values import port_type
 from amanda_std.hub.op_access import is_std, operation_of
-from amanda_std.passes.movements import full_permutation
+from amanda_std.passes.data_movement import full_permutation
 
 
 def canonical(graph: Graph) -> int:
-    """Brings ops into the form that other passes look for; how many changed.
+    """Bring ops to the form that other passes match; returns how many changed.
 
-    Constants stand to the right of what is commutative; attributes that say what is
-    said without them go; an order of axes is written in full, counted from the front.
-    """
+    Constants are the second operand of commutative ops, attributes with default
+    values are removed, and permutations are complete and non-negative."""
     count = 0
     for part in graph.graphs():
         for op in part:
             if is_std(op):
-                changed = [_constants_last(op), _order_in_full(op), _defaults_gone(op)]
+                changed = [
+                    _move_constant_last(op),
+                    _complete_permutation(op),
+                    _remove_defaults(op),
+                ]
                 count += any(changed)
     return count
 
 
-def _constants_last(op: Op) -> bool:
+def _move_constant_last(op: Op) -> bool:
     if len(op.inputs) != 2 or not operation_of(op).commutative:
         return False
     a, b = op.inputs
@@ -37,7 +40,7 @@ def _constants_last(op: Op) -> bool:
     return True
 
 
-def _order_in_full(op: Op) -> bool:
+def _complete_permutation(op: Op) -> bool:
     if op.type != "transpose" or op.inputs[0] is None:
         return False
     shape = port_type(op.inputs[0]).shape
@@ -51,7 +54,7 @@ def _order_in_full(op: Op) -> bool:
     return True
 
 
-def _defaults_gone(op: Op) -> bool:
+def _remove_defaults(op: Op) -> bool:
     if not op.has_attrs:
         return False
     known = operation_of(op).form.attributes

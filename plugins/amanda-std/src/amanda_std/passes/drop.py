@@ -1,4 +1,4 @@
-"""Ops that nobody needs, taken out."""
+"""Dead code elimination."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from amanda_std.hub.effect_order import has_effects
 
 
 def drop(graph: Graph) -> int:
-    """Takes out, here and in all graphs inside, what no result needs; how many ops.
+    """Remove the ops that no result needs, in all graphs inside; returns how many.
 
-    What is marked to be kept, named by an entry, or waited for by a control edge stays.
-    """
+    Ops that are marked to be kept, named by an entry, or waited for by a control
+    edge stay."""
     count = 0
     for part in reversed(list(graph.graphs())):
         pinned = {v for e in part.entries.values() for side in e for v in side.values()}

@@ -1,4 +1,4 @@
-"""Ops of constants become constants, as long as that does not make the graph large."""
+"""Constant folding, as long as the graph does not grow."""
 
 from __future__ import annotations
 
@@ -20,37 +20,38 @@ from amanda_std.hub.op_access import (
 )
 
 MAX_FOLDED_BYTES = 1 << 16
-"""Bytes that a folded result may always have."""
+"""A folded result may always have this many bytes."""
 
 
 def fold(graph: Graph, most: int = MAX_FOLDED_BYTES) -> int:
-    """Replaces what is known by constants, in all graphs inside; how many ops.
+    """Replace ops with known results by constants, in all graphs inside; returns how
+    many.
 
-    Known is what reads constants only, and what the types tell the content of. A result
-    of more than `most` bytes must be no larger than what it is made of."""
+    A result is known if all operands are constant or its type holds its content. One
+    of more than `most` bytes must be no larger than its operands."""
     count = 0
     for part in graph.graphs():
         for op in part:
-            values = _known(op, most)
+            values = _known_results(op, most)
             if values is not None:
                 _replace(part, op, values)
                 count += 1
     return count
 
 
-def _known(op: Op, most: int) -> list[Tensor] | None:
+def _known_results(op: Op, most: int) -> list[Tensor] | None:
     if op.is_constant or not is_std(op) or op.bodies or op.control_inputs:
         return None
     if effect_of(op) is not None or has_trait(op, Trait.NOT_FOLDED):
         return None
-    told = [_told(port) for port in op.outputs]
+    told = [_content_of_type(port) for port in op.outputs]
     if all(tensor is not None for tensor in told):
         return [tensor for tensor in told if tensor is not None]
     held = [None if v is None else constant_of(v) for v in op.inputs]
     if any(t is None and v is not None for t, v in zip(held, op.inputs, strict=True)):
         return None
-    room = max(most, sum(_bytes(t) for t in held if t is not None))
-    size = _size(op)
+    room = max(most, sum(_stored_bytes(t) for t in held if t is not None))
+    size = _result_bytes(op)
     if size is None or size > room:
         return None
     args, attrs = op_arguments(op, lambda port: np.asarray(constant_of(port)))
@@ -63,13 +64,13 @@ def _known(op: Op, most: int) -> list[Tensor] | None:
     ]
 
 
-def _bytes(tensor: Tensor) -> int:
-    """The room that a constant takes: one element, where that stands for all."""
+def _stored_bytes(tensor: Tensor) -> int:
+    """The memory of a constant; a splat stores one element."""
     return tensor.dtype.bits // 8 if tensor.is_splat else tensor.nbytes
 
 
-def _told(port: OutputPort) -> Tensor | None:
-    """The content that a type tells, if it is all numbers."""
+def _content_of_type(port: OutputPort) -> Tensor | None:
+    """The content of a type, if it is static."""
     found = port.type
     if not isinstance(found, TensorType) or found.elements is None:
         return None
@@ -79,8 +80,8 @@ def _told(port: OutputPort) -> Tensor | None:
     return Tensor.of(flat.reshape([int(d) for d in found.shape]))
 
 
-def _size(op: Op) -> int | None:
-    """How many bytes the results have; None where that is not known."""
+def _result_bytes(op: Op) -> int | None:
+    """The size of the results in bytes; None if unknown."""
     total = 0
     for port in op.outputs:
         found = port.type

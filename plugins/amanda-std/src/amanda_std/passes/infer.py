@@ -1,8 +1,7 @@
 """Types of all values, from those of the parameters.
 
-What an op gives depends on its type, its attributes and the types that it reads: in one
-run, ops that agree in these are looked at once. The layers of a model do.
-"""
+The result types of an op depend on its type, attributes and operand types: ops that
+agree in these, as in repeated layers, are inferred once per run."""
 
 from __future__ import annotations
 
@@ -19,15 +18,15 @@ from amanda_std.inference.type_inference import introduces_symbols
 
 
 def infer(graph: Graph, changed: Iterable[OutputPort] | None = None) -> int:
-    """Infers types anew; how many changed.
+    """Infer the types of all values again; returns how many changed.
 
-    With `changed`, only what depends on these values is looked at. A body is inferred
-    with the op that holds it."""
+    With `changed`, only what depends on these values is inferred. A body is inferred
+    together with the op that holds it."""
     dirty = None if changed is None else set(changed)
-    known: _Known | None = {} if dirty is None and _is_told(graph) else None
+    known: _Known | None = {} if dirty is None and _has_typed_captures(graph) else None
     count = 0
     for op in graph:
-        if dirty is not None and not _reads_one(op, dirty):
+        if dirty is not None and not _depends_on(op, dirty):
             continue
         types = result_types_of(op, known)
         if types is None:
@@ -44,18 +43,19 @@ def infer(graph: Graph, changed: Iterable[OutputPort] | None = None) -> int:
 
 
 _Known = dict[Any, tuple[Type, ...]]
-"""Types of results, by all that they depend on."""
+"""Result types, by all that they depend on."""
 
 
-def _is_told(graph: Graph) -> bool:
-    """Whether constants that a body reads from outside have types with their content:
-    those inside get theirs on the way."""
+def _has_typed_captures(graph: Graph) -> bool:
+    """Whether captured constants have types with content; those inside get theirs on
+    the way."""
     held = [v for v in graph.captures if constant_of(v) is not None]
     return all(v.type == value_type(v) for v in held)
 
 
 def with_axes(found: Type, old: Type | None) -> Type:
-    """A type with the names of axes that the value had: they are told, not inferred."""
+    """A type with the axis names of an earlier type: names are declared, not
+    inferred."""
     if not isinstance(old, TensorType) or not isinstance(found, TensorType):
         return found
     if old.axes is None or not found.shape.has_rank:
@@ -66,24 +66,24 @@ def with_axes(found: Type, old: Type | None) -> Type:
 
 
 def infer_ops(ops: Iterable[Op]) -> None:
-    """Infers the types of these ops alone, in the order in which they come."""
+    """Infer the types of these ops only, in the given order."""
     for op in ops:
         for port, found in zip(op.outputs, result_types_of(op) or (), strict=False):
             port.type = with_axes(found, port.type)
 
 
-def _reads_one(op: Op, values: set[OutputPort]) -> bool:
+def _depends_on(op: Op, values: set[OutputPort]) -> bool:
     if any(v in values for v in op.inputs):
         return True
     return any(v in values for body in op.bodies.values() for v in body.captures)
 
 
 def result_types_of(op: Op, known: _Known | None = None) -> tuple[Type, ...] | None:
-    """The types of the results of an op; None where it is none of ours.
+    """The result types of an op; None for ops of other namespaces.
 
-    `known` is what ops gave before: of a run in which constants have their types."""
+    `known` caches result types within a run in which all constants have types."""
     if isinstance(op, Graph):
-        return _of_graph(op)
+        return _graph_result_types(op)
     if op.is_constant:
         tensor = constant_of(op.output)
         assert tensor is not None
@@ -91,14 +91,14 @@ def result_types_of(op: Op, known: _Known | None = None) -> tuple[Type, ...] | N
     if not is_std(op):
         return None
     operation = operation_of(op)
-    key = None if known is None or operation.body_rule else _signature(op)
+    key = None if known is None or operation.body_rule else _type_key(op)
     if key is not None and known is not None and key in known:
         return known[key]
     for body in op.bodies.values():
         infer(body)
     try:
         types = infer_by_definition(operation, op)
-        if key is not None and known is not None and not _makes_dims(op, types):
+        if key is not None and known is not None and not _introduces_symbols(op, types):
             known[key] = types
         return types
     except AmandaError as error:
@@ -106,8 +106,8 @@ def result_types_of(op: Op, known: _Known | None = None) -> tuple[Type, ...] | N
         raise
 
 
-def _signature(op: Op) -> Any:
-    """All that the types of an op's results depend on; None where it has no key."""
+def _type_key(op: Op) -> Any:
+    """All that the result types depend on; None if it is not hashable."""
     read = tuple([None if v is None else v.type for v in op.inputs])
     if not op.has_attrs:
         return op.type, read, len(op.outputs)
@@ -120,15 +120,16 @@ def _signature(op: Op) -> Any:
     return key
 
 
-def _makes_dims(op: Op, types: tuple[Type, ...]) -> bool:
-    """Whether a dim was made up, so that the next such op must get another one."""
+def _introduces_symbols(op: Op, types: tuple[Type, ...]) -> bool:
+    """Whether the types hold a new symbol, so that the next such op needs another
+    one."""
     return introduces_symbols(
         types, [value_type(v) for v in op.inputs if v is not None]
     )
 
 
 def infer_by_definition(operation: Operation, op: Op) -> tuple[Type, ...]:
-    """The types that the definition of an op gives its results."""
+    """The result types by the definition of the op."""
     args, attrs = op_arguments(op, lambda port: port)
     if operation.form.varies and not attrs.get("outputs", True):
         attrs["outputs"] = len(op.outputs)
@@ -144,7 +145,7 @@ def infer_by_definition(operation: Operation, op: Op) -> tuple[Type, ...]:
     return types
 
 
-def _of_graph(graph: Graph) -> tuple[Type, ...]:
+def _graph_result_types(graph: Graph) -> tuple[Type, ...]:
     for parameter, value in zip(graph.parameters, graph.inputs, strict=False):
         if value is not None:
             parameter.type = value_type(value)

@@ -1,9 +1,8 @@
-"""Layouts: ops brought to one, and the transposes that this takes moved and cancelled.
+"""Layout assignment: ops brought to one layout, and transposes moved and cancelled.
 
-A transpose sinks: past what goes element by element, past reductions, normalisations
-and joins, whose axes are renamed, until it meets its inverse, or stays before what
-cannot be read in another order.
-"""
+A transpose sinks through elementwise ops, and through reductions, normalization and
+concatenation, whose axes are renamed, until it meets its inverse or an op that
+cannot read another order."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ from amanda_std.hub.mapping_side import STD_SIDE
 from amanda_std.hub.op_access import is_std, op_arguments, operation_of
 from amanda_std.ops import OPS
 from amanda_std.ops.nn.convolution import to_channels_first
-from amanda_std.passes import movements
-from amanda_std.passes.movements import (
+from amanda_std.passes import data_movement
+from amanda_std.passes.data_movement import (
     TRANSPOSE,
     first_producer,
     full_permutation,
@@ -36,22 +35,26 @@ FIRST, LAST = "NC*", "N*C"
 
 
 def channels_last(graph: Graph) -> int:
-    """Brings what has a layout to channels behind; how many ops changed."""
-    return _brought(graph, LAST)
+    """Convert ops with a layout to channels-last; returns how many changed."""
+    return _convert_layout(graph, LAST)
 
 
 def channels_first(graph: Graph) -> int:
-    """Brings what has a layout to channels in front; how many ops changed."""
-    return _brought(graph, FIRST)
+    """Convert ops with a layout to channels-first; returns how many changed."""
+    return _convert_layout(graph, FIRST)
 
 
 def sink(graph: Graph) -> int:
-    """Moves transposes towards the results, where they cancel; how many moves."""
-    return sum(_sinking().rewrite(part, _moved(part)) for part in graph.graphs())
+    """Move transposes towards the results, where they cancel; returns how many
+    moves."""
+    return sum(
+        _sinking_rules().rewrite(part, _transposes_and_users(part))
+        for part in graph.graphs()
+    )
 
 
-def _moved(graph: Graph) -> list[Op]:
-    """The transposes of a graph, and what reads one."""
+def _transposes_and_users(graph: Graph) -> list[Op]:
+    """The transposes of a graph, and the ops that read one."""
     found: dict[Op, None] = {}
     for op in graph:
         if _is_transpose(op) and (users := op.output.user_ops):
@@ -60,16 +63,16 @@ def _moved(graph: Graph) -> list[Op]:
     return [op for op in found if op.graph is graph]
 
 
-def _brought(graph: Graph, layout: str) -> int:
-    """Each op in its turn: what it reads was brought, and the transposes moved."""
-    rules, laid, count = _sinking(), _laid(), 0
+def _convert_layout(graph: Graph, layout: str) -> int:
+    """Convert each op in order and move the transposes that this adds."""
+    rules, laid, count = _sinking_rules(), _types_with_layout(), 0
     for part in graph.graphs():
         with tracing(part) as into:
             for op in list(part):
                 if op.graph is not part:
                     continue
-                if op.type in laid and is_std(op) and _differs(op, layout):
-                    _bring(part, op, layout, into)
+                if op.type in laid and is_std(op) and _needs_conversion(op, layout):
+                    _convert_op(part, op, layout, into)
                     count += 1
                 else:
                     count += rules.once(part, op)
@@ -77,29 +80,29 @@ def _brought(graph: Graph, layout: str) -> int:
 
 
 @cache
-def _laid() -> frozenset[str]:
-    """The types of ops that have a layout."""
+def _types_with_layout() -> frozenset[str]:
+    """The op types that have a layout."""
     return frozenset(n for n, each in OPS.items() if "layout" in each.form.attributes)
 
 
-def _differs(op: Op, layout: str) -> bool:
+def _needs_conversion(op: Op, layout: str) -> bool:
     if len(op.outputs) != 1:
         return False  # several results: places within the data may be among them
     data, result = op.inputs[0], port_type(op.output).shape
     if data is None or not port_type(data).shape.has_rank or not result.has_rank:
         return False
-    return _layout(op) != layout and port_type(data).shape.rank == result.rank
+    return _layout_of(op) != layout and port_type(data).shape.rank == result.rank
 
 
-def _layout(op: Op) -> str:
+def _layout_of(op: Op) -> str:
     told = op.attrs.get("layout") if op.has_attrs else None
     return str(operation_of(op).form.attributes["layout"] if told is None else told)
 
 
-def _bring(graph: Graph, op: Op, layout: str, into: Tracing) -> None:
-    """The op in another layout, between transposes."""
+def _convert_op(graph: Graph, op: Op, layout: str, into: Tracing) -> None:
+    """Replace an op by one in another layout, between transposes."""
     data = Value(op.inputs[0])  # type: ignore[arg-type]
-    order, back = _orders(_layout(op), layout, data.ndim)
+    order, back = _layout_permutations(_layout_of(op), layout, data.ndim)
     before = len(into.made)
     with graph.before(op):
         if None in op.inputs:
@@ -107,7 +110,7 @@ def _bring(graph: Graph, op: Op, layout: str, into: Tracing) -> None:
         else:
             args = list(map(Value, op.inputs))  # type: ignore[arg-type]
             attrs = op.attrs if op.has_attrs else {}
-        args[0] = movements.transpose_once(data, order)
+        args[0] = data_movement.transpose_once(data, order)
         made = operation_of(op)(*args, **{**attrs, "layout": layout})
         restored = TRANSPOSE(made, perm=back).port
     sources = op.provenance.sources if op.provenance else (op.name or op.type or "?",)
@@ -122,10 +125,10 @@ def _bring(graph: Graph, op: Op, layout: str, into: Tracing) -> None:
 
 
 @cache
-def _orders(
+def _layout_permutations(
     own: str, layout: str, rank: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The order of axes that brings one layout to another, and the one back."""
+    """The permutation from one layout to another, and its inverse."""
     first, there = to_channels_first(own, rank), to_channels_first(layout, rank)
     order = tuple([first[inverse_permutation(there)[axis]] for axis in range(rank)])
     return order, inverse_permutation(order)
@@ -135,21 +138,21 @@ def _orders(
 
 
 @cache
-def _sinking() -> Rewriting:
+def _sinking_rules() -> Rewriting:
     rules = RuleSet("sink", "amanda/std", "amanda/std")
     for name in OPS:
-        rule = _rule(name)
+        rule = _transpose_rule(name)
         if rule is not None:
             rules.read(name)(rule)
-    return Rewriting(rules, STD_SIDE, worth=_reads_moved)
+    return Rewriting(rules, STD_SIDE, worth=_is_worth_matching)
 
 
 def _is_transpose(op: Op) -> bool:
     return op.type == "transpose" and is_std(op)
 
 
-def _reads_moved(op: Op) -> bool:
-    """Does it read what a transpose makes, or is it one that does nothing?"""
+def _is_worth_matching(op: Op) -> bool:
+    """Whether an op reads a transposed value, or is an identity transpose."""
     for value in op.inputs:
         if value is not None and _is_transpose(value.op):
             return True
@@ -162,34 +165,34 @@ def _reads_moved(op: Op) -> bool:
     return full_permutation(perm, len(perm)) == tuple(range(len(perm)))
 
 
-def _rule(name: str) -> Callable[..., Any] | None:
-    """How an op lets a transpose through, by its traits; None where it does not."""
+def _transpose_rule(name: str) -> Callable[..., Any] | None:
+    """How an op lets a transpose through, by its traits; None if it does not."""
     operation = OPS[name]
     if name in _RULES:
         return _RULES[name]
     if Trait.REDUCTION in operation.traits:
-        return _reduction(name)
+        return _reduction_rule(name)
     if Trait.ALONG_AXES in operation.traits:
         has_many = "axes" in operation.form.attributes
-        return _axes_renamed(name) if has_many else _axis_renamed(name)
+        return _axes_rule(name) if has_many else _axis_rule(name)
     if operation.is_composite or is_pointwise(operation, {}, ()):
         return _elementwise(name)
     return None
 
 
 def _elementwise(name: str) -> Callable[..., Any]:
-    """What goes element by element reads its operands as they were before."""
+    """Apply an elementwise op to the untransposed operands, then transpose."""
     operation = OPS[name]
 
     def past(*xs: Any, **attrs: Any) -> Any:
-        orders = list(map(_order, xs))
+        orders = list(map(_permutation_of, xs))
         order = next((each for each in orders if each is not None), None)
         if order is None:
             raise Decline("nothing it reads is transposed")
         if not is_pointwise(operation, attrs, [x is not None for x in xs]):
             raise Decline(f"{name} does not go element by element")
         moved = [
-            first_producer(x.port.op) if own == order else _as_before(x, order)
+            first_producer(x.port.op) if own == order else _untransposed(x, order)
             for x, own in zip(xs, orders, strict=True)
         ]
         if any(map(_is_input, moved)) and any(map(_is_input, xs)):
@@ -204,17 +207,17 @@ def _is_input(x: Any) -> bool:
     return isinstance(x, Value) and isinstance(x.port, Parameter)
 
 
-def _order_of_one(xs: Sequence[Any]) -> tuple[int, ...]:
-    """The order that some operand was brought to."""
+def _first_permutation(xs: Sequence[Any]) -> tuple[int, ...]:
+    """The permutation of the first transposed operand."""
     for x in xs:
-        found = _order(x)
+        found = _permutation_of(x)
         if found is not None:
             return found
     raise Decline("nothing it reads is transposed")
 
 
-def _order(x: Any) -> tuple[int, ...] | None:
-    """The order that a transpose brought a value to."""
+def _permutation_of(x: Any) -> tuple[int, ...] | None:
+    """The permutation by which a value was transposed."""
     if not isinstance(x, Value) or isinstance(x.port, Parameter):
         return None
     op = x.port.op
@@ -227,46 +230,48 @@ def _order(x: Any) -> tuple[int, ...] | None:
     return full_permutation(None, shape.rank) if shape.has_rank else None
 
 
-def _as_before(x: Any, order: tuple[int, ...]) -> Any:
-    """An operand as it is before the transpose; Decline if that takes another one."""
+def _untransposed(x: Any, order: tuple[int, ...]) -> Any:
+    """An operand before the transpose; Decline if that needs another transpose."""
     if x is None:
         return None
     if not isinstance(x, Value):
         raise Decline("an argument decides the shape")
-    if _order(x) == order:
+    if _permutation_of(x) == order:
         return first_producer(x.port.op)
     if x.ndim == 0:
         return x
     if not x.port.op.is_constant or x.ndim > len(order):
-        return _brought_before(x, order)
+        return _existing_transpose(x, order)
     if x.ndim < len(order):
         x = ops.reshape(x, [*[1] * (len(order) - x.ndim), *x.type.shape])
     return TRANSPOSE(x, perm=inverse_permutation(order))
 
 
-def _brought_before(x: Any, order: tuple[int, ...]) -> Any:
-    """An input of the graph that some op transposed the right way already.
+def _existing_transpose(x: Any, order: tuple[int, ...]) -> Any:
+    """An input of the graph that another op already transposes this way.
 
-    Only an input: what an op makes may be about to be transposed the other way."""
+    Only an input: the value of an op may be about to be transposed the other way."""
     if not _is_input(x):
         raise Decline("not all that it reads is transposed alike")
     for op in x.port.user_ops:
         made = Value(op.outputs[0]) if op.outputs else None
-        if op.graph is x.port.graph and _order(made) == inverse_permutation(order):
+        if op.graph is x.port.graph and _permutation_of(made) == inverse_permutation(
+            order
+        ):
             return made
     raise Decline("not all that it reads is transposed alike")
 
 
-def _axis_renamed(name: str) -> Callable[..., Any]:
-    """What has an attribute `axis`: a norm over channels with its vectors, a join."""
+def _axis_rule(name: str) -> Callable[..., Any]:
+    """Rule of an op with an attribute `axis`: batch norm with its vectors, concat."""
     operation = OPS[name]
     joins = operation.form.params[0].variadic
 
     def past(*xs: Any, axis: int, **attrs: Any) -> Any:
-        order = _order_of_one(xs if joins else xs[:1])
+        order = _first_permutation(xs if joins else xs[:1])
         renamed = order[axis % len(order)]
         moved = [
-            _as_before(x, order) if joins or not i else x for i, x in enumerate(xs)
+            _untransposed(x, order) if joins or not i else x for i, x in enumerate(xs)
         ]
         y = operation(*moved, axis=renamed, **attrs)
         return TRANSPOSE(y, perm=order)
@@ -275,27 +280,29 @@ def _axis_renamed(name: str) -> Callable[..., Any]:
     return past
 
 
-def _axes_renamed(name: str) -> Callable[..., Any]:
+def _axes_rule(name: str) -> Callable[..., Any]:
+    """Rule of an op with an attribute `axes`."""
     operation = OPS[name]
 
     def past(x: Any, *, axes: Any, **attrs: Any) -> Any:
-        order = _order_of_one([x])
+        order = _first_permutation([x])
         renamed = sorted(order[axis % len(order)] for axis in axes)
-        y = operation(_as_before(x, order), axes=tuple(renamed), **attrs)
+        y = operation(_untransposed(x, order), axes=tuple(renamed), **attrs)
         return TRANSPOSE(y, perm=order)
 
     past.__name__ = name
     return past
 
 
-def _reduction(name: str) -> Callable[..., Any]:
+def _reduction_rule(name: str) -> Callable[..., Any]:
+    """Rule of a reduction."""
     operation = OPS[name]
 
     def past(x: Any, axes: Any = None, *, keepdims: bool, **attrs: Any) -> Any:
-        order = _order_of_one([x])
-        gone = _axes_told(axes, len(order))
+        order = _first_permutation([x])
+        gone = _static_axes(axes, len(order))
         renamed = sorted(order[axis] for axis in gone)
-        y = operation(_as_before(x, order), renamed, keepdims=keepdims, **attrs)
+        y = operation(_untransposed(x, order), renamed, keepdims=keepdims, **attrs)
         if keepdims:
             return TRANSPOSE(y, perm=order)
         left = [order[axis] for axis in range(len(order)) if axis not in gone]
@@ -305,7 +312,7 @@ def _reduction(name: str) -> Callable[..., Any]:
     return past
 
 
-def _axes_told(axes: Any, rank: int) -> set[int]:
+def _static_axes(axes: Any, rank: int) -> set[int]:
     if axes is None:
         return set(range(rank))
     told = [axes] if isinstance(axes, int) else axes
@@ -315,16 +322,23 @@ def _axes_told(axes: Any, rank: int) -> set[int]:
 
 
 def _pad(x: Any, pads: Any, value: Any = None, axes: Any = None, **attrs: Any) -> Any:
-    order = _order_of_one([x])
+    order = _first_permutation([x])
     if isinstance(pads, Value) or isinstance(axes, Value):
         raise Decline("the pads are not constant")
     at = range(len(order)) if axes is None else [a % len(order) for a in axes]
     renamed = dict(zip([order[axis] for axis in at], pads, strict=True))
     padded = sorted(renamed)
     y = ops.pad(
-        _as_before(x, order), [renamed[axis] for axis in padded], value, padded, **attrs
+        _untransposed(x, order),
+        [renamed[axis] for axis in padded],
+        value,
+        padded,
+        **attrs,
     )
     return TRANSPOSE(y, perm=order)
 
 
-_RULES: dict[str, Callable[..., Any]] = {"pad": _pad, "transpose": movements.transpose}
+_RULES: dict[str, Callable[..., Any]] = {
+    "pad": _pad,
+    "transpose": data_movement.transpose,
+}

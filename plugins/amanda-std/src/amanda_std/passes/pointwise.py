@@ -1,4 +1,4 @@
-"""Which ops go element by element: those that any order of axes may pass through."""
+"""Pointwise ops: those that a permutation of axes may pass through."""
 
 from __future__ import annotations
 
@@ -22,24 +22,26 @@ __all__ = ["is_pointwise"]
 def is_pointwise(
     operation: Operation, attrs: Mapping[str, Any], given: Sequence[bool]
 ) -> bool:
-    """Does each element of the result depend on the elements at its own place only?
+    """Whether each element of the result depends only on the same position.
 
-    A primitive says so by its shape rule; a composite is taken apart and looked at:
-    `given` tells which of its arguments are there."""
+    A primitive has the trait POINTWISE; the definition of a composite is traced and
+    examined. `given`: which of the arguments are present."""
     if not operation.is_composite:
         return Trait.POINTWISE in operation.traits
-    return _by_meaning(operation, tuple(sorted(attrs.items())), tuple(given))
+    return _is_pointwise_definition(
+        operation, tuple(sorted(attrs.items())), tuple(given)
+    )
 
 
 @cache
-def _by_meaning(
+def _is_pointwise_definition(
     operation: Operation, attrs: tuple[tuple[str, Any], ...], given: tuple[bool, ...]
 ) -> bool:
     params = operation.form.each(len(given))
     if any(p.kind.role != TENSOR for p in params):
         return False
     dims = [Sym.named("rows"), Sym.named("columns")]
-    types = [TensorType(_example(p.kind), dims) for p in params]
+    types = [TensorType(_example_dtype(p.kind), dims) for p in params]
 
     def meaning(*xs: Any) -> Any:
         told = [x if there else None for x, there in zip(xs, given, strict=True)]
@@ -49,11 +51,11 @@ def _by_meaning(
         graph = trace(meaning, types)
     except (AmandaError, *BARE_ERRORS):
         return False  # it asks for what no order of axes may change, or for more axes
-    return all(map(_goes_along, graph))
+    return all(map(_is_pointwise_op, graph))
 
 
-def _goes_along(op: Op) -> bool:
-    """Is an op of a meaning pointwise, or a number?"""
+def _is_pointwise_op(op: Op) -> bool:
+    """Whether an op of a definition is pointwise or a scalar."""
     if op.is_constant:
         return port_type(op.output).shape.rank == 0
     if not is_std(op) or op.bodies or len(op.outputs) != 1:
@@ -62,8 +64,8 @@ def _goes_along(op: Op) -> bool:
     return is_pointwise(operation_of(op), op.attrs if op.has_attrs else {}, given)
 
 
-def _example(kind: Any) -> DType:
-    """An element type that an argument of this kind takes."""
+def _example_dtype(kind: Any) -> DType:
+    """A dtype that an argument of this kind accepts."""
     for name in ("float32", "bool", "int64"):
         if DType(name).kind in kind.kinds:
             return DType(name)

@@ -1,4 +1,4 @@
-"""Equal ops on equal values are one op."""
+"""Common subexpression elimination."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from amanda_std.hub.effect_order import is_pure
 from amanda_std.hub.op_access import is_std, operation_of
 
 MAX_SHARED_BYTES = 1 << 12
-"""Bytes of a constant that is compared by content; a larger one only by identity."""
+"""Constants up to this size are compared by content; larger ones by identity."""
 
 
 def share(graph: Graph) -> int:
-    """Replaces what is computed twice, graph by graph; how many ops.
+    """Replace ops that compute the same by one, graph by graph; returns how many.
 
     Operands of commutative ops are compared in any order. Ops with bodies, control
     edges or values marked to be kept stay."""
@@ -34,7 +34,8 @@ def share(graph: Graph) -> int:
 
 
 def common_subexpression_key(op: Op) -> Any:
-    """What two ops have in common if they compute the same; None if they may not."""
+    """What two ops have in common if they compute the same; None if they may not be
+    shared."""
     if op.bodies or op.control_inputs or op.control_outputs or isinstance(op, Graph):
         return None
     if any(KEEP in port.marks for port in op.outputs):
@@ -47,7 +48,7 @@ def common_subexpression_key(op: Op) -> Any:
     if operation_of(op).commutative:
         inputs.sort(key=lambda i: i or 0)
     attrs = (
-        tuple(sorted((k, _frozen(v)) for k, v in op.attrs.items()))
+        tuple(sorted((k, _exact_key(v)) for k, v in op.attrs.items()))
         if op.has_attrs
         else ()
     )
@@ -60,8 +61,8 @@ def _constant_key(tensor: Tensor) -> Any:
     return ("constant", tensor.digest())
 
 
-def _frozen(value: Any) -> Any:
-    """A key that tells apart what attributes tell apart: 1, 1.0, True; 0.0, -0.0."""
+def _exact_key(value: Any) -> Any:
+    """A key that tells apart 1, 1.0 and True, 0.0 and -0.0."""
     if isinstance(value, Sym):
         return repr(value.key)
     parts: list[bytes] = []

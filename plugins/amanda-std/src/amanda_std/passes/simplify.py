@@ -1,4 +1,4 @@
-"""Algebra: what is the same in fewer steps, and what has a stable path of its own."""
+"""Algebraic simplification, and rewriting of formulas to numerically stable ops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from amanda.graph import Graph
 from amanda.mapping import RuleSet
 from amanda.passes import Rewriting
 from amanda_std.hub.mapping_side import STD_SIDE
-from amanda_std.passes import movements
+from amanda_std.passes import data_movement
 
 __all__ = ["rules_of", "simplify", "stable"]
 
@@ -17,30 +17,29 @@ _HUB = "amanda/std"
 
 
 def simplify(graph: Graph) -> int:
-    """Replaces what is the same in fewer steps, to the last bit; how many ops."""
-    return _simplify()(graph)
+    """Replace formulas by equal ones of fewer steps, bit for bit; returns how many."""
+    return _simplify_rules()(graph)
 
 
 def stable(graph: Graph) -> int:
-    """Replaces formulas by the functions that they are, which know a path without
-    overflow; how many ops."""
-    return _stable()(graph)
+    """Replace formulas by ops that compute them without overflow; returns how many."""
+    return _stable_rules()(graph)
 
 
 @cache
-def _simplify() -> Rewriting:
+def _simplify_rules() -> Rewriting:
     rules = rules_of("algebra.rules", "simplify")
-    movements.add_rules(rules)
+    data_movement.add_rules(rules)
     return Rewriting(rules, STD_SIDE, "identity")
 
 
 @cache
-def _stable() -> Rewriting:
+def _stable_rules() -> Rewriting:
     return Rewriting(rules_of("stable.rules", "stable"), STD_SIDE)
 
 
 def rules_of(file: str, name: str = "rules") -> RuleSet:
-    """The rows of a file of this package."""
+    """The rules in a file of this package."""
     rules = RuleSet(name, _HUB, _HUB)
     text = files(__package__).joinpath(file).read_text(encoding="utf-8")
     rules.equations(text, file)

@@ -1,4 +1,4 @@
-"""Scales and offsets of channels put into the weights of the layer before them."""
+"""Batch norms and scale factors folded into the weights of the preceding layer."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ __all__ = ["fold_norms"]
 
 
 def fold_norms(graph: Graph) -> int:
-    """Puts norms and factors of channels into constant weights before them; how many.
+    """Fold norms and factors into constant weights of the preceding layer; returns how
+    many.
 
-    Their numbers become other constants, which `fold` computes: results change by
-    roundings."""
-    return _folding()(graph)
+    The new weights are constant expressions, which `fold` computes; results change
+    by rounding."""
+    return _folding_rules()(graph)
 
 
 @cache
-def _folding() -> Rewriting:
+def _folding_rules() -> Rewriting:
     rules = RuleSet("fold_norms", "amanda/std", "amanda/std")
     for head, call in _RULES.items():
         rules.read(head)(call)
@@ -38,35 +39,39 @@ def _folding() -> Rewriting:
 def _batch_norm(
     x: Any, scale: Any, bias: Any, mean: Any, var: Any, *, axis: int, epsilon: float
 ) -> Any:
-    layer = _layer(x)
+    layer = _preceding_layer(x)
     _expect_constant(scale, bias, mean, var)
-    if axis % x.ndim != _channel(layer, x.ndim):
+    if axis % x.ndim != _channel_axis(layer, x.ndim):
         raise Decline("it is not the channels that are scaled")
     factor = scale / ops.sqrt(var + epsilon)
-    return _scaled(layer, factor, bias - mean * factor)
+    return _scaled_layer(layer, factor, bias - mean * factor)
 
 
 def _multiply(x: Any, c: Any) -> Any:
-    layer = _layer(x)
-    return _scaled(layer, _vector(c, x, layer), None)
+    layer = _preceding_layer(x)
+    return _scaled_layer(layer, _per_channel_vector(c, x, layer), None)
 
 
 def _divide(x: Any, c: Any) -> Any:
-    return _multiply(x, ops.reciprocal(c)) if c.port.op.is_constant else _not_told()
+    return (
+        _multiply(x, ops.reciprocal(c))
+        if c.port.op.is_constant
+        else _decline_computed()
+    )
 
 
 def _add(x: Any, c: Any) -> Any:
-    layer = _layer(x)
+    layer = _preceding_layer(x)
     if not _has_bias(layer):
         raise Decline("the layer has no bias to add it to")
-    return _scaled(layer, None, _vector(c, x, layer))
+    return _scaled_layer(layer, None, _per_channel_vector(c, x, layer))
 
 
 def _subtract(x: Any, c: Any) -> Any:
-    return _add(x, -c) if c.port.op.is_constant else _not_told()
+    return _add(x, -c) if c.port.op.is_constant else _decline_computed()
 
 
-def _not_told() -> Any:
+def _decline_computed() -> Any:
     raise Decline("it is no constant")
 
 
@@ -82,8 +87,8 @@ _RULES: dict[str, Callable[..., Any]] = {
 # -- layers --------------------------------------------------------------------------
 
 
-def _layer(x: Any) -> Op:
-    """The layer with constant weights that makes a value for nobody else."""
+def _preceding_layer(x: Any) -> Op:
+    """The layer with constant weights whose only user reads this value."""
     op = x.port.op
     if isinstance(x.port, Parameter) or not has_trait(op, Trait.LINEAR_LAYER):
         raise Decline("it is not made by a layer with weights")
@@ -106,31 +111,31 @@ def _expect_constant(*values: Any) -> None:
         raise Decline("its numbers are not constant")
 
 
-def _channel(layer: Op, rank: int) -> int:
-    """The axis of the channels that a layer makes."""
+def _channel_axis(layer: Op, rank: int) -> int:
+    """The channel axis of a layer's result."""
     layout = op_arguments(layer, Value)[1].get("layout")
     return rank - 1 if layout is None else to_channels_first(layout, rank)[1]
 
 
-def _vector(c: Any, x: Any, layer: Op) -> Any:
-    """A constant with an element for each channel, from one that broadcasts so."""
+def _per_channel_vector(c: Any, x: Any, layer: Op) -> Any:
+    """A constant with one element per channel, from one that broadcasts as such."""
     _expect_constant(c)
-    channels = x.type.shape[_channel(layer, x.ndim)]
+    channels = x.type.shape[_channel_axis(layer, x.ndim)]
     if not isinstance(channels, int):
         raise Decline("the number of channels is not known")
     dims = [1] * (x.ndim - c.ndim) + [int(d) for d in c.type.shape]
     wide = [axis for axis, size in enumerate(dims) if size != 1]
-    if c.ndim > x.ndim or wide not in ([], [_channel(layer, x.ndim)]):
+    if c.ndim > x.ndim or wide not in ([], [_channel_axis(layer, x.ndim)]):
         raise Decline("it is not one number for each channel")
     return ops.broadcast_to(ops.reshape(c, [-1]), [channels])
 
 
-def _scaled(layer: Op, factor: Any, offset: Any) -> Any:
-    """The layer with its weights times a factor, its bias plus an offset."""
+def _scaled_layer(layer: Op, factor: Any, offset: Any) -> Any:
+    """The layer with its weights times a factor and its bias plus an offset."""
     args, attrs = op_arguments(layer, Value)
     x, w, b, *_ = *args, None
     if factor is not None:
-        w = w * _along(factor, w, attrs)
+        w = w * _broadcast_to_weights(factor, w, attrs)
         b = None if b is None else b * factor
     if offset is not None:
         b = offset if b is None else b + offset
@@ -139,8 +144,8 @@ def _scaled(layer: Op, factor: Any, offset: Any) -> Any:
     return ops.matmul(x, w) if b is None else ops.linear(x, w, b)
 
 
-def _along(factor: Any, w: Any, attrs: dict[str, Any]) -> Any:
-    """A factor for each channel in the shape that the weights broadcast with."""
+def _broadcast_to_weights(factor: Any, w: Any, attrs: dict[str, Any]) -> Any:
+    """A factor per channel, reshaped to broadcast with the weights."""
     if "kernel_layout" not in attrs:
         return factor
     out = to_channels_first(attrs["kernel_layout"], w.ndim)[0]

@@ -1,4 +1,4 @@
-"""What moves elements, simplified: where dims and orders have to be computed."""
+"""Simplification of data movement, where dims and permutations are computed."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ TRANSPOSE: Final = ops.OPS["transpose"]
 
 
 def add_rules(rules: RuleSet) -> None:
-    """Adds the functions of this module to a set of rules."""
+    """Add the functions of this module to a rule set."""
     for name, call in _RULES.items():
         rules.read(name)(call)
 
 
 def full_permutation(perm: Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """An order of axes as it is written in full.
+    """A permutation in full, with non-negative axes; None reverses all.
 
-    >>> order_of(None, 3), order_of([0, -1, 1], 3)
+    >>> full_permutation(None, 3), full_permutation([0, -1, 1], 3)
     ((2, 1, 0), (0, 2, 1))
     """
     if perm is None:
@@ -44,16 +44,16 @@ def full_permutation(perm: Sequence[int] | None, rank: int) -> tuple[int, ...]:
 
 
 def inverse_permutation(order: Sequence[int]) -> tuple[int, ...]:
-    """The order that brings the axes back.
+    """The permutation that undoes another.
 
-    >>> inverse((2, 0, 1))
+    >>> inverse_permutation((2, 0, 1))
     (1, 2, 0)
     """
     return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
-def _made_by(value: Any, name: str) -> Op:
-    """The op that makes a value, if it is of this type."""
+def _producer(value: Any, name: str) -> Op:
+    """The op that computes a value, if it has this type; else Decline."""
     op = value.port.op
     if value.port.graph is not op.graph or not is_std(op) or op.type != name:
         raise Decline(f"it is not made by {name}")
@@ -61,12 +61,12 @@ def _made_by(value: Any, name: str) -> Op:
 
 
 def first_producer(op: Op) -> Any:
-    """What the op reads first, as functions see it."""
+    """The first operand of an op, as a `Value`."""
     return Value(op.inputs[0])  # type: ignore[arg-type]
 
 
 def _is_shape_of(x: Any, shape: Shape) -> bool:
-    """Is this surely the shape of x?"""
+    """Whether this is surely the shape of x."""
     own = x.type.shape
     if not (own.has_rank and shape.has_rank) or own.rank != shape.rank:
         return False
@@ -74,7 +74,7 @@ def _is_shape_of(x: Any, shape: Shape) -> bool:
 
 
 def _result_shape(name: str, x: Any, shape: Any, **attrs: Any) -> Shape:
-    """The shape that an op gives, whose second argument is a shape."""
+    """The result shape of an op whose second argument is a shape."""
     found = ops.OPS[name].types([x.type, to_dims(shape)], attrs)
     return found[0].shape  # type: ignore[attr-defined, no-any-return]
 
@@ -87,24 +87,24 @@ def _identity(x: Any) -> Any:
 
 
 def transpose(x: Any, *, perm: Any) -> Any:
-    """One that changes nothing goes, two become one, or none."""
+    """Remove an identity transpose; merge two into one."""
     rank = x.ndim
     order = full_permutation(perm, rank)
     if order == tuple(range(rank)):
         return x
-    return _joined(_made_by(x, "transpose"), order)
+    return _merge_transposes(_producer(x, "transpose"), order)
 
 
 def transpose_once(x: Any, order: tuple[int, ...]) -> Any:
-    """A value in another order of axes, by one transpose at most."""
+    """Transpose a value, merged with a transpose that computes it."""
     first = x.port.op
     if first.type != "transpose" or not is_std(first):
         return TRANSPOSE(x, perm=order)
-    return _joined(first, order)
+    return _merge_transposes(first, order)
 
 
-def _joined(first: Op, order: tuple[int, ...]) -> Any:
-    """What the first transpose reads, in the order in which both bring it."""
+def _merge_transposes(first: Op, order: tuple[int, ...]) -> Any:
+    """One transpose in place of two."""
     before = full_permutation(first.attrs.get("perm"), len(order))
     joined = tuple([before[axis] for axis in order])
     if joined == tuple(range(len(order))):
@@ -113,39 +113,39 @@ def _joined(first: Op, order: tuple[int, ...]) -> Any:
 
 
 def _reshape(x: Any, shape: Any, *, copy_zero: bool) -> Any:
-    """One that keeps the shape goes; of two, the first one does.
+    """Remove a reshape to the same shape; skip the first of two.
 
-    Where the second copies a dim of what the first made, both have to stay."""
+    If the second copies a dim of the first one's result, both stay."""
     if _is_shape_of(x, _result_shape("reshape", x, shape, copy_zero=copy_zero)):
         return x
     if copy_zero:
         raise Decline("it may copy a dim of what it reads")
-    first = _made_by(x, "reshape")
+    first = _producer(x, "reshape")
     return ops.reshape(first_producer(first), shape)
 
 
 def _astype(x: Any, *, dtype: Any) -> Any:
     if x.dtype == dtype:
         return x
-    first = _made_by(x, "astype")
+    first = _producer(x, "astype")
     source = first_producer(first)
-    if not _holds(x.dtype, source.dtype):
+    if not _can_represent(x.dtype, source.dtype):
         raise Decline(f"{x.dtype} does not hold all of {source.dtype}")
     return ops.astype(source, dtype=dtype)
 
 
-def _holds(wide: Any, narrow: Any) -> bool:
-    """Does every number of one element type have its place in another?"""
+def _can_represent(wide: Any, narrow: Any) -> bool:
+    """Whether one dtype represents every number of another."""
     if wide.kind == narrow.kind and wide.kind in ("int", "uint"):
         return bool(wide.bits >= narrow.bits)
     if narrow.kind == "bool":
         return wide.kind in ("int", "uint", "float")
     if narrow.kind == "uint" and wide.kind == "int":
         return bool(wide.bits > narrow.bits)
-    return (wide.name, narrow.name) in _WIDER
+    return (wide.name, narrow.name) in _WIDER_FLOATS
 
 
-_WIDER = frozenset(
+_WIDER_FLOATS = frozenset(
     [("float64", name) for name in ("float32", "float16", "bfloat16")]
     + [("float32", "float16"), ("float32", "bfloat16"), ("complex128", "complex64")]
 )
@@ -182,23 +182,30 @@ def _sum_to(x: Any, like: Any) -> Any:
 
 
 def _squeeze(x: Any, axes: Any = None) -> Any:
-    first = _made_by(x, "expand_dims")
+    first = _producer(x, "expand_dims")
     source = first_producer(first)
     added = first.attrs.get("axes")
-    if added is None or axes is None or not _ints(added) or not _ints(axes):
+    if (
+        added is None
+        or axes is None
+        or not _are_integers(added)
+        or not _are_integers(axes)
+    ):
         raise Decline("the axes are not told")
-    if {a % x.ndim for a in _many(added)} != {a % x.ndim for a in _many(axes)}:
+    if {a % x.ndim for a in _as_sequence(added)} != {
+        a % x.ndim for a in _as_sequence(axes)
+    }:
         raise Decline("other axes are taken out")
     return source
 
 
-def _ints(axes: Any) -> bool:
+def _are_integers(axes: Any) -> bool:
     return isinstance(axes, int) or (
         isinstance(axes, list | tuple) and all(isinstance(a, int) for a in axes)
     )
 
 
-def _many(axes: Any) -> Sequence[int]:
+def _as_sequence(axes: Any) -> Sequence[int]:
     return (axes,) if isinstance(axes, int) else axes
 
 
