@@ -163,10 +163,10 @@ class TestReadAndWritten:
     @pytest.mark.parametrize(
         ("content", "text"),
         [
-            (b"module {}", "no function to begin with"),
-            (b"module {", "holds no program of StableHLO"),
-            (b"ML\xefR\x0dStableHLO", "holds no program of StableHLO"),
-            (b"ML\xefRvhlo", "holds no program of StableHLO"),
+            (b"module {}", "no entry function"),
+            (b"module {", "is no StableHLO program"),
+            (b"ML\xefR\x0dStableHLO", "is no StableHLO program"),
+            (b"ML\xefRvhlo", "is no StableHLO program"),
             (b"func.func public @main() { return }", None),
             (b"func.func @main(%x: !stablehlo.token) { return }", None),
             (b"func.func @main(%x: tensor<3x!quant.uniform<i8:f32, 0.1>>) { return }",
@@ -244,7 +244,7 @@ class TestOfTheHub:
         assert not made.parameters[0].type.shape.is_static
         amanda.save(made, tmp_path / "x.mlir")
         assert "tensor<?x2x5x5xf32>" in (tmp_path / "x.mlir").read_text()
-        with pytest.raises(BackendError, match="runs programs whose sizes are known"):
+        with pytest.raises(BackendError, match="runs programs with static shapes"):
             amanda.run(made, [ramp(2, 2, 5, 5)], backend="stablehlo")
 
     def test_what_is_no_program_is_told_by_its_op(self):

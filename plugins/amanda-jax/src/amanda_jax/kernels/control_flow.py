@@ -97,8 +97,8 @@ def while_(condition: Any, body: Any, *init: Any, max_trips: int | None = None) 
         return OPS["while"].function(condition, body, *init, max_trips=max_trips)
 
     def keep_going(carry: Any) -> Any:
-        go_on = jnp.all(condition(*carry[1:])[0])
-        return go_on if max_trips is None else go_on & (carry[0] < max_trips)
+        go = jnp.all(condition(*carry[1:])[0])
+        return go if max_trips is None else go & (carry[0] < max_trips)
 
     def step(carry: Any) -> Any:
         return (carry[0] + 1, *_arrays(body(*carry[1:])))
@@ -117,17 +117,17 @@ def while_(condition: Any, body: Any, *init: Any, max_trips: int | None = None) 
 def loop(trips: Any, condition: Any, body: Any, *init: Any) -> Any:
     if is_python_driven():
         return _loop_by_python(trips, condition, body, init)
-    max_trips_, go_on = static_value(trips), static_value(condition)
-    if (max_trips_ is not None and max_trips_ <= 0) or (
-        go_on is not None and not np.all(go_on)
+    trip_count, go = static_value(trips), static_value(condition)
+    if (trip_count is not None and trip_count <= 0) or (
+        go is not None and not np.all(go)
     ):
         return OPS["loop"].function(trips, condition, body, *init)
     scans = len(body.result_types) > len(init) + 1
     try:
         if not scans:
             return _while(trips, condition, body, init)
-        if max_trips_ is not None and (condition is None or go_on is not None):
-            return _scan(int(max_trips_), body, init)
+        if trip_count is not None and (condition is None or go is not None):
+            return _scan(int(trip_count), body, init)
         raise PythonDrivenError(
             "the number of iterations that a loop stacks is known only at run time"
         )
@@ -136,12 +136,12 @@ def loop(trips: Any, condition: Any, body: Any, *init: Any) -> Any:
         if why is None:
             raise
         if (
-            max_trips_ is None
-            or max_trips_ > MAX_UNROLLED
-            or (condition is not None and go_on is None)
+            trip_count is None
+            or trip_count > MAX_UNROLLED
+            or (condition is not None and go is None)
         ):
             raise PythonDrivenError(why) from error
-    return _unrolled(int(max_trips_), body, init)
+    return _unroll(int(trip_count), body, init)
 
 
 def _why_unsupported(error: Exception) -> str | None:
@@ -153,18 +153,16 @@ def _why_unsupported(error: Exception) -> str | None:
 
 def _while(trips: Any, condition: Any, body: Any, init: Any) -> Any:
     def keep_going(carry: Any) -> Any:
-        trip, go_on, *_ = carry
-        return (
-            go_on if trips is None else go_on & (trip < jnp.asarray(trips).reshape(()))
-        )
+        trip, go, *_ = carry
+        return go if trips is None else go & (trip < jnp.asarray(trips).reshape(()))
 
     def step(carry: Any) -> Any:
-        trip, go_on, *rest = carry
-        flag, *after = body(trip, go_on, *rest)
+        trip, go, *rest = carry
+        flag, *after = body(trip, go, *rest)
         return (trip + 1, jnp.all(flag), *_arrays(after))
 
-    go_on = jnp.asarray(True) if condition is None else jnp.all(condition)
-    start = (jnp.asarray(0, "int64"), go_on, *_arrays(init))
+    go = jnp.asarray(True) if condition is None else jnp.all(condition)
+    start = (jnp.asarray(0, "int64"), go, *_arrays(init))
     results = lax.while_loop(keep_going, step, start)
     note("loop: lax.while_loop")
     return results[2:]
@@ -173,13 +171,13 @@ def _while(trips: Any, condition: Any, body: Any, init: Any) -> Any:
 _TRUE: Final = np.asarray(True)
 
 
-def _scan(max_trips_: int, body: Any, init: Any) -> Any:
+def _scan(trip_count: int, body: Any, init: Any) -> Any:
     def step(carry: Any, trip: Any) -> Any:
         flag, *rest = body(trip, _TRUE, *carry)
         _expect_true(flag)
         return _arrays(rest[: len(init)]), _arrays(rest[len(init) :])
 
-    trip_numbers = jnp.arange(max_trips_, dtype="int64")
+    trip_numbers = jnp.arange(trip_count, dtype="int64")
     last, rows = lax.scan(step, _arrays(init), trip_numbers)
     note("loop: lax.scan")
     return (*last, *rows)
@@ -207,8 +205,8 @@ def scan(
         per_tensor(axes, len(xs), 0), per_tensor(reverse, len(xs), False), strict=True
     )
     rows = [
-        _flip_if(jnp.moveaxis(jnp.asarray(x), axis, 0), reverse_)
-        for x, (axis, reverse_) in zip(xs, options, strict=True)
+        _flip_if(jnp.moveaxis(jnp.asarray(x), axis, 0), is_reversed)
+        for x, (axis, is_reversed) in zip(xs, options, strict=True)
     ]
 
     def step(carry: Any, row: Any) -> Any:
@@ -223,27 +221,27 @@ def scan(
         ) from error
     note("scan: lax.scan")
     count = len(results)
-    reverse_ = zip(
+    outputs = zip(
         results,
         per_tensor(out_axes, count, 0),
         per_tensor(out_reverse, count, False),
         strict=True,
     )
-    return (*last, *(jnp.moveaxis(_flip_if(y, r), 0, axis) for y, axis, r in reverse_))
+    return (*last, *(jnp.moveaxis(_flip_if(y, r), 0, axis) for y, axis, r in outputs))
 
 
-def _flip_if(x: Any, reverse_: bool) -> Any:
-    return jnp.flip(x, 0) if reverse_ else x
+def _flip_if(x: Any, is_reversed: bool) -> Any:
+    return jnp.flip(x, 0) if is_reversed else x
 
 
 def _scan_by_python(*args: Any, **attrs: Any) -> Any:
     return _arrays(OPS["scan"].function(*args, **attrs))
 
 
-def _unrolled(max_trips_: int, body: Any, init: Any) -> Any:
+def _unroll(trip_count: int, body: Any, init: Any) -> Any:
     carry: Any = init
     rows = []
-    for trip in range(max_trips_):
+    for trip in range(trip_count):
         flag, *rest = body(np.asarray(trip, "int64"), _TRUE, *carry)
         _expect_true(flag)
         carry = rest[: len(init)]

@@ -1,3 +1,3 @@
-"""Functions of JAX as graphs: read by tracing, and mapped to the hub set."""
+"""The format `jax` (functions, by tracing) and the mapping of jaxprs to the hub."""
 
 from __future__ import annotations

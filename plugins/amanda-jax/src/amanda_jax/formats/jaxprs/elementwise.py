@@ -1,4 +1,4 @@
-"""Primitives that are one op of the hub set, or a few, element by element."""
+"""Elementwise primitives: one op of the hub, or a few."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amanda_std import ops
 
 __all__ = ["READ"]
 
-_SAME: Final = {
+_SAME_NAME: Final = {
     name: name
     for name in (
         "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt",
@@ -21,7 +21,7 @@ _SAME: Final = {
         "real", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh",
     )
 }  # fmt: skip
-_OTHERWISE: Final = {
+_OTHER_NAME: Final = {
     "add": "add",
     "add_any": "add",
     "clz": "leading_zeros",
@@ -45,17 +45,17 @@ _OTHERWISE: Final = {
     "stop_gradient": "stop_gradient",
     "sub": "subtract",
 }
-_IDLE: Final = ("input_dtype",)
-"""Parameters that say what the operand says."""
+_REDUNDANT: Final = ("input_dtype",)
+"""Parameters that repeat what is known of the operand."""
 
 
-def _plain(name: str) -> Callable[..., Any]:
+def _direct(name: str) -> Callable[..., Any]:
     operation = ops.OPS[name]
 
-    def read(*xs: Any, **told: Any) -> Any:
-        for key, value in told.items():
-            if value is not None and key not in _IDLE:
-                raise Decline(f"{key} is told: {value}")
+    def read(*xs: Any, **parameters: Any) -> Any:
+        for key, value in parameters.items():
+            if value is not None and key not in _REDUNDANT:
+                raise Decline(f"the parameter {key} is set: {value}")
         return operation(*xs)
 
     read.__name__ = name
@@ -71,24 +71,24 @@ def _by_kind(logical: str, bitwise: str) -> Callable[..., Any]:
 
 
 def div(a: Any, b: Any) -> Any:
-    """Integers are divided towards zero."""
+    """Integer division rounds towards zero."""
     if a.dtype.kind in ("int", "uint"):
         return ops.floor_divide(a - ops.truncated_remainder(a, b), b)
     return a / b
 
 
 def integer_pow(x: Any, *, y: int) -> Any:
-    """A product; of a negative power, one over it."""
-    made = None
-    square, left = x, abs(y)
-    while left:
-        if left % 2:
-            made = square if made is None else made * square
-        left //= 2
-        square = square * square if left else square
-    if made is None:
+    """Repeated multiplication; the reciprocal of it for a negative power."""
+    result = None
+    square, exponent = x, abs(y)
+    while exponent:
+        if exponent % 2:
+            result = square if result is None else result * square
+        exponent //= 2
+        square = square * square if exponent else square
+    if result is None:
         return ops.ones_like(x)
-    return ops.reciprocal(made) if y < 0 else made
+    return ops.reciprocal(result) if y < 0 else result
 
 
 def convert(
@@ -103,11 +103,11 @@ def select_n(which: Any, *cases: Any) -> Any:
         if len(cases) == 1:
             return cases[0]
         return ops.where(which, cases[1], cases[0])
-    made = cases[-1]
+    result = cases[-1]
     for i in reversed(range(len(cases) - 1)):
         number = np.asarray(i, which.dtype.numpy)
-        made = ops.where(ops.less_equal(which, number), cases[i], made)
-    return made
+        result = ops.where(ops.less_equal(which, number), cases[i], result)
+    return result
 
 
 def clamp(low: Any, x: Any, high: Any) -> Any:
@@ -117,28 +117,28 @@ def clamp(low: Any, x: Any, high: Any) -> Any:
 def round_(x: Any, *, rounding_method: Any) -> Any:
     if rounding_method == "TO_NEAREST_EVEN":
         return ops.round(x)
-    away = ops.floor(ops.abs(x) + 0.5)
-    return ops.copysign(away, x)
+    rounded = ops.floor(ops.abs(x) + 0.5)
+    return ops.copysign(rounded, x)
 
 
 def shift_right_arithmetic(a: Any, b: Any) -> Any:
     if a.dtype.kind != "int":
-        raise Decline("bits without a sign are shifted as if they had one")
+        raise Decline("unsigned integers are shifted arithmetically")
     return ops.bitwise_right_shift(a, b)
 
 
 def shift_right_logical(a: Any, b: Any) -> Any:
     if a.dtype.kind != "uint":
-        raise Decline("bits with a sign are shifted as if they had none")
+        raise Decline("signed integers are shifted logically")
     return ops.bitwise_right_shift(a, b)
 
 
-def handed_on(*xs: Any, **_: Any) -> Any:
+def pass_through(*xs: Any, **_: Any) -> Any:
     return xs[0] if len(xs) == 1 else xs
 
 
 READ: dict[str, Callable[..., Any]] = {
-    **{prim: _plain(name) for prim, name in {**_SAME, **_OTHERWISE}.items()},
+    **{prim: _direct(name) for prim, name in {**_SAME_NAME, **_OTHER_NAME}.items()},
     "and": _by_kind("logical_and", "bitwise_and"),
     "or": _by_kind("logical_or", "bitwise_or"),
     "xor": _by_kind("logical_xor", "bitwise_xor"),
@@ -151,7 +151,7 @@ READ: dict[str, Callable[..., Any]] = {
     "round": round_,
     "shift_right_arithmetic": shift_right_arithmetic,
     "shift_right_logical": shift_right_logical,
-    "device_put": handed_on,
-    "optimization_barrier": handed_on,
-    "sharding_constraint": handed_on,
+    "device_put": pass_through,
+    "optimization_barrier": pass_through,
+    "sharding_constraint": pass_through,
 }

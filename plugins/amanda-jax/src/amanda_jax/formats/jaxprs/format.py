@@ -1,4 +1,4 @@
-"""The format `jax`: a function is traced, and its jaxpr becomes a graph."""
+"""The format `jax`: a function is traced, and its jaxpr is read as a graph."""
 
 from __future__ import annotations
 
@@ -25,16 +25,15 @@ _CALLS: Final = {
     "custom_vjp_call": "call_jaxpr",
     "remat2": "jaxpr",
 }
-"""Primitives that call a program once, and where they have it."""
+"""Primitives that call a jaxpr once, with the parameter that holds it."""
 
 
 class Format:
-    """Reads functions of JAX, and jaxprs. Programs that are called are written out.
+    """Reads functions of JAX, and jaxprs. Jaxprs that are called are inlined.
 
-    `args` and `kwargs` are what the function is called with to trace it: arrays, or
-    `jax.ShapeDtypeStruct`, in any pytree. Arrays that the function has from around
-    become weights.
-    """
+    `args` and `kwargs` are the arguments that the function is traced with: arrays, or
+    `jax.ShapeDtypeStruct`, in any pytree. Arrays that the function closes over become
+    weights."""
 
     def read(
         self,
@@ -44,7 +43,7 @@ class Format:
         kwargs: Mapping[str, Any] | None = None,
     ) -> Graph:
         if isinstance(source, core.ClosedJaxpr):
-            return _graph_of(source, [None] * len(source.in_avals), "jaxpr")
+            return _read_jaxpr(source, [None] * len(source.in_avals), "jaxpr")
         if not callable(source):
             raise FormatError(
                 "only functions of JAX and jaxprs can be read",
@@ -53,26 +52,26 @@ class Format:
         if args is None:
             raise UsageError(
                 "a function of JAX is read by tracing it",
-                hint="give what it is called with: amanda.load(f, 'jax', args=(x, y))",
+                hint="pass its arguments: amanda.load(f, 'jax', args=(x, y))",
             )
-        given, named = tuple(args), dict(kwargs or {})
-        closed, shape = _traced(source, given, named)
-        paths = jax.tree_util.tree_flatten_with_path((given, named))[0]
-        names = [_named(path) for path, _ in paths]
-        graph = _graph_of(closed, names, getattr(source, "__name__", "function"))
-        found = jax.tree_util.tree_flatten_with_path(shape)[0]
-        for port, (path, _) in zip(graph.outputs, found, strict=True):
-            port.name = _path(path) or None
+        positional, keywords = tuple(args), dict(kwargs or {})
+        closed, shape = _trace(source, positional, keywords)
+        paths = jax.tree_util.tree_flatten_with_path((positional, keywords))[0]
+        names = [_input_name(path) for path, _ in paths]
+        graph = _read_jaxpr(closed, names, getattr(source, "__name__", "function"))
+        result_paths = jax.tree_util.tree_flatten_with_path(shape)[0]
+        for port, (path, _) in zip(graph.outputs, result_paths, strict=True):
+            port.name = _path_text(path) or None
         return graph
 
 
-def _traced(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def _trace(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     def called(args: Any, kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
     try:
         return jax.make_jaxpr(called, return_shape=True)(args, kwargs)
-    except Exception as cause:  # whatever the function does
+    except Exception as cause:  # the function may raise anything
         raise FormatError(
             f"{getattr(function, '__name__', 'the function')} cannot be traced",
             got=f"{type(cause).__name__}: {cause}",
@@ -80,13 +79,13 @@ def _traced(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         ) from cause
 
 
-def _named(path: Any) -> str:
-    """What an input is called: its keyword, or `args` with its place."""
+def _input_name(path: Any) -> str:
+    """The name of an input: its keyword, or `args` with its position."""
     which, *rest = path
-    return _path(rest) if which.idx else "args." + _path(rest)
+    return _path_text(rest) if which.idx else "args." + _path_text(rest)
 
 
-def _path(path: Any) -> str:
+def _path_text(path: Any) -> str:
     parts = (
         str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key))))
         for key in path
@@ -94,52 +93,58 @@ def _path(path: Any) -> str:
     return ".".join(parts)
 
 
-def _graph_of(closed: Any, names: Sequence[str | None], name: str) -> Graph:
+def _read_jaxpr(closed: Any, names: Sequence[str | None], name: str) -> Graph:
     graph = Graph(f"amanda/jax/{jax.__version__}", name)
     jaxpr = closed.jaxpr
     values: dict[Any, OutputPort] = {}
     for variable, called in zip(jaxpr.invars, names, strict=True):
-        values[variable] = graph.parameter(_type(variable.aval), called)
-    for result in _filled(graph, closed, values):
+        values[variable] = graph.parameter(_type_of(variable.aval), called)
+    for result in _add_equations(graph, closed, values):
         graph.result(result)
     return graph
 
 
-def _filled(graph: Graph, closed: Any, values: dict[Any, OutputPort]) -> list[Any]:
-    """The equations of a program as ops of a graph; its results."""
+def _add_equations(
+    graph: Graph, closed: Any, values: dict[Any, OutputPort]
+) -> list[Any]:
+    """Add the equations of a jaxpr to a graph; return its results."""
     for variable, constant in zip(closed.jaxpr.constvars, closed.consts, strict=True):
-        values[variable] = _constant(graph, constant)
+        values[variable] = _add_constant(graph, constant)
 
     def value(atom: Any) -> OutputPort:
         if isinstance(atom, core.Literal):
             aval: Any = atom.aval
-            return _constant(graph, np.asarray(atom.val, aval.dtype))
+            return _add_constant(graph, np.asarray(atom.val, aval.dtype))
         return values[atom]
 
     for equation in closed.jaxpr.eqns:
         inputs = [value(atom) for atom in equation.invars]
         inner = equation.params.get(_CALLS.get(equation.primitive.name, ""))
         if inner is not None:
-            program = inner if isinstance(inner, core.ClosedJaxpr) else _closed(inner)
+            program = (
+                inner if isinstance(inner, core.ClosedJaxpr) else _as_closed(inner)
+            )
             scope = dict(zip(program.jaxpr.invars, inputs, strict=True))
-            made: Sequence[OutputPort] = _filled(graph, program, scope)
+            results: Sequence[OutputPort] = _add_equations(graph, program, scope)
         else:
-            made = _op(graph, equation, inputs)
-        values.update(zip(equation.outvars, made, strict=True))
+            results = _add_op(graph, equation, inputs)
+        values.update(zip(equation.outvars, results, strict=True))
     return [value(atom) for atom in closed.jaxpr.outvars]
 
 
-def _closed(jaxpr: Any) -> Any:
+def _as_closed(jaxpr: Any) -> Any:
     return core.ClosedJaxpr(jaxpr, ())
 
 
-def _op(graph: Graph, equation: Any, inputs: list[OutputPort]) -> Sequence[OutputPort]:
+def _add_op(
+    graph: Graph, equation: Any, inputs: list[OutputPort]
+) -> Sequence[OutputPort]:
     attrs, bodies = {}, {}
     for key, param in equation.params.items():
         many = param if isinstance(param, list | tuple) else (param,)
         if any(isinstance(each, core.ClosedJaxpr) for each in many):
             for i, program in enumerate(many):
-                bodies[f"{key}{i}" if many is param else key] = _body(program)
+                bodies[f"{key}{i}" if many is param else key] = _read_body(program)
         else:
             attrs[key] = _attribute(equation.primitive.name, key, param)
     op = graph.add(
@@ -150,38 +155,38 @@ def _op(graph: Graph, equation: Any, inputs: list[OutputPort]) -> Sequence[Outpu
         bodies=bodies,
     )
     for port, variable in zip(op.outputs, equation.outvars, strict=True):
-        port.type = _type(variable.aval)
+        port.type = _type_of(variable.aval)
     return op.outputs
 
 
-def _body(closed: Any) -> Graph:
+def _read_body(closed: Any) -> Graph:
     body = Graph()
-    values = {v: body.parameter(_type(v.aval)) for v in closed.jaxpr.invars}
-    for result in _filled(body, closed, dict(values)):
+    values = {v: body.parameter(_type_of(v.aval)) for v in closed.jaxpr.invars}
+    for result in _add_equations(body, closed, dict(values)):
         body.result(result)
     return body
 
 
-def _constant(graph: Graph, array: Any) -> OutputPort:
+def _add_constant(graph: Graph, array: Any) -> OutputPort:
     tensor = Tensor.of(np.asarray(array))
-    made = graph.constant(tensor).output
-    made.type = tensor.type
-    return made
+    results = graph.constant(tensor).output
+    results.type = tensor.type
+    return results
 
 
-def _type(aval: Any) -> TensorType:
+def _type_of(aval: Any) -> TensorType:
     dtype = getattr(aval, "dtype", None)
     if not isinstance(dtype, np.dtype):
         raise FormatError(
-            "a value of the function is no tensor of numbers",
+            "a value of the function is not a tensor of numbers",
             got=str(aval),
-            hint="keys of random numbers: take their data, jax.random.key_data",
+            hint="for PRNG keys, use their data: jax.random.key_data",
         )
     return TensorType(DType.of(dtype), aval.shape)
 
 
 def _attribute(primitive: str, key: str, value: Any) -> Any:
-    """A parameter as an attribute: numbers, words, lists and dicts of them."""
+    """A parameter as an attribute: numbers, strings, lists and dicts of them."""
     if isinstance(value, enum.Enum):  # some are integers too
         return value.name
     if value is None or isinstance(value, bool | int | float | str):

@@ -1,4 +1,4 @@
-"""Primitives of networks: products, convolutions, windows; choices and loops."""
+"""Primitives of networks: products, convolutions, pooling; conditionals and loops."""
 
 from __future__ import annotations
 
@@ -19,41 +19,54 @@ def dot_general(
     a: Any, b: Any, *, dimension_numbers: Any, precision: Any = None,
     preferred_element_type: Any = None, out_sharding: Any = None,
 ) -> Any:  # fmt: skip
-    """A product of matrices where it is one as it stands, else a sum over names."""
+    """A matrix product where the axes are in that order, else an einsum."""
     del precision, out_sharding
-    wide = preferred_element_type
-    if wide is not None and wide != a.dtype:
-        a, b = ops.astype(a, dtype=wide), ops.astype(b, dtype=wide)
+    accumulator = preferred_element_type
+    if accumulator is not None and accumulator != a.dtype:
+        a, b = ops.astype(a, dtype=accumulator), ops.astype(b, dtype=accumulator)
     (left, right), (left_batch, right_batch) = dimension_numbers
     count = len(left_batch)
     batch = list(range(count))
-    straight = list(left_batch) == batch == list(right_batch)
-    one = len(left) == len(right) == 1 and left[0] == a.ndim - 1 and right[0] == count
-    if straight and one and b.ndim == count + 2 and (not count or a.ndim == count + 2):
+    is_in_order = list(left_batch) == batch == list(right_batch)
+    has_one_contraction = (
+        len(left) == len(right) == 1 and left[0] == a.ndim - 1 and right[0] == count
+    )
+    if (
+        is_in_order
+        and has_one_contraction
+        and b.ndim == count + 2
+        and (not count or a.ndim == count + 2)
+    ):
         return ops.matmul(a, b)
-    return _summed(a, b, left, right, left_batch, right_batch)
+    return _einsum(a, b, left, right, left_batch, right_batch)
 
 
-def _summed(
+def _einsum(
     a: Any, b: Any, left: Any, right: Any, left_batch: Any, right_batch: Any
 ) -> Any:
     names = iter(ascii_lowercase)
-    first = {axis: next(names) for axis in range(a.ndim)}
-    second = dict(zip(right, (first[axis] for axis in left), strict=True))
-    second.update(zip(right_batch, (first[axis] for axis in left_batch), strict=True))
+    lhs_labels = {axis: next(names) for axis in range(a.ndim)}
+    rhs_labels = dict(zip(right, (lhs_labels[axis] for axis in left), strict=True))
+    rhs_labels.update(
+        zip(right_batch, (lhs_labels[axis] for axis in left_batch), strict=True)
+    )
     for axis in range(b.ndim):
-        second.setdefault(axis, "")
-        second[axis] = second[axis] or next(names)
-    batch = [first[axis] for axis in left_batch]
-    gone = {first[axis] for axis in left}
-    rest = [n for n in (*_ordered(first), *_ordered(second)) if n not in gone]
-    kept = [*batch, *dict.fromkeys(n for n in rest if n not in batch)]
-    sides = (_ordered(first), _ordered(second), kept)
-    x, y, z = ("".join(side) for side in sides)
+        rhs_labels.setdefault(axis, "")
+        rhs_labels[axis] = rhs_labels[axis] or next(names)
+    batch = [lhs_labels[axis] for axis in left_batch]
+    contracted = {lhs_labels[axis] for axis in left}
+    free_labels = [
+        n
+        for n in (*_labels_in_order(lhs_labels), *_labels_in_order(rhs_labels))
+        if n not in contracted
+    ]
+    result_labels = [*batch, *dict.fromkeys(n for n in free_labels if n not in batch)]
+    terms = (_labels_in_order(lhs_labels), _labels_in_order(rhs_labels), result_labels)
+    x, y, z = ("".join(side) for side in terms)
     return ops.einsum(a, b, equation=f"{x},{y}->{z}")
 
 
-def _ordered(names: dict[int, str]) -> list[str]:
+def _labels_in_order(names: dict[int, str]) -> list[str]:
     return [names[axis] for axis in sorted(names)]
 
 
@@ -64,13 +77,16 @@ def conv(
     out_sharding: Any = None,
 ) -> Any:  # fmt: skip
     del precision, out_sharding
-    expect(all(d == 1 for d in lhs_dilation), "the data is spread by strides")
-    expect(batch_group_count == 1, "the batch is in groups")
+    expect(all(d == 1 for d in lhs_dilation), "the data is dilated")
+    expect(batch_group_count == 1, "the batch is grouped")
     expect(all(a >= 0 and b >= 0 for a, b in padding), "the data is cropped")
-    wide = preferred_element_type
-    expect(wide is None or wide == x.dtype, "the sum is of another type")
+    accumulator = preferred_element_type
+    expect(
+        accumulator is None or accumulator == x.dtype,
+        "the accumulator has another type",
+    )
     numbers = {key: tuple(order) for key, order in dimension_numbers.items()}
-    x, w = _turned(x, numbers["lhs_spec"]), _turned(w, numbers["rhs_spec"])
+    x, w = _permute(x, numbers["lhs_spec"]), _permute(w, numbers["rhs_spec"])
     y = ops.conv(
         x,
         w,
@@ -79,12 +95,12 @@ def conv(
         dilations=tuple(rhs_dilation),
         groups=feature_group_count,
     )
-    return _turned(y, inverse_permutation(numbers["out_spec"]))
+    return _permute(y, inverse_permutation(numbers["out_spec"]))
 
 
-def _turned(x: Any, order: Sequence[int]) -> Any:
-    told = tuple(order)
-    return x if told == tuple(range(x.ndim)) else ops.transpose(x, perm=told)
+def _permute(x: Any, order: Sequence[int]) -> Any:
+    perm = tuple(order)
+    return x if perm == tuple(range(x.ndim)) else ops.transpose(x, perm=perm)
 
 
 def _windows(pool: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,45 +108,46 @@ def _windows(pool: Callable[..., Any]) -> Callable[..., Any]:
         x: Any, *, window_dimensions: Any, window_strides: Any, padding: Any,
         base_dilation: Any, window_dilation: Any,
     ) -> Any:  # fmt: skip
-        expect(all(d == 1 for d in base_dilation), "the data is spread by strides")
-        first = _first(window_dimensions, window_strides, padding)
-        behind = x.ndim - 1
-        cut = slice(2, None) if first == 1 else slice(1, behind)
+        expect(all(d == 1 for d in base_dilation), "the data is dilated")
+        channels = _channel_axis(window_dimensions, window_strides, padding)
+        last = x.ndim - 1
+        cut = slice(2, None) if channels == 1 else slice(1, last)
         return pool(
             x,
             window=tuple(window_dimensions[cut]),
             strides=tuple(window_strides[cut]),
             padding=tuple(map(tuple, padding[cut])),
             dilations=tuple(window_dilation[cut]),
-            layout="NC*" if first == 1 else "N*C",
+            layout="NC*" if channels == 1 else "N*C",
         )
 
     return read
 
 
-def _first(window: Any, strides: Any, padding: Any) -> int:
-    """The axis of the channels: one on which no window moves, beside the batch."""
+def _channel_axis(window: Any, strides: Any, padding: Any) -> int:
+    """The axis of the channels: an axis besides the batch along which no window
+    moves."""
     rows = zip(window, strides, padding, strict=True)
-    still = [w == s == 1 and tuple(p) == (0, 0) for w, s, p in rows]
-    expect(len(still) > 2 and still[0], "windows move along the batch")
-    expect(still[1] or still[-1], "windows move along the channels")
-    return 1 if still[1] else len(still) - 1
+    is_unmoved = [w == s == 1 and tuple(p) == (0, 0) for w, s, p in rows]
+    expect(len(is_unmoved) > 2 and is_unmoved[0], "windows move along the batch")
+    expect(is_unmoved[1] or is_unmoved[-1], "windows move along the channels")
+    return 1 if is_unmoved[1] else len(is_unmoved) - 1
 
 
-def _total(x: Any, *, window: Any, **rest: Any) -> Any:
-    mean = ops.avg_pool(x, window=window, count_pads=True, **rest)
+def _sum_pool(x: Any, *, window: Any, **attributes: Any) -> Any:
+    mean = ops.avg_pool(x, window=window, count_pads=True, **attributes)
     return mean * float(prod(window))
 
 
-def _least(x: Any, **rest: Any) -> Any:
-    return -ops.max_pool(-x, **rest)
+def _min_pool(x: Any, **attributes: Any) -> Any:
+    return -ops.max_pool(-x, **attributes)
 
 
-# -- choices and loops ---------------------------------------------------------------
+# -- conditionals and loops -----------------------------------------------------------
 
 
 def cond(index: Any, *xs: Any, branches0: Any, **others: Any) -> Any:
-    """An index beyond the last is the last; below 0 it is the first."""
+    """An index beyond the last selects the last branch; a negative one the first."""
     bodies = [branches0, *(others[f"branches{i}"] for i in range(1, len(others) + 1))]
     return ops.case(ops.maximum(index, 0), bodies, *xs)
 
@@ -140,54 +157,65 @@ def scan(
     reverse: bool, unroll: Any = None,
 ) -> Any:  # fmt: skip
     del unroll
-    around, rest = values[:num_consts], values[num_consts:]
-    rows = len(rest) - num_carry
-    scanned = len(jaxpr.results) - num_carry
+    constants, operands = values[:num_consts], values[num_consts:]
+    scanned_inputs = len(operands) - num_carry
+    scanned_outputs = len(jaxpr.results) - num_carry
 
-    def body(*now: Any) -> Any:
-        return inline_body(jaxpr, (*around, *now))
+    def body(*carry: Any) -> Any:
+        return inline_body(jaxpr, (*constants, *carry))
 
-    back: Any = (reverse,) * rows if reverse and rows else None
-    out: Any = (reverse,) * scanned if reverse and scanned else None
-    told = None if rows else length
-    return ops.scan(body, told, *rest, carried=num_carry, reverse=back, out_reverse=out)
+    reverse_inputs: Any = (
+        (reverse,) * scanned_inputs if reverse and scanned_inputs else None
+    )
+    reverse_outputs: Any = (
+        (reverse,) * scanned_outputs if reverse and scanned_outputs else None
+    )
+    trips = None if scanned_inputs else length
+    return ops.scan(
+        body,
+        trips,
+        *operands,
+        carried=num_carry,
+        reverse=reverse_inputs,
+        out_reverse=reverse_outputs,
+    )
 
 
 def while_(
     *values: Any, cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_nconsts: int
 ) -> Any:
     both = cond_nconsts + body_nconsts
-    asked, around = values[:cond_nconsts], values[cond_nconsts:both]
-    many = cond_jaxpr.results[0].type.shape.rank > 0
+    condition_constants, constants = values[:cond_nconsts], values[cond_nconsts:both]
+    is_batched = cond_jaxpr.results[0].type.shape.rank > 0
 
-    def goes_on(*now: Any) -> Any:
-        told = inline_body(cond_jaxpr, (*asked, *now))[0]
-        return ops.any(told) if many else told
+    def condition(*carry: Any) -> Any:
+        flag = inline_body(cond_jaxpr, (*condition_constants, *carry))[0]
+        return ops.any(flag) if is_batched else flag
 
-    def once(*now: Any) -> Any:
-        """Where several loops run side by side, those that have ended stay."""
-        after = inline_body(body_jaxpr, (*around, *now))
-        if not many:
-            return after
-        told = inline_body(cond_jaxpr, (*asked, *now))[0]
-        rows = zip(after, now, strict=True)
-        return [ops.where(_beside(told, new), new, old) for new, old in rows]
+    def step(*carry: Any) -> Any:
+        """In a batch of loops, those that have ended keep their values."""
+        updated = inline_body(body_jaxpr, (*constants, *carry))
+        if not is_batched:
+            return updated
+        flag = inline_body(cond_jaxpr, (*condition_constants, *carry))[0]
+        rows = zip(updated, carry, strict=True)
+        return [ops.where(_expand_condition(flag, new), new, old) for new, old in rows]
 
-    return ops.while_(goes_on, once, *values[both:])
+    return ops.while_(condition, step, *values[both:])
 
 
-def _beside(told: Any, value: Any) -> Any:
-    """Flags for the first axes of a value, with an axis for each that it has more."""
-    more = range(told.ndim, value.ndim)
-    return ops.expand_dims(told, tuple(more)) if more else told
+def _expand_condition(flag: Any, value: Any) -> Any:
+    """Conditions for the first axes of a value, expanded to its rank."""
+    new_axes = range(flag.ndim, value.ndim)
+    return ops.expand_dims(flag, tuple(new_axes)) if new_axes else flag
 
 
 READ: Final[dict[str, Callable[..., Any]]] = {
     "dot_general": dot_general,
     "conv_general_dilated": conv,
     "reduce_window_max": _windows(ops.max_pool),
-    "reduce_window_min": _windows(_least),
-    "reduce_window_sum": _windows(_total),
+    "reduce_window_min": _windows(_min_pool),
+    "reduce_window_sum": _windows(_sum_pool),
     "cond": cond,
     "scan": scan,
     "while": while_,

@@ -1,4 +1,4 @@
-"""Primitives that move elements, reduce axes, or look elements up."""
+"""Primitives that move elements, reduce axes, sort, or gather."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from amanda_std import ops
 __all__ = ["READ"]
 
 
-def expect(fine: object, why: str) -> None:
-    if not fine:
-        raise Decline(why)
+def expect(is_supported: object, reason: str) -> None:
+    if not is_supported:
+        raise Decline(reason)
 
 
 def broadcast_in_dim(
@@ -34,7 +34,7 @@ def reshape(
     x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None
 ) -> Any:
     del sharding
-    expect(dimensions is None, "axes are reordered on the way")
+    expect(dimensions is None, "axes are reordered as well")
     return ops.reshape(x, list(new_sizes))
 
 
@@ -71,7 +71,7 @@ def split(x: Any, *, sizes: Any, axis: int) -> Any:
 
 
 def pad(x: Any, value: Any, *, padding_config: Any) -> Any:
-    expect(not any(row[2] for row in padding_config), "elements are spread")
+    expect(not any(row[2] for row in padding_config), "interior padding")
     cut = [(max(-a, 0), max(-b, 0)) for a, b, _ in padding_config]
     if any(map(any, cut)):
         dims = list(x.type.shape)
@@ -89,14 +89,14 @@ def iota(*, dtype: Any, shape: Any, dimension: int, sharding: Any = None) -> Any
 
 
 def dynamic_slice(x: Any, *starts: Any, slice_sizes: Any) -> Any:
-    return ops.dynamic_slice(x, _together(starts), list(slice_sizes))
+    return ops.dynamic_slice(x, _stack_starts(starts), list(slice_sizes))
 
 
 def dynamic_update_slice(x: Any, update: Any, *starts: Any) -> Any:
-    return ops.dynamic_update_slice(x, update, _together(starts))
+    return ops.dynamic_update_slice(x, update, _stack_starts(starts))
 
 
-def _together(starts: Sequence[Any]) -> Any:
+def _stack_starts(starts: Sequence[Any]) -> Any:
     return ops.stack(*(ops.astype(s, dtype="int64") for s in starts), axis=0)
 
 
@@ -113,7 +113,7 @@ def _reduction(name: str) -> Callable[..., Any]:
     return read
 
 
-def _place(name: str) -> Callable[..., Any]:
+def _arg_reduction(name: str) -> Callable[..., Any]:
     operation = ops.OPS[name]
 
     def read(x: Any, *, axes: Any, index_dtype: Any) -> Any:
@@ -133,9 +133,9 @@ def _cumulative(name: str) -> Callable[..., Any]:
 
 
 def sort(*xs: Any, dimension: int, is_stable: bool, num_keys: int) -> Any:
-    """One key; what goes along is put in its order."""
+    """By one key; the other operands are permuted in the same order."""
     del is_stable
-    expect(num_keys == 1, "it is sorted by several keys")
+    expect(num_keys == 1, "sorted by several keys")
     key, *others = xs
     if not others:
         return ops.sort(key, axis=dimension)
@@ -144,8 +144,8 @@ def sort(*xs: Any, dimension: int, is_stable: bool, num_keys: int) -> Any:
 
 
 def top_k(x: Any, *, k: int, axis: int | None = None) -> Any:
-    values, places = ops.topk(x, k, axis=-1 if axis is None else axis)
-    return values, ops.astype(places, dtype="int32")
+    values, positions = ops.topk(x, k, axis=-1 if axis is None else axis)
+    return values, ops.astype(positions, dtype="int32")
 
 
 # -- looking up ----------------------------------------------------------------------
@@ -155,51 +155,52 @@ def gather(
     x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, mode: Any = None,
     fill_value: Any = None, indices_are_sorted: Any = None, unique_indices: Any = None,
 ) -> Any:  # fmt: skip
-    """Whole slices along one axis, as `x[i]` and `jnp.take` look them up.
+    """Whole slices along one axis, as `x[i]` and `jnp.take` gather them.
 
-    Places outside are those at the ends, or filled, or promised not to be there.
-    """
+    Indices out of bounds are clipped, filled, or guaranteed not to occur."""
     del indices_are_sorted, unique_indices
     numbers = dimension_numbers
     collapsed = tuple(numbers["collapsed_slice_dims"])
     dims = list(x.type.shape)
-    fine = len(collapsed) == 1 and tuple(numbers["start_index_map"]) == collapsed
-    fine = fine and not numbers["operand_batching_dims"]
-    expect(fine, "it looks along several axes at once")
+    is_supported = (
+        len(collapsed) == 1 and tuple(numbers["start_index_map"]) == collapsed
+    )
+    is_supported = is_supported and not numbers["operand_batching_dims"]
+    expect(is_supported, "gathers along several axes at once")
     [axis] = collapsed
     whole = [1 if i == axis else n for i, n in enumerate(dims)]
-    expect(list(slice_sizes) == whole, "it takes parts of slices")
+    expect(list(slice_sizes) == whole, "gathers parts of slices")
     count = indices.ndim - 1
-    places = [i if i < axis else i + count for i in range(len(dims) - 1)]
-    expect(list(numbers["offset_dims"]) == places, "its axes come in another order")
-    at = ops.squeeze(indices, (count,))
+    positions = [i if i < axis else i + count for i in range(len(dims) - 1)]
+    expect(list(numbers["offset_dims"]) == positions, "its axes are in another order")
+    index = ops.squeeze(indices, (count,))
     if mode not in ("CLIP", "FILL_OR_DROP"):
-        return ops.gather(x, at, axis)
-    last = np.asarray(int(dims[axis]) - 1, at.dtype.numpy)
-    inside = clipped(at, last)
-    found = ops.gather(x, inside, axis)
+        return ops.gather(x, index, axis)
+    last = np.asarray(int(dims[axis]) - 1, index.dtype.numpy)
+    clipped_index = clip_index(index, last)
+    gathered = ops.gather(x, clipped_index, axis)
     if mode == "CLIP":
-        return found
-    behind = tuple(range(count, count + len(dims) - axis - 1))
-    kept = ops.expand_dims(ops.equal(at, inside), behind)
-    return ops.where(kept, found, filling(x.dtype, fill_value))
+        return gathered
+    trailing = tuple(range(count, count + len(dims) - axis - 1))
+    is_valid = ops.expand_dims(ops.equal(index, clipped_index), trailing)
+    return ops.where(is_valid, gathered, fill_value_of(x.dtype, fill_value))
 
 
-def filling(dtype: Any, told: Any) -> Any:
-    """What stands where nothing is: NaN, or the number at the end of a whole kind."""
-    if told is None:
+def fill_value_of(dtype: Any, fill: Any) -> Any:
+    """The fill value of a gather: NaN, or the limit of an integer type."""
+    if fill is None:
         kind = str(dtype.kind)
-        told = np.nan
+        fill = np.nan
         if kind in ("int", "uint"):
             ends = np.iinfo(dtype.numpy)
-            told = ends.min if kind == "int" else ends.max
+            fill = ends.min if kind == "int" else ends.max
         elif kind == "bool":
-            told = True
-    return np.asarray(told, dtype.numpy)
+            fill = True
+    return np.asarray(fill, dtype.numpy)
 
 
-def clipped(at: Any, last: Any) -> Any:
-    return ops.minimum(ops.maximum(at, np.zeros_like(last)), last)
+def clip_index(index: Any, last: Any) -> Any:
+    return ops.minimum(ops.maximum(index, np.zeros_like(last)), last)
 
 
 READ: Final[dict[str, Callable[..., Any]]] = {
@@ -222,8 +223,8 @@ READ: Final[dict[str, Callable[..., Any]]] = {
     "reduce_min": _reduction("min"),
     "reduce_and": _reduction("all"),
     "reduce_or": _reduction("any"),
-    "argmax": _place("argmax"),
-    "argmin": _place("argmin"),
+    "argmax": _arg_reduction("argmax"),
+    "argmin": _arg_reduction("argmin"),
     "cumsum": _cumulative("cumulative_sum"),
     "cumprod": _cumulative("cumulative_prod"),
     "cummax": _cumulative("cumulative_max"),

@@ -27,8 +27,8 @@ class _Tracing:
         from amanda_jax.export.exporter import export_error, traceable_function
         from amanda_jax.formats.jaxprs.format import Format
         from amanda_jax.formats.stablehlo.lowering import (
-            hold,
-            named_as,
+            copy_names,
+            embed_weights,
             open_inputs,
             unoptimized_context,
         )
@@ -47,8 +47,8 @@ class _Tracing:
             except (AmandaError, NotImplementedError, TypeError, ValueError) as error:
                 raise export_error(error, symbolic=False) from error
             made = Format().read(closed)
-        hold(made, weights)
-        return named_as(made, ready)
+        embed_weights(made, weights)
+        return copy_names(made, ready)
 
 
 MAPPING = _Tracing()

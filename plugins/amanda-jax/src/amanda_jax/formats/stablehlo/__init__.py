@@ -1,3 +1,3 @@
-"""Programs of StableHLO: files and graphs of them, and graphs compiled to them."""
+"""StableHLO: a format, a mapping from the hub, and a backend."""
 
 from __future__ import annotations

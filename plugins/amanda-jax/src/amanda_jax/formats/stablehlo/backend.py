@@ -1,4 +1,4 @@
-"""The backend `stablehlo`: programs of StableHLO as they are, compiled by XLA."""
+"""The backend `stablehlo`: StableHLO programs as they are, compiled by XLA."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StableHloBackend:
         return list(usable_devices())
 
     def takes(self, op: Op) -> Literal[True] | str:
-        """XLA says what else it does not take, when it compiles."""
+        """Ops of StableHLO and CHLO; XLA reports others when it compiles."""
         own = (op.namespace or "").split("/")[1:2]
         if own and own[0] not in ("stablehlo", "chlo", "core"):
             return f"it is of {op.namespace}"
@@ -37,34 +37,34 @@ class StableHloBackend:
 
         if options:
             raise BackendError(
-                f"backend {self.name!r} knows no option {next(iter(options))!r}",
+                f"backend {self.name!r} has no option {next(iter(options))!r}",
                 expected="none",
             )
         if open_ := open_inputs(graph):
             raise BackendError(
-                "backend 'stablehlo' runs programs whose sizes are known",
+                "backend 'stablehlo' runs programs with static shapes",
                 got=", ".join(open_),
-                hint="run the graph that it was made of on backend 'jax'",
+                hint="run the graph that it was converted from on backend 'jax'",
             )
         return Executable(graph, find_device(device))
 
 
 class Executable:
-    """A program that XLA has compiled. Several threads may call it at once."""
+    """A program compiled by XLA. Several threads may call it at once."""
 
     def __init__(self, graph: Graph, device: Any) -> None:
         from jax.extend.backend import get_backend
 
-        from amanda_jax.formats.stablehlo.format import program
+        from amanda_jax.formats.stablehlo.format import module_text
 
         self._device = device
         self._dtypes = [port.type.dtype.numpy for port in graph.parameters]  # type: ignore[union-attr]
-        client, text = get_backend(device.platform), program(graph)
+        client, text = get_backend(device.platform), module_text(graph)
         try:
             self._program = client.compile_and_load(text, [device])
-        except Exception as error:  # XLA's own, of many kinds
+        except Exception as error:  # XLA raises errors of many types
             raise BackendError(
-                "XLA does not compile the program", got=str(error).partition("\n")[0]
+                "XLA cannot compile the program", got=str(error).partition("\n")[0]
             ) from error
 
     def __call__(
@@ -72,7 +72,7 @@ class Executable:
         feeds: Mapping[str | int, Any],
         out: Mapping[str | int, Any] | None = None,
     ) -> Sequence[Any]:
-        """Feeds come checked, in order. `out` is an offer not taken."""
+        """Run with checked feeds, in order. `out` is not used."""
         import jax
         import numpy as np
 
@@ -80,9 +80,9 @@ class Executable:
         rows = zip(feeds.values(), self._dtypes, strict=True)
         with jax.enable_x64(True):
             arrays = [np.array(value, dtype) for value, dtype in rows]
-            given = jax.device_put(arrays, self._device)
-            made = self._program.execute_sharded(given)
-            parts = made.disassemble_into_single_device_arrays()
+            arguments = jax.device_put(arrays, self._device)
+            results = self._program.execute_sharded(arguments)
+            parts = results.disassemble_into_single_device_arrays()
         return [np.array(part) for [part] in parts]
 
     def __repr__(self) -> str:

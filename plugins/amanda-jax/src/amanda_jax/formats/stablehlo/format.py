@@ -7,17 +7,17 @@ from typing import Any, Final
 
 from amanda.errors import FormatError
 from amanda.graph import Graph
-from amanda_jax.formats.stablehlo.mlir_types import context, unreadable
-from amanda_jax.formats.stablehlo.reading import graph_of, version
-from amanda_jax.formats.stablehlo.writing import text_of
+from amanda_jax.formats.stablehlo.mlir_types import context, parse_error
+from amanda_jax.formats.stablehlo.reading import read_module, version
+from amanda_jax.formats.stablehlo.writing import write_module
 
-__all__ = ["Format", "artifact", "parsed", "program"]
+__all__ = ["Format", "module_text", "parse_module", "portable_artifact"]
 
 _BINARY: Final = b"ML\xefR"
-"""With this bytecode begins, that of portable artifacts too."""
+"""The first bytes of bytecode, including that of portable artifacts."""
 _VHLO: Final = b"vhlo"
 """The dialect of portable artifacts."""
-_TEXTS: Final = (".mlir",)
+_TEXT_SUFFIXES: Final = (".mlir",)
 
 
 class Format:
@@ -31,28 +31,28 @@ class Format:
 
         with context(), ir.Location.unknown():
             if isinstance(source, Path):
-                return graph_of(parsed(source.read_bytes(), source.name))
-            return graph_of(parsed(_content(source), "the program"))
+                return read_module(parse_module(source.read_bytes(), source.name))
+            return read_module(parse_module(_module_content(source), "the program"))
 
     def write(self, graph: Graph, path: Path) -> None:
-        text = program(graph)
-        if path.suffix.lower() in _TEXTS:
+        text = module_text(graph)
+        if path.suffix.lower() in _TEXT_SUFFIXES:
             path.write_text(text, encoding="utf-8")
         else:
-            path.write_bytes(artifact(text))
+            path.write_bytes(portable_artifact(text))
 
 
-def program(graph: Graph) -> str:
-    """The text of a graph as MLIR prints it, once it was checked."""
+def module_text(graph: Graph) -> str:
+    """The text of a graph as MLIR prints it, after verification."""
     from jaxlib.mlir import ir
 
     with context(), ir.Location.unknown():
-        module = parsed(text_of(graph).encode(), graph.name or "the graph")
+        module = parse_module(write_module(graph).encode(), graph.name or "the graph")
         return str(module.operation.get_asm(enable_debug_info=True))
 
 
-def _content(source: Any) -> bytes:
-    """Of a module, of what `jax.export` made, or of what was lowered."""
+def _module_content(source: Any) -> bytes:
+    """The text of a module, of a `jax.export` result, or of a lowered function."""
     if hasattr(source, "mlir_module"):
         source = source.mlir_module()
     elif hasattr(source, "as_text"):
@@ -64,14 +64,14 @@ def _content(source: Any) -> bytes:
     if not isinstance(source, str):
         raise FormatError(
             "only programs of StableHLO can be read",
-            expected="a file, a module of MLIR, or what jax.export gives",
+            expected="a file, a module of MLIR, or a result of jax.export",
             got=type(source).__name__,
         )
     return source.encode()
 
 
-def parsed(content: bytes, name: str) -> Any:
-    """The module that is in a file; in a context that is entered."""
+def parse_module(content: bytes, name: str) -> Any:
+    """Parse the module in a file, in the current MLIR context."""
     from jax.errors import JaxRuntimeError
     from jax.extend import mlir
     from jaxlib.mlir import ir
@@ -81,11 +81,11 @@ def parsed(content: bytes, name: str) -> Any:
             return mlir.deserialize_portable_artifact(content, ir.Context.current)
         return ir.Module.parse(content)
     except (ir.MLIRError, JaxRuntimeError, ValueError) as error:
-        raise unreadable(error, name) from error
+        raise parse_error(error, name) from error
 
 
-def artifact(text: str) -> bytes:
-    """A module as a portable artifact of the version that is installed."""
+def portable_artifact(text: str) -> bytes:
+    """A module as a portable artifact of the installed version."""
     from jax.extend import mlir
 
     return bytes(mlir.serialize_portable_artifact(text, version(), True))

@@ -12,7 +12,13 @@ from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda.types import TensorType
 
-__all__ = ["MAPPING", "hold", "named_as", "open_inputs", "unoptimized_context"]
+__all__ = [
+    "MAPPING",
+    "embed_weights",
+    "copy_names",
+    "open_inputs",
+    "unoptimized_context",
+]
 
 
 class _Lowering:
@@ -28,8 +34,8 @@ class _Lowering:
         prepared = prepare_unoptimized(graph)
         exported = _exported(prepared)
         result = Format().read(exported.program)
-        hold(result, exported.weights)
-        return named_as(result, prepared)
+        embed_weights(result, exported.weights)
+        return copy_names(result, prepared)
 
 
 def _exported(prepared: Graph) -> Any:
@@ -66,8 +72,8 @@ def unoptimized_context() -> Any:
     return BuildContext(weights, settings, surroundings, compile_graph)
 
 
-def named_as(result: Graph, old: Graph) -> Graph:
-    """The names of another graph, its inputs and its results."""
+def copy_names(result: Graph, old: Graph) -> Graph:
+    """Copy the names of another graph, its inputs and its results."""
     result.name = old.name
     for ours, theirs in ((result.parameters, old.parameters),
                          (result.outputs, old.outputs)):  # fmt: skip
@@ -76,8 +82,8 @@ def named_as(result: Graph, old: Graph) -> Graph:
     return result
 
 
-def hold(graph: Graph, weights: Any) -> None:
-    """The first inputs as constants: they are the weights."""
+def embed_weights(graph: Graph, weights: Any) -> None:
+    """Turn the first inputs into constants: they are the weights."""
     import numpy as np
 
     for weight in weights:

@@ -1,8 +1,7 @@
-"""Types and attributes of MLIR in the words of a graph, and back as text.
+"""Types and attributes of MLIR as those of a graph, and back as text.
 
-MLIR's own bindings read them; texts that they print are read here only where they have
-no other way: dense elements of types that numpy lacks, and words of enumerations.
-"""
+MLIR's bindings read them; their printed form is parsed here only where the bindings
+have no other way: dense elements of types that NumPy lacks, and enum values."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from amanda.types import DType, Sym, TensorType, TokenType, Type
 
 __all__ = [
     "NAME",
-    "attribute",
+    "read_attribute",
     "attribute_text",
     "context",
     "dense_text",
@@ -28,10 +27,10 @@ __all__ = [
 ]
 
 NAME: Final = "amanda.name"
-"""The attribute of an input or a result that is its name: others say less, or tell it
-in a form of their own."""
+"""The attribute with the name of an input or a result; other sources of names are
+incomplete, or in a form of their own."""
 
-_ELEMENTS: Final = {
+_ELEMENT_TYPES: Final = {
     "i1": "bool",
     **{f"i{n}": f"int{n}" for n in (2, 4, 8, 16, 32, 64)},
     **{f"ui{n}": f"uint{n}" for n in (2, 4, 8, 16, 32, 64)},
@@ -53,9 +52,9 @@ _ELEMENTS: Final = {
     "f8E5M2FNUZ": "float8_e5m2fnuz",
     "f8E8M0FNU": "float8_e8m0fnu",
 }
-_NAMES: Final = {name: text for text, name in _ELEMENTS.items()}
-_ORDER: Final = "!stablehlo.token"
-_NARROW: Final = frozenset(
+_TYPE_NAMES: Final = {name: text for text, name in _ELEMENT_TYPES.items()}
+_STABLEHLO_ORDER: Final = "!stablehlo.token"
+_INT32_ATTRIBUTES: Final = frozenset(
     (
         "composite.version",
         "custom_call.api_version",
@@ -64,15 +63,15 @@ _NARROW: Final = frozenset(
         "reduce_precision.mantissa_bits",
     )
 )
-"""Attributes that are integers of 32 bits; all others have 64."""
-_UNITS: Final = "use_global_device_ids"
-"""The attribute that is there or not there, and has no value."""
+"""Attributes that are 32-bit integers; all others are 64-bit."""
+_UNIT_ATTRIBUTE: Final = "use_global_device_ids"
+"""A unit attribute: present or absent, without a value."""
 _DENSE: Final = re.compile(r"dense<(.*)> : (tensor<.*>)", re.DOTALL)
 _NUMBER: Final = re.compile(r"true|false|0x[0-9A-Fa-f]+|-?[0-9.]+(?:[eE][-+]?[0-9]+)?")
 
 
 def context() -> Any:
-    """One that knows all dialects that JAX writes: that of a program of its own."""
+    """An MLIR context with all dialects that JAX writes: that of a lowered function."""
     import jax
 
     lowered = jax.jit(lambda x: x).lower(np.float32(0))
@@ -86,21 +85,21 @@ def context() -> Any:
 def type_of(found: Any) -> Type:
     """The type of a value."""
     text = str(found)
-    if text == _ORDER:
+    if text == _STABLEHLO_ORDER:
         return TokenType()
     inner = re.fullmatch(r"tensor<((?:(?:\d+|\?)x)*)([^,]*)>", text)
-    if inner is None or inner[2] not in _ELEMENTS:
+    if inner is None or inner[2] not in _ELEMENT_TYPES:
         raise FormatError("a type of the program is not known", got=text)
     dims = [Sym.unknown() if d == "?" else int(d) for d in inner[1].split("x")[:-1]]
-    return TensorType(DType(_ELEMENTS[inner[2]]), dims)
+    return TensorType(DType(_ELEMENT_TYPES[inner[2]]), dims)
 
 
 def type_text(found: Type | None) -> str:
     if isinstance(found, TokenType):
-        return _ORDER
+        return _STABLEHLO_ORDER
     if not isinstance(found, TensorType) or not found.shape.has_rank:
         raise FormatError("StableHLO has no such type", expected="a tensor", got=found)
-    name = _NAMES.get(getattr(found.dtype, "name", ""))
+    name = _TYPE_NAMES.get(getattr(found.dtype, "name", ""))
     if name is None:
         raise FormatError("StableHLO has no such element type", got=found.dtype)
     sizes = ("?" if isinstance(dim, Sym) else str(dim) for dim in found.shape)
@@ -110,8 +109,9 @@ def type_text(found: Type | None) -> str:
 # -- dense elements --------------------------------------------------------------------
 
 
-def dense(text: str) -> Tensor:
-    """Elements as they are printed: all of them, the bytes of all, or one for all."""
+def parse_dense(text: str) -> Tensor:
+    """Elements as MLIR prints them: a list, the bytes in hexadecimal, or one for
+    all."""
     found = _DENSE.fullmatch(text)
     own = type_of(found[2]) if found else None
     if found is None or not isinstance(own, TensorType):
@@ -119,27 +119,27 @@ def dense(text: str) -> Tensor:
     shape = tuple(map(int, own.shape))
     dtype = own.dtype.numpy
     if found[1].startswith('"0x'):
-        held = np.frombuffer(bytes.fromhex(found[1].strip('"')[2:]), dtype)
+        elements = np.frombuffer(bytes.fromhex(found[1].strip('"')[2:]), dtype)
     else:
-        held = _listed(found[1], dtype)
-    if held.size == 1:
-        return Tensor.of(np.full(shape, held[0], dtype))
-    return Tensor.of(held.reshape(shape))
+        elements = _parse_numbers(found[1], dtype)
+    if elements.size == 1:
+        return Tensor.of(np.full(shape, elements[0], dtype))
+    return Tensor.of(elements.reshape(shape))
 
 
-def _listed(text: str, dtype: Any) -> Any:
-    """Numbers between commas; parts of complex ones in pairs; bits as 0x7FC0."""
-    words = _NUMBER.findall(text)
+def _parse_numbers(text: str, dtype: Any) -> Any:
+    """Numbers separated by commas; complex ones in pairs; bit patterns as 0x7FC0."""
+    items = _NUMBER.findall(text)
     is_complex = dtype.kind == "c"
     part = np.dtype(f"f{dtype.itemsize // 2}") if is_complex else dtype
     if dtype.kind == "b":
-        return np.array([word == "true" for word in words], dtype)
+        return np.array([word == "true" for word in items], dtype)
     bits = np.dtype(f"u{part.itemsize}")
     numbers = [
         np.array(int(word, 16), bits).view(part)
         if word.startswith("0x")
         else np.array(int(word) if part.kind in "iu" else float(word)).astype(part)
-        for word in words
+        for word in items
     ]
     found = np.array(numbers, part)
     return found.view(dtype) if is_complex else found
@@ -150,14 +150,18 @@ def dense_text(tensor: Tensor) -> str:
     kind = type_text(tensor.type)
     if not array.size:
         return f"dense<> : {kind}"
-    if array.dtype.kind == "b" or tensor.dtype.bits % 8:  # these are packed as bytes
-        words = [str(word).lower() for word in array.astype(_plain(array)).ravel()]
-        held = words[0] if array.size == 1 else _nested(words, array.shape)
-        return f"dense<{held}> : {kind}"
+    if (
+        array.dtype.kind == "b" or tensor.dtype.bits % 8
+    ):  # packed elements are written as numbers
+        items = [
+            str(word).lower() for word in array.astype(_printable_dtype(array)).ravel()
+        ]
+        elements = items[0] if array.size == 1 else _nest_lists(items, array.shape)
+        return f"dense<{elements}> : {kind}"
     return f'dense<"0x{array.tobytes().hex().upper()}"> : {kind}'
 
 
-def _plain(array: Any) -> Any:
+def _printable_dtype(array: Any) -> Any:
     return (
         "bool"
         if array.dtype.kind == "b"
@@ -167,20 +171,20 @@ def _plain(array: Any) -> Any:
     )
 
 
-def _nested(words: Sequence[str], shape: Sequence[int]) -> str:
+def _nest_lists(items: Sequence[str], shape: Sequence[int]) -> str:
     for size in reversed(shape):
-        words = [
-            f"[{', '.join(words[i : i + size])}]" for i in range(0, len(words), size)
+        items = [
+            f"[{', '.join(items[i : i + size])}]" for i in range(0, len(items), size)
         ]
-    return words[0]
+    return items[0]
 
 
 # -- attributes ------------------------------------------------------------------------
 
 
-def attribute(entry: OpDef | None, key: str, found: Any) -> Any:
-    """An attribute as the dictionary has it; its text where that has no word for it."""
-    kind = _kind(entry, key)
+def read_attribute(definition: OpDef | None, key: str, found: Any) -> Any:
+    """An attribute as its definition has it; the text where that has no kind for it."""
+    kind = _kind(definition, key)
     if kind == "int" or kind == "float":
         return found.value
     if kind == "bool":
@@ -194,67 +198,73 @@ def attribute(entry: OpDef | None, key: str, found: Any) -> Any:
     if kind == "function[]":
         return tuple(FunctionRef(each.value) for each in found)
     if kind == "tensor":
-        return dense(str(found))
+        return parse_dense(str(found))
     if kind.startswith("enum"):
-        words = [_word(each) for each in found] if kind.endswith("[]") else _word(found)
-        return tuple(words) if kind.endswith("[]") else words
+        items = (
+            [_enum_value(each) for each in found]
+            if kind.endswith("[]")
+            else _enum_value(found)
+        )
+        return tuple(items) if kind.endswith("[]") else items
     return str(found)
 
 
-def _kind(entry: OpDef | None, key: str) -> str:
-    for each in entry.attrs if entry is not None else ():
+def _kind(definition: OpDef | None, key: str) -> str:
+    for each in definition.attrs if definition is not None else ():
         if each.name == key:
             return str(each.kind)
     return ""
 
 
-def _word(found: Any) -> str:
+def _enum_value(found: Any) -> str:
     word = re.fullmatch(r"#\w+<\w+ (\w+)>", str(found))
     if word is None:
-        raise FormatError("a word of an enumeration cannot be read", got=str(found))
+        raise FormatError("an enum value cannot be read", got=str(found))
     return word[1]
 
 
-def attribute_text(entry: OpDef | None, op: str, key: str, value: Any) -> str | None:
-    """An attribute as MLIR reads it; None where it is not to stand there."""
-    kind = _kind(entry, key)
+def attribute_text(
+    definition: OpDef | None, op: str, key: str, value: Any
+) -> str | None:
+    """An attribute as MLIR parses it; None where it is to be absent."""
+    kind = _kind(definition, key)
     if kind == "int":
-        return f"{value} : {'i32' if f'{op}.{key}' in _NARROW else 'i64'}"
+        return f"{value} : {'i32' if f'{op}.{key}' in _INT32_ATTRIBUTES else 'i64'}"
     if kind == "float":
         return f"{float(value)!r} : f32"
     if kind == "bool":
-        if key == _UNITS:
+        if key == _UNIT_ATTRIBUTE:
             return "unit" if value else None
         return str(bool(value)).lower()
     if kind in ("int[]", "bool[]"):
         of = "i64" if kind == "int[]" else "i1"
-        words = ", ".join(str(each).lower() for each in value)
-        return f"array<{of}: {words}>" if words else f"array<{of}>"
+        items = ", ".join(str(each).lower() for each in value)
+        return f"array<{of}: {items}>" if items else f"array<{of}>"
     if kind == "tensor":
         return dense_text(value)
     if kind in ("string", "function", "function[]"):
-        return _quoted(kind, value)
+        return _symbol_text(kind, value)
     if kind.startswith("enum"):
-        return _enumerated(kind, value)
+        return _enum_text(kind, value)
     return str(value)
 
 
-def _quoted(kind: str, value: Any) -> str:
+def _symbol_text(kind: str, value: Any) -> str:
     from jaxlib.mlir import ir
 
     if kind == "string":
         return str(ir.StringAttr.get(value))
     names = [value] if kind == "function" else value
-    words = ", ".join(str(ir.FlatSymbolRefAttr.get(each.name)) for each in names)
-    return words if kind == "function" else f"[{words}]"
+    items = ", ".join(str(ir.FlatSymbolRefAttr.get(each.name)) for each in names)
+    return items if kind == "function" else f"[{items}]"
 
 
-def _enumerated(kind: str, value: Any) -> str:
+def _enum_text(kind: str, value: Any) -> str:
     name = kind.removesuffix("[]").removeprefix("enum<").removesuffix(">")
     mnemonic = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-    words = [value] if isinstance(value, str) else value
+    items = [value] if isinstance(value, str) else value
     texts = [
-        f"#stablehlo<{_MNEMONICS.get(mnemonic, mnemonic)} {word}>" for word in words
+        f"#stablehlo<{_MNEMONICS.get(mnemonic, mnemonic)} {word}>" for word in items
     ]
     return f"[{', '.join(texts)}]" if kind.endswith("[]") else texts[0]
 
@@ -262,12 +272,12 @@ def _enumerated(kind: str, value: Any) -> str:
 _MNEMONICS: Final[Mapping[str, str]] = {"compare_type": "comparison_type"}
 
 
-def unreadable(error: Exception, source: str) -> AmandaError:
-    """What the bindings say of a program that they cannot read."""
+def parse_error(error: Exception, source: str) -> AmandaError:
+    """The error for a program that the bindings cannot parse."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return FormatError(
-        f"{source} holds no program of StableHLO",
+        f"{source} is no StableHLO program",
         got=next((line for line in lines if "error" in line.lower()), "")
         or (lines[0] if lines else type(error).__name__),
-        hint="its text, its bytecode, or what serialize_portable_artifact writes",
+        hint="text, bytecode, and portable artifacts can be read",
     )

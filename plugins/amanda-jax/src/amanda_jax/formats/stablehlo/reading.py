@@ -1,8 +1,7 @@
-"""A module of StableHLO as a graph of `amanda/stablehlo/<version>`.
+"""Reads an MLIR module of StableHLO as a graph of `amanda/stablehlo/<version>`.
 
 Regions become bodies, constants those of the core, and functions that are called are
-written out where they are.
-"""
+inlined."""
 
 from __future__ import annotations
 
@@ -16,51 +15,60 @@ from amanda.dictionary import OpDef
 from amanda.errors import FormatError, LimitError
 from amanda.graph import Graph, OutputPort
 from amanda.tensors import FunctionRef
-from amanda_jax.formats.stablehlo.mlir_types import NAME, attribute, dense, type_of
+from amanda_jax.formats.stablehlo.mlir_types import (
+    NAME,
+    parse_dense,
+    read_attribute,
+    type_of,
+)
 
-__all__ = ["graph_of", "version"]
+__all__ = ["read_module", "version"]
 
 _RETURNS: Final = ("func.return", "stablehlo.return")
 _CALL: Final = "func.call"
-_DEEPEST: Final = 200
-"""Calls in calls, and regions in regions."""
+MAX_DEPTH: Final = 200
+"""The maximum depth of nested calls and regions."""
 
 Values = dict[Any, OutputPort]
 
 
 def version() -> str:
-    """The version of StableHLO that is installed."""
+    """The installed version of StableHLO."""
     from jaxlib.mlir.dialects import stablehlo
 
     return str(stablehlo.get_current_version())
 
 
-def graph_of(module: Any) -> Graph:
-    """The graph of the function `main`, or of the only one that is public."""
+def read_module(module: Any) -> Graph:
+    """The graph of the function `main`, or of the only public function."""
     functions = {
-        _text(op, "sym_name"): op
+        _string_attribute(op, "sym_name"): op
         for op in module.body.operations
         if op.operation.name == "func.func"
     }
     public = [
-        n for n, op in functions.items() if _text(op, "sym_visibility") != "private"
+        n
+        for n, op in functions.items()
+        if _string_attribute(op, "sym_visibility") != "private"
     ]
     name = "main" if "main" in functions or len(public) != 1 else public[0]
     if name not in functions:
         raise FormatError(
-            "the program has no function to begin with",
-            expected="one called main, or one that is public",
+            "the program has no entry function",
+            expected="one called main, or one public function",
             got=", ".join(map(str, functions)) or "no function",
         )
-    return _Reading(functions).root(functions[name], _text(module, "sym_name"))
+    return _ModuleReader(functions).root(
+        functions[name], _string_attribute(module, "sym_name")
+    )
 
 
-def _text(op: Any, key: str) -> str | None:
+def _string_attribute(op: Any, key: str) -> str | None:
     attributes = op.operation.attributes
     return str(attributes[key].value) if key in attributes else None
 
 
-class _Reading:
+class _ModuleReader:
     def __init__(self, functions: Mapping[str | None, Any]) -> None:
         self._functions = functions
         self._dictionaries = {
@@ -75,51 +83,53 @@ class _Reading:
         values: Values = {}
         rows = zip(_own_names(function, "arg_attrs"), block.arguments, strict=False)
         for i, (own, argument) in enumerate(rows):
-            named = own or _named(argument) or f"arg{i}"
-            values[argument] = graph.parameter(type_of(argument.type), named)
-        results = self._filled(graph, block, values)
+            input_name = own or _location_name(argument) or f"arg{i}"
+            values[argument] = graph.parameter(type_of(argument.type), input_name)
+        results = self._read_block(graph, block, values)
         names = _result_names(function, len(results))
-        for result, called in zip(results, names, strict=True):
-            graph.result(result, called)
+        for result, result_name in zip(results, names, strict=True):
+            graph.result(result, result_name)
         return graph
 
-    def _filled(self, graph: Graph, block: Any, values: Values) -> list[OutputPort]:
-        """The ops of a block; what it returns."""
+    def _read_block(self, graph: Graph, block: Any, values: Values) -> list[OutputPort]:
+        """Add the ops of a block to a graph; return its results."""
         self._depth += 1
-        if self._depth > _DEEPEST:
-            raise LimitError("the program calls or nests too deeply", got=self._depth)
-        returned: list[OutputPort] = []
+        if self._depth > MAX_DEPTH:
+            raise LimitError(
+                "the program nests calls or regions too deeply", got=self._depth
+            )
+        results_: list[OutputPort] = []
         for op in block.operations:
             operation = op.operation
             inputs = [values[v] for v in operation.operands]
             if operation.name in _RETURNS:
-                returned = inputs
+                results_ = inputs
                 continue
-            made = self._made(graph, operation, inputs, values)
-            values.update(zip(operation.results, made, strict=True))
+            results = self._read_op(graph, operation, inputs, values)
+            values.update(zip(operation.results, results, strict=True))
         self._depth -= 1
-        return returned
+        return results_
 
-    def _made(
+    def _read_op(
         self, graph: Graph, op: Any, inputs: list[OutputPort], values: Values
     ) -> Sequence[OutputPort]:
         if op.name == _CALL:
             function = self._functions[op.attributes["callee"].value]
             [block] = function.operation.regions[0].blocks
             scope = dict(zip(block.arguments, inputs, strict=True))
-            return self._filled(graph, block, scope)
+            return self._read_block(graph, block, scope)
         if op.name == "stablehlo.constant":
-            made = graph.constant(dense(_constant_text(op))).output
-            made.type = type_of(op.results[0].type)
-            return [made]
+            results = graph.constant(parse_dense(_constant_text(op))).output
+            results.type = type_of(op.results[0].type)
+            return [results]
         dialect, _, kind = op.name.partition(".")
         if dialect not in self._dictionaries:
             raise FormatError(
-                "the program has an op that is not of StableHLO", got=op.name
+                "the program has an op that StableHLO does not have", got=op.name
             )
-        return self._op(graph, op, dialect, kind, inputs, values)
+        return self._add_op(graph, op, dialect, kind, inputs, values)
 
-    def _op(
+    def _add_op(
         self,
         graph: Graph,
         op: Any,
@@ -129,14 +139,15 @@ class _Reading:
         values: Values,
     ) -> Sequence[OutputPort]:
         dictionary: Any = self._dictionaries[dialect]
-        entry: OpDef | None = dictionary.get(kind)
+        definition: OpDef | None = dictionary.get(kind)
         attrs = {
-            key: attribute(entry, key, op.attributes[key]) for key in op.attributes
+            key: read_attribute(definition, key, op.attributes[key])
+            for key in op.attributes
         }
         for name in _functions(attrs.values()):
-            self._keep(graph, name)
-        bodies = {name: Graph() for name in _bodies(entry, len(op.regions))}
-        made = graph.add(
+            self._add_function(graph, name)
+        bodies = {name: Graph() for name in _region_names(definition, len(op.regions))}
+        results = graph.add(
             kind,
             inputs,
             attrs,
@@ -144,29 +155,31 @@ class _Reading:
             bodies=bodies,
             namespace=None if dialect == "stablehlo" else str(dictionary.name),
         )
-        for port, result in zip(made.outputs, op.results, strict=True):
+        for port, result in zip(results.outputs, op.results, strict=True):
             port.type = type_of(result.type)
         for body, region in zip(bodies.values(), op.regions, strict=True):
-            self._fill(body, region, values)  # it reads values of the graph around it
-        return made.outputs
+            self._read_region(body, region, values)  # it may read values of this graph
+        return results.outputs
 
-    def _keep(self, graph: Graph, name: str) -> None:
-        """A function that an op names, as one of the root."""
+    def _add_function(self, graph: Graph, name: str) -> None:
+        """Add a function that an op names to the root."""
         root = graph.root
         if name in root.functions:
             return
         if name not in self._functions:
-            raise FormatError("the program names a function that it lacks", got=name)
+            raise FormatError(
+                "the program names a function that it does not have", got=name
+            )
         body = Graph()
         root.add_function(name, body)
-        self._fill(body, self._functions[name].operation.regions[0], {})
+        self._read_region(body, self._functions[name].operation.regions[0], {})
 
-    def _fill(self, body: Graph, region: Any, values: Values) -> None:
+    def _read_region(self, body: Graph, region: Any, values: Values) -> None:
         inner = dict(values)
         [block] = region.blocks
         for argument in block.arguments:
             inner[argument] = body.parameter(type_of(argument.type))
-        for result in self._filled(body, block, inner):
+        for result in self._read_block(body, block, inner):
             body.result(result)
 
 
@@ -177,36 +190,38 @@ def _functions(values: Iterable[Any]) -> Iterator[str]:
                 yield each.name
 
 
-def _bodies(entry: OpDef | None, count: int) -> list[str]:
-    """The names of the regions of an op, of which one may be many."""
-    if entry is None:
+def _region_names(definition: OpDef | None, count: int) -> list[str]:
+    """The names of the regions of an op, one of which may be variadic."""
+    if definition is None:
         return [f"region{i}" for i in range(count)]
-    found: list[str] = []
-    for each in entry.bodies:
+    names: list[str] = []
+    for each in definition.bodies:
         if each.kind.endswith("[]"):
-            found += [f"{each.name}{i}" for i in range(count - len(entry.bodies) + 1)]
+            names += [
+                f"{each.name}{i}" for i in range(count - len(definition.bodies) + 1)
+            ]
         else:
-            found.append(each.name)
-    return found
+            names.append(each.name)
+    return names
 
 
 def _constant_text(op: Any) -> str:
-    """The value of a constant, as it is printed: not all of them have a class."""
+    """The value of a constant as MLIR prints it: not every type has a class."""
     text = op.get_asm(print_generic_op_form=True, large_elements_limit=None)
-    found = re.search(r"value = (dense<.*>) ?[,}]", text, re.DOTALL)
-    if found is None:
+    names = re.search(r"value = (dense<.*>) ?[,}]", text, re.DOTALL)
+    if names is None:
         raise FormatError("a constant of the program cannot be read", got=text[:80])
-    return found[1]
+    return names[1]
 
 
-def _named(argument: Any) -> str | None:
-    """The name of an input: JAX tells it as where it comes from."""
-    found = re.fullmatch(r'loc\("([^":]*)"\)', str(argument.location))
-    return found[1] if found else None
+def _location_name(argument: Any) -> str | None:
+    """The name of an input: JAX stores it as its location."""
+    names = re.fullmatch(r'loc\("([^":]*)"\)', str(argument.location))
+    return names[1] if names else None
 
 
 def _own_names(function: Any, key: str) -> Iterator[str | None]:
-    """Names of inputs or results as `writing` has them; None where nothing has."""
+    """Names of inputs or results as `writing` stores them, or None."""
     attributes = function.operation.attributes
     if key in attributes:
         for each in attributes[key]:
@@ -218,17 +233,17 @@ def _result_names(function: Any, count: int) -> list[str | None]:
     attributes = function.operation.attributes
     if "res_attrs" not in attributes:
         return [None] * count
-    found = []
+    names = []
     rows = zip(attributes["res_attrs"], _own_names(function, "res_attrs"), strict=False)
     for each, own in rows:
-        told = each["jax.result_info"].value if "jax.result_info" in each else ""
-        found.append(own or _path(str(told)) or None)
-    return found
+        info = each["jax.result_info"].value if "jax.result_info" in each else ""
+        names.append(own or _path_text(str(info)) or None)
+    return names
 
 
-def _path(told: str) -> str:
-    """The place of a result in what a function of JAX returns, with dots."""
-    if not re.match(r"result([\[.]|$)", told):
-        return told
-    parts = re.findall(r"\['([^']*)'\]|\[(\w+)\]|\.(\w+)", told)
+def _path_text(info: str) -> str:
+    """The position of a result in the return value of a function of JAX, with dots."""
+    if not re.match(r"result([\[.]|$)", info):
+        return info
+    parts = re.findall(r"\['([^']*)'\]|\[(\w+)\]|\.(\w+)", info)
     return ".".join("".join(part) for part in parts)
