@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from amanda_std.engine.annotations import BODY, SHAPE_ARG, Param
 from amanda_std.engine.arrays import Kernels, current_kernels, use_kernels
+from amanda_std.engine.function_lookup import find_function
 from amanda_std.engine.kernel_dispatch import dispatch, when
 from amanda_std.engine.operation import Operation, why_no_kernel
 from amanda_std.engine.samples import Sample, difference
@@ -25,7 +26,6 @@ from amanda_std.hub.effect_order import effect_of
 from amanda_std.hub.lowering import is_not_composite, lower
 from amanda_std.hub.op_access import (
     compile_time_arguments,
-    find_function,
     has_trait,
     inputs_and_captures,
     is_std,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from amanda.errors import InvalidTypeError, Undecided, UsageError
 from amanda.graph import OutputPort
 from amanda.types import Sym
+from amanda_std.engine.links import find_operation, gradients_here
 from amanda_std.engine.literals import is_literal, is_number
 
 if TYPE_CHECKING:
@@ -39,9 +40,7 @@ class ArrayLike:
 
     def _op(self, name: str) -> Callable[..., Any]:
         """The op of this name, as it is called on such values."""
-        from amanda_std import ops
-
-        return ops.OPS[name]
+        return find_operation(name)
 
     def _content(self) -> Dim:
         """The single number that this is known to hold; Undecided if unknown."""
@@ -253,8 +252,6 @@ class ArrayLike:
 
     def grad(self, wrt: Any) -> Any:
         """Gradients of the sum, with respect to one value or each of a list, as ops."""
-        from amanda_std.frontend.functions import gradients_here
-
         return gradients_here(self, wrt)
 
 

@@ -19,6 +19,7 @@ from amanda.types import (
 )
 from amanda_std.engine.annotations import TENSOR
 from amanda_std.engine.arrays import array_type
+from amanda_std.engine.links import find_operation
 from amanda_std.engine.literals import as_tensor, is_literal, is_number
 from amanda_std.engine.values import Tracing, Typed, Value, lift, port_type, value_type
 from amanda_std.inference import type_inference
@@ -43,9 +44,7 @@ _VALUES = (Value, OutputPort, Parameter)
 
 def pack_sequence(items: list[Any]) -> Any:
     """A list of values as a sequence value."""
-    from amanda_std import ops
-
-    return ops.OPS["sequence_construct"](*items)
+    return find_operation("sequence_construct")(*items)
 
 
 def call_mode(args: Sequence[Any]) -> type | None:
@@ -114,15 +113,13 @@ def dtype_for_numbers(params: Sequence[Any], args: Sequence[Any]) -> Any:
 
 def defer_numbers(params: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     """Numbers beside tensors of unknown dtype, as `number_like` ops."""
-    from amanda_std import ops
-
     rows = list(zip(params, args, strict=True))
     beside = next(
         (a for p, a in rows if shares_dtype(p) and port_of(a) is not None), None
     )
     if beside is None:
         raise type_inference.unknown_dtype()
-    like = ops.OPS["number_like"]
+    like = find_operation("number_like")
     return [
         like(beside, value=a) if shares_dtype(p) and is_number(a) else a
         for p, a in rows
@@ -157,9 +154,7 @@ def tensor_type(a: Any, params: Sequence[Any], args: Sequence[Any]) -> Type:
 def as_port(value: Any, into: Tracing) -> Any:
     """A shape argument as one value; lists of values are stacked."""
     if isinstance(value, list | tuple):
-        from amanda_std import ops
-
-        return ops.OPS["stack"](*[as_port(item, into) for item in value])
+        return find_operation("stack")(*[as_port(item, into) for item in value])
     if isinstance(value, int | Sym):
         return lift(value, into, DType("int64"))
     return value

@@ -48,6 +48,7 @@ from amanda_std.engine.arrays import (
     number_as_array,
 )
 from amanda_std.engine.call_cache import CallCache, Ports, call_key
+from amanda_std.engine.function_lookup import find_function
 from amanda_std.engine.literals import as_tensor, is_literal, is_number
 from amanda_std.engine.operands import (
     as_port,
@@ -455,8 +456,6 @@ class Operation:
 
     def _inference_args(self, args: Sequence[Any], into: Tracing) -> list[Any]:
         """Arguments for inference, with functions given by name looked up."""
-        from amanda_std.hub.op_access import find_function
-
         known = [
             find_function(into.graph, a) if isinstance(a, FunctionRef) else a
             for a in args
@@ -532,8 +531,6 @@ def _body_for_inference(
 ) -> Any:
     """The body of a parameter, for inference."""
     if param.name in named:
-        from amanda_std.hub.op_access import find_function
-
         return find_function(into.graph, named[param.name])
     if param.kind.many:
         return tuple(b for key, b in bodies.items() if key.startswith(param.name))

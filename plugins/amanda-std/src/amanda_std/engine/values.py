@@ -16,6 +16,7 @@ from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort, Parameter, Prove
 from amanda.tensors import Tensor
 from amanda.types import Dim, DType, ElementType, Sym, TensorType, Type, unknown
 from amanda_std.engine.array_methods import ArrayLike
+from amanda_std.engine.links import find_operation
 from amanda_std.engine.literals import as_tensor, is_literal
 
 if TYPE_CHECKING:
@@ -76,9 +77,7 @@ class Operators(ArrayLike):
 
 
 def _op(name: str) -> Operation:
-    from amanda_std import ops
-
-    return ops.OPS[name]
+    return find_operation(name)
 
 
 class Typed(Operators):
@@ -194,11 +193,11 @@ class Tracing:
     def _first(self, op: Op, seen: dict[Any, tuple[Op, object]]) -> Op:
         """The earlier op that computes the same; own names and effects keep ops
         apart."""
-        from amanda_std.hub.op_access import is_std, operation_of
-        from amanda_std.passes.share import common_subexpression_key
+        from amanda_std.hub.effect_order import effect_of
+        from amanda_std.hub.expression_key import common_subexpression_key
 
         key = None if op.name is not None else common_subexpression_key(op)
-        if key is None or (is_std(op) and operation_of(op).effect is not None):
+        if key is None or effect_of(op) is not None:
             return op
         first, _ = seen.get(key, (op, None))
         if first.graph is not self.graph:

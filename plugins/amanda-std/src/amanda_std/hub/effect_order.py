@@ -14,15 +14,14 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import FunctionRef
 from amanda.types import RefType
 from amanda_std import NAMESPACE
+from amanda_std.engine.links import get_operation
 
 __all__ = ["effect_of", "has_effects", "is_pure", "add_control_edges"]
 
 
 def effect_of(op: Op) -> str | None:
     """The effect of an op of the hub, or None: see `operation.Effect`."""
-    from amanda_std.ops import OPS
-
-    operation = OPS.get(op.type or "")
+    operation = get_operation(op.type or "")
     if operation is None or isinstance(op, Graph) or op.namespace != NAMESPACE:
         return None
     return operation.effect

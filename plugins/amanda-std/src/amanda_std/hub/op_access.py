@@ -9,6 +9,7 @@ from amanda.errors import InvalidTypeError, NamespaceError
 from amanda.graph import Graph, Op, OutputPort
 from amanda_std import NAMESPACE
 from amanda_std.engine.annotations import BODY, REQUIRED, Param
+from amanda_std.engine.function_lookup import find_function
 from amanda_std.engine.operation import Operation, normalize_attribute
 from amanda_std.engine.traits import Trait
 from amanda_std.ops import OPS, find
@@ -112,21 +113,6 @@ def _find_body(op: Op, param: Param) -> Any:
     if told is None:
         raise InvalidTypeError(f"{op.type} has no body {name!r}")
     return find_function(op.graph, told)
-
-
-def find_function(graph: Graph | None, name: Any) -> Graph:
-    """The function of this name in the root of a graph."""
-    found = {} if graph is None else graph.root.functions
-    told = getattr(name, "name", name)
-    if told not in found:
-        raise NamespaceError(
-            f"there is no function {told!r}",
-            expected=f"one of {', '.join(found)}"
-            if found
-            else "functions in the graph",
-            hint="graph.add_function(name, body)",
-        )
-    return found[told]
 
 
 def inputs_and_captures(op: Op) -> list[OutputPort]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 __all__ = ["late"]
 
+from amanda_std.engine.links import find_operation
+
 if TYPE_CHECKING:
     from amanda_std import ops as late
 else:
@@ -18,9 +20,7 @@ else:
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):
                 raise AttributeError(name)
-            from amanda_std.ops import find
-
-            return find(name)
+            return find_operation(name)
 
     late = _LateOps()
 """`late.sum_to(g, x)` finds the op when it is called."""

@@ -8,6 +8,7 @@ from typing import Any
 from amanda.errors import UsageError
 from amanda.graph import Graph, Op, OutputPort
 from amanda_std.engine.annotations import Anything, Body
+from amanda_std.engine.function_lookup import find_function
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.engine.values import Value, tracing
@@ -86,8 +87,6 @@ def gradient_name(op: Op) -> str | None:
 
 def call_with_gradient(function: Any, *xs: Any) -> tuple[Any, ...]:
     """Expansion of `call` where the function has a gradient of its own."""
-    from amanda_std.hub.op_access import find_function
-
     backward = find_function(function, function.attrs[GRADIENT])
     outputs: tuple[Any, ...] = custom_gradient(
         lambda *values: inline(function, values),

@@ -1,0 +1,23 @@
+"""Functions of a graph, by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amanda.errors import NamespaceError
+from amanda.graph import Graph
+
+
+def find_function(graph: Graph | None, name: Any) -> Graph:
+    """The function of this name in the root of a graph."""
+    found = {} if graph is None else graph.root.functions
+    told = getattr(name, "name", name)
+    if told not in found:
+        raise NamespaceError(
+            f"there is no function {told!r}",
+            expected=f"one of {', '.join(found)}"
+            if found
+            else "functions in the graph",
+            hint="graph.add_function(name, body)",
+        )
+    return found[told]
