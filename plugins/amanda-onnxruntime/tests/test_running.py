@@ -15,7 +15,7 @@ from amanda.errors import BackendError
 from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda.types import parse_type
-from amanda_onnxruntime.sessions import Maker
+from amanda_onnxruntime.sessions import SessionFactory
 
 BACKEND = "onnxruntime"
 
@@ -65,7 +65,7 @@ def test_options_that_are_none():
         amanda.compile(graph_of(), BACKEND, speed=9)
     with pytest.raises(BackendError, match="has no 'speed'"):
         amanda.compile(graph_of(), BACKEND, session_options={"speed": 9})
-    with pytest.raises(BackendError, match="does not take"):
+    with pytest.raises(BackendError, match="does not accept"):
         options = {"intra_op_num_threads": "many"}
         amanda.compile(graph_of(), BACKEND, session_options=options)
 
@@ -81,8 +81,8 @@ def test_a_newer_ir_version_is_written_as_an_older_one():
 def test_what_the_runtime_does_not_know_is_named():
     newest = amanda.default_host().get("backends", BACKEND).namespace
     assert newest.startswith("amanda/onnx/7..")
-    make = Maker(["CPUExecutionProvider"], None, None)
-    with pytest.raises(BackendError, match=r"knows opsets of ai\.onnx") as caught:
+    make = SessionFactory(["CPUExecutionProvider"], None, None)
+    with pytest.raises(BackendError, match=r"supports opsets of ai\.onnx") as caught:
         make(graph_of(opset=1000))
     assert newest.rpartition(".")[2] in caught.value.message
     with pytest.raises(BackendError, match="has no Nothing"):

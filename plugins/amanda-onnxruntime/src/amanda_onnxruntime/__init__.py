@@ -1,1 +1,1 @@
-"""onnxruntime for Amanda. Its entry points stand in pyproject.toml."""
+"""The onnxruntime backend. Entry points are in pyproject.toml."""

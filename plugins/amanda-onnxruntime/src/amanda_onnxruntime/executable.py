@@ -1,4 +1,4 @@
-"""A graph as a session, called with arrays."""
+"""A compiled graph: sessions of onnxruntime, called with arrays."""
 
 from __future__ import annotations
 
@@ -10,206 +10,198 @@ from amanda.backend import Key
 from amanda.errors import BackendError
 from amanda.graph import Graph
 from amanda.types import DType, TensorType, unknown
-from amanda_onnxruntime.fitting import Form, forms
-from amanda_onnxruntime.narrow import ends_widened, has_narrow_ends
-from amanda_onnxruntime.sessions import Maker
-from amanda_onnxruntime.values import Slot
+from amanda_onnxruntime.session_ports import SessionPort
+from amanda_onnxruntime.sessions import SessionFactory
+from amanda_onnxruntime.supported_forms import SupportedForm, supported_forms
+from amanda_onnxruntime.widening import has_narrow_ports, widen_ports
 
-__all__ = ["Executable"]
+__all__ = ["OnnxRuntimeExecutable"]
 
-_Types = tuple[DType | None, ...]
+_DTypes = tuple[DType | None, ...]
 
 
-class Executable:
-    """Several threads may call it; onnxruntime sees to that.
+class OnnxRuntimeExecutable:
+    """Thread-safe, as onnxruntime's sessions are."""
 
-    `session` is the onnxruntime.InferenceSession, for whoever wants more of it.
-    """
-
-    def __init__(self, graph: Graph, maker: Maker) -> None:
-        self._maker = maker
+    def __init__(self, graph: Graph, factory: SessionFactory) -> None:
+        self._factory = factory
         self._lock = Lock()
-        self._fitted: dict[_Types, Fitted] = {}
-        untyped = [_is_untyped(port.type) for port in graph.parameters]
-        self._untyped = untyped
+        self._runners: dict[_DTypes, FormRunner] = {}
+        self._untyped = [_is_untyped(port.type) for port in graph.parameters]
         self._graph: Graph | None = None
-        if any(untyped):  # what is fed says the types
+        if any(self._untyped):  # the feeds of a call decide the dtypes
             self._graph = graph.clone()
         else:
-            self._fitted[(None,) * len(untyped)] = Fitted(graph, maker)
+            dtypes = (None,) * len(self._untyped)
+            self._runners[dtypes] = FormRunner(graph, factory)
 
     @property
     def session(self) -> Any:
-        """The session; that of the first call where inputs have no types."""
-        return self._first().session.session
+        """The InferenceSession; that of the first call where inputs have no dtypes."""
+        return self._first_runner().session.session
 
     @property
     def form(self) -> str:
-        """How what runs differs from the graph that was compiled; empty: it does not.
+        """How the running graph differs from the compiled one; empty if it does not.
 
-        A fallback of any kind shows here: another opset, wider numbers.
+        Shows any fallback: another opset, wider dtypes.
         """
-        return self._first().form
+        return self._first_runner().form
 
     @property
     def ir_version(self) -> int | None:
-        """The IR version it was written with, where that is not the model's own."""
-        return self._maker.ir_version
+        """The IR version written, where it is not the model's own."""
+        return self._factory.ir_version
 
-    def _first(self) -> Fitted:
-        for made in self._fitted.values():
-            return made
+    def _first_runner(self) -> FormRunner:
+        for runner in self._runners.values():
+            return runner
         raise BackendError("there is no session before the first call")
 
     def __call__(
         self, feeds: Mapping[Key, Any], out: Mapping[Key, Any] | None = None
     ) -> Sequence[Any]:
-        """Feeds come checked, in the order of the inputs; results go in their order.
+        """Run with checked feeds in the order of the inputs; results in their order.
 
-        Arrays in `out` are bound: the session writes to them.
+        The session writes directly to arrays in `out` where it can.
         """
         values = list(feeds.values())
-        types: _Types = tuple(
-            _dtype(value) if untyped else None
+        dtypes: _DTypes = tuple(
+            _dtype_of(value) if untyped else None
             for value, untyped in zip(values, self._untyped, strict=True)
         )
-        made = self._fitted.get(types)
-        if made is None:
+        runner = self._runners.get(dtypes)
+        if runner is None:
             with self._lock:
-                made = self._fitted.get(types) or self._typed(types)
-                self._fitted[types] = made
-        return made(values, out)
+                runner = self._runners.get(dtypes) or self._runner_for(dtypes)
+                self._runners[dtypes] = runner
+        return runner(values, out)
 
-    def _typed(self, types: _Types) -> Fitted:
-        """What runs for inputs of these element types."""
+    def _runner_for(self, dtypes: _DTypes) -> FormRunner:
         assert self._graph is not None
         graph = self._graph.clone()
-        for port, dtype in zip(graph.parameters, types, strict=True):
+        for port, dtype in zip(graph.parameters, dtypes, strict=True):
             if dtype is not None:
                 old = port.type
                 shape = old.shape if isinstance(old, TensorType) else None
                 port.type = TensorType(dtype, shape)
-        return Fitted(graph, self._maker)
+        return FormRunner(graph, self._factory)
 
 
-class Fitted:
-    """The first form of a graph that starts, and that runs.
+class FormRunner:
+    """Runs the first form of a graph that onnxruntime loads and executes.
 
-    What some kernels cannot do shows in the first call only; then the next form is
-    tried. Once one has run, an error is one of the feeds.
+    Some kernels are missing or fail in the first call only; then the next form is
+    tried. Once a call succeeded, errors are those of the feeds.
     """
 
-    def __init__(self, graph: Graph, maker: Maker) -> None:
+    def __init__(self, graph: Graph, factory: SessionFactory) -> None:
         self._keys = [port.name for port in graph.outputs]
         self._narrow: tuple[list[DType | None], list[DType | None]] | None = None
         graph = graph.clone()
-        if has_narrow_ends(graph):
-            self._narrow = ends_widened(graph)
+        if has_narrow_ports(graph):
+            self._narrow = widen_ports(graph)
         self._lock = Lock()
-        self._others: Iterator[Form] | None = forms(graph, maker)
-        self.form, self.session = self._made(next(self._others))
+        self._forms: Iterator[SupportedForm] | None = supported_forms(graph, factory)
+        self._use(next(self._forms))
 
-    @staticmethod
-    def _made(form: Form) -> tuple[str, Session]:
-        return form.told, Session(form.session)
+    def _use(self, form: SupportedForm) -> None:
+        self.form, self.session = form.description, SessionRunner(form.session)
 
     def __call__(
         self, values: Sequence[Any], out: Mapping[Key, Any] | None
     ) -> list[Any]:
-        if self._narrow is not None:
-            values = _as_types(values, [_plain(dtype) for dtype in self._narrow[0]])
-            out = None  # the session does not write such numbers
-        results = self._run(values, self._bound(out))
-        if self._narrow is not None:
-            results = _as_types(results, [_own(dtype) for dtype in self._narrow[1]])
-        return results
+        if self._narrow is None:
+            return self._run(values, self._arrays_by_index(out))
+        inputs, outputs = self._narrow
+        results = self._run(_cast_all(values, [_int8_of(d) for d in inputs]), {})
+        return _cast_all(results, [None if d is None else d.numpy for d in outputs])
 
-    def _bound(self, out: Mapping[Key, Any] | None) -> dict[int, Any]:
-        """The arrays to write to, by the place of the output."""
+    def _arrays_by_index(self, out: Mapping[Key, Any] | None) -> dict[int, Any]:
+        """The arrays to write to, by the index of the output."""
         keys = {key: i for i, key in enumerate(self._keys)}
         return {keys[k]: v for k, v in (out or {}).items() if k in keys}
 
     def _run(self, values: Sequence[Any], out: dict[int, Any]) -> list[Any]:
-        if self._others is None:
+        if self._forms is None:
             return self.session(values, out)
         first: Exception | None = None
         while True:
             try:
                 results = self.session(values, out)
             except BackendError:
-                raise  # the feeds
-            except Exception as error:  # noqa: BLE001  its errors have no common base
+                raise  # about the feeds
+            except Exception as error:  # noqa: BLE001 - its errors have no common base
                 first = first or error
-                if not self._next():
+                if not self._use_next_form():
                     raise first from None
                 continue
-            self._others = None
+            self._forms = None
             return results
 
-    def _next(self) -> bool:
+    def _use_next_form(self) -> bool:
         with self._lock:
-            form = None if self._others is None else next(self._others, None)
+            form = None if self._forms is None else next(self._forms, None)
             if form is None:
                 return False
-            self.form, self.session = self._made(form)
+            self._use(form)
             return True
 
 
-class Session:
-    """A session with the kinds of its inputs and outputs."""
+class SessionRunner:
+    """Calls an InferenceSession: by arrays, by OrtValues, or bound to `out`."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
-        self._inputs = [Slot(each) for each in session.get_inputs()]
-        self._outputs = [Slot(each) for each in session.get_outputs()]
-        slots = (*self._inputs, *self._outputs)
-        self._plain = all(slot.is_plain for slot in slots)
+        self._inputs = [SessionPort(each) for each in session.get_inputs()]
+        self._outputs = [SessionPort(each) for each in session.get_outputs()]
+        ports = (*self._inputs, *self._outputs)
+        self._has_numpy_dtypes = all(port.has_numpy_dtype for port in ports)
+        self._is_bindable = all(port.is_bindable for port in ports)
 
     def __call__(self, values: Sequence[Any], out: dict[int, Any]) -> list[Any]:
         from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
         pairs = list(zip(self._inputs, values, strict=True))
-        names = [slot.name for slot in self._outputs]
+        names = [port.name for port in self._outputs]
         try:
             if out and self._can_bind(out):
-                return self._bound(pairs, out)
-            if self._plain:
-                fed = {slot.name: slot.array(value) for slot, value in pairs}
-                return list(self.session.run(names, fed))
-            held = {slot.name: slot.held(value) for slot, value in pairs}
-            results = self.session.run_with_ort_values(names, held)
+                return self._run_bound(pairs, out)
+            if self._has_numpy_dtypes:
+                arrays = {port.name: port.to_array(value) for port, value in pairs}
+                return list(self.session.run(names, arrays))
+            feeds = {port.name: port.to_ort_value(value) for port, value in pairs}
+            results = self.session.run_with_ort_values(names, feeds)
         except InvalidArgument as error:
             raise BackendError("onnxruntime refuses the feeds", got=error) from error
         return [
-            slot.taken(value)
-            for slot, value in zip(self._outputs, results, strict=True)
+            port.from_ort_value(value)
+            for port, value in zip(self._outputs, results, strict=True)
         ]
 
     def _can_bind(self, out: dict[int, Any]) -> bool:
-        """Row-major arrays of numbers that numpy has, and nothing else around."""
-        slots = (*self._inputs, *self._outputs)
-        arrays = all(array.flags.c_contiguous for array in out.values())
-        return arrays and all(slot.is_bound for slot in slots)
+        return self._is_bindable and all(a.flags.c_contiguous for a in out.values())
 
-    def _bound(self, pairs: list[tuple[Slot, Any]], out: dict[int, Any]) -> list[Any]:
-        """A call that writes its results to the arrays that were given for them."""
+    def _run_bound(
+        self, pairs: list[tuple[SessionPort, Any]], out: dict[int, Any]
+    ) -> list[Any]:
+        """A call that writes its results to the arrays in `out`."""
         binding = self.session.io_binding()
-        for slot, value in pairs:
-            binding.bind_cpu_input(slot.name, slot.array(value))
-        for i, slot in enumerate(self._outputs):
+        for port, value in pairs:
+            binding.bind_cpu_input(port.name, port.to_array(value))
+        for i, port in enumerate(self._outputs):
             array = out.get(i)
             if array is None:
-                binding.bind_output(slot.name)
+                binding.bind_output(port.name)
             else:
-                address = array.ctypes.data
-                place = ("cpu", 0, array.dtype, array.shape, address)
-                binding.bind_output(slot.name, *place)
+                target = ("cpu", 0, array.dtype, array.shape, array.ctypes.data)
+                binding.bind_output(port.name, *target)
         self.session.run_with_iobinding(binding)
-        made = binding.get_outputs()
-        return [out[i] if i in out else value.numpy() for i, value in enumerate(made)]
+        values = binding.get_outputs()
+        return [out[i] if i in out else v.numpy() for i, v in enumerate(values)]
 
 
-def _as_types(values: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
+def _cast_all(values: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
     import numpy as np
 
     return [
@@ -218,22 +210,18 @@ def _as_types(values: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _plain(dtype: DType | None) -> Any:
-    """Numbers of 8 bits for those of less."""
+def _int8_of(dtype: DType | None) -> str | None:
+    """The 8-bit dtype that holds a narrower one."""
     if dtype is None:
         return None
     return "int8" if dtype.kind == "int" else "uint8"
-
-
-def _own(dtype: DType | None) -> Any:
-    return None if dtype is None else dtype.numpy
 
 
 def _is_untyped(type_: object) -> bool:
     return type_ is None or (isinstance(type_, TensorType) and type_.dtype is unknown)
 
 
-def _dtype(value: Any) -> DType:
+def _dtype_of(value: Any) -> DType:
     import numpy as np
 
     return DType.of(value if hasattr(value, "dtype") else np.asarray(value))

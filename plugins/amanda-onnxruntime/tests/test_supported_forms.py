@@ -63,8 +63,8 @@ def test_short_floats_are_computed_in_wider_ones():
     got = made([a, b])
     assert got["y"].tobytes() == (a * b).tobytes()
     assert got["z"].tobytes() == (a * b + a * b).tobytes()
-    assert "Mul in wider numbers" in executable.form
-    assert "Add in wider numbers" in executable.form
+    assert "Mul in wider dtypes" in executable.form
+    assert "Add in wider dtypes" in executable.form
 
 
 def test_whole_numbers_wrap_as_before():
@@ -73,7 +73,7 @@ def test_whole_numbers_wrap_as_before():
     a = np.array([-32768, 5], "int16")
     b = np.array([32767, -7], "int16")
     assert made([a, b])["y"].tolist() == [32767, 5]
-    assert executable.form == "Max in wider numbers"
+    assert executable.form == "Max in wider dtypes"
 
 
 def test_ops_without_a_kernel_are_made_of_others():
@@ -88,7 +88,7 @@ def test_ops_without_a_kernel_are_made_of_others():
     ]
     want = amanda.run(graph, fed, backend="numpy")["y"]
     np.testing.assert_allclose(made(fed)["y"], want, rtol=1e-6)
-    assert executable.form.startswith("by amanda/std/1 as amanda/onnx/")
+    assert executable.form.startswith("through amanda/std/1 as amanda/onnx/")
 
 
 def test_what_shows_in_the_first_call_only():
@@ -126,7 +126,7 @@ def test_newer_opsets_are_lowered():
 def test_what_nothing_helps_is_told_as_the_runtime_said_it():
     types = ["uint8[n]", "uint8[h, w, 3]"]
     graph = graph_of("ImageDecoder", 20, types)
-    with pytest.raises(BackendError, match="does not take") as caught:
+    with pytest.raises(BackendError, match="does not load") as caught:
         compiled(graph)
     assert "ImageDecoder" in str(caught.value)
     assert "uint32" not in str(caught.value)

@@ -1,0 +1,54 @@
+"""What the installed onnxruntime supports: ops, opsets, domains."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any, Final
+
+from amanda.errors import BackendError
+from amanda.graph import Graph
+
+__all__ = ["newest_opset", "op_schemas", "unsupported_domains", "version"]
+
+_NEWEST: Final = re.compile(r"up to (\d+)$")
+_FUTURE_OPSET: Final = "amanda/onnx/100000"
+_ONNX_DOMAINS: Final = ("ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
+
+
+def version() -> str:
+    import onnxruntime
+
+    return str(onnxruntime.__version__)
+
+
+def _schemas() -> list[Any]:
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    return list(state.get_all_operator_schema())
+
+
+@cache
+def op_schemas() -> frozenset[tuple[str, str]]:
+    """Domain and type of every op that has a schema."""
+    return frozenset((op.domain, op.name) for op in _schemas())
+
+
+@cache
+def newest_opset() -> int:
+    """The newest supported opset, from the error for an opset that is too new."""
+    from amanda_onnxruntime.sessions import SessionFactory
+
+    try:
+        SessionFactory(["CPUExecutionProvider"], None, None)(Graph(_FUTURE_OPSET))
+    except BackendError as error:
+        found = _NEWEST.search(error.message)
+        if found:
+            return int(found[1])
+    return max(int(op.since_version) for op in _schemas() if not op.domain)
+
+
+@cache
+def unsupported_domains() -> frozenset[str]:
+    """The domains of ONNX itself of which onnxruntime has no op."""
+    return frozenset(_ONNX_DOMAINS) - {domain for domain, _ in op_schemas()}

@@ -1,0 +1,103 @@
+"""Equivalent forms of a graph that onnxruntime may support, the closest one first.
+
+onnxruntime has kernels for some versions and dtypes of each op, and no list of them. So
+a form is tried, and the error decides about the next: ops without a kernel in wider
+dtypes, then the graph converted through the hub to other opsets, where ops without a
+kernel become simpler ones. `executable.form` shows which form runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import amanda
+from amanda.errors import AmandaError, BackendError
+from amanda.graph import Graph
+from amanda_onnxruntime.runtime_info import newest_opset, unsupported_domains
+from amanda_onnxruntime.widening import widen_ops
+
+if TYPE_CHECKING:
+    from amanda_onnxruntime.sessions import SessionFactory
+
+__all__ = ["SupportedForm", "supported_forms"]
+
+_HUB: Final = "amanda/std/1"
+_OLDER_OPSETS: Final = (21, 18, 13)
+"""Tried after the newest one. Opsets between these have the same kernels."""
+_MISSING_KERNEL: Final = re.compile(
+    r"(?:implementation for|find kernel for|operator \(|Optype \()\s*(\w+)"
+)
+_MAX_WIDENED: Final = 12
+"""Op types that are computed in wider dtypes, one after the other."""
+
+
+class SupportedForm(NamedTuple):
+    """A form that onnxruntime loads."""
+
+    description: str
+    """How it differs from the compiled graph; empty if it does not."""
+    session: Any
+
+
+def supported_forms(graph: Graph, factory: SessionFactory) -> Iterator[SupportedForm]:
+    """Yield the forms that load, each built on demand.
+
+    If there is none, raise the error of the first one.
+    """
+    first: AmandaError | None = None
+    found = False
+    for description, convert in _candidates(graph):
+        try:
+            form = _load(convert(), description, factory)
+        except AmandaError as error:
+            first = first or error
+            continue
+        found = True
+        yield form
+    if not found and first is not None:
+        raise first
+
+
+def _candidates(graph: Graph) -> Iterator[tuple[str, Callable[[], Graph]]]:
+    hub: list[Graph] = []
+
+    def at_hub() -> Graph:
+        if not hub:
+            converted = amanda.convert(graph, _HUB)
+            for domain in set(converted.imports) & unsupported_domains():
+                del converted.imports[domain]  # so that none of its ops is written
+            hub.append(converted)
+        return hub[0]
+
+    yield "", lambda: graph
+    for opset in (newest_opset(), *_OLDER_OPSETS):
+        goal = f"amanda/onnx/{opset}"
+        yield f"through {_HUB} as {goal}", partial(_convert, at_hub, goal)
+
+
+def _convert(hub: Callable[[], Graph], goal: str) -> Graph:
+    return amanda.convert(hub(), goal)
+
+
+def _load(graph: Graph, description: str, factory: SessionFactory) -> SupportedForm:
+    """Load a graph, with ops that lack a kernel in wider dtypes."""
+    widened: list[str] = []
+    first: BackendError | None = None
+    while True:
+        try:
+            return SupportedForm(description, factory(graph))
+        except BackendError as error:
+            first = first or error
+            found = _MISSING_KERNEL.search(error.got or "")
+            type = found[1] if found else None
+            if type is None or type in widened or len(widened) == _MAX_WIDENED:
+                raise first from None
+            widened.append(type)
+            graph = graph.clone()
+            if not widen_ops(graph, [type]):
+                raise first from None
+            step = f"{type} in wider dtypes"
+            description = f"{description}, {step}" if description else step
