@@ -1,4 +1,4 @@
-"""Lenses of this mapping, beside those of the core."""
+"""Lenses of the ONNX mapping, in addition to those of the core."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from amanda_onnx.format.element_types import CODES, DTYPES
 __all__ = ["LENSES"]
 
 
-def _spread(value: Any) -> Any:
+def _none_if_ones(value: Any) -> Any:
     return None if value is None or all(step == 1 for step in value) else list(value)
 
 
 def _dtype(value: Any) -> Any:
     if value not in DTYPES:
-        raise Decline(f"there is no element type {value!r}")
+        raise Decline(f"unknown dtype code {value!r}")
     return DTYPES[value]
 
 
 def _code(value: Any) -> int:
     if value not in CODES:
-        raise Decline(f"ONNX has no element type {value}")
+        raise Decline(f"ONNX has no dtype {value}")
     return CODES[value]
 
 
 LENSES = (
-    Lens("spread", _spread, _spread, lambda r: (r.choice([None, [1, 1], [2, 1]]),),
-         "steps; nothing where all are 1", exact=False, takes_none=True),
+    Lens("unless_ones", _none_if_ones, _none_if_ones,
+         lambda r: (r.choice([None, [1, 1], [2, 1]]),),
+         "dilations; None where all are 1", exact=False, takes_none=True),
     Lens("code", _dtype, _code, lambda r: (r.choice(sorted(DTYPES)),),
-         "the number of an element type to that type", exact=False, takes_none=True),
+         "ONNX's code of a dtype, as that dtype", exact=False, takes_none=True),
 )  # fmt: skip
