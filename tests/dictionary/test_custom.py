@@ -146,7 +146,7 @@ def test_what_is_not_what_it_says_is_told(swish: CustomOp) -> None:
     def _(o: Any, x: Any, *, beta: float) -> Any:
         return o.multiply(x, beta)
 
-    with pytest.raises(NumericMismatchError, match="Swish on numpy is not what"):
+    with pytest.raises(NumericMismatchError, match="Swish on numpy differs"):
         swish.check(X, beta=0.5)
 
 
@@ -167,7 +167,7 @@ def test_without_the_declaration_it_is_a_gap(swish: CustomOp) -> None:
 
 
 def test_what_cannot_be_declared(host: amanda.Host) -> None:
-    with pytest.raises(UsageError, match="does not say the version"):
+    with pytest.raises(UsageError, match="has no version"):
         custom_op("onnx/com.acme", SIGNATURE, host=host)
     with pytest.raises(FormatError, match="cannot be parsed"):
         custom_op("onnx/com.acme@1", "Swish(x: T)", host=host)

@@ -309,7 +309,7 @@ def test_a_handle_finds_its_value(host):
     graph = chain("negate", "add")
     handles = [op.output for op in graph]
     run = amanda.compile(graph, host=host)
-    with pytest.raises(UsageError, match="nothing was run yet"):
+    with pytest.raises(UsageError, match="there is no value before"):
         run[handles[0]]
     for scale in (1, 3):
         run([ONE * scale])

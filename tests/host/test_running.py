@@ -137,7 +137,7 @@ def test_an_input_of_unknown_rank_takes_any_shape(host):
 def test_feeds_that_do_not_fit_are_told_all_at_once(host, graph, feeds, problems):
     text = told(UsageError, lambda: amanda.run(graph, feeds, host=host))
     assert text.splitlines() == [
-        "the feeds do not fit the graph",
+        "the feeds do not match the graph",
         "  expected: x: float32[n, 2], y: float32[n, 2]",
         *(f"  - {problem}" for problem in problems),
     ]
@@ -213,7 +213,7 @@ def test_the_environment_chooses_the_default(host, graph, monkeypatch):
     assert amanda.compile(graph, "other", host=host).backend == "other"
     monkeypatch.delenv("AMANDA_BACKEND")
     assert told(UsageError, lambda: amanda.compile(graph, host=host)) == (
-        "several backends are installed, and none is chosen\n"
+        "several backends are installed, but none is chosen\n"
         "  to do:    name one, or set AMANDA_BACKEND\n"
         "  - other (this program): loaded\n"
         "  - table (this program): loaded"

@@ -1,31 +1,31 @@
 """Every error Amanda raises, as one tree.
 
     AmandaError                       exit code of the command line
-    |-- UsageError                    2   called with arguments that cannot be meant
+    |-- UsageError                    2   invalid arguments
     |-- GraphError                    1   a change that would break the graph
     |   |-- CycleError                    an op would depend on itself
-    |   |-- DuplicateNameError            a name that is taken
+    |   |-- DuplicateNameError            a name that is in use
     |   |-- ForeignPortError              a value of another graph
-    |   |-- InUseError                    something still needs what would go
+    |   |-- InUseError                    something still uses what would be removed
     |   `-- GoneError                     a handle whose value was removed
-    |-- InvalidTypeError              1   a type, dim or attribute that cannot be
+    |-- InvalidTypeError              1   an invalid type, dim or attribute
     |-- Undecided                     1   a question that the known facts do not answer
     |-- FormatError                   1   a file or text that cannot be read or written
     |   |-- UnknownFormatError        3   no installed format knows this file
-    |   `-- LimitError                1   input that asks for absurd time or memory
-    |-- NamespaceError                1   a dictionary, or an op, that is not there
+    |   `-- LimitError                1   input that exceeds limits of time or memory
+    |-- NamespaceError                1   a dictionary or op that does not exist
     |-- ConversionError               1   ops that no rule maps (the gaps, all of them)
-    |-- BackendError                  4   a backend cannot do what was asked
-    |-- PluginError                   3   a plug-in and what is wrong with it
-    |   |-- PluginMissingError            nothing installed has this name
-    |   |-- PluginClashError              several plug-ins claim this name
+    |-- BackendError                  4   a backend cannot do this
+    |-- PluginError                   3   a plug-in, and its fault
+    |   |-- PluginMissingError            nothing with this name is installed
+    |   |-- PluginClashError              several plug-ins have this name
     |   |-- PluginIncompatibleError       made for another version of Amanda
-    |   `-- PluginBrokenError             it does not load, or broke a contract
+    |   `-- PluginBrokenError             it does not load, or broke its contract
     |-- NumericMismatchError          5   two runs that should agree differ
-    `-- InternalError                 70  a bug of ours
+    `-- InternalError                 70  a bug in Amanda
 
-An error tells four things: who (file, op, rule, plug-in), where, what was expected
-against what was got, and what to do. `str(error)` is the text people see.
+An error states who (file, op, rule, plug-in), where, what was expected and what was
+found, and what to do. `str(error)` is the text that users see.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _SHOWN = 20  # problems listed in the text; `problems` holds them all
 
 
 class AmandaError(Exception):
-    """The root of the tree. All parts but the message may be absent.
+    """The root of the tree. All parts except the message are optional.
 
     >>> print(AmandaError("the shape does not fit", who="op 'conv1'", where="input 1",
     ...                   expected="rank 4", got="rank 3", hint="add a batch axis"))
@@ -98,7 +98,7 @@ class AmandaError(Exception):
         self.problems = tuple(problems)
 
     def parts(self) -> dict[str, str]:
-        """The parts that are known, by the names that `str` and `--json` show."""
+        """The known parts, by the names that `str` and `--json` show."""
         parts = {
             "who": self.who,
             "where": self.where,
@@ -128,7 +128,7 @@ def _rebuild(kind: type[AmandaError], state: dict[str, object]) -> AmandaError:
 
 
 class UsageError(AmandaError):
-    """Called with arguments that cannot be meant."""
+    """Invalid arguments."""
 
     exit_code = 2
 
@@ -142,15 +142,15 @@ class CycleError(GraphError):
 
 
 class DuplicateNameError(GraphError):
-    """A name that is taken."""
+    """A name that is in use."""
 
 
 class ForeignPortError(GraphError):
-    """A value that this place cannot read, because it belongs elsewhere."""
+    """A value of another graph, which cannot be read here."""
 
 
 class InUseError(GraphError):
-    """Something still needs what would go."""
+    """Something still uses what would be removed."""
 
 
 class GoneError(GraphError):
@@ -158,7 +158,7 @@ class GoneError(GraphError):
 
 
 class InvalidTypeError(AmandaError):
-    """A type, a dim or an attribute value that cannot be."""
+    """An invalid type, dim or attribute value."""
 
 
 class Undecided(AmandaError):
@@ -166,7 +166,7 @@ class Undecided(AmandaError):
 
 
 class FormatError(AmandaError):
-    """A file or text that cannot be read or written; `where` is the place in it."""
+    """A file or text that cannot be read or written; `where` is the position."""
 
 
 class UnknownFormatError(FormatError):
@@ -176,11 +176,11 @@ class UnknownFormatError(FormatError):
 
 
 class LimitError(FormatError):
-    """Input that asks for absurd time or memory."""
+    """Input that exceeds limits of time or memory."""
 
 
 class NamespaceError(AmandaError):
-    """A dictionary, or an op in one, that is not there."""
+    """A dictionary, or an op in one, that does not exist."""
 
 
 class ConversionError(AmandaError):
@@ -188,23 +188,23 @@ class ConversionError(AmandaError):
 
 
 class BackendError(AmandaError):
-    """A backend cannot do what was asked."""
+    """A backend cannot do this."""
 
     exit_code = 4
 
 
 class PluginError(AmandaError):
-    """A plug-in, and what is wrong with it."""
+    """A plug-in, and its fault."""
 
     exit_code = 3
 
 
 class PluginMissingError(PluginError):
-    """Nothing installed has this name."""
+    """Nothing with this name is installed."""
 
 
 class PluginClashError(PluginError):
-    """Several plug-ins claim this name."""
+    """Several plug-ins have this name."""
 
 
 class PluginIncompatibleError(PluginError):
@@ -212,7 +212,7 @@ class PluginIncompatibleError(PluginError):
 
 
 class PluginBrokenError(PluginError):
-    """A plug-in that does not load, or that broke a contract."""
+    """A plug-in that does not load, or that broke its contract."""
 
 
 class NumericMismatchError(AmandaError):
@@ -222,6 +222,6 @@ class NumericMismatchError(AmandaError):
 
 
 class InternalError(AmandaError):
-    """A bug of ours."""
+    """A bug in Amanda."""
 
     exit_code = 70

@@ -1,21 +1,19 @@
-"""What is broadcast: the events that every plug-in may listen to.
+"""Hooks: events that every plug-in may listen to.
 
-What is *chosen* (a backend, a format, a mapping) is an entry point of its own kind.
-What is *broadcast* is a hook of this list. A plug-in listens through the entry-point
-group `amanda.hooks`, where the entry's name is the hook's, with a suffix after a dot
-where a distribution listens twice:
+A plug-in listens through the entry-point group `amanda.hooks`. The name of the entry is
+that of the hook, with a suffix after a dot if a distribution listens twice:
 
     [project.entry-points."amanda.hooks"]
     after_load = "amanda_audit:note"
     "after_load.count" = "amanda_audit:count"
 
-Listeners name the arguments they want and leave out the others. They observe: what they
-return is thrown away, except by hooks that say otherwise, and what they raise is told,
-with their name, while the operation goes on. Whoever wants to change a graph writes a
-pass, and whoever wants to prevent an operation asks its caller.
+Listeners accept any of the arguments, by name. They observe: their results are ignored,
+except for hooks that say otherwise, and exceptions are reported with the listener's
+name while the operation continues. To change a graph, write a pass.
 
-No hook is called once per op of a graph that is well. The declarations below hold no
-code: pluggy calls the listeners, and is imported when an event first has one.
+No hook is called once per op, except `gap_met` for ops without a mapping. The functions
+below only declare arguments; pluggy calls the listeners, and is imported with the
+first.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ class HookSpec(NamedTuple):
 
     declaration: Callable[..., Any]
     first_result: bool
-    """The first answer that is not None ends the asking, and is the result."""
+    """Whether the first result that is not None ends the calls, and is the result."""
 
 
 _declared: dict[str, HookSpec] = {}
@@ -65,26 +63,26 @@ def before_save(graph: Any, path: str, format: str) -> None:
 
 @_hook()
 def after_save(graph: Any, path: str, format: str) -> None:
-    """The file is complete and in its place."""
+    """The file is complete and at its path."""
 
 
 @_hook()
 def before_convert(graph: Any, route: Any) -> None:
-    """A conversion begins; `route` says through which mappings it will go."""
+    """A conversion begins, along `route`."""
 
 
 @_hook()
 def after_convert(graph: Any, route: Any, result: Any) -> None:
-    """A conversion succeeded; `graph` is what went in, `result` what came out."""
+    """A conversion of `graph` to `result` succeeded."""
 
 
 @_hook(first_result=True)
 def gap_met(op: Any, why: tuple[str, ...], build: Any, inputs: Any) -> Any:
     """An op could not be mapped, for the reasons in `why`.
 
-    The first listener that returns values of the target graph, one for each output of
-    the op, fills the gap with them; `build` is the target graph, and `inputs` are the
-    values there that stand for what the op reads. None declines.
+    A listener may add ops to the target graph `build` and return values, one for each
+    output of the op; the first to do so fills the gap. `inputs` are the op's inputs in
+    the target graph. None declines.
     """
 
 
@@ -97,22 +95,22 @@ def before_compile(graph: Any, backend: str, device: str | None) -> None:
 def after_compile(
     graph: Any, backend: str, device: str | None, executable: Any
 ) -> None:
-    """An executable was made."""
+    """A graph was compiled."""
 
 
 @_hook()
 def before_run(executable: Any, feeds: Mapping[Any, Any]) -> None:
-    """An executable is about to be called; called once a call, never once an op."""
+    """An executable is about to be called."""
 
 
 @_hook()
 def after_run(executable: Any, feeds: Mapping[Any, Any], results: Any) -> None:
-    """A call ended well; `results` belong to the caller."""
+    """A call succeeded; `results` belong to the caller."""
 
 
 @_hook()
 def plugin_faulted(dist: str, kind: str, name: str, fault: str) -> None:
-    """A plug-in did not load or broke its contract; told once for each entry."""
+    """A plug-in did not load or broke its contract; fired once for each entry."""
 
 
 HOOKS: Final[Mapping[str, HookSpec]] = MappingProxyType(_declared)

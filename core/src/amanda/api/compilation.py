@@ -1,4 +1,4 @@
-"""Graphs on backends: `amanda.compile(graph, backend="jax")`, `amanda.run(...)`."""
+"""Compiling and running graphs on backends."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["backends", "copy_for_backend", "compile", "run"]
 
 _HEARD = ("before_compile", "after_compile", "gap_met")
-"""Hooks whose listeners see every compilation, so that none comes from the cache."""
+"""Hooks that must fire for every compilation, so the cache is not used."""
 
 BACKEND_VARIABLE = "AMANDA_BACKEND"
-"""Where the name of the default backend stands, as `name` or `name:device`."""
+"""Environment variable with the default backend, as `name` or `name:device`."""
 
 
 def backends(*, host: Host | None = None) -> list[Entry]:
-    """Every backend that can be chosen, with its state. Imports none of them."""
+    """All registered backends, with their state. Imports none of them."""
     return (host or host_in_use()).entries("backends")
 
 
@@ -46,12 +46,12 @@ def compile(
     host: Host | None = None,
     **options: Any,
 ) -> Compiled:
-    """The graph on a backend, ready to be called.
+    """Compile a graph on a backend.
 
-    `backend` is `name` or `name:device`; without one, AMANDA_BACKEND says it, or there
-    is only one. The graph is converted to the namespace that the backend consumes.
-    `options` are the backend's own. What it does not take is run by `fallback`, one or
-    several others, in few pieces; `compiled.executable.report()` tells which and why.
+    `backend` is `name` or `name:device`; the default is AMANDA_BACKEND, or the only one
+    installed. The graph is converted to the namespace that the backend consumes.
+    `options` are those of the backend. Unsupported ops run on `fallback`, one or more
+    other backends; `compiled.executable.report()` lists the pieces and the reasons.
     """
     host = host or host_in_use()
     expect_graph(graph, "compile")
@@ -69,10 +69,10 @@ def run(
     host: Host | None = None,
     **options: Any,
 ) -> dict[Any, Any]:
-    """What the graph makes of `feeds`: a dict in the order of its results.
+    """Run a graph on `feeds`; returns a dict of its results, in order.
 
-    `targets` are names of results or ops, ops, or values, anywhere in the graph; then
-    only what they need is run and fed, and the dict has them as keys.
+    `targets` are names of results or ops, ops, or values of the graph. Only what they
+    need is run and fed, and they are the keys of the dict.
     """
     host = host or host_in_use()
     expect_graph(graph, "run")
@@ -96,7 +96,7 @@ def _compile_or_reuse(
     options: Mapping[str, Any],
     keys: list[Any] | None,
 ) -> Compiled:
-    """A graph on a backend: made, or kept since an equal graph was compiled."""
+    """Compile a graph, or return the cached executable of an equal one."""
     from amanda.backend import ExecutableCache, ValueLookup, cache_key
 
     entry, device = _choose_backend(host, backend, device)
@@ -132,7 +132,7 @@ def _compile_on_backend(
     host: Host,
     options: Mapping[str, Any],
 ) -> Compiled:
-    """What a backend compiles a graph to, which is brought to where it takes it."""
+    """Convert and lower a graph for a backend, and compile it there."""
     from amanda.backend import Compiled, lower_for_backend, unsupported_ops_error
 
     graph = _convert_for_backend(graph, made, entry, host)
@@ -174,7 +174,7 @@ def _compile_on_backend(
 def _choose_backend(
     host: Host, backend: str | None, device: str | None
 ) -> tuple[Entry, str | None]:
-    """The backend that is meant, and the device that its name or the caller says."""
+    """The chosen backend and device."""
     text = backend or os.environ.get(BACKEND_VARIABLE) or _only_backend(host)
     parts = text.split(":")
     for i in range(1, len(parts) + 1):
@@ -204,14 +204,14 @@ def _only_backend(host: Host) -> str:
             hint="install a plug-in that has one: pip install amanda-NAME",
         )
     raise UsageError(
-        "several backends are installed, and none is chosen",
+        "several backends are installed, but none is chosen",
         hint=f"name one, or set {BACKEND_VARIABLE}",
         problems=_backend_states(host),
     )
 
 
 def _backend_states(host: Host) -> list[str]:
-    """Each backend with its state, a line each."""
+    """One line for each backend, with its state."""
     return [
         f"{entry.name} ({entry.source_text}): {entry.state}"
         + (f", {entry.fault}" if entry.fault else "")
@@ -222,7 +222,7 @@ def _backend_states(host: Host) -> list[str]:
 def _convert_for_backend(
     graph: Graph, made: Backend, entry: Entry, host: Host
 ) -> Graph:
-    """The graph in the namespace of the backend; the same one where it is there."""
+    """Convert a graph to the namespace of a backend, unless it is in it."""
     from amanda.backend import consumes
 
     space = graph.namespace
@@ -234,7 +234,7 @@ def _convert_for_backend(
         goal = parse_span(made.namespace)
     except NamespaceError as error:
         raise PluginBrokenError(
-            f"{entry.what} consumes no proper namespace", got=error.message
+            f"{entry.what} consumes an invalid namespace", got=error.message
         ) from error
     return convert_along(graph, find_route_of_graph(graph, goal, host), False, host)
 
@@ -242,9 +242,9 @@ def _convert_for_backend(
 def copy_for_backend(
     graph: Graph, backend: str | None, host: Host
 ) -> tuple[Graph, Mapping[Any, OutputPort]]:
-    """A copy of a graph in the namespace of a backend, and what became of its values.
+    """A copy of a graph in the namespace of a backend, and a map of its values.
 
-    Where it had to be converted, results and values of named ops are known."""
+    After a conversion, the map has the results and the values of named ops."""
     entry, _ = _choose_backend(host, backend, None)
     there = _convert_for_backend(graph, host.load(entry), entry, host)
     twins: dict[Any, Any] = {}
@@ -267,7 +267,7 @@ def _compile_with_fallback(
     host: Host,
     options: Mapping[str, Any],
 ) -> Any:
-    """The graph on several backends: each op on the first one that takes it."""
+    """Compile a graph on several backends: each op on the first that supports it."""
     from amanda.backend import SplitBackend, split_graph
 
     names = [fallback] if isinstance(fallback, str) else list(fallback or ())

@@ -20,10 +20,10 @@ __all__ = ["convert", "convert_along", "plan", "find_route_of_graph"]
 
 
 def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
-    """How `convert` would go: the route, found without importing a mapping.
+    """The route that `convert` would follow, found without importing a mapping.
 
-    Its `gaps` and `reports` try the route out when they are asked for. `to` may also be
-    a backend: then it is the way there, and `refusals` is what it does not take.
+    Its `gaps` and `reports` run the conversion when they are first read. `to` may also
+    be a backend; `refusals` then lists the ops that it does not support.
     """
     from amanda.backend import consumes, lower_for_backend
     from amanda.mapping import Plan
@@ -50,7 +50,7 @@ def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
 
 
 def _is_backend(name: str, host: Host) -> bool:
-    """Is it the name of a backend, and not that of a namespace too?"""
+    """Whether this names a backend, and no namespace."""
     if not host.has("backends", name.partition(":")[0]):
         return False
     try:
@@ -67,11 +67,11 @@ def convert(
     reports: list[Report] | None = None,
     host: Host | None = None,
 ) -> Graph:
-    """A new graph of the namespace `to` that means the same.
+    """Convert a graph to the namespace `to`; returns a new graph.
 
-    Ops that no rule maps are an error that lists them all; `keep_foreign` keeps them as
-    they are. The graph itself is left as it is. `reports` gets what each step of the
-    route tells: which rules took how many ops, what was kept, what was lost.
+    If ops cannot be mapped, an error lists them all; with `keep_foreign` they are kept
+    unchanged. The report of each step is appended to `reports`: which rules matched how
+    many ops, what was kept, what was lost.
     """
     host = host or host_in_use()
     route = plan(graph, to, host=host).route
@@ -79,13 +79,13 @@ def convert(
 
 
 def find_route_of_graph(graph: Graph, goal: Span, host: Host) -> Route:
-    """The way of a graph to one of some namespaces, over what the host has."""
+    """The route of a graph to one of some namespaces, over the mappings of a host."""
     from amanda.mapping import find_route
 
     if graph.namespace is None:
         raise ConversionError(
-            "the graph has no namespace, so it is not known what its ops mean",
-            hint="make it with one: Graph('amanda/std/1')",
+            "the graph has no namespace, so the meaning of its ops is unknown",
+            hint="create it with one: Graph('amanda/std/1')",
         )
     start = parse_name(graph.namespace)
     if start in goal or graph.namespace == str(goal):
@@ -120,7 +120,7 @@ def convert_along(
     host: Host,
     reports: list[Report] | None = None,
 ) -> Graph:
-    """What the steps of a route make of a graph; a copy where there are none."""
+    """Convert a graph along a route; returns a copy if it has no steps."""
     from amanda.mapping import expect_no_gaps
 
     if not route.steps:
@@ -129,7 +129,7 @@ def convert_along(
 
     result = graph
     for step in route.steps:
-        # where it is already, what a step finds was kept on purpose
+        # a step within one namespace maps ops that were kept before, as far as it can
         keeps = keep_foreign or step.source == step.target
         done = _run_step(result, step, keeps, host=host)
         if reports is not None:
@@ -142,7 +142,7 @@ def convert_along(
 def _run_step(
     graph: Graph, step: RouteStep, keep_foreign: bool, *, host: Host
 ) -> Conversion:
-    """One step of a route, with its report; gaps are in there, not raised."""
+    """Run one step of a route; gaps are in the report, not raised."""
     from amanda.mapping import run_mapper
 
     def gap_met(**event: Any) -> Any:
@@ -165,7 +165,7 @@ def _run_step(
 
 
 def _resolve_target(to: str, host: Host) -> Span:
-    """The namespace that a name means; a route chooses the version where it is open."""
+    """The target namespaces; the route chooses if the version is open."""
     span = parse_span(to)
     versions = host.namespace_versions().get(span.path)
     if versions and span.exact is not None:
@@ -174,7 +174,7 @@ def _resolve_target(to: str, host: Host) -> Span:
 
 
 def _installed_links(host: Host) -> list[MappingLink]:
-    """Every installed mapping, in each direction that it maps."""
+    """Every installed mapping, one link for each direction."""
     from amanda.mapping import MappingLink
 
     links = []

@@ -13,14 +13,14 @@ __all__ = ["expect_graph", "expect_graph_from"]
 
 
 def expect_graph(graph: object, verb: str) -> None:
-    """What a caller gave to `verb` must be a graph."""
+    """Raise UsageError unless the argument of `verb` is a graph."""
     from amanda.graph import Graph
 
     if not isinstance(graph, Graph):
         raise UsageError(
-            f"only a graph can be given to {verb}",
+            f"{verb} needs a graph",
             got=type(graph).__name__,
-            hint="amanda.load makes a graph of a file or of a live object",
+            hint="amanda.load reads a graph from a file or a live object",
         )
 
 

@@ -26,10 +26,10 @@ def load(
     host: Host | None = None,
     **options: Any,
 ) -> Graph:
-    """The graph in a file, a folder or a live object of a framework.
+    """Read a file, a folder or a live object of a framework as a graph.
 
-    Without `format` a live object goes by its type, a file by its first bytes, then by
-    its suffix. `options` are the format's own.
+    Without `format`, it is found by the type of a live object, or by the first bytes
+    and the suffix of a file. `options` are those of the format.
     """
     host = host or host_in_use()
     entry = host.format_to_read(source, format)
@@ -54,9 +54,9 @@ def save(
     host: Host | None = None,
     **options: Any,
 ) -> None:
-    """Writes a graph to a file, in the format that its suffix tells or `format` names.
+    """Write a graph to a file, in the format of its suffix or the one named.
 
-    The file appears whole or not at all; one that was there stays until then.
+    The file is replaced atomically.
     """
     host = host or host_in_use()
     expect_graph(graph, "save")
@@ -75,7 +75,7 @@ def save(
 
 @contextmanager
 def _calling(host: Host, entry: Entry, doing: str) -> Iterator[None]:
-    """A format at work: what the system refuses is a matter of the file."""
+    """Call a format; an OSError becomes a FormatError."""
     try:
         with host.calling(entry, doing, PluginBrokenError, passing=(OSError,)):
             yield

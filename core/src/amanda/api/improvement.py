@@ -1,4 +1,4 @@
-"""Passes by name, applied to a graph: `amanda.improve(graph, "fold", "share")`."""
+"""Applying passes to a graph by name."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def improve(
     rounds: int = ROUNDS,
     host: Host | None = None,
 ) -> PassReport:
-    """Applies passes to a graph, in place and in turn, until none changes anything.
+    """Apply passes to a graph, in place and in turn, until none changes anything.
 
     Passes are names of plug-ins (`amanda plugins` lists them) or functions that change
-    a graph and return how many places they changed.
+    a graph and return the number of changes.
     """
     host = host or host_in_use()
     if not passes:
@@ -59,7 +59,7 @@ def _expect_namespace(graph: Graph, entry: Entry) -> None:
     if not span or (graph.namespace is not None and consumes(graph.namespace, span)):
         return
     raise UsageError(
-        f"{entry.what} does not improve graphs of this namespace",
+        f"{entry.what} is not for graphs of this namespace",
         expected=span,
         got=graph.namespace or "no namespace",
         hint=f"amanda.convert(graph, {span!r}) first",

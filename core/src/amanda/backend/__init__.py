@@ -1,9 +1,8 @@
-"""Backends: what they have to be, and what the core does around each call of one.
+"""Backends: their protocol, and what the core does around each call of one.
 
-A backend takes a graph of its own namespace and makes it something that can be called.
-Around that, for every backend alike, `Compiled` checks what is fed, names what comes
-out, and sees to it that a call is a function: nothing that it returns is part of what
-went in, or of another result.
+A backend compiles a graph of its own namespace. `Compiled` then checks the feeds of
+each call, names the results, and copies results that share memory with feeds or each
+other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A graph on a backend, ready to be called: what the core does around each call."""
+"""Compiled graphs: what the core does around each call of an executable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Compiled"]
 
 
 class Host(Protocol):
-    """What a compiled graph needs of the host: its listeners."""
+    """The part of a host that a compiled graph uses: its listeners."""
 
     def fire(self, hook: str, **event: Any) -> Any: ...
 
@@ -30,13 +30,13 @@ Finding = Callable[["OutputPort", Mapping[Key, Any]], Any]
 
 
 class Compiled:
-    """A graph on a backend, ready to be called.
+    """A graph compiled on a backend.
 
     Feeds are a mapping by name, or a sequence in the order of the inputs; results are a
-    dict in the order of the outputs. Inputs and outputs without a name are called by
-    their place. It keeps nothing of the graph, and several threads may call it.
+    dict in the order of the outputs. Unnamed inputs and outputs have their index as
+    key. It holds no reference to the graph, and several threads may call it.
 
-    `compiled[port]` is what a value of the graph was in the last call, see `find`.
+    `compiled[port]` is the value of a port of the graph in the last call.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Compiled:
         self.device = device
         self.executable = executable
         self.digest = graph.digest()
-        """The hash of the structure of the graph that the backend got."""
+        """The structure hash of the graph that was compiled."""
         self.inputs = _make_slots((port.name, port.type) for port in graph.parameters)
         results = zip(graph.outputs, graph.results, strict=True)
         self.outputs = _make_slots(
@@ -73,9 +73,9 @@ class Compiled:
         feeds: Mapping[Any, Any] | Sequence[Any],
         out: Mapping[Any, Any] | None = None,
     ) -> dict[Any, Any]:
-        """What the graph makes of `feeds`.
+        """Run on `feeds`; returns the results by key.
 
-        `out` may have arrays for some results, by key; these are filled, and returned.
+        `out` may have arrays for some results, which are written to and returned.
         """
         bound = self._feeds.bind(feeds)
         if out:
@@ -96,7 +96,9 @@ class Compiled:
                 hint="check the feeds; else report this to the authors of the backend",
             ) from cause
         made = copy_if_shared(self._in_order(answer), bound.values())
-        results = dict(zip(self._keys, made, strict=False))  # as many: looked at above
+        results = dict(
+            zip(self._keys, made, strict=False)
+        )  # of equal length: checked above
         if out:
             results = copy_into_out(results, out)
         self._last = bound
@@ -105,7 +107,7 @@ class Compiled:
         return results
 
     def again(self, keys: Sequence[Any] | None, find: Finding | None) -> Compiled:
-        """The same executable, for somebody else: nothing of a call is shared."""
+        """The same executable for another caller; the state of calls is not shared."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin._feeds = Feeds(self.inputs)
@@ -114,11 +116,11 @@ class Compiled:
         return twin
 
     def bind(self, feeds: Mapping[Any, Any] | Sequence[Any]) -> dict[Key, Any]:
-        """Each input with what is fed to it; all that does not fit is told at once."""
+        """The feed of each input, by key; an error lists all that do not match."""
         return self._feeds.bind(feeds)
 
     def _in_order(self, answer: Any) -> Sequence[Any]:
-        """What the executable returned, in the order of the outputs."""
+        """The returned values in the order of the outputs."""
         slots = self._slots
         if answer.__class__ is list or answer.__class__ is tuple:
             if len(answer) == len(slots):
@@ -137,9 +139,9 @@ class Compiled:
 
     @property
     def state(self) -> Any:
-        """The variables that it keeps from call to call, by key: to look at and to set.
+        """The variables that persist between calls, by key; they can be read and set.
 
-        `state.reset()` gives them their initial values again."""
+        `state.reset()` restores their initial values."""
         found = getattr(self.executable, "state", None)
         if found is None:
             raise UsageError(
@@ -148,24 +150,23 @@ class Compiled:
         return found
 
     def plan(self) -> Any:
-        """How it runs, where the backend tells: its steps, and what is kept where."""
+        """The steps and the memory of a run, if the backend reports them."""
         tell = getattr(self.executable, "plan", None)
         if not callable(tell):
-            raise UsageError(f"backend {self.backend!r} does not tell its plan")
+            raise UsageError(f"backend {self.backend!r} reports no plan")
         return tell()
 
     def __getitem__(self, port: OutputPort) -> Any:
-        """What a value is, of what was fed last.
+        """The value of a port for the last feeds.
 
-        The handle may be older than any conversion, rewriting or renaming since: its
-        value is where it lives now, and is computed anew if the executable has dropped
-        it. A handle whose value is gone, or is no part of what was compiled, is told
-        with the reason.
+        The handle may be older than conversions, rewrites and renamings: it is followed
+        to where its value is now, which is recomputed if the executable dropped it. An
+        error says why there is none.
         """
         if self._find is None:
-            raise UsageError(f"{self!r} was made without a way to find values in it")
+            raise UsageError(f"{self!r} has no lookup of values")
         if self._last is None:
-            raise UsageError("nothing was run yet, so no value is there")
+            raise UsageError("there is no value before the first run")
         return self._find(port, self._last)
 
     def __repr__(self) -> str:

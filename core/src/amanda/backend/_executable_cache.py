@@ -1,8 +1,8 @@
-"""Executables kept for graphs that are compiled again.
+"""Cache of executables, for graphs that are compiled again.
 
-Two graphs are the same to a backend when their structure is, and their constants are:
-small ones by content, as they decide shapes; large ones only by being the very same
-tensor, so that no weight is read for it. Copies of a graph share their tensors.
+Graphs are equal here if their structure and their constants are: small constants are
+compared by content, as they may decide shapes; large ones by identity, so that no
+weight is read. Copies of a graph share their tensors.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 __all__ = ["ExecutableCache", "cache_key"]
 
 SMALL: Final = 1 << 12
-"""Bytes of a constant that counts by content."""
+"""Size in bytes up to which constants are compared by content."""
 MOST: Final = 4
-"""Executables that are kept though nobody else has them: each has its weights."""
+"""Number of cached executables, each of which holds its weights."""
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
 
 class ExecutableCache:
-    """The last few executables, by key. Several threads may use it at once.
+    """The most recent executables, by key. Thread-safe.
 
-    >>> kept = Kept(most=1)
-    >>> kept.put("a", 1)
-    >>> kept.put("b", 2)
-    >>> kept.get("a"), kept.get("b")
+    >>> cache = ExecutableCache(most=1)
+    >>> cache.put("a", 1)
+    >>> cache.put("b", 2)
+    >>> cache.get("a"), cache.get("b")
     (None, 2)
     """
 
@@ -53,7 +53,7 @@ class ExecutableCache:
             return row[0]
 
     def put(self, key: Any, executable: Any, alive: Any = None) -> None:
-        """`alive`: what the key names by identity, and so must not go before it."""
+        """Add an executable; `alive` holds objects identified by the key."""
         with self._lock:
             self._rows[key] = (executable, alive)
             self._rows.move_to_end(key)
@@ -71,10 +71,9 @@ class ExecutableCache:
 def cache_key(
     graph: Graph, options: Mapping[str, Any], *more: Any
 ) -> tuple[Any, list[Tensor]]:
-    """The key of a graph with options, and the tensors that it names by identity.
+    """The cache key of a graph with options, and the tensors it has by identity.
 
-    The key is None where an option is no plain value: of a function or an object nobody
-    knows when it is the same."""
+    The key is None if an option is not a plain value, such as a function."""
     if not all(isinstance(value, _PLAIN) for value in options.values()):
         return None, []
     tensors: list[Tensor] = []
@@ -86,10 +85,10 @@ def cache_key(
 
 
 def _wiring_key(graph: Graph, tensors: list[Tensor]) -> bytes:
-    """A hash of which op reads which, and of which tensor is where.
+    """A hash of the edges, the order of ops, and the tensors of constants.
 
-    The digest tells no two tensors of one type apart, and not in which order ops stand;
-    this does, so that no tensor is taken for another."""
+    The digest of a graph does not distinguish tensors of one type, nor orders of
+    ops."""
     state = blake2b(digest_size=20)
     numbers: dict[Any, int] = {}
 
@@ -111,7 +110,7 @@ def _wiring_key(graph: Graph, tensors: list[Tensor]) -> bytes:
 
 
 def _identity(value: Any, tensors: list[Tensor]) -> Any:
-    """What tells the tensors in an attribute apart; None where there is none."""
+    """Identifies the tensors in an attribute; None if it has none."""
     if isinstance(value, list | tuple):
         return [_identity(item, tensors) for item in value]
     if isinstance(value, dict):

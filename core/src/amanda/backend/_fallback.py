@@ -1,6 +1,6 @@
-"""A graph on several backends: each op where it is taken, in as few pieces as it takes.
+"""Fallback: a graph on several backends, cut into as few pieces as possible.
 
-Only who asks for a fallback gets one, and what runs where is told.
+Used only if the caller names a fallback; the report says what runs where.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ Takes = Callable[["Op"], object]
 
 
 class OpRange(NamedTuple):
-    """A piece of the graph: who runs it, and what is in it."""
+    """A piece of the graph: its backend and its ops."""
 
     backend: str
     ops: tuple[str, ...]
     why: tuple[str, ...]
-    """Why it is not run by the backend that was asked for, op by op."""
+    """Why the preferred backend does not run it, op by op."""
 
 
 class Transfer(NamedTuple):
-    """A value that one backend makes and another reads."""
+    """A value that is copied from one backend to another."""
 
     value: str
     made_by: str
     read_by: str
     bytes: int
-    """How many were handed over so far."""
+    """Number of bytes copied so far."""
 
 
 class PlacementReport(NamedTuple):
-    """What runs where, in order, and what is copied between them."""
+    """What runs where, in order, and what is copied between backends."""
 
     pieces: tuple[OpRange, ...]
     transfers: tuple[Transfer, ...]
@@ -70,7 +70,7 @@ class PlacementReport(NamedTuple):
 
 
 class SplitBackend(NamedTuple):
-    """A backend that may run pieces, and how it is called."""
+    """A backend for pieces, with its device and options."""
 
     backend: Backend
     device: str | None
@@ -79,7 +79,7 @@ class SplitBackend(NamedTuple):
 
 
 def unsupported_ops_error(who: str, problems: Sequence[str]) -> BackendError:
-    """The error for ops that no backend takes which may."""
+    """The error for ops that none of the backends supports."""
     number = "1 op" if len(problems) == 1 else f"{len(problems)} ops"
     return BackendError(
         f"{who} does not take {number} of the graph",
@@ -94,9 +94,9 @@ def split_graph(
     parties: Mapping[str, SplitBackend],
     compiling: Callable[[str], AbstractContextManager[Any]],
 ) -> SplitExecutable:
-    """The graph as pieces, each op on the first party that takes it.
+    """Cut a graph into pieces, each op on the first backend that supports it.
 
-    `compiling` is entered around each call of a backend, to say whose fault it is."""
+    `compiling` is a context for each call of a backend, which attributes its errors."""
     first, *others = parties.values()
     for other in others:
         if not consumes(graph.namespace or "", other.backend.namespace):
@@ -120,7 +120,7 @@ def split_graph(
 def _assign_ops(
     graph: Graph, parties: Mapping[str, SplitBackend]
 ) -> tuple[dict[Op, str], dict[Op, str]]:
-    """Who runs each op, and why those before did not take it."""
+    """The backend of each op, and why preferred ones do not support it."""
     chosen: dict[Op, str] = {}
     reasons: dict[Op, str] = {}
     problems: list[str] = []
@@ -145,7 +145,7 @@ def _assign_ops(
 
 
 def _refusals_of(op: Op, takes: Takes) -> list[str]:
-    """Why an op, or one inside of it, is not taken."""
+    """Why an op, or an op in its bodies, is not supported."""
     answer = takes(op)
     reasons = [] if answer is True else [f"{op.label}: {answer or 'not taken'}"]
     inner = [*op.bodies.values(), *([op] if op.is_graph else ())]
@@ -155,7 +155,7 @@ def _refusals_of(op: Op, takes: Takes) -> list[str]:
 
 
 class SplitExecutable:
-    """An executable of several backends. Called like any other."""
+    """An executable of several backends."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class SplitExecutable:
         self._lock = Lock()
         states = [s for _, c in parts if (s := getattr(c.executable, "state", None))]
         self.state = states[0] if states else None
-        """The variables of the piece that has some."""
+        """The variables of the piece that has any."""
 
     def __call__(
         self, feeds: Mapping[Key, Any], out: Mapping[Key, Any] | None = None
@@ -223,6 +223,6 @@ class SplitExecutable:
                     row[3] += getattr(values[place], "nbytes", 0)
 
     def report(self) -> PlacementReport:
-        """What runs where, why, and what was handed over."""
+        """What runs where, why, and what was copied."""
         rows = (Transfer(*row) for row in self._crossings.values())
         return PlacementReport(self._pieces, tuple(rows))

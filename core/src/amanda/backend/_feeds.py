@@ -1,7 +1,7 @@
-"""Feeds: what is fed bound to the inputs, and checked.
+"""Feeds: bound to the inputs, and checked.
 
-What was found fit once need not be looked at again: only an array's element type and
-shape decide. So the forms of the last feeds are kept, and feeds of the same forms pass.
+Checks depend only on dtypes and shapes, so feeds with the dtypes and shapes of the last
+call are not checked again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HOLDERS: tuple[tuple[type[Type], type, str], ...] = (
 
 
 class Feeds:
-    """The inputs of something compiled. Several threads may bind at once."""
+    """The inputs of a compiled graph. Thread-safe."""
 
     __slots__ = ("_count", "_forms", "_keys", "slots")
 
@@ -45,10 +45,10 @@ class Feeds:
         self._keys = tuple(slot.key for slot in slots)
         self._count = len(self._keys)
         self._forms: list[tuple[Any, Any]] | None = None
-        """Element type and shape of what was fed last, and fit; None where unknown."""
+        """Dtypes and shapes of the last valid feeds; None if unknown."""
 
     def bind(self, feeds: Mapping[Any, Any] | Sequence[Any]) -> dict[Key, Any]:
-        """Each input with what is fed to it; all that does not fit is told at once."""
+        """The feed of each input, by key; an error lists all that do not match."""
         if feeds.__class__ is dict:
             if (*feeds,) == self._keys and self._are_as_before(feeds.values()):
                 return feeds.copy()
@@ -63,7 +63,7 @@ class Feeds:
     def _are_as_before(self, values: Iterable[Any]) -> bool:
         try:
             return list(map(_FORM, values)) == self._forms
-        except (AttributeError, TypeError):  # no arrays, or of another library
+        except (AttributeError, TypeError):  # not arrays of numpy
             return False
 
     def _looked_at(self, feeds: Mapping[Any, Any] | Sequence[Any]) -> dict[Key, Any]:
@@ -97,12 +97,12 @@ class Feeds:
     def _misfed(self, problems: list[str]) -> UsageError:
         inputs = ", ".join(map(str, self.slots)) or "nothing"
         return UsageError(
-            "the feeds do not fit the graph", expected=inputs, problems=problems
+            "the feeds do not match the graph", expected=inputs, problems=problems
         )
 
 
 def feed_faults(slots: Sequence[FeedSlot], given: Mapping[Any, Any]) -> list[str]:
-    """What is wrong with feeds, some of which may be left out."""
+    """The faults of feeds, some of which may be missing."""
     return [
         *_unknown_feeds(given, [slot.key for slot in slots]),
         *_feed_fault(slots, given),
@@ -110,13 +110,13 @@ def feed_faults(slots: Sequence[FeedSlot], given: Mapping[Any, Any]) -> list[str
 
 
 def _describe_array(value: Any) -> tuple[Any, Any] | None:
-    """What decides whether an array fits; None for what is no array."""
+    """Dtype and shape of an array; None for other values."""
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     if dtype is None or not isinstance(shape, tuple):
-        return None  # and so for what cannot be told apart by these two
+        return None  # values that dtype and shape do not describe completely
     numpy = sys.modules.get("numpy")
     if numpy is not None and dtype == numpy.dtype(object):
-        return None  # what the objects are may differ
+        return None  # the objects inside may differ
     return dtype, shape
 
 
@@ -129,7 +129,7 @@ def _unknown_feeds(given: Iterable[Any], keys: Sequence[Key]) -> Iterator[str]:
 
 
 def _feed_fault(slots: Iterable[FeedSlot], given: Mapping[Any, Any]) -> Iterator[str]:
-    """What is of another shape or element type than its input says, if it says so."""
+    """Feeds whose shape or dtype differs from that of their input."""
     sizes: dict[object, tuple[int, Key]] = {}
     for slot in slots:
         if slot.key not in given:
@@ -157,7 +157,7 @@ def _wrong_type(wanted: Any, value: Any) -> str:
     try:
         got = DType.of(value)
     except (AmandaError, AttributeError, TypeError, ValueError):
-        return ""  # of a kind that only the backend knows
+        return ""  # for the backend to check
     known = isinstance(wanted.dtype, DType) and wanted.dtype.kind != "unknown"
     return f"{got}, not {wanted.dtype}" if known and got is not wanted.dtype else ""
 

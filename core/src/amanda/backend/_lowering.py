@@ -1,4 +1,4 @@
-"""Graphs lowered to what a backend supports, by the definitions of their namespace."""
+"""Lowering of graphs to the ops that a backend supports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph cut into pieces, each run by one party: as few as the order of ops allows."""
+"""Partitioning of a graph into as few pieces as the order of ops allows."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["Piece", "extract_graph", "partition"]
 
 
 FEW = 4
-"""Parties up to which every order of turns is tried."""
+"""Number of parties up to which every order is tried."""
 
 
 class Piece(NamedTuple):
-    """Some ops of a graph as a graph of their own, and who runs it."""
+    """Some ops of a graph, as a graph, with the party that runs it."""
 
     who: Hashable
     graph: Graph
     ops: tuple[Op, ...]
-    """Of the graph that was cut, in order; what is copied stands before its reader."""
+    """Ops of the original graph, in order; copied ones come before their reader."""
     reads: tuple[OutputPort, ...]
-    """What it is fed: values of the graph that was cut, or around it."""
+    """Inputs: values of the original graph, or of graphs around it."""
     gives: tuple[OutputPort, ...]
-    """What it gives, to other pieces and as results."""
+    """Outputs, for other pieces and as results."""
 
 
 def partition(
@@ -35,11 +35,11 @@ def partition(
     copied: Callable[[Op], bool],
     later: Mapping[Op, Collection[OutputPort]] | None = None,
 ) -> list[Piece]:
-    """The pieces in the order in which they run.
+    """Cut a graph into pieces, in the order in which they run.
 
-    `who` says who runs an op. What is `copied` stands in every piece that reads it
-    (constants, say, which nobody wants to hand over). `later` names values that have to
-    be there before the piece of an op begins, though the same party makes them.
+    `who` returns the party of an op. Ops for which `copied` is true, such as constants,
+    are in every piece that reads them. `later` returns values that must be complete
+    before the piece of an op begins, even if the same party computes them.
     """
     ops = list(graph)
     asked = {v.op for v in graph.results if v is not None and v.op is not graph}
@@ -49,7 +49,9 @@ def partition(
     few = len(labels) <= FEW
     turns = [labels[i:] + labels[:i] for i in range(len(labels) if few else 1)]
     if len(labels) == 1:
-        turns = [[*labels, object()]]  # a pause, for what has to be there before
+        turns = [
+            [*labels, object()]
+        ]  # no party: waits for values that must be complete
     placed = min(
         (_grow_pieces(ops, free, parties, turn, later or {}) for turn in turns),
         key=lambda found: len({found[op] for op in parties}),
@@ -71,7 +73,7 @@ def _grow_pieces(
     turn: Sequence[Hashable],
     later: Mapping[Op, Collection[OutputPort]],
 ) -> dict[Op, int]:
-    """The turn in which each op runs: the first one of its party's that is possible."""
+    """The turn of each op: the first possible one of its party."""
     at: dict[Op, int] = {}
     places = {label: i for i, label in enumerate(turn)}
     for op in ops:
@@ -85,7 +87,7 @@ def _grow_pieces(
 
 
 def _add_free_ops(ops: Sequence[Op], free: Collection[Op]) -> list[Op]:
-    """The ops, before each the free ones that it needs and that are not yet there."""
+    """The ops, each after the copied ops that it needs."""
     found: dict[Op, None] = {}
     for op in ops:
         waiting = [op]
@@ -99,7 +101,7 @@ def _add_free_ops(ops: Sequence[Op], free: Collection[Op]) -> list[Op]:
 
 
 def _reads(ops: Sequence[Op]) -> Iterator[OutputPort]:
-    """Each value from elsewhere that some ops or their bodies read; maybe repeated."""
+    """Values from outside that ops or their bodies read, with repetitions."""
     own = set(ops)
     for op in ops:
         inner = (*op.bodies.values(), *([op] if op.is_graph else ()))
@@ -112,7 +114,7 @@ def _reads(ops: Sequence[Op]) -> Iterator[OutputPort]:
 def _exported_values(
     graph: Graph, stages: Any, free: Collection[Op]
 ) -> dict[OutputPort, None]:
-    """What the pieces have to give."""
+    """Values that pieces must return."""
     wanted = dict.fromkeys(v for v in graph.results if v is not None)
     for ops in stages:
         wanted.update(dict.fromkeys(_reads(_add_free_ops(ops, free))))
@@ -135,9 +137,9 @@ def _make_piece(
 def extract_graph(
     graph: Graph, ops: Sequence[Op], gives: Sequence[OutputPort | None]
 ) -> tuple[Graph, list[OutputPort]]:
-    """Some ops as a root graph that gives these values; and what it has to be fed.
+    """Some ops as a root graph with these values as results; and its inputs.
 
-    The ops stand in order. What bodies captured from around is fed, too.
+    The ops are in order. Values that bodies capture become inputs, too.
     """
     from amanda.graph import copy_ops
 
@@ -163,7 +165,7 @@ def _free_name(graph: Graph, name: str | None) -> str | None:
 
 
 def _functions(graph: Graph) -> Iterator[tuple[str, Graph]]:
-    """The functions of the root that a graph is in: bodies may be told by name."""
+    """The functions of the root graph, which bodies may call by name."""
     root: Graph | None = graph
     while root is not None and not root.functions:
         root = root.graph or (root.holder.graph if root.holder else root.outer)

@@ -1,4 +1,4 @@
-"""What backends and executables have to be, and what is asked of them."""
+"""The protocols of backends and executables."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from amanda.types import Type
 
 Key = str | int
-"""What an input or output is called: its name, or its place where it has none."""
+"""The key of an input or output: its name, or its index if it has none."""
 
 
 @runtime_checkable
 class Executable(Protocol):
-    """What a backend compiles to. Several threads may call it at once.
+    """A compiled graph. Several threads may call it at once.
 
-    One that keeps values from call to call has them as `state`, which is not None: it
-    is then never shared between those who compile equal graphs.
+    If values persist between calls, `state` has them and is not None; the executable is
+    then not cached.
     """
 
     def __call__(
@@ -29,37 +29,38 @@ class Executable(Protocol):
     ) -> Mapping[Key, Any] | Sequence[Any]:
         """The results, by key or in the order of the graph's results.
 
-        Every input is fed, under its key. `out` may hold arrays to write results to;
-        who cannot ignores them, and they are filled afterwards.
+        `feeds` has every input, by key. `out` may have arrays to write results to; it
+        may be ignored, the core fills them afterwards.
         """
 
 
 @runtime_checkable
 class Backend(Protocol):
-    """What entries of `amanda.backends` are.
+    """The protocol of entries of `amanda.backends`.
 
-    One that knows of devices that are not here may tell them: `states()` gives rows
-    with a `name`, a `state` and a `reason`, for `amanda backends --load`.
+    An optional method `states()` returns rows with a `name`, a `state` and a `reason`,
+    also for devices that are not available, for `amanda backends --load`.
     """
 
     name: str
     namespace: str
-    """What it consumes: `amanda/std/1`, or a span such as `amanda/onnx/7..18`."""
+    """The namespace that it consumes: `amanda/std/1`, or a span, `amanda/onnx/7..18`.
+    """
 
     def devices(self) -> Sequence[str]:
-        """The devices that can be used here, the default one first."""
+        """The available devices, the default one first."""
 
     def takes(self, op: Op) -> Literal[True] | str:
-        """True, or the reason why this op cannot be run."""
+        """True, or the reason why this op is not supported."""
 
     def compile(
         self, graph: Graph, device: str | None, options: Mapping[str, Any]
     ) -> Executable:
-        """The graph as something to call. The graph itself is left as it is."""
+        """Compile a graph, without changing it."""
 
 
 class FeedSlot(NamedTuple):
-    """An input or an output of something compiled."""
+    """An input or output of a compiled graph."""
 
     key: Key
     type: Type | None
@@ -69,7 +70,7 @@ class FeedSlot(NamedTuple):
 
 
 def consumes(namespace: str, wanted: str) -> bool:
-    """Is a graph of `namespace` one for a backend that consumes `wanted`?
+    """Whether a backend that consumes `wanted` accepts graphs of `namespace`.
 
     >>> consumes("amanda/onnx/13", "amanda/onnx/7..18")
     True
@@ -84,10 +85,9 @@ def consumes(namespace: str, wanted: str) -> bool:
 
 
 def refusals(graph: Graph, takes: Callable[[Op], object]) -> list[str]:
-    """Every op that a backend does not take, with its reason, in all graphs inside.
+    """Every op that a backend does not support, with the reason, at any depth.
 
-    Constants are the core's, and taken by all. A graph that stands as an op is asked
-    about like any other op.
+    Every backend supports constants. A nested graph is an op like any other.
     """
     from amanda.graph import CORE
 

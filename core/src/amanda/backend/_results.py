@@ -1,6 +1,6 @@
-"""Results: apart from feeds and from each other, row-major, where one wants them.
+"""Results: copied where they share memory, row-major, written to `out`.
 
-Arrays of numpy only; other libraries' arrays cannot be written to.
+Only arrays of numpy are copied; those of other libraries are immutable.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["copy_if_shared", "copy_into_out", "expect_out"]
 
 
 def copy_if_shared(values: Sequence[Any], fed: Collection[Any]) -> Sequence[Any]:
-    """The values, with copies of arrays that share memory with another or a feed."""
+    """Copy arrays that share memory with a feed or with each other."""
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return values
@@ -65,7 +65,7 @@ def _copy_shared(value: Any, taken: set[int], array: Any) -> Any:
 
 
 def _owner(value: Any, array: Any) -> int:
-    """What owns the memory of an array."""
+    """The identity of the object that owns the memory of an array."""
     base = value.base
     while base is not None:
         value, base = base, base.base if isinstance(base, array) else None
@@ -76,7 +76,7 @@ def _owner(value: Any, array: Any) -> int:
 
 
 def expect_out(out: Mapping[Any, Any], keys: Sequence[Any]) -> None:
-    """UsageError where `out` names no result, or holds what cannot be written to."""
+    """Raise UsageError if `out` has unknown keys, or values that are not writable."""
     import numpy as np
 
     problems = []
@@ -98,7 +98,7 @@ def expect_out(out: Mapping[Any, Any], keys: Sequence[Any]) -> None:
 
 
 def copy_into_out(results: dict[Any, Any], out: Mapping[Any, Any]) -> dict[Any, Any]:
-    """The results, those that `out` has arrays for in these."""
+    """Write results to the arrays of `out`; returns all results."""
     import numpy as np
 
     rows = [(key, array, np.asarray(results[key])) for key, array in out.items()]
@@ -122,7 +122,7 @@ def _describe_array(array: Any) -> str:
 
 def _misfit(problems: Iterable[str], keys: Sequence[Any]) -> UsageError:
     return UsageError(
-        "the arrays of `out` do not fit the results",
+        "the arrays of `out` do not match the results",
         expected=", ".join(map(str, keys)) or "no result",
         problems=tuple(problems),
     )

@@ -1,4 +1,4 @@
-"""Targets: the values of a graph that somebody wants, however they are told."""
+"""Targets: values of a graph, by name, by op or by handle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["target_of"]
 
 
 def target_of(graph: Graph, target: str | Op | OutputPort) -> OutputPort:
-    """The value that is meant: a result, an op's output, `name:index`, or the value."""
+    """The value of a target: a result, the output of an op, `name:index`, or itself."""
     if isinstance(target, OutputPort):
         return target.resolve()
     if isinstance(target, Op):

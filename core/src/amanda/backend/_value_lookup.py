@@ -1,4 +1,4 @@
-"""Values of an executable, found by handles on the graphs that it comes from."""
+"""Finding values of an executable by handles on the original graph."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ __all__ = ["ValueLookup"]
 
 
 class ValueLookup:
-    """Finds what a value was, given what was fed.
+    """Computes the value of a handle for given feeds.
 
-    A handle is followed to where its value lives now. Its graph is the one that was
-    compiled if its structure is, or if it comes to that when it is converted as the
-    compiled one was. What is asked for is computed by a program of its own, made of
-    what the value needs, so nothing has to be kept for the case that somebody asks.
+    The handle is followed to where its value is now. Its graph must have the structure
+    of the compiled one, before or after conversion. The value is computed by a separate
+    executable of the ops that it needs, so no run has to store intermediate values.
     """
 
     def __init__(
@@ -31,7 +30,7 @@ class ValueLookup:
         compile: Callable[[Graph], Compiled],
     ) -> None:
         self._digests = digests
-        """Of the graph that was given, and of that in the backend's namespace."""
+        """Digests of the original graph, and of the converted one."""
         self._bring = bring
         self._compile = compile
         self._parts: dict[OutputPort, tuple[list[Any], Compiled]] = {}
@@ -86,7 +85,7 @@ class ValueLookup:
         try:
             return self._bring(graph).digest() == self._digests[1]
         except AmandaError:
-            return False  # what cannot come to where the other was, never did
+            return False  # the compiled graph could be converted
 
 
 def _invalid(port: OutputPort, why: str, hint: str | None = None) -> UsageError:

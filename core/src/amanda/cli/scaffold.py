@@ -128,7 +128,7 @@ def _copy_file(file: Path, source: Path, copy: Path, dist: str) -> None:
 def _rename_in(text: str, dist: str) -> str:
     """Replaces the names of the distribution, its package and its entries.
 
-    >>> _renamed("amanda_template, amanda-template: template", "amanda-my-own")
+    >>> _rename_in("amanda_template, amanda-template: template", "amanda-my-own")
     'amanda_my_own, amanda-my-own: my-own'
     """
     package = dist.replace("-", "_")

@@ -1,4 +1,4 @@
-"""Ops of your own, told once, for everything that asks: checks, conversions, backends.
+"""Custom ops: declared once, for checks, conversions and backends.
 
     @amanda.custom_op(
         "onnx/com.acme@1",
@@ -12,12 +12,12 @@
     def _(o, x, *, beta):
         return o.multiply(x, o.sigmoid(o.multiply(x, beta)))
 
-The signature is an entry of a dictionary, so validation, builders and `amanda ops` know
-the op. The function is its meaning on arrays: tests compare with it, and backends that
-can call Python run it where nothing else is told. `to` and `rule` say it in the ops of
-another namespace, and so every backend and format of that namespace has it.
+The signature becomes an op definition, for validation, builders and `amanda ops`. The
+function is the reference implementation on arrays: tests compare with it, and backends
+that can call Python run it if there is no other definition. `to` and `rule` define the
+op by ops of another namespace, for every backend and format of that namespace.
 
-Names of domains of ONNX are `onnx/com.acme@1`: models that use the domain find the op.
+`onnx/com.acme@1` is the ONNX domain `com.acme`: models that use the domain find the op.
 """
 
 from __future__ import annotations
@@ -55,16 +55,15 @@ _HOOK = "gap_met"
 def custom_op(
     namespace: str, signature: str, *, like: str | None = None, host: Host | None = None
 ) -> Callable[[Callable[..., Any]], CustomOp]:
-    """Declares an op; what it decorates is its meaning on arrays of numpy.
+    """Declare an op; the decorated function implements it on arrays of numpy.
 
-    The function takes the inputs in order and the attributes by name, and returns one
-    array, or as many as there are outputs. `like` names an input whose shape the
-    outputs have, where that is so.
+    The function gets the inputs in order and the attributes by name, and returns one
+    array for each output. `like` names the input whose shape the outputs have, if any.
     """
     name = parse_name(namespace)
     if name.version is None:
         raise UsageError(
-            f"{namespace!r} does not say the version of the op",
+            f"{namespace!r} has no version",
             hint=f"write {name.short}@1",
         )
     entry = parse_signature(signature)
@@ -82,12 +81,12 @@ def custom_op(
 
 
 class CustomOp:
-    """An op of yours. Called on arrays, it does what it means.
+    """A custom op. Called on arrays, it runs its function.
 
     - `namespace`: the full name, `onnx/com.acme/1`
-    - `entry`: its entry in the dictionary
-    - `dictionary`: all that was declared in this namespace: what an entry point of
-      `amanda.namespaces` names, for other processes to find the op
+    - `entry`: its op definition
+    - `dictionary`: all custom ops of this namespace; an entry point of
+      `amanda.namespaces` may name it, so that other processes find the op
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class CustomOp:
         return {a.name: a.default for a in self.entry.attrs if not a.required}
 
     def add(self, graph: Graph, *args: Any, **more: Any) -> Any:
-        """A checked op of this kind in a graph, whichever namespace that is of."""
+        """Add an op of this type to a graph of any namespace; checks arguments."""
         before = graph.ops[-1] if len(graph) else None
         dictionary = self.dictionary.at(parse_name(self.namespace).version or "")
         made = dictionary.build(graph)[self.name](*args, **more)
@@ -129,18 +128,19 @@ class CustomOp:
             at.namespace = self.namespace
         return made
 
-    # -- in the words of other namespaces ----------------------------------------
+    # -- in other namespaces -----------------------------------------------------
 
     def to(self, namespace: str) -> Callable[[_Call], _Call]:
-        """Declares what it is there: a function of a builder, inputs, attributes.
+        """Define the op in another namespace, by a function.
 
-        The builder is called `o`, `o.add(x, y)`; where the namespace has functions of
-        its own, they may be called instead.
+        The function gets a builder, the inputs and the attributes; the builder adds
+        ops: `o.add(x, y)`. Functions of the namespace, such as those
+        of `amanda_std.ops`, may be called as well.
         """
         return self.dictionary.rules(namespace).read(self.name)
 
     def rule(self, namespace: str, text: str) -> None:
-        """The same as an equation, in one direction or both."""
+        """Define the op in another namespace by a rule, in one direction or both."""
         self.dictionary.rules(namespace).equations(text, f"rules of {self.name}")
 
     # -- tests -------------------------------------------------------------------
@@ -148,7 +148,7 @@ class CustomOp:
     def check(
         self, *args: Any, backend: str = "numpy", tolerance: float = 1e-5, **attrs: Any
     ) -> None:
-        """Runs the op on a backend and compares with its meaning on these arrays."""
+        """Run the op on a backend and compare with its function."""
         import numpy as np
 
         from amanda.api.compilation import run
@@ -163,14 +163,14 @@ class CustomOp:
         for i, (got, expected) in enumerate(zip(found.values(), due, strict=True)):
             if not np.allclose(got, expected, rtol=tolerance, atol=tolerance):
                 raise NumericMismatchError(
-                    f"{self.name} on {backend} is not what its function says",
+                    f"{self.name} on {backend} differs from its function",
                     where=f"output {i}",
                     expected=np.asarray(expected),
                     got=np.asarray(got),
                 )
 
     def types(self, inputs: Sequence[OutputPort | None]) -> list[TensorType]:
-        """The types of the results, as far as the signature tells them."""
+        """The types of the results, as far as the signature determines them."""
         found: dict[str, TensorType] = {}
         for port, value in zip(self.entry.inputs, inputs, strict=False):
             if value is not None and isinstance(value.type, TensorType):
@@ -195,7 +195,7 @@ class CustomOp:
 
 
 class CustomDictionary(DictionaryHistory):
-    """The ops that were declared in one namespace, in all its versions."""
+    """The custom ops of one namespace, in all its versions."""
 
     def __init__(self, path: str, host: Host) -> None:
         super().__init__(path, self._written)
@@ -216,7 +216,7 @@ class CustomDictionary(DictionaryHistory):
         return encode_data_file(DictionaryHeader(self.path, tuple(versions)), blocks)
 
     def add(self, op: CustomOp) -> None:
-        """One more op; one that was declared before is replaced."""
+        """Add an op, or replace the one of this name and version."""
         version = parse_name(op.namespace).version or ""
         self.ops[op.name, version] = op
         self.clear_cache()
@@ -225,7 +225,7 @@ class CustomDictionary(DictionaryHistory):
         )
 
     def of(self, op: Op) -> CustomOp | None:
-        """The declaration of an op of a graph."""
+        """The custom op of an op in a graph, or None."""
         path, version = parse_name(op.namespace or "none/none")
         if path != self.path or op.type is None or version is None:
             return None
@@ -237,7 +237,7 @@ class CustomDictionary(DictionaryHistory):
     # -- conversions ---------------------------------------------------------------
 
     def rules(self, namespace: str) -> RuleSet:
-        """The rules to another namespace; the first call makes the mapping known."""
+        """The rules to another namespace; the first call registers the mapping."""
         from amanda.mapping import RuleMapping, RuleSet
 
         path = parse_name(namespace).path
@@ -259,7 +259,7 @@ class CustomDictionary(DictionaryHistory):
     def fill(
         self, op: Op, build: Graph, inputs: Sequence[OutputPort | None]
     ) -> Sequence[OutputPort | None] | None:
-        """What an op of this namespace is in a graph of another; None where unknown."""
+        """Build an op in a graph of another namespace; None if that is unknown."""
         custom = self.of(op)
         if custom is None or build.namespace is None:
             return None
@@ -282,7 +282,7 @@ class CustomDictionary(DictionaryHistory):
     def _mapped(
         self, op: Op, build: Graph, inputs: Sequence[OutputPort | None]
     ) -> list[OutputPort | None]:
-        """The op alone, converted by the rules, and put where it is wanted."""
+        """Convert one op by the rules, and paste the result."""
         from amanda.api.conversion import convert
 
         alone = Graph(op.namespace)
@@ -298,7 +298,7 @@ class CustomDictionary(DictionaryHistory):
 
 
 def _custom_dictionary(path: str, host: Host) -> CustomDictionary:
-    """What was declared in this namespace before, or the first of it."""
+    """The dictionary of the namespace in the host, created on first use."""
     for entry in host.entries("namespaces"):
         if not entry.fault and parse_name(entry.name).path == path:
             found = host.load(entry)
@@ -314,7 +314,7 @@ def _custom_dictionary(path: str, host: Host) -> CustomDictionary:
 
 
 def _side_of(name: str, host: Host) -> Side:
-    """What rules build in: what the namespace brings for that, or its dictionary."""
+    """The mapping side of a namespace: its own, or that of its dictionary."""
     from amanda.mapping import PlainSide
 
     space: Any = host.namespace(name)

@@ -7,10 +7,10 @@
     graph = dense.graph("float32[batch, 4]", "float32[4, 8]", "float32[8]")
     graph = dense.graph(*arrays)      the types are those of the arrays
     y = dense(x, w, b)                on values of another graph: an op of it
-    y = dense(*arrays)                on arrays: computed, as Python is
+    y = dense(*arrays)                on arrays: computed at once
 
-The core knows no ops: how a function is traced, what a call of it is and how gradients
-are made the namespace tells, of the version that the function is for.
+The core has no ops: tracing, calls of functions and gradients are implemented by the
+namespace that the function is written in.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LEFT_OUT = object()
 
 
 class FrontendNamespace(Protocol):
-    """What a namespace offers that can be built in by hand; each is asked for alone."""
+    """Methods of a namespace whose graphs are written in Python; each is optional."""
 
     def trace(
         self,
@@ -56,7 +56,7 @@ class FrontendNamespace(Protocol):
     def call(
         self, function: Function, args: Sequence[Any], settings: Mapping[str, Any]
     ) -> Any:
-        """What a function makes of arrays, types or values: of these, an op."""
+        """Call a function on arrays, on types, or on values, where it adds an op."""
 
     def grad(
         self, graph: Graph, of: OutputPort, wrt: Sequence[OutputPort]
@@ -65,10 +65,10 @@ class FrontendNamespace(Protocol):
 
 
 class Function:
-    """A Python function over values, as graphs and as an op. Made by `function`.
+    """A Python function over values, as graphs and as an op; created by `function`.
 
-    - `name`: that of its graphs
-    - `namespace`: the one whose ops it is written in
+    - `name`: the name of its graphs
+    - `namespace`: the namespace of its ops
     - `python`: the function itself
     """
 
@@ -79,15 +79,15 @@ class Function:
         self.namespace = namespace
         self.name = name or python.__name__.strip("<>")
         self.held: WeakKeyDictionary[Graph, dict[Any, Any]] = WeakKeyDictionary()
-        """For the namespace to remember in which graphs this is held, and how."""
+        """Cache of the namespace: the function in each graph that calls it."""
         self.backward: Callable[..., Any] | None = None
-        """What tells its gradients, where it has some of its own."""
+        """The function of its custom gradient, if any."""
         self._host = host
         self._signature = inspect.signature(python)
         for p in self._signature.parameters.values():
             if p.kind is p.VAR_KEYWORD:
                 raise UsageError(
-                    f"the function {self.name!r} takes any keyword",
+                    f"the function {self.name!r} has arbitrary keyword parameters",
                     got=f"**{p.name}",
                     hint="name its parameters: those behind * are settings, the others "
                     "are values",
@@ -95,10 +95,10 @@ class Function:
         update_wrapper(self, python)
 
     def gradient(self, python: Callable[..., Any]) -> Callable[..., Any]:
-        """Gradients of its own: a function of the arguments, the results, and the
-        gradients of the results, that gives one for each argument.
+        """Set a custom gradient: a function of the arguments, the results, and the
+        gradients of the results, which returns a gradient for each argument.
 
-        To be told before the function is called; settings come by name."""
+        It must be set before the function is called. Settings are passed by name."""
         if self.held:
             raise UsageError(
                 f"the function {self.name!r} was called before it had a gradient",
@@ -110,9 +110,9 @@ class Function:
     def graph(self, *types: Any, **named: Any) -> Graph:
         """A new graph of the function.
 
-        A type may be told by a Type, its text, an array or a value; those that are not
-        told are those of the annotations, or open: set them later, on
-        `graph.parameters[i].type`, and infer. Settings go by name."""
+        A type is a Type, its text, or that of an array or a value. Missing types are
+        those of the annotations, or unknown: set `graph.parameters[i].type` later, and
+        infer. Settings are passed by name."""
         told, settings = self._bound(types, named, complete=False)
         names = self.names(len(told))
         known = self.annotated(names)
@@ -133,7 +133,7 @@ class Function:
     def calling(
         self, count: int, inputs: Sequence[int], settings: Mapping[str, Any]
     ) -> Callable[..., Any]:
-        """The function of some of its `count` arguments; the others are left out."""
+        """The function with only some of its `count` arguments."""
         defaults = [p.default for p in self._positional]
 
         def call(*values: Any) -> Any:
@@ -145,7 +145,7 @@ class Function:
         return call
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Computes, infers or adds an op, by what the arguments are.
+        """Compute, infer or add an op, for arrays, types or values.
 
         Calls with arguments of the same types share one function of the graph."""
         given, settings = self._bound(args, named)
@@ -159,14 +159,14 @@ class Function:
     def _bound(
         self, args: Sequence[Any], named: Mapping[str, Any], *, complete: bool = True
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Arguments by position, and settings: what is keyword-only."""
+        """Positional arguments, and settings, which are keyword-only."""
         signature = self._signature
         try:
             bind = signature.bind if complete else signature.bind_partial
             bound = bind(*args, **named)
         except TypeError as error:
             raise UsageError(
-                f"the function {self.name!r} cannot be called so",
+                f"the function {self.name!r} cannot be called with these arguments",
                 expected=f"{self.name}{_bare_signature(signature)}",
                 got=str(error),
             ) from None
@@ -192,7 +192,7 @@ class Function:
         return [p for p in parameters if p.kind not in kinds]
 
     def names(self, count: int) -> list[str]:
-        """The names of so many arguments; those of `*xs` are `xs_0`, `xs_1` ..."""
+        """The names of `count` arguments; those of `*xs` are `xs_0`, `xs_1` ..."""
         found: list[str] = []
         for p in self._signature.parameters.values():
             if p.kind is p.VAR_POSITIONAL:
@@ -202,7 +202,7 @@ class Function:
         return found
 
     def annotated(self, names: Sequence[str]) -> dict[str, Type | None]:
-        """The types that annotations tell parameters, None where they tell none."""
+        """The annotated types of parameters; None without an annotation."""
         found: dict[str, Type | None] = dict.fromkeys(names)
         for p in self._signature.parameters.values():
             if p.kind is p.KEYWORD_ONLY:
@@ -214,7 +214,7 @@ class Function:
         return found
 
     def expect_results(self, found: Sequence[Type | None]) -> None:
-        """The types of results are those that the annotation tells, where it does."""
+        """Raise an error if the types of results differ from the annotation."""
         raw = self._signature.return_annotation
         told = _annotated_types(self.python, "return", raw)
         wanted = told if isinstance(told, list) else [told]
@@ -222,7 +222,7 @@ class Function:
             return
         if len(wanted) != len(found):
             raise InvalidTypeError(
-                f"the function {self.name!r} does not return as many as it says",
+                f"the function {self.name!r} has results that are not annotated",
                 expected=f"{len(wanted)} results",
                 got=f"{len(found)} results",
             )
@@ -258,11 +258,11 @@ def function(
     name: str | None = None,
     host: Host | None = None,
 ) -> Function | Callable[[Callable[..., Any]], Function]:
-    """A Python function over values, as a `Function`: graphs of it, and an op.
+    """Turn a Python function over values into a `Function`: graphs, and an op.
 
-    Positional parameters are values, with types where they are annotated:
-    `x: "float32[batch, 4]"`. What is keyword-only is a setting: constant, and decides
-    the structure. What the function returns are the results, named by a dict.
+    Positional parameters are values, optionally with annotated types: `x:
+    "float32[batch, 4]"`. Keyword-only parameters are settings: constants that decide
+    the structure. The function returns the results; a dict names them.
     """
     host = host or host_in_use()
     if python is None:
@@ -271,16 +271,16 @@ def function(
 
 
 def grad(graph: Graph, of: Any, wrt: Any, *, host: Host | None = None) -> Any:
-    """The gradients of the sum of `of`, by `wrt`: values at the graph's end.
+    """Add the gradients of the sum of `of` with respect to `wrt`; returns their values.
 
-    Both are values, ops or names (of results, ops, inputs). `wrt` may be a list: then
-    so is what is returned. The graph has the gradients as ops like any others, for as
-    many times as they are wanted; add them to the results where they are to come out.
+    Both are values, ops or names (of results, ops, inputs). If `wrt` is a list, so is
+    the returned value. Gradients are ops at the end of the graph, and may be
+    differentiated again; to return them from the graph, add them to its results.
     """
     if graph.namespace is None:
         raise UsageError(
-            "the graph has no namespace, so it is not known what its ops mean",
-            hint="make it with one: Graph('amanda/std/1')",
+            "the graph has no namespace, so the meaning of its ops is unknown",
+            hint="create it with one: Graph('amanda/std/1')",
         )
     many = isinstance(wrt, list | tuple)
     targets = [_value(graph, each) for each in (wrt if many else [wrt])]
@@ -291,7 +291,7 @@ def grad(graph: Graph, of: Any, wrt: Any, *, host: Host | None = None) -> Any:
 
 
 def _capability(space: str, what: str, lacks: str) -> Any:
-    """A method that a namespace offers for building by hand, such as `trace`."""
+    """An optional method of a namespace, such as `trace`."""
     found = host_in_use().namespace(space)
     if getattr(type(found), what, None) is None:
         raise UsageError(
@@ -303,7 +303,7 @@ def _capability(space: str, what: str, lacks: str) -> Any:
 
 
 def _value(graph: Graph, target: Any) -> Any:
-    """The value that is meant; a name may be that of an input, too."""
+    """The value of a target, which may also be the name of an input."""
     if isinstance(target, str):
         for port in graph.parameters:
             if port.name == target:
@@ -317,7 +317,7 @@ def _value(graph: Graph, target: Any) -> Any:
 
 
 def _type_of(name: str, told: Any) -> Type | None:
-    """The type that is told by a type, a text, an array or a value."""
+    """The type of a type, its text, an array or a value."""
     if told is None or isinstance(told, Type):
         return told
     if isinstance(told, str):
@@ -332,7 +332,7 @@ def _type_of(name: str, told: Any) -> Type | None:
     if hasattr(told, "dtype") and hasattr(told, "shape"):
         return TensorType(DType.of(told), told.shape)
     raise UsageError(
-        "this tells no type",
+        "this is not a type",
         who=f"parameter {name}",
         expected="a type, its text, an array or a value",
         got=type(told).__name__,
@@ -340,7 +340,7 @@ def _type_of(name: str, told: Any) -> Type | None:
 
 
 def _annotated_types(python: Callable[..., Any], name: str, raw: Any) -> Any:
-    """What an annotation says, texts of types read: a Type, several, or None."""
+    """The Type of an annotation, a list of several, or None."""
     if raw is inspect.Parameter.empty:
         return None
     who = f"{name!r} of {python.__qualname__}"
@@ -363,7 +363,7 @@ def _annotated_types(python: Callable[..., Any], name: str, raw: Any) -> Any:
 
 
 def _type_in_annotation(raw: Any, who: str) -> Type | None:
-    """The type that stands as itself, as its text, or as one of them in `Annotated`."""
+    """A Type, its text, or one of them in `Annotated`."""
     words = get_args(raw)[1:] if get_origin(raw) is Annotated else (raw,)
     for word in words:
         if isinstance(word, Type):
@@ -374,7 +374,7 @@ def _type_in_annotation(raw: Any, who: str) -> Type | None:
 
 
 def _bare_signature(signature: inspect.Signature) -> str:
-    """The names of the parameters, with neither types nor what comes back."""
+    """The parameters without annotations."""
     empty = inspect.Parameter.empty
     bare = [p.replace(annotation=empty) for p in signature.parameters.values()]
     return str(inspect.Signature(bare))

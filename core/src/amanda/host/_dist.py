@@ -220,7 +220,7 @@ def parse_points(text: str) -> tuple[tuple[EntryPointName, ...], list[str]]:
     """The lines of our groups, and what is wrong with some of them.
 
     >>> parse_points("[amanda.backends]\\nfast = fast_one:Backend\\nslow\\n")
-    ((Point(kind='backends', name='fast', value='fast_one:Backend'),),
+    ((EntryPointName(kind='backends', name='fast', value='fast_one:Backend'),),
      ["its entry_points.txt has 'slow' in line 3, not name = module:attribute"])
     """
     points: list[EntryPointName] = []

@@ -254,7 +254,7 @@ def isolate_plugin(
 
 def error_text(cause: BaseException) -> str:
     """
-    >>> in_words(ValueError("bad")), in_words(SystemExit())
+    >>> error_text(ValueError("bad")), error_text(SystemExit())
     ('ValueError: bad', 'SystemExit')
     """
     try:

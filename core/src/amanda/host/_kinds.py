@@ -58,7 +58,7 @@ def object_of(kind: str, loaded: object) -> object:
 def shape_fault(kind: str, thing: object) -> str:
     """What `thing` lacks to be of this kind, in words, or nothing.
 
-    >>> misshapen("formats", object())
+    >>> shape_fault("formats", object())
     'has neither read() nor write()'
     """
     row = KINDS[kind]

@@ -39,9 +39,9 @@ def requirement_fault(
     `wanted`. A distribution that asks for the core in no other way than through extras
     of its own (`provided`) fits when one of them fits.
 
-    >>> unfit(["amanda-core>=1.2,<2"], version="0.9")
+    >>> requirement_fault(["amanda-core>=1.2,<2"], version="0.9")
     'made for amanda-core <2,>=1.2; this is 0.9'
-    >>> unfit(["amanda-core>=0.1", "numpy"], version="0.9")
+    >>> requirement_fault(["amanda-core>=0.1", "numpy"], version="0.9")
     ''
     """
     needs, unread = _about_core(requires)

@@ -58,7 +58,7 @@ def apply_passes(graph: Graph, passes: Named, *, rounds: int = ROUNDS) -> PassRe
     left it.
 
     >>> from amanda.graph import Graph
-    >>> apply(Graph("amanda/std/1"), {"nothing": lambda graph: 0})
+    >>> apply_passes(Graph("amanda/std/1"), {"nothing": lambda graph: 0})
     <applied: nothing changed>
     """
     named = passes if isinstance(passes, Mapping) else _pass_names(passes)

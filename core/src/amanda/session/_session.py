@@ -197,7 +197,7 @@ class Session:
         problems = feed_faults(slots, feeds)
         if problems:
             raise UsageError(
-                "the feeds do not fit the graph",
+                "the feeds do not match the graph",
                 expected=", ".join(map(str, slots)) or "nothing",
                 problems=problems,
             )

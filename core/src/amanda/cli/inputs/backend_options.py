@@ -37,8 +37,8 @@ def parse_backend_options(
     """Options of a backend; what reads as a number or a truth value is one. `own`: for
     what else the verb has words, so that it is none here.
 
-    >>> options_of(["programs=8", "deterministic=true", "mesh=data=4,model=2"])
-    {'programs': 8, 'deterministic': True, 'mesh': 'data=4,model=2'}
+    >>> parse_backend_options(["programs=8", "fast=true", "mesh=data=4,model=2"])
+    {'programs': 8, 'fast': True, 'mesh': 'data=4,model=2'}
     """
     found: dict[str, str] = {}
     for text in told:
@@ -51,9 +51,10 @@ def parse_options_per_backend(
 ) -> list[dict[str, Any]]:
     """Options of each of several backends; what is told to none of them is for all.
 
-    >>> options_of_each(["depth=2", "jax.fast=true"], ["jax", "jax:gpu", "numpy"])
+    >>> backends = ["jax", "jax:gpu", "numpy"]
+    >>> parse_options_per_backend(["depth=2", "jax.fast=true"], backends)
     [{'depth': 2, 'fast': True}, {'depth': 2, 'fast': True}, {'depth': 2}]
-    >>> options_of_each(["2.fast=true"], ["jax", "jax"])
+    >>> parse_options_per_backend(["2.fast=true"], ["jax", "jax"])
     [{}, {'fast': True}]
     """
     found: list[dict[str, str]] = [{} for _ in backends]
@@ -69,7 +70,7 @@ def parse_options_per_backend(
 def backend_label(backend: str, options: dict[str, Any]) -> str:
     """A backend and what it is told, for a line of an answer.
 
-    >>> called("jax:gpu", {"precision": "high", "programs": 8})
+    >>> backend_label("jax:gpu", {"precision": "high", "programs": 8})
     'jax:gpu (precision=high, programs=8)'
     """
     told = ", ".join(f"{name}={value}" for name, value in options.items())

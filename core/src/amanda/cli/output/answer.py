@@ -61,7 +61,7 @@ class Answer:
 def to_json(verb: str, exit_code: int, data: Mapping[str, object]) -> str:
     """The one form of every `--json` answer.
 
-    >>> print(as_json("info", 0, {"ops": 3}))
+    >>> print(to_json("info", 0, {"ops": 3}))
     {
       "schema": 1,
       "verb": "info",

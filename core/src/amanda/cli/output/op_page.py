@@ -107,7 +107,7 @@ def path_of(op: Op) -> list[str]:
 def format_attribute(value: object, *, full: bool = False) -> str:
     """An attribute's value on one line, cut where it is long.
 
-    >>> shown([1, 2]), shown("a"), shown(b"xy")
+    >>> format_attribute([1, 2]), format_attribute("a"), format_attribute(b"xy")
     ('[1, 2]', "'a'", "b'xy'")
     """
     from amanda.tensors import Tensor

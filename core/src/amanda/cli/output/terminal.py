@@ -44,7 +44,7 @@ def _print_table(table: Table) -> None:
 def show_progress(what: str) -> Iterator[None]:
     """Say on a terminal what takes so long; elsewhere, and if it is quick, nothing.
 
-    >>> with working("reading model.amanda"):
+    >>> with show_progress("reading model.amanda"):
     ...     pass
     """
     if not sys.stderr.isatty():

@@ -128,8 +128,8 @@ def _named_in_errors(side: ComparedBackend) -> Iterator[None]:
 def compare_arrays(got: Any, wanted: Any, rtol: float, atol: float) -> ResultDifference:
     """
     >>> import numpy as np
-    >>> difference(np.float32([1.0, 2.5]), np.float32([1.0, 2.0]), 1e-4, 1e-5)
-    Difference(equal=False, largest=0.5, why='')
+    >>> compare_arrays(np.float32([1.0, 2.5]), np.float32([1.0, 2.0]), 1e-4, 1e-5)
+    ResultDifference(equal=False, largest=0.5, why='')
     """
     import numpy as np
 

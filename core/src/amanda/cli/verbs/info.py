@@ -174,7 +174,7 @@ def _port_tables(of: str, data: Mapping[str, Any]) -> Iterator[str | Table]:
 
 def _bytes_text(count: int) -> str:
     """
-    >>> _bytes(0), _bytes(1536), _bytes(4_000_000_000)
+    >>> _bytes_text(0), _bytes_text(1536), _bytes_text(4_000_000_000)
     ('0 bytes', '1.5 KB', '4.0 GB')
     """
     if count < 1000:

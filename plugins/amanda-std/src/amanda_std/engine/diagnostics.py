@@ -113,7 +113,8 @@ def explain_error(
         return found
     told = ", ".join(f"{key}={value!r}" for key, value in attrs.items())
     return InvalidTypeError(
-        f"{operation.name} cannot be called so: {str(error) or type(error).__name__}",
+        f"{operation.name} cannot be called with these arguments: "
+        f"{str(error) or type(error).__name__}",
         who=format_call(operation, args),
         expected=str(operation),
         got=f"{', '.join(map(_format_operand, args))}{f'; {told}' if told else ''}",
