@@ -188,7 +188,7 @@ def stacked_type(row: Any, count: Any, axis: int = 0) -> TensorType:
 def holds_containers(op: Op) -> bool:
     """Whether the op or a body of it returns a sequence, an optional or a tuple.
 
-    How many values that holds may differ after each branch and each round."""
+    The number of values in it may differ between branches and iterations."""
     results = (v for body in op.bodies.values() for v in body.results if v is not None)
     containers = SequenceType | OptionalType | TupleType
     return any(isinstance(v.type, containers) for v in (*op.outputs, *results))

@@ -61,7 +61,7 @@ def loop(
 
 @loop.compile_time
 def _(op: Op) -> Sequence[str]:
-    """The number of rounds, where it decides a shape or what containers hold."""
+    """The number of iterations, if it decides a shape or the content of containers."""
     stacks = len(op.outputs) > len(op.inputs) - 2
     return ("trips", "condition") if stacks or holds_containers(op) else ()
 

@@ -12,7 +12,7 @@ from amanda_std.engine.operation import BinaryOperation, primitive
 from amanda_std.engine.samples import Sample, Samples, array, elementwise_by_loop
 from amanda_std.inference import shapes
 
-_NO_GRADIENT = "bit operations have no gradient"
+_NO_GRADIENT = "its results are discrete"
 _ROW, _COLUMN = array([True, False, True], "bool"), array([[True], [False]], "bool")
 
 

@@ -301,7 +301,7 @@ def random_permutation(
 
 
 def _next_key(key: Any, turn: int, generator: str) -> Any:
-    """The key for the next round, and one to sample with."""
+    """The key for the next pass, and one to sample with."""
     if generator == "philox":
         offset = np.array([turn, 0, 0, 0, 0, 0], "uint32")
         return key, bitwise_xor(key, offset)
