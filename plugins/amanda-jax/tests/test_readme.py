@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -49,6 +50,19 @@ def test_every_option_is_there():
     rows = re.findall(r"^\| (`.+?) \|", sections()["the beginning"], re.MULTILINE)
     names = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
     assert sorted(names) == sorted([*Settings._fields, *(step.name for step in STEPS)])
+
+
+def test_the_table_of_steps_is_that_of_the_code():
+    tool = runpy.run_path(str(README.parents[2] / "tools/optimization_steps.py"))
+    text = README.read_text("utf-8")
+    assert tool["updated_page"](text) == text, "run tools/optimization_steps.py"
+
+
+def test_steps_for_the_cpu_state_what_they_were_measured_with():
+    from amanda_jax.cpu_tuning.steps import STEPS
+
+    assert all(step.reason for step in STEPS)
+    assert [s.name for s in STEPS if s.platform == "cpu" and not s.jaxlib] == []
 
 
 def given() -> dict[str, Any]:
