@@ -16,7 +16,13 @@ from amanda.mapping.rules.checks import unread_inputs
 from amanda.tensors import Tensor
 from amanda.types import TensorType
 from amanda_onnx.mapping import MAPPING
-from amanda_onnx.mapping.attribute_checks import FLAGS, SPATIAL, WORDS, fault, words_of
+from amanda_onnx.mapping.attribute_checks import (
+    ALLOWED_STRINGS,
+    FLAGS,
+    SPATIAL,
+    allowed_strings,
+    attribute_fault_of,
+)
 from amanda_onnx.mapping.side import onnx_side
 from amanda_std import ops, trace
 
@@ -238,7 +244,7 @@ OWN = {"strides", "pads", "dilations", "kernel_shape", "output_padding",
 def known_ops():
     """Ops that some row of the tables is for, in each opset that changes one."""
     named = {*SPATIAL, "GRU", "LSTM", "RNN", "Attention", "Scan"}
-    named |= {type for type, _ in WORDS if type}
+    named |= {type for type, _ in ALLOWED_STRINGS if type}
     for opset in (1, 7, 8, 9, 13, 18, 23, 28):
         dictionary = amanda.namespace(f"amanda/onnx/{opset}", assume=True)
         for entry in dictionary.values():
@@ -267,7 +273,7 @@ def test_no_kind_of_attribute_makes_a_check_fail():
                     beside = {**more, name: value}
                     op.attrs.clear()
                     op.attrs.update(beside)
-                    why = fault(op, opset)
+                    why = attribute_fault_of(op, opset)
                     told += why is not None
                     assert why is None or any(key in why for key in beside)
                     if entry.name in SPATIAL and name in known:
@@ -334,10 +340,10 @@ def test_the_tables_name_what_there_is():
     schemas = [s for s in defs.get_all_schemas_with_history() if not s.domain]
     known = {(s.name, name): a for s in schemas for name, a in s.attributes.items()}
     assert set(SPATIAL) <= {type for type, _ in known}
-    for type, name in WORDS:
+    for type, name in ALLOWED_STRINGS:
         assert any(n == name and type in (t, "") for t, n in known), (type, name)
     for (type, name), attribute in known.items():
-        words = words_of(type, name)
+        words = allowed_strings(type, name)
         default = helper.get_attribute_value(attribute.default_value)
         if words and isinstance(default, bytes) and default:
             assert default.decode() in words, (type, name, default)

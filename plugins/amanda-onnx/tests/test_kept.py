@@ -11,7 +11,7 @@ import amanda
 from amanda.graph import CORE
 from amanda.tensors import Tensor
 from amanda.types import OpaqueType, VoidType
-from amanda_onnx.domains import called
+from amanda_onnx.domains import called_function
 from amanda_onnx.format import Format
 from amanda_onnx.format.model_metadata import MODEL_KEY, NOTES_KEY
 
@@ -335,12 +335,12 @@ def test_local_functions(kept):
         "acme::once",
         "acme::once::negative",
     ]
-    function = called(graph["call"])
+    function = called_function(graph["call"])
     assert function is graph.functions["acme::twice"]
     assert function.namespace == "amanda/onnx/17"
     assert function.ops[0].attrs["alpha"] == {"onnx:ref": "slope", "kind": "FLOAT"}
-    assert called(function.ops[1]) is graph.functions["acme::once"]
-    assert called(function.ops[0]) is None
+    assert called_function(function.ops[1]) is graph.functions["acme::once"]
+    assert called_function(function.ops[0]) is None
 
 
 def test_domains_with_names_of_their_own(kept):

@@ -27,7 +27,7 @@ from amanda.tensors.values import same_value
 from amanda.types import DType
 from amanda_onnx.format.element_types import DTYPES
 from amanda_onnx.mapping import MAPPING
-from amanda_onnx.mapping.attribute_checks import FLAGS, words_of
+from amanda_onnx.mapping.attribute_checks import FLAGS, allowed_strings
 from amanda_onnx_conformance import cases, data_sets
 from amanda_std.mappings import difference
 
@@ -393,7 +393,7 @@ def malformed(op: Op, attr: Any) -> Iterator[Any]:
 def told_of(op: Op, name: str, value: Any) -> bool:
     """Whether ONNX says in so many words that this cannot be."""
     if isinstance(value, str):
-        return bool(words_of(op.type or "", name))
+        return bool(allowed_strings(op.type or "", name))
     if not isinstance(value, list):
         return name in FLAGS
     spatial = name in SPATIAL and op.type in WITH_SPACE

@@ -21,7 +21,7 @@ from amanda_onnx.format.model_metadata import notes_of
 __all__ = [
     "DEFAULT",
     "IR_OF_OPSET",
-    "called",
+    "called_function",
     "domain_of",
     "function_key",
     "namespace_of",
@@ -29,23 +29,23 @@ __all__ = [
 ]
 
 DEFAULT: Final = ("", "ai.onnx")
-"""Both ways to write the domain of ONNX itself."""
+"""Both spellings of ONNX's own domain."""
 
-_HOUSE: Final = "amanda/onnx"
-_OURS: Final = {
-    "ai.onnx.ml": f"{_HOUSE}.ml",
-    "ai.onnx.preview": f"{_HOUSE}.preview",
-    "ai.onnx.preview.training": f"{_HOUSE}.preview.training",
+_ONNX_PATH: Final = "amanda/onnx"
+_PATHS: Final = {
+    "ai.onnx.ml": f"{_ONNX_PATH}.ml",
+    "ai.onnx.preview": f"{_ONNX_PATH}.preview",
+    "ai.onnx.preview.training": f"{_ONNX_PATH}.preview.training",
 }
-_DOMAINS: Final = {path: domain for domain, path in _OURS.items()} | {_HOUSE: ""}
-_OTHER: Final = "onnx/"
+_DOMAINS: Final = {path: domain for domain, path in _PATHS.items()} | {_ONNX_PATH: ""}
+_OTHER_PREFIX: Final = "onnx/"
 
 IR_OF_OPSET: Final = {
     1: 3, 5: 3, 6: 3, 7: 3, 8: 3, 9: 4, 10: 5, 11: 6, 12: 7, 13: 7, 14: 7, 15: 8,
     16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 26: 13,
     27: 13, 28: 14,
 }  # fmt: skip
-"""The IR version that came with each opset; a test compares it with onnx's own."""
+"""The IR version of each opset; a test compares it with onnx's own."""
 
 
 def namespace_of(domain: str, version: int) -> str:
@@ -54,12 +54,16 @@ def namespace_of(domain: str, version: int) -> str:
     >>> namespace_of("", 18), namespace_of("com.microsoft", 1)
     ('amanda/onnx/18', 'onnx/com.microsoft/1')
     """
-    path = _HOUSE if domain in DEFAULT else _OURS.get(domain, f"{_OTHER}{domain}")
+    path = (
+        _ONNX_PATH
+        if domain in DEFAULT
+        else _PATHS.get(domain, f"{_OTHER_PREFIX}{domain}")
+    )
     return f"{path}/{version}"
 
 
 def domain_of(namespace: str) -> tuple[str, int] | None:
-    """Domain and version of a namespace; None where it is none of ONNX.
+    """Domain and version of a namespace; None for one that is not of ONNX.
 
     >>> domain_of("onnx/com.microsoft/1"), domain_of("amanda/std/1")
     (('com.microsoft', 1), None)
@@ -69,18 +73,18 @@ def domain_of(namespace: str) -> tuple[str, int] | None:
         return None
     if path in _DOMAINS:
         return _DOMAINS[path], int(version)
-    if path.startswith(_OTHER):
-        return path.removeprefix(_OTHER), int(version)
+    if path.startswith(_OTHER_PREFIX):
+        return path.removeprefix(_OTHER_PREFIX), int(version)
     return None
 
 
 def opset_of(imports: Mapping[str, int]) -> int:
-    """The opset of ONNX itself; 1 where none is named, as before IR version 3."""
+    """The opset of ONNX's own domain; 1 for none, as before IR version 3."""
     return next((imports[domain] for domain in DEFAULT if domain in imports), 1)
 
 
 def function_key(domain: str, name: str, overload: str = "") -> str:
-    """Under which name a local function stands in the root graph.
+    """The name of a local function in the root graph.
 
     >>> function_key("acme", "relu"), function_key("acme", "relu", "int8")
     ('acme::relu', 'acme::relu::int8')
@@ -89,8 +93,8 @@ def function_key(domain: str, name: str, overload: str = "") -> str:
     return f"{key}::{overload}" if overload else key
 
 
-def called(op: Op) -> Graph | None:
-    """The local function that an op calls, if it calls one."""
+def called_function(op: Op) -> Graph | None:
+    """The local function that an op calls, else None."""
     root: Op | None = op.graph
     while isinstance(root, Graph):
         around = root.graph or root.holder or root.owner

@@ -89,9 +89,9 @@ class Format:
 
     def called(self, op: Op) -> Graph | None:
         """The local function that an op calls, if it calls one."""
-        from amanda_onnx.domains import called
+        from amanda_onnx.domains import called_function
 
-        return called(op)
+        return called_function(op)
 
 
 def _open(source: Any, folder: str | Path | None) -> ModelFile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amanda.graph import Graph, Op
 from amanda.mapping import inline_functions
-from amanda_onnx.domains import called, domain_of
+from amanda_onnx.domains import called_function, domain_of
 from amanda_onnx.format.attribute_reader import REFERENCE
 from amanda_onnx.format.model_metadata import NOTES_KEY
 
@@ -16,7 +16,7 @@ def inline_local_functions(graph: Graph) -> Graph:
 
     LimitError where functions are recursive, or expand to too many ops.
     """
-    return inline_functions(graph, called, _specialize)
+    return inline_functions(graph, called_function, _specialize)
 
 
 def _specialize(op: Op, function: Graph) -> Graph:

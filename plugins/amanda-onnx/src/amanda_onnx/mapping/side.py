@@ -1,8 +1,8 @@
-"""ONNX as one end of mappings: a side for each opset.
+"""ONNX as one side of mappings: a side for each opset.
 
-Rules call the ops of ONNX's own domain by their types, those of its other domains by
-domain and type: `Relu`, `ai.onnx.ml.Scaler`. All of them are read; what is written are
-ops of the domains that a graph imports, for a runtime has to know them.
+In rules, ops of ONNX's own domain are named by type, those of other domains by domain
+and type: `Relu`, `ai.onnx.ml.Scaler`. All of them are read; only ops of domains that a
+graph imports are written, since the runtime must support them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from amanda.tensors import Tensor
 from amanda.types import SequenceType, TensorType, Type, VoidType
 from amanda_onnx.domains import domain_of, namespace_of
 from amanda_onnx.format.model_metadata import MODEL_KEY
-from amanda_onnx.mapping.attribute_checks import fault
+from amanda_onnx.mapping.attribute_checks import attribute_fault_of
 from amanda_onnx.mapping.inlining import inline_local_functions
 
-_ROUND = (TensorType("int64", []), TensorType("bool", []))
+_LOOP_TYPES = (TensorType("int64", []), TensorType("bool", []))
 
 __all__ = ["DOMAINS", "OnnxSide", "onnx_side"]
 
@@ -36,40 +36,40 @@ DOMAINS = {
     "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1,
     "com.microsoft": 1,
 }  # fmt: skip
-"""Domains beside ONNX's own that rules are for, with the newest version of each."""
+"""Domains other than ONNX's own that have rules, with the newest version of each."""
 
-_TEXTS = 19
-"""The first opset that compares texts."""
+_STRING_EQUAL_SINCE = 19
+"""The first opset whose Equal supports strings."""
 
-_NORMS = ("LpPool", "GlobalLpPool")
-"""Ops whose p is a float in opset 1, and an int from then on."""
+_INTEGER_P_OPS = ("LpPool", "GlobalLpPool")
+"""Ops whose p is a float in opset 1, and an int since."""
 
-_UNLISTED = {
+_NONSTANDARD = {
     "SimplifiedLayerNormalization": Signature(
         ("X", "scale"), {"axis": -1, "epsilon": 1e-5, "stash_type": 1}, outputs=None
     ),
 }
-"""Ops of no standard that onnxruntime has in ONNX's own domain; who imports
-com.microsoft has them."""
+"""Ops that onnxruntime adds to ONNX's own domain, for graphs that import
+com.microsoft."""
 
 
-_TELLING = {
+_TYPED_ATTRIBUTES = {
     "LabelEncoder": (("keys_tensor", "input", 0), ("values_tensor", "output", 0)),
 }
-"""Attributes with the element type of an input or output, which is theirs alone."""
+"""Attributes that alone determine the element type of an input or output."""
 
 
 class OnnxSide(PlainSide):
-    """One opset of ONNX's own domain, and versions of others; all where none are told.
+    """One opset of ONNX's own domain, and versions of other domains.
 
-    A domain has what its newest version has, where it is read: an op that changed
-    tells by its attributes which one it is.
+    For reading, a domain has the ops of its newest version: those that changed are
+    distinguished by their attributes.
     """
 
     def __init__(self, opset: int, domains: Mapping[str, int]) -> None:
         name = f"amanda/onnx/{opset}"
         dictionary: Any = namespace(name, assume=True)
-        super().__init__(name, _signatures(dictionary.signature, domains))
+        super().__init__(name, _signatures_of_domains(dictionary.signature, domains))
         self.opset = opset
         self.domains = domains
         self.imports = {"": opset}
@@ -85,20 +85,26 @@ class OnnxSide(PlainSide):
         name: str | None = None,
         bodies: Mapping[str, Graph] | None = None,
     ) -> tuple[OutputPort, ...]:
-        """The outputs of a new node. Lists stand for the tuples that std keeps.
+        """The outputs of a new node. Tuples of attributes become lists.
 
-        An op of another domain is not made of element types that it does not take: a
-        runtime would refuse the whole graph.
+        Declines element types that an op of another domain does not support: a runtime
+        would reject the whole graph.
         """
         kept = {k: list(v) if isinstance(v, tuple) else v for k, v in attrs.items()}
         signature: Signature | None = self.signature(type)
         for key in kept:
             if signature is not None and key not in signature.attrs:
                 raise Decline(f"{type} of {self.name} has no attribute {key}")
-        if type == "Equal" and self.opset < _TEXTS and any(map(_is_text, args)):
-            raise Decline(f"Equal takes texts from opset {_TEXTS} on")
-        if type in _NORMS and self.opset > 1 and "p" in kept:
-            kept["p"] = _whole(type, kept["p"])
+        if (
+            type == "Equal"
+            and self.opset < _STRING_EQUAL_SINCE
+            and any(map(_is_string, args))
+        ):
+            raise Decline(
+                f"Equal supports strings since opset {_STRING_EQUAL_SINCE} on"
+            )
+        if type in _INTEGER_P_OPS and self.opset > 1 and "p" in kept:
+            kept["p"] = _to_int(type, kept["p"])
         domain, _, own = type.rpartition(".")
         if not domain:
             return super().build(
@@ -124,17 +130,21 @@ class OnnxSide(PlainSide):
     def parameter_types(
         self, op: Op, inputs: Sequence[Type | None]
     ) -> Sequence[Type | None]:
-        """Those of a body, of which models may be silent, by what the op is given."""
+        """The types of a body's parameters, which models may omit, by its inputs."""
         if op.type == "Loop":
-            return [*_ROUND, *map(_bare, inputs[2:])]
+            return [*_LOOP_TYPES, *map(_dtype_only, inputs[2:])]
         if op.type == "Scan":
-            return _scanned(op, inputs) if self.opset > 8 else []
-        return list(map(_element, inputs)) if op.type == "SequenceMap" else []
+            return _scan_parameter_types(op, inputs) if self.opset > 8 else []
+        return list(map(_element_type, inputs)) if op.type == "SequenceMap" else []
 
     def fault(self, op: Op) -> str | None:
-        """What is wrong with the attributes of an op of ONNX's own domain."""
+        """What is invalid about the attributes of an op of ONNX's own domain."""
         space = op.own_namespace
-        return fault(op, self.opset) if space is None or space == self.name else None
+        return (
+            attribute_fault_of(op, self.opset)
+            if space is None or space == self.name
+            else None
+        )
 
     def prepare(self, graph: Graph) -> Graph:
         """A model to be read: local functions are inlined."""
@@ -152,7 +162,7 @@ class OnnxSide(PlainSide):
             drop_ir_version(graph)
 
     def type_of(self, op: Op) -> str | None:
-        """The op type; for ops of the other domains, after the domain."""
+        """The op type, with the domain in front for ops of other domains."""
         space = op.own_namespace
         if space is None or space == self.name:
             return op.type
@@ -188,7 +198,7 @@ def _omit_unused_outputs(graph: Graph) -> None:
 def _type_fault(
     space: str, type: str, inputs: Sequence[OutputPort | None], attrs: Mapping[str, Any]
 ) -> str | None:
-    """Why an op does not take these element types, as far as they are known."""
+    """Why an op does not support these element types, as far as they are known."""
     told: Any = namespace(space, assume=True)
     entry = told[type]
     bindings = bind_ports(entry.inputs, len(inputs), entry, attrs).bindings or ()
@@ -197,7 +207,7 @@ def _type_fault(
         for binding, value in zip(bindings, inputs, strict=False)
         if value is not None
     ]
-    for name, side, at in _TELLING.get(type, ()):
+    for name, side, at in _TYPED_ATTRIBUTES.get(type, ()):
         tensor = attrs.get(name)
         if isinstance(tensor, Tensor):
             port = (entry.inputs if side == "input" else entry.outputs)[at]
@@ -205,56 +215,56 @@ def _type_fault(
     return next(type_faults(entry, attrs, values), None)
 
 
-def _whole(type: str, p: Any) -> int:
+def _to_int(type: str, p: Any) -> int:
     if not float(p).is_integer():
-        raise Decline(f"{type} takes p as an int, got {p}")
+        raise Decline(f"{type} needs an integer p, got {p}")
     return int(p)
 
 
-def _is_text(value: Any) -> bool:
+def _is_string(value: Any) -> bool:
     found = value.type if isinstance(value, OutputPort) else None
     return isinstance(found, TensorType) and str(found.dtype) == "string"
 
 
-def _row(found: Type | None, axis: int) -> Type | None:
-    """What is left of a tensor in each round of a scan."""
+def _row_type(found: Type | None, axis: int) -> Type | None:
+    """The type of one slice of a scanned tensor."""
     if not isinstance(found, TensorType) or not found.shape.has_rank:
-        return _bare(found)
+        return _dtype_only(found)
     dims = list(found.shape.dims)
     if not -len(dims) <= axis < len(dims):
-        return _bare(found)  # the rule of Scan tells of such an axis
+        return _dtype_only(found)  # the rule for Scan reports the axis
     del dims[axis]
     return TensorType(found.dtype, dims)
 
 
-def _bare(found: Type | None) -> Type | None:
-    """What stays in every round: the element type."""
+def _dtype_only(found: Type | None) -> Type | None:
+    """The element type, which is the same in every iteration."""
     return TensorType(found.dtype) if isinstance(found, TensorType) else found
 
 
-def _element(found: Type | None) -> Type | None:
+def _element_type(found: Type | None) -> Type | None:
     return found.element if isinstance(found, SequenceType) else found
 
 
-def _scanned(op: Op, inputs: Sequence[Type | None]) -> list[Type | None]:
+def _scan_parameter_types(op: Op, inputs: Sequence[Type | None]) -> list[Type | None]:
     rows = int(op.attrs.get("num_scan_inputs", 0))
     carried = len(inputs) - rows
     axes = list(op.attrs.get("scan_input_axes") or [0] * rows)
     return [
-        *map(_bare, inputs[:carried]),
-        *(_row(t, a) for t, a in zip(inputs[carried:], axes, strict=False)),
+        *map(_dtype_only, inputs[:carried]),
+        *(_row_type(t, a) for t, a in zip(inputs[carried:], axes, strict=False)),
     ]
 
 
-def _signatures(
+def _signatures_of_domains(
     own: Callable[[str], Signature | None], domains: Mapping[str, int]
 ) -> Any:
-    """Of ONNX's own domain and of these."""
+    """A function that returns signatures of ONNX's own domain and of these."""
 
     def signature(type: str) -> Signature | None:
         domain, _, name = type.rpartition(".")
         if not domain:
-            more = _UNLISTED if "com.microsoft" in domains else {}
+            more = _NONSTANDARD if "com.microsoft" in domains else {}
             return own(type) or more.get(type)
         if domain not in domains:
             return None

@@ -1,4 +1,4 @@
-"""What is known of values while functions read them, and small things made of them."""
+"""What mapping functions know of values, and small helpers that build ops."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from amanda_onnx.format.element_types import DTYPES
 from amanda_std import ops
 
 __all__ = [
-    "MOST",
+    "MAX_ELEMENTS",
     "cast_to",
-    "content",
-    "dims",
+    "known_content",
+    "static_dims",
     "dtype_of",
     "expect",
-    "flat",
-    "ints",
+    "to_scalar",
+    "known_or_value",
     "pairs_of",
     "rank_of",
     "scalar_of_one",
 ]
 
-MOST = 1 << 12
-"""Elements of a constant that functions look into."""
+MAX_ELEMENTS = 1 << 12
+"""The most elements of a constant whose content functions read."""
 
 
-def content(value: Any) -> Any:
-    """The elements of a value as numbers and lists; None where they are not known."""
+def known_content(value: Any) -> Any:
+    """The elements of a value as numbers and lists; None where they are unknown."""
     tensor = constant_of(value.port)
     if tensor is not None:
-        return tensor.tolist() if tensor.size <= MOST else None
+        return tensor.tolist() if tensor.size <= MAX_ELEMENTS else None
     found = value.type
     if found.elements is None or any(isinstance(d, Sym) for d in found.elements):
         return None
     return np.array(found.elements).reshape([int(d) for d in found.shape]).tolist()
 
 
-def ints(value: Any) -> Any:
-    """Integers that decide shapes: numbers where they are known, else the value."""
+def known_or_value(value: Any) -> Any:
+    """A shape argument: its numbers where they are known, else the value."""
     if value is None:
         return None
-    found = content(value)
+    found = known_content(value)
     return value if found is None else found
 
 
-def dims(value: Any) -> list[int]:
-    """The dims of a value; Decline where one is not known."""
+def static_dims(value: Any) -> list[int]:
+    """The dims of a value; Decline where one is not static."""
     shape = value.type.shape
     if not shape.is_static:
         raise Decline("a dim decides that is known at run time only", got=shape)
@@ -62,19 +62,19 @@ def rank_of(value: Any) -> int:
 
 
 def dtype_of(code: int) -> DType:
-    """The element type of a number that stands for one."""
+    """The element type of a number in ONNX's enumeration."""
     expect(code in DTYPES, f"there is no element type {code}")
     return DTYPES[code]
 
 
 def expect(condition: object, why: str) -> None:
-    """Decline where something does not hold."""
+    """Raise Decline unless a condition holds."""
     if not condition:
         raise Decline(why)
 
 
 def pairs_of(pads: Any, name: str = "pads") -> list[list[Any]]:
-    """A pair for each axis, of a list that has all begins, then all ends."""
+    """A pair for each axis, from a list with all begins, then all ends."""
     half = len(pads) // 2
     expect(
         len(pads) == 2 * half,
@@ -84,7 +84,7 @@ def pairs_of(pads: Any, name: str = "pads") -> list[list[Any]]:
     return [[b, e] for b, e in zip(pads[:half], pads[half:], strict=True)]
 
 
-def flat(value: Any) -> Any:
+def to_scalar(value: Any) -> Any:
     """A value of one element as a scalar."""
     return ops.reshape(value, [])
 

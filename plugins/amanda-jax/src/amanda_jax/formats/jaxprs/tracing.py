@@ -1,7 +1,7 @@
-"""The mapping `std-jax`: graphs of the hub set as JAX traces them.
+"""The mapping `std-jax`: hub graphs to JAX primitives, by tracing.
 
-Nothing is mapped op by op: the graph runs as a function of JAX, and the primitives that
-this calls are read, as those of any other function. Weights become constants.
+The graph is run as a function under `jax.make_jaxpr`, and the resulting jaxpr is read.
+Weights become constants.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from amanda.graph import Graph
 __all__ = ["MAPPING"]
 
 
-class _Tracing:
-    """A `Mapper`: what it cannot do is told op by op, and there are no gaps to fill."""
+class TracingMapper:
+    """A `Mapper` without rules: ops that cannot be traced raise an error."""
 
     def apply(
         self, graph: Graph, to: str, *, keep_foreign: bool, gap_met: Any
@@ -35,9 +35,9 @@ class _Tracing:
 
         if open_ := open_inputs(graph):
             raise ConversionError(
-                "primitives of JAX are for sizes that are known",
+                "JAX primitives need static shapes",
                 got=", ".join(open_),
-                hint="give the inputs types that tell them: graph.parameters[0].type",
+                hint="set types with static shapes: graph.parameters[0].type = ...",
             )
         ready = prepare_unoptimized(graph)
         function, weights, forms = traceable_function(ready, unoptimized_context())
@@ -51,4 +51,5 @@ class _Tracing:
         return copy_names(made, ready)
 
 
-MAPPING = _Tracing()
+MAPPING = TracingMapper()
+"""The entry `std-jax` of `amanda.mappings`."""

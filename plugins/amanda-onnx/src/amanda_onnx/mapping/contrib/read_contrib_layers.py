@@ -12,7 +12,7 @@ import numpy as np
 from amanda.types import DType
 from amanda_onnx.format.element_types import DTYPES
 from amanda_onnx.mapping.nn.read_conv import padding_of, read_gemm
-from amanda_onnx.mapping.static_values import cast_to, content, expect, rank_of
+from amanda_onnx.mapping.static_values import cast_to, expect, known_content, rank_of
 from amanda_std import ops
 
 __all__ = ["READ", "transpose_matrix"]
@@ -165,7 +165,7 @@ def read_fused_conv(
 
 
 def read_expand_dims(x: Any, axis: Any) -> Any:
-    known = content(axis)
+    known = known_content(axis)
     expect(known is not None, "a computed axis")
     return ops.expand_dims(x, tuple(np.reshape(known, -1).tolist()))
 

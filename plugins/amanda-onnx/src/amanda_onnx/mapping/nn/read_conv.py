@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amanda_onnx.mapping.static_values import dims, expect, pairs_of, rank_of
+from amanda_onnx.mapping.static_values import expect, pairs_of, rank_of, static_dims
 from amanda_std import ops
 
 __all__ = ["READ", "padding_of", "read_gemm"]
@@ -43,7 +43,7 @@ def read_conv_transpose(
     extra = output_padding or [0] * n
     padding = padding_of("NOTSET", pads)
     if auto_pad.startswith("SAME") or output_shape is not None:
-        size, kernel = dims(x)[2:], dims(w)[2:]
+        size, kernel = static_dims(x)[2:], static_dims(w)[2:]
         shape = output_shape or [i * j for i, j in zip(size, s, strict=True)]
         expect(len(shape) == n, f"output_shape={shape}: {n} numbers expected")
         rows = zip(size, kernel, s, d, extra, shape, strict=True)

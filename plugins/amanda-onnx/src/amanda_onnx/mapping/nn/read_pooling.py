@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amanda_onnx.mapping.nn.read_conv import padding_of
-from amanda_onnx.mapping.static_values import ints
+from amanda_onnx.mapping.static_values import known_or_value
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -51,7 +51,7 @@ def read_max_unpool(x: Any, indices: Any, size: Any = None, *, kernel_shape: Any
     y = ops.max_unpool(x, indices, [*dims[:2], *pooled], whole_tensor=True)
     if size is None:
         return y
-    wanted = ints(size)
+    wanted = known_or_value(size)
     if isinstance(wanted, list):
         pairs: Any = [(0, wanted[i] - d) for i, d in enumerate([*dims[:2], *pooled])]
         return ops.pad(y, pairs)
@@ -62,7 +62,8 @@ def read_max_unpool(x: Any, indices: Any, size: Any = None, *, kernel_shape: Any
 def read_col2im(x: Any, image: Any, block: Any, *, dilations: Any = None,
                 pads: Any = None, strides: Any = None) -> Any:  # fmt: skip
     return ops.fold(
-        x, ints(image), ints(block), strides=strides, dilations=dilations,
+        x, known_or_value(image), known_or_value(block),
+        strides=strides, dilations=dilations,
         padding=padding_of("NOTSET", pads),
     )  # fmt: skip
 

@@ -10,11 +10,11 @@ from amanda.types import DType
 from amanda_onnx.mapping.nn.read_conv import padding_of
 from amanda_onnx.mapping.static_values import (
     cast_to,
-    dims,
     dtype_of,
     expect,
     rank_of,
     scalar_of_one,
+    static_dims,
 )
 from amanda_std import ops
 
@@ -85,7 +85,9 @@ def _conv_attributes(
     group: int, kernel_shape: Any,
 ) -> dict[str, Any]:  # fmt: skip
     if kernel_shape is not None and w.type.shape.is_static:
-        expect(list(kernel_shape) == dims(w)[2:], "kernel_shape is not that of w")
+        expect(
+            list(kernel_shape) == static_dims(w)[2:], "kernel_shape is not that of w"
+        )
     expect(rank_of(x) > 2, "data without spatial axes")
     return {
         "padding": padding_of(auto_pad, pads), "strides": strides,

@@ -12,7 +12,12 @@ from zlib import crc32
 
 import numpy as np
 
-from amanda_onnx.mapping.static_values import content, dims, dtype_of, expect
+from amanda_onnx.mapping.static_values import (
+    dtype_of,
+    expect,
+    known_content,
+    static_dims,
+)
 from amanda_std import ops
 
 __all__ = ["READ", "key_of_seed"]
@@ -86,7 +91,7 @@ def read_random_uniform_like(
 
 def _shape(x: Any) -> Any:
     """Numbers where the shape is static."""
-    return tuple(dims(x)) if x.type.shape.is_static else ops.shape_of(x)
+    return tuple(static_dims(x)) if x.type.shape.is_static else ops.shape_of(x)
 
 
 def read_bernoulli(o: Any, p: Any, *, dtype: int | None = None,
@@ -113,8 +118,8 @@ def read_dropout(o: Any, x: Any, ratio: Any = None, training: Any = None, *,
     x, ratio, training = (
         v if v is None else o.side.value(v) for v in (x, ratio, training)
     )
-    trains = False if training is None else content(training)
-    if trains is False or (ratio is not None and content(ratio) == 0):
+    trains = False if training is None else known_content(training)
+    if trains is False or (ratio is not None and known_content(ratio) == 0):
         return _inference_dropout(x, outputs)
     rate: Any = 0.5 if ratio is None else ratio
     drawn = ops.random_uniform(key_of_seed(seed, o.source), _shape(x))

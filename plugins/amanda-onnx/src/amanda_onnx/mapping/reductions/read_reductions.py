@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from amanda.mapping import Decline
-from amanda_onnx.mapping.static_values import content, ints
+from amanda_onnx.mapping.static_values import known_content, known_or_value
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -57,13 +57,13 @@ def _axes_as_input(type: str) -> Callable[..., Any]:
     ) -> Any:
         if axes is None or _is_empty(axes):
             return _reduce(type, x, () if noop_with_empty_axes else None, keepdims)
-        return _reduce(type, x, ints(axes), keepdims)
+        return _reduce(type, x, known_or_value(axes), keepdims)
 
     return reduction
 
 
 def _is_empty(axes: Any) -> bool:
-    known = content(axes)
+    known = known_content(axes)
     if known is not None:
         return not known
     shape = axes.type.shape

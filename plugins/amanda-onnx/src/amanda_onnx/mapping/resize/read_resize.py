@@ -6,7 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from amanda_onnx.mapping.static_values import content, expect, ints, rank_of
+from amanda_onnx.mapping.static_values import (
+    expect,
+    known_content,
+    known_or_value,
+    rank_of,
+)
 from amanda_std import ops
 
 __all__ = ["READ", "read_upsample_8"]
@@ -40,7 +45,7 @@ def read_resize(
     axes = list(range(rank)) if axes is None else [a % rank for a in axes]
     if scales is not None and not _is_empty(scales):
         return _resize_by_scales(x, scales, region, axes, attrs)
-    wanted = ints(sizes)
+    wanted = known_or_value(sizes)
     some = _some_axes(axes, rank)
     if keep_aspect_ratio_policy == "stretch":
         return ops.resize(x, wanted, None, region, axes=some, **attrs)
@@ -77,7 +82,7 @@ def _resize_by_scales(
     x: Any, scales: Any, region: Any, axes: list[int], attrs: dict[str, Any]
 ) -> Any:
     """Sizes are rounded down; coordinates are computed with the scales as given."""
-    known = content(scales)
+    known = known_content(scales)
     if known is not None:
         return _resize_by_known_scales(x, known, region, axes, attrs)
     grown = ops.floor(_float64(_dims(x, axes)) * _float64(scales))

@@ -11,12 +11,12 @@ from amanda.tensors import Tensor
 from amanda_onnx.mapping.sequences.read_sequences import cast_string
 from amanda_onnx.mapping.shapes.cast_to_float8_scale import cast_to_float8_scale
 from amanda_onnx.mapping.static_values import (
-    content,
     dtype_of,
     expect,
-    flat,
-    ints,
+    known_content,
+    known_or_value,
     pairs_of,
+    to_scalar,
 )
 from amanda_std import ops
 
@@ -52,7 +52,7 @@ def read_constant(
 
 def read_constant_of_shape(s: Any, *, value: Any = None) -> Any:
     fill = np.zeros((), "float32") if value is None else value.numpy().reshape(())
-    return ops.full(ints(s), np.ascontiguousarray(fill).reshape(()))
+    return ops.full(known_or_value(s), np.ascontiguousarray(fill).reshape(()))
 
 
 def read_expand(x: Any, s: Any) -> Any:
@@ -63,7 +63,7 @@ def read_expand(x: Any, s: Any) -> Any:
 def read_split(x: Any, sizes: Any = None, *, axis: int = 0, outputs: int,
                num_outputs: int | None = None) -> Any:  # fmt: skip
     expect(num_outputs in (None, outputs), "num_outputs is not the number of outputs")
-    parts = _uneven_sizes(x, axis, outputs) if sizes is None else ints(sizes)
+    parts = _uneven_sizes(x, axis, outputs) if sizes is None else known_or_value(sizes)
     return tuple(ops.split(x, parts, axis=axis, outputs=outputs))
 
 
@@ -85,9 +85,9 @@ def read_split_12(x: Any, *, split: Any = None, axis: int = 0, outputs: int) -> 
 
 def read_topk(x: Any, k: Any, *, axis: int = -1, largest: int = 1,
               sorted: int = 1) -> Any:  # fmt: skip  # noqa: ARG001
-    count = content(k)
+    count = known_content(k)
     if count is None:
-        size = flat(k)
+        size = to_scalar(k)
     else:
         expect(np.size(count) == 1, "k is not one number")
         size = int(np.reshape(count, ()))
@@ -100,14 +100,14 @@ def read_topk_9(x: Any, *, k: int, axis: int = -1) -> Any:
 
 def read_pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *,
              mode: str = "constant") -> Any:  # fmt: skip
-    known = content(pads)
+    known = known_content(pads)
     if known is None:
         pairs: Any = ops.transpose(ops.reshape(pads, [2, -1]), perm=(1, 0))
     else:
         pairs = pairs_of(known)
     if value is not None:
-        value = flat(value) if value.type.shape.rank else value
-    return ops.pad(x, pairs, value, ints(axes), mode=mode)
+        value = to_scalar(value) if value.type.shape.rank else value
+    return ops.pad(x, pairs, value, known_or_value(axes), mode=mode)
 
 
 def read_pad_10(x: Any, *, pads: Any, value: float = 0.0,
@@ -124,15 +124,15 @@ def read_eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
 
 def read_one_hot(i: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
     off, on = ops.split(values, axis=0, outputs=2)
-    size = content(depth)
+    size = known_content(depth)
     number = (
-        ops.astype(flat(depth), dtype="int64")
+        ops.astype(to_scalar(depth), dtype="int64")
         if size is None
         else int(np.reshape(size, ()))
     )
     if str(i.dtype) != "int64":
         i = ops.astype(i, dtype="int64")
-    return ops.one_hot(i, number, flat(on), flat(off), axis=axis, wrap=True)
+    return ops.one_hot(i, number, to_scalar(on), to_scalar(off), axis=axis, wrap=True)
 
 
 def read_cast(x: Any, *, to: int, saturate: int = 1,
@@ -160,7 +160,7 @@ def _cast(x: Any, dtype: Any, saturate: int, round_mode: str | None) -> Any:
 
 def read_range(start: Any, stop: Any, step: Any) -> Any:
     """Some models have vectors of one element instead of scalars."""
-    return ops.range(flat(start), flat(stop), flat(step))
+    return ops.range(to_scalar(start), to_scalar(stop), to_scalar(step))
 
 
 def read_unique(x: Any, *, axis: int | None = None, sorted: int = 1,

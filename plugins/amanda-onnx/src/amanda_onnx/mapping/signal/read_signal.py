@@ -9,10 +9,10 @@ import numpy as np
 from amanda.types import DType
 from amanda_onnx.mapping.static_values import (
     cast_to,
-    content,
     dtype_of,
     expect,
-    ints,
+    known_content,
+    known_or_value,
     rank_of,
 )
 from amanda_std import ops
@@ -26,7 +26,7 @@ _MEL = 2595 / np.log(10)
 
 def _integer(value: Any) -> Any:
     """One integer: a number where it is static, else a scalar of int64."""
-    known = content(value)
+    known = known_content(value)
     if known is not None:
         return int(np.reshape(known, ()))
     if value.type.shape.rank:
@@ -120,7 +120,7 @@ def read_mel_weight_matrix(
     output_datatype: int = 1, context: Any,
 ) -> Any:  # fmt: skip
     own = dtype_of(output_datatype)
-    known = [content(v) for v in (bins, length, rate, low, high)]
+    known = [known_content(v) for v in (bins, length, rate, low, high)]
     if all(v is not None for v in known):
         b, n, r, least, most = (float(np.reshape(v, ())) for v in known)
         counts = (int(b), int(n))
@@ -174,7 +174,7 @@ def read_bit_cast(x: Any, *, to: int) -> Any:
 
 
 def read_cum_prod(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
-    known = ints(axis)
+    known = known_or_value(axis)
     at = int(np.reshape(known, ())) if isinstance(known, int | list) else known
     return ops.cumulative_prod(x, at, exclusive=bool(exclusive), reverse=bool(reverse))
 

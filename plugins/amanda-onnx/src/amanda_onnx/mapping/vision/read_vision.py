@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from amanda_onnx.mapping.static_values import expect, flat
+from amanda_onnx.mapping.static_values import expect, to_scalar
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -44,10 +44,10 @@ def read_nms(
     score_threshold: Any = None, *, center_point_box: int = 0,
 ) -> Any:  # fmt: skip
     """By default, at most 0 boxes are selected."""
-    limit = np.asarray(0, "int64") if max_output is None else flat(max_output)
+    limit = np.asarray(0, "int64") if max_output is None else to_scalar(max_output)
     zero = np.asarray(0, boxes.dtype.numpy)
-    overlap = zero if iou_threshold is None else flat(iou_threshold)
-    least = None if score_threshold is None else flat(score_threshold)
+    overlap = zero if iou_threshold is None else to_scalar(iou_threshold)
+    least = None if score_threshold is None else to_scalar(score_threshold)
     centered = bool(center_point_box)
     return ops.nms(boxes, scores, limit, overlap, least, centered=centered)
 
