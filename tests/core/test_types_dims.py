@@ -21,7 +21,7 @@ from amanda.types import (
     minimum,
     parse_dim,
 )
-from amanda.types.lattice import same
+from amanda.types.lattice import dims_equal
 
 n, m, k = (Sym.named(name) for name in "nmk")
 
@@ -108,7 +108,7 @@ def test_the_text_is_read_back(tree: Tree) -> None:
     found = built(tree)
     again = parse_dim(str(found))
     assert str(again) == str(found)
-    assert same(again, found) is True
+    assert dims_equal(again, found) is True
     assert getattr(again, "key", again) == getattr(found, "key", found)
 
 

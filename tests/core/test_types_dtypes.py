@@ -58,7 +58,7 @@ def test_texts_and_objects_are_strings() -> None:
 
 @pytest.mark.parametrize("given", ["M8[s]", "V3", [("a", "i4")], "g"])
 def test_what_stands_for_nothing_is_refused(given: object) -> None:
-    with pytest.raises(InvalidTypeError, match="no element type stands for"):
+    with pytest.raises(InvalidTypeError, match="no element type corresponds to"):
         DType.of(np.dtype(given))  # type: ignore[call-overload]
 
 

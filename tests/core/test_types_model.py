@@ -191,7 +191,7 @@ def test_anonymous_dims_keep_identity_in_a_document() -> None:
         ("float32[2.5]", "column 9", "an integer", "'2.5]'"),
         ("float32[ $]", "column 10", "a name, a number or a mark", "'$]'"),
         ("sequence<float32[]", "column 19", "'>'", "the end"),
-        ("opaque<text>", "column 8", "a quoted text", "'text>'"),
+        ("opaque<text>", "column 8", "a quoted string", "'text>'"),
         ('opaque<"\\x">', "column 8", "the escapes of JSON", "'\"\\\\x\">'"),
         ("map<int64>", "column 10", "'['", "'>'"),
         ("int64[2] = [1]", None, "2 items", "1 items"),
@@ -292,7 +292,7 @@ def test_tensor_types() -> None:
     assert TensorType("int64", [2], value=[1, n]).value == (1, n)
     with pytest.raises(InvalidTypeError, match="2 items"):
         TensorType("int64", [2], value=[1])
-    with pytest.raises(InvalidTypeError, match="known shape"):
+    with pytest.raises(InvalidTypeError, match="static shape"):
         TensorType("int64", [n], value=[1])
     with pytest.raises(InvalidTypeError, match="only integer"):
         TensorType("float32", [1], value=[1])

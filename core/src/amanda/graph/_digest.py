@@ -229,7 +229,7 @@ def _ranked(graph: Graph, names: bool) -> Symbols:
 
     watching = Symbols(watching=True)
     _digest(graph, False, names, watching)
-    return watching.ranked()
+    return watching.by_role()
 
 
 def _digest(graph: Graph, content: bool, names: bool, symbols: Symbols) -> str:

@@ -29,7 +29,7 @@ from amanda.mapping.side import (
     answer_question,
     rule_op_type,
 )
-from amanda.types import TensorType, same
+from amanda.types import TensorType, dims_equal
 
 MOST = 8
 """Rules for each op that a graph had at first, before something must be going round."""
@@ -256,7 +256,7 @@ def _have_equal_types(a: object, b: object) -> bool:
         return False
     if a.shape.rank != b.shape.rank:
         return False
-    return all(same(x, y) is True for x, y in zip(a.shape, b.shape, strict=True))
+    return all(dims_equal(x, y) is True for x, y in zip(a.shape, b.shape, strict=True))
 
 
 def _duplicates_an_op(new: Sequence[Op]) -> bool:

@@ -1,11 +1,11 @@
-"""Tensors that are lazy about their elements, and attribute values.
+"""Tensors with lazily loaded elements, and attribute values.
 
-Importing this loads no numpy; asking a tensor for its array does.
+Importing this does not import numpy; converting a tensor to an array does.
 """
 
 from __future__ import annotations
 
-from amanda.tensors.maps import FileMap
+from amanda.tensors.file_map import FileMap
 from amanda.tensors.packing import check_shape, packed_size
 from amanda.tensors.sharing import dedup
 from amanda.tensors.tensor import Tensor

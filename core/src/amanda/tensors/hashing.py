@@ -1,7 +1,7 @@
-"""The hash of content, as a tree over blocks of fixed length.
+"""Hashes of tensor content: a Merkle tree over blocks of fixed length.
 
-A tree, because a splat of any size is hashed in the logarithm of its size: equal
-subtrees are computed once. What a file may claim must not decide how long we work.
+In a tree, a splat is hashed in time logarithmic in its size, since equal subtrees are
+hashed once. So a small file with a huge splat cannot cause long computations.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Final
 
 from amanda.tensors.packing import PERIOD
 
-__all__ = ["BLOCK", "root", "root_of_repeated", "seal"]
+__all__ = ["BLOCK", "hash_blocks", "hash_repeated", "tensor_digest"]
 
 BLOCK: Final = PERIOD << 14  # 768 KiB
 _LENGTH: Final = 32
 
 
-def root(blocks: Iterable[memoryview | bytes]) -> bytes:
-    """The root over blocks, each of `BLOCK` bytes but the last."""
+def hash_blocks(blocks: Iterable[memoryview | bytes]) -> bytes:
+    """The root hash of blocks, all of `BLOCK` bytes but the last."""
     level = [_leaf(block) for block in blocks]
     while len(level) > 1:
         pairs = zip(level[::2], level[1::2], strict=False)
@@ -28,8 +28,8 @@ def root(blocks: Iterable[memoryview | bytes]) -> bytes:
     return level[0] if level else b""
 
 
-def root_of_repeated(block: bytes, times: int, last: bytes) -> bytes:
-    """The same as `root` over `times` equal blocks and one shorter `last`, if any."""
+def hash_repeated(block: bytes, times: int, last: bytes) -> bytes:
+    """Equal to `hash_blocks` of `times` equal blocks and a shorter `last`, if any."""
     same = _leaf(block) if times else b""
     tail = _leaf(last) if last else None
     while times + (tail is not None) > 1:
@@ -40,8 +40,8 @@ def root_of_repeated(block: bytes, times: int, last: bytes) -> bytes:
     return same if tail is None else tail
 
 
-def seal(what: str, content: bytes) -> str:
-    """The digest of a whole tensor: its type and the root of its content."""
+def tensor_digest(what: str, content: bytes) -> str:
+    """The digest of a tensor: its type and the root hash of its content."""
     state = blake2b(content, digest_size=_LENGTH, person=b"amanda tensor")
     state.update(what.encode())
     return state.hexdigest()

@@ -1,8 +1,8 @@
-"""Elements as packed bytes: the form in files, digests and pickles.
+"""Packed elements: the representation in files, digests and pickles.
 
-Elements of a byte or more stand in little-endian order, one after the other. Smaller
-ones are packed without gaps, the first in the lowest bits: two int4 a byte, four
-6-bit floats in three bytes. Bits left over in the last byte are zero.
+Elements of a byte or more are little-endian and contiguous. Smaller elements are packed
+without gaps, the first in the lowest bits: two int4 per byte, four 6-bit floats in
+three bytes. Unused bits of the last byte are zero.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["PERIOD", "check_shape", "clean_tail", "pack", "packed_size", "unpack"]
 
 PERIOD: Final = 48
-"""Whole elements of every width fill this many bytes, so blocks are multiples of it."""
+"""A multiple of every element width, in bytes; block sizes are multiples of it."""
 
-_MOST_DIMS: Final = 64  # numpy has no arrays of more
-_UNPACKED_AT_ONCE: Final = 1 << 20  # a multiple of 8; unpacking takes a byte per bit
+_MOST_DIMS: Final = 64  # the limit of numpy
+_UNPACKED_AT_ONCE: Final = 1 << 20  # a multiple of 8; unpacking needs a byte per bit
 
 
 def check_shape(shape: Sequence[Any]) -> tuple[int, ...]:
-    """A shape of known, possible dims, as ints."""
+    """Check that a shape is static and valid; return its dims as ints."""
     dims = []
     for dim in shape:
         if type(dim) is int:
@@ -39,50 +39,50 @@ def check_shape(shape: Sequence[Any]) -> tuple[int, ...]:
             continue
         if isinstance(dim, bool | Sym) or not hasattr(dim, "__index__"):
             got = reprlib.repr(shape)
-            raise InvalidTypeError("a tensor has a known shape", got=got)
+            raise InvalidTypeError("the shape of a tensor must be static", got=got)
         dims.append(int(dim.__index__()))
     if any(not 0 <= dim <= MAX_DIM for dim in dims):
         raise InvalidTypeError(
-            "a dim that no tensor has",
+            "a dim is out of range",
             expected=f"0 to {MAX_DIM}",
             got=[d if d.bit_length() < 256 else "a huge number" for d in dims],
         )
     if len(dims) > _MOST_DIMS:
         raise InvalidTypeError(
-            "more dims than an array may have", expected=_MOST_DIMS, got=len(dims)
+            "too many dims for an array", expected=_MOST_DIMS, got=len(dims)
         )
     return tuple(dims)
 
 
 def packed_size(dtype: ElementType, shape: tuple[int, ...]) -> int:
-    """The packed bytes of a tensor whose elements have a fixed width."""
+    """The number of packed bytes of a tensor with elements of fixed width."""
     count = prod(shape)
     bits = count * _width(dtype)
     if count > MAX_DIM or bits > 8 * MAX_DIM:
-        raise InvalidTypeError(
-            "a tensor larger than any memory", got=f"{dtype}{list(shape)}"
-        )
+        raise InvalidTypeError("a tensor is too large", got=f"{dtype}{list(shape)}")
     return -(-bits // 8)
 
 
 def _width(dtype: ElementType) -> int:
     if not dtype.bits:
         raise InvalidTypeError(
-            f"elements of type {dtype} have no bytes of their own",
-            hint="Tensor.strings holds texts" if dtype.kind in _TEXTS else None,
+            f"elements of type {dtype} have no fixed width",
+            hint="use Tensor.strings for strings"
+            if dtype.kind in _STRING_KINDS
+            else None,
         )
     return dtype.bits
 
 
-_TEXTS = ("string", "bytes")
+_STRING_KINDS = ("string", "bytes")
 
 
 def pack(flat: Array, dtype: ElementType) -> memoryview:
-    """The packed bytes of a flat array; a view of it wherever it has that form."""
+    """Pack a flat array; the result is a view of it if possible."""
     import numpy as np
 
     flat = np.ascontiguousarray(flat)
-    if _swapped(flat.dtype):
+    if _needs_byteswap(flat.dtype):
         flat = flat.byteswap()
     codes = flat.view(np.uint8)
     if dtype.bits < 8:
@@ -94,13 +94,13 @@ def pack(flat: Array, dtype: ElementType) -> memoryview:
 
 
 def unpack(packed: memoryview, dtype: ElementType, shape: tuple[int, ...]) -> Array:
-    """The read-only array of packed bytes; it shares them wherever it can."""
+    """Unpack bytes into a read-only array, which shares them if possible."""
     import numpy as np
 
     element = dtype.numpy
     if dtype.bits >= 8:
         flat = np.frombuffer(packed, dtype=element)
-        if _swapped(element):
+        if _needs_byteswap(element):
             flat = flat.byteswap()
     else:
         flat = _unpack_bits(packed, dtype.bits, prod(shape)).view(element)
@@ -110,17 +110,17 @@ def unpack(packed: memoryview, dtype: ElementType, shape: tuple[int, ...]) -> Ar
 
 
 def _unpack_bits(packed: memoryview, width: int, count: int) -> Array:
-    """One byte per element, the bits above it zero."""
+    """Unpack to one byte per element; higher bits are zero."""
     import numpy as np
 
     if width in (1, 2, 4):
         per_byte = 8 // width
         data = np.frombuffer(packed, np.uint8)
-        spread = np.empty((len(data), per_byte), np.uint8)
+        parts = np.empty((len(data), per_byte), np.uint8)
         for at in range(per_byte):
-            np.right_shift(data, at * width, out=spread[:, at])
-        spread &= (1 << width) - 1
-        return spread.reshape(-1)[:count]
+            np.right_shift(data, at * width, out=parts[:, at])
+        parts &= (1 << width) - 1
+        return parts.reshape(-1)[:count]
     codes = np.empty(count, np.uint8)
     for start in range(0, count, _UNPACKED_AT_ONCE):
         part = codes[start : start + _UNPACKED_AT_ONCE]
@@ -132,14 +132,14 @@ def _unpack_bits(packed: memoryview, width: int, count: int) -> Array:
     return codes
 
 
-def _swapped(element: np.dtype[Any]) -> bool:
+def _needs_byteswap(element: np.dtype[Any]) -> bool:
     import sys
 
     return sys.byteorder == "big" and element.itemsize > 1
 
 
 def clean_tail(last: memoryview, dtype: ElementType, count: int) -> memoryview:
-    """The last block of `count` elements, with the bits left over set to zero."""
+    """Set the unused bits of the last block of `count` elements to zero."""
     used = count * dtype.bits % 8
     if not used or not last or last[-1] >> used == 0:
         return last

@@ -1,4 +1,4 @@
-"""Finding tensors of equal content."""
+"""Deduplication of tensors."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ __all__ = ["dedup"]
 
 
 def dedup(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """For each tensor, the first one of equal content: the same list, shared.
+    """Replace each tensor by the first one with equal content.
 
-    Only those are hashed whose element type and shape occur more than once.
+    Only tensors whose element type and shape occur more than once are hashed.
 
     >>> a, b, c = dedup([Tensor.of([1, 2]), Tensor.of([1, 2]), Tensor.of([3])])
     >>> a is b
     True
     """
-    given = list(tensors)
-    alike: defaultdict[object, dict[int, Tensor]] = defaultdict(dict)
-    for tensor in given:
-        alike[tensor.dtype, tensor.shape][id(tensor)] = tensor
+    tensors = list(tensors)
+    groups: defaultdict[object, dict[int, Tensor]] = defaultdict(dict)
+    for tensor in tensors:
+        groups[tensor.dtype, tensor.shape][id(tensor)] = tensor
     shared: dict[int, Tensor] = {}
-    for group in alike.values():
+    for group in groups.values():
         first: dict[str, Tensor] = {}
         for identity, tensor in group.items():
             found = tensor
             if len(group) > 1:
                 found = first.setdefault(tensor.digest(), tensor)
             shared[identity] = found
-    return [shared[id(tensor)] for tensor in given]
+    return [shared[id(tensor)] for tensor in tensors]

@@ -1,7 +1,7 @@
-"""Where the elements of a tensor are: the kinds of storage behind `Tensor`.
+"""Sources of tensor elements: the kinds of storage behind `Tensor`.
 
-Each gives the array on demand, and the packed bytes in blocks: all of the length asked
-for (a multiple of `PERIOD`) but the last, and never more of them in memory than that.
+Each returns the array on demand, and the packed bytes in blocks of the requested length
+(a multiple of `PERIOD`), with at most one block in memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from weakref import ReferenceType, ref
 
 from amanda.errors import FormatError, InvalidTypeError
 from amanda.tensors import hashing
-from amanda.tensors.maps import FileMap
+from amanda.tensors.file_map import FileMap
 from amanda.tensors.packing import clean_tail, pack, packed_size, unpack
 from amanda.types import ElementType
 
@@ -23,11 +23,19 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-__all__ = ["InArray", "InBuffer", "InFile", "Made", "Repeated", "Source", "Texts"]
+__all__ = [
+    "ArraySource",
+    "BufferSource",
+    "FileSource",
+    "LazySource",
+    "SplatSource",
+    "TensorSource",
+    "StringSource",
+]
 
 
-class Source(ABC):
-    """The elements of a tensor of this element type and shape."""
+class TensorSource(ABC):
+    """The storage of a tensor's elements."""
 
     __slots__ = ("dtype", "shape")
 
@@ -47,15 +55,15 @@ class Source(ABC):
 
     @abstractmethod
     def blocks(self, size: int) -> Iterator[memoryview]:
-        """The packed bytes."""
+        """The packed bytes, in blocks of `size`."""
 
-    def root(self) -> bytes:
+    def content_hash(self) -> bytes:
         """The hash of the packed bytes."""
-        return hashing.root(self.blocks(hashing.BLOCK))
+        return hashing.hash_blocks(self.blocks(hashing.BLOCK))
 
 
-class InArray(Source):
-    """In an array that somebody made; shared, not copied."""
+class ArraySource(TensorSource):
+    """Elements in a numpy array; shared, not copied."""
 
     __slots__ = ("_array",)
     label = "array"
@@ -72,14 +80,14 @@ class InArray(Source):
     def blocks(self, size: int) -> Iterator[memoryview]:
         count = size * 8 // self.dtype.bits
         array = self._array
-        # A flat iterator copies what it gives, block by block; a view copies nothing.
+        # A flat iterator copies block by block; a view does not copy.
         flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
         for start in range(0, array.size, count):
             yield pack(flat[start : start + count], self.dtype)
 
 
-class InBuffer(Source):
-    """Packed, in bytes that somebody holds."""
+class BufferSource(TensorSource):
+    """Packed elements in a buffer."""
 
     __slots__ = ("_view",)
     label = "buffer"
@@ -91,19 +99,19 @@ class InBuffer(Source):
         try:
             view = memoryview(buffer).cast("B")
         except TypeError as error:
-            raise InvalidTypeError(f"no plain buffer: {error}") from error
+            raise InvalidTypeError(f"not a contiguous buffer: {error}") from error
         nbytes = self.nbytes
         _check_room(len(view), offset, nbytes, "the buffer")
         self._view = view[offset : offset + nbytes].toreadonly()
 
-    def packed(self) -> memoryview:
+    def packed_bytes(self) -> memoryview:
         return self._view
 
     def array(self) -> Array:
-        return unpack(self.packed(), self.dtype, self.shape)
+        return unpack(self.packed_bytes(), self.dtype, self.shape)
 
     def blocks(self, size: int) -> Iterator[memoryview]:
-        view = self.packed()
+        view = self.packed_bytes()
         for start in range(0, len(view), size):
             block = view[start : start + size]
             if start + size >= len(view):
@@ -111,8 +119,8 @@ class InBuffer(Source):
             yield block
 
 
-class InFile(InBuffer):
-    """Packed, in a file that is mapped when the first element is asked for."""
+class FileSource(BufferSource):
+    """Packed elements in a file, which is mapped on first access."""
 
     __slots__ = ("file", "offset")
     label = "mapped"
@@ -120,19 +128,19 @@ class InFile(InBuffer):
     def __init__(
         self, file: FileMap, dtype: ElementType, shape: tuple[int, ...], offset: int
     ) -> None:
-        Source.__init__(self, dtype, shape)
+        TensorSource.__init__(self, dtype, shape)
         _check_room(file.size, offset, self.nbytes, file.path)
         self.file = file
         self.offset = offset
 
-    def packed(self) -> memoryview:
+    def packed_bytes(self) -> memoryview:
         return self.file.view()[self.offset : self.offset + self.nbytes]
 
 
 def _check_room(size: int, offset: int, nbytes: int, who: str) -> None:
     if offset < 0 or offset + nbytes > size:
         raise FormatError(
-            "the data of a tensor lies outside",
+            "the data of a tensor is out of range",
             who=who,
             where=f"byte {offset}",
             expected=f"{nbytes} bytes",
@@ -140,8 +148,8 @@ def _check_room(size: int, offset: int, nbytes: int, who: str) -> None:
         )
 
 
-class Repeated(Source):
-    """One element, everywhere."""
+class SplatSource(TensorSource):
+    """One repeated element."""
 
     __slots__ = ("one",)
     label = "splat"
@@ -158,21 +166,21 @@ class Repeated(Source):
 
     def blocks(self, size: int) -> Iterator[memoryview]:
         times, rest = divmod(self.nbytes, size)
-        block = memoryview(self._packed(size)) if times else memoryview(b"")
+        block = memoryview(self._repeat_bytes(size)) if times else memoryview(b"")
         for _ in range(times if rest else times - 1):
             yield block
         if self.nbytes:
-            yield self._tail(memoryview(self._packed(rest)) if rest else block)
+            yield self._tail(memoryview(self._repeat_bytes(rest)) if rest else block)
 
-    def root(self) -> bytes:
+    def content_hash(self) -> bytes:
         size = hashing.BLOCK
         times = max(self.nbytes - 1, 0) // size  # full blocks before the last one
-        block = self._packed(size) if times else b""
-        last = self._tail(memoryview(self._packed(self.nbytes - times * size)))
-        return hashing.root_of_repeated(block, times, bytes(last))
+        block = self._repeat_bytes(size) if times else b""
+        last = self._tail(memoryview(self._repeat_bytes(self.nbytes - times * size)))
+        return hashing.hash_repeated(block, times, bytes(last))
 
-    def _packed(self, size: int) -> bytes:
-        """As many bytes of the endless repetition."""
+    def _repeat_bytes(self, size: int) -> bytes:
+        """The first `size` packed bytes of the repeated element."""
         import numpy as np
 
         unit = bytes(pack(np.broadcast_to(self.one, (8,)), self.dtype))
@@ -182,10 +190,10 @@ class Repeated(Source):
         return clean_tail(block, self.dtype, prod(self.shape))
 
 
-class Texts(Source):
-    """Texts, or bytes of any length.
+class StringSource(TensorSource):
+    """Strings, or bytes of any length.
 
-    Packed: the length of each as 8 bytes little-endian, then all of them on end.
+    Packed: the length of each as 8 bytes little-endian, then their concatenation.
     """
 
     __slots__ = ("items",)
@@ -197,9 +205,9 @@ class Texts(Source):
         super().__init__(dtype, shape)
         if prod(shape) != len(items):
             raise InvalidTypeError(
-                "the texts do not fill the shape",
+                "the number of strings does not match the shape",
                 expected=f"{list(shape)}",
-                got=f"{len(items)} texts",
+                got=f"{len(items)} strings",
             )
         self.items = items
 
@@ -221,10 +229,10 @@ class Texts(Source):
         for part in self._parts():
             rest = memoryview(part)
             while len(waiting) + len(rest) >= size:
-                taken = size - len(waiting)
-                yield memoryview(bytes(waiting) + bytes(rest[:taken]))
+                count = size - len(waiting)
+                yield memoryview(bytes(waiting) + bytes(rest[:count]))
                 waiting.clear()
-                rest = rest[taken:]
+                rest = rest[count:]
             waiting += rest
         if waiting:
             yield memoryview(bytes(waiting))
@@ -235,8 +243,8 @@ class Texts(Source):
         yield from self.items
 
 
-class Made(Source):
-    """Computed when it is asked for, and kept as long as somebody uses the array."""
+class LazySource(TensorSource):
+    """Elements computed on demand; the array is cached while it is referenced."""
 
     __slots__ = ("_alive", "_make")
     label = "lazy"
@@ -246,23 +254,23 @@ class Made(Source):
         make: Callable[[], Any],
         dtype: ElementType,
         shape: tuple[int, ...],
-        read: Callable[[Any, ElementType], Source],
+        read: Callable[[Any, ElementType], TensorSource],
     ) -> None:
         super().__init__(dtype, shape)
         if dtype.kind not in ("string", "bytes"):
             packed_size(dtype, shape)
-        self._make: Callable[[], Source] = lambda: read(make(), dtype)
+        self._make: Callable[[], TensorSource] = lambda: read(make(), dtype)
         self._alive: ReferenceType[Array] | None = None
 
-    def source(self) -> Source:
-        made = self._make()
-        if made.dtype != self.dtype or made.shape != self.shape:
+    def source(self) -> TensorSource:
+        source = self._make()
+        if source.dtype != self.dtype or source.shape != self.shape:
             raise InvalidTypeError(
-                "a lazy tensor became something else than was promised",
+                "a lazy tensor has another type than declared",
                 expected=f"{self.dtype}{list(self.shape)}",
-                got=f"{made.dtype}{list(made.shape)}",
+                got=f"{source.dtype}{list(source.shape)}",
             )
-        return made
+        return source
 
     @property
     def nbytes(self) -> int:
@@ -270,16 +278,16 @@ class Made(Source):
         return super().nbytes if fixed else self.source().nbytes
 
     def array(self) -> Array:
-        found = self._held()
+        found = self._cached_array()
         if found is None:
             found = self.source().array()
             self._alive = ref(found)
         return found
 
     def blocks(self, size: int) -> Iterator[memoryview]:
-        found = self._held() if self.dtype.bits else None
-        source = self.source() if found is None else InArray(found, self.dtype)
+        found = self._cached_array() if self.dtype.bits else None
+        source = self.source() if found is None else ArraySource(found, self.dtype)
         return source.blocks(size)
 
-    def _held(self) -> Array | None:
+    def _cached_array(self) -> Array | None:
         return None if self._alive is None else self._alive()

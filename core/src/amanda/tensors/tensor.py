@@ -1,4 +1,4 @@
-"""Tensors: weights and other constants, wherever their elements are."""
+"""Tensors: weights and other constants."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.errors import InvalidTypeError
-from amanda.tensors.hashing import seal
-from amanda.tensors.maps import FileMap
+from amanda.tensors.file_map import FileMap
+from amanda.tensors.hashing import tensor_digest
 from amanda.tensors.packing import PERIOD, check_shape
 from amanda.tensors.sources import (
-    InArray,
-    InBuffer,
-    InFile,
-    Made,
-    Repeated,
-    Source,
-    Texts,
+    ArraySource,
+    BufferSource,
+    FileSource,
+    LazySource,
+    SplatSource,
+    StringSource,
+    TensorSource,
 )
 from amanda.types import DType, ElementType, Quantized, Shape, TensorType, string
 
@@ -35,12 +35,12 @@ _MAX_CONTENT: Final = 64
 
 
 class Tensor:
-    """Elements of one type in a known shape; immutable, and lazy about its elements.
+    """An immutable array of static shape, whose elements are loaded on demand.
 
     `Tensor.of(array)` shares an array, `from_file` and `from_buffer` packed bytes;
-    `splat` repeats one element, `strings` holds texts, `lazy` computes on demand. None
-    of them copies before `numpy()` or `chunks()` asks. Shared memory must not change
-    while a tensor shares it: its digest is remembered.
+    `splat` repeats one element, `strings` has strings, `lazy` computes on demand. None
+    of them copies before `numpy()` or `chunks()` is called. Shared memory must not
+    change while a tensor shares it: its digest is cached.
 
     >>> tensor = Tensor.of([[1, 2, 3], [4, 5, 6]], dtype="int4")
     >>> tensor
@@ -53,11 +53,11 @@ class Tensor:
 
     dtype: ElementType
     shape: tuple[int, ...]
-    _source: Source
+    _source: TensorSource
     _digest: str | None
 
-    def __init__(self, source: Source) -> None:
-        """Made by the makers below."""
+    def __init__(self, source: TensorSource) -> None:
+        """Use the constructors below."""
         put = object.__setattr__
         put(self, "dtype", source.dtype)
         put(self, "shape", source.shape)
@@ -67,39 +67,46 @@ class Tensor:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Tensor cannot be changed ({name})")
 
-    # makers
+    # constructors
 
     @staticmethod
     def of(values: Any, dtype: ElementType | str | None = None) -> Tensor:
-        """An array, or anything numpy can make one of; shared, not copied.
+        """From an array, or anything that numpy can convert to one; shared if possible.
 
-        With `dtype`, lists become that; an array must hold just that, or its storage
-        where the type is quantised. Arrays of foreign byte order are converted when
-        asked for, arrays of texts at once."""
+        Lists are converted to `dtype`; an array must have this type, or its storage
+        type if it is quantized. Arrays of foreign byte order are converted on demand,
+        arrays of strings immediately.
+        """
         if isinstance(values, Tensor):
-            if dtype is None or values.dtype == _element(dtype):
+            if dtype is None or values.dtype == _element_type(dtype):
                 return values
             values = values.numpy()
-        return Tensor(_read(values, None if dtype is None else _element(dtype)))
+        return Tensor(
+            _source_of(values, None if dtype is None else _element_type(dtype))
+        )
 
     @staticmethod
     def splat(dtype: ElementType | str, shape: Sequence[int], value: Any) -> Tensor:
-        """One value everywhere; it takes the room of one."""
-        element = _element(dtype)
+        """A repeated value, stored once."""
+        element = _element_type(dtype)
         if element.kind in ("string", "bytes"):
-            raise InvalidTypeError("texts are not repeated", hint="use Tensor.strings")
-        one = _filled(value, element).copy()
+            raise InvalidTypeError(
+                "strings cannot be a splat", hint="use Tensor.strings"
+            )
+        one = _convert_numbers(value, element).copy()
         if one.shape != ():
-            raise InvalidTypeError("one value makes a splat", got=f"{one.size} values")
+            raise InvalidTypeError("a splat has one value", got=f"{one.size} values")
         one.flags.writeable = False
-        return Tensor(Repeated(one, element, check_shape(shape)))
+        return Tensor(SplatSource(one, element, check_shape(shape)))
 
     @staticmethod
     def from_buffer(
         buffer: Any, dtype: ElementType | str, shape: Sequence[int], offset: int = 0
     ) -> Tensor:
         """Packed elements in bytes, a memoryview, an mmap or the like; shared."""
-        return Tensor(InBuffer(buffer, _element(dtype), check_shape(shape), offset))
+        return Tensor(
+            BufferSource(buffer, _element_type(dtype), check_shape(shape), offset)
+        )
 
     @staticmethod
     def from_file(
@@ -108,11 +115,14 @@ class Tensor:
         shape: Sequence[int],
         offset: int = 0,
     ) -> Tensor:
-        """Packed elements in a file, mapped when the first is asked for.
+        """Packed elements in a file, which is mapped on first access.
 
-        FormatError where the file is too short for the claim."""
+        Raises FormatError if the file is too short.
+        """
         file = path if isinstance(path, FileMap) else FileMap.of(path)
-        return Tensor(InFile(file, _element(dtype), check_shape(shape), offset))
+        return Tensor(
+            FileSource(file, _element_type(dtype), check_shape(shape), offset)
+        )
 
     @staticmethod
     def strings(
@@ -120,25 +130,28 @@ class Tensor:
         shape: Sequence[int] | None = None,
         dtype: ElementType | str = string,
     ) -> Tensor:
-        """Texts (kept as UTF-8) or bytes, in row-major order; by default in one row."""
-        kept = tuple(map(_as_bytes, items))
-        dims = (len(kept),) if shape is None else check_shape(shape)
-        element = _element(dtype)
+        """Strings (stored as UTF-8) or bytes, in row-major order; by default 1-d."""
+        encoded = tuple(map(_encode_string, items))
+        dims = (len(encoded),) if shape is None else check_shape(shape)
+        element = _element_type(dtype)
         if element.kind not in ("string", "bytes"):
-            raise InvalidTypeError("texts are of type string or bytes", got=element)
-        return Tensor(Texts(kept, element, dims))
+            raise InvalidTypeError("strings have type string or bytes", got=element)
+        return Tensor(StringSource(encoded, element, dims))
 
     @staticmethod
     def lazy(
         make: Callable[[], Any], dtype: ElementType | str, shape: Sequence[int]
     ) -> Tensor:
-        """What `make()` returns (anything that `of` takes), asked for when needed.
+        """The result of `make()` (anything that `of` accepts), computed on demand.
 
-        The result is kept only while somebody uses it, so `make` may be called again,
-        and must then return the same."""
-        return Tensor(Made(make, _element(dtype), check_shape(shape), _read))
+        The result is cached only while it is referenced, so `make` may be called again,
+        and must then return the same.
+        """
+        return Tensor(
+            LazySource(make, _element_type(dtype), check_shape(shape), _source_of)
+        )
 
-    # what is known without looking
+    # properties that do not load elements
 
     @property
     def size(self) -> int:
@@ -160,31 +173,34 @@ class Tensor:
 
     @property
     def is_splat(self) -> bool:
-        """Whether this was made of one repeated element."""
-        return isinstance(self._source, Repeated)
+        """True for one repeated element."""
+        return isinstance(self._source, SplatSource)
 
     @property
     def is_lazy(self) -> bool:
-        """Whether the elements are computed whenever somebody asks for them."""
-        return isinstance(self._source, Made)
+        """True if the elements are computed on demand."""
+        return isinstance(self._source, LazySource)
 
     # the elements
 
     def type_with_content(self, limit: int = _MAX_CONTENT) -> TensorType:
-        """The type; with the content of an integer or bool tensor of few elements."""
+        """The type, with the content of a small integer or bool tensor."""
         if self.dtype.kind in ("int", "uint", "bool") and self.size <= limit:
             return TensorType(self.dtype, Shape(self.shape), value=self.tolist())
         return self.type
 
     def numpy(self) -> Array:
-        """The read-only array; of bytes where the elements are texts.
+        """The read-only array; strings are bytes objects.
 
-        Shared with the file, buffer or array that holds it; elements smaller than a
-        byte are unpacked each time."""
+        It shares memory with the file, buffer or array; elements smaller than a byte
+        are unpacked each time.
+        """
         try:
             return self._source.array()
-        except ValueError as error:  # dims that numpy does not take
-            raise InvalidTypeError(f"no array: {error}", who=repr(self)) from error
+        except ValueError as error:  # dims that numpy does not support
+            raise InvalidTypeError(
+                f"cannot convert to an array: {error}", who=repr(self)
+            ) from error
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         import numpy as np
@@ -205,21 +221,25 @@ class Tensor:
     def chunks(self, size: int = _BLOCK) -> Iterator[memoryview]:
         """The packed bytes, little-endian, in blocks of about `size`.
 
-        Equal tensors give equal blocks for one `size`, whatever holds them."""
+        Blocks of equal tensors are equal for one `size`, independent of storage.
+        """
         return self._source.blocks(max(size - size % PERIOD, PERIOD))
 
     def digest(self) -> str:
-        """A hash of element type, shape and packed bytes; computed once.
+        """A hash of element type, shape and packed bytes; cached.
 
-        The same for equal content however it is held."""
+        It is independent of storage.
+        """
         if self._digest is None:
-            what = f"{self.dtype}{list(self.shape)}"
-            object.__setattr__(self, "_digest", seal(what, self._source.root()))
+            type_text = f"{self.dtype}{list(self.shape)}"
+            object.__setattr__(
+                self, "_digest", tensor_digest(type_text, self._source.content_hash())
+            )
         assert self._digest is not None
         return self._digest
 
     def same_content(self, other: Tensor) -> bool:
-        """Whether type, shape and every byte are equal; so NaN equals itself."""
+        """True if type, shape and every byte are equal, so NaN equals itself."""
         if self is other or self._source is other._source:
             return True
         if self.dtype != other.dtype or self.shape != other.shape:
@@ -239,25 +259,25 @@ class Tensor:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if isinstance(self._source, Repeated):
+        if isinstance(self._source, SplatSource):
             one = b"".join(Tensor.of(self._source.one, self.dtype).chunks())
-            return (_splat_again, (one, self.dtype, self.shape))
+            return (_unpickle_splat, (one, self.dtype, self.shape))
         if self.dtype.kind in ("string", "bytes"):
             items = self.numpy().reshape(-1).tolist()
             return (Tensor.strings, (items, self.shape, self.dtype))
         return (Tensor.from_buffer, (b"".join(self.chunks()), self.dtype, self.shape))
 
 
-def _splat_again(one: bytes, dtype: ElementType, shape: tuple[int, ...]) -> Tensor:
-    return Tensor(Repeated(Tensor.from_buffer(one, dtype, ()).numpy(), dtype, shape))
+def _unpickle_splat(one: bytes, dtype: ElementType, shape: tuple[int, ...]) -> Tensor:
+    return Tensor(SplatSource(Tensor.from_buffer(one, dtype, ()).numpy(), dtype, shape))
 
 
-def _element(dtype: ElementType | str) -> ElementType:
+def _element_type(dtype: ElementType | str) -> ElementType:
     return dtype if isinstance(dtype, DType | Quantized) else DType(dtype)
 
 
-def _filled(values: Any, dtype: ElementType) -> Array:
-    """Python numbers as an array of this type; integers are not rounded or wrapped."""
+def _convert_numbers(values: Any, dtype: ElementType) -> Array:
+    """Convert Python numbers to an array, without rounding or wrapping integers."""
     import numpy as np
 
     try:
@@ -265,28 +285,30 @@ def _filled(values: Any, dtype: ElementType) -> Array:
         rounds = dtype.kind not in ("int", "uint", "bool", "quantized")
         if rounds or array.tolist() == np.asarray(values, object).tolist():
             return array
-        cause = "it would be another number"
+        cause = "the number would change"
     except (TypeError, ValueError, OverflowError) as error:
         cause = str(error)
     raise InvalidTypeError(
-        f"a value that {dtype} cannot hold: {cause}", got=reprlib.repr(values)
+        f"a value cannot be converted to {dtype}: {cause}", got=reprlib.repr(values)
     )
 
 
-def _read(values: Any, dtype: ElementType | None) -> Source:
-    """The source for anything that numpy can make an array of."""
+def _source_of(values: Any, dtype: ElementType | None) -> TensorSource:
+    """The source of anything that numpy can convert to an array."""
     import numpy as np
 
     if isinstance(values, Tensor):
         values = values.numpy()
     is_array = hasattr(values, "dtype") or hasattr(values, "__array__")
-    is_text = dtype is not None and dtype.kind in ("string", "bytes")
-    if not is_array and dtype is not None and not is_text:
-        return InArray(_filled(values, dtype), dtype)
+    is_string = dtype is not None and dtype.kind in ("string", "bytes")
+    if not is_array and dtype is not None and not is_string:
+        return ArraySource(_convert_numbers(values, dtype), dtype)
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidTypeError(f"no array: {error}", got=type(values)) from error
+        raise InvalidTypeError(
+            f"cannot convert to an array: {error}", got=type(values)
+        ) from error
     found = DType.of(array)
     if found is string:
         items = array.reshape(-1).tolist()
@@ -294,20 +316,22 @@ def _read(values: Any, dtype: ElementType | None) -> Source:
     element = dtype or found
     if element is not found and element.numpy != found.numpy:
         raise InvalidTypeError(
-            "an array of another element type", expected=element, got=found
+            "the array has another element type", expected=element, got=found
         )
     if not array.dtype.isnative:
         native = array.dtype.newbyteorder("=")
-        return Made(lambda: array.astype(native), element, array.shape, _read)
-    return InArray(array, element)
+        return LazySource(
+            lambda: array.astype(native), element, array.shape, _source_of
+        )
+    return ArraySource(array, element)
 
 
-def _as_bytes(item: object) -> bytes:
+def _encode_string(item: object) -> bytes:
     if isinstance(item, bytes):
         return bytes(item)
     if not isinstance(item, str):
-        raise InvalidTypeError("a text is a str or bytes", got=reprlib.repr(item))
+        raise InvalidTypeError("a string must be str or bytes", got=reprlib.repr(item))
     try:
         return item.encode()
     except UnicodeEncodeError:
-        raise InvalidTypeError("no Unicode text", got=ascii(item)[:80]) from None
+        raise InvalidTypeError("not a Unicode string", got=ascii(item)[:80]) from None

@@ -1,7 +1,7 @@
-"""Attribute values: what they may be, when they are the same, and their hash.
+"""Attribute values: validation, comparison and hashing.
 
-Lists, tuples and dicts may nest to a depth of 100; deeper ones, and values of more than
-a million parts (a cycle has more than any), are refused. Nothing here recurses.
+Lists, tuples and dicts may be nested to a depth of 100; deeper ones, and values with
+more than a million parts (such as cycles), are errors. Nothing here is recursive.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any, Final, TypeAlias
 from amanda.errors import InvalidTypeError, LimitError
 from amanda.tensors.tensor import Tensor
 from amanda.types import DType, Quantized, Shape, Sym, Symbols, Type
-from amanda.types.words import check_text
+from amanda.types.quoting import check_text
 
 __all__ = ["AttrValue", "FunctionRef", "check_attr", "same_value", "value_digest"]
 
 MAX_DEPTH: Final = 100
 MAX_PARTS: Final = 1_000_000
-_MAX_BITS: Final = 256  # of an int: what every text form can write
+_MAX_BITS: Final = 256  # of an int: the limit of all text forms
 _FLUSH: Final = 4096
-_PLAIN: Final = frozenset({int, float, str, bool, bytes})
+_SCALARS: Final = frozenset({int, float, str, bool, bytes})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ AttrValue: TypeAlias = (
 
 
 def check_attr(value: object, where: str) -> None:
-    """InvalidTypeError, with the place, for what no attribute may hold.
+    """Raise InvalidTypeError, with `where`, for an invalid attribute value.
 
     >>> check_attr({"axes": [0, 1], "mode": None}, "op 'a'")
     >>> check_attr([1, {2}], "attribute 'axes'")
@@ -70,10 +70,10 @@ def check_attr(value: object, where: str) -> None:
       got:      {2}
     """
     try:
-        for part in _parts(value):
+        for part in _walk(value):
             kind = type(part)
             if kind is str:
-                check_text(part, "a text")
+                check_text(part, "a string")
             elif kind is int and part.bit_length() > _MAX_BITS:
                 raise InvalidTypeError(
                     "an attribute with an absurdly large number",
@@ -94,12 +94,12 @@ def same_value(
     content: bool = True,
     symbols: tuple[Symbols, Symbols] | None = None,
 ) -> bool:
-    """Whether two attribute values are the same in kind and content.
+    """True if two attribute values have the same kind and content.
 
-    Kinds are told apart (True, 1 and 1.0 differ), NaN is NaN, -0.0 is not 0.0, a list
-    is a tuple of the same items, the order of dict keys does not matter. `content`
-    False compares tensors by type alone. `symbols` are the scopes of two documents:
-    dims without a name are then the same when they have the same number.
+    True, 1 and 1.0 differ; NaN equals NaN; -0.0 and 0.0 differ; a list equals a tuple
+    of the same items; the order of dict keys does not matter. With `content` False,
+    only the types of tensors are compared. `symbols` are the scopes of two documents:
+    anonymous dims are then equal if they have the same number.
 
     >>> same_value([1, float("nan")], (1, float("nan"))), same_value(True, 1)
     (True, False)
@@ -131,14 +131,15 @@ def value_digest(
     content: bool = True,
     symbols: Symbols | None = None,
 ) -> None:
-    """Feeds a hash, so that values feed the same exactly when `same_value` holds.
+    """Update a hash with a value, consistent with `same_value`.
 
-    `content` False takes tensors by type alone. `symbols` numbers dims without a name
-    across several values; else each call numbers its own."""
+    With `content` False, only the types of tensors are hashed. `symbols` numbers
+    anonymous dims across several values; by default, each call has its own numbering.
+    """
     scope = Symbols() if symbols is None else symbols
     waiting: list[bytes] = []
-    for part in _parts(value, in_order=True):
-        tag, data = _fed(part, content, scope)
+    for part in _walk(value, in_order=True):
+        tag, data = _encode_part(part, content, scope)
         waiting.append(b"%s%d:" % (tag, len(data)) + data)
         if len(waiting) >= _FLUSH:
             update(b"".join(waiting))
@@ -146,8 +147,8 @@ def value_digest(
     update(b"".join(waiting))
 
 
-class _Opening:
-    """What `_parts` gives where a list or a dict begins."""
+class _ContainerStart:
+    """Marks the start of a list or dict in `_walk`."""
 
     __slots__ = ("count", "tag")
 
@@ -156,8 +157,8 @@ class _Opening:
         self.count = count
 
 
-def _parts(value: object, in_order: bool = False) -> Iterator[Any]:
-    """All leaves, and an opening before the items of each container; depth first."""
+def _walk(value: object, in_order: bool = False) -> Iterator[Any]:
+    """All leaves, and a mark at the start of each container; depth first."""
     stack: list[Iterator[Any]] = [iter((value,))]
     seen = 0
     while stack:
@@ -165,14 +166,14 @@ def _parts(value: object, in_order: bool = False) -> Iterator[Any]:
             seen += 1
             if seen > MAX_PARTS or len(stack) > MAX_DEPTH + 1:
                 raise _too_large()
-            if type(item) in _PLAIN:
+            if type(item) in _SCALARS:
                 yield item
             elif isinstance(item, list | tuple):
-                yield _Opening(b"[", len(item))
+                yield _ContainerStart(b"[", len(item))
                 stack.append(iter(item))
                 break
             elif isinstance(item, dict):
-                yield _Opening(b"{", len(item))
+                yield _ContainerStart(b"{", len(item))
                 stack.append(_keys_and_values(item, in_order))
                 break
             else:
@@ -185,7 +186,7 @@ def _keys_and_values(items: dict[Any, Any], in_order: bool) -> Iterator[Any]:
     for key in items:
         if type(key) is not str:
             raise InvalidTypeError(
-                "a key in an attribute is no str", got=reprlib.repr(key)
+                "a dict key in an attribute must be str", got=reprlib.repr(key)
             )
     for key in sorted(items) if in_order else items:
         yield key
@@ -212,35 +213,37 @@ _TAGS: Final[dict[type, bytes]] = {
     Sym: b"N",
     Tensor: b"W",
     FunctionRef: b"F",
-    _Opening: b"",
+    _ContainerStart: b"",
 }
 
 
 def _tag(value: Any) -> bytes:
-    """What kind of attribute value this is; InvalidTypeError if none."""
+    """The kind of an attribute value; raises InvalidTypeError if it is invalid."""
     found = _TAGS.get(type(value))
     if found is not None:
         return found
     for kind, tag in ((Type, b"T"), (list, b"["), (tuple, b"["), (dict, b"{")):
         if isinstance(value, kind):
             return tag
-    plain = isinstance(value, int | float | str | bytes) or hasattr(value, "dtype")
+    is_convertible = isinstance(value, int | float | str | bytes) or hasattr(
+        value, "dtype"
+    )
     raise InvalidTypeError(
         f"an attribute cannot hold a {type(value).__name__}",
         expected="none, bool, int, float, str, bytes, DType, Quantized, Shape, Sym, "
         "Type, Tensor, FunctionRef, or lists, tuples and str-keyed dicts of them",
         got=reprlib.repr(value),
         hint="make it a plain Python value, or a Tensor with Tensor.of"
-        if plain
+        if is_convertible
         else None,
     )
 
 
-def _fed(part: Any, content: bool, symbols: Symbols) -> tuple[bytes, bytes]:
-    """Tag and bytes of one part; different for different parts."""
+def _encode_part(part: Any, content: bool, symbols: Symbols) -> tuple[bytes, bytes]:
+    """Encode one part as a tag and bytes, injectively."""
     tag = _tag(part)
     match part:
-        case _Opening():
+        case _ContainerStart():
             return part.tag, str(part.count).encode()
         case None:
             return tag, b""

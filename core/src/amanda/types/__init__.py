@@ -75,9 +75,9 @@ from amanda.types.dtypes import (
 )
 from amanda.types.lattice import (
     accepts,
+    dims_equal,
     join,
     meet,
-    same,
 )
 from amanda.types.model import (
     MapType,
@@ -170,7 +170,7 @@ __all__ = [
     "quint8",
     "quint16",
     "resource",
-    "same",
+    "dims_equal",
     "string",
     "uint1",
     "uint2",

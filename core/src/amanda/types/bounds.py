@@ -1,8 +1,8 @@
-"""What can be proved about the value of a polynomial whose symbols are >= 0.
+"""Bounds of polynomials whose symbols are >= 0.
 
-`interval` looks at each term alone. It is what canonical forms may rely on: its proofs
-add up (a >= b and b >= c proved implies a >= c proved), so no grouping matters.
-`lower` tries harder and serves comparisons only.
+`interval` bounds each term separately. Canonical forms may rely on it, since its proofs
+are transitive (a >= b and b >= c proved implies a >= c proved), so that grouping does
+not matter. `lower` finds tighter bounds, for comparisons only.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from amanda.types.polynomial import (
     Terms,
     add,
     as_int,
+    divide_monomial,
     negate,
     scale,
     subtract,
-    without,
 )
 
 Bound: TypeAlias = int | float  # a float is an infinity
@@ -35,7 +35,7 @@ def interval(terms: Terms) -> tuple[Bound, Bound]:
     for monomial, coefficient in terms:
         ends: tuple[Bound, Bound] = (coefficient, coefficient)
         for atom in monomial:
-            ends = _times(ends, _atom_interval(atom))
+            ends = _multiply_intervals(ends, _atom_interval(atom))
         low, high = _sum(low, ends[0]), _sum(high, ends[1])
     return low, high
 
@@ -73,7 +73,7 @@ def _floor(top: Bound, bottom: Bound) -> Bound:
     return top // bottom
 
 
-def _times(
+def _multiply_intervals(
     left: tuple[Bound, Bound], right: tuple[Bound, Bound]
 ) -> tuple[Bound, Bound]:
     products = [_product(a, b) for a in left for b in right]
@@ -81,7 +81,7 @@ def _times(
 
 
 def _sum(a: Bound, b: Bound) -> Bound:
-    """A float swallows: adding one to a large int would overflow."""
+    """A sum that avoids overflow: an infinite float absorbs large ints."""
     if isinstance(a, float):
         return a
     return b if isinstance(b, float) else a + b
@@ -96,7 +96,7 @@ def _product(a: Bound, b: Bound) -> Bound:
 
 
 def lower(terms: Terms) -> Bound:
-    """The best lower bound found in bounded time; -inf where none was found."""
+    """The best lower bound found in bounded time; -inf if there is none."""
     return _Search().lower(terms)
 
 
@@ -105,7 +105,7 @@ def upper(terms: Terms) -> Bound:
 
 
 class _Search:
-    """Rewrites a polynomial into smaller ones without calls, within a budget."""
+    """Bounds a polynomial by simpler ones without calls, within a budget of steps."""
 
     def __init__(self) -> None:
         self.steps = _STEPS
@@ -118,22 +118,22 @@ class _Search:
                     continue
                 self.steps -= 1
                 found = (
-                    self._through_quotient(terms, monomial, coefficient, atom)
+                    self._bound_quotient(terms, monomial, coefficient, atom)
                     if atom[1] == "//"
-                    else self._through_choice(terms, monomial, coefficient, atom)
+                    else self._bound_choice(terms, monomial, coefficient, atom)
                 )
                 best = max(best, found)
         return best
 
-    def _through_quotient(
+    def _bound_quotient(
         self, terms: Terms, monomial: Monomial, factor: int, atom: Atom
     ) -> Bound:
-        """By b * (a // b) == a - r with 0 <= r <= b - 1."""
+        """Uses b * (a // b) == a - r with 0 <= r <= b - 1."""
         top, bottom = atom[4]
         if len(bottom) != 1 or interval(bottom)[0] < 0:
             return -inf
         ((by, count),) = bottom
-        if without(monomial, (atom,)) != by:
+        if divide_monomial(monomial, (atom,)) != by:
             return -inf
         rest = tuple(term for term in terms if term[0] != monomial)
         value = top
@@ -142,24 +142,24 @@ class _Search:
         bound = self.lower(add(scale(rest, count), scale(value, factor)))
         return bound if isinstance(bound, float) else -(-bound // count)
 
-    def _through_choice(
+    def _bound_choice(
         self, terms: Terms, monomial: Monomial, factor: int, atom: Atom
     ) -> Bound:
-        """A minimum or maximum is one of its operands, and bounds them all."""
+        """Uses that min or max is one of its operands, and bounds them all."""
         if monomial != (atom,):
             return -inf
         rest = tuple(term for term in terms if term[0] != monomial)
         bounds = (self.lower(add(rest, scale(x, factor))) for x in atom[4])
-        any_will_do = (atom[1] == "max") == (factor > 0)
-        return max(bounds) if any_will_do else min(bounds)
+        any_suffices = (atom[1] == "max") == (factor > 0)
+        return max(bounds) if any_suffices else min(bounds)
 
 
 def is_zero(terms: Terms) -> bool | None:
-    """True or false where it can be proved, else None."""
+    """True or False if it can be proved, else None."""
     value = as_int(terms)
     if value is not None:
         return value == 0
-    if _never_divides(terms):
+    if _is_never_zero(terms):
         return False
     low, high = lower(terms), upper(terms)
     if low > 0 or high < 0:
@@ -167,7 +167,7 @@ def is_zero(terms: Terms) -> bool | None:
     return True if low == high == 0 else None
 
 
-def _never_divides(terms: Terms) -> bool:
-    """2*n + 1 is not zero, whatever n is."""
+def _is_never_zero(terms: Terms) -> bool:
+    """True if divisibility excludes zero, as for 2*n + 1."""
     rest = next((c for m, c in terms if not m), 0)
     return rest % gcd(*(c for m, c in terms if m)) != 0

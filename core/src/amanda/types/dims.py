@@ -1,8 +1,8 @@
 """Dims: integers, and exact expressions over symbols that stand for integers.
 
-A symbol is a number >= 0. Expressions are kept in a canonical form, so what is equal
-by the laws of arithmetic is written the same. Comparing answers what can be proved,
-and raises `Undecided` where nothing can: a silent guess would bake one case in.
+A symbol is an integer >= 0. Expressions are in canonical form, so expressions that are
+equal by the laws of arithmetic have the same text. Comparisons return what can be
+proved, and raise `Undecided` otherwise: a silent guess would hard-code one case.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from amanda.types import polynomial
 from amanda.types.bounds import is_zero, lower
 from amanda.types.polynomial import ANONYMOUS, CALL, NAMED, Atom, Terms
 from amanda.types.quotients import choose, floordiv, modulo, substitute
-from amanda.types.words import check_text, word
+from amanda.types.quoting import check_text, format_name
 
 __all__ = ["Dim", "Sym", "Symbols", "dim_key", "evaluate", "maximum", "minimum"]
 
 _MAX_NUMBER: Final = 10**9
 
 
-def _serials() -> count[int]:
-    """Numbers that no other process counts through, so that pickles can meet."""
+def _unique_numbers() -> count[int]:
+    """Numbers unique to this process, so that pickles of several can be combined."""
     return count(int.from_bytes(os.urandom(6), "little") << 24)
 
 
-_fresh = _serials()
+_next_number = _unique_numbers()
 
 
-def _renew() -> None:
-    global _fresh
-    _fresh = _serials()
+def _reseed_after_fork() -> None:
+    global _next_number
+    _next_number = _unique_numbers()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+    os.register_at_fork(after_in_child=_reseed_after_fork)
 
 
 class Sym:
-    """A dim that is not known as a number: an exact integer expression over symbols.
+    """A symbolic dim: an exact integer expression over symbols.
 
     >>> n = Sym.named("n")
     >>> (n + 1) * 2 - 2, (6 * n) // 3, n + 1 > n, n + 1 == 0
@@ -54,26 +54,26 @@ class Sym:
     amanda.errors.Undecided: cannot tell whether n == 4
       to do:    compare `.key` to ask whether two dims are written the same
 
-    `a // b` says that b is not zero: `(a * b) // b` is a. `hash` and `key` go by the
-    canonical form; two dims of one `key` are equal.
+    `a // b` implies that b is not zero: `(a * b) // b` is a. `hash` and `key` use the
+    canonical form; dims with equal `key` are equal.
     """
 
     __slots__ = ("_hash", "terms")
 
-    __array_ufunc__ = None  # numpy scalars leave the arithmetic to us
+    __array_ufunc__ = None  # numpy scalars defer to these operators
 
     terms: Terms
     _hash: int
 
     def __init__(self) -> None:
-        raise TypeError("a Sym is made by Sym.named, Sym.unknown or arithmetic")
+        raise TypeError("use Sym.named, Sym.unknown or arithmetic to create a Sym")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Sym cannot be changed ({name})")
 
     @staticmethod
     def named(name: str) -> Sym:
-        """The symbol of that name; equal to every other of that name."""
+        """The symbol of a name; symbols of one name are equal."""
         if not name:
             raise InvalidTypeError("a symbol needs a name")
         check_text(name, "the name of a symbol")
@@ -82,34 +82,34 @@ class Sym:
     @staticmethod
     def unknown() -> Sym:
         """A symbol without a name, equal only to itself."""
-        return _sym(polynomial.of_atom((ANONYMOUS, next(_fresh), 0)))
+        return _sym(polynomial.of_atom((ANONYMOUS, next(_next_number), 0)))
 
     @property
     def key(self) -> Terms:
-        """Hashable; equal for dims that are written the same. Never raises."""
+        """Hashable; equal for dims with the same text. Never raises."""
         return self.terms
 
     @property
     def name(self) -> str | None:
-        """The name of a plain named symbol, None of anything else."""
+        """The name, if this is a single named symbol; None otherwise."""
         atom = _plain_atom(self.terms)
         return atom[1] if atom is not None and atom[0] == NAMED else None
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether this is a plain symbol without a name."""
+        """True if this is a single symbol without a name."""
         atom = _plain_atom(self.terms)
         return atom is not None and atom[0] == ANONYMOUS
 
     @property
     def free(self) -> frozenset[Sym]:
-        """The symbols this depends on."""
+        """The symbols in this expression."""
         return frozenset(
             _sym(polynomial.of_atom(atom)) for atom in polynomial.atoms(self.terms)
         )
 
     def substitute(self, values: Values) -> Dim:
-        """With symbols, given by name or themselves, replaced by dims.
+        """Replace symbols, given as names or Syms, by dims.
 
         >>> (Sym.named("n") // 2 + 1).substitute({"n": 7})
         4
@@ -117,8 +117,10 @@ class Sym:
         return _dim(substitute(self.terms, _by_atom(values)))
 
     def text(self, symbols: Symbols | None = None) -> str:
-        """The written form; `symbols` numbers those without a name."""
-        return _text(self.terms if symbols is None else symbols.numbered(self.terms))
+        """The text; `symbols` numbers anonymous symbols."""
+        return _format_terms(
+            self.terms if symbols is None else symbols.number_symbols(self.terms)
+        )
 
     def __repr__(self) -> str:
         return self.text()
@@ -178,7 +180,7 @@ class Sym:
         if self.terms == right:
             return True
         answer = is_zero(polynomial.subtract(self.terms, right))
-        return _answer(answer, self, "==", other)
+        return _decided(answer, self, "==", other)
 
     def __ne__(self, other: object) -> bool:
         right = _terms(other)
@@ -202,14 +204,14 @@ class Sym:
         return self != 0
 
     def __index__(self) -> int:
-        raise Undecided(f"the number that {self} stands for is not known")
+        raise Undecided(f"the value of {self} is not known")
 
     __int__ = __index__
 
 
 Dim: TypeAlias = int | Sym
 
-# What symbols stand for, by name or by themselves; mappings are invariant in keys.
+# Values of symbols, by name or Sym; mappings are invariant in keys.
 Values: TypeAlias = (
     Mapping[str, Dim]
     | Mapping[Sym, Dim]
@@ -222,8 +224,8 @@ Values: TypeAlias = (
 class Symbols:
     """The anonymous symbols of one document, by number.
 
-    Writing with it, they become `?1, ?2, ...` in order of appearance; reading with it,
-    one number is one symbol. What is read and written again is the same text.
+    Written with it, they become `?1, ?2, ...` in order of appearance; parsed with it,
+    one number is one symbol. Parsing and writing restores the text.
 
     >>> a, b = Sym.unknown(), Sym.unknown()
     >>> scope = Symbols()
@@ -232,32 +234,32 @@ class Symbols:
     """
 
     def __init__(self, *, watching: bool = False) -> None:
-        self._scope = next(_fresh)
+        self._scope = next(_next_number)
         self._numbers: dict[Atom, int] = {}
         self._last = 0
         self._roles: dict[Atom, list[str]] | None = {} if watching else None
         self._seen = 0
-        self.is_ambiguous = False  # did the order of creation decide a number?
+        self.is_ambiguous = False  # True if the order of creation decided a number
 
     def read(self, number: int) -> Sym:
         """The symbol of a number in this document."""
         if not 0 < number <= _MAX_NUMBER:
             raise InvalidTypeError(
-                "no symbol has this number", expected=f"1 to {_MAX_NUMBER}", got=number
+                "invalid number of a symbol", expected=f"1 to {_MAX_NUMBER}", got=number
             )
-        # The number in the atom keeps the order of the document, and so its text.
+        # The number in the atom preserves the order, and so the text, of the document.
         atom = (ANONYMOUS, self._scope, number)
         self._numbers[atom] = number
         self._last = max(self._last, number)
         return _sym(polynomial.of_atom(atom))
 
-    def numbered(self, terms: Terms) -> Terms:
-        """The terms with numbers in place of identities, sorted by them."""
+    def number_symbols(self, terms: Terms) -> Terms:
+        """Replace identities of anonymous symbols by numbers, and sort by them."""
         found = [a for a in polynomial.atoms(terms) if a[0] == ANONYMOUS]
         if not found:
             return terms
         if self._roles is not None:
-            self._watch(terms, found)
+            self._record_roles(terms, found)
         fresh = sorted(atom for atom in found if atom not in self._numbers)
         self.is_ambiguous |= len(fresh) > 1
         for atom in fresh:
@@ -266,32 +268,32 @@ class Symbols:
         names = {atom: (ANONYMOUS, 0, self._numbers[atom]) for atom in found}
         return polynomial.rename(terms, names)
 
-    def _watch(self, terms: Terms, found: Iterable[Atom]) -> None:
-        """Note what part each symbol has in this expression."""
+    def _record_roles(self, terms: Terms, found: Iterable[Atom]) -> None:
+        """Record the role of each symbol in this expression."""
         assert self._roles is not None
         self._seen += 1
         others = dict.fromkeys(found, (ANONYMOUS, 0, 2))
         for atom in others:
             alone = polynomial.rename(terms, {**others, atom: (ANONYMOUS, 0, 1)})
-            role = f"{self._seen:12}{_text(alone)}"
+            role = f"{self._seen:12}{_format_terms(alone)}"
             self._roles.setdefault(atom, []).append(role)
 
-    def ranked(self) -> Symbols:
-        """Numbers by the parts that the symbols had while this one was watching.
+    def by_role(self) -> Symbols:
+        """A numbering by the recorded roles of the symbols, independent of identity.
 
-        In `?+?` nothing but the order of creation tells which comes first, and a copy
-        may have another. Its other places do: a document and its copy agree on these.
+        In `?+?` only the order of creation decides which symbol is first, and it may
+        differ in a copy. Their roles elsewhere are the same in a document and its copy.
         """
-        ranked = Symbols()
+        numbered = Symbols()
         roles = self._roles or {}
         for atom in sorted(roles, key=lambda atom: (roles[atom], atom)):
-            ranked._last += 1
-            ranked._numbers[atom] = ranked._last
-        return ranked
+            numbered._last += 1
+            numbered._numbers[atom] = numbered._last
+        return numbered
 
 
 def minimum(*dims: Dim) -> Dim:
-    """The smallest of some dims, as an expression where that is not known.
+    """The minimum of dims, as an expression if it is not decided.
 
     >>> minimum(Sym.named("n"), 4, 7)
     min(4, n)
@@ -300,12 +302,12 @@ def minimum(*dims: Dim) -> Dim:
 
 
 def maximum(*dims: Dim) -> Dim:
-    """The largest of some dims, as an expression where that is not known."""
+    """The maximum of dims, as an expression if it is not decided."""
     return _dim(choose("max", map(_dim_terms, dims)))
 
 
 def evaluate(dim: Dim, values: Values) -> int:
-    """The number a dim stands for, every symbol given. Undecided where one is not."""
+    """The value of a dim, given all its symbols; `Undecided` if one is missing."""
     found = dim.substitute(values) if isinstance(dim, Sym) else dim
     if isinstance(found, Sym):
         missing = ", ".join(sorted(str(symbol) for symbol in found.free))
@@ -314,7 +316,7 @@ def evaluate(dim: Dim, values: Values) -> int:
 
 
 def dim_key(dim: Dim) -> int | Terms:
-    """Hashable; equal for dims that are written the same."""
+    """Hashable; equal for dims with the same text."""
     return dim.terms if isinstance(dim, Sym) else dim
 
 
@@ -331,7 +333,7 @@ def _dim(terms: Terms) -> Dim:
 
 
 def _terms(value: object) -> Terms | None:
-    """The polynomial of a dim, None of anything that is none."""
+    """The polynomial of a dim; None if the value is not a dim."""
     if isinstance(value, Sym):
         return value.terms
     if not hasattr(value, "__index__"):
@@ -356,17 +358,17 @@ def _apply(function: Callable[[Terms, Terms], Terms], a: object, b: object) -> D
 def _is_less(a: object, b: object, sign: str, *, swapped: bool = False) -> bool:
     left, right = _terms(a), _terms(b)
     if left is None or right is None:
-        raise TypeError(f"a dim is compared with {a if left is None else b!r}")
+        raise TypeError(f"a dim cannot be compared with {a if left is None else b!r}")
     difference = polynomial.subtract(right, left)
     answer: bool | None = None
     if lower(difference) > 0:
         answer = True
     elif lower(polynomial.negate(difference)) >= 0:
         answer = False
-    return _answer(answer, b if swapped else a, sign, a if swapped else b)
+    return _decided(answer, b if swapped else a, sign, a if swapped else b)
 
 
-def _answer(answer: bool | None, left: object, sign: str, right: object) -> bool:
+def _decided(answer: bool | None, left: object, sign: str, right: object) -> bool:
     if answer is None:
         raise Undecided(
             f"cannot tell whether {left} {sign} {right}",
@@ -376,7 +378,7 @@ def _answer(answer: bool | None, left: object, sign: str, right: object) -> bool
 
 
 def _plain_atom(terms: Terms) -> Atom | None:
-    """The atom of a polynomial that is nothing but one symbol."""
+    """The atom of a polynomial that is a single symbol."""
     if len(terms) == 1 and terms[0][1] == 1 and len(terms[0][0]) == 1:
         atom = terms[0][0][0]
         return None if atom[0] == CALL else atom
@@ -393,42 +395,42 @@ def _by_atom(values: Values) -> dict[Atom, Terms]:
     return result
 
 
-def _text(terms: Terms) -> str:
-    """Higher powers first, the constant last."""
+def _format_terms(terms: Terms) -> str:
+    """The text: higher powers first, the constant last."""
     parts: list[str] = []
     for monomial, coefficient in sorted(terms, key=lambda term: -len(term[0])):
         parts.append("-" if coefficient < 0 else "+")
         if coefficient == 1 and len(monomial) == 1:
-            parts.append(_atom_text(monomial[0], bare=True))
+            parts.append(_format_atom(monomial[0], bare=True))
             continue
-        factors = [_atom_text(atom) for atom in monomial]
+        factors = [_format_atom(atom) for atom in monomial]
         if abs(coefficient) != 1 or not factors:
             factors.insert(0, str(abs(coefficient)))
         parts.append("*".join(factors))
     return "".join(parts).removeprefix("+") or "0"
 
 
-def _atom_text(atom: Atom, bare: bool = False) -> str:
-    # -a//b reads as (-a)//b: a quotient is bare only where it is a whole term.
+def _format_atom(atom: Atom, bare: bool = False) -> str:
+    # -a//b parses as (-a)//b: a quotient has no parentheses only as a whole term.
     if atom[0] == NAMED:
-        return word(atom[1])
+        return format_name(atom[1])
     if atom[0] == ANONYMOUS:
         return "?" if atom[1] else f"?{atom[2]}"
     function, operands = atom[1], atom[4]
     if function != "//":
-        return f"{function}({', '.join(map(_text, operands))})"
-    text = "//".join(map(_operand_text, operands))
+        return f"{function}({', '.join(map(_format_terms, operands))})"
+    text = "//".join(map(_format_operand, operands))
     return text if bare else f"({text})"
 
 
-def _operand_text(terms: Terms) -> str:
+def _format_operand(terms: Terms) -> str:
     plain = _plain_atom(terms) is not None or polynomial.as_int(terms) is not None
-    text = _text(terms)
+    text = _format_terms(terms)
     return text if plain and not text.startswith("-") else f"({text})"
 
 
 def product(dims: Iterable[Dim]) -> Dim:
-    """All dims multiplied; 1 of none."""
+    """The product of dims; 1 for none."""
     result: Dim = 1
     for dim in dims:
         result = result * dim

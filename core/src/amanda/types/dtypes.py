@@ -1,6 +1,6 @@
-"""Element types, declared once: the table below is all that knows them.
+"""Element types, all declared in the table below.
 
-Nothing here imports numpy before `DType.numpy` or `DType.of` is asked.
+Only `DType.numpy` and `DType.of` import numpy.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class DType:
 
     - `name`: the canonical long name, also `str(dtype)`
     - `kind`: bool, int, uint, float, complex, string, bytes, quantized, handle, unknown
-    - `bits`: width of one element where elements are packed; 0 where it varies or
-      there is no data (string, bytes, handles, unknown)
+    - `bits`: width of one packed element; 0 if it varies or there is no data (string,
+      bytes, handles, unknown)
 
     >>> DType("f32") is DType("float32") is float32
     True
@@ -42,7 +42,7 @@ class DType:
     _numpy: Any
 
     _by_name: ClassVar[dict[str, DType]] = {}
-    _by_numpy: ClassVar[dict[Any, DType]] = {}  # what `of` was asked before
+    _by_numpy: ClassVar[dict[Any, DType]] = {}  # cache of `of`
 
     def __new__(cls, name: object) -> DType:  # noqa: PYI034
         if isinstance(name, DType):
@@ -61,9 +61,10 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The numpy type of an unpacked element; of storage for `qint8` and its like.
+        """The numpy type of an unpacked element; that of the storage for `qint8` etc.
 
-        InvalidTypeError where numpy and ml_dtypes have none."""
+        Raises InvalidTypeError if numpy and ml_dtypes have none.
+        """
         if self._numpy is None:
             object.__setattr__(self, "_numpy", _numpy_type(self))
         return self._numpy  # type: ignore[no-any-return]
@@ -72,16 +73,16 @@ class DType:
     def of(cls, source: Any) -> DType:
         """The element type of an array, of a numpy dtype or of a numpy scalar type.
 
-        Byte order is no part of it; numpy's text, bytes and object types are `string`.
+        Byte order is ignored; numpy's str, bytes and object types are `string`.
         """
         own = getattr(source, "dtype", source)
         if isinstance(own, DType):
             return own
         try:
             return cls._by_numpy[own]
-        except (KeyError, TypeError):  # not asked before, or no numpy type at all
-            found = _of_numpy(own)
-        if found is not string:  # numpy has one type for each length
+        except (KeyError, TypeError):  # not cached, or not a numpy type
+            found = _from_numpy(own)
+        if found is not string:  # numpy has a type for each length
             cls._by_numpy[own] = found
         return found
 
@@ -99,7 +100,7 @@ class DType:
 
 
 def dtype_names() -> list[str]:
-    """Every canonical name, in the order of the table."""
+    """All canonical names, in the order of the table."""
     return [name for name, dtype in DType._by_name.items() if name == dtype.name]
 
 
@@ -116,10 +117,10 @@ def _numpy_type(dtype: DType) -> np.dtype[Any]:
         if scalar is not None:
             found: np.dtype[Any] = np.dtype(scalar)
             return found
-    raise InvalidTypeError(f"{dtype} has no numpy type here", who=f"dtype {dtype}")
+    raise InvalidTypeError(f"{dtype} has no numpy type", who=f"dtype {dtype}")
 
 
-def _of_numpy(source: Any) -> DType:
+def _from_numpy(source: Any) -> DType:
     import numpy as np
 
     try:
@@ -133,17 +134,18 @@ def _of_numpy(source: Any) -> DType:
         if found is not None and found._numpy_name is not None:
             return found
     raise InvalidTypeError(
-        "no element type stands for this numpy type",
+        "no element type corresponds to this numpy type",
         got=reprlib.repr(source if given is None else given),
     )
 
 
-def _row(
+def _declare(
     name: str, kind: str, bits: int, *aliases: str, numpy: str | None = ""
 ) -> DType:
-    """One row of the table; `numpy` is a name in numpy or ml_dtypes, by default ours.
+    """Declare an element type; `numpy` is its name in numpy or ml_dtypes.
 
-    None: no numpy type can be right, now or later."""
+    The default is the same name; None if no numpy type can represent it.
+    """
     dtype = object.__new__(DType)
     fields = {"name": name, "kind": kind, "bits": bits, "_numpy": None}
     fields["_numpy_name"] = name if numpy == "" else numpy
@@ -156,70 +158,74 @@ def _row(
     return dtype
 
 
-bool_ = _row("bool", "bool", 8, "boolean", numpy="bool_")
+bool_ = _declare("bool", "bool", 8, "boolean", numpy="bool_")
 
-int1 = _row("int1", "int", 1)
-int2 = _row("int2", "int", 2, "i2")
-int4 = _row("int4", "int", 4, "i4")
-int8 = _row("int8", "int", 8, "i8")
-int16 = _row("int16", "int", 16, "i16")
-int32 = _row("int32", "int", 32, "i32")
-int64 = _row("int64", "int", 64, "i64")
+int1 = _declare("int1", "int", 1)
+int2 = _declare("int2", "int", 2, "i2")
+int4 = _declare("int4", "int", 4, "i4")
+int8 = _declare("int8", "int", 8, "i8")
+int16 = _declare("int16", "int", 16, "i16")
+int32 = _declare("int32", "int", 32, "i32")
+int64 = _declare("int64", "int", 64, "i64")
 
-uint1 = _row("uint1", "uint", 1, "u1")
-uint2 = _row("uint2", "uint", 2, "u2")
-uint3 = _row("uint3", "uint", 3, "u3", numpy=None)
-uint4 = _row("uint4", "uint", 4, "u4")
-uint6 = _row("uint6", "uint", 6, "u6", numpy=None)
-uint8 = _row("uint8", "uint", 8, "u8")
-uint16 = _row("uint16", "uint", 16, "u16")
-uint32 = _row("uint32", "uint", 32, "u32")
-uint64 = _row("uint64", "uint", 64, "u64")
+uint1 = _declare("uint1", "uint", 1, "u1")
+uint2 = _declare("uint2", "uint", 2, "u2")
+uint3 = _declare("uint3", "uint", 3, "u3", numpy=None)
+uint4 = _declare("uint4", "uint", 4, "u4")
+uint6 = _declare("uint6", "uint", 6, "u6", numpy=None)
+uint8 = _declare("uint8", "uint", 8, "u8")
+uint16 = _declare("uint16", "uint", 16, "u16")
+uint32 = _declare("uint32", "uint", 32, "u32")
+uint64 = _declare("uint64", "uint", 64, "u64")
 
-nf4 = _row("nf4", "float", 4, numpy=None)
-float4_e2m1fn = _row("float4_e2m1fn", "float", 4, "f4e2m1fn", "float4e2m1")
-float6_e2m3fn = _row("float6_e2m3fn", "float", 6, "f6e2m3fn")
-float6_e3m2fn = _row("float6_e3m2fn", "float", 6, "f6e3m2fn")
-float8_e3m4 = _row("float8_e3m4", "float", 8, "f8e3m4")
-float8_e4m3 = _row("float8_e4m3", "float", 8, "f8e4m3")
-float8_e4m3b11fnuz = _row("float8_e4m3b11fnuz", "float", 8, "f8e4m3b11fnuz")
-float8_e4m3fn = _row("float8_e4m3fn", "float", 8, "f8e4m3fn", "float8e4m3fn")
-float8_e4m3fnuz = _row("float8_e4m3fnuz", "float", 8, "f8e4m3fnuz", "float8e4m3fnuz")
-float8_e5m2 = _row("float8_e5m2", "float", 8, "f8e5m2", "float8e5m2")
-float8_e5m2fnuz = _row("float8_e5m2fnuz", "float", 8, "f8e5m2fnuz", "float8e5m2fnuz")
-float8_e8m0fnu = _row("float8_e8m0fnu", "float", 8, "f8e8m0fnu", "float8e8m0")
-bfloat16 = _row("bfloat16", "float", 16, "bf16")
-float16 = _row("float16", "float", 16, "f16", "half")
-float32 = _row("float32", "float", 32, "f32", "float")
-float64 = _row("float64", "float", 64, "f64", "double")
+nf4 = _declare("nf4", "float", 4, numpy=None)
+float4_e2m1fn = _declare("float4_e2m1fn", "float", 4, "f4e2m1fn", "float4e2m1")
+float6_e2m3fn = _declare("float6_e2m3fn", "float", 6, "f6e2m3fn")
+float6_e3m2fn = _declare("float6_e3m2fn", "float", 6, "f6e3m2fn")
+float8_e3m4 = _declare("float8_e3m4", "float", 8, "f8e3m4")
+float8_e4m3 = _declare("float8_e4m3", "float", 8, "f8e4m3")
+float8_e4m3b11fnuz = _declare("float8_e4m3b11fnuz", "float", 8, "f8e4m3b11fnuz")
+float8_e4m3fn = _declare("float8_e4m3fn", "float", 8, "f8e4m3fn", "float8e4m3fn")
+float8_e4m3fnuz = _declare(
+    "float8_e4m3fnuz", "float", 8, "f8e4m3fnuz", "float8e4m3fnuz"
+)
+float8_e5m2 = _declare("float8_e5m2", "float", 8, "f8e5m2", "float8e5m2")
+float8_e5m2fnuz = _declare(
+    "float8_e5m2fnuz", "float", 8, "f8e5m2fnuz", "float8e5m2fnuz"
+)
+float8_e8m0fnu = _declare("float8_e8m0fnu", "float", 8, "f8e8m0fnu", "float8e8m0")
+bfloat16 = _declare("bfloat16", "float", 16, "bf16")
+float16 = _declare("float16", "float", 16, "f16", "half")
+float32 = _declare("float32", "float", 32, "f32", "float")
+float64 = _declare("float64", "float", 64, "f64", "double")
 
-bcomplex32 = _row("bcomplex32", "complex", 32)
-complex32 = _row("complex32", "complex", 32, "c32")
-complex64 = _row("complex64", "complex", 64, "c64")
-complex128 = _row("complex128", "complex", 128, "c128")
+bcomplex32 = _declare("bcomplex32", "complex", 32)
+complex32 = _declare("complex32", "complex", 32, "c32")
+complex64 = _declare("complex64", "complex", 64, "c64")
+complex128 = _declare("complex128", "complex", 128, "c128")
 
-string = _row("string", "string", 0, "str", numpy="object_")
-bytes_ = _row("bytes", "bytes", 0, numpy="object_")
+string = _declare("string", "string", 0, "str", numpy="object_")
+bytes_ = _declare("bytes", "bytes", 0, numpy="object_")
 
-qint8 = _row("qint8", "quantized", 8, numpy="int8")
-quint8 = _row("quint8", "quantized", 8, numpy="uint8")
-qint16 = _row("qint16", "quantized", 16, numpy="int16")
-quint16 = _row("quint16", "quantized", 16, numpy="uint16")
-qint32 = _row("qint32", "quantized", 32, numpy="int32")
+qint8 = _declare("qint8", "quantized", 8, numpy="int8")
+quint8 = _declare("quint8", "quantized", 8, numpy="uint8")
+qint16 = _declare("qint16", "quantized", 16, numpy="int16")
+quint16 = _declare("quint16", "quantized", 16, numpy="uint16")
+qint32 = _declare("qint32", "quantized", 32, numpy="int32")
 
-resource = _row("resource", "handle", 0, numpy=None)
-variant = _row("variant", "handle", 0, numpy=None)
-unknown = _row("unknown", "unknown", 0, numpy=None)
+resource = _declare("resource", "handle", 0, numpy=None)
+variant = _declare("variant", "handle", 0, numpy=None)
+unknown = _declare("unknown", "unknown", 0, numpy=None)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Quantized:
-    """An element type: integers (or small floats) that stand for real numbers.
+    """A quantized element type: integers (or small floats) that represent real numbers.
 
-    `real = (stored - zero_point) * scale`. One scale: it holds for the whole tensor.
-    With `axis`, one scale per index along it; with `block` too, one per block of that
-    many elements along it, and one per index of the other axes, in row-major order.
-    No scale at all: it is known at run time, or too large for a type and held beside.
+    `real = (stored - zero_point) * scale`. A single scale is per tensor. With `axis`,
+    there is one scale per index along it; with `block` too, one per block of that many
+    elements along it, and per index of the other axes, in row-major order. Without a
+    scale, it is known at run time, or too large for a type and stored separately.
 
     >>> Quantized("int8", scale=0.5, zero_point=3)
     quantized<int8, float32, scale=0.5, zero_point=3>
@@ -246,14 +252,14 @@ class Quantized:
         scales = _numbers(scale, float, "scale")
         zeros = _numbers(zero_point, int, "zero_point")
         if axis is not None and type(axis) is not int:
-            raise InvalidTypeError("the axis of a quantised type is an int", got=axis)
+            raise InvalidTypeError("the axis of a quantized type is an int", got=axis)
         if block is not None and (axis is None or type(block) is not int or block < 1):
             raise InvalidTypeError(
                 "a block is a positive count along an axis", got=(axis, block)
             )
         if axis is None and max(len(scales), len(zeros)) > 1:
             raise InvalidTypeError(
-                "a quantised type with several scales needs an axis",
+                "a quantized type with several scales needs an axis",
                 got=f"{len(scales)} scales, {len(zeros)} zero points",
             )
         values = (DType(storage), DType(expressed), scales, zeros, axis, block)
@@ -270,7 +276,7 @@ class Quantized:
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The numpy type of what is stored."""
+        """The numpy type of the storage."""
         return self.storage.numpy
 
     def __repr__(self) -> str:
@@ -291,13 +297,13 @@ ElementType: TypeAlias = DType | Quantized
 
 
 def _numbers(given: Any, kind: type, what: str) -> tuple[Any, ...]:
-    """`given` as a tuple of finite numbers: equality and text need them finite."""
+    """Convert to a tuple of finite numbers, as equality and text require."""
     values = (given,) if isinstance(given, int | float) else tuple(given)
     for value in values:
         fits = isinstance(value, int | float) and not isinstance(value, bool)
         if not fits or not isfinite(value) or (kind is int and int(value) != value):
             raise InvalidTypeError(
-                f"the {what} of a quantised type is finite {kind.__name__}s",
+                f"the {what} of a quantized type is finite {kind.__name__}s",
                 got=reprlib.repr(value),
             )
     return tuple(map(kind, values))

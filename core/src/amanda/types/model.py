@@ -1,8 +1,8 @@
-"""The types of values: tensors, and what frameworks pass around beside them.
+"""The types of values: tensors, sequences, optionals, maps, handles and others.
 
-All are immutable, hashable and comparable. `==` asks whether two types are written the
-same, and never raises; an anonymous dim equals only itself. `str(type)` is read back by
-`amanda.types.parse_type`.
+All are immutable, hashable and comparable. `==` compares the text of two types, and
+never raises; an anonymous dim equals only itself. `amanda.types.parse_type` parses
+`str(type)`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from amanda.errors import InvalidTypeError, LimitError
 from amanda.types.dims import Dim, Sym, Symbols, dim_key
 from amanda.types.dtypes import DType, ElementType, Quantized, unknown
 from amanda.types.polynomial import check_bits
-from amanda.types.shapes import Shape, dim_text
-from amanda.types.words import check_text, quoted, word
+from amanda.types.quoting import check_text, format_name, quote
+from amanda.types.shapes import Shape, format_dim
 
 __all__ = [
     "MapType",
@@ -35,31 +35,31 @@ __all__ = [
     "VoidType",
 ]
 
-MAX_DEPTH: Final = 64  # types in types
-MAX_PARTS: Final = 65536  # types in a type, those in them counted
-MAX_CONTENT: Final = 1024  # elements of a tensor whose content its type carries
-_KEPT: Final = 4096
+MAX_DEPTH: Final = 64  # nested types
+MAX_PARTS: Final = 65536  # all types within a type
+MAX_CONTENT: Final = 1024  # elements of known content
+_CACHE_SIZE: Final = 4096
 
 Value: TypeAlias = "Dim | tuple[Value, ...]"
 
 
 class Type:
-    """What a value of the graph may be. The base of all types; none of its own."""
+    """The base class of all types of values."""
 
     __slots__ = ()
 
     @property
     def parts(self) -> tuple[Type, ...]:
-        """The types this one is made of."""
+        """The component types."""
         return ()
 
     @property
     def depth(self) -> int:
-        """How deep types are nested in this one; 1 where there are no parts."""
+        """The nesting depth; 1 for a type without parts."""
         return 1
 
     def text(self, symbols: Symbols | None = None) -> str:
-        """The written form; `symbols` numbers dims without a name."""
+        """The text; `symbols` numbers anonymous dims."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -67,12 +67,12 @@ class Type:
 
 
 class TensorType(Type):
-    """Elements of one type in a shape.
+    """An element type and a shape, with optional axis names and known content.
 
     - `dtype`: a DType, also `unknown`, or a Quantized
-    - `axes`: a name or None for each dim, or None where no axis has a name
-    - `value`: known content of a small integer or bool tensor of known shape, as nested
-      tuples; its elements may be symbols, so a computed shape stays known
+    - `axes`: a name or None for each dim, or None if no axis has a name
+    - `value`: the known content of a small integer or bool tensor of static shape, as
+      nested tuples; elements may be symbols, so that a computed shape stays known
 
     >>> n = Sym.named("n")
     >>> TensorType("float32", [n, 3])
@@ -91,7 +91,7 @@ class TensorType(Type):
     value: Value | None
     _key: Any
 
-    def __new__(  # noqa: PYI034 - seldom a new one
+    def __new__(  # noqa: PYI034 - usually cached
         cls,
         dtype: ElementType | str = unknown,
         shape: Shape | Iterable[Dim] | None = None,
@@ -104,14 +104,14 @@ class TensorType(Type):
             shape = Shape(shape)
         if axes is None and value is None:
             key = (dtype, shape)
-            found = _plain.get(key)
+            found = _type_cache.get(key)
             if found is None:
-                if len(_plain) >= _KEPT:
-                    _plain.clear()
-                found = _plain[key] = _tensor_type(dtype, shape, None, None)
+                if len(_type_cache) >= _CACHE_SIZE:
+                    _type_cache.clear()
+                found = _type_cache[key] = _tensor_type(dtype, shape, None, None)
             return found
-        names = None if axes is None else _checked_axes(axes, shape)
-        content = None if value is None else _checked_value(value, dtype, shape)
+        names = None if axes is None else _check_axes(axes, shape)
+        content = None if value is None else _check_value(value, dtype, shape)
         return _tensor_type(dtype, shape, names, content)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -119,8 +119,8 @@ class TensorType(Type):
 
     @property
     def elements(self) -> tuple[Dim, ...] | None:
-        """The known content in row-major order, None where it is not known."""
-        return None if self.value is None else tuple(_flat(self.value))
+        """The known content in row-major order; None if it is unknown."""
+        return None if self.value is None else tuple(_flatten(self.value))
 
     def text(self, symbols: Symbols | None = None) -> str:
         dtype = "?" if self.dtype is unknown else str(self.dtype)
@@ -128,15 +128,15 @@ class TensorType(Type):
             shape = self.shape.text(symbols)
         else:
             dims = [
-                dim_text(dim, symbols)
+                format_dim(dim, symbols)
                 if name is None
-                else f"{word(name)}={dim_text(dim, symbols)}"
+                else f"{format_name(name)}={format_dim(dim, symbols)}"
                 for name, dim in zip(self.axes, self.shape, strict=True)
             ]
             shape = f"[{', '.join(dims)}]"
         if self.value is None:
             return dtype + shape
-        return f"{dtype}{shape} = {_value_text(self.value, symbols)}"
+        return f"{dtype}{shape} = {_format_value(self.value, symbols)}"
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -152,7 +152,9 @@ class TensorType(Type):
         return (TensorType, (self.dtype, self.shape, self.axes, self.value))
 
 
-_plain: dict[tuple[ElementType, Shape], TensorType] = {}  # a memo: most types recur
+_type_cache: dict[
+    tuple[ElementType, Shape], TensorType
+] = {}  # a cache: most types recur
 
 
 def _tensor_type(
@@ -161,56 +163,62 @@ def _tensor_type(
     axes: tuple[str | None, ...] | None,
     value: Value | None,
 ) -> TensorType:
-    made = object.__new__(TensorType)
+    tensor_type = object.__new__(TensorType)
     key = (dtype, shape, axes, None if value is None else _value_key(value))
     fields = (key, axes, dtype, shape, value)
     for name, field in zip(TensorType.__slots__, fields, strict=True):
-        object.__setattr__(made, name, field)
-    return made
+        object.__setattr__(tensor_type, name, field)
+    return tensor_type
 
 
-def _checked_axes(
+def _check_axes(
     axes: Iterable[str | None], shape: Shape
 ) -> tuple[str | None, ...] | None:
     names = tuple(axes)
     if not shape.has_rank or len(names) != shape.rank:
         raise InvalidTypeError(
-            "axis names do not fit the shape", expected=f"names for {shape}", got=names
+            "axis names do not match the shape",
+            expected=f"names for {shape}",
+            got=names,
         )
     for name in names:
         if name is not None:
             check_text(name, "an axis name")
             if not name:
-                raise InvalidTypeError("an axis name is not empty; None is no name")
+                raise InvalidTypeError(
+                    "an axis name must not be empty; None means no name"
+                )
     return names if any(name is not None for name in names) else None
 
 
-def _checked_value(value: Any, dtype: ElementType, shape: Shape) -> Value:
+def _check_value(value: Any, dtype: ElementType, shape: Shape) -> Value:
     who = f"{dtype}{shape}"
     if dtype.kind not in ("int", "uint", "bool"):
-        raise InvalidTypeError("only integer and bool tensors carry content", who=who)
+        raise InvalidTypeError(
+            "only integer and bool tensors can have known content", who=who
+        )
     if not shape.is_static:
-        raise InvalidTypeError("known content needs a known shape", who=who)
+        raise InvalidTypeError("known content requires a static shape", who=who)
     sizes = [d for d in shape if isinstance(d, int)]
     if prod(sizes) > MAX_CONTENT or len(sizes) > MAX_DEPTH:
         raise InvalidTypeError(
             "too much content for a type", who=who, expected=f"at most {MAX_CONTENT}"
         )
-    return _nested(value, sizes, bool if dtype.kind == "bool" else int, who)
+    return _nested_tuple(value, sizes, bool if dtype.kind == "bool" else int, who)
 
 
-def _nested(value: Any, sizes: list[int], kind: type, who: str) -> Value:
-    """`value` as nested tuples of these lengths."""
+def _nested_tuple(value: Any, sizes: list[int], kind: type, who: str) -> Value:
+    """Convert to nested tuples of these lengths."""
     if sizes:
         is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
         if not is_list or len(value) != sizes[0]:
             raise InvalidTypeError(
-                "content does not fit the shape",
+                "content does not match the shape",
                 who=who,
                 expected=f"{sizes[0]} items",
                 got=f"{len(value)} items" if is_list else reprlib.repr(value),
             )
-        return tuple(_nested(item, sizes[1:], kind, who) for item in value)
+        return tuple(_nested_tuple(item, sizes[1:], kind, who) for item in value)
     if isinstance(value, Sym):
         return value
     if type(value) is bool or not hasattr(value, "__index__"):
@@ -228,10 +236,10 @@ def _nested(value: Any, sizes: list[int], kind: type, who: str) -> Value:
     return number
 
 
-def _flat(value: Value) -> Iterator[Dim]:
+def _flatten(value: Value) -> Iterator[Dim]:
     if isinstance(value, tuple):
         for item in value:
-            yield from _flat(item)
+            yield from _flatten(item)
     else:
         yield value
 
@@ -240,16 +248,16 @@ def _value_key(value: Value) -> object:
     return tuple(map(_value_key, value)) if isinstance(value, tuple) else dim_key(value)
 
 
-def _value_text(value: Value, symbols: Symbols | None) -> str:
+def _format_value(value: Value, symbols: Symbols | None) -> str:
     if isinstance(value, tuple):
-        return f"[{', '.join(_value_text(item, symbols) for item in value)}]"
+        return f"[{', '.join(_format_value(item, symbols) for item in value)}]"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return dim_text(value, symbols)
+    return format_dim(value, symbols)
 
 
-class _Nested(Type):
-    """A type made of types: `keyword<part, ...>`."""
+class _CompositeType(Type):
+    """A type with component types: `keyword<part, ...>`."""
 
     __slots__ = ("_count", "_depth", "_hash", "_parts")
 
@@ -260,7 +268,7 @@ class _Nested(Type):
     _hash: int
 
     def _set(self, *parts: Type) -> None:
-        """The limits let everything that walks types do so plainly."""
+        """Set the parts; limits on depth and size allow plain recursion over types."""
         for part in parts:
             if not isinstance(part, Type):
                 raise InvalidTypeError(
@@ -275,7 +283,7 @@ class _Nested(Type):
                 expected=f"at most {MAX_DEPTH} levels and {MAX_PARTS} parts",
             )
         fields = (count, depth, hash((self.keyword, parts)), parts)
-        for name, field in zip(_Nested.__slots__, fields, strict=True):
+        for name, field in zip(_CompositeType.__slots__, fields, strict=True):
             object.__setattr__(self, name, field)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -295,7 +303,7 @@ class _Nested(Type):
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        assert isinstance(other, _Nested)
+        assert isinstance(other, _CompositeType)
         return self is other or self._parts == other._parts
 
     def __hash__(self) -> int:
@@ -305,7 +313,7 @@ class _Nested(Type):
         return (type(self), self._parts)
 
 
-class _OfElement(_Nested):
+class _ElementContainer(_CompositeType):
     __slots__ = ()
 
     def __init__(self, element: Type) -> None:
@@ -313,11 +321,11 @@ class _OfElement(_Nested):
 
     @property
     def element(self) -> Type:
-        """The type of what is inside."""
+        """The element type."""
         return self._parts[0]
 
 
-class SequenceType(_OfElement):
+class SequenceType(_ElementContainer):
     """Any number of values of one type.
 
     >>> SequenceType(TensorType("float32"))
@@ -328,22 +336,22 @@ class SequenceType(_OfElement):
     keyword = "sequence"
 
 
-class OptionalType(_OfElement):
-    """A value of a type, or nothing."""
+class OptionalType(_ElementContainer):
+    """A value of a type, or none."""
 
     __slots__ = ()
     keyword = "optional"
 
 
-class RefType(_OfElement):
-    """A place that holds a value, and that ops may write to."""
+class RefType(_ElementContainer):
+    """A mutable reference to a value."""
 
     __slots__ = ()
     keyword = "ref"
 
 
-class TupleType(_Nested):
-    """Some values, each with its own type."""
+class TupleType(_CompositeType):
+    """A fixed number of values, each with its own type."""
 
     __slots__ = ()
     keyword = "tuple"
@@ -359,8 +367,8 @@ class TupleType(_Nested):
         return (TupleType, (self._parts,))
 
 
-class MapType(_Nested):
-    """Values of one type under keys of an element type, or of any other type.
+class MapType(_CompositeType):
+    """A map from keys to values of one type.
 
     >>> MapType("int64", TensorType("float32", []))
     map<int64, float32[]>
@@ -389,29 +397,29 @@ class MapType(_Nested):
             return NotImplemented
         return self.key == other.key and self._parts == other._parts
 
-    __hash__ = _Nested.__hash__
+    __hash__ = _CompositeType.__hash__
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (MapType, (self.key, self.value))
 
 
 class _Leaf(Type):
-    """A type without parts and dims."""
+    """A type without components and dims."""
 
     __slots__ = ()
 
     keyword: ClassVar[str]
 
     def text(self, symbols: Symbols | None = None) -> str:  # noqa: ARG002 - no dims
-        return self._written()
+        return self._format()
 
-    def _written(self) -> str:
+    def _format(self) -> str:
         return self.keyword
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ResourceType(_Leaf):
-    """A handle of the runtime (a table, a queue, a pointer), maybe of a known kind."""
+    """A runtime handle (a table, a queue, a pointer), optionally of a named kind."""
 
     name: str = ""
 
@@ -420,13 +428,13 @@ class ResourceType(_Leaf):
     def __post_init__(self) -> None:
         check_text(self.name, "the name of a resource type")
 
-    def _written(self) -> str:
-        return f"resource<{quoted(self.name)}>" if self.name else self.keyword
+    def _format(self) -> str:
+        return f"resource<{quote(self.name)}>" if self.name else self.keyword
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OpaqueType(_Leaf):
-    """A type of some framework that nothing here stands for, in its own words."""
+    """A type of some framework that has no equivalent here, as the framework's text."""
 
     content: str
 
@@ -435,19 +443,19 @@ class OpaqueType(_Leaf):
     def __post_init__(self) -> None:
         check_text(self.content, "the text of an opaque type")
 
-    def _written(self) -> str:
-        return f"opaque<{quoted(self.content)}>"
+    def _format(self) -> str:
+        return f"opaque<{quote(self.content)}>"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TokenType(_Leaf):
-    """No data: a value that only orders effects."""
+    """A value without data that orders side effects."""
 
     keyword: ClassVar[str] = "token"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class VoidType(_Leaf):
-    """Nothing at all."""
+    """No value."""
 
     keyword: ClassVar[str] = "void"

@@ -1,15 +1,15 @@
-"""Integer polynomials over atoms, as plain tuples in one canonical form.
+"""Integer polynomials over atoms, as tuples in canonical form.
 
 A polynomial (`Terms`) is a sorted tuple of `(monomial, coefficient)` without zeros; a
-monomial is a sorted tuple of atoms, repeated for powers; the empty one carries the
-constant. So equal polynomials are equal tuples. An atom is one of
+monomial is a sorted tuple of atoms, repeated for powers; the empty monomial is that of
+the constant. So equal polynomials are equal tuples. An atom is one of
 
     (NAMED, name)                                 a named symbol
-    (ANONYMOUS, scope, number)                    a symbol nobody named
+    (ANONYMOUS, scope, number)                    an anonymous symbol
     (CALL, function, weight, depth, operands)     "//", "min" or "max" of polynomials
 
-whose weight and depth follow from the operands, and are kept to bound both: an
-expression asked for in a file must not grow without end.
+whose weight and depth are computed from the operands. Both are limited, since an
+expression in a file must not grow without bound.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Terms: TypeAlias = tuple[tuple[Monomial, int], ...]
 NAMED, ANONYMOUS, CALL = 0, 1, 2
 
 MAX_TERMS = 256
-MAX_WEIGHT = 4096  # atoms in all, inner ones counted
-MAX_DEPTH = 32  # calls in calls
+MAX_WEIGHT = 4096  # all atoms, also those inside calls
+MAX_DEPTH = 32  # nested calls
 MAX_BITS = 256  # of a coefficient
 _MAX_PRODUCTS = 4096
 
@@ -45,7 +45,7 @@ def of_atom(atom: Atom) -> Terms:
 
 
 def as_int(terms: Terms) -> int | None:
-    """The value of a constant polynomial, None of any other."""
+    """The value of a constant polynomial; None if it is not constant."""
     if not terms:
         return 0
     return terms[0][1] if len(terms) == 1 and not terms[0][0] else None
@@ -59,7 +59,7 @@ def check_bits(value: int) -> None:
 
 
 def weight(terms: Terms) -> int:
-    """How many atoms, those inside calls counted; at least one per term."""
+    """The number of atoms, also inside calls; at least one per term."""
     total = len(terms)
     for monomial, _ in terms:
         for atom in monomial:
@@ -68,7 +68,7 @@ def weight(terms: Terms) -> int:
 
 
 def depth(terms: Terms) -> int:
-    """How deep calls are nested."""
+    """The nesting depth of calls."""
     depths = (atom[3] for monomial, _ in terms for atom in monomial if atom[0] == CALL)
     return max(depths, default=0)
 
@@ -87,7 +87,7 @@ def make(terms: dict[Monomial, int]) -> Terms:
 
 
 def call(function: str, operands: tuple[Terms, ...]) -> Terms:
-    """The atom for a call; simplifying it is the business of the caller."""
+    """The atom of a call; the caller simplifies."""
     inner = 1 + max(map(depth, operands))
     if inner > MAX_DEPTH:
         raise LimitError(
@@ -128,8 +128,8 @@ def multiply(left: Terms, right: Terms) -> Terms:
     return make(terms)
 
 
-def without(whole: Monomial, part: Monomial) -> Monomial | None:
-    """`whole / part`, or None where that is no monomial."""
+def divide_monomial(whole: Monomial, part: Monomial) -> Monomial | None:
+    """`whole / part`, or None if that is not a monomial."""
     rest = list(whole)
     for atom in part:
         if atom not in rest:
@@ -139,10 +139,11 @@ def without(whole: Monomial, part: Monomial) -> Monomial | None:
 
 
 def divide(left: Terms, right: Terms) -> Terms | None:
-    """The polynomial q with `q * right == left`, or None where there is none.
+    """The polynomial q with `q * right == left`, or None if there is none.
 
-    Long division by leading terms; their order is a monomial order, so q is found
-    whenever it exists, whatever the symbols are called."""
+    Long division by leading terms in a monomial order, so q is found whenever it
+    exists, independent of the names of symbols.
+    """
     lead, factor = _leading(right)
     quotient: dict[Monomial, int] = {}
     rest = left
@@ -150,7 +151,7 @@ def divide(left: Terms, right: Terms) -> Terms | None:
         if not rest:
             return make(quotient)
         monomial, coefficient = _leading(rest)
-        part = without(monomial, lead)
+        part = divide_monomial(monomial, lead)
         if part is None or coefficient % factor:
             return None
         step = coefficient // factor
@@ -174,17 +175,17 @@ def common_factor(terms: Iterable[tuple[Monomial, int]]) -> tuple[Monomial, int]
             shared = list(monomial)
             continue
         rest = list(monomial)
-        kept = []
+        common = []
         for atom in shared:
             if atom in rest:
                 rest.remove(atom)
-                kept.append(atom)
-        shared = kept
+                common.append(atom)
+        shared = common
     return tuple(shared or ()), factor
 
 
 def atoms(terms: Terms) -> set[Atom]:
-    """The symbols of a polynomial, those inside calls too; calls themselves not."""
+    """The symbols of a polynomial, also inside calls."""
     found: set[Atom] = set()
     stack = [terms]
     while stack:
@@ -198,16 +199,16 @@ def atoms(terms: Terms) -> set[Atom]:
 
 
 def rename(terms: Terms, names: dict[Atom, Atom]) -> Terms:
-    """The same polynomial under other symbols, sorted anew."""
+    """Rename symbols, and sort again."""
     return tuple(
         sorted(
-            (tuple(sorted(_renamed(atom, names) for atom in monomial)), coefficient)
+            (tuple(sorted(_rename_atom(atom, names) for atom in monomial)), coefficient)
             for monomial, coefficient in terms
         )
     )
 
 
-def _renamed(atom: Atom, names: dict[Atom, Atom]) -> Atom:
+def _rename_atom(atom: Atom, names: dict[Atom, Atom]) -> Atom:
     if atom[0] != CALL:
         return names.get(atom, atom)
     operands = tuple(rename(operand, names) for operand in atom[4])

@@ -1,8 +1,8 @@
 """Floor division, minimum and maximum of polynomials, simplified.
 
-A divisor is taken to be nonzero: who writes `a // b` says that b is not 0. Hence
-(a*b) // b is a. Every rule here gives the same result whatever the symbols are called,
-because a text that is read again numbers anonymous symbols anew.
+A divisor is assumed to be nonzero: `a // b` implies that b is not 0. Hence (a*b) // b
+is a. The result of every rule is independent of the names of symbols, because parsing a
+text renumbers anonymous symbols.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from amanda.types.polynomial import (
     common_factor,
     constant,
     divide,
+    divide_monomial,
     make,
     multiply,
     negate,
     of_atom,
     subtract,
-    without,
 )
 
-_MAX_OPERANDS: Final = 64  # each is compared with each
+_MAX_OPERANDS: Final = 64  # compared pairwise
 
 
 def floordiv(top: Terms, bottom: Terms) -> Terms:
@@ -44,47 +44,48 @@ def floordiv(top: Terms, bottom: Terms) -> Terms:
         top, bottom = negate(top), negate(bottom)
     if not top:
         return ZERO
-    top, bottom = _reduced(top, bottom)
+    top, bottom = _cancel_common_factor(top, bottom)
     if len(bottom) > 1:
         exact = divide(top, bottom)
         return _quotient_atom(top, bottom) if exact is None else exact
-    whole, rest = _split(top, bottom[0])
+    whole, rest = _divide_by_term(top, bottom[0])
     if whole:
         return add(whole, floordiv(rest, bottom))
     value = as_int(bottom)
     if value is not None:
-        smaller, by = _without_common(rest, value)
+        smaller, by = _reduce_by_gcd(rest, value)
         if by != value:
             return floordiv(smaller, constant(by))
     return _quotient_atom(rest, bottom)
 
 
 def modulo(top: Terms, bottom: Terms) -> Terms:
-    """top - bottom * (top // bottom): one kind of atom serves both."""
+    """top - bottom * (top // bottom), so that quotients are the only atoms."""
     return subtract(top, multiply(bottom, floordiv(top, bottom)))
 
 
-def _reduced(top: Terms, bottom: Terms) -> tuple[Terms, Terms]:
-    """Both without the factors they share."""
+def _cancel_common_factor(top: Terms, bottom: Terms) -> tuple[Terms, Terms]:
+    """Cancel the factors that both share."""
     shared, factor = common_factor((*top, *bottom))
     if not shared and factor == 1:
         return top, bottom
     small = [
-        make({without(m, shared) or (): c // factor for m, c in terms})
+        make({divide_monomial(m, shared) or (): c // factor for m, c in terms})
         for terms in (top, bottom)
     ]
     return small[0], small[1]
 
 
-def _split(top: Terms, by: tuple[Monomial, int]) -> tuple[Terms, Terms]:
-    """top == whole * by + rest; what is divisible leaves less than `by` in rest.
+def _divide_by_term(top: Terms, by: tuple[Monomial, int]) -> tuple[Terms, Terms]:
+    """Divide so that top == whole * by + rest, with smaller coefficients in rest.
 
-    Coefficients are reduced to (-by/2, by/2], so that -n // 8 stays as it is, but the
-    remainder of a plain number is not negative."""
+    Coefficients are reduced to (-by/2, by/2], so that -n // 8 is unchanged, but the
+    remainder of the constant is not negative.
+    """
     whole: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
     for monomial, coefficient in top:
-        part = without(monomial, by[0])
+        part = divide_monomial(monomial, by[0])
         if part is None:
             rest[monomial] = coefficient
         else:
@@ -94,7 +95,7 @@ def _split(top: Terms, by: tuple[Monomial, int]) -> tuple[Terms, Terms]:
     return make(whole), make(rest)
 
 
-def _without_common(top: Terms, by: int) -> tuple[Terms, int]:
+def _reduce_by_gcd(top: Terms, by: int) -> tuple[Terms, int]:
     """(2*n + 1) // 4 is n // 2: the constant cannot reach the next multiple."""
     factor = gcd(by, *(c for m, c in top if m))
     return make({m: c // factor for m, c in top}), by // factor
@@ -127,27 +128,27 @@ def _is_quotient(term: tuple[Monomial, int]) -> bool:
 
 
 def choose(function: str, operands: Iterable[Terms]) -> Terms:
-    """`min` or `max`: nested ones flattened, operands that cannot win dropped."""
+    """`min` or `max`: nested calls are flattened, dominated operands dropped."""
     sign = 1 if function == "max" else -1
     flat: list[Terms] = []
     for operand in operands:
-        flat.extend(_nested(function, operand))
+        flat.extend(_flatten_call(function, operand))
     distinct = sorted(set(flat))
     if len(distinct) > _MAX_OPERANDS:
         raise LimitError(
             f"a {function} of absurdly many dims", expected=f"at most {_MAX_OPERANDS}"
         )
-    kept: list[Terms] = []
+    best: list[Terms] = []
     for operand in distinct:
-        if not any(_at_least(other, operand, sign) for other in kept):
-            kept = [o for o in kept if not _at_least(operand, o, sign)]
-            kept.append(operand)
-    if not kept:
+        if not any(_is_at_least(other, operand, sign) for other in best):
+            best = [o for o in best if not _is_at_least(operand, o, sign)]
+            best.append(operand)
+    if not best:
         raise InvalidTypeError(f"{function} of no dims")
-    return kept[0] if len(kept) == 1 else call(function, tuple(sorted(kept)))
+    return best[0] if len(best) == 1 else call(function, tuple(sorted(best)))
 
 
-def _nested(function: str, terms: Terms) -> tuple[Terms, ...]:
+def _flatten_call(function: str, terms: Terms) -> tuple[Terms, ...]:
     if len(terms) == 1 and terms[0][1] == 1 and len(terms[0][0]) == 1:
         atom = terms[0][0][0]
         if atom[0] == CALL and atom[1] == function:
@@ -155,23 +156,23 @@ def _nested(function: str, terms: Terms) -> tuple[Terms, ...]:
     return (terms,)
 
 
-def _at_least(left: Terms, right: Terms, sign: int) -> bool:
+def _is_at_least(left: Terms, right: Terms, sign: int) -> bool:
     difference = subtract(left, right)
     return interval(difference if sign > 0 else negate(difference))[0] >= 0
 
 
 def substitute(terms: Terms, values: Mapping[Atom, Terms]) -> Terms:
-    """The polynomial with symbols replaced, simplified anew."""
+    """Replace symbols, and simplify."""
     total: Terms = ZERO
     for monomial, coefficient in terms:
         product = constant(coefficient)
         for atom in monomial:
-            product = multiply(product, _substituted(atom, values))
+            product = multiply(product, _substitute_atom(atom, values))
         total = add(total, product)
     return total
 
 
-def _substituted(atom: Atom, values: Mapping[Atom, Terms]) -> Terms:
+def _substitute_atom(atom: Atom, values: Mapping[Atom, Terms]) -> Terms:
     if atom[0] != CALL:
         return values.get(atom) or (ZERO if atom in values else of_atom(atom))
     operands = [substitute(operand, values) for operand in atom[4]]

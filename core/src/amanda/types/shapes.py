@@ -1,4 +1,4 @@
-"""Shapes: dims in order, or an unknown number of them."""
+"""Shapes: the dims of a tensor, or an unknown rank."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from amanda.types.dims import Dim, Sym, Symbols, dim_key, product
 __all__ = ["MAX_DIM", "Shape"]
 
 MAX_DIM: Final = 2**63 - 1
-_KEPT: Final = 4096
+_CACHE_SIZE: Final = 4096
 
-_static: dict[tuple[int, ...], Shape] = {}  # a memo: most shapes occur many times
+_static_shapes: dict[
+    tuple[int, ...], Shape
+] = {}  # a cache: most shapes occur many times
 
 
 class Shape:
-    """The dims of a tensor; `Shape(None)` where not even their number is known.
+    """The dims of a tensor; `Shape(None)` if the rank is unknown.
 
-    Equality and hash go by the written form and never raise; an anonymous dim equals
-    only itself. Ask `amanda.types.lattice` what is provable.
+    Equality and hash use the text and never raise; an anonymous dim equals only itself.
+    `amanda.types.lattice` compares by value.
 
     >>> Shape([2, Sym.named("n")])
     [2, n]
@@ -35,7 +37,7 @@ class Shape:
     _key: Any
     _hash: int
 
-    def __new__(  # noqa: PYI034 - seldom a new one
+    def __new__(  # noqa: PYI034 - usually cached
         cls, dims: Iterable[Dim] | Shape | None = None
     ) -> Shape:
         if dims is None:
@@ -45,16 +47,16 @@ class Shape:
         given: Any = dims if type(dims) is tuple else tuple(dims)
         for dim in given:
             if type(dim) is not int or not 0 <= dim <= MAX_DIM:
-                given = tuple(map(_checked, given))
-                # Only ints may be looked up: comparing symbols could raise.
+                given = tuple(map(_check_dim, given))
+                # Only ints may be dict keys: comparing symbols could raise.
                 if any(isinstance(dim, Sym) for dim in given):
                     return _shape(given, tuple(map(dim_key, given)))
                 break
-        found = _static.get(given)
+        found = _static_shapes.get(given)
         if found is None:
-            if len(_static) >= _KEPT:
-                _static.clear()
-            found = _static[given] = _shape(given, given)
+            if len(_static_shapes) >= _CACHE_SIZE:
+                _static_shapes.clear()
+            found = _static_shapes[given] = _shape(given, given)
         return found
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -62,38 +64,38 @@ class Shape:
 
     @property
     def has_rank(self) -> bool:
-        """Whether the number of dims is known."""
+        """True if the number of dims is known."""
         return self._dims is not None
 
     @property
     def is_static(self) -> bool:
-        """Whether every dim is a known number."""
+        """True if every dim is a known number."""
         return self._dims is not None and self._dims is self._key
 
     @property
     def dims(self) -> tuple[Dim, ...]:
-        """The dims; Undecided where the rank is unknown."""
+        """The dims; raises `Undecided` if the rank is unknown."""
         if self._dims is None:
             raise Undecided("the rank of this tensor is not known")
         return self._dims
 
     @property
     def rank(self) -> int:
-        """The number of dims; Undecided where it is unknown."""
+        """The number of dims; raises `Undecided` if it is unknown."""
         return len(self.dims)
 
     @property
     def size(self) -> Dim:
-        """The number of elements; Undecided where the rank is unknown."""
+        """The number of elements; raises `Undecided` if the rank is unknown."""
         return product(self.dims)
 
     @property
     def key(self) -> tuple[object, ...] | None:
-        """Hashable; equal for shapes that are written the same. Never raises."""
+        """Hashable; equal for shapes with the same text. Never raises."""
         return self._key  # type: ignore[no-any-return]
 
     def map(self, change: Callable[[Sym], Dim]) -> Shape:
-        """The shape with every dim that is no number changed."""
+        """Apply a function to every symbolic dim."""
         if self._dims is None or self.is_static:
             return self
         return Shape([change(d) if isinstance(d, Sym) else d for d in self._dims])
@@ -123,10 +125,10 @@ class Shape:
         return self._hash
 
     def text(self, symbols: Symbols | None = None) -> str:
-        """The written form; `symbols` numbers dims without a name."""
+        """The text; `symbols` numbers anonymous dims."""
         if self._dims is None:
             return "[...]"
-        return f"[{', '.join(dim_text(dim, symbols) for dim in self._dims)}]"
+        return f"[{', '.join(format_dim(dim, symbols) for dim in self._dims)}]"
 
     def __repr__(self) -> str:
         return self.text()
@@ -135,11 +137,11 @@ class Shape:
         return (Shape, (self._dims,))
 
 
-def dim_text(dim: Dim, symbols: Symbols | None) -> str:
+def format_dim(dim: Dim, symbols: Symbols | None) -> str:
     return dim.text(symbols) if isinstance(dim, Sym) else str(dim)
 
 
-def _checked(dim: Any) -> Dim:
+def _check_dim(dim: Any) -> Dim:
     if isinstance(dim, Sym):
         return dim
     if isinstance(dim, bool) or not hasattr(dim, "__index__"):
@@ -147,13 +149,15 @@ def _checked(dim: Any) -> Dim:
     value = int(dim.__index__())
     if not 0 <= value <= MAX_DIM:
         raise InvalidTypeError(
-            "a dim that no tensor has", expected=f"0 to {MAX_DIM}", got=_short(value)
+            "a dim is out of range",
+            expected=f"0 to {MAX_DIM}",
+            got=_format_int(value),
         )
     return value
 
 
-def _short(value: int) -> str:
-    """Huge ints cannot even be written."""
+def _format_int(value: int) -> str:
+    """An int as text, unless it is too large to print."""
     bits = value.bit_length()
     return str(value) if bits <= 256 else f"a number of {bits} bits"
 

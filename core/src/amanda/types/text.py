@@ -1,4 +1,4 @@
-"""Reading what types, shapes, dims and element types write.
+"""Parse the text of types, shapes, dims and element types.
 
     type     = element shape ["=" content]
              | ("sequence" | "optional" | "ref") "<" type ">"
@@ -13,8 +13,8 @@
     factor   = "-" factor | integer | name | "?" [integer] | "(" dim ")"
              | ("min" | "max") "(" dim {"," dim} ")"
 
-A name is plain, or quoted with the escapes of JSON. `?` alone is a dim of its own,
-`?1` is the same one everywhere in the document.
+A name is an identifier, or a string with JSON escapes. `?` is an anonymous dim of its
+own, `?1` is the same dim everywhere in a document.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ __all__ = ["parse_dim", "parse_element", "parse_shape", "parse_type"]
 T = TypeVar("T")
 
 MAX_NESTING: Final = 64
-_MAX_DIGITS: Final = 78  # what the algebra takes, and int() reads at once
-_SHOWN: Final = 24
+_MAX_DIGITS: Final = 78  # the limit of the algebra, and of a fast int()
+_EXCERPT: Final = 24
 
 _TOKEN = re.compile(
     r"""[ \t\r\n]*(?:
@@ -64,7 +64,7 @@ _TOKEN = re.compile(
 
 
 def parse_type(text: str, symbols: Symbols | None = None) -> Type:
-    """The type that `str(type)` or `type.text(symbols)` wrote.
+    """Parse the text of a type, from `str(type)` or `type.text(symbols)`.
 
     >>> parse_type("sequence<float32[batch, 2*n+1]>")
     sequence<float32[batch, 2*n+1]>
@@ -76,51 +76,51 @@ def parse_type(text: str, symbols: Symbols | None = None) -> Type:
       expected: ',' or ']'
       got:      the end
     """
-    return _read(text, symbols, "a type", _Reader.type)
+    return _parse(text, symbols, "a type", _Parser.type)
 
 
 def parse_shape(text: str, symbols: Symbols | None = None) -> Shape:
-    """The shape that `str(shape)` wrote, such as `[n, 3]` or `[...]`."""
-    return _read(text, symbols, "a shape", _Reader.shape)
+    """Parse the text of a shape, such as `[n, 3]` or `[...]`."""
+    return _parse(text, symbols, "a shape", _Parser.shape)
 
 
 def parse_dim(text: str, symbols: Symbols | None = None) -> Dim:
-    """The dim that `str(dim)` wrote, or any other expression over symbols.
+    """Parse the text of a dim, or any other expression over symbols.
 
     >>> parse_dim("(n*4 + 4) // 2 - n")
     n+2
     """
-    return _read(text, symbols, "a dim", _Reader.dim)
+    return _parse(text, symbols, "a dim", _Parser.dim)
 
 
 def parse_element(text: str) -> ElementType:
-    """The element type that `str(dtype)` wrote, such as `float32`.
+    """Parse the text of an element type, such as `float32`.
 
     >>> parse_element("quantized<int8, float32, scale=0.5>").scale
     (0.5,)
     """
-    return _read(text, None, "an element type", _Reader.element)
+    return _parse(text, None, "an element type", _Parser.element)
 
 
-def _read(
-    text: str, symbols: Symbols | None, what: str, rule: Callable[[_Reader], T]
+def _parse(
+    text: str, symbols: Symbols | None, what: str, rule: Callable[[_Parser], T]
 ) -> T:
     if not isinstance(text, str):
         raise InvalidTypeError(f"{what} is read from a str", got=reprlib.repr(text))
-    reader = _Reader(text, symbols, what)
+    reader = _Parser(text, symbols, what)
     try:
         found = rule(reader)
         if reader.kind != "end":
-            reader.refuse("the end")
+            reader.fail("the end")
         return found
     except AmandaError as error:
         if error.where is None:
-            error.where = reader.place()
+            error.where = reader.location()
         raise
 
 
-class _Reader:
-    """One pass over a text; recursion is bounded by `MAX_NESTING`."""
+class _Parser:
+    """A recursive-descent parser; `MAX_NESTING` limits recursion."""
 
     def __init__(self, text: str, symbols: Symbols | None, what: str) -> None:
         self.text = text
@@ -134,92 +134,92 @@ class _Reader:
     # tokens
 
     def advance(self) -> str:
-        """Steps to the next token; the one left behind is returned."""
-        left = self.token
+        """Advance to the next token; return the current one."""
+        current = self.token
         match = _TOKEN.match(self.text, self.next)
         if match is None or match.lastgroup is None:
             self.kind, self.token = "fault", ""
             rest = self.text[self.next :]
             self.at = self.next + len(rest) - len(rest.lstrip())
-            self.refuse("a name, a number or a mark")
+            self.fail("a name, a number or a mark")
         self.kind = match.lastgroup
         self.token = match[self.kind]
         self.at = match.start(self.kind)
         self.next = match.end()
-        return left
+        return current
 
-    def place(self) -> str:
+    def location(self) -> str:
         return f"column {self.at + 1}"
 
-    def refuse(self, expected: str) -> Never:
-        got = repr(self.text[self.at : self.at + _SHOWN])
-        if len(self.text) > self.at + _SHOWN:
+    def fail(self, expected: str) -> Never:
+        got = repr(self.text[self.at : self.at + _EXCERPT])
+        if len(self.text) > self.at + _EXCERPT:
             got += " ..."
         raise InvalidTypeError(
             f"this cannot be read as {self.what}",
-            where=self.place(),
+            where=self.location(),
             expected=expected,
             got="the end" if self.at >= len(self.text) else got,
         )
 
-    def sees(self, mark: str) -> bool:
+    def peek(self, mark: str) -> bool:
         return self.token == mark and self.kind in ("mark", "word")
 
     def take(self, mark: str) -> bool:
-        """Steps over this mark or word if it is next."""
-        if not self.sees(mark):
+        """Skip this mark or word if it is next; return whether it was."""
+        if not self.peek(mark):
             return False
         self.advance()
         return True
 
-    def need(self, mark: str, *others: str) -> None:
+    def expect(self, mark: str, *others: str) -> None:
         if not self.take(mark):
-            self.refuse(" or ".join(repr(m) for m in (*others, mark)))
+            self.fail(" or ".join(repr(m) for m in (*others, mark)))
 
     def name(self, expected: str) -> str:
         if self.kind == "word":
             return self.advance()
-        return self.quoted(expected)
+        return self.quoted_string(expected)
 
-    def quoted(self, expected: str) -> str:
+    def quoted_string(self, expected: str) -> str:
         import json
 
         if self.kind != "quoted":
-            self.refuse(expected)
+            self.fail(expected)
         try:
             found = json.loads(self.token)
         except ValueError:
-            self.refuse(f"{expected}, with the escapes of JSON")
+            self.fail(f"{expected}, with the escapes of JSON")
         self.advance()
         return str(found)
 
     def integer(self, expected: str) -> int:
         if self.kind != "number" or not self.token.isdigit():
-            self.refuse(expected)
+            self.fail(expected)
         return self._int(self.token)
 
     def _int(self, digits: str) -> int:
         if len(digits) > _MAX_DIGITS:
-            raise LimitError("a number has absurdly many digits", where=self.place())
+            raise LimitError("a number has absurdly many digits", where=self.location())
         self.advance()
         return int(digits)
 
-    def several(self, item: Callable[[], T], end: str) -> list[T]:
-        """Items with commas between, up to and over the end mark."""
+    def comma_list(self, item: Callable[[], T], end: str) -> list[T]:
+        """Comma-separated items, up to and including the end mark."""
         found: list[T] = []
         if self.take(end):
             return found
         while True:
             found.append(item())
             if not self.take(","):
-                self.need(end, ",")
+                self.expect(end, ",")
                 return found
 
-    def inside(self, rule: Callable[[], T]) -> T:
+    def nested_rule(self, rule: Callable[[], T]) -> T:
         if self.nesting >= MAX_NESTING:
             raise LimitError(
                 f"{self.what} is nested absurdly deep",
-                where=self.place(),
+                where=self.location(),
                 expected=f"at most {MAX_NESTING} levels",
             )
         self.nesting += 1
@@ -231,62 +231,64 @@ class _Reader:
 
     def type(self) -> Type:
         keyword = self.token if self.kind == "word" else ""
-        if keyword in _RULES:
+        if keyword in _TYPE_PARSERS:
             start = (self.kind, self.token, self.at, self.next)
             self.advance()
-            # A handle may also be an element: resource[2] is a tensor of them.
-            if not self.sees("["):
-                return _RULES[keyword](self)
+            # A handle may also be an element type: resource[2] is a tensor of handles.
+            if not self.peek("["):
+                return _TYPE_PARSERS[keyword](self)
             self.kind, self.token, self.at, self.next = start
         return self.tensor()
 
-    def part(self) -> Type:
-        return self.inside(self.type)
+    def component(self) -> Type:
+        return self.nested_rule(self.type)
 
-    def one(self) -> Type:
-        self.need("<")
-        found = self.part()
-        self.need(">")
+    def type_parameter(self) -> Type:
+        self.expect("<")
+        found = self.component()
+        self.expect(">")
         return found
 
     def tuple_type(self) -> TupleType:
-        self.need("<")
-        return TupleType(self.several(self.part, ">"))
+        self.expect("<")
+        return TupleType(self.comma_list(self.component, ">"))
 
     def map_type(self) -> MapType:
-        self.need("<")
+        self.expect("<")
         key = self.map_key()
-        self.need(",")
-        value = self.part()
-        self.need(">")
+        self.expect(",")
+        value = self.component()
+        self.expect(">")
         return MapType(key, value)
 
     def map_key(self) -> DType | Type:
-        """A bare name is an element type; with anything behind it, a type."""
-        if self.kind == "word" and self.token not in _RULES:
+        """A name followed by a comma is an element type; anything else is a type."""
+        if self.kind == "word" and self.token not in _TYPE_PARSERS:
             match = _TOKEN.match(self.text, self.next)
             if match is not None and match["mark"] == ",":
                 found = self.element()
                 assert isinstance(found, DType)
                 return found
-        return self.part()
+        return self.component()
 
     def resource(self) -> ResourceType:
-        return ResourceType(self.bracketed()) if self.sees("<") else ResourceType()
+        return (
+            ResourceType(self.string_parameter()) if self.peek("<") else ResourceType()
+        )
 
-    def bracketed(self) -> str:
-        self.need("<")
-        found = self.quoted("a quoted text")
-        self.need(">")
+    def string_parameter(self) -> str:
+        self.expect("<")
+        found = self.quoted_string("a quoted string")
+        self.expect(">")
         return found
 
     def tensor(self) -> TensorType:
         dtype = self.element()
-        if not self.sees("["):
-            self.refuse("'['")
+        if not self.peek("["):
+            self.fail("'['")
         axes: list[str | None] = []
         shape = self.shape(axes)
-        value = self.inside(self.content) if self.take("=") else None
+        value = self.nested_rule(self.content) if self.take("=") else None
         named = any(axis is not None for axis in axes)
         return TensorType(dtype, shape, axes if named else None, value)
 
@@ -295,29 +297,29 @@ class _Reader:
             self.advance()
             return unknown
         if self.take("quantized"):
-            return self.quantized()
+            return self.quantized_type()
         if self.kind != "word":
-            self.refuse(self.what if self.at == 0 else "an element type")
+            self.fail(self.what if self.at == 0 else "an element type")
         found = DType(self.token)
         self.advance()
         return found
 
-    def quantized(self) -> Quantized:
-        self.need("<")
+    def quantized_type(self) -> Quantized:
+        self.expect("<")
         types = [DType(self.name("an element type"))]
-        self.need(",")
+        self.expect(",")
         types.append(DType(self.name("an element type")))
         fields: dict[str, Any] = {}
         while self.take(","):
             field = self.token
             if field not in ("scale", "zero_point", "axis", "block") or field in fields:
-                self.refuse("'scale', 'zero_point', 'axis' or 'block', each once")
+                self.fail("'scale', 'zero_point', 'axis' or 'block', each once")
             self.advance()
-            self.need("=")
+            self.expect("=")
             fields[field] = (
-                self.several(self.number, "]") if self.take("[") else self.number()
+                self.comma_list(self.number, "]") if self.take("[") else self.number()
             )
-        self.need(">", ",")
+        self.expect(">", ",")
         return Quantized(types[0], types[1], **fields)
 
     def number(self) -> int | float:
@@ -327,12 +329,12 @@ class _Reader:
         return sign * self.integer("a number")
 
     def shape(self, axes: list[str | None] | None = None) -> Shape:
-        """A shape; the names of its axes go to `axes` where they may have names."""
-        self.need("[")
+        """A shape; axis names, if allowed, are appended to `axes`."""
+        self.expect("[")
         if self.take("..."):
-            self.need("]")
+            self.expect("]")
             return Shape(None)
-        return Shape(self.several(lambda: self.axis(axes), "]"))
+        return Shape(self.comma_list(lambda: self.axis(axes), "]"))
 
     def axis(self, axes: list[str | None] | None) -> Dim:
         name = None
@@ -340,14 +342,14 @@ class _Reader:
             match = _TOKEN.match(self.text, self.next)
             if match is not None and match["mark"] == "=":
                 name = self.name("an axis name")
-                self.need("=")
+                self.expect("=")
         if axes is not None:
             axes.append(name)
         return self.dim()
 
     def content(self) -> Any:
         if self.take("["):
-            return self.several(lambda: self.inside(self.content), "]")
+            return self.comma_list(lambda: self.nested_rule(self.content), "]")
         for token, value in (("true", True), ("false", False)):
             if self.take(token):
                 return value
@@ -371,16 +373,18 @@ class _Reader:
             if mark == "*":
                 product = product * factor
             elif isinstance(factor, int) and factor == 0:
-                raise InvalidTypeError("a dim is divided by zero", where=self.place())
+                raise InvalidTypeError(
+                    "a dim is divided by zero", where=self.location()
+                )
             else:
                 product = product // factor if mark == "//" else product % factor
-            self.bound(product)
+            self.check_size(product)
         return product
 
-    def bound(self, dim: Dim) -> None:
-        """Plain integers grow unwatched otherwise."""
+    def check_size(self, dim: Dim) -> None:
+        """Limit the size of plain integers."""
         if isinstance(dim, int) and dim.bit_length() > 256:
-            raise LimitError("a number is absurdly large", where=self.place())
+            raise LimitError("a number is absurdly large", where=self.location())
 
     def factor(self) -> Dim:
         sign = 1
@@ -391,8 +395,8 @@ class _Reader:
 
     def operand(self) -> Dim:
         if self.take("("):
-            found = self.inside(self.dim)
-            self.need(")")
+            found = self.nested_rule(self.dim)
+            self.expect(")")
             return found
         if self.kind == "number":
             return self.integer("an integer")
@@ -400,8 +404,8 @@ class _Reader:
             return self.anonymous()
         if self.token in ("min", "max") and self.kind == "word":
             choose = minimum if self.advance() == "min" else maximum
-            self.need("(")
-            return choose(*self.several(lambda: self.inside(self.dim), ")"))
+            self.expect("(")
+            return choose(*self.comma_list(lambda: self.nested_rule(self.dim), ")"))
         return Sym.named(self.name("a dim"))
 
     def anonymous(self) -> Sym:
@@ -414,14 +418,14 @@ class _Reader:
         return self.symbols.read(self._int(digits))
 
 
-_RULES: dict[str, Callable[[_Reader], Type]] = {
-    "sequence": lambda reader: SequenceType(reader.one()),
-    "optional": lambda reader: OptionalType(reader.one()),
-    "ref": lambda reader: RefType(reader.one()),
-    "tuple": _Reader.tuple_type,
-    "map": _Reader.map_type,
-    "resource": _Reader.resource,
-    "opaque": lambda reader: OpaqueType(reader.bracketed()),
+_TYPE_PARSERS: dict[str, Callable[[_Parser], Type]] = {
+    "sequence": lambda reader: SequenceType(reader.type_parameter()),
+    "optional": lambda reader: OptionalType(reader.type_parameter()),
+    "ref": lambda reader: RefType(reader.type_parameter()),
+    "tuple": _Parser.tuple_type,
+    "map": _Parser.map_type,
+    "resource": _Parser.resource,
+    "opaque": lambda reader: OpaqueType(reader.string_parameter()),
     "token": lambda _: TokenType(),
     "void": lambda _: VoidType(),
 }

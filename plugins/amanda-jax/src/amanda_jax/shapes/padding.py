@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from amanda.errors import AmandaError, Undecided
 from amanda.graph import Graph, Op, OutputPort
-from amanda.types import Dim, Sym, TensorType, same
+from amanda.types import Dim, Sym, TensorType, dims_equal
 from amanda_std.backends import (
     SHAPE_ARG,
     Trait,
@@ -114,7 +114,7 @@ class Padding:
 
     def are_equal(self, a: Dim, b: Dim) -> bool:
         """Whether two dims are equal for every size that is padded, or padded to."""
-        if same(a, b):
+        if dims_equal(a, b):
             return True
         names = self.padded_names(a) | self.padded_names(b)
         largest = self.largest[next(iter(names))] if len(names) == 1 else None
@@ -122,7 +122,7 @@ class Padding:
             return False
         [name] = names
         return all(
-            same(_substitute(a, name, n), _substitute(b, name, n))
+            dims_equal(_substitute(a, name, n), _substitute(b, name, n))
             for n in range(1, largest + 1)
         )
 

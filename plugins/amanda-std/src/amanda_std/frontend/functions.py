@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from amanda.errors import ForeignPortError, InvalidTypeError, UsageError
 from amanda.graph import Graph, OutputPort
 from amanda.tensors import FunctionRef
-from amanda.types import Sym, TensorType, Type, accepts, meet, same
+from amanda.types import Sym, TensorType, Type, accepts, dims_equal, meet
 from amanda_std import NAMESPACE
 from amanda_std.engine.literals import as_tensor, is_literal
 from amanda_std.engine.values import (
@@ -293,7 +293,7 @@ def _check_symbol(
     for due, dim in zip(wanted.shape, got.shape, strict=True):
         if isinstance(due, Sym) and not due.is_anonymous:
             first, _ = symbols.setdefault(str(due), (dim, name))
-            if same(first, dim) is False:
+            if dims_equal(first, dim) is False:
                 return False
     return True
 

@@ -19,7 +19,7 @@ from string import ascii_letters
 from typing import Any, Final, NoReturn
 
 from amanda.errors import InvalidTypeError, NamespaceError, Undecided, UsageError
-from amanda.types import Dim, DType, ElementType, TensorType, Type, same
+from amanda.types import Dim, DType, ElementType, TensorType, Type, dims_equal
 from amanda_std import ops
 from amanda_std.engine.annotations import TENSOR
 from amanda_std.engine.array_methods import ArrayLike
@@ -284,7 +284,10 @@ def _expect_fit(name: str, given: Sequence[Named]) -> None:
     known: dict[str, Dim] = {}
     for operand in given:
         for axis, dim in zip(operand.axes, operand.type.shape, strict=True):
-            if axis is not None and same(known.setdefault(axis, dim), dim) is False:
+            if (
+                axis is not None
+                and dims_equal(known.setdefault(axis, dim), dim) is False
+            ):
                 raise InvalidTypeError(
                     "axes of one name have one extent",
                     who=who, where=f"axis {axis!r}", expected=known[axis], got=dim,

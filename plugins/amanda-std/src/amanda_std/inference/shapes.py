@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from amanda.errors import InvalidTypeError, Undecided
-from amanda.types import Dim, Shape, Sym, TensorType, minimum, same
+from amanda.types import Dim, Shape, Sym, TensorType, dims_equal, minimum
 from amanda_std.inference.shape_arguments import UnknownShapeArg, normalize_axes
 
 Dims = tuple[Dim, ...]
@@ -48,7 +48,7 @@ def broadcast(*shapes: Shape) -> Shape:
 def _broadcast_dims(dims: Sequence[Dim], shapes: Sequence[Shape]) -> Dim:
     found: Dim = 1
     for dim in dims:
-        if _equals(dim, 1) or same(found, dim):
+        if _equals(dim, 1) or dims_equal(found, dim):
             continue
         if _equals(found, 1):
             found = dim
@@ -113,7 +113,7 @@ def _equals(dim: Dim, number: int) -> bool:
 
 def expect_same(a: Dim, b: Dim, what: str) -> Dim:
     """One of two dims that must be equal: the more specific one."""
-    if same(a, b) is False:
+    if dims_equal(a, b) is False:
         raise InvalidTypeError(what, expected=a, got=b)
     if isinstance(a, int):
         return a

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from amanda.graph import Op
 from amanda.mapping import Decline, RuleSet
-from amanda.types import Shape, same
+from amanda.types import Shape, dims_equal
 from amanda_std import ops
 from amanda_std.engine.values import Value
 from amanda_std.hub.op_access import is_std
@@ -70,7 +70,7 @@ def _is_shape_of(x: Any, shape: Shape) -> bool:
     own = x.type.shape
     if not (own.has_rank and shape.has_rank) or own.rank != shape.rank:
         return False
-    return all(same(a, b) is True for a, b in zip(own, shape, strict=True))
+    return all(dims_equal(a, b) is True for a, b in zip(own, shape, strict=True))
 
 
 def _result_shape(name: str, x: Any, shape: Any, **attrs: Any) -> Shape:

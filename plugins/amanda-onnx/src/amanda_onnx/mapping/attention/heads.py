@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from amanda.types import same
+from amanda.types import dims_equal
 from amanda_onnx.mapping.static_values import expect
 from amanda_std import ops
 
@@ -28,7 +28,7 @@ def merge_heads(y: Any) -> Any:
 def repeat_heads(x: Any, q: Any) -> Any:
     """Keys or values repeated for the query heads that share them (grouped-query)."""
     have, want = x.type.shape.dims[1], q.type.shape.dims[1]
-    if same(have, want) is True:
+    if dims_equal(have, want) is True:
         return x
     is_static = isinstance(have, int) and isinstance(want, int)
     divides = is_static and have and want % have == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amanda.types import same
+from amanda.types import dims_equal
 from amanda_onnx.mapping.attention.heads import merge_heads, split_heads
 from amanda_onnx.mapping.static_values import cast_to, dtype_of, expect, rank_of
 from amanda_std import ops
@@ -54,10 +54,10 @@ def read_attention(
 
 def _has_equal_heads(q: Any, k: Any, mask: Any) -> bool:
     """Whether no heads are shared, and the mask covers all keys."""
-    equal = same(q.type.shape.dims[1], k.type.shape.dims[1]) is True
+    equal = dims_equal(q.type.shape.dims[1], k.type.shape.dims[1]) is True
     if mask is None or not equal:
         return equal
-    return same(mask.type.shape.dims[-1], k.type.shape.dims[2]) is True
+    return dims_equal(mask.type.shape.dims[-1], k.type.shape.dims[2]) is True
 
 
 def read_rotary_embedding(

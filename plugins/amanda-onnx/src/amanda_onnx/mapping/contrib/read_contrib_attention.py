@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from amanda.graph import Op
-from amanda.types import Sym, TensorType, same
+from amanda.types import Sym, TensorType, dims_equal
 from amanda_onnx.mapping.attention.heads import merge_heads, split_heads
 from amanda_onnx.mapping.contrib.read_contrib_quantization import (
     read_matmul_integer_to_float,
@@ -143,7 +143,7 @@ def _cache_growth(op: Op) -> str:
     before, after = (_declared_length(value.type) for value in (past, outputs[1]))
     if before is None or after is None:
         return "total"
-    return "never" if same(before, after) is True else "new"
+    return "never" if dims_equal(before, after) is True else "new"
 
 
 def _declared_length(type: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
-from amanda.types import DType, same
+from amanda.types import DType, dims_equal
 from amanda_onnx.mapping.operands import rank_of
 
 __all__ = ["WRITE"]
@@ -31,7 +31,7 @@ def write_bias_gelu(o: Any, x: Any, b: Any, *, approximate: bool = False) -> Any
     """onnxruntime's kernels do not broadcast: the bias is as long as the last axis."""
     type = _contrib_type(o, "FastGelu" if approximate else "BiasGelu")
     last, own = x.type.shape.dims[-1:], b.type.shape.dims
-    if not (len(last) == len(own) == 1 and same(last[0], own[0]) is True):
+    if not (len(last) == len(own) == 1 and dims_equal(last[0], own[0]) is True):
         raise Decline("BiasGelu needs a bias as long as the last axis")
     return o.op(type, x, b)
 
@@ -83,10 +83,10 @@ def _check_attention_bias(added: Any, q: Any, k: Any, past: Any, heads: int) -> 
         raise Decline("MultiHeadAttention needs a bias [batch, heads, length, keys]")
     pairs = zip(added.type.shape.dims, wanted, strict=True)
     for axis, (own, other) in enumerate(pairs):
-        if axis < 2 and same(own, 1):
+        if axis < 2 and dims_equal(own, 1):
             continue
-        equal = same(own, other)
-        if equal is False or (equal is None and same(own, 1)):
+        equal = dims_equal(own, other)
+        if equal is False or (equal is None and dims_equal(own, 1)):
             raise Decline(
                 f"axis {axis} of the attention bias: {other} expected, got {own}"
             )

@@ -9,7 +9,7 @@ import numpy as np
 
 from amanda.errors import InvalidTypeError
 from amanda.graph import Op, OutputPort
-from amanda.types import Sym, TensorType, same
+from amanda.types import Sym, TensorType, dims_equal
 from amanda_std.engine.annotations import Anything, Body, ShapeArg
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array, ramp
@@ -115,7 +115,7 @@ def _trip_count(length: Any, xs: Sequence[Any], axes: Any) -> Any:
         if not x.shape.has_rank:
             continue
         dim = x.shape.dims[normalize_axis(a, x.shape.rank)]
-        if result is not None and same(result, dim) is False:
+        if result is not None and dims_equal(result, dim) is False:
             raise InvalidTypeError(
                 "the scanned values have different lengths", expected=result, got=dim
             )

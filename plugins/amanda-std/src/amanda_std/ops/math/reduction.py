@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from amanda.types import Dim, DType, Shape, same
+from amanda.types import Dim, DType, Shape, dims_equal
 from amanda_std.engine.annotations import (
     Floating,
     Index,
@@ -468,7 +468,7 @@ def sum_to(x: Number, like: Other) -> Number:
 
 def _was_broadcast(have: Dim, want: Dim) -> bool:
     """Whether an axis was broadcast; Undecided where a symbolic dim may be 1."""
-    if same(have, want):
+    if dims_equal(have, want):
         return False
     if isinstance(want, int):
         return want == 1

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
-from amanda.types import DType, same
+from amanda.types import DType, dims_equal
 from amanda_std.engine.annotations import ArgKind, Array, Cast, Other, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array, ramp
@@ -67,7 +67,7 @@ def quantized_linear(
     rest pads the last block. `scales` and `zeros` are [outputs, blocks]."""
     wide = dequantize(w, astype(scales, dtype=_SINGLE), zeros, axis=1, block=block)
     wide = astype(wide, dtype=dtype_of(x))
-    if same(dims_of(x)[-1], dims_of(w)[1]) is not True:
+    if dims_equal(dims_of(x)[-1], dims_of(w)[1]) is not True:
         wide = slice_(wide, [0], [x.shape[-1]], [1])
     y = matmul(x, transpose(wide, perm=(1, 0)))
     return y if bias is None else add(y, bias)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from amanda.errors import InvalidTypeError, Undecided
-from amanda.types import Dim, Shape, Sym, TensorType, same
+from amanda.types import Dim, Shape, Sym, TensorType, dims_equal
 from amanda_std.engine.annotations import Array, Cast, Index, Other, ShapeArg
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
@@ -146,7 +146,7 @@ def _reshape_shape(x: TensorType, shape: Any, *, copy_zero: bool = False) -> Sha
         )
     elif x.shape.has_rank and not any(map(_is_anonymous, requested)):
         total = shapes.product(requested)
-        if same(total, x.shape.size) is False:
+        if dims_equal(total, x.shape.size) is False:
             raise InvalidTypeError(
                 "cannot reshape to a shape with another number of elements",
                 expected=f"{x.shape.size} elements", got=Shape(requested),
@@ -180,7 +180,7 @@ def _inferred_dim(x: TensorType, others: list[Dim]) -> Dim:
     if isinstance(rest, int) and rest == 0:
         raise InvalidTypeError("cannot infer -1 beside a dim of 0")
     left = total // rest
-    if same(left * rest, total) is False:
+    if dims_equal(left * rest, total) is False:
         raise InvalidTypeError(
             "the number of elements is not divisible by the other dims",
             expected=f"a multiple of {rest}", got=f"{total} elements",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from amanda.errors import InvalidTypeError, UsageError
-from amanda.types import same
+from amanda.types import dims_equal
 from amanda_std.engine.annotations import Index, Other, RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
@@ -189,7 +189,7 @@ def check_grouped_heads(few: Any, most: Any) -> None:
 def _repeat_heads(x: Any, q: Any) -> Any:
     """Repeat heads of keys or values for each query head that shares them."""
     few, most = dims_of(x)[1], dims_of(q)[1]
-    if same(few, most) is True:
+    if dims_equal(few, most) is True:
         return x
     check_grouped_heads(few, most)
     many = q.shape[1]
@@ -199,7 +199,7 @@ def _repeat_heads(x: Any, q: Any) -> Any:
 
 def _extend_mask(mask: Any, k: Any) -> Any:
     """Extend a mask of the first keys only: the others are hidden."""
-    if same(dims_of(mask)[-1], dims_of(k)[2]) is True:
+    if dims_equal(dims_of(mask)[-1], dims_of(k)[2]) is True:
         return mask
     rest = subtract(as_int64(k.shape[2]), as_int64(mask.shape[-1]))
     is_truth = dtype_of(mask).kind == "bool"

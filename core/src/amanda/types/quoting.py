@@ -1,4 +1,4 @@
-"""Names in written types: plain where they can be, quoted where not."""
+"""Names in the text of types: quoted if they are not identifiers."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import reprlib
 from amanda.errors import InvalidTypeError
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
-_UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")  # some end a line to readers
+_INVISIBLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")  # some end a line for parsers
 _RESERVED = frozenset({"min", "max", "true", "false"})
 
 
-def word(name: str) -> str:
-    """The name as it stands in a text.
+def format_name(name: str) -> str:
+    """A name as text, quoted if necessary.
 
-    >>> print(word("batch"), word("batch size"))
+    >>> print(format_name("batch"), format_name("batch size"))
     batch "batch size"
     """
-    return name if _PLAIN.match(name) and name not in _RESERVED else quoted(name)
+    return name if _PLAIN.match(name) and name not in _RESERVED else quote(name)
 
 
-def quoted(text: str) -> str:
-    """Text in double quotes, with the escapes of JSON."""
+def quote(text: str) -> str:
+    """A string in double quotes, with JSON escapes."""
     import json
 
-    return _UNSEEN.sub(_escape, json.dumps(text, ensure_ascii=False))
+    return _INVISIBLE.sub(_escape, json.dumps(text, ensure_ascii=False))
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -33,7 +33,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def check_text(text: object, what: str) -> None:
-    """Refuses what is no text; half a surrogate pair cannot be written to any file."""
+    """Refuse values that are not Unicode strings; files cannot hold lone surrogates."""
     if not isinstance(text, str):
         raise InvalidTypeError(f"{what} is a str", got=reprlib.repr(text))
     if text.isascii():

@@ -1,4 +1,4 @@
-"""One memory map per file, shared by all tensors in it, gone with the last of them."""
+"""Memory-mapped files: one map per file, shared by its tensors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _open: WeakValueDictionary[_Identity, FileMap] = WeakValueDictionary()
 
 
 class FileMap:
-    """A file whose bytes are mapped when they are first looked at.
+    """A file that is memory-mapped on first access.
 
-    `FileMap.of(path)` gives the same object for the same file as long as anybody holds
-    it. A file that is replaced or changed before the first look is refused: its new
-    bytes are not what was opened. After it, the old bytes stay.
+    `FileMap.of(path)` returns the same object for the same file while it is alive. A
+    file that is replaced or changed before the first access is an error. Afterwards,
+    the old bytes remain.
     """
 
     __slots__ = ("__weakref__", "_identity", "_view", "path", "size")
@@ -42,7 +42,7 @@ class FileMap:
         return found
 
     def view(self) -> memoryview:
-        """All bytes, read-only; pages come from the disk when they are touched."""
+        """All bytes, read-only; pages are loaded on access."""
         if self._view is None:
             view = map_file(self.path)
             if _identity(self.path) != self._identity or len(view) != self.size:
@@ -56,7 +56,7 @@ class FileMap:
 
 
 def _identity(path: str) -> _Identity:
-    """What changes when a file is replaced or written to."""
+    """Device, inode, size and time, which change when a file is replaced or written."""
     try:
         found = os.stat(path)
     except (OSError, ValueError) as error:
