@@ -2,8 +2,8 @@
 
 onnxruntime has kernels for some versions and dtypes of each op, and no list of them. So
 a form is tried, and the error decides about the next: ops without a kernel in wider
-dtypes, then the graph converted through the hub to other opsets, where ops without a
-kernel become simpler ones. `executable.form` shows which form runs.
+dtypes, then the graph at an older opset, then through the hub at other opsets,
+where ops without a kernel become simpler ones. `executable.form` shows which form runs.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["SupportedForm", "supported_forms"]
 
 _HUB: Final = "amanda/std/1"
-_OLDER_OPSETS: Final = (21, 18, 13)
-"""Tried after the newest one. Opsets between these have the same kernels."""
+_OLDER_OPSETS: Final = (26, 21, 18, 13)
+"""Tried after the newest one, of which onnxruntime 1.32 has few kernels.
+
+Opsets between these have the same kernels.
+"""
 _MISSING_KERNEL: Final = re.compile(
     r"(?:implementation for|find kernel for|operator \(|Optype \()\s*(\w+)"
 )
@@ -73,6 +76,9 @@ def _candidates(graph: Graph) -> Iterator[tuple[str, Callable[[], Graph]]]:
         return hub[0]
 
     yield "", lambda: graph
+    if graph.imports.get("", 0) > _OLDER_OPSETS[0]:
+        goal = f"amanda/onnx/{_OLDER_OPSETS[0]}"
+        yield f"as {goal}", partial(amanda.convert, graph, goal)
     for opset in (newest_opset(), *_OLDER_OPSETS):
         goal = f"amanda/onnx/{opset}"
         yield f"through {_HUB} as {goal}", partial(_convert, at_hub, goal)
