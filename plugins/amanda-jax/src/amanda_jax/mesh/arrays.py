@@ -159,10 +159,10 @@ class MeshWeights(DeviceWeights):
         self, tensors: Sequence[Tensor], arrays: Sequence[Any]
     ) -> list[Any]:
         """A device is given its own part of each, and no more."""
-        places = [self.sharding(self.plan.weight(tensor).spec) for tensor in tensors]
+        shardings = [self.sharding(self.plan.weight(tensor).spec) for tensor in tensors]
         return [
-            jax.make_array_from_callback(array.shape, sharding_, array.__getitem__)
-            for array, sharding_ in zip(arrays, places, strict=True)
+            jax.make_array_from_callback(array.shape, sharding, array.__getitem__)
+            for array, sharding in zip(arrays, shardings, strict=True)
         ]
 
     def shardings(self, count: int) -> dict[str, Any]:
@@ -187,26 +187,26 @@ class MeshWeights(DeviceWeights):
     def _shard_feed(self, value: Any, port: PortSharding) -> Any:
         if value is None or isinstance(value, list | tuple):
             return jax.tree.map(self.put, value)
-        sharding_ = self.sharding(port.spec)
+        sharding = self.sharding(port.spec)
         if isinstance(value, jax.Array):
             if value.is_fully_addressable and not self._is_only_process:
                 value = np.asarray(value)
             else:
                 self._expect_divisible(port, value.shape)
-                return jax.device_put(value, sharding_)
+                return jax.device_put(value, sharding)
         if self._fed_parts and any(map(mesh_axes_of, port.spec)):
-            return self._join_parts(value, sharding_, port)
+            return self._join_parts(value, sharding, port)
         self._expect_divisible(port, value.shape)
         return jax.make_array_from_callback(
-            value.shape, sharding_, lambda index: np.array(value[index])
+            value.shape, sharding, lambda index: np.array(value[index])
         )
 
     def _join_parts(
-        self, value: Any, sharding_: NamedSharding, port: PortSharding
+        self, value: Any, sharding: NamedSharding, port: PortSharding
     ) -> Any:
         """An array of which every process is fed its part."""
         try:
-            return jax.make_array_from_process_local_data(sharding_, np.array(value))
+            return jax.make_array_from_process_local_data(sharding, np.array(value))
         except ValueError as error:
             raise self._not_divisible_error(
                 port, value.shape, f"as a part, {' '.join(str(error).split())}"
@@ -244,9 +244,9 @@ class MeshWeights(DeviceWeights):
             text = np.frombuffer(line.encode()[:_LINE_BYTES], "uint8")
             row[: len(text)] = text
         devices = [*self.mesh.devices.flat]
-        sharding_ = self.sharding((self.mesh.axis_names,))
+        sharding = self.sharding((self.mesh.axis_names,))
         lines_ = jax.make_array_from_callback(
-            (len(devices), *own.shape[1:]), sharding_, lambda _: own
+            (len(devices), *own.shape[1:]), sharding, lambda _: own
         )
         return {
             device.process_index: [bytes(row).rstrip(b"\0").decode() for row in rows]
@@ -280,9 +280,9 @@ class MeshWeights(DeviceWeights):
 
     def prepare_arguments(self, args: Sequence[Any]) -> list[Any]:
         """Arguments of a program: those that are on no mesh are put on this one."""
-        return [jax.tree.map(self._settled, value) for value in args]
+        return [jax.tree.map(self._on_mesh, value) for value in args]
 
-    def _settled(self, value: Any) -> Any:
+    def _on_mesh(self, value: Any) -> Any:
         if isinstance(value, jax.Array) and isinstance(value.sharding, NamedSharding):
             return value
         return self.put(value)

@@ -67,7 +67,7 @@ def _expect_same_sizes(
         raise PaddingError(f"brings the axis of {name!r} together with another one")
     if not all(node.padding.are_equal(sizes[0], dim) for dim in sizes[1:]):
         raise PaddingError(
-            f"brings sizes together that are made of {name!r} differently"
+            f"brings sizes together that depend on {name!r} in different ways"
         )
 
 
