@@ -59,7 +59,12 @@ from amanda_std.passes.infer import infer
 from amanda_std.runtime.containers import join_types
 from amanda_std.runtime.numpy_kernels import NUMPY
 from amanda_std.runtime.state import RunContext, State, run_context
-from amanda_std.runtime.step_runner import StepRunner
+from amanda_std.runtime.step_runner import (
+    RunStep,
+    StepRunner,
+    run_steps,
+    slot_reader,
+)
 
 __all__ = [
     "BODY",
@@ -70,6 +75,7 @@ __all__ = [
     "Operation",
     "Param",
     "RunContext",
+    "RunStep",
     "Sample",
     "State",
     "StepRunner",
@@ -107,7 +113,9 @@ __all__ = [
     "real_dtype",
     "run_branch",
     "run_context",
+    "run_steps",
     "shapes",
+    "slot_reader",
     "tracing",
     "transposed_windows",
     "use_kernels",

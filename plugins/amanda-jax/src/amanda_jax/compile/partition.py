@@ -7,8 +7,9 @@ on, and at blocks that repeat. Pieces are programs of XLA, and ops run from Pyth
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import jax
 
@@ -26,7 +27,7 @@ from amanda_jax.shapes.static_values import (
     ancestors,
 )
 from amanda_jax.weights.device_weights import LITERAL
-from amanda_std.backends import effect_of
+from amanda_std.backends import RunStep, effect_of, run_steps, slot_reader
 
 __all__ = ["compile_graph", "why_not_xla"]
 
@@ -102,15 +103,6 @@ def _is_small(value: OutputPort) -> bool:
 # -- running the pieces ----------------------------------------------------------------
 
 
-class _PieceStep(NamedTuple):
-    """The code of a piece, and the slots that it reads, writes, and frees."""
-
-    code: CompiledCode
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
-    frees: tuple[int, ...]
-
-
 class PartitionedCode(CompiledCode):
     """Runs the pieces of a graph one after the other, on one device."""
 
@@ -125,7 +117,7 @@ class PartitionedCode(CompiledCode):
     ) -> None:
         build = build.without_donation
         unsupported, blocks = unsupported or {}, blocks or {}
-        found = partition(
+        parts = partition(
             graph,
             lambda op: PYTHON if op in unsupported else blocks.get(op, XLA),
             copied=static.is_free,
@@ -135,19 +127,22 @@ class PartitionedCode(CompiledCode):
         compiler = _PieceCompiler(build, unsupported)
         slots: dict[OutputPort, int] = {p: i for i, p in enumerate(graph.parameters)}
         self._input_count = len(slots)
-        for port in (port for piece in found for port in piece.gives):
+        for port in (port for piece in parts for port in piece.gives):
             slots[port] = len(slots)
         self._results = [_result_slot(value, slots) for value in graph.results]
         results = {slot for slot in self._results if type(slot) is int}
+        self._codes = [compiler.compile(piece) for piece in parts]
         self._steps = [
-            _PieceStep(
-                compiler.compile(piece),
-                tuple(slots[value] for value in piece.reads),
+            RunStep(
+                partial(_call_code, code),
+                slot_reader([slots[value] for value in piece.reads]),
+                -1,
                 tuple(slots[value] for value in piece.gives),
                 frees,
+                str(piece.who),
             )
-            for piece, frees in zip(
-                found, _freed_slots(found, slots, results), strict=True
+            for code, piece, frees in zip(
+                self._codes, parts, _freed_slots(parts, slots, results), strict=True
             )
         ]
         self._slot_count = len(slots)
@@ -155,12 +150,7 @@ class PartitionedCode(CompiledCode):
     def __call__(self, args: Iterable[Any]) -> Sequence[Any]:
         feeds = [*args]
         values: list[Any] = [*feeds, *[None] * (self._slot_count - self._input_count)]
-        for code, reads, writes, frees in self._steps:
-            made = code([values[slot] for slot in reads])
-            for slot, value in zip(writes, made, strict=True):
-                values[slot] = value
-            for slot in frees:
-                values[slot] = None
+        run_steps(self._steps, values, wrap_errors=False)
         results = [values[r] if type(r) is int else r for r in self._results]
         self._aliases |= find_aliases(results, feeds)
         return [self._to_device(result) for result in results]
@@ -173,7 +163,7 @@ class PartitionedCode(CompiledCode):
         return self._put(result)
 
     def children(self) -> Sequence[CompiledCode]:
-        return [step.code for step in self._steps]
+        return self._codes
 
 
 class _PieceCompiler:
@@ -194,6 +184,10 @@ class _PieceCompiler:
         return self._blocks.compile(piece.graph)
 
 
+def _call_code(code: CompiledCode, *args: Any) -> Sequence[Any]:
+    return code(args)
+
+
 def _result_slot(value: OutputPort | None, slots: Mapping[OutputPort, int]) -> Any:
     """The slot of a result, or the constant that it is."""
     if value is None or value in slots:
@@ -203,15 +197,15 @@ def _result_slot(value: OutputPort | None, slots: Mapping[OutputPort, int]) -> A
 
 
 def _freed_slots(
-    found: Sequence[Piece], slots: Mapping[OutputPort, int], results: set[int]
+    parts: Sequence[Piece], slots: Mapping[OutputPort, int], results: set[int]
 ) -> list[tuple[int, ...]]:
     """For each piece, the slots that no later piece reads."""
     last = {
         slots[value]: i
-        for i, piece in enumerate(found)
+        for i, piece in enumerate(parts)
         for value in (*piece.reads, *piece.gives)
     }
-    freed: list[list[int]] = [[] for _ in found]
+    freed: list[list[int]] = [[] for _ in parts]
     for slot, i in last.items():
         if slot not in results:
             freed[i].append(slot)

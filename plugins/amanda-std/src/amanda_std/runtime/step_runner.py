@@ -176,7 +176,7 @@ class StepRunner:
             out = -1 if row.many else row.outs[0]
             drop = tuple(plan.frees[i])
             steps.append(
-                RunStep(call, _slot_reader(ins), out, tuple(row.outs), drop, row.label)
+                RunStep(call, slot_reader(ins), out, tuple(row.outs), drop, row.label)
             )
         self._memory_plan = _memory_plan(self, rows, plan)
         return steps
@@ -206,25 +206,36 @@ class StepRunner:
         ready = self._initial_with_weights if weights is None else None
         values = (self._load_weights(weights) if ready is None else ready).copy()
         values[: self._inputs] = [*args, *captured]
-        step = None
-        try:
-            for step in self.steps:
-                call, take, out, outs, drop, _ = step
-                if out >= 0:
-                    values[out] = call(*take(values))
-                else:
-                    for place, value in zip(outs, call(*take(values)), strict=True):
-                        values[place] = value
-                for place in drop:
-                    values[place] = None
-        except (AmandaError, MemoryError, KeyboardInterrupt):
-            raise
-        except Exception as error:
-            raise BackendError(
-                f"{step.label if step else 'the graph'} failed while running",
-                got=f"{type(error).__name__}: {error}",
-            ) from error
+        run_steps(self.steps, values)
         return [values[place] for place in self._results]
+
+
+def run_steps(
+    steps: Sequence[RunStep], values: list[Any], *, wrap_errors: bool = True
+) -> None:
+    """Run steps over `values`, the content of the slots, in place.
+
+    `wrap_errors`: errors of kernels become BackendErrors that name the step."""
+    step = None
+    try:
+        for step in steps:
+            call, take, out, outs, drop, _ = step
+            if out >= 0:
+                values[out] = call(*take(values))
+            else:
+                for place, value in zip(outs, call(*take(values)), strict=True):
+                    values[place] = value
+            for place in drop:
+                values[place] = None
+    except (AmandaError, MemoryError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        if not wrap_errors:
+            raise
+        raise BackendError(
+            f"{step.label if step else 'the graph'} failed while running",
+            got=f"{type(error).__name__}: {error}",
+        ) from error
 
 
 def _label(op: Op, number: int) -> str:
@@ -359,7 +370,8 @@ def _has_known_dtype(param: Param, value: Any) -> bool:
     return isinstance(value.type, TensorType) and value.type.dtype is not unknown
 
 
-def _slot_reader(ins: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
+def slot_reader(ins: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
+    """A function that reads these slots, for `RunStep.take`."""
     if not ins:
         return lambda _: ()
     if len(ins) == 1:
