@@ -38,9 +38,9 @@ _open: list[Graph] = []
 """Bodies being inlined, outermost first."""
 
 
-def as_results(made: Any) -> tuple[Any, ...]:
+def as_results(returned: Any) -> tuple[Any, ...]:
     """The results of a body as a tuple."""
-    return tuple(made) if isinstance(made, tuple | list) else (made,)
+    return tuple(returned) if isinstance(returned, tuple | list) else (returned,)
 
 
 def result_types(body: Any, types: Sequence[Type]) -> tuple[Type, ...]:

@@ -89,19 +89,21 @@ def host_callback(
     )
 
 
-def _callback_types(told: Any) -> list[Any]:
-    rows = [parse_type(t) if isinstance(t, str) else t for t in told]
+def _callback_types(types: Any) -> list[Any]:
+    rows = [parse_type(t) if isinstance(t, str) else t for t in types]
     if not all(isinstance(t, TensorType) for t in rows):
         raise InvalidTypeError("callbacks return tensors", got=[str(t) for t in rows])
     return rows
 
 
-def _expect_type(function: str, value: Any, wanted: TensorType) -> Any:
+def _expect_type(function: str, value: Any, expected: TensorType) -> Any:
     array = np.asarray(value)
     got = array_type(array)
-    if accepts(wanted, TensorType(got.dtype, got.shape)) is False:
+    if accepts(expected, TensorType(got.dtype, got.shape)) is False:
         raise UsageError(
-            f"the callback {function!r} returned another type", expected=wanted, got=got
+            f"the callback {function!r} returned another type",
+            expected=expected,
+            got=got,
         )
     return array
 

@@ -35,7 +35,7 @@ class LoopGradient:
         self.outs: list[RowLayout] = [(0, False)] * (len(op.outputs) - count)
         """Layout of the rows of the op."""
 
-    def remembered(self, parameter: int) -> OutputPort:
+    def stack_parameter(self, parameter: int) -> OutputPort:
         """A parameter of the body in each iteration, stacked; reused if present."""
         port = self.body.parameters[parameter]
         known = self.body.results[self.lead + self.count :]
@@ -53,7 +53,7 @@ class LoopGradient:
         outputs.type = (result_types_of(self.op) or [None])[-1]
         return outputs
 
-    def back(
+    def gradients(
         self,
         known: Mapping[int, OutputPort],
         fixed: Mapping[int, Any],
@@ -64,108 +64,107 @@ class LoopGradient:
         Of the parameters that are not carried, `known` ones are stacked, `fixed` ones
         are constant over the iterations, `rows` were scanned."""
 
-        trip = _BackwardScan(self, known, fixed, rows)
+        backward = _BackwardScan(self, known, fixed, rows)
         outputs = late.scan(
-            trip.once, None, *trip.starts(), *(value for value, _ in trip.scanned),
-            carried=len(trip.moving) + len(trip.inner),
-            axes=tuple(axis for _, (axis, _) in trip.scanned),
-            reverse=tuple(back for _, (_, back) in trip.scanned),
-            out_axes=tuple(axis for axis, _ in trip.given),
-            out_reverse=tuple(back for _, back in trip.given),
+            backward.iterate, None, *backward.initial_carry(),
+            *(value for value, _ in backward.scanned),
+            carried=len(backward.carries) + len(backward.inner),
+            axes=tuple(axis for _, (axis, _) in backward.scanned),
+            reverse=tuple(back for _, (_, back) in backward.scanned),
+            out_axes=tuple(axis for axis, _ in backward.given),
+            out_reverse=tuple(back for _, back in backward.given),
         )  # fmt: skip
-        return trip.handed(outputs)
+        return backward.assign_results(outputs)
 
 
 class _BackwardScan:
     """The backward scan: its carried values, scanned values and body."""
 
     def __init__(
-        self, rounds: LoopGradient, known: Mapping[int, OutputPort],
+        self, loop: LoopGradient, known: Mapping[int, OutputPort],
         fixed: Mapping[int, Any],
         rows: Mapping[int, tuple[OutputPort | None, RowLayout]],
     ) -> None:  # fmt: skip
-        self.rounds, self.fixed = rounds, fixed
-        op, body, g = rounds.op, rounds.body, rounds.g
+        self.loop, self.fixed = loop, fixed
+        op, body, g = loop.op, loop.body, loop.g
         self.head = len(known) + len(fixed)
-        requested = set(rounds.wanted)
+        requested = set(loop.wanted)
         self.rows = {k: x for k, (x, _) in rows.items() if x in requested}
         captured = set(body.captures)
-        self.inner = [v for v in rounds.wanted if v in captured]
-        self.moving = self._moving(requested)
+        self.inner = [v for v in loop.wanted if v in captured]
+        self.carries = self._differentiated_carries(requested)
         """Which carried values have gradients."""
-        saved = {self.head + i: rounds.remembered(self.head + i)
-                 for i in range(rounds.count)}  # fmt: skip
+        saved = {self.head + i: loop.stack_parameter(self.head + i)
+                 for i in range(loop.count)}  # fmt: skip
         self.scanned: list[tuple[Any, RowLayout]] = []
-        self.place: dict[int, int] = {}  # the scanned values of a parameter
+        self.slots: dict[int, int] = {}  # the scanned values of a parameter
         for k, port in {**known, **saved}.items():
             self._scan(k, Value(port), (0, True))
         for k, (x, (axis, back)) in rows.items():
             assert x is not None
             self._scan(k, Value(x), (axis, not back))
         self.seeds = {}  # the scanned results
-        for j, seed in enumerate(g[rounds.count :]):
+        for j, seed in enumerate(g[loop.count :]):
             if seed is not None:
-                self.seeds[rounds.lead + rounds.count + j] = len(self.scanned)
-                axis, back = rounds.outs[j]
+                self.seeds[loop.lead + loop.count + j] = len(self.scanned)
+                axis, back = loop.outs[j]
                 self.scanned.append((seed, (axis, not back)))
         self.given = [(rows[k][1][0], not rows[k][1][1]) for k in self.rows]
         self.op = op
 
-    def _scan(self, parameter: int, value: Any, way: RowLayout) -> None:
-        self.place[parameter] = len(self.scanned)
-        self.scanned.append((value, way))
+    def _scan(self, parameter: int, value: Any, layout: RowLayout) -> None:
+        self.slots[parameter] = len(self.scanned)
+        self.scanned.append((value, layout))
 
-    def _moving(self, wanted: set[OutputPort]) -> list[int]:
+    def _differentiated_carries(self, wanted: set[OutputPort]) -> list[int]:
         """Carried values that depend on what is differentiated, in any iteration."""
         from amanda_std.autodiff.gradients import dependents, is_differentiable_type
 
-        rounds, body = self.rounds, self.rounds.body
-        first, parameters = rounds.first, body.parameters
-        result = {
-            i for i in range(rounds.count) if rounds.op.inputs[first + i] in wanted
-        }
+        loop, body = self.loop, self.loop.body
+        first, parameters = loop.first, body.parameters
+        result = {i for i in range(loop.count) if loop.op.inputs[first + i] in wanted}
         while True:
             start = [parameters[self.head + i] for i in sorted(result)]
             start += [parameters[k] for k in self.rows]
             on_way = dependents(body, [*start, *self.inner])
             more = {
                 i
-                for i in range(rounds.count)
-                if body.results[rounds.lead + i] in on_way
+                for i in range(loop.count)
+                if body.results[loop.lead + i] in on_way
                 and is_differentiable_type(value_type(parameters[self.head + i]))
             }
             if more <= result:
                 return sorted(result)
             result |= more
 
-    def starts(self) -> list[Any]:
+    def initial_carry(self) -> list[Any]:
         """Gradients of the final carried values, and zero sums."""
-        rounds = self.rounds
+        loop = self.loop
         last = [
-            gradient_or_zeros(rounds.g[i], Value(rounds.op.outputs[i]))
-            for i in self.moving
+            gradient_or_zeros(loop.g[i], Value(loop.op.outputs[i]))
+            for i in self.carries
         ]
         return [*last, *(zeros_like(Value(v)) for v in self.inner)]
 
-    def once(self, *values: Any) -> list[Any]:
+    def iterate(self, *values: Any) -> list[Any]:
         """One backward iteration: gradients at its start from those at its end."""
-        count = len(self.moving)
+        count = len(self.carries)
         gradients, sums = values[:count], values[count : count + len(self.inner)]
         seen = values[count + len(self.inner) :]
-        rounds = self.rounds
+        loop = self.loop
         args = [
-            self.fixed[k] if k in self.fixed else seen[self.place[k]]
-            for k in range(len(rounds.body.parameters))
+            self.fixed[k] if k in self.fixed else seen[self.slots[k]]
+            for k in range(len(loop.body.parameters))
         ]
-        seeds: list[Any] = [None] * len(rounds.body.results)
-        for i, gradient in zip(self.moving, gradients, strict=True):
-            seeds[rounds.lead + i] = gradient
+        seeds: list[Any] = [None] * len(loop.body.results)
+        for i, gradient in zip(self.carries, gradients, strict=True):
+            seeds[loop.lead + i] = gradient
         for at, position in self.seeds.items():
             seeds[at] = seen[position]
-        initial = [args[self.head + i] for i in self.moving]
+        initial = [args[self.head + i] for i in self.carries]
         rows = [args[k] for k in self.rows]
         targets = [*(v.port for v in initial), *self.inner, *(v.port for v in rows)]
-        outputs = body_gradients(rounds.body, args, seeds, targets)
+        outputs = body_gradients(loop.body, args, seeds, targets)
         before = [
             gradient_or_zeros(m, v) for m, v in zip(outputs, initial, strict=False)
         ]
@@ -180,10 +179,10 @@ class _BackwardScan:
             *(gradient_or_zeros(m, v) for m, v in zip(last, rows, strict=True)),
         ]
 
-    def handed(self, made: Sequence[Any]) -> dict[OutputPort, Any]:
+    def assign_results(self, made: Sequence[Any]) -> dict[OutputPort, Any]:
         """Assign the results of the backward scan to the values that they belong to."""
-        rounds = self.rounds
-        starts = [rounds.op.inputs[rounds.first + i] for i in self.moving]
+        loop = self.loop
+        starts = [loop.op.inputs[loop.first + i] for i in self.carries]
         result: dict[OutputPort, Any] = {}
         ports = [*starts, *self.inner, *self.rows.values()]
         for port, gradient in zip(ports, made, strict=True):

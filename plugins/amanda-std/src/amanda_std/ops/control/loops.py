@@ -42,16 +42,18 @@ def loop(
 
     At most `trips` iterations, while the condition holds. Returns the final carried
     values, then the scanned ones, stacked along a new first axis."""
-    most = None if trips is None else int(np.asarray(trips).reshape(()))
-    go = condition is None or bool(np.all(condition))
+    limit = None if trips is None else int(np.asarray(trips).reshape(()))
+    running = condition is None or bool(np.all(condition))
     now: tuple[Any, ...] = init
     rows: list[tuple[Any, ...]] = []
     done = 0
-    while go and (most is None or done < most):
-        flag, *rest = as_results(body(np.asarray(done, "int64"), np.asarray(go), *now))
+    while running and (limit is None or done < limit):
+        flag, *rest = as_results(
+            body(np.asarray(done, "int64"), np.asarray(running), *now)
+        )
         now, row = tuple(rest[: len(init)]), tuple(rest[len(init) :])
         rows.append(row)
-        go = bool(np.all(flag))
+        running = bool(np.all(flag))
         done += 1
     if rows:
         return (*now, *map(stack_rows, zip(*rows, strict=True)))
@@ -101,9 +103,9 @@ def _is_always_true(body: Any) -> bool:
 def _(g: Any, op: Op, wanted: Sequence[OutputPort]) -> Any:
     """Iterate backwards over the stacked carried values."""
     body, count = op.bodies["body"], len(op.inputs) - 2
-    rounds = LoopGradient(op, body, g, wanted, count=count, lead=1, first=2)
-    number = rounds.remembered(0)
-    return rounds.back({0: number}, {1: array(True, "bool")}, {})
+    backward = LoopGradient(op, body, g, wanted, count=count, lead=1, first=2)
+    number = backward.stack_parameter(0)
+    return backward.gradients({0: number}, {1: array(True, "bool")}, {})
 
 
 @loop.samples
@@ -144,13 +146,13 @@ def _while(
 
     At most `max_trips` iterations, if given; then it is differentiable."""
 
-    def once(_: Any, __: Any, *now: Any) -> Any:
+    def iterate(_: Any, __: Any, *now: Any) -> Any:
         outputs = inline(body, now)
         return (inline(condition, outputs)[0], *outputs)
 
-    go = all_(inline(condition, init)[0])
-    most = None if max_trips is None else np.asarray(max_trips, "int64")
-    outputs: tuple[Any, ...] = loop(most, go, once, *init)
+    running = all_(inline(condition, init)[0])
+    limit = None if max_trips is None else np.asarray(max_trips, "int64")
+    outputs: tuple[Any, ...] = loop(limit, running, iterate, *init)
     return outputs
 
 
@@ -184,7 +186,7 @@ def _() -> Samples:
 
     yield Sample((below, double, array([1.0, 2.0])), [array([4.0, 8.0])])
     yield Sample((below, double, array(9.0)), [array(9.0)])
-    for most, last in ((0, 1.0), (1, 2.0), (2, 4.0), (3, 8.0), (9, 8.0)):
+    for limit, last in ((0, 1.0), (1, 2.0), (2, 4.0), (3, 8.0), (9, 8.0)):
         now = array([last, last], "float32")
         start = array([1.0, 1.0], "float32")
-        yield Sample((below, double, start), [now], {"max_trips": most})
+        yield Sample((below, double, start), [now], {"max_trips": limit})

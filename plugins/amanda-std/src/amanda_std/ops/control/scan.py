@@ -72,15 +72,15 @@ def scan(
     return (*now, *(np.moveaxis(y, 0, a) for y, a in zip(empty, to, strict=True)))
 
 
-def one_for_each(told: Any, count: int, default: Any) -> tuple[Any, ...]:
+def one_for_each(given: Any, count: int, default: Any) -> tuple[Any, ...]:
     """One setting for each of `count` tensors."""
-    if told is None:
+    if given is None:
         return (default,) * count
-    if len(told) != count:
+    if len(given) != count:
         raise InvalidTypeError(
-            "expected one setting for each tensor", expected=count, got=told
+            "expected one setting for each tensor", expected=count, got=given
         )
-    return tuple(told)
+    return tuple(given)
 
 
 def _stack_results(rows: Sequence[Sequence[Any]], axes: Any, reverse: Any) -> list[Any]:
@@ -155,27 +155,28 @@ def _(
     reverse: Any, out_axes: Any, out_reverse: Any,
 ) -> Any:  # fmt: skip
     """Scan backwards over the carried values and the gradients."""
-    rounds = LoopGradient(
+    backward = LoopGradient(
         op, op.bodies["body"], g, wanted, count=carried, lead=0, first=1
     )
     xs = op.inputs[1 + carried :]
     result = len(op.outputs) - carried
-    rounds.outs = list(
+    backward.outs = list(
         zip(
             one_for_each(out_axes, result, 0),
             one_for_each(out_reverse, result, False),
             strict=True,
         )
     )
-    ways = zip(
+    layouts = zip(
         one_for_each(axes, len(xs), 0),
         one_for_each(reverse, len(xs), False),
         strict=True,
     )
     rows = {
-        carried + i: (x, way) for i, (x, way) in enumerate(zip(xs, ways, strict=True))
+        carried + i: (x, layout)
+        for i, (x, layout) in enumerate(zip(xs, layouts, strict=True))
     }
-    return rounds.back({}, {}, rows)
+    return backward.gradients({}, {}, rows)
 
 
 @scan.samples

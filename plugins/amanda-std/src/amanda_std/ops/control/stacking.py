@@ -44,12 +44,12 @@ def _is_static(type: Any) -> bool:
 
 
 def final_types(
-    init: Sequence[Type], kept: Sequence[Type], after: Sequence[Type]
+    init: Sequence[Type], carried: Sequence[Type], after: Sequence[Type]
 ) -> list[Type]:
     """Types of the final carried values: initial ones, or results of an iteration."""
     return [
         widest_type(
             widest_type(k, without_static_content(a)), without_static_content(i)
         )
-        for i, k, a in zip(init, kept, after, strict=False)
+        for i, k, a in zip(init, carried, after, strict=False)
     ]

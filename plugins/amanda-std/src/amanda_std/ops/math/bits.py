@@ -99,10 +99,10 @@ def _bitcast_shape(x: TensorType, dtype: Any) -> Shape:
     return Shape(dims[:-1])
 
 
-def _missing_axis_error(x: Any, dtype: Any, wanted: int) -> InvalidTypeError:
+def _missing_axis_error(x: Any, dtype: Any, length: int) -> InvalidTypeError:
     return InvalidTypeError(
         f"cannot bitcast to {dtype} without a last axis",
-        expected=f"a last axis of {wanted} elements", got=x,
+        expected=f"a last axis of {length} elements", got=x,
     )  # fmt: skip
 
 

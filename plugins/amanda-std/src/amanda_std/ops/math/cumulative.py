@@ -68,10 +68,10 @@ def _(g: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
     The carry is the gradient of the product of all preceding factors."""
     at = normalize_axis(axis, x.ndim)
 
-    def step(rest: Any, factor: Any, slope: Any) -> Any:
+    def step(rest: Any, factor: Any, gradient: Any) -> Any:
         if exclusive:
-            return rest * factor + slope, rest
-        return (rest + slope) * factor, rest + slope
+            return rest * factor + gradient, rest
+        return (rest + gradient) * factor, rest + gradient
 
     start = sum_(zeros_like(x), (at,))
     back = not reverse

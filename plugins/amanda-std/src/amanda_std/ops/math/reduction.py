@@ -466,13 +466,13 @@ def sum_to(x: Number, like: Other) -> Number:
     return reshape(sum_(x, axes, keepdims=True), like.shape)
 
 
-def _was_broadcast(have: Dim, want: Dim) -> bool:
+def _was_broadcast(have: Dim, target: Dim) -> bool:
     """Whether an axis was broadcast; Undecided where a symbolic dim may be 1."""
-    if dims_equal(have, want):
+    if dims_equal(have, target):
         return False
-    if isinstance(want, int):
-        return want == 1
-    return bool(want == 1)
+    if isinstance(target, int):
+        return target == 1
+    return bool(target == 1)
 
 
 @sum_to.samples

@@ -67,34 +67,34 @@ def _(g: Any, x: Any, axis: int, descending: bool) -> Any:
 _NUMBERS = [[3, 1, 3, 2], [0, 5, -1, 0]]
 
 
-def _sort_by_loop(x: Any, axis: int, descending: bool, places: bool) -> Any:
+def _sort_by_loop(x: Any, axis: int, descending: bool, indices: bool) -> Any:
     rows = np.moveaxis(x, axis, -1)
-    out = np.zeros(rows.shape, "int64" if places else x.dtype)
+    out = np.zeros(rows.shape, "int64" if indices else x.dtype)
     for at in np.ndindex(rows.shape[:-1]):
         pairs = [(n.item(), i) for i, n in enumerate(rows[at])]
         pairs.sort(key=lambda p: p[0], reverse=descending)
-        out[at] = [p[1] if places else p[0] for p in pairs]
+        out[at] = [p[1] if indices else p[0] for p in pairs]
     return np.moveaxis(out, -1, axis)
 
 
-def _sort_samples(places: bool) -> Any:
+def _sort_samples(indices: bool) -> Any:
     def make() -> Samples:
         for dtype in ("float32", "float64", "int32", "uint8", "bfloat16"):
             x = array(np.abs(_NUMBERS) if dtype == "uint8" else _NUMBERS, dtype)
             for axis in (-1, 0):
                 for descending in (False, True):
-                    y = _sort_by_loop(x, axis, descending, places)
+                    y = _sort_by_loop(x, axis, descending, indices)
                     attrs = {"axis": axis, "descending": descending}
                     yield Sample((x,), y, attrs, smooth=False)
         x = array([0.5, -1.0, 2.0])
-        yield Sample((x,), _sort_by_loop(x, -1, False, places))
+        yield Sample((x,), _sort_by_loop(x, -1, False, indices))
         many = array([i * 7 % 5 for i in range(60)], "int32")
         for descending in (False, True):  # long enough for an unstable sort to show
-            y = _sort_by_loop(many, -1, descending, places)
+            y = _sort_by_loop(many, -1, descending, indices)
             yield Sample((many,), y, {"descending": descending})
         yield Sample(
             (np.zeros((2, 0)),),
-            _sort_by_loop(np.zeros((2, 0)), -1, False, places),
+            _sort_by_loop(np.zeros((2, 0)), -1, False, indices),
             smooth=False,
         )
 

@@ -240,8 +240,8 @@ def _table_samples(
     return make
 
 
-def _no_derivative(what: str) -> NoGradient:
-    return NoGradient(f"its derivative with respect to {what} has no closed form")
+def _no_derivative(parameter: str) -> NoGradient:
+    return NoGradient(f"its derivative with respect to {parameter} has no closed form")
 
 
 @primitive(shape=shapes.elementwise, numpy_only=True)

@@ -114,9 +114,9 @@ def _interleave_blanks(labels: Any, blank: int, x: Any) -> tuple[Any, Any]:
     return positions, _log_zero(equal_labels, x)
 
 
-def _broadcast_over_time(places: Any, x: Any) -> Any:
-    whole = [x.shape[0], places.shape[0], places.shape[1]]
-    return broadcast_to(expand_dims(places, (0,)), whole)
+def _broadcast_over_time(labels: Any, x: Any) -> Any:
+    whole = [x.shape[0], labels.shape[0], labels.shape[1]]
+    return broadcast_to(expand_dims(labels, (0,)), whole)
 
 
 def _forward_step(chance: Any, skips: Any) -> Any:

@@ -29,10 +29,10 @@ from amanda_std.ops.tensor.scatter import scatter_nd
 from amanda_std.ops.tensor.shape import expand_dims, reshape
 
 
-def _flatten_window(x: Any, cut: SlidingWindows) -> Any:
+def _flatten_window(x: Any, windows: SlidingWindows) -> Any:
     """Flatten the window axes to one."""
     batch, channels = x.shape[:2]
-    return reshape(x, [batch, channels, *cut.size, math.prod(cut.window)])
+    return reshape(x, [batch, channels, *windows.size, math.prod(windows.window)])
 
 
 @composite

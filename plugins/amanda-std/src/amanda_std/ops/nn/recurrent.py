@@ -106,7 +106,7 @@ class _RecurrentLayer:
     batch_first: bool
 
     @property
-    def ways(self) -> tuple[bool, ...]:
+    def reversals(self) -> tuple[bool, ...]:
         """For each direction, whether it runs backwards."""
         if self.direction not in DIRECTIONS:
             raise InvalidTypeError(
@@ -115,11 +115,11 @@ class _RecurrentLayer:
         return DIRECTIONS[self.direction]
 
     @property
-    def count(self) -> int:
-        return len(self.ways)
+    def direction_count(self) -> int:
+        return len(self.reversals)
 
     @property
-    def steps(self) -> Any:
+    def time_major(self) -> Any:
         """The data with time as first axis."""
         return transpose(self.x, perm=(1, 0, 2)) if self.batch_first else self.x
 
@@ -127,28 +127,31 @@ class _RecurrentLayer:
     def batch(self) -> Any:
         return self.x.shape[0 if self.batch_first else 1]
 
-    def parts(self, value: Any) -> list[Any]:
+    def split_by_direction(self, value: Any) -> list[Any]:
         """A weight or state split by direction."""
         if value is None:
-            return [None] * self.count
-        if self.count == 1:
+            return [None] * self.direction_count
+        if self.direction_count == 1:
             return [squeeze(value, (0,))]
-        pieces = split(value, axis=0, outputs=self.count)
+        pieces = split(value, axis=0, outputs=self.direction_count)
         return [squeeze(piece, (0,)) for piece in pieces]
 
-    def begun(self, state: Any, size: Any) -> list[Any]:
+    def initial_states(self, state: Any, size: Any) -> list[Any]:
         """Initial states of each direction, zeros by default."""
         if state is not None:
-            return self.parts(state)
-        return [zeros([self.batch, size], dtype=self.x.dtype)] * self.count
+            return self.split_by_direction(state)
+        return [zeros([self.batch, size], dtype=self.x.dtype)] * self.direction_count
 
-    def run(self, cell: Any, begun: Sequence[Any], rows: Any, back: bool) -> Any:
+    def run_direction(
+        self, cell: Any, initial: Sequence[Any], rows: Any, is_reversed: bool
+    ) -> Any:
         """Final states of one direction, and its outputs."""
-        count = len(begun)
+        count = len(initial)
         if self.lengths is None:
             *last, y = scan(
                 lambda *v: _with_output(cell(v[-1], *v[:count])),
-                None, *begun, rows, carried=count, reverse=(back,), out_reverse=(back,),
+                None, *initial, rows, carried=count,
+                reverse=(is_reversed,), out_reverse=(is_reversed,),
             )  # fmt: skip
             return last, y
         ends = expand_dims(astype(self.lengths, dtype="int64"), (1,))
@@ -158,21 +161,21 @@ class _RecurrentLayer:
             *states, row, position = v
             inside = less(position, ends)
             outputs = cell(row, *states)
-            kept = [where(inside, a, b) for a, b in zip(outputs, states, strict=True)]
-            return (*kept, where(inside, outputs[0], outputs[0] * 0.0))
+            valid = [where(inside, a, b) for a, b in zip(outputs, states, strict=True)]
+            return (*valid, where(inside, outputs[0], outputs[0] * 0.0))
 
         *last, y = scan(
-            step, None, *begun, rows, positions, carried=count, reverse=(back, back),
-            out_reverse=(back,),
+            step, None, *initial, rows, positions, carried=count,
+            reverse=(is_reversed, is_reversed), out_reverse=(is_reversed,),
         )  # fmt: skip
         return last, y
 
-    def joined(self, made: Sequence[tuple[Any, Any]]) -> tuple[Any, ...]:
+    def join_outputs(self, per_direction: Sequence[tuple[Any, Any]]) -> tuple[Any, ...]:
         """Outputs of all directions, and the final states."""
-        y = stack(*(y for _, y in made), axis=1)
+        y = stack(*(y for _, y in per_direction), axis=1)
         if self.batch_first:
             y = transpose(y, perm=(2, 0, 1, 3))
-        columns = zip(*(last for last, _ in made), strict=True)
+        columns = zip(*(last for last, _ in per_direction), strict=True)
         return (y, *(stack(*column, axis=0) for column in columns))
 
 
@@ -212,16 +215,21 @@ def rnn(
     [time, directions, batch, hidden], or [batch, time, directions, hidden]; they are 0
     after the end of a sequence, and the last state is that of its last valid step."""
     layer = _RecurrentLayer(x, lengths, direction, batch_first)
-    functions = _select_activations(activations, alphas, betas, ("tanh",), layer.count)
-    steps, size = layer.steps, r.shape[2]
+    functions = _select_activations(
+        activations, alphas, betas, ("tanh",), layer.direction_count
+    )
+    steps, size = layer.time_major, r.shape[2]
     outputs = []
     for back, (f,), w1, r1, b1, b2, h in zip(
-        layer.ways, functions, *map(layer.parts, (w, r, bias, recurrent_bias)),
-        layer.begun(h0, size), strict=True,
+        layer.reversals, functions,
+        *map(layer.split_by_direction, (w, r, bias, recurrent_bias)),
+        layer.initial_states(h0, size), strict=True,
     ):  # fmt: skip
         rows = _add_optional(matmul(steps, _transpose(w1)), _add_optional(b1, b2))
-        outputs.append(layer.run(_rnn_cell(_transpose(r1), f, clip), [h], rows, back))
-    return layer.joined(outputs)
+        outputs.append(
+            layer.run_direction(_rnn_cell(_transpose(r1), f, clip), [h], rows, back)
+        )
+    return layer.join_outputs(outputs)
 
 
 def _rnn_cell(r: Any, f: Any, clip: float | None) -> Any:
@@ -248,19 +256,22 @@ def gru(
     `reset_after`: reset after the product with r, not before."""
     layer = _RecurrentLayer(x, lengths, direction, batch_first)
     names = ("sigmoid", "tanh")
-    functions = _select_activations(activations, alphas, betas, names, layer.count)
-    steps, size = layer.steps, r.shape[2]
+    functions = _select_activations(
+        activations, alphas, betas, names, layer.direction_count
+    )
+    steps, size = layer.time_major, r.shape[2]
     outputs = []
     for back, fs, w1, r1, b1, b2, h in zip(
-        layer.ways, functions, *map(layer.parts, (w, r, bias, recurrent_bias)),
-        layer.begun(h0, size), strict=True,
+        layer.reversals, functions,
+        *map(layer.split_by_direction, (w, r, bias, recurrent_bias)),
+        layer.initial_states(h0, size), strict=True,
     ):  # fmt: skip
         inner = b1 if reset_after else _add_optional(b1, b2)
         rows = _add_optional(matmul(steps, _transpose(w1)), inner)
         make = _gru_after if reset_after else _gru_before
         cell = make(r1, b2, fs, size, clip)
-        outputs.append(layer.run(cell, [h], rows, back))
-    return layer.joined(outputs)
+        outputs.append(layer.run_direction(cell, [h], rows, back))
+    return layer.join_outputs(outputs)
 
 
 def _gru_after(r: Any, bias: Any, fs: Functions, size: Any, clip: float | None) -> Any:
@@ -320,19 +331,22 @@ def lstm(
     hidden], of the output; `input_forget`: the forget gate is 1 - the input gate."""
     layer = _RecurrentLayer(x, lengths, direction, batch_first)
     names = ("sigmoid", "tanh", "tanh")
-    functions = _select_activations(activations, alphas, betas, names, layer.count)
-    steps, out = layer.steps, r.shape[2]
+    functions = _select_activations(
+        activations, alphas, betas, names, layer.direction_count
+    )
+    steps, out = layer.time_major, r.shape[2]
     size = out if projection is None else projection.shape[2]
     outputs = []
     for back, fs, w1, r1, b1, b2, p, out1, h, c in zip(
-        layer.ways, functions,
-        *map(layer.parts, (w, r, bias, recurrent_bias, peepholes, projection)),
-        layer.begun(h0, out), layer.begun(c0, size), strict=True,
+        layer.reversals, functions,
+        *map(layer.split_by_direction,
+             (w, r, bias, recurrent_bias, peepholes, projection)),
+        layer.initial_states(h0, out), layer.initial_states(c0, size), strict=True,
     ):  # fmt: skip
         rows = _add_optional(matmul(steps, _transpose(w1)), _add_optional(b1, b2))
         cell = _lstm_cell(r1, p, out1, fs, size, clip, input_forget)
-        outputs.append(layer.run(cell, [h, c], rows, back))
-    return layer.joined(outputs)
+        outputs.append(layer.run_direction(cell, [h, c], rows, back))
+    return layer.join_outputs(outputs)
 
 
 def _lstm_cell(

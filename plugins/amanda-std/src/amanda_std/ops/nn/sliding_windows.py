@@ -69,13 +69,15 @@ def clamp_index(at: Any, size: Any) -> Any:
     return minimum_(maximum(at, np.asarray(0)), last)
 
 
-def extract_windows(x: Any, cut: SlidingWindows, fill: Any, ceil: bool = False) -> Any:
+def extract_windows(
+    x: Any, windows: SlidingWindows, fill: Any, ceil: bool = False
+) -> Any:
     """Windows [N, C, *output, *window], with `fill` outside the data."""
-    n = len(cut.window)
+    n = len(windows.window)
     for i in reversed(range(n)):
-        at, there = cut.at(i)
-        x = gather(x, clamp_index(at, cut.spatial[i]), i + 2)
-        if any(cut.pads[i]) or ceil:
+        at, there = windows.at(i)
+        x = gather(x, clamp_index(at, windows.spatial[i]), i + 2)
+        if any(windows.pads[i]) or ceil:
             rest = tuple(range(2, 2 * (n - i)))
             x = where_(expand_dims(there, rest) if rest else there, x, fill)
     odd, even = range(3, 2 * n + 2, 2), range(2, 2 * n + 2, 2)

@@ -86,20 +86,20 @@ def _uniform_units(key: Any, shape: Any, dtype: DType, generator: str) -> Any:
     return subtract(bitcast(whole, dtype=dtype), 1.0)
 
 
-def _high_bits(key: Any, shape: Any, own: DType, digits: int) -> Any:
-    narrow = own if digits > 7 else DType("uint8")
-    sampled = astype(random_bits(key, shape, dtype=narrow), dtype=own)
+def _high_bits(key: Any, shape: Any, unsigned: DType, digits: int) -> Any:
+    narrow = unsigned if digits > 7 else DType("uint8")
+    sampled = astype(random_bits(key, shape, dtype=narrow), dtype=unsigned)
     return bitwise_right_shift(sampled, narrow.bits - digits)
 
 
-def _low_bits(key: Any, shape: Any, own: DType, digits: int) -> Any:
-    if own.bits == 64:  # the first word is the high one
+def _low_bits(key: Any, shape: Any, unsigned: DType, digits: int) -> Any:
+    if unsigned.bits == 64:  # the first word is the high one
         pair = philox_word_pairs(key, size_of(shape))
         sampled = reshape(
             combine_words(take_column(pair, 1), take_column(pair, 0)), shape
         )
     else:
-        sampled = random_bits(key, shape, dtype=own, generator="philox")
+        sampled = random_bits(key, shape, dtype=unsigned, generator="philox")
     return bitwise_and(sampled, (1 << digits) - 1)
 
 
@@ -228,19 +228,20 @@ def random_integers(
     return astype(result, dtype=dtype)
 
 
-def _modulo_span(key: Any, shape: Any, span: Any, own: DType) -> Any:
+def _modulo_span(key: Any, shape: Any, span: Any, unsigned: DType) -> Any:
     """Twice as many random bits as needed, modulo the span."""
     keys = random_split(key)
     upper, lower = (
-        random_bits(gather(keys, np.asarray(i), 0), shape, dtype=own) for i in range(2)
+        random_bits(gather(keys, np.asarray(i), 0), shape, dtype=unsigned)
+        for i in range(2)
     )
-    half, top = 1 << (own.bits // 2), (1 << own.bits) - 1
+    half, top = 1 << (unsigned.bits // 2), (1 << unsigned.bits) - 1
     if isinstance(span, int):
-        factor: Any = _scalar_of(((half % span) ** 2 & top) % span, own)
+        factor: Any = _scalar_of(((half % span) ** 2 & top) % span, unsigned)
     else:
-        factor = remainder(np.asarray(half, own.numpy), _scalar_of(span, own))
-        factor = remainder(factor * factor, _scalar_of(span, own))
-    whole = _scalar_of(span, own)
+        factor = remainder(np.asarray(half, unsigned.numpy), _scalar_of(span, unsigned))
+        factor = remainder(factor * factor, _scalar_of(span, unsigned))
+    whole = _scalar_of(span, unsigned)
     sampled = remainder(upper, whole) * factor + remainder(lower, whole)
     return remainder(sampled, whole)
 

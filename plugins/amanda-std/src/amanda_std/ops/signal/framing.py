@@ -23,8 +23,8 @@ def _frame_indices(count: Any, length: ShapeArg, step: ShapeArg) -> Any:
     return add(expand_dims(first, (1,)), arange(0, length))
 
 
-def _as_int64(host: Any) -> Any:
-    return np.asarray(host, "int64") if isinstance(host, int) else host
+def _as_int64(argument: Any) -> Any:
+    return np.asarray(argument, "int64") if isinstance(argument, int) else argument
 
 
 @composite

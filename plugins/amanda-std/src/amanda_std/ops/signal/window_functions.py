@@ -68,7 +68,7 @@ def blackman_window(
 
 
 def _cosine_window_by_loop(
-    shares: tuple[float, ...], size: int, periodic: bool
+    coefficients: tuple[float, ...], size: int, periodic: bool
 ) -> list[float]:
     if size == 1:
         return [1.0]
@@ -76,13 +76,13 @@ def _cosine_window_by_loop(
     return [
         math.fsum(
             (-1) ** k * a * math.cos(2 * math.pi * k * i / steps)
-            for k, a in enumerate(shares)
+            for k, a in enumerate(coefficients)
         )
         for i in range(size)
     ]
 
 
-def _window_samples(attrs: dict[str, Any], shares: tuple[float, ...]) -> Any:
+def _window_samples(attrs: dict[str, Any], coefficients: tuple[float, ...]) -> Any:
     def make() -> Samples:
         for dtype, tolerance in (
             ("float32", None),
@@ -91,7 +91,9 @@ def _window_samples(attrs: dict[str, Any], shares: tuple[float, ...]) -> Any:
         ):
             for size in (5, 6, 1):
                 for periodic in (True, False):
-                    y = array(_cosine_window_by_loop(shares, size, periodic), dtype)
+                    y = array(
+                        _cosine_window_by_loop(coefficients, size, periodic), dtype
+                    )
                     given = {**attrs, "periodic": periodic, "dtype": DType(dtype)}
                     yield Sample((size,), y, given, tolerance)
         yield Sample((0,), np.zeros(0, "float32"), attrs)

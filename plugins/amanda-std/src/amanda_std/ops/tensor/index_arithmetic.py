@@ -43,11 +43,11 @@ def float_range(count: Any) -> Any:
     return astype(arange(0, count), dtype=FLOAT)
 
 
-def unpack_shape_argument(host: Any, count: int) -> list[Any]:
+def unpack_shape_argument(argument: Any, count: int) -> list[Any]:
     """Elements of a shape argument: numbers if static, else values."""
-    if host is None or isinstance(host, tuple | list):
-        return list(host or ())
-    return [gather(host, np.asarray(i)) for i in range(count)]
+    if argument is None or isinstance(argument, tuple | list):
+        return list(argument or ())
+    return [gather(argument, np.asarray(i)) for i in range(count)]
 
 
 def align_to_axis(vector: Any, axis: int, rank: int) -> Any:
@@ -56,8 +56,8 @@ def align_to_axis(vector: Any, axis: int, rank: int) -> Any:
     return expand_dims(vector, rest) if rest else vector
 
 
-def in_range(places: Any, low: Any, high: Any) -> Any:
-    return logical_and(greater_equal(places, low), less_equal(places, high))
+def in_range(indices: Any, low: Any, high: Any) -> Any:
+    return logical_and(greater_equal(indices, low), less_equal(indices, high))
 
 
 def cubic_weights(part: Any, a: float) -> list[Any]:

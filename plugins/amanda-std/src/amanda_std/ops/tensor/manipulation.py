@@ -273,14 +273,14 @@ def _(
 
 
 def scatter_along_axis(
-    g: Any, places: Any, length: Any, axis: int, rank: int, reduction: str = "none"
+    g: Any, indices: Any, length: Any, axis: int, rank: int, reduction: str = "none"
 ) -> Any:
     """Zeros of a length along an axis, with g at some indices of it."""
     order = (axis, *(i for i in range(rank) if i != axis))
     back = tuple(int(i) for i in np.argsort(order))
     front = transpose(g, perm=order)
     zero = zeros([length, *front.shape[1:]], dtype=g.dtype)
-    row = expand_dims(places, (1,))
+    row = expand_dims(indices, (1,))
     filled = scatter_nd(zero, row, front, reduction=reduction)
     return transpose(filled, perm=back)
 

@@ -203,17 +203,19 @@ _WORDS = _string_array([["Ärger", "b C"], ["", " x\t"]])
 _EMPTY = np.empty((0, 2), object)
 
 
-def word_samples(want: Any, **attrs: Any) -> Callable[[], Samples]:
+def word_samples(expected: Any, **attrs: Any) -> Callable[[], Samples]:
     """Samples of a function of one string: words, an empty tensor, a scalar."""
 
     def make() -> Samples:
         want_array = (
-            _string_array(want) if isinstance(want[0][0], str) else np.array(want)
+            _string_array(expected)
+            if isinstance(expected[0][0], str)
+            else np.array(expected)
         )
         yield Sample((_WORDS,), want_array, attrs)
         yield Sample((_EMPTY,), np.empty((0, 2), want_array.dtype), attrs)
         alone = np.empty((), want_array.dtype)
-        alone[()] = want[0][1]
+        alone[()] = expected[0][1]
         yield Sample((string_array(["b C"], ()),), alone, attrs)
 
     return make

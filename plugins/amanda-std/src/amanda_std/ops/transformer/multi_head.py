@@ -247,12 +247,12 @@ def _() -> Samples:
     yield Sample((none,) * 3, [none, empty, empty], {"heads": 2}, smooth=False)
 
 
-def _rotate_by_loops(x: Any, places: Any, interleaved: bool) -> Any:
+def _rotate_by_loops(x: Any, positions: Any, interleaved: bool) -> Any:
     """Rotary embedding by complex numbers: pair i is rotated by position * 0.5**i."""
     y, half = x.astype("float64"), x.shape[-1] // 2
     for b, h, s, i in np.ndindex(*x.shape[:3], half):
         one, two = (2 * i, 2 * i + 1) if interleaved else (i, i + half)
-        angle = float(places[b][s]) * 0.5**i
+        angle = float(positions[b][s]) * 0.5**i
         outputs = complex(x[b, h, s, one], x[b, h, s, two]) * complex(
             math.cos(angle), math.sin(angle)
         )

@@ -176,13 +176,17 @@ def _position_mask(q: Any, k: Any, offset: Any, causal: bool, left: int, right: 
     return total
 
 
-def check_grouped_heads(few: Any, most: Any) -> None:
+def check_grouped_heads(key_heads: Any, query_heads: Any) -> None:
     """Check that query heads divide evenly among key heads, as far as is static."""
-    if isinstance(few, int) and isinstance(most, int) and (not few or most % few):
+    if (
+        isinstance(key_heads, int)
+        and isinstance(query_heads, int)
+        and (not key_heads or query_heads % key_heads)
+    ):
         raise InvalidTypeError(
             "the number of query heads is not a multiple of that of key heads",
-            expected=f"a divisor of {most}",
-            got=few,
+            expected=f"a divisor of {query_heads}",
+            got=key_heads,
         )
 
 

@@ -70,7 +70,7 @@ def _axis_taps(p: Any, mode: str, cubic: float) -> list[Any]:
 
 
 def interpolate_rows(
-    rows: Any, first: Any, spatial: list[Any], places: list[Any], *,
+    rows: Any, first: Any, spatial: list[Any], positions: list[Any], *,
     mode: str = "linear", padding: str = "zeros", cubic: float = -0.75,
     corners: bool = True, join: Any = None,
 ) -> Any:  # fmt: skip
@@ -78,9 +78,9 @@ def interpolate_rows(
 
     `first` is the row where the data of each position starts. Outside is zero, or read
     as `padding` determines."""
-    sizes = [cast_like(as_float64(n), places[0]) for n in spatial]
+    sizes = [cast_like(as_float64(n), positions[0]) for n in spatial]
     columns = []
-    for p, n in zip(places, sizes, strict=True):
+    for p, n in zip(positions, sizes, strict=True):
         taps = []
         inside = _map_outside(p, n, mode, padding, corners)
         for at, weight in _axis_taps(inside, mode, cubic):

@@ -131,23 +131,23 @@ KERNELS: dict[str, tuple[int, Any]] = {
 }
 
 
-def _taps(mode: str, places: Any, rounding: str, cubic: float) -> list[Any]:
+def _taps(mode: str, positions: Any, rounding: str, cubic: float) -> list[Any]:
     """For each output element: the input elements that it uses, with their weights."""
     _choose({"nearest": 0} | KERNELS, mode, "mode")
     if mode == "nearest":
-        return [(_choose(ROUNDING, rounding, "rounding")(places), None)]
-    low = floor(places)
-    part = places - low
+        return [(_choose(ROUNDING, rounding, "rounding")(positions), None)]
+    low = floor(positions)
+    part = positions - low
     if mode == "linear":
         return [(low, 1.0 - part), (low + 1.0, part)]
     weights = cubic_weights(part, cubic)
     return [(low + float(i - 1), weight) for i, weight in enumerate(weights)]
 
 
-def _choose(table: dict[str, Any], name: str, what: str) -> Any:
+def _choose(table: dict[str, Any], name: str, kind: str) -> Any:
     if name not in table:
         raise InvalidTypeError(
-            f"unknown {what}", expected=", ".join(table), got=repr(name)
+            f"unknown {kind}", expected=", ".join(table), got=repr(name)
         )
     return table[name]
 
@@ -171,14 +171,14 @@ def _gather_interpolate(
     return total
 
 
-def _weight_matrix(mode: str, places: Any, scale: Any, old: Any, cubic: float,
+def _weight_matrix(mode: str, positions: Any, scale: Any, old: Any, cubic: float,
             outside: bool, antialias: bool) -> Any:  # fmt: skip
     """[new, old] matrix of interpolation weights."""
     reach, kernel = _choose(KERNELS, mode, "mode")
     squeeze = minimum(scale, 1.0) if antialias else np.asarray(1.0)
     more = np.asarray(0.0) if outside else ceil(float(reach) / squeeze) + 1.0
     columns = float_range(_as_shape_argument(old + more * 2.0)) - more
-    difference = expand_dims(columns, (0,)) - expand_dims(places, (1,))
+    difference = expand_dims(columns, (0,)) - expand_dims(positions, (1,))
     weight = kernel(abs_(difference) * squeeze, cubic)
     weight = divide(weight, sum_(weight, (1,), keepdims=True))
     if outside:
@@ -204,12 +204,12 @@ def _as_shape_argument(number: Any) -> Any:
     return int(number) if isinstance(number, np.ndarray | float) else as_int64(number)
 
 
-def _matrix_interpolate(y: Any, axis: int, shares: Any) -> Any:
+def _matrix_interpolate(y: Any, axis: int, weights: Any) -> Any:
     """Interpolate along an axis by a matrix product with weights."""
     rank = y.ndim
     order = [*(i for i in range(rank) if i != axis), axis]
     back = tuple(int(i) for i in np.argsort(order))
-    matrix = transpose(astype(shares, dtype=dtype_of(y)), perm=(1, 0))
+    matrix = transpose(astype(weights, dtype=dtype_of(y)), perm=(1, 0))
     transposed = matmul(transpose(y, perm=tuple(order)), matrix)
     return transpose(transposed, perm=back)
 
@@ -264,9 +264,11 @@ def resize(
     return _cast_back(y, dtype_of(x))
 
 
-def _extrapolate(y: Any, axis: int, places: Any, old: Any, extrapolation: float) -> Any:
+def _extrapolate(
+    y: Any, axis: int, positions: Any, old: Any, extrapolation: float
+) -> Any:
     """Replace elements interpolated from outside the source."""
-    seen = in_range(places, 0.0, old - 1.0)
+    seen = in_range(positions, 0.0, old - 1.0)
     fill = np.asarray(extrapolation, dtype_of(y).numpy)
     return where(align_to_axis(seen, axis, y.ndim), y, fill)
 
@@ -361,7 +363,7 @@ def _cubic_samples() -> Samples:
 
 
 def _resize_by_loops(
-    row: list[float], size: int, share: Any, outside: bool
+    row: list[float], size: int, weight: Any, outside: bool
 ) -> list[float]:
     """Weighted sums over all old elements, with edge copies where they are read."""
     n = len(row)
@@ -369,7 +371,7 @@ def _resize_by_loops(
     for i in range(size):
         position = (i + 0.5) * n / size - 0.5
         reach = range(n) if outside else range(-20, n + 20)
-        pairs = [(share(abs(j - position)), row[min(max(j, 0), n - 1)]) for j in reach]
+        pairs = [(weight(abs(j - position)), row[min(max(j, 0), n - 1)]) for j in reach]
         outputs.append(sum(s * v for s, v in pairs) / sum(s for s, _ in pairs))
     return outputs
 
