@@ -117,7 +117,7 @@ def test_folders_go_by_what_is_in_them(host, tmp_path):
     with pytest.raises(FormatError) as caught:
         amanda.load(tmp_path, host=host)
     assert str(caught.value) == (
-        f"{tmp_path} is a folder, and no installed format reads such a one\n"
+        f"{tmp_path} is a folder, and no installed format reads it\n"
         "  to do:    name the file in it, or the format if it is one that takes "
         "folders\n"
         "  - folder: model.txt more/model.txt"
@@ -176,7 +176,7 @@ def test_several_that_take_a_file_are_told(host, tmp_path):
     with pytest.raises(PluginClashError) as caught:
         amanda.save(Graph(), tmp_path / "a.zab", host=host)
     assert str(caught.value) == (
-        "'a.zab' is taken by several formats: format 'zip-a' of this program, "
+        "'a.zab' is read by several formats: format 'zip-a' of this program, "
         "format 'zip-b' of this program\n"
         "  to do:    choose one: format='zip-a' or format='zip-b'"
     )

@@ -297,7 +297,7 @@ def test_a_class_that_wants_arguments_is_refused():
             pass
 
     text = told(lambda: Host(()).register_backend("g", Greedy), UsageError)
-    assert text.startswith("backend 'g' cannot be made from its class")
+    assert text.startswith("backend 'g' cannot be created from its class")
 
 
 def test_there_is_a_way_to_register_each_kind():

@@ -112,7 +112,8 @@ def test_an_incompatible_one_is_told_before_import(ask):
     told = ask(HOST + TELL.format(action="host.get('backends', 'sample-old')"))
     assert told.splitlines() == [
         "PluginIncompatibleError",
-        "backend 'sample-old' of amanda-sample-old 0.9 does not fit this Amanda",
+        "backend 'sample-old' of amanda-sample-old 0.9 is incompatible with this "
+        "version of Amanda",
         "  got:      made for amanda-core <0.0.1; this is 0.1.0",
         "  to do:    pip install --upgrade amanda-sample-old amanda-core",
     ]

@@ -36,7 +36,7 @@ POINTS = {("formats", "f"), ("mappings", "m"), ("backends", "b")}
             [
                 "[formats.f]: suffixes: '/x' is not a suffix such as '.onnx'",
                 "[formats.f]: magic: 'xyz' is not hexadecimal bytes@offset",
-                "[formats.f]: objects: must be a list of texts",
+                "[formats.f]: objects: must be a list of strings",
             ],
         ),
         (
@@ -49,7 +49,7 @@ POINTS = {("formats", "f"), ("mappings", "m"), ("backends", "b")}
         ),
         (
             "manifest = 1\n[backends.b]\ndoc = ' '",
-            ["[backends.b]: doc: must be a text"],
+            ["[backends.b]: doc: must be a string"],
         ),
     ],
 )

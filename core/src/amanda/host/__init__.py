@@ -1,12 +1,12 @@
-"""Plug-ins: what is installed, what of it can be chosen, and who listens.
+"""The plug-in host: discovery of plug-ins, choice by name, and events.
 
-What is *chosen* by name is an entry point, one group for each kind (`amanda.formats`,
-`amanda.backends`, ...); what is *broadcast* is a hook (`amanda.hookspecs`). Listing and
-choosing read metadata only; the one that was chosen is imported, and nothing else is.
+A plug-in offers entry points, one group for each kind (`amanda.formats`,
+`amanda.backends`, ...), and listens to hooks (`amanda.hookspecs`). Listing and choosing
+read metadata only; only the chosen plug-in is imported.
 
-Rooms: `_dist` reads what is installed, `_requires` whether it fits, `_manifest` what it
-says of itself; `_entry` loads one, `_index` chooses by name, `_detect` by what is to be
-read; `_listeners` calls the hooks; `_plugins` and `_probe` tell how they all are.
+Modules: `_dist` reads installed distributions, `_requires` checks versions, `_manifest`
+reads manifests; `_entry` loads an entry, `_index` finds entries by name, `_detect`
+formats by content; `_listeners` calls hooks; `_plugins` and `_probe` report states.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _lock = threading.Lock()
 
 
 def default_host() -> Host:
-    """The host of everything installed; used where no other host is in use."""
+    """The host with everything installed; used where no other host is in use."""
     global _default
     if _default is None:
         with _lock:

@@ -1,8 +1,8 @@
-"""Which format reads this, which writes that: asked of manifests, importing nothing.
+"""Detection of formats, from manifests, without importing any.
 
-What the caller says comes first. A live object goes by its type, or the nearest type
-that it inherits from. A file goes by its first bytes, and by its suffix where no format
-knows the bytes or several do; a folder by a file that must be in it.
+The format that the caller names comes first. A live object is matched by its type or
+nearest base class; a file by its first bytes, and by its suffix if that is ambiguous; a
+folder by a file that must be in it.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def _of_folder(host: Host, path: Path) -> Entry:
     ]
     if not found:
         raise FormatError(
-            f"{path} is a folder, and no installed format reads such a one",
-            hint="name the file in it, or the format if it is one that takes folders",
+            f"{path} is a folder, and no installed format reads it",
+            hint="name the file in it, or a format that reads folders",
             problems=_suffixes_in_use(host, "directories"),
         )
     return _single_format(list(dict.fromkeys(found)), f"the folder {path.name!r}")
@@ -117,12 +117,12 @@ def _of_object(host: Host, thing: object) -> Entry:
 
 
 def _is_named(cls: type, name: str) -> bool:
-    """Is it the class of this name, where frameworks document it or where it is?"""
+    """Whether this is the class of this name, as documented or as defined."""
     if f"{cls.__module__}.{cls.__qualname__}" == name:
         return True
     parts = name.split(".")
     for i in range(len(parts) - 1, 0, -1):
-        # An object is here, so its framework is; one that is not cannot be meant.
+        # the framework of a live object has been imported
         found: Any = sys.modules.get(".".join(parts[:i]))
         if found is not None:
             for part in parts[i:]:
@@ -132,7 +132,7 @@ def _is_named(cls: type, name: str) -> bool:
 
 
 def _by_suffix(formats: Iterable[Entry], path: Path) -> list[Entry]:
-    """Those that take the longest suffix that any of them takes."""
+    """The formats with the longest suffix that matches."""
     name = path.name.lower()
     longest: dict[Entry, int] = {}
     for entry in formats:
@@ -172,14 +172,14 @@ def _head(path: Path, size: int) -> bytes:
 
 
 def _single_format(found: list[Entry], what: str) -> Entry:
-    """The one that is left; a plug-in with a fault gives way to one without."""
+    """The one format; those without a fault are preferred."""
     sound = [entry for entry in found if not entry.fault] or found
     if len(sound) == 1:
         return sound[0]
     names = [entry.name for entry in sound]
     full = [f"{e.dist}:{e.name}" if names.count(e.name) > 1 else e.name for e in sound]
     raise PluginClashError(
-        f"{what} is taken by several formats: {', '.join(e.what for e in sound)}",
+        f"{what} is read by several formats: {', '.join(e.what for e in sound)}",
         hint=f"choose one: {' or '.join(f'format={name!r}' for name in full)}",
     )
 
@@ -193,7 +193,7 @@ def _unknown_format(host: Host, message: str) -> UnknownFormatError:
 
 
 def _suffixes_in_use(host: Host, field: str) -> list[str]:
-    """What each installed format takes, a line each."""
+    """One line for each installed format, with what it accepts."""
     shown: Callable[[Entry], str] = lambda e: " ".join(e.manifest.get(field, ()))  # noqa: E731
     lines = [(entry, shown(entry)) for entry in host.entries("formats")]
     return [f"{entry.name}: {taken}" for entry, taken in lines if taken]

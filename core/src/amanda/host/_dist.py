@@ -1,11 +1,10 @@
-"""What is installed, read from metadata alone, piece by piece and only when asked.
+"""Installed distributions, read lazily from their metadata.
 
-Read with `importlib_metadata`, which behaves alike on every Python from 3.11 on; the
-standard library's modules differ in what they make of damaged metadata.
+`importlib_metadata` behaves alike on every Python from 3.11 on; the versions in the
+standard library differ for damaged metadata.
 
-Its `entry_points()` is not used: one damaged `entry_points.txt` anywhere
-makes it raise for everybody, and it parses them all, where a look for our groups in the
-text leaves most of them unparsed.
+Its `entry_points()` is not used: it raises for any damaged `entry_points.txt`, and
+parses all files, most of which have no group of Amanda.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class EntryPointName(NamedTuple):
 
     @property
     def target(self) -> tuple[str, str, tuple[str, ...]] | None:
-        """Module, attribute and extras; None where the value is no such thing."""
+        """Module, attribute and extras; None if the value is invalid."""
         found = _VALUE.fullmatch(self.value.strip())
         if found is None:
             return None
@@ -70,17 +69,17 @@ class Distribution:
     def _field(self, field: str) -> str:
         try:
             text = self._found.metadata[field] if self._found else None
-        except Exception:  # noqa: BLE001  damaged metadata raises what it likes
+        except Exception:  # noqa: BLE001  damaged metadata may raise anything
             return ""
         return str(text) if text else ""
 
     @cached_property
     def points(self) -> tuple[EntryPointName, ...]:
-        """Its entry points of our groups; a line that is none goes to `faults`."""
+        """Its entry points in groups of Amanda; invalid lines are added to `faults`."""
         try:
             text = self._found.read_text("entry_points.txt") if self._found else None
         except Exception as error:  # noqa: BLE001  not text, or not readable
-            if self.key.startswith("amanda"):  # else it is none of our business
+            if self.key.startswith("amanda"):  # other distributions may be as they are
                 self._faults.append(f"its entry_points.txt cannot be read: {error}")
             return ()
         if text is None or GROUP not in text:
@@ -91,31 +90,31 @@ class Distribution:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What is wrong with the distribution as a whole."""
+        """Faults of the distribution as a whole."""
         self.points  # noqa: B018  finds the faults
         return tuple(self._faults)
 
     def unfit(self, extras: Collection[str]) -> str:
-        """Why it was not made for this core, or nothing; `extras` are the entry's."""
+        """Why it is incompatible with this core, or an empty string."""
         if self._found is None or self.key == CORE:
             return ""
         try:
             needs = self._found.requires or ()
             provided = self._found.metadata.get_all("Provides-Extra") or ()
-        except Exception:  # noqa: BLE001  told as missing metadata
+        except Exception:  # noqa: BLE001  reported as missing metadata
             return ""
         return requirement_fault(needs, provided, extras)
 
     @cached_property
     def damage(self) -> str:
-        """What is wrong with its metadata, in words, or nothing."""
+        """The fault of its metadata, or an empty string."""
         if self._found is None or (self._field("Name") and self._field("Version")):
             return ""
         return "its METADATA is missing or unreadable; reinstall it"
 
     @cached_property
     def manifest(self) -> Manifest:
-        """What its manifest says. None is a fine manifest."""
+        """Its manifest; a distribution without one is valid."""
         try:
             places = self._manifests()
             if not places:
@@ -124,14 +123,14 @@ class Distribution:
                 listed = ", ".join(map(str, places))
                 return Manifest({}, (f"has {len(places)} of them: {listed}",))
             content = places[0].read_bytes()
-        except Exception as error:  # noqa: BLE001  custom finders raise what they like
+        except Exception as error:  # noqa: BLE001  custom finders may raise anything
             return Manifest({}, (f"cannot be read: {error}",))
         named = {(point.kind, point.name) for point in self.points}
         rows, faults = _manifest.parse(content, named)
         return Manifest(rows, tuple(faults))
 
     def _manifests(self) -> list[Any]:
-        """Where it keeps a manifest: in its files or, when editable, in its sources."""
+        """Paths of its manifests: in its files, or in its sources if it is editable."""
         if self._found is None:
             return []
         record = self._found.read_text("RECORD") or ""
@@ -140,7 +139,7 @@ class Distribution:
         files = [file for file in files if file.rpartition("/")[2] == _manifest.FILE]
         around = {folder for point in self.points for folder in _folders(point)}
         nearby = [file for file in files if file.rpartition("/")[0] in around]
-        if files:  # one that is far from every entry is data, such as a template
+        if files:  # a manifest apart from all entries is data, such as a template
             return [self._found.locate_file(file) for file in nearby or files]
         # An editable install lists a pointer to its sources instead of the files, and
         # the pointer may be of any make. The import system follows them all: it finds
@@ -152,23 +151,23 @@ class Distribution:
 
 
 class Manifest(NamedTuple):
-    """Tables by kind and name, and what is wrong with the file."""
+    """Tables by kind and name, and the faults of the file."""
 
     rows: dict[tuple[str, str], dict[str, Any]]
     faults: tuple[str, ...]
 
 
 def _folders(point: EntryPointName) -> list[str]:
-    """The folders that a module is in, from its top-level package inwards."""
+    """The folders of a module, from its top-level package inwards."""
     parts = point.target[0].split(".") if point.target else []
     return ["/".join(parts[: i + 1]) for i in range(len(parts))]
 
 
 def _sibling_metadata(point: EntryPointName) -> Iterator[Path]:
-    """Where a manifest may stand in the sources of a module.
+    """Where a manifest may be in the sources of a module.
 
-    Only the top level is asked of the import system, for asking it of a submodule would
-    import the packages above.
+    The import system is used for the top-level package only, since finding a submodule
+    imports its parents.
     """
     folders = _folders(point)
     spec = find_spec(folders[0]) if folders else None
@@ -188,7 +187,7 @@ def installed_distributions() -> Iterator[Distribution]:
 
 
 def distributions_of_points(points: Iterable[Found]) -> Iterator[Distribution]:
-    """The distributions that entry points given by hand say they are of."""
+    """The distributions of explicit entry points."""
     dists: dict[str, Distribution] = {}
     for given in points:
         kind = kind_of(given.group)
@@ -205,19 +204,19 @@ def distributions_of_points(points: Iterable[Found]) -> Iterator[Distribution]:
 
 
 def _key(found: Found) -> str:
-    """The canonical name, from the folder's name where that says it.
+    """The canonical name, from the name of the folder if possible.
 
-    The public `name` parses the whole METADATA file of each distribution, which is most
-    of what listing an environment costs.
+    The public `name` parses the whole METADATA file, which would dominate the time of
+    listing an environment.
     """
     try:
         return canonical(getattr(found, "_normalized_name", None) or found.name)
-    except Exception:  # noqa: BLE001  neither a proper folder name nor metadata
+    except Exception:  # noqa: BLE001  neither a valid folder name nor metadata
         return ""
 
 
 def parse_points(text: str) -> tuple[tuple[EntryPointName, ...], list[str]]:
-    """The lines of our groups, and what is wrong with some of them.
+    """The entry points in groups of Amanda, and the faults of invalid lines.
 
     >>> parse_points("[amanda.backends]\\nfast = fast_one:Backend\\nslow\\n")
     ((EntryPointName(kind='backends', name='fast', value='fast_one:Backend'),),

@@ -1,4 +1,4 @@
-"""One thing that can be chosen: where it comes from, how it does, and loading it."""
+"""Entries: entry points with their origin and state, and how they are loaded."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _SLOW_SECONDS: Final = 5.0
 
 
 class Entry:
-    """An entry point, or what a program registered itself.
+    """An entry point, or an object that the program registered.
 
     `state` is one of
 
-        found          known by name; nothing of it was imported
-        loaded         imported, and of the right shape
+        found          known by name, not imported
+        loaded         imported, and follows the protocol of its kind
         slow           loaded, but importing it took longer than AMANDA_SLOW_SECONDS
         incompatible   made for another version of the core
-        broken         `fault` says why
+        broken         `fault` has the reason
 
-    Asking for the state, the fault or the manifest imports nothing.
+    The state, the fault and the manifest are found without import.
     """
 
     __slots__ = (
@@ -73,17 +73,17 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The key that people choose it by."""
+        """The name by which it is chosen."""
         return self._point.name
 
     @property
     def value(self) -> str:
-        """Where its object is, as module:attribute; empty for what was registered."""
+        """Its object as module:attribute; empty if the program registered it."""
         return self._point.value
 
     @property
     def dist(self) -> str:
-        """The name of the distribution that it is part of."""
+        """The name of its distribution."""
         return self.source.name
 
     @property
@@ -92,7 +92,7 @@ class Entry:
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """Its table in the manifest of its distribution; empty where there is none."""
+        """Its table in the manifest of its distribution, or an empty one."""
         if self._row is None:
             rows = self.source.manifest.rows
             self._row = rows.get((self.kind, self.name), {})
@@ -100,7 +100,7 @@ class Entry:
 
     @property
     def fault(self) -> str:
-        """Why it cannot be used, in words; empty as far as is known without import."""
+        """Why it cannot be used, as far as is known; otherwise empty."""
         return self._fault or self._misfit() or self._damage()
 
     @property
@@ -113,7 +113,7 @@ class Entry:
 
     @property
     def what(self) -> str:
-        """As messages call it: "backend 'fast' of amanda-fast 1.0"."""
+        """Its label in messages: "backend 'fast' of amanda-fast 1.0"."""
         return f"{KINDS[self.kind].one} {self.name!r} of {self.source_text}"
 
     @property
@@ -126,7 +126,7 @@ class Entry:
 
     @property
     def remedy(self) -> str:
-        """What to do about a fault of it."""
+        """What a user can do about a fault."""
         if not self.value:
             return "correct what this program registered"
         return f"reinstall or upgrade {self.dist}, or report this to its authors"
@@ -134,9 +134,8 @@ class Entry:
     def load(self) -> Any:
         """The object, imported on the first call.
 
-        No lock is held while a plug-in imports, or it could wait for a thread that
-        waits for it. The import system lets one thread run a module and the others
-        wait; whoever stores the object first has stored it for all.
+        No lock is held during the import, which could deadlock. The import system runs
+        a module in one thread while others wait; the first object stored is kept.
         """
         if self._thing is _MISSING:
             self.check()
@@ -146,10 +145,10 @@ class Entry:
         return self._thing
 
     def check(self) -> None:
-        """Raises what `fault` knows."""
+        """Raise an error if there is a fault."""
         if not self._fault and (why := self._misfit()):
             raise PluginIncompatibleError(
-                f"{self.what} does not fit this Amanda",
+                f"{self.what} is incompatible with this version of Amanda",
                 got=why,
                 hint=f"pip install --upgrade {self.dist} amanda-core",
             )
@@ -165,7 +164,7 @@ class Entry:
         )
 
     def told(self, fault: str) -> bool:
-        """Records what went wrong; true the first time, when it is news."""
+        """Record a fault; true the first time."""
         if not self.fault:
             self._fault = fault
         first, self._told = not self._told, True
@@ -218,7 +217,7 @@ def hook_of(entry: Entry) -> str:
 
 
 def _import_object(point: EntryPointName) -> object:
-    assert point.target is not None  # `check` has seen to it
+    assert point.target is not None  # see `check`
     module, attribute, _ = point.target
     thing: object = import_module(module)
     for name in attribute.split(".") if attribute else ():
@@ -233,10 +232,9 @@ def isolate_plugin(
     error: type[AmandaError],
     passing: tuple[type[Exception], ...] = (),
 ) -> Iterator[None]:
-    """Code of a plug-in runs within: what it raises names the plug-in.
+    """Run code of a plug-in: exceptions become an `error` that names the plug-in.
 
-    Errors of ours pass, and those of `passing`; an interrupt or exhausted memory is
-    nobody's fault.
+    Errors of Amanda, those of `passing`, interrupts and MemoryError pass unchanged.
     """
     ours: tuple[type[BaseException], ...]
     ours = (AmandaError, KeyboardInterrupt, MemoryError, *passing)
@@ -259,14 +257,14 @@ def error_text(cause: BaseException) -> str:
     """
     try:
         text = cause.message if isinstance(cause, AmandaError) else str(cause)
-    except Exception:  # noqa: BLE001  even telling can fail
+    except Exception:  # noqa: BLE001  str() may raise, too
         text = ""
     name = type(cause).__name__
     return f"{name}: {text}" if text else name
 
 
 def slow_seconds() -> float:
-    """How long an import may take before it is told as slow."""
+    """Time in seconds after which an import is reported as slow."""
     given = os.environ.get("AMANDA_SLOW_SECONDS", "")
     try:
         return float(given) if given else _SLOW_SECONDS
@@ -276,12 +274,12 @@ def slow_seconds() -> float:
 
 @contextmanager
 def _warn_when_slow(what: str) -> Iterator[None]:
-    """Whoever waits for an import learns what for, before it ends."""
+    """Log a warning while a slow import is still running."""
     limit = slow_seconds()
     message = "%s is still importing after %g s; `amanda plugins --probe` looks closer"
     timer = threading.Timer(limit, _log.warning, (message, what, limit))
     timer.daemon = True
-    with suppress(RuntimeError):  # where there are no threads, it is told afterwards
+    with suppress(RuntimeError):  # without threads, it is reported afterwards
         timer.start()
     try:
         yield

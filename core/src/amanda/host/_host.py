@@ -1,4 +1,4 @@
-"""The host: everything that can be chosen by name, and everybody who listens."""
+"""The host: entries by name, registration, and events."""
 
 from __future__ import annotations
 
@@ -41,16 +41,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger("amanda.host")
 
 PROGRAM: Final = "program"
-"""What stands for the distribution of things that a program registered itself."""
+"""The name of the distribution of objects that the program registered."""
 
 
 class Host:
-    """What is installed, or was registered. Several hosts may live side by side.
+    """Installed and registered plug-ins. Several hosts may exist at once.
 
-    `points` are entry points to use instead of what is installed; `only` is a text like
-    that of AMANDA_PLUGINS, which it replaces: names of distributions, or `none`. None
-    lets everything in. Making a host looks at nothing; asking it for names reads
-    metadata; only `get` imports, and only the entry that it returns.
+    `points` are entry points to use instead of the installed ones; `only` replaces
+    AMANDA_PLUGINS: names of distributions, `none`, or None for all. Metadata is read
+    when it is first needed; only `get` imports, and only the entry that it returns.
 
     >>> host = Host(points=())
     >>> host.register_pass("same", lambda graph: graph)
@@ -76,11 +75,11 @@ class Host:
         self._listeners: Listeners | None = None
         self._telling = threading.local()
         self.caches: dict[str, Any] = {}
-        """What calls of the API cache, by purpose."""
+        """Caches of the API, by purpose."""
         self.adapters: dict[type, Any] = {}
         """Functions that convert foreign values in mapping functions, by type."""
 
-    # What is there
+    # Listing
 
     def names(self, kind: str) -> list[str]:
         """The names of a kind, sorted. Imports nothing."""
@@ -95,41 +94,41 @@ class Host:
         return [entry for kind in kinds for entry in index.entries[kind]]
 
     def plugins(self) -> list[PluginInfo]:
-        """Every distribution that takes part, with its state. Imports none of them."""
+        """Every distribution with plug-ins, with its state. Imports none of them."""
         index = self._index()
         return overview(self.entries(), index.off, index.faulty)
 
     def probe(self, dist: str, limit: float = 60.0) -> PluginInfo:
-        """Loads a distribution in a process of its own, for at most `limit` seconds."""
+        """Load a distribution in a separate process, for at most `limit` seconds."""
         from amanda.host._probe import probe_distribution
 
         return probe_distribution(self.plugins(), dist, limit)
 
     def notices(self) -> tuple[str, ...]:
-        """What is odd about the setting, such as unknown names in AMANDA_PLUGINS."""
+        """Faults of the settings, such as unknown names in AMANDA_PLUGINS."""
         return self._index().notices
 
     # Choosing
 
     def find(self, kind: str, name: str) -> Entry:
-        """The one entry of this name; `dist:name` where several have it."""
+        """The entry of this name; `dist:name` if several have it."""
         return self._index().choose(_expect_kind(kind), name)
 
     def has(self, kind: str, name: str) -> bool:
-        """Would `find` find something, be it several things? Imports nothing."""
+        """Whether there is an entry of this name, or several. Imports nothing."""
         return bool(self._index().claiming(_expect_kind(kind), name))
 
     def get(self, kind: str, name: str) -> Any:
-        """The object of this name, imported if it was not yet."""
+        """The object of this name, imported on first use."""
         return self.load(self.find(kind, name))
 
     def load(self, entry: Entry) -> Any:
-        """The object of an entry; what is wrong with it is told to the listeners."""
+        """The object of an entry; a fault is reported to listeners."""
         try:
             with use_host(self):
                 return entry.load()
         except PluginError:
-            self._tell(entry, entry.fault, log=False)  # whoever asked is told
+            self._tell(entry, entry.fault, log=False)  # the caller gets the error
             raise
 
     @contextmanager
@@ -197,17 +196,17 @@ class Host:
         manifest: Mapping[str, Any] | None = None,
         replace: bool = False,
     ) -> None:
-        """Makes `thing` known in this host, as an entry point would.
+        """Register an object in this host, as an entry point would.
 
-        A class of a kind that is chosen for its object (a backend, a format) is called
-        once. `manifest` is what the table of `amanda-plugin.toml` would hold. A name
-        that was registered before is refused unless `replace` is true.
+        A class of a backend, a format and the like is called once. `manifest` has the
+        keys of a table in `amanda-plugin.toml`. Registering a name twice is an error
+        unless `replace` is true.
         """
         entry = _registered_entry(_expect_kind(kind), name, thing, manifest or {})
         with self._lock:
             same = [e for e in self._given if (e.kind, e.name) == (kind, name)]
             if kind == "hooks" and not replace:
-                same = []  # any number may listen
+                same = []  # a hook may have any number of listeners
             if same and not replace:
                 raise PluginClashError(
                     f"{KINDS[kind].one} {name!r} is registered already",
@@ -227,7 +226,7 @@ class Host:
     register_hook = partialmethod(register, "hooks")
 
     def unregister(self, kind: str, name: str) -> None:
-        """Takes back what `register` made known; what is installed stays."""
+        """Remove a registered object; installed ones stay."""
         with self._lock:
             same = [
                 e for e in self._given if (e.kind, e.name) == (_expect_kind(kind), name)
@@ -237,7 +236,7 @@ class Host:
             self._change([e for e in self._given if e not in same])
 
     def refresh(self) -> None:
-        """Looks again at what is installed, and forgets what failed before."""
+        """Read the metadata again, and forget earlier failures."""
         importlib.invalidate_caches()
         with self._lock:
             self._found = None
@@ -246,11 +245,10 @@ class Host:
     # Events
 
     def fire(self, hook: str, **event: Any) -> Any:
-        """Calls those who listen to a hook; see `amanda.hookspecs` for the hooks.
+        """Call the listeners of a hook; see `amanda.hookspecs` for the hooks.
 
-        Imports the listeners of this hook, and pluggy, when there are any. Returns what
-        they answered that is not None, or the first such answer where the hook is made
-        for one.
+        Imports the listeners of this hook, and pluggy, if there are any. Returns their
+        results that are not None, or the first one, depending on the hook.
         """
         if hook not in HOOKS:
             raise UsageError(
@@ -276,13 +274,13 @@ class Host:
         return any(hook_of(entry) in hooks for entry in entries)
 
     def _tell(self, entry: Entry, fault: str, *, log: bool = True) -> None:
-        """Records a fault; the first time, logs it and tells the listeners."""
+        """Record a fault; the first time, log it and fire `plugin_faulted`."""
         if not entry.told(fault):
             return
         if log:
             _log.warning("%s: %s", entry.what, fault)
         if getattr(self._telling, "busy", False):
-            return  # a listener to faults has one itself
+            return  # the listener itself has a fault
         self._telling.busy = True
         try:
             self.fire(
@@ -310,7 +308,7 @@ class Host:
         return found
 
     def _change(self, given: Iterable[Entry]) -> None:
-        """Caller holds the lock."""
+        """Replace the registered entries; the caller holds the lock."""
         self._given = tuple(given)
         self._listeners = None
         if self._found is not None:
@@ -318,7 +316,7 @@ class Host:
 
 
 def _replace_registered(index: Index, given: Iterable[Entry]) -> Index:
-    """The index with these entries of the program in place of the ones before."""
+    """The index with other registered entries."""
     every = [entry for entries in index.entries.values() for entry in entries]
     every = [entry for entry in every if entry.source.key != PROGRAM]
     return index._replace(entries=by_kind([*every, *given]))
@@ -336,7 +334,7 @@ def _expect_kind(kind: str) -> str:
 def _registered_entry(
     kind: str, name: str, thing: object, manifest: Mapping[str, Any]
 ) -> Entry:
-    """An entry for what a program hands in; it is checked at once, unlike a plug-in."""
+    """The entry of a registered object, which is checked at once."""
     what = f"{KINDS[kind].one} {name!r}"
     if faults := _manifest.faults_in_row(kind, manifest):
         raise UsageError(f"the manifest of {what} is faulty", problems=faults)
@@ -344,7 +342,7 @@ def _registered_entry(
         thing = object_of(kind, thing)
     except TypeError as error:
         raise UsageError(
-            f"{what} cannot be made from its class",
+            f"{what} cannot be created from its class",
             got=error,
             hint="register an object, or a class that is called without arguments",
         ) from error

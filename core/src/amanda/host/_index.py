@@ -1,4 +1,4 @@
-"""Everything that is known by name, as one value that is never changed in place."""
+"""The index of entries by name: an immutable value."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from amanda.host._kinds import KINDS
 from amanda.host._requires import CORE, canonical
 
 PREFIX: Final = "amanda-"
-"""What distributions of plug-ins are called by, and people leave out."""
+"""The prefix of distributions with plug-ins, which users may omit."""
 
 _NONE: Final = "none"
 
 
 class Index(NamedTuple):
-    """What a host knows. Registering makes a new one."""
+    """The entries of a host; registering creates a new index."""
 
     entries: Mapping[str, tuple[Entry, ...]]
     """By kind; each sorted by name, then distribution."""
     off: tuple[Distribution, ...]
     """The distributions that AMANDA_PLUGINS leaves out."""
     faulty: tuple[Distribution, ...]
-    """Those with something wrong that no entry tells."""
+    """Distributions with a fault that is not one of an entry."""
     notices: tuple[str, ...]
 
     def named(self, kind: str, name: str) -> tuple[Entry, ...]:
         return tuple(entry for entry in self.entries[kind] if entry.name == name)
 
     def claiming(self, kind: str, name: str) -> tuple[Entry, ...]:
-        """Those of this name, or where there are none, those that `dist:name` means."""
+        """The entries of this name; if there are none, those of `dist:name`."""
         found = self.named(kind, name)
         if found or ":" not in name:
             return found
@@ -47,7 +47,7 @@ class Index(NamedTuple):
         return tuple(e for e in self.named(kind, rest) if e.source.key == key)
 
     def choose(self, kind: str, name: str) -> Entry:
-        """The one entry of this name, which may be `dist:name`."""
+        """The single entry of this name, which may be `dist:name`."""
         found = self.claiming(kind, name)
         if not found:
             raise self._missing(kind, name)
@@ -92,7 +92,7 @@ def _clash(kind: str, name: str, found: Iterable[Entry]) -> PluginClashError:
 
 
 def discover(points: Iterable[EntryPoint] | None, only: str | None) -> Index:
-    """What is installed, or what `points` say, as far as `only` lets it in."""
+    """Index what is installed, or `points`, limited by `only`."""
     dists = list(
         installed_distributions() if points is None else distributions_of_points(points)
     )
@@ -114,7 +114,7 @@ def by_kind(entries: Iterable[Entry]) -> Mapping[str, tuple[Entry, ...]]:
 def _select_distributions(
     dists: list[Distribution], only: str | None
 ) -> tuple[list[Distribution], tuple[str, ...]]:
-    """Those that the text lets in, and which of its names are nothing installed."""
+    """The distributions that AMANDA_PLUGINS names, and notices of unknown names."""
     if not only or not only.strip():
         return dists, ()
     names = {canonical(part.strip()): part.strip() for part in only.split(",")}

@@ -1,4 +1,4 @@
-"""The kinds of plug-in, and what an object of each must have to be one."""
+"""The kinds of plug-in, and the protocol of each."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 GROUP: Final = "amanda."
-"""What the entry-point groups begin with; the kind follows."""
+"""The prefix of entry-point groups; the kind follows."""
 
 
 class Kind(NamedTuple):
-    """One row of the table below. `name()` in it means something that can be called."""
+    """One kind of plug-in; `name()` in it means a callable attribute."""
 
-    one: str  # what messages call a single one
+    one: str  # the singular, for messages
     needs: tuple[str, ...] = ()
     one_of: tuple[str, ...] = ()
-    made: bool = False  # a class stands for the one object that it makes
+    made: bool = False  # a class is called, for its one object
 
 
 KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
@@ -41,7 +41,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
 
 
 def kind_of(group: str) -> str | None:
-    """The kind that an entry-point group holds; None where it is none of ours.
+    """The kind of an entry-point group; None for groups of others.
 
     >>> kind_of("amanda.backends"), kind_of("console_scripts")
     ('backends', None)
@@ -51,12 +51,12 @@ def kind_of(group: str) -> str | None:
 
 
 def object_of(kind: str, loaded: object) -> object:
-    """The object that an entry stands for: a class of some kinds is called once."""
+    """The object of an entry: classes of some kinds are called once."""
     return loaded() if KINDS[kind].made and inspect.isclass(loaded) else loaded
 
 
 def shape_fault(kind: str, thing: object) -> str:
-    """What `thing` lacks to be of this kind, in words, or nothing.
+    """What `thing` lacks of the protocol of its kind, or an empty string.
 
     >>> shape_fault("formats", object())
     'has neither read() nor write()'

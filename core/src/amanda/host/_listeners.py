@@ -1,9 +1,8 @@
-"""Calling those who listen to an event, none of whom can spoil it for the others.
+"""Calls of listeners, isolated from each other.
 
-The rule: a hook observes. A listener that does not load, takes arguments that the hook
-does not give, or raises is recorded at its entry and told once by a warning; the others
-are called and the operation goes on. Only KeyboardInterrupt passes. A listener of
-`gap_met`, whose answer counts, declines when it raises.
+A listener that does not load, has unknown parameters or raises is recorded as a fault
+of its entry and logged once; the others are called, and the operation continues. Only
+KeyboardInterrupt passes. A listener of `gap_met` that raises declines.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Listeners:
     def fire(
         self, hook: str, entries: Iterable[Entry], event: Mapping[str, Any]
     ) -> Any:
-        """Every answer that is not None, or the first one where the hook says so."""
+        """All results that are not None, or the first one, depending on the hook."""
         if hook not in self._ready:
             loaded = [(entry, self._loaded(hook, entry)) for entry in entries]
             with self._lock:
@@ -48,7 +47,7 @@ class Listeners:
         return getattr(self._calling.hook, hook)(**event)
 
     def _loaded(self, hook: str, entry: Entry) -> Any:
-        """The listener, or None where it cannot be called."""
+        """The listener, or None if it cannot be called."""
         try:
             listener = entry.load()
         except PluginError:
@@ -60,7 +59,7 @@ class Listeners:
         return None if fault else listener
 
     def _register(self, hook: str, loaded: Iterable[tuple[Entry, Any]]) -> None:
-        # pluggy calls the one registered last first; ours go by distribution and name.
+        # pluggy calls the last one registered first; the order here is by distribution
         ordered = sorted(loaded, key=_order)
         for entry, listener in reversed(ordered):
             if listener is not None:
@@ -70,10 +69,10 @@ class Listeners:
 
 
 class _HookCaller(pluggy.PluginManager):
-    """pluggy, told here what its markers would tell it.
+    """A plug-in manager of pluggy that needs no markers.
 
-    `amanda.hookspecs` and listeners can thus be written and imported without pluggy;
-    who marks a listener with `pluggy.HookimplMarker("amanda")` sets its order.
+    So `amanda.hookspecs` and listeners are imported without pluggy. A listener marked
+    with `pluggy.HookimplMarker("amanda")` may set its order.
     """
 
     def parse_hookspec_opts(
@@ -112,7 +111,7 @@ _DECLARED = type(
 
 
 def listener_fault(hook: str, listener: Any) -> str:
-    """Why `listener` cannot listen to this hook, in words, or nothing."""
+    """Why `listener` cannot listen to this hook, or an empty string."""
     marks = _marks(listener)
     if marks.get("wrapper") or marks.get("hookwrapper"):
         return "is a wrapper; listeners observe, they do not wrap"
@@ -121,7 +120,7 @@ def listener_fault(hook: str, listener: Any) -> str:
     try:
         wanted = inspect.signature(listener)
     except (TypeError, ValueError):
-        return "has no signature that can be read"
+        return "has no readable signature"
     given = _arguments(hook)
     parameters = wanted.parameters.values()
     if all(p.name in given if _is_named(p) else _is_optional(p) for p in parameters):
@@ -133,7 +132,7 @@ def listener_fault(hook: str, listener: Any) -> str:
 def _guard_listener(
     hook: str, listener: Callable[..., Any], told: Callable[[str], None]
 ) -> Callable[..., Any]:
-    """The listener as pluggy sees it: takes all that the hook gives, raises nothing."""
+    """The listener for pluggy: accepts all arguments of the hook, never raises."""
     given = _arguments(hook)
     parameters = inspect.signature(listener).parameters.values()
     all_of_it = any(p.kind is p.VAR_KEYWORD for p in parameters)
@@ -146,7 +145,7 @@ def _guard_listener(
             return listener(**{name: event[name] for name in wanted})
         except KeyboardInterrupt:
             raise
-        except BaseException as cause:  # noqa: BLE001  an observer ends nothing
+        except BaseException as cause:  # noqa: BLE001  a listener must not end the operation
             told(f"raised in {hook}: {error_text(cause)}")
             return None
 

@@ -1,4 +1,4 @@
-"""`amanda-plugin.toml`: what a plug-in says of itself that a name cannot carry.
+"""`amanda-plugin.toml`: static details of plug-ins.
 
     manifest = 1
 
@@ -7,9 +7,8 @@
     objects = ["onnx.ModelProto"]
     tier = "stable"
 
-A table for each entry point that has something to say, `[kind.name]`. The file is part
-of the distribution and is read without importing anything of it. The table `_FIELDS`
-below is the whole schema.
+There is a table for each entry point with details, `[kind.name]`. The file is part of
+the distribution and is read without importing the package. `_FIELDS` is the schema.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ FILE: Final = "amanda-plugin.toml"
 NEWEST: Final = 1
 TIERS: Final = ("stable", "beta", "experimental")
 
-_LARGEST = 1 << 20  # a manifest is a page; what is larger is something else
-_DEEPEST = 1 << 16  # bytes of a file that magic may ask for
+_LARGEST = 1 << 20  # bytes of a manifest
+_DEEPEST = 1 << 16  # bytes at the start of a file that magic may refer to
 
 
 class Magic(NamedTuple):
-    """Bytes at a place of a file."""
+    """Bytes at an offset of a file."""
 
     offset: int
     content: bytes
 
 
 def parse_magic(text: str) -> tuple[Magic, ...]:
-    """Hexadecimal bytes, with `@offset` where they are not the first; `+` means and.
+    """Parse hexadecimal bytes, with an optional `@offset`; `+` means and.
 
     >>> parse_magic("504b0304+61@30")
     (Magic(offset=0, content=b'PK\\x03\\x04'), Magic(offset=30, content=b'a'))
@@ -54,7 +53,7 @@ def parse_magic(text: str) -> tuple[Magic, ...]:
 
 
 def _text(value: object) -> str:
-    return "" if isinstance(value, str) and value.strip() else "must be a text"
+    return "" if isinstance(value, str) and value.strip() else "must be a string"
 
 
 def _flag(value: object) -> str:
@@ -63,7 +62,7 @@ def _flag(value: object) -> str:
 
 def _texts(value: object) -> str:
     fine = isinstance(value, list) and value and not any(map(_text, value))
-    return "" if fine else "must be a list of texts"
+    return "" if fine else "must be a list of strings"
 
 
 def _suffixes(value: object) -> str:
@@ -124,7 +123,7 @@ _REQUIRED: Final = {"mappings": ("from", "to")}
 
 
 def faults_in_row(kind: str, row: object) -> list[str]:
-    """What is wrong with the table of one entry."""
+    """The faults of the table of one entry."""
     if not isinstance(row, Mapping):
         return ["must be a table"]
     fields = {**_EVERY, **_FIELDS[kind]}
@@ -140,10 +139,9 @@ def faults_in_row(kind: str, row: object) -> list[str]:
 def parse(
     content: bytes, points: Collection[tuple[str, str]]
 ) -> tuple[dict[tuple[str, str], dict[str, Any]], list[str]]:
-    """The tables by kind and name, and everything that is wrong, at once.
+    """The tables by kind and name, and all faults.
 
-    `points` are the entry points of the distribution: a table for something else is a
-    slip of the pen.
+    `points` are the entry points of the distribution; other tables are faults.
     """
     import tomllib
 

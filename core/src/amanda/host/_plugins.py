@@ -1,4 +1,4 @@
-"""What is known of each distribution without importing it."""
+"""The state of each distribution, found without import."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from amanda.host._entry import Entry
 from amanda.host._kinds import KINDS
 from amanda.host._requires import canonical
 
-# What a distribution is, given what its entries are: the first that applies.
+# The state of a distribution, given those of its entries: the first that applies.
 _GRAVEST: Final = ("broken", "incompatible", "clash", "slow", "loaded", "found")
 
 
 @dataclass(frozen=True, slots=True)
 class PluginInfo:
-    """A distribution that takes part.
+    """A distribution with plug-ins.
 
-    `state` is that of its worst entry (see `Entry.state`), or `clash` where another
-    distribution claims a name of it too, or `off` where AMANDA_PLUGINS leaves it out.
-    A probe answers `usable`, `slow`, `broken`, `hangs` or `crashes`. `why` says it in
-    words.
+    `state` is that of its worst entry (see `Entry.state`), `clash` if another
+    distribution has one of its names, or `off` if AMANDA_PLUGINS excludes it. A probe
+    returns `usable`, `slow`, `broken`, `hangs` or `crashes`. `why` has the reason.
     """
 
     dist: str
@@ -37,7 +36,7 @@ def overview(
     off: Iterable[Distribution],
     faulty: Iterable[Distribution],
 ) -> list[PluginInfo]:
-    """One for each distribution, by name; nothing is imported for it."""
+    """The state of each distribution, by name. Imports nothing."""
     of: dict[str, list[Entry]] = {dist.key: [] for dist in faulty}
     sources = {dist.key: dist for dist in faulty}
     claims: dict[tuple[str, str], set[str]] = {}
@@ -76,5 +75,5 @@ def _info(
 
 
 def title(entry: Entry) -> str:
-    """As it is called beside the name of its distribution."""
+    """Its label beside the name of its distribution."""
     return f"{KINDS[entry.kind].one} {entry.name!r}"

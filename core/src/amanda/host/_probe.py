@@ -1,4 +1,4 @@
-"""Loading a plug-in in a process of its own, which may hang or crash as it likes."""
+"""Probing: loading a plug-in in a separate process, which may hang or crash."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _Line = dict[str, Any]
 def probe_distribution(
     infos: Iterable[PluginInfo], dist: str, limit: float
 ) -> PluginInfo:
-    """What loading every entry of a distribution comes to, in a process of its own.
+    """Load every entry of a distribution in a separate process; returns the outcome.
 
-    Whatever it does, it does it there: print, hang, crash, end the process.
+    The plug-in may print, hang, crash or end the process there.
     """
     known = {canonical(info.dist): info for info in infos}
     info = known.get(canonical(dist)) or known.get(canonical(f"amanda-{dist}"))
@@ -41,9 +41,9 @@ def probe_distribution(
             f"no plug-in {dist!r} is installed", expected=f"one of {names}"
         )
     if not any(entry.value for entry in info.entries):
-        return info  # there is nothing of it that another process could import
+        return info  # another process cannot import registered objects
     if not sys.executable:
-        raise UsageError("there is no Python here to start for a probe")
+        raise UsageError("no Python interpreter was found for the probe")
     with tempfile.TemporaryDirectory(prefix="amanda-probe-") as folder:
         report, said = Path(folder, "report"), Path(folder, "said")
         report.touch()
@@ -56,7 +56,7 @@ def probe_distribution(
 
 
 def _start_process(dist: str, report: Path, said: Path, limit: float) -> int | None:
-    """The exit code of the process, or None where it had to be ended."""
+    """The exit code of the process, or None if it was killed."""
     command = [sys.executable, "-c", _START, json.dumps(sys.path), dist, str(report)]
     environment = {k: v for k, v in os.environ.items() if k != "AMANDA_PLUGINS"}
     with said.open("wb") as output:
@@ -66,7 +66,7 @@ def _start_process(dist: str, report: Path, said: Path, limit: float) -> int | N
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # so that what it starts can be ended with it
+            start_new_session=True,  # so that its children can be killed, too
         )
     try:
         return process.wait(limit)
@@ -87,7 +87,7 @@ def _end_all(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end(code: int | None, took: float, last: list[str]) -> tuple[str, str]:
-    """State and cause, where the process did not come to its own end."""
+    """State and cause, if the process did not finish."""
     if code is None:
         return "hangs", f"was still busy after {took:.0f} s"
     if code == 0:

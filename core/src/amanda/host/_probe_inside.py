@@ -1,7 +1,7 @@
-"""The inner side of `Host.probe`: runs in a process of its own, and loads everything.
+"""The process of `Host.probe`, which loads every entry of a distribution.
 
-It writes one line before each entry and one after, so that whoever started it knows
-where it was when it came to no end.
+It writes a line before and after each entry, so that its parent knows which entry
+hangs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from amanda.host._requires import canonical
 
 
 def main(dist: str, report: str) -> None:
-    """Loads every entry of a distribution and asks backends for their devices."""
+    """Load every entry of a distribution, and list the devices of backends."""
     host = Host(only=None)
     with Path(report).open("w", encoding="utf-8") as file:
         for entry in host.entries():
@@ -45,7 +45,7 @@ def _fault(entry: Entry) -> str:
             return listener_fault(hook_of(entry), thing)
     except AmandaError as error:
         return error.got or error.message
-    except BaseException as cause:  # noqa: BLE001  this process is there for it
+    except BaseException as cause:  # noqa: BLE001  the purpose of this process
         return f"devices(): {error_text(cause)}"
     return ""
 

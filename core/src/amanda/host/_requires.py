@@ -1,7 +1,7 @@
-"""Does a distribution fit this core? Its own requirement on amanda-core answers.
+"""Compatibility of distributions with this core, by their requirement on amanda-core.
 
-Read from metadata before anything of the distribution is imported, so that a plug-in
-made for another core is told as such and not by whatever its import trips over.
+It is read from metadata before the import, so that an incompatible plug-in is reported
+as such, and not by an ImportError.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CORE = "amanda-core"
 
 
 def canonical(name: str) -> str:
-    """Names of distributions are one where this is equal.
+    """The canonical form of the name of a distribution.
 
     >>> canonical("Amanda_Foo.bar")
     'amanda-foo-bar'
@@ -33,11 +33,11 @@ def requirement_fault(
     wanted: Collection[str] = (),
     version: str = __version__,
 ) -> str:
-    """Why these requirements exclude core `version`, in words, or nothing.
+    """Why these requirements exclude core `version`, or an empty string.
 
-    A requirement under an extra counts when the entry point names that extra in
-    `wanted`. A distribution that asks for the core in no other way than through extras
-    of its own (`provided`) fits when one of them fits.
+    A requirement of an extra counts if the entry point names that extra in `wanted`. A
+    distribution that requires the core only in its extras (`provided`) is compatible if
+    one of them is.
 
     >>> requirement_fault(["amanda-core>=1.2,<2"], version="0.9")
     'made for amanda-core <2,>=1.2; this is 0.9'
@@ -57,7 +57,7 @@ def requirement_fault(
 
 
 def _about_core(requires: Iterable[str]) -> tuple[list[Requirement], str]:
-    """The requirements on the core, and the first one on it that does not parse."""
+    """The requirements on the core, and the first one that is invalid."""
     about = [text for text in requires if _is_core(text)]
     if not about:
         return [], ""

@@ -1,9 +1,9 @@
-"""Passes: a graph made better in place, within its own namespace.
+"""Passes: functions that rewrite a graph in place, within its namespace.
 
-A pass is a function: it gets a graph, changes it and the graphs inside it, and says how
-much it changed. What it replaces leaves forwards, so that a handle held since before
-still finds its value; what it makes tells where it came from. `apply` runs passes in
-turn until none finds anything more. `Rewriting` is a pass made of rules.
+A pass changes a graph and the graphs inside it, and returns the number of changes.
+Replaced ops leave forwards, so that handles still find their values; new ops have their
+provenance. `apply_passes` runs passes in turn until none changes anything. `Rewriting`
+is a pass made of rules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Passes in turn, until there is nothing left for them to do."""
+"""Applying passes in turn until none changes anything."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from amanda.errors import AmandaError, UsageError
 from amanda.graph import Graph, bulk
 
 ROUNDS = 16
-"""Rounds after which passes that still find something undo each other's work."""
+"""Maximal number of rounds: passes that take longer undo each other's changes."""
 
 
 class Pass(Protocol):
-    """What entries of `amanda.passes` are: it says how many places it changed."""
+    """The protocol of entries of `amanda.passes`: returns the number of changes."""
 
     def __call__(self, graph: Graph, /) -> int: ...
 
@@ -22,14 +22,14 @@ Named: TypeAlias = "Mapping[str, Pass] | Sequence[Callable[[Graph], int]]"
 
 
 class PassReport:
-    """What passes did: how many places each changed, round by round."""
+    """The number of changes of each pass, by round."""
 
     def __init__(self) -> None:
         self.rounds: list[dict[str, int]] = []
 
     @property
     def changes(self) -> dict[str, int]:
-        """What each pass changed in all rounds together."""
+        """The number of changes of each pass in all rounds."""
         total: dict[str, int] = {}
         for round in self.rounds:
             for name, count in round.items():
@@ -51,11 +51,10 @@ class PassReport:
 
 
 def apply_passes(graph: Graph, passes: Named, *, rounds: int = ROUNDS) -> PassReport:
-    """Runs passes in turn, again and again until none changes anything.
+    """Run passes in turn until none changes anything, or for `rounds` rounds.
 
-    What ends them is a round without a change, or `rounds` of them; with `rounds=1`
-    each runs once. A pass that fails is named, and the graph is as the passes before it
-    left it.
+    With `rounds=1` each pass runs once. An error names the pass; the changes of passes
+    before it stay.
 
     >>> from amanda.graph import Graph
     >>> apply_passes(Graph("amanda/std/1"), {"nothing": lambda graph: 0})
@@ -88,7 +87,7 @@ def _run_pass(name: str, run: Pass, graph: Graph) -> int:
         raise
     if not isinstance(count, int):
         raise UsageError(
-            f"the pass {name!r} does not say how many places it changed",
+            f"the pass {name!r} does not return its number of changes",
             expected="an int",
             got=type(count).__name__,
         )

@@ -1,4 +1,4 @@
-"""Graphs that stand as ops, put in their places."""
+"""Inlining of nested graphs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from amanda.graph import Graph
 
 
 def inline(graph: Graph) -> int:
-    """Puts what graphs that stand as ops hold in their places, at any depth.
+    """Replace nested graphs by their ops, at any depth.
 
-    From the outside in, so that nothing is copied into a graph that goes itself. One
-    that control edges wait for, or that waits for some, stays.
+    Outer graphs come first, so that no op is copied twice. Graphs with control edges
+    stay.
     """
     count = 0
     for part in graph.graphs():
-        for op in part:  # what was put in is visited too
+        for op in part:  # inlined ops are visited, too
             if isinstance(op, Graph) and not _is_bound(op):
                 part.inline(op)
                 count += 1

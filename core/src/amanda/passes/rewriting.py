@@ -1,11 +1,11 @@
-"""Rules within one namespace, run in place until none fits any more.
+"""Rewriting of a graph by rules, in place, until none matches.
 
-The rows and functions are those of mappings, between a namespace and itself:
+The rules are those of mappings, from a namespace to itself:
 
     transpose(transpose(x, perm=p), perm=q)  =>  transpose(x, perm=permuted(p, q))
 
-An op that a rule takes is replaced where it stands; what its pattern read before stays
-for others, or for `drop`. Only what reads something new is looked at again.
+A matched op is replaced at its position; the ops that its pattern reads stay, for other
+users or for `drop`. Only users of new values are visited again.
 """
 
 from __future__ import annotations
@@ -32,15 +32,14 @@ from amanda.mapping.side import (
 from amanda.types import TensorType, dims_equal
 
 MOST = 8
-"""Rules for each op that a graph had at first, before something must be going round."""
+"""Replacements per original op after which the rules must be cyclic."""
 
 
 class Rewriting:
-    """A pass made of rules. They must be from a namespace to itself.
+    """A pass made of rules from a namespace to itself.
 
-    `identity` is the type whose op does nothing: a rule that makes one makes none.
-    `worth` is a look at an op that costs less than asking the rules, which decline
-    every op that it says no to.
+    `identity` is the type of the identity op, which is elided when a rule builds it.
+    `worth` is a cheap filter of ops; rules must decline the ops that it rejects.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class Rewriting:
         for row in rules.rows:
             if row.runs(True) and is_recursive(row):
                 raise FormatError(
-                    "a rule that takes again what it makes never ends",
+                    "a rule that matches its own result never ends",
                     where=row.spot,
                     got=row.text,
                 )
@@ -65,22 +64,23 @@ class Rewriting:
         self._worth = worth
 
     def __call__(self, graph: Graph) -> int:
-        """Rewrites a graph, and those inside it; how many ops were replaced."""
+        """Rewrite a graph and those inside it; returns the number of replaced ops."""
         return sum(self.rewrite(part) for part in graph.graphs())
 
     def rewrite(self, graph: Graph, ops: Iterable[Op] | None = None) -> int:
-        """One graph; where `ops` are told, only these and what follows from them."""
+        """Rewrite one graph; with `ops`, only these and what follows from them."""
         with self._open(graph):
             return self._until_none(graph, graph if ops is None else ops)
 
     def once(self, graph: Graph, op: Op) -> int:
-        """Tries the rules on one op alone; how many took it. Who calls this goes on
-        to what follows from it in an order of their own."""
+        """Try the rules on one op; returns the number of replaced ops.
+
+        Users of the new values are not visited."""
         fits = op.type in self._types and self._fit((op,))
         return int(bool(fits) and self._replaced(graph, op) is not None)
 
     def _open(self, graph: Graph) -> AbstractContextManager[Any]:
-        """Ops are called in here: opened once, and not by each rule that calls some."""
+        """A context in which rules may call ops, opened once for all of them."""
         return nullcontext() if self._tracing is None else self._tracing.tracing(graph)
 
     def _until_none(self, graph: Graph, ops: Iterable[Op]) -> int:
@@ -121,15 +121,15 @@ class Rewriting:
     def _goes_round(self, used: dict[str, int]) -> None:
         busy = ", ".join(sorted(used, key=lambda id: -used[id])[:3])
         raise UsageError(
-            f"the rules of {self.name} go round: one makes what another takes",
-            expected="rules of which each leaves less to do",
+            f"the rules of {self.name} are cyclic: one builds what another matches",
+            expected="rules that simplify",
             got=f"{sum(used.values())} replacements, most of them by {busy}",
         )
 
     # -- one op ----------------------------------------------------------------
 
     def _replaced(self, graph: Graph, op: Op) -> tuple[CompiledRule, list[Op]] | None:
-        """The rule that took the op, and the ops that there is something new for."""
+        """The matched rule, and the ops to visit; None if no rule matched."""
         type = rule_op_type(self.program.source, op)
         if type is None or _must_stay(op):
             return None
@@ -142,7 +142,7 @@ class Rewriting:
                 for step in rule.steps:
                     step(slots, answer_question)
             except (Decline, Undecided):
-                continue  # not for this op, or not known to be
+                continue  # does not match, or undecided
             made = self._made(graph, op, rule, slots, ops)
             if made is not None:
                 return rule, made
@@ -151,8 +151,10 @@ class Rewriting:
     def _made(
         self, graph: Graph, op: Op, rule: CompiledRule, slots: list[Any], ops: list[Op]
     ) -> list[Op] | None:
-        """What the rule makes in place of the op; None, with all as it was, if it may
-        not: it would change a type, or do again what is needed as it is too."""
+        """Replace an op by what the rule builds; returns new ops and users.
+
+        None, with the graph unchanged, if a type would change, or if ops of the pattern
+        that others use would be computed twice."""
         before = op.previous
         values: Sequence[OutputPort | None] = ()
         with graph.before(op):
@@ -176,7 +178,7 @@ class Rewriting:
 
 
 class _RewriteContext:
-    """What `make` asks of a run, where source and target are one graph."""
+    """The context of rules whose source and target are one graph."""
 
     def __init__(self, side: Side, identity: str | None) -> None:
         self.target: Side = (
@@ -189,7 +191,7 @@ class _RewriteContext:
 
 
 class _IdentityEliding:
-    """A side that makes no op of what does nothing."""
+    """A side that elides identity ops."""
 
     def __init__(self, side: Side, identity: str) -> None:
         self._side = side
@@ -211,7 +213,7 @@ class _IdentityEliding:
 
 
 def _must_stay(op: Op) -> bool:
-    """Do control edges or marks say that this very op has to stay?"""
+    """Whether control edges or marks require this op to stay."""
     more = op.side_record
     if more is None:
         return False
@@ -221,7 +223,7 @@ def _must_stay(op: Op) -> bool:
 
 
 def _ops_between(before: Op | None, op: Op) -> list[Op]:
-    """The ops right before `op`, back to `before`, in order."""
+    """The ops between `before` and `op`, in order."""
     found: list[Op] = []
     at = op.previous
     while at is not None and at is not before:
@@ -236,7 +238,7 @@ def _remove(graph: Graph, ops: list[Op]) -> None:
 
 
 def _has_same_types(op: Op, values: Sequence[OutputPort | None]) -> bool:
-    """Is there a value for each output that is used, surely of its very type?"""
+    """Whether each used output has a value of the same type."""
     if len(values) < len(op.outputs):
         return False
     for port, value in zip(op.outputs, values, strict=False):
@@ -260,12 +262,12 @@ def _have_equal_types(a: object, b: object) -> bool:
 
 
 def _duplicates_an_op(new: Sequence[Op]) -> bool:
-    """Would what the pattern took in be done twice, if others need it too?"""
+    """Whether new ops would repeat the matched ones."""
     return sum(op.own_namespace != CORE for op in new) > 1
 
 
 def _are_used_once(ops: Sequence[Op]) -> bool:
-    """Does nobody but the pattern read what is inside it?"""
+    """Whether inner ops of the pattern have no other users."""
     inside = set(ops)
     return all(
         user in inside
@@ -294,7 +296,7 @@ def _move_users(
     origin: Provenance,
     by: str,
 ) -> None:
-    """The new values in place of the old, under their names."""
+    """Replace the values of an op by new ones, and move their names."""
     for made in new:
         made._side.provenance = origin
     name, names = op.name, [port.name for port in op.outputs]

@@ -1,4 +1,4 @@
-"""Sessions: a graph that is run again and again, as far as something changed."""
+"""Sessions: repeated runs that compute only what depends on changed feeds."""
 
 from __future__ import annotations
 

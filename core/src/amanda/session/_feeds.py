@@ -1,4 +1,4 @@
-"""What is fed to a session: kept, so that one can tell whether it changed."""
+"""Copies of feeds, to detect changes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["FeedCopy", "copy_value"]
 
 
 class FeedCopy:
-    """A value that was fed. `is_same` compares content, bit by bit.
+    """A copy of a feed. `is_same` compares content bitwise.
 
-    Arrays that can be written to are copied, as who fed them may write to them; what
-    cannot be compared counts as changed, always.
+    Writable arrays are copied, since the caller may write to them. Values that cannot
+    be compared always count as changed.
     """
 
     __slots__ = ("given", "kept")
@@ -28,7 +28,7 @@ class FeedCopy:
 
 
 def copy_value(value: Any) -> Any:
-    """The value, and no part of it shared: arrays of numpy, in lists and dicts too."""
+    """A copy of a value: of arrays of numpy, also in lists and dicts."""
     if isinstance(value, list | tuple):
         return type(value)([copy_value(each) for each in value])
     if isinstance(value, dict):
@@ -40,7 +40,7 @@ def copy_value(value: Any) -> Any:
 
 
 def _is_fixed(value: Any) -> bool:
-    """Whether nobody can change this value."""
+    """Whether this value is immutable."""
     if isinstance(value, int | float | complex | str | bytes | bool | None):
         return True
     jax = sys.modules.get("jax")
@@ -63,7 +63,7 @@ def _equal_values(a: Any, b: Any) -> bool:
     try:
         x, y = np.asarray(a), np.asarray(b)
     except (TypeError, ValueError, RuntimeError):
-        return False  # of a library that numpy cannot look into
+        return False  # of a library that numpy cannot read
     if type(a) is not type(b) or x.dtype != y.dtype or x.shape != y.shape:
         return False
     if x.dtype == object:

@@ -1,4 +1,4 @@
-"""Parts of a graph as graphs of their own, and the executables made of them."""
+"""Parts of a graph as graphs, and a cache of their executables."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["SessionPart", "PartCache", "extract", "values_read"]
 
 TRIES: Final = 24
-"""Assignments of placeholders that are tried for one executable."""
+"""Number of orders of inputs that are tried for one executable."""
 
 
 class SessionPart(NamedTuple):
-    """Some ops of a graph: what they read from elsewhere, what is wanted of them."""
+    """Some ops of a graph, with the values that they read and return."""
 
     ops: tuple[Op, ...]
-    """In order; constants are not told."""
+    """In order, without constants."""
     inputs: tuple[OutputPort, ...]
     outputs: tuple[OutputPort, ...]
 
@@ -49,9 +49,9 @@ def extract(graph: Graph, part: SessionPart, order: Sequence[OutputPort]) -> Gra
 
 
 def _in_graph_order(graph: Graph, commutes: Callable[[Op], bool]) -> Graph:
-    """The graph, with operands that may change places in the order they are made in.
+    """The graph, with operands of commutative ops in canonical order.
 
-    So two parts are equal that differ in the order of such operands only."""
+    Parts that differ only in the order of such operands are then equal."""
     numbers: dict[Any, int] = {}
     for parameter in graph.parameters:
         numbers[parameter] = len(numbers)
@@ -68,7 +68,7 @@ def _in_graph_order(graph: Graph, commutes: Callable[[Op], bool]) -> Graph:
 
 
 def values_read(op: Op) -> Iterator[OutputPort]:
-    """What an op reads, what its bodies capture included."""
+    """The inputs of an op, and what its bodies capture."""
     yield from (v for v in op.inputs if v is not None)
     inner = [op] if isinstance(op, Graph) else op.bodies.values()
     for body in inner:
@@ -76,23 +76,22 @@ def values_read(op: Op) -> Iterator[OutputPort]:
 
 
 class PartTemplate(NamedTuple):
-    """An executable, and the values that were its inputs, in their order."""
+    """An executable, with the values that were its inputs."""
 
     key: Any
     compiled: Compiled
     inputs: tuple[OutputPort, ...]
     alive: list[Tensor]
-    """What the key names by identity."""
+    """Objects that the key has by identity."""
 
 
 class PartCache:
-    """Executables by what they compute, whatever their inputs are called.
+    """Executables of parts, by structure; names of inputs do not matter.
 
-    A part that is equal to one that was compiled runs on its executable, with other
-    values as inputs. Where inputs may stand in several orders, that one is taken in
-    which most of them are the values that they were before, as those may be where the
-    executable wants them; the search looks at `TRIES` orders. Operands of an op that
-    `commutes` count in any order.
+    Equal parts share an executable, with other values as inputs. If several orders of
+    inputs are possible, the one that keeps most previous values in position is used,
+    since these may be on the device already; at most `TRIES` orders are tried. Operands
+    of an op that `commutes` may be in any order.
     """
 
     def __init__(
@@ -108,7 +107,7 @@ class PartCache:
     def find(
         self, graph: Graph, part: SessionPart
     ) -> tuple[Compiled, tuple[OutputPort, ...]]:
-        """The executable of a part, and its inputs in the order that it takes."""
+        """The executable of a part, and its inputs in order."""
         rows = self._rows.setdefault(_looks(part), [])
         for row in rows:
             by_hits = islice(_orders(part.inputs, row.inputs), TRIES - 1)
@@ -130,7 +129,7 @@ class PartCache:
 
 
 def _looks(part: SessionPart) -> Any:
-    """What equal parts have in common; quick to tell."""
+    """A cheap key that equal parts share."""
     types = sorted(str(value.type) for value in part.inputs)
     ops = sorted(str(op.type) for op in part.ops)
     return tuple(types), tuple(ops), len(part.outputs)
@@ -139,7 +138,7 @@ def _looks(part: SessionPart) -> Any:
 def _orders(
     values: Sequence[OutputPort], before: Sequence[OutputPort]
 ) -> Iterator[tuple[OutputPort, ...]]:
-    """Orders of values with types as before, those that keep most places first."""
+    """Orders of values with equal types, those that move the fewest values first."""
     present = set(values)
     seen: set[tuple[OutputPort, ...]] = set()
     kept = [value if value in present else None for value in before]
@@ -182,7 +181,7 @@ def _fill_constants(
 def _choices(
     rows: Sequence[Sequence[OutputPort]],
 ) -> Iterator[list[tuple[OutputPort, ...]]]:
-    """Every order of each row with every order of the others, made one by one."""
+    """The product of the orders of each row, generated lazily."""
     if not rows:
         yield []
         return

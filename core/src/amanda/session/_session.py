@@ -1,4 +1,4 @@
-"""A graph that is run again and again, and only as far as something changed."""
+"""Sessions: a graph run repeatedly, computing only what depends on changed feeds."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 __all__ = ["NonFiniteValue", "RunStatistics", "Session"]
 
 PARTS: Final = 64
-"""Parts that a run is cut into at most: each is compiled, and its values are kept."""
+"""Maximal number of parts; each is compiled, and its values are cached."""
 BLOCK: Final = 32
-"""Ops that are looked at together in search of what is not finite."""
+"""Number of ops that are checked for NaN and infinities at once."""
 
 
 class RunStatistics(NamedTuple):
-    """What a run did."""
+    """Statistics of a run."""
 
     ops: int
     """Ops that were computed; constants are not counted."""
     parts: int
     """Executables that were called."""
     compiled: int
-    """Executables that had to be made."""
+    """Graphs that were compiled."""
     reused: int
-    """Values that were there from a run before."""
+    """Values that were cached by earlier runs."""
 
 
 class NonFiniteValue(NamedTuple):
@@ -48,7 +48,7 @@ class NonFiniteValue(NamedTuple):
     what: str
     """NaN or Inf"""
     places: tuple[tuple[int, ...], ...]
-    """Where, the first few."""
+    """The first few positions."""
     number: int
     """How many elements are not finite."""
 
@@ -61,14 +61,13 @@ class NonFiniteValue(NamedTuple):
 
 
 class Session:
-    """Runs targets of a graph on a backend, and only what has to be run anew.
+    """Runs a graph repeatedly, computing only what depends on changed feeds.
 
-    It keeps what it was fed, the targets, and the values where what depends on
-    one feed meets what depends on another. A run computes what depends on feeds that
-    changed, and is needed; ops with effects run each time that they are needed. The
-    graph is copied: changes of it are seen after `update`.
+    It caches feeds, targets, and the values where subgraphs that depend on different
+    feeds meet. Ops with effects run whenever they are needed. The session has a copy of
+    the graph; `update` applies changes.
 
-    It is for one thread at a time.
+    A session is not thread-safe.
     """
 
     def __init__(
@@ -88,14 +87,14 @@ class Session:
         self._fed: dict[Key, FeedCopy] = {}
         self._source = graph
         self.last = RunStatistics(0, 0, 0, 0)
-        """What the last run did."""
+        """Statistics of the last run."""
         self.update()
 
     def update(self, graph: Graph | None = None) -> None:
-        """Takes the graph as it is now, or another one.
+        """Use the current state of the graph, or another graph.
 
-        Executables of equal parts, and feeds of inputs that are still there, are kept;
-        values are not."""
+        Executables of equal parts and feeds of existing inputs stay cached; values are
+        dropped."""
         self._source = self._source if graph is None else graph
         self._graph, self._twins = copy_for_backend(
             self._source, self._place[0], self._host
@@ -112,7 +111,7 @@ class Session:
         self._fed = {key: fed for key, fed in self._fed.items() if key in known}
 
     def forget(self) -> None:
-        """Lets go of all values and feeds; executables are kept."""
+        """Drop all values and feeds; executables stay cached."""
         self._values.clear()
         self._fed.clear()
 
@@ -123,9 +122,9 @@ class Session:
         targets: Iterable[str | Op | OutputPort] | None = None,
         feeds: Mapping[Any, Any] | Sequence[Any] = (),
     ) -> dict[Any, Any]:
-        """The values of the targets, or of all results, by what they were asked by.
+        """The values of the targets, or of all results, by target.
 
-        Feeds that are left out are as they were."""
+        Omitted feeds keep their last value."""
         named = self._asked(targets)
         self._feed(feeds)
         before = self._shelf.compiled
@@ -153,26 +152,26 @@ class Session:
         return {target: self._found(target) for target in targets}
 
     def _found(self, target: str | Op | OutputPort) -> OutputPort:
-        """The value that is meant, in the copy of the graph."""
+        """The value of a target, in the copy of the graph."""
         if isinstance(target, str):
             return target_of(self._graph, target)
         port = target_of(self._source, target)
         twin = self._twins.get(port)
         if twin is None:
             raise UsageError(
-                f"the session does not know {port}",
+                f"{port} is not a value of the session",
                 hint="if the graph was changed, call update(); in a graph that is "
                 "converted to run, only results and named ops are found",
             )
         return twin
 
     def _feed(self, feeds: Mapping[Any, Any] | Sequence[Any]) -> None:
-        """Takes feeds in, and lets go of what depends on those that changed."""
+        """Store feeds, and drop the values that depend on changed ones."""
         if not isinstance(feeds, Mapping):
             given = list(feeds)
             if given and len(given) != len(self._keys):
                 raise UsageError(
-                    "feeds in order are one for each input",
+                    "a list of feeds must have one for each input",
                     expected=len(self._keys),
                     got=len(given),
                     hint="name those that changed: feeds={name: value}",
@@ -211,16 +210,16 @@ class Session:
         if isinstance(port, Parameter):
             key = self._keys[port]
             if key not in self._fed:
-                raise UsageError("nothing was fed for an input", problems=[repr(key)])
+                raise UsageError("an input has no feed", problems=[repr(key)])
             return self._fed[key].kept
         if port.op.is_constant:
             return port.op.attrs["value"].numpy()
         return self._values[port]
 
-    # -- what depends on what ----------------------------------------------------
+    # -- dependencies ------------------------------------------------------------
 
     def _dependencies(self) -> dict[Op, int]:
-        """Of each op the inputs that it depends on, as bits, and whether on effects."""
+        """For each op a bit set of the inputs that it depends on, and of effects."""
         known: dict[Any, bool] = {}
         masks: dict[Op, int] = {}
         effects = []
@@ -239,7 +238,7 @@ class Session:
         return masks
 
     def _commutes(self, op: Op) -> bool:
-        """Whether its two operands may change places, by its dictionary."""
+        """Whether an op is commutative, by its definition."""
         key = (op.namespace, op.type)
         if key not in self._commuting:
             entry = self._host.definition(op)
@@ -248,7 +247,7 @@ class Session:
         return self._commuting[key]
 
     def _has_effects(self, op: Op, known: dict[Any, bool]) -> bool:
-        """By its dictionary; that of an op nobody knows is taken to have none."""
+        """Whether an op has effects, by its definition; an unknown op has none."""
         inner = [op] if isinstance(op, Graph) else op.bodies.values()
         if any(self._has_effects(each, known) for body in inner for each in body):
             return True
@@ -261,7 +260,7 @@ class Session:
     def _planned(
         self, wanted: Sequence[OutputPort], effects: Iterable[Op]
     ) -> list[SessionPart]:
-        """The parts to run, in order: ops that depend on the same inputs are one."""
+        """The parts to run, in order: ops with the same inputs form a part."""
         needed = self._needed(wanted, effects)
         groups: dict[int, list[Op]] = {}
         for op in needed:
@@ -295,7 +294,7 @@ class Session:
         missing = [key for key in map(self._keys.get, read) if key not in self._fed]
         if missing:
             raise UsageError(
-                "nothing was fed for inputs that are needed",
+                "inputs that are needed have no feed",
                 problems=[f"no feed for {key!r}" for key in missing],
             )
         held = {self._keys[p]: self._fed[self._keys[p]].kept for p in read}
@@ -338,7 +337,7 @@ class Session:
         compiled = compile(graph, backend, device, host=self._host, **self._options)
         state = getattr(compiled.executable, "state", None)
         if state is not None:
-            self._options.setdefault("state", state)  # one for all parts
+            self._options.setdefault("state", state)  # shared by all parts
         return compiled
 
     # -- step by step ----------------------------------------------------------------
@@ -348,10 +347,10 @@ class Session:
         targets: Iterable[str | Op | OutputPort] | None = None,
         feeds: Mapping[Any, Any] | Sequence[Any] = (),
     ) -> Iterator[tuple[Op, list[Any]]]:
-        """Every op that the targets need, with its values, when it is asked for.
+        """Iterate over the ops that the targets need, with their values.
 
-        Stop wherever you like: what comes after is not run. Only ops that wait for
-        effects are run together, at the end."""
+        Each op runs when it is reached. Ops that depend on effects run together, at the
+        end."""
         for op, values in self._stepped(targets, feeds, 1):
             yield op, [copy_value(value) for value in values]
 
@@ -383,10 +382,10 @@ class Session:
         targets: Iterable[str | Op | OutputPort] | None = None,
         feeds: Mapping[Any, Any] | Sequence[Any] = (),
     ) -> NonFiniteValue | None:
-        """The first op that makes a NaN or an infinity, if one does; what comes after
-        is not run.
+        """The first op whose result has a NaN or an infinity, or None; later ops do not
+        run.
 
-        Feeds and constants may have infinities: only results of ops are looked at."""
+        Feeds and constants are not checked."""
         for op, values in self._stepped(targets, feeds, BLOCK):
             for port, value in zip(op.outputs, values, strict=True):
                 found = _non_finite_positions(op, port, value)
@@ -417,5 +416,5 @@ def _non_finite_positions(
 
 
 def _is_position(port: OutputPort) -> bool:
-    """Whether this is no value but a place in memory, which no call hands out."""
+    """Whether this is a reference to memory, which no call returns."""
     return isinstance(port.type, RefType | ResourceType)

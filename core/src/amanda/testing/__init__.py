@@ -1,17 +1,17 @@
-"""The conformance kit: what every backend, format and mapping must do, as tests.
+"""The conformance kit: tests that every backend, format and mapping must pass.
 
-A plug-in inherits a suite and says what to test; the checks come with it:
+A plug-in inherits a suite and names what to test:
 
     from amanda.testing import BackendSuite
 
     class TestFast(BackendSuite):
         backend = "fast"
 
-pytest runs each check as a test of its own and tells at the end how many ran;
+pytest runs each check as a separate test, and reports at the end how many ran;
 `TestFast.run()` does the same without pytest and returns a `Report`. A check that does
 not pass yet is waived with a reason, and fails as soon as it passes:
 
-        xfails = {"serves_threads": "the library keeps global state, see its issue 12"}
+        xfails = {"serves_threads": "the library has global state, see its issue 12"}
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every backend must do."""
+"""Checks of backends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROUNDS = 5
 
 
 class Sample(NamedTuple):
-    """A graph, what to feed it in order, and what must come out in order."""
+    """A graph, its feeds in order, and the expected results in order."""
 
     graph: Graph
     feeds: Sequence[Any]
@@ -30,10 +30,9 @@ class Sample(NamedTuple):
 
 
 class BackendSuite(Suite):
-    """A backend, by the name that people choose it by.
+    """Checks of the backend of this name.
 
-    `samples` adds graphs of the backend's own namespace to those that come with the
-    suite, which hold no op at all: values that pass through, and weights.
+    `samples` adds graphs of its namespace to those of the suite, which have no ops.
     """
 
     backend: ClassVar[str]
@@ -43,7 +42,7 @@ class BackendSuite(Suite):
     tolerance: ClassVar[float] = 1e-5
 
     def samples(self) -> Mapping[str, Callable[[], Sample]]:
-        """Graphs of your own, by name: functions that make them."""
+        """Functions that build graphs, by name."""
         return {}
 
     # The graphs
@@ -92,7 +91,7 @@ class BackendSuite(Suite):
 
     def _compiled(self, graph: Graph) -> Compiled:
         host = self.host()
-        host.caches.clear()  # what is looked at is made anew, each time
+        host.caches.clear()  # so that every check compiles
         return amanda.compile(graph, self.backend, self.device, host=host)
 
     # The checks
@@ -233,7 +232,7 @@ class BackendSuite(Suite):
 
 
 def _array(*shape: int) -> Any:
-    """Numbers that differ, as float32."""
+    """Distinct numbers, as float32."""
     import numpy as np
 
     size = int(np.prod(shape))

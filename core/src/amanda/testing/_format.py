@@ -1,4 +1,4 @@
-"""What every format must do."""
+"""Checks of formats."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _NOISE = 40
 
 
 class FormatSuite(Suite):
-    """A format, by the name that people choose it by.
+    """Checks of the format of this name.
 
-    A format that takes any graph is tried with those that come with the suite; one of
-    a framework's own namespace says `samples`, and one that only reads, `documents`.
+    A format that supports any graph is tested with those of the suite; a format of one
+    namespace overrides `samples`, and a format that only reads `documents`.
     """
 
     format: ClassVar[str]
@@ -32,7 +32,7 @@ class FormatSuite(Suite):
     """Libraries that importing the format must not import."""
 
     def samples(self) -> Mapping[str, Callable[[], Graph]]:
-        """Graphs to write, by name: functions that make them."""
+        """Functions that build graphs to write, by name."""
         if "namespace" in self._entry().manifest:
             raise UsageError(
                 f"format {self.format!r} takes graphs of its own namespace only",
@@ -156,7 +156,7 @@ class FormatSuite(Suite):
             self._survives(path, f"a bit flipped at byte {place}")
 
     def _survives(self, path: Path, what: str) -> None:
-        """Reads it, or says that it cannot; anything else is a bug of the reader."""
+        """Read a file, or raise an error of Amanda; other exceptions are faults."""
         try:
             self._load(path)
         except PluginBrokenError as error:

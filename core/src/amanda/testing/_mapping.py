@@ -1,4 +1,4 @@
-"""What every mapping must do."""
+"""Checks of mappings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amanda.testing._suite import Suite, for_each
 
 
 class MappingSample(NamedTuple):
-    """A graph, the namespace to map it to, and what must come out, if that is known."""
+    """A graph, the target namespace, and optionally the expected result."""
 
     graph: Graph
     to: str
@@ -23,12 +23,12 @@ class MappingSample(NamedTuple):
 
 
 class MappingSuite(Suite):
-    """A mapping, by its name. `samples` says what to map."""
+    """Checks of the mapping of this name, on its `samples`."""
 
     mapping: ClassVar[str]
 
     def samples(self) -> Mapping[str, Callable[[], MappingSample]]:
-        """Graphs that map completely, by name: functions that make them."""
+        """Functions that build graphs without gaps, by name."""
         raise NotImplementedError("a suite of a mapping says samples()")
 
     def _converted(self, sample: MappingSample, *, keep_foreign: bool = False) -> Graph:
@@ -40,7 +40,7 @@ class MappingSuite(Suite):
         return next(iter(self.samples().values()))()
 
     def _with_strangers(self) -> MappingSample:
-        """The first sample with two ops that nobody knows, one in a body."""
+        """The first sample with two unknown ops, one in a body."""
         sample = self._first()
         body = Graph()
         body.result(body.add("amanda_no_such_op", [], name="strange_2").output)
@@ -112,7 +112,7 @@ class MappingSuite(Suite):
 
 
 def _without_provenance(graph: Graph) -> Graph:
-    """A copy that does not say by which rules its ops were made."""
+    """A copy without provenance."""
     copy = graph.clone()
     for op in copy.walk():
         op.provenance = None

@@ -1,4 +1,4 @@
-"""What every distribution of plug-ins must do."""
+"""Checks of distributions of plug-ins."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ print(json.dumps([name for name in json.loads(sys.argv[2]) if name in sys.module
 
 
 class PluginSuite(Suite):
-    """A distribution as a whole: its metadata, its manifest, its manners."""
+    """Checks of a distribution: metadata, manifest, lazy imports."""
 
     dist: ClassVar[str]
-    """Its name, as pip knows it."""
+    """The name of the distribution."""
 
     def info(self) -> PluginInfo:
         for info in self.host().plugins():
@@ -85,18 +85,18 @@ class PluginSuite(Suite):
         assert info.state in ("usable", "slow"), f"{info.state}: {info.why}"
 
     def modules(self) -> list[str]:
-        """The top-level modules that its entry points are in."""
+        """The top-level modules of its entry points."""
         return top_modules(self.info().entries)
 
 
 def top_modules(entries: tuple[Entry, ...]) -> list[str]:
-    """The top-level modules of entries that are installed, none for registered ones."""
+    """The top-level modules of installed entries."""
     values = [entry.value for entry in entries if entry.value]
     return sorted({value.partition(":")[0].partition(".")[0] for value in values})
 
 
 def imported_by_listing(modules: list[str]) -> list[str]:
-    """Those of the modules that listing and asking every plug-in imports."""
+    """Those of the modules that are imported by listing all plug-ins."""
     command = [
         sys.executable,
         "-c",
@@ -111,7 +111,7 @@ def imported_by_listing(modules: list[str]) -> list[str]:
 
 
 def expect_chosen(suite: Suite, kind: str, name: str) -> Entry:
-    """An entry of this name can be chosen, and listing it imports nothing of it."""
+    """Check that an entry can be chosen, and that listing does not import it."""
     entry = suite.host().find(kind, name)
     assert not entry.fault, entry.fault
     modules = [m for m in top_modules((entry,)) if m != "amanda"]
@@ -120,7 +120,7 @@ def expect_chosen(suite: Suite, kind: str, name: str) -> Entry:
 
 
 def expect_lazy(entry: Entry, libraries: tuple[str, ...]) -> None:
-    """Importing the entry imports none of these."""
+    """Check that importing the entry imports none of these modules."""
     if not libraries:
         skip("no library is named that must be imported late")
     code = (

@@ -1,4 +1,4 @@
-"""Small graphs with something of everything, for formats that take any graph."""
+"""Small graphs with all features, for formats that support any graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def empty_graph() -> Graph:
 
 
 def chain_graph() -> Graph:
-    """Named and unnamed ops, types with known, named and unknown sizes."""
+    """Named and unnamed ops, types with static, symbolic and unknown dims."""
     graph = Graph(NAMESPACE, name="chain")
     x = graph.parameter(parse_type("float32[batch, 3, ?]"), name="x")
     first = graph.add("scale", [x], {"by": 2.5, "axes": [0, -1]}, name="first")
@@ -29,7 +29,7 @@ def chain_graph() -> Graph:
 
 
 def with_attributes() -> Graph:
-    """Every plain kind of attribute, on op, port and graph."""
+    """Attributes of every kind, on op, port and graph."""
     graph = Graph(NAMESPACE, name="attributes")
     graph.attrs["producer"] = "sample é ✓ \u0000"
     values = {
@@ -52,7 +52,7 @@ def with_attributes() -> Graph:
 
 
 def with_bodies() -> Graph:
-    """A graph as an op, bodies with captures, a control edge, a shared function."""
+    """A nested graph, bodies with captures, a control edge, a shared function."""
     graph = Graph(NAMESPACE, name="nested")
     x = graph.parameter(name="x")
     inner = Graph(name="inner")
@@ -73,7 +73,7 @@ def with_bodies() -> Graph:
 
 
 def with_weights() -> Graph:
-    """Constants of several element types, one of them used twice."""
+    """Constants of several dtypes, one of them used twice."""
     import numpy as np
 
     from amanda.tensors import Tensor

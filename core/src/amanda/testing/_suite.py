@@ -1,4 +1,4 @@
-"""The frame of the kit: checks, cases, waivers, and the count of what ran."""
+"""Suites: checks, cases, waivers, and reports."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _CHECK = "check_"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What became of one check, for one case where it has cases.
+    """The outcome of a check, for one case if it has cases.
 
-    `outcome` is passed, failed, waived (failed, and known to) or skipped; `why` says it
-    in words.
+    `outcome` is passed, failed, waived (failed as expected) or skipped; `why` has the
+    reason.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of a suite.
+    """The outcome of a suite.
 
     >>> print(Report("TestFast", (Check("a", "passed"), Check("b", "waived", "slow"))))
     TestFast: 2 checks ran, 1 waived
@@ -52,7 +52,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Something ran, and nothing failed."""
+        """Whether something ran, and nothing failed."""
         return self.ran > 0 and not self.count("failed")
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class Report:
 
 
 def summary(suite: str, ran: int, waived: int, failed: int, skipped: int) -> str:
-    """The one line that tells of a suite."""
+    """One line about a suite."""
     parts = [f"{ran} check{'' if ran == 1 else 's'} ran"]
     others = {"waived": waived, "failed": failed, "skipped": skipped}
     parts += [f"{number} {outcome}" for outcome, number in others.items() if number]
@@ -70,18 +70,18 @@ def summary(suite: str, ran: int, waived: int, failed: int, skipped: int) -> str
 
 
 class SkippedCheck(Exception):
-    """A check that says nothing here."""
+    """Raised by a check that does not apply."""
 
 
 def skip(why: str) -> NoReturn:
-    """Ends a check that does not apply."""
+    """Skip a check that does not apply."""
     raise SkippedCheck(why)
 
 
 def for_each(cases: str) -> Callable[[_Function], _Function]:
-    """The check runs once for each key of what the method `cases` returns.
+    """Run a check once for each key of the mapping that the method `cases` returns.
 
-    It gets the key as its argument, and the keys are known without making the rest.
+    The check gets the key as its argument.
     """
 
     def mark(check: _Function) -> _Function:
@@ -92,7 +92,7 @@ def for_each(cases: str) -> Callable[[_Function], _Function]:
 
 
 class Suite:
-    """Checks to inherit: methods `check_NAME`, each a test of its own.
+    """Checks to inherit: methods `check_NAME`, each a separate test.
 
     A subclass whose name begins with `Test` is found by pytest. `xfails` waives checks
     by name (`round_trip`, or `round_trip[nested]` for one case), each with the reason.
@@ -111,7 +111,7 @@ class Suite:
 
     @classmethod
     def all_checks(cls) -> list[str]:
-        """The checks of this suite, in the order in which they are written."""
+        """The checks of this suite, in order of definition."""
         found: dict[str, None] = {}
         for base in reversed(cls.__mro__):
             for name in vars(base):
@@ -137,7 +137,7 @@ class Suite:
 
     @classmethod
     def run(cls) -> Report:
-        """Every check, without pytest."""
+        """Run every check, without pytest."""
         return Report(cls.__name__, tuple(cls._performed()))
 
     @classmethod
@@ -187,10 +187,10 @@ class Suite:
             del self._temporary
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
-        """pytest asks for the cases of each test.
+        """Give pytest the cases of each test.
 
-        That is while it collects tests, where an error would hide all other tests; so
-        what goes wrong with the cases fails the check that wanted them.
+        This runs during collection, where an error would hide all other tests, so an
+        error of the cases is raised by the check instead.
         """
         cases = getattr(metafunc.function, "case_method", None)
         if cases:
@@ -203,7 +203,7 @@ class Suite:
     # What checks use
 
     def host(self) -> Host:
-        """The host whose plug-ins are tested; a suite may make its own."""
+        """The host whose plug-ins are tested; a suite may override it."""
         return default_host()
 
     @cached_property
@@ -212,12 +212,12 @@ class Suite:
 
     @property
     def folder(self) -> Path:
-        """An empty folder of this check's own."""
+        """An empty folder for the check."""
         return Path(self._temporary.name)
 
 
 class _CaseError(str):
-    """Stands for cases that could not be made."""
+    """Stands for cases that raised an error."""
 
     __slots__ = ("error",)
     error: Exception
@@ -233,15 +233,15 @@ def _title(name: str, case: tuple[str, ...]) -> str:
 
 
 def unnecessary_waivers(waiver: str) -> str:
-    """What a waived check that passes is told."""
+    """The message for a waived check that passes."""
     return f"passes, so its waiver ({waiver}) must go"
 
 
 def _as_test(name: str, check: Callable[..., None]) -> Callable[..., None]:
-    """The check as a test of pytest, which shows where it failed."""
+    """The check as a test of pytest."""
 
     def performed(self: Suite, *case: str) -> None:
-        pytest: Any = sys.modules["pytest"]  # who else calls this
+        pytest: Any = sys.modules["pytest"]  # only pytest calls this
         waiver = self._waiver(name, case)
         try:
             if case and isinstance(case[0], _CaseError):

@@ -1,7 +1,7 @@
-"""Tells at the end of a pytest run how many checks of each suite ran.
+"""Reports at the end of a pytest run how many checks of each suite ran.
 
 pytest loads this wherever amanda-core is installed, so it imports nothing: a suite is
-known by its attribute.
+recognized by its attribute.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _OUTCOMES = {
 
 
 def pytest_itemcollected(item: Any) -> None:
-    """A property goes with the report of a test, also from another process."""
+    """Record the suite as a property of the report, which other processes pass on."""
     if getattr(getattr(item, "cls", None), PROPERTY, False):
         item.user_properties.append((PROPERTY, item.cls.__name__))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """A line for each suite."""
+    """Write one line for each suite."""
     suites: dict[str, Counter[str]] = defaultdict(Counter)
     for category, outcome in _OUTCOMES.items():
         for report in terminalreporter.stats.get(category, ()):
