@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-TOOL = Path(__file__).resolve().parents[3] / "tools" / "op_stubs.py"
+TOOL = Path(__file__).resolve().parents[4] / "tools" / "op_stubs.py"
 
 
 @pytest.mark.skipif(not TOOL.is_file(), reason="only the repository has the tool")

@@ -8,7 +8,7 @@ import pytest
 
 from amanda_std.hub.op_table import render_op_table
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "std.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "std.md"
 MARK = "<!-- made by amanda_std.hub.op_table -->\n"
 
 

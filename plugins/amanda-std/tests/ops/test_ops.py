@@ -18,7 +18,7 @@ from amanda_std.passes import drop, fold, infer, share
 
 LARGEST = 64  # symbols stand for dims up to this
 
-_STRAIGHT_THROUGH = "is meant to be another than the slope: test_quantisation.py"
+_STRAIGHT_THROUGH = "is meant to be another than the slope: test_quantization.py"
 _CONSTANT = "it is a constant: there is no argument to nudge"
 UNCHECKED = {
     "fake_quantize": _STRAIGHT_THROUGH,
