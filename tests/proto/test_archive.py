@@ -16,7 +16,7 @@ from strategies import graphs
 
 from amanda.errors import AmandaError, FormatError
 from amanda.files.binary import archive, stored_zip
-from amanda.files.binary.stored_zip import members
+from amanda.files.binary.stored_zip import read_members
 from amanda.graph import Graph
 from amanda.tensors import Tensor
 
@@ -90,7 +90,7 @@ def test_weights_are_slices_of_the_file(tmp_path: Path) -> None:
     data = saved(graph, tmp_path / "a.amanda")
     loaded = archive.loads(data)
     everything = np.frombuffer(data, np.uint8)
-    start = members(memoryview(data))["weights.safetensors"].start
+    start = read_members(memoryview(data))["weights.safetensors"].start
     assert start % 64 == 0
     for op in loaded:
         array = op.attrs["value"].numpy()
@@ -213,7 +213,9 @@ print(peak() - before)
 def rewritten(data: bytes, **change: bytes | None) -> bytes:
     """The archive with other members."""
     view = memoryview(data)
-    content = {name: bytes(view[m.start : m.stop]) for name, m in members(view).items()}
+    content = {
+        name: bytes(view[m.start : m.stop]) for name, m in read_members(view).items()
+    }
     for name, new in change.items():
         key = name.replace("_", ".")
         if new is None:
@@ -221,7 +223,7 @@ def rewritten(data: bytes, **change: bytes | None) -> bytes:
         else:
             content[key] = new
     file = io.BytesIO()
-    with stored_zip.Writer(file) as writer:
+    with stored_zip.ArchiveWriter(file) as writer:
         for key, value in content.items():
             writer.add(key, len(value), [value])
     return file.getvalue()
@@ -246,7 +248,7 @@ def test_a_plain_zip_program_may_have_packed_it(tmp_path: Path) -> None:
 def test_verify(tmp_path: Path) -> None:
     path = tmp_path / "a.amanda"
     data = bytearray(saved(two_weights(), path))
-    member = members(memoryview(bytes(data)))["weights.safetensors"]
+    member = read_members(memoryview(bytes(data)))["weights.safetensors"]
     data[member.stop - 1] ^= 4
     path.write_bytes(data)
     archive.load(path)
@@ -284,7 +286,7 @@ def test_weights_that_are_not_what_the_graph_says(tmp_path: Path) -> None:
     odd = data.replace(b'"dtype":"F32"', b'"dtype":"I32"')
     with pytest.raises(FormatError) as caught:
         archive.loads(odd)
-    assert caught.value.message == "the weight 'w' is not what the graph says"
+    assert caught.value.message == "the weight 'w' is not what the graph states"
     assert (caught.value.expected, caught.value.got) == ("F32[4, 16]", "I32[4, 16]")
     assert caught.value.where is not None
     assert caught.value.where.startswith("graph.pb, byte ")

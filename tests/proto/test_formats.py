@@ -25,8 +25,8 @@ def test_write_and_read(tmp_path: Path, form: PbFormat | ArchiveFormat) -> None:
     assert form.read(str(path)).same_as(small())  # type: ignore[arg-type]
     with pytest.raises(UsageError) as caught:
         form.write(small(), path, level=3)
-    assert str(caught.value) == "no such option to write this format: level"
-    with pytest.raises(UsageError, match="no such option to read this format: fast"):
+    assert str(caught.value) == "unknown options to write this format: level"
+    with pytest.raises(UsageError, match="unknown options to read this format: fast"):
         form.read(path, fast=True)
     with pytest.raises(FormatError, match="this format reads files"):
         form.read(object())  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from proto_mutations import (
 
 from amanda.errors import AmandaError
 from amanda.files.binary import archive, stored_zip
-from amanda.files.binary.stored_zip import Writer
+from amanda.files.binary.stored_zip import ArchiveWriter
 
 pytestmark = pytest.mark.fuzz
 
@@ -41,7 +41,7 @@ def break_archive(data: bytes, choose: random.Random) -> bytes:
         change = break_messages
     content[name] = change(content[name], choose)
     file = io.BytesIO()
-    with Writer(file) as writer:
+    with ArchiveWriter(file) as writer:
         for key, value in content.items():
             writer.add(key, len(value), [value])
     return file.getvalue()
@@ -73,4 +73,4 @@ def test_any_bytes_as_directory() -> None:
         ]
         data = b"".join(parts) + b"PK\5\6" + bytes(18)
         with contextlib.suppress(AmandaError):
-            stored_zip.members(memoryview(data))
+            stored_zip.read_members(memoryview(data))

@@ -73,7 +73,7 @@ def test_the_place_is_told() -> None:
 
 def test_attributes_that_lack_something() -> None:
     for attr, message in {
-        (("name", 1),): "an attribute has no value that this version knows",
+        (("name", 1),): "an attribute has no value that this version supports",
         (("none", True),): "no name has the number 0",
         (("name", 2), ("none", True)): "no name has the number 2",
         (("name", 1), ("list", HUGE)): "a list or map lacks items",
@@ -102,7 +102,7 @@ def test_deep_attributes() -> None:
     attrs.add(name=1, list=1)
     for _ in range(MANY):
         attrs.add(list=1)
-    refused(made, "an attribute is nested absurdly deep", expected="at most 100 levels")
+    refused(made, "an attribute is nested too deeply", expected="at most 100 levels")
 
 
 def test_absurd_tensors() -> None:
@@ -115,8 +115,8 @@ def test_absurd_tensors() -> None:
         got="0 bytes",
     )
     for dtype, shape, data, message in (
-        ("string", [1 << 60], bytes(8), "the texts of a tensor do not fill its data"),
-        ("string", [1], b"\xff" * 8, "the texts of a tensor do not fill its data"),
+        ("string", [1 << 60], bytes(8), "the strings of a tensor do not fill its data"),
+        ("string", [1], b"\xff" * 8, "the strings of a tensor do not fill its data"),
         ("float32", [1] * 65, bytes(4), "too many dims for an array"),
         ("float32", [1 << 63], b"", "a dim is out of range"),
         ("float32", [0, 1 << 40, 1 << 40], b"?", "the data of a tensor float32"

@@ -12,14 +12,14 @@ import pytest
 
 from amanda.errors import FormatError, LimitError
 from amanda.files.binary import stored_zip
-from amanda.files.binary.stored_zip import ALIGNMENT, Writer, members
+from amanda.files.binary.stored_zip import ALIGNMENT, ArchiveWriter, read_members
 
 CONTENT = {"a.json": b"{}", "b/c.bin": bytes(range(256)) * 40, "ünï": b"", "d": b"x"}
 
 
 def archive(content: dict[str, bytes] = CONTENT) -> bytes:
     file = io.BytesIO()
-    with Writer(file) as writer:
+    with ArchiveWriter(file) as writer:
         for name, data in content.items():
             writer.add(name, len(data), [data[:1000], data[1000:]])
     return file.getvalue()
@@ -35,9 +35,9 @@ def by_stdlib(content: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> by
 
 def read(data: bytes) -> dict[str, bytes]:
     view = memoryview(data)
-    found = members(view)
+    found = read_members(view)
     for member in found.values():
-        stored_zip.verify(view, member)
+        stored_zip.verify_checksum(view, member)
     return {name: data[m.start : m.stop] for name, m in found.items()}
 
 
@@ -57,7 +57,7 @@ def test_we_read_what_others_write() -> None:
 def test_members_are_aligned_and_bytes_the_same() -> None:
     data = archive()
     assert data == archive()
-    starts = [member.start for member in members(memoryview(data)).values()]
+    starts = [member.start for member in read_members(memoryview(data)).values()]
     assert all(start % ALIGNMENT == 0 for start in starts)
     assert data[30:36] == b"a.json"  # where magic bytes look for it
     assert data[ALIGNMENT : ALIGNMENT + 2] == b"{}"
@@ -70,7 +70,7 @@ def test_long_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = archive()
     assert b"PK\6\6" in data
     assert read(data) == CONTENT
-    starts = [member.start for member in members(memoryview(data)).values()]
+    starts = [member.start for member in read_members(memoryview(data)).values()]
     assert all(start % ALIGNMENT == 0 for start in starts)
     monkeypatch.undo()
     with zipfile.ZipFile(io.BytesIO(data)) as found:
@@ -79,17 +79,17 @@ def test_long_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sizes_are_checked_while_writing(tmp_path: Path) -> None:
-    with pytest.raises(FormatError) as caught, Writer(io.BytesIO()) as writer:
+    with pytest.raises(FormatError) as caught, ArchiveWriter(io.BytesIO()) as writer:
         writer.add("w", 5, [b"abc"])
     assert str(caught.value) == (
-        "the data is not as long as announced\n  where:    w\n"
+        "the data does not have the announced length\n  where:    w\n"
         "  expected: 5 bytes\n  got:      3 bytes"
     )
 
 
 def refused(data: bytes, text: str, kind: type[FormatError] = FormatError) -> None:
     with pytest.raises(kind) as caught:
-        members(memoryview(data))
+        read_members(memoryview(data))
     assert str(caught.value).startswith(text), str(caught.value)
     assert caught.value.where is not None
 
@@ -178,7 +178,7 @@ def test_overlapping_members() -> None:
     data[first + 46 : first + 50] = b"same"
     assert second
     with pytest.raises(FormatError):
-        members(memoryview(bytes(data)))
+        read_members(memoryview(bytes(data)))
     inside = by_stdlib({"b": b"yy"})
     outer = by_stdlib({"a": inside[: inside.index(CENTRAL)], "b": b"yy"})
     start = outer.index(inside[:20])
@@ -192,8 +192,8 @@ def test_too_many_members() -> None:
 
 def test_damaged_members() -> None:
     data = bytearray(archive())
-    member = members(memoryview(bytes(data)))["b/c.bin"]
+    member = read_members(memoryview(bytes(data)))["b/c.bin"]
     data[member.start + 77] ^= 1
     with pytest.raises(FormatError) as caught:
-        stored_zip.verify(memoryview(bytes(data)), member)
+        stored_zip.verify_checksum(memoryview(bytes(data)), member)
     assert str(caught.value).startswith("the member b/c.bin is damaged\n  where:    by")

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 
 from amanda.errors import FormatError, LimitError
 from amanda.files.binary import safetensors as weights
-from amanda.files.binary.safetensors import Weight, header, parse_header, stored_as
+from amanda.files.binary.safetensors import (
+    StoredWeight,
+    encode_header,
+    parse_header,
+    stored_type,
+)
 
 safetensors = pytest.importorskip("safetensors", reason="safetensors is not there")
 shapes = st.lists(st.integers(0, 9), max_size=3)
@@ -28,7 +33,7 @@ def packed(kinds: dict[str, tuple[str, list[int]]]) -> tuple[bytes, dict[str, by
         key: weights.BITS[weights._NAMES[dtype]] // 8 * int(np.prod(shape))
         for key, (dtype, shape) in kinds.items()
     }
-    head, order = header({key: (*kinds[key], sizes[key]) for key in kinds})
+    head, order = encode_header({key: (*kinds[key], sizes[key]) for key in kinds})
     data = {key: bytes([i % 251]) * sizes[key] for i, key in enumerate(order)}
     return head + b"".join(data[key] for key in order), data
 
@@ -81,7 +86,7 @@ def test_large_weights_are_aligned() -> None:
         "s": ("bool", (3,), 3),
         "e": ("int8", (0,), 0),
     }
-    head, order = header(kinds)
+    head, order = encode_header(kinds)
     found, start = parse_header(
         memoryview(head + bytes(sum(k[2] for k in kinds.values())))
     )
@@ -90,9 +95,9 @@ def test_large_weights_are_aligned() -> None:
 
 
 def test_dtypes_that_the_layout_lacks() -> None:
-    assert stored_as("complex128", (2, 2), 64) == ("U8", [64])
-    assert stored_as("string", (2,), 19) == ("U8", [19])
-    assert stored_as("float8_e4m3fn", (2,), 2) == ("F8_E4M3", [2])
+    assert stored_type("complex128", (2, 2), 64) == ("U8", [64])
+    assert stored_type("string", (2,), 19) == ("U8", [19])
+    assert stored_type("float8_e4m3fn", (2,), 2) == ("F8_E4M3", [2])
 
 
 def file(entries: Any, data: bytes = b"") -> memoryview:
@@ -108,7 +113,7 @@ def entry(
 
 def test_metadata_is_left_alone() -> None:
     found, _ = parse_header(file({"__metadata__": {"x": "y"}, "w": entry()}, b"1234"))
-    assert found == {"w": Weight("U8", (4,), 0, 4)}
+    assert found == {"w": StoredWeight("U8", (4,), 0, 4)}
 
 
 BAD = {
@@ -129,9 +134,9 @@ BAD = {
     "shape and offsets must be whole nu": file({"a": entry(shape=[2**63])}),
     "shape and offsets must be whole num": file({"a": entry(shape=[1] * 65)}),
     "shape and offsets must be whole numb": file({"a": entry(offsets=[0])}),
-    "the data of a weight is not as long": file({"a": entry(offsets=[0, 5])}, b"12345"),
-    "the data of a weight is not as long as": file({"a": entry(offsets=[4, 0])}),
-    "the data of a weight is not as long as its": file(
+    "the data of a weight does not have": file({"a": entry(offsets=[0, 5])}, b"12345"),
+    "the data of a weight does not have the length": file({"a": entry(offsets=[4, 0])}),
+    "the data of a weight does not have the length of": file(
         {"a": entry(shape=[2**62] * 64, offsets=[0, 4])}, b"1234"
     ),
     "the data overlaps another": file({"a": entry(), "b": entry()}, b"1234"),
@@ -153,6 +158,6 @@ def test_absurd_lengths() -> None:
     with pytest.raises(LimitError) as caught:
         parse_header(memoryview((10**10).to_bytes(8, "little") + b"{}"), base=100)
     assert str(caught.value) == (
-        "the safetensors header is longer than it can be\n  where:    byte 100\n"
+        "the safetensors header exceeds its limit\n  where:    byte 100\n"
         "  expected: at most 2 bytes\n  got:      10000000000 bytes"
     )

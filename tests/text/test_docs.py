@@ -11,7 +11,7 @@ import pytest
 from amanda.files.text import readable, yaml_form
 from amanda.files.text.document.attribute_values import _DECODERS
 from amanda.files.text.document.reader import _FIELDS, _GRAPH_ONLY, MAX_COUNT
-from amanda.files.text.document.writer import _INLINE
+from amanda.files.text.document.writer import _MAX_INLINE_DEPTH
 from amanda.files.text.syntax.plain_data import MAX_NESTING
 
 PAGE = (Path(__file__).parents[2] / "docs" / "text-forms.md").read_text("utf-8")
@@ -33,4 +33,4 @@ def test_every_field_kind_and_limit_is_told() -> None:
     assert {*_FIELDS, "bodies", *_GRAPH_ONLY, *_DECODERS} <= rows
     assert f"at most {MAX_NESTING} deep" in PAGE.replace("\n", " ")
     assert f"at most {MAX_COUNT};" in PAGE
-    assert f"to a depth of {_INLINE}." in PAGE
+    assert f"to a depth of {_MAX_INLINE_DEPTH}." in PAGE

@@ -66,9 +66,11 @@ def test_a_byte_order_mark_is_no_part_of_the_text(
 
 @formats
 def test_options_are_not_swallowed(form: YamlFormat, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such option to write this format: indent"):
+    with pytest.raises(
+        UsageError, match="unknown options to write this format: indent"
+    ):
         form.write(everything(), tmp_path / "net", indent=4)
-    with pytest.raises(UsageError, match="no such option to read this format: fast"):
+    with pytest.raises(UsageError, match="unknown options to read this format: fast"):
         form.read(tmp_path / "net", fast=True)
 
 

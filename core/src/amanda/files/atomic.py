@@ -1,9 +1,8 @@
-"""Safe files: an old file is whole until its replacement is complete.
+"""Atomic replacement of files: an old file stays until the new one is complete.
 
-What is written goes to a new file in the same folder, reaches the disk, and only then
-takes the name of the old one, in one step. Whoever is killed in between leaves the old
-file as it was, and perhaps a left-over `.NAME.RANDOM.amanda-tmp` that nothing reads and
-anybody may delete.
+The content is written to a new file in the same folder, synchronized to disk, and then
+renamed over the old file in one step. A killed process leaves the old file unchanged,
+and perhaps a file `.NAME.RANDOM.amanda-tmp`, which may be deleted.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ Path = str | os.PathLike[str]
 LEFT_OVER = ".amanda-tmp"
 """The suffix of files that a killed save leaves behind."""
 
-_MODE = 0o666  # what open() asks for; the umask takes its part
-_NAME_BYTES = 255  # the longest file name of the usual file systems
+_MODE = 0o666  # as of open(); the umask applies
+_NAME_BYTES = 255  # maximum length of a file name
 _TRIES = 100
 
 _CAUSES = {
@@ -43,17 +42,17 @@ _CAUSES = {
     errno.EFBIG: ("larger than files may be here", "write to another file system"),
     errno.EIO: ("the device failed", None),
 }
-# Raised by a write only, so they tell of the new file even when the caller's own code
-# under `with` may fail on other files as well.
+# Only raised by writes, so they concern the new file even if the caller's code in the
+# block uses other files.
 _OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[BinaryIO]:
-    """A binary file whose content takes the place of `path` when the block ends well.
+    """A binary file that replaces `path` if the block raises no exception.
 
-    The new file keeps the permissions of the old one. A symbolic link stays, and the
-    file that it leads to is replaced. Any exception leaves everything as it was.
+    Permissions of the old file are kept. Of a symbolic link, the target is replaced.
+    After an exception the old file is unchanged.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -83,18 +82,17 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def map_file(path: Path) -> memoryview:
-    """The bytes of a file, read-only, read from disk only where they are looked at.
+    """The bytes of a file, mapped read-only.
 
     The view, and any slice of it, keeps the mapping alive. The file may be replaced or
-    deleted meanwhile; whoever truncates it in place breaks every reader, so Amanda
-    never does.
+    deleted meanwhile; truncating it in place would break readers.
     """
     try:
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a pipe would wait
             raise FormatError("cannot read: not a regular file", who=os.fspath(path))
         with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:  # which no mapping can have
+            if os.fstat(file.fileno()).st_size == 0:  # empty files cannot be mapped
                 return memoryview(b"")
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
@@ -104,12 +102,12 @@ def map_file(path: Path) -> memoryview:
 
 
 def _invalid_path(path: Path) -> FormatError:
-    """The one thing that is wrong before the file system is asked."""
+    """A path with a null character."""
     return FormatError("cannot be a path: a null character in it", who=repr(path))
 
 
 def _resolve_target(path: Path) -> tuple[str, os.stat_result | None]:
-    """The real file behind `path`, and what is known of it if there is one."""
+    """The file behind `path`, links resolved, and its status if it exists."""
     name = os.fspath(path)
     try:
         if not name:
@@ -135,7 +133,7 @@ def _resolve_target(path: Path) -> tuple[str, os.stat_result | None]:
 
 
 def _create_temporary(target: str, old: os.stat_result | None) -> tuple[str, BinaryIO]:
-    """A new file in the folder of `target`, never more open to others than `old`."""
+    """Create a temporary file beside `target`; its permissions are those of `old`."""
     folder, name = os.path.split(target)
     room = _NAME_BYTES - len(LEFT_OVER) - 20
     stem = os.fsdecode(os.fsencode(name)[:room])
@@ -156,7 +154,7 @@ def _create_temporary(target: str, old: os.stat_result | None) -> tuple[str, Bin
 
 
 def _sync_file(file: BinaryIO, path: Path) -> None:
-    """Everything written is on the disk before the name changes hands."""
+    """Synchronize the content to disk before the rename."""
     try:
         file.flush()
         os.fsync(file.fileno())
@@ -172,7 +170,7 @@ def _rename_over(left_over: str, target: str, path: Path) -> None:
 
 
 def _sync_folder(folder: str) -> None:
-    """The new name reaches the disk too, where the system can be asked for that."""
+    """Synchronize the folder entry to disk, where the system supports it."""
     with suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:

@@ -1,11 +1,10 @@
-"""The binary forms: `graph.proto` (`.ampb`) and the archive with weights (`.amanda`).
+"""Binary forms: protobuf (`graph.proto`, `.ampb`), archives with weights (`.amanda`).
 
 - `codec`: graphs as bytes and files in protobuf form
-- `archive`: graphs with their weights beside them, mapped
-- `formats`: both, for the host to choose
-- `definition`: graph.proto as data; `message_classes()` for the protobuf library
-- `stored_zip`, `safetensors`: both as far as they are needed, checked against hostile
-  files
+- `archive`: graphs with their weights in one file that is mapped
+- `formats`: both as formats, chosen by name or suffix
+- `messages`: the messages of graph.proto; `message_classes()` for the protobuf library
+- `stored_zip`, `safetensors`: readers and writers, checked against hostile files
 
-docs/binary-forms.md says what the files look like.
+docs/binary-forms.md describes the files.
 """

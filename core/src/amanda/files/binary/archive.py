@@ -1,9 +1,9 @@
-"""`.amanda`: a graph and its weights in one file that is mapped, not read.
+"""`.amanda`: a graph and its weights in one file, which is mapped.
 
-A zip archive whose members are stored as they are: `amanda.json`, which says what it
-is, `graph.pb`, the graph in protobuf form, and `weights.safetensors`. Opening it costs
-the graph; the weights are slices of the mapped file, aligned so that runtimes can use
-them in place. Saving streams them, those of equal content once.
+A zip archive with uncompressed members: `amanda.json`, which identifies it, `graph.pb`,
+the graph in protobuf form, and `weights.safetensors`. Opening reads the graph only; the
+weights are slices of the mapped file, aligned so that runtimes can use them in place.
+Saving streams them, and stores equal ones once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from amanda.errors import AmandaError, FormatError
 from amanda.files.atomic import Path, map_file, replace_file
 from amanda.files.binary import safetensors, stored_zip
 from amanda.files.binary.decoder import decode
-from amanda.files.binary.encoder import Encoded, Piece, encode, is_splat
+from amanda.files.binary.encoder import ByteChunk, EncodedModel, encode, is_splat
 from amanda.graph import Graph
 
 __all__ = ["load", "loads", "save"]
@@ -31,27 +31,27 @@ _MOST_ABOUT = 1 << 16
 
 
 def save(graph: Graph, path: Path) -> None:
-    """Write the graph and its weights; an old file is whole until the new one is."""
+    """Write the graph and its weights; an old file is replaced at the end."""
     encoded = encode(graph)
-    keys = _keys(encoded)
+    keys = _weight_keys(encoded)
     tensors = {
         key: (str(tensor.dtype), tensor.shape, tensor.nbytes)
         for key, tensor in ((key, encoded.tensors[i]) for i, key in keys.items())
     }
-    head, order = safetensors.header(tensors)
+    head, order = safetensors.encode_header(tensors)
     places = {key: place for place, key in keys.items()}
     data = (encoded.tensors[places[key]].chunks() for key in order)
     size = len(head) + sum(item[2] for item in tensors.values())
-    with replace_file(path) as file, stored_zip.Writer(file) as archive:
-        _add(archive, ABOUT, [_about()])
-        _add(archive, GRAPH, list(encoded.with_keys(keys)))
+    with replace_file(path) as file, stored_zip.ArchiveWriter(file) as archive:
+        _add_member(archive, ABOUT, [_encode_about()])
+        _add_member(archive, GRAPH, list(encoded.with_keys(keys)))
         archive.add(WEIGHTS, size, chain([head], chain.from_iterable(data)))
 
 
 def load(path: Path, *, verify: bool = False) -> Graph:
-    """The graph in a file; its weights are read when they are asked for.
+    """The graph in a file; its weights are read when they are used.
 
-    `verify` compares all checksums first, for which everything is read once.
+    `verify` compares all checksums first, which reads the whole file.
     """
     return loads(map_file(path), verify=verify, who=str(path))
 
@@ -71,19 +71,21 @@ def loads(
 # -- writing -----------------------------------------------------------------------
 
 
-def _about() -> bytes:
+def _encode_about() -> bytes:
     about = {"format": "amanda", "version": [MAJOR, MINOR]}
     return json.dumps(about, separators=(",", ":")).encode() + b"\n"
 
 
-def _add(archive: stored_zip.Writer, name: str, pieces: Sequence[Piece]) -> None:
+def _add_member(
+    archive: stored_zip.ArchiveWriter, name: str, pieces: Sequence[ByteChunk]
+) -> None:
     archive.add(name, sum(map(len, pieces)), pieces)
 
 
-def _keys(encoded: Encoded) -> dict[int, str]:
-    """A name for each tensor, by place: that of what holds it, where it has one."""
+def _weight_keys(encoded: EncodedModel) -> dict[int, str]:
+    """A unique name for each tensor, after the op that holds it."""
     keys: dict[int, str] = {}
-    used: set[str] = {"__metadata__"}  # which the layout keeps for itself
+    used: set[str] = {"__metadata__"}  # reserved by the safetensors layout
     serial: dict[str, int] = {}
     for place, (tensor, wish) in enumerate(
         zip(encoded.tensors, encoded.wishes, strict=True)
@@ -103,26 +105,26 @@ def _keys(encoded: Encoded) -> dict[int, str]:
 
 
 class _Archive:
-    """The members of an archive, checked."""
+    """The checked members of an archive."""
 
     def __init__(self, data: memoryview, verify: bool) -> None:
         self._data = data
-        self._members = stored_zip.members(data)
+        self._members = stored_zip.read_members(data)
         if verify:
             for member in self._members.values():
-                stored_zip.verify(data, member)
+                stored_zip.verify_checksum(data, member)
         self._check_about()
-        self._weights: dict[str, safetensors.Weight] = {}
+        self._weights: dict[str, safetensors.StoredWeight] = {}
         self._start = 0
         if WEIGHTS in self._members:
             start = self._members[WEIGHTS].start
-            with _inside(WEIGHTS):
+            with _member_errors(WEIGHTS):
                 found = safetensors.parse_header(self._member(WEIGHTS))
             self._weights, self._start = found[0], start + found[1]
 
     def read(self) -> Graph:
-        with _inside(GRAPH):
-            return decode(self._member(GRAPH), self._stored)
+        with _member_errors(GRAPH):
+            return decode(self._member(GRAPH), self._weight_data)
 
     def _member(self, name: str) -> memoryview:
         member = self._members.get(name)
@@ -153,16 +155,16 @@ class _Archive:
                 hint="a newer Amanda may read it",
             )
 
-    def _stored(self, key: str, dtype: str, shape: list[int]) -> memoryview:
-        """The data of a weight, if it is what the graph says."""
+    def _weight_data(self, key: str, dtype: str, shape: list[int]) -> memoryview:
+        """The data of a weight; FormatError unless its type is the graph's."""
         weight = self._weights.get(key)
         if weight is None:
             raise FormatError(f"{WEIGHTS} has no weight {key!r}")
         size = weight.stop - weight.start
-        expected = safetensors.stored_as(dtype, shape, size)
+        expected = safetensors.stored_type(dtype, shape, size)
         if (weight.dtype, list(weight.shape)) != expected:
             raise FormatError(
-                f"the weight {key!r} is not what the graph says",
+                f"the weight {key!r} is not what the graph states",
                 expected=f"{expected[0]}{expected[1]}",
                 got=f"{weight.dtype}{list(weight.shape)}",
             )
@@ -170,8 +172,8 @@ class _Archive:
         return self._data[start : start + size]
 
 
-class _inside:  # noqa: N801  (used as a statement)
-    """Errors in the block tell the member that they are about."""
+class _member_errors:  # noqa: N801  (used as a statement)
+    """Errors in the block name the member."""
 
     def __init__(self, name: str) -> None:
         self._name = name

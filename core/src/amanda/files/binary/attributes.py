@@ -1,8 +1,7 @@
 """Attribute values as messages, and back.
 
-In the file the attributes of an op are one flat sequence: a list or a map tells how
-many items it has, and these come next. So values may nest as deep as they like, and
-neither side recurses.
+In a file the attributes of an op are one flat sequence: a list or map states how many
+items it has, which follow. So values may nest to any depth without recursion.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ from amanda.types import (
 
 __all__ = ["AttrReader", "AttrWriter"]
 
-# What stands before each field of an Attr, as one number: field number and kind. A
-# test compares them with graph.proto.
+# The tag of each field of an Attr: field number and wire type. A test compares them
+# with graph.proto.
 NAME: Final = 1 << 3
 NONE: Final = 2 << 3
 BOOLEAN: Final = 3 << 3
@@ -65,17 +64,17 @@ MAP: Final = 16 << 3
 FUNCTION: Final = 17 << 3 | 2
 LARGE: Final = 18 << 3 | 2
 
-_REMEMBERED: Final = 4096  # attributes of less than
-_SHORT: Final = 64  # bytes
+_CACHE_SIZE: Final = 4096  # attributes of less than
+_CACHED_BYTES: Final = 64  # bytes
 
-_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 # -- writing -----------------------------------------------------------------------
 
 
 class AttrWriter:
-    """Attributes as messages, over the tables of one file."""
+    """Writes attributes as messages, with the tables of one file."""
 
     def __init__(self, tables: WriteTables) -> None:
         self.tables = tables
@@ -86,7 +85,7 @@ class AttrWriter:
     def payloads(
         self, attrs: Mapping[str, Any], owner: str | None = None
     ) -> list[bytes]:
-        """The messages of some attributes, each without what frames it."""
+        """The messages of some attributes, without field key and length."""
         self._owner = owner
         out: list[bytes] = []
         for key, value in attrs.items():
@@ -95,7 +94,7 @@ class AttrWriter:
             self.key = key
             if kind in _WRITERS:
                 out.append(name + _WRITERS[kind](self, value))
-            elif kind is list and (whole := _whole_list(value)) is not None:
+            elif kind is list and (whole := _encode_number_list(value)) is not None:
                 out.append(name + whole)
             else:
                 self._write(name, value, out)
@@ -104,7 +103,7 @@ class AttrWriter:
     def _name(self, key: str) -> bytes:
         if not isinstance(key, str):
             raise FormatError(
-                "the name of an attribute is not a text",
+                "the name of an attribute is not a string",
                 who=self._owner,
                 got=repr(key),
             )
@@ -114,19 +113,21 @@ class AttrWriter:
         return made
 
     def _write(self, name: bytes, value: Any, out: list[bytes]) -> None:
-        """A value that holds others, or one of a class that the table does not list."""
-        check_attr(value, f"attribute {self.key!r}")  # refuses one that holds itself
+        """Write a container, or a value of a subclass of a listed type."""
+        check_attr(
+            value, f"attribute {self.key!r}"
+        )  # refuses a value that contains itself
         waiting: list[Iterator[tuple[bytes, Any]]] = [iter([(name, value)])]
         while waiting:
             for label, item in waiting[-1]:
                 if isinstance(item, Mapping):
                     out.append(label + encode_varint(MAP) + encode_varint(len(item)))
-                    waiting.append(self._named(item))
+                    waiting.append(self._named_items(item))
                     break
                 if not isinstance(item, list | tuple):
                     out.append(label + self._scalar(item))
                     continue
-                whole = _whole_list(item)
+                whole = _encode_number_list(item)
                 if whole is not None:
                     out.append(label + whole)
                 else:
@@ -136,7 +137,7 @@ class AttrWriter:
             else:
                 waiting.pop()
 
-    def _named(self, items: Mapping[str, Any]) -> Iterator[tuple[bytes, Any]]:
+    def _named_items(self, items: Mapping[str, Any]) -> Iterator[tuple[bytes, Any]]:
         for key, value in items.items():
             yield self._names.get(key) or self._name(key), value
 
@@ -145,25 +146,25 @@ class AttrWriter:
         return write(self, value)
 
     def tensor(self, value: Tensor) -> int:
-        """The number of a tensor, which would like to be called after its owner."""
+        """The number of a tensor; its preferred name is that of its owner."""
         owner, key = self._owner, self.key
         wish = owner if owner is None or key == "value" else f"{owner}.{key}"
         return self.tables.tensor(value, wish)
 
 
 def _integer(value: int, key: str) -> bytes:
-    if _LEAST <= value <= _MOST:
+    if _INT64_MIN <= value <= _INT64_MAX:
         return encode_varint(INTEGER) + encode_varint(zigzag(value))
     check_attr(value, f"attribute {key!r}")
     size = value.bit_length() // 8 + 1
     return encode_field(_LARGE, value.to_bytes(size, "little", signed=True))
 
 
-def _whole_list(items: Sequence[Any]) -> bytes | None:
+def _encode_number_list(items: Sequence[Any]) -> bytes | None:
     """A list of integers or of reals as one message; None for any other list."""
     kinds = set(map(type, items))
     if kinds == _INT:
-        if min(items) >= _LEAST and max(items) <= _MOST:
+        if min(items) >= _INT64_MIN and max(items) <= _INT64_MAX:
             numbers = [i << 1 if i >= 0 else ~(i << 1) for i in items]
             return encode_field(_INTEGERS, pack_varints(numbers))
     elif kinds == _FLOAT:
@@ -203,14 +204,14 @@ _WRITERS: dict[type[Any], Callable[[AttrWriter, Any], bytes]] = {
 
 
 class AttrReader:
-    """Values from messages, over the tables of one file."""
+    """Reads values from messages, with the tables of one file."""
 
     def __init__(self, tables: ReadTables) -> None:
         self._tables = tables
         self._seen: dict[bytes, tuple[str, Any]] = {}
 
     def values(self, data: Buffer, spans: Sequence[Span], base: int) -> dict[str, Any]:
-        """The attributes whose messages lie at `spans`; `base` is where data lies."""
+        """The attributes with messages at `spans` of `data`, which begins at `base`."""
         top: dict[str, Any] = {}
         into: Any = top
         left = len(spans)
@@ -218,7 +219,7 @@ class AttrReader:
         for pos, stop in spans:
             raw = bytes(data[pos:stop])
             if not outer and (known := self._seen.get(raw)) and known[0] not in top:
-                value = known[1]  # a list is the graph's own, to be changed
+                value = known[1]  # a list belongs to the graph, which may change it
                 top[known[0]] = value.copy() if type(value) is list else value
                 continue
             place = base + pos
@@ -230,9 +231,9 @@ class AttrReader:
                 name = self._new_name(number, into, place)
                 into[name] = value
                 if size < 0:
-                    self._remember(raw, name, value)
+                    self._cache(raw, name, value)
             elif number:
-                _bad("an item of a list has a name", place)
+                raise_at("an item of a list has a name", place)
             else:
                 into.append(value)
             left -= 1
@@ -243,29 +244,29 @@ class AttrReader:
             while outer and not left:
                 into, left = outer.pop()
         if outer:
-            _bad("a list or map lacks items", base + spans[-1][0])
+            raise_at("a list or map lacks items", base + spans[-1][0])
         return top
 
-    def _remember(self, raw: bytes, name: str, value: Any) -> None:
-        """Models repeat themselves, so what was read lately need not be read again."""
-        if len(raw) < _SHORT and len(self._seen) < _REMEMBERED:
+    def _cache(self, raw: bytes, name: str, value: Any) -> None:
+        """Cache a short attribute; models repeat the same ones often."""
+        if len(raw) < _CACHED_BYTES and len(self._seen) < _CACHE_SIZE:
             self._seen[raw] = name, value.copy() if type(value) is list else value
 
     def _new_name(self, number: int, into: dict[str, Any], place: int) -> str:
         words = self._tables.words
         name = words[number] if number < len(words) else None
         if name is None:
-            _bad(f"no name has the number {number}", place)
+            raise_at(f"no name has the number {number}", place)
         if name in into:
-            _bad(f"two values of the name {name!r}", place)
+            raise_at(f"two values of the name {name!r}", place)
         return name
 
     def _item(self, raw: bytes, place: int) -> tuple[int, Any, int]:
         """Number of the name, value, and the tag of the field that held the value.
 
-        Of a list or map the value is the number of its items. Nearly always name and
-        value are one byte of tag and one of number or length each; any other message,
-        and any fault, is left to those who look more closely.
+        Of a list or map the value is the number of its items. Name and value usually
+        have one byte of tag and one of number or length each; any other message, and
+        any fault, is left to `_any_item`.
         """
         try:
             tag, size = raw[2], raw[3]
@@ -290,17 +291,17 @@ class AttrReader:
                 number = given
             elif tag in _READERS:
                 if found:
-                    _bad("an attribute has two values", place)
+                    raise_at("an attribute has two values", place)
                 value, found = self._value(tag, given, place), tag
         if not found:
-            _bad("an attribute has no value that this version knows", place)
+            raise_at("an attribute has no value that this version supports", place)
         return number, value, found
 
     def _value(self, tag: int, given: Any, place: int) -> Any:
         try:
             return _READERS[tag](self._tables, given)
         except IndexError:
-            _bad(f"no entry of the file has the number {given}", place)
+            raise_at(f"no entry of the file has the number {given}", place)
         except (AmandaError, UnicodeDecodeError) as error:
             raise locate_error(error, f"byte {place}") from error
 
@@ -308,30 +309,30 @@ class AttrReader:
 def _check_depth(depth: int, place: int) -> None:
     if depth > MAX_DEPTH:
         raise LimitError(
-            "an attribute is nested absurdly deep",
+            "an attribute is nested too deeply",
             where=f"byte {place}",
             expected=f"at most {MAX_DEPTH} levels",
         )
 
 
-def _numbers(raw: bytes) -> list[int]:
+def _decode_numbers(raw: bytes) -> list[int]:
     numbers = raw if raw.isascii() else unpack_varints(raw, 0, len(raw))
     return [number >> 1 ^ -(number & 1) for number in numbers]
 
 
-def _reals(raw: bytes) -> list[float]:
+def _decode_reals(raw: bytes) -> list[float]:
     if len(raw) % 8:
         raise FormatError("a list of reals is not a multiple of 8 bytes")
     return list(struct.unpack(f"<{len(raw) // 8}d", raw))
 
 
-def _large(raw: bytes) -> int:
+def _decode_large(raw: bytes) -> int:
     value = int.from_bytes(raw, "little", signed=True)
     check_attr(value, "a large integer")
     return value
 
 
-def _entry(table: Sequence[Any], number: int) -> Any:
+def _table_entry(table: Sequence[Any], number: int) -> Any:
     if not number:
         raise IndexError
     return table[number]
@@ -345,19 +346,19 @@ _READERS: dict[int, Callable[[ReadTables, Any], Any]] = {
     REAL: lambda _, raw: struct.unpack("<d", raw)[0],
     TEXT: lambda _, raw: raw.decode(),
     DATA: lambda _, raw: raw,
-    INTEGERS: lambda _, raw: _numbers(raw),
-    REALS: lambda _, raw: _reals(raw),
+    INTEGERS: lambda _, raw: _decode_numbers(raw),
+    REALS: lambda _, raw: _decode_reals(raw),
     DTYPE: lambda _, raw: parse_element(raw.decode()),
-    TYPE: lambda tables, number: _entry(tables.types, number),
+    TYPE: lambda tables, number: _table_entry(tables.types, number),
     SHAPE: lambda tables, raw: parse_shape(raw.decode(), tables.symbols),
     DIM: lambda tables, raw: parse_dim(raw.decode(), tables.symbols),
-    TENSOR: lambda tables, number: _entry(tables.tensors, number),
+    TENSOR: lambda tables, number: _table_entry(tables.tensors, number),
     LIST: lambda _, number: number,
     MAP: lambda _, number: number,
     FUNCTION: lambda _, raw: FunctionRef(raw.decode()),
-    LARGE: lambda _, raw: _large(raw),
+    LARGE: lambda _, raw: _decode_large(raw),
 }
 
 
-def _bad(message: str, place: int) -> NoReturn:
+def raise_at(message: str, place: int) -> NoReturn:
     raise FormatError(message, where=f"byte {place}")

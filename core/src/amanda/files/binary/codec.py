@@ -1,4 +1,4 @@
-"""Graphs in protobuf form: whole files, with the data of their tensors inside.
+"""Graphs in protobuf form: complete files with the data of their tensors.
 
 >>> from amanda.graph import Graph
 >>> graph = Graph("amanda/std/1")
@@ -17,12 +17,12 @@ from typing import BinaryIO, Final
 from amanda.errors import AmandaError, LimitError
 from amanda.files.atomic import Path, map_file, replace_file
 from amanda.files.binary.decoder import decode
-from amanda.files.binary.encoder import Encoded, encode
+from amanda.files.binary.encoder import EncodedModel, encode
 from amanda.graph import Graph
 
 __all__ = ["dump", "dumps", "load", "loads", "save"]
 
-_MOST: Final = (1 << 31) - 1  # what protobuf libraries read
+_MOST: Final = (1 << 31) - 1  # the limit of protobuf libraries
 
 
 def dumps(graph: Graph) -> bytes:
@@ -31,18 +31,18 @@ def dumps(graph: Graph) -> bytes:
 
 
 def dump(graph: Graph, file: BinaryIO) -> None:
-    """Write the graph to an open file, the data of its tensors in pieces."""
+    """Write the graph to an open file, the data of its tensors in blocks."""
     file.writelines(_inline(encode(graph)))
 
 
 def save(graph: Graph, path: Path) -> None:
-    """Write the graph to a path; an old file there is whole until the new one is."""
+    """Write the graph to a path; an old file is replaced at the end."""
     with replace_file(path) as file:
         dump(graph, file)
 
 
 def loads(data: bytes | bytearray | memoryview, who: str = "<bytes>") -> Graph:
-    """The graph in some bytes; its tensors share them. `who` names them in errors."""
+    """The graph in some bytes, which its tensors share. `who` names them in errors."""
     try:
         return decode(memoryview(data).cast("B").toreadonly())
     except AmandaError as error:
@@ -51,11 +51,11 @@ def loads(data: bytes | bytearray | memoryview, who: str = "<bytes>") -> Graph:
 
 
 def load(path: Path) -> Graph:
-    """The graph in a file; its tensors are read from it when they are asked for."""
+    """The graph in a file; its tensors are read when they are used."""
     return loads(map_file(path), str(path))
 
 
-def _inline(encoded: Encoded) -> Iterator[bytes | bytearray | memoryview]:
+def _inline(encoded: EncodedModel) -> Iterator[bytes | bytearray | memoryview]:
     size = encoded.size()
     if size > _MOST:
         raise LimitError(

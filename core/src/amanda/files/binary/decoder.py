@@ -1,11 +1,11 @@
-"""A graph from the bytes of a `Model`, op by op.
+"""A graph from the bytes of a `Model`.
 
-The outer fields are walked where they lie, the ops of a graph in blocks of a megabyte,
-so reading takes the memory of the graph and little more. The fields that most ops have
-are read in line; an op with any other goes through the message classes.
+The outer fields are read in place, the ops of a graph in blocks of a megabyte, so
+reading takes little more memory than the graph. The usual fields of an op are read
+inline; an op with any other goes through the message classes.
 
-Every number that refers to something is checked where it is used, and every length
-before it is used. So a hostile file costs time and memory in proportion to its size.
+Every reference and every length is checked before it is used, so a hostile file costs
+time and memory in proportion to its size.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from amanda.errors import AmandaError, FormatError
 from amanda.files.binary import messages
 from amanda.files.binary.attributes import AttrReader
 from amanda.files.binary.encoder import MAGIC, MAJOR
-from amanda.files.binary.graph_decoder import OPS, Body, Shell, bad, provenance
+from amanda.files.binary.graph_decoder import (
+    OPS,
+    GraphDecoder,
+    PendingGraph,
+    decode_provenance,
+    raise_at,
+)
 from amanda.files.binary.shared_tables import ReadTables
 from amanda.formatkit import Span
 from amanda.formatkit.scalars import decode_utf8
@@ -40,11 +46,11 @@ __all__ = ["decode"]
 _KEY, _DATA, _SPLAT = 3, 4, 5  # fields of a Tensor
 
 Stored = Callable[[str, str, list[int]], memoryview]
-"""What finds data in another file: by key, for a tensor of this dtype and shape."""
+"""Returns data in another file: by key, for a tensor of this dtype and shape."""
 
 
 def decode(data: memoryview, stored: Stored | None = None) -> Graph:
-    """The graph of a file; tensors share `data`, or what `stored` finds for a key."""
+    """The graph of a file; tensors share `data`, or what `stored` returns for a key."""
     start = bytes(data[: len(MAGIC)])
     if start != MAGIC:
         raise FormatError(
@@ -54,17 +60,17 @@ def decode(data: memoryview, stored: Stored | None = None) -> Graph:
             got=repr(start),
         )
     with bulk():
-        return File(data, stored).read()
+        return ModelDecoder(data, stored).read()
 
 
-class File:
-    """What the graphs of one file share."""
+class ModelDecoder:
+    """Decodes one file; what its graphs share."""
 
     def __init__(self, data: memoryview, stored: Stored | None) -> None:
         self.data = data
         self._stored = stored
         self._spans: list[Span] = []
-        self._shells: dict[int, Shell] = {}
+        self._shells: dict[int, PendingGraph] = {}
         self.tables = self._tables()
         self.attrs = AttrReader(self.tables)
 
@@ -81,13 +87,13 @@ class File:
                     expected="a holder in an earlier graph",
                 )
             inner = len(self._shells)
-            Body(self, shell, place).read()
-            if len(self._shells) == inner:  # nothing inside can read its values
+            GraphDecoder(self, shell, place).read()
+            if len(self._shells) == inner:  # no inner graph can capture its values
                 shell.values = []
         return root.graph
 
-    def hold(self, place: int, holder: int) -> Shell:
-        """The graph at `place`, for its holder in an earlier graph."""
+    def hold(self, place: int, holder: int) -> PendingGraph:
+        """The graph with index `place`, for an op of an earlier graph."""
         if not holder < place < len(self._spans):
             raise FormatError(
                 f"graph {holder} of the file cannot hold graph {place}",
@@ -97,14 +103,14 @@ class File:
             raise FormatError(f"graph {place} of the file is held twice")
         return self._shell(place)
 
-    def shell(self, place: int) -> Shell:
-        """The graph at `place`, if its holder was read."""
+    def shell(self, place: int) -> PendingGraph:
+        """The graph with index `place`, if the graph around it was read."""
         shell = self._shells.get(place)
         if shell is None:
             raise FormatError(f"graph {place} of the file is not around this one")
         return shell
 
-    # -- what stands before the graphs -------------------------------------------
+    # -- tables ------------------------------------------------------------------
 
     def _tables(self) -> ReadTables:
         words: list[str] = []
@@ -120,7 +126,7 @@ class File:
             if into is None:
                 continue
             if kind != BYTES:
-                bad(f"field {number} of the file is of another kind", start)
+                raise_at(f"field {number} of the file has another wire type", start)
             small = number in (4, 5)
             into.append(decode_utf8(self.data, start, stop) if small else (start, stop))
         _check_version(major)
@@ -135,28 +141,28 @@ class File:
             if number == 2:
                 shape += unpack_varints(self.data, start, end)
             elif kind != BYTES:
-                bad("a part of a tensor is of another kind", start)
+                raise_at("a part of a tensor has another wire type", start)
             elif number == 1:
                 dtype = decode_utf8(self.data, start, end)
             elif number in (_KEY, _DATA, _SPLAT):
                 found[number] = self.data[start:end]
         if len(found) > 1:
-            bad("a tensor has its data twice", pos)
+            raise_at("a tensor has its data twice", pos)
         try:
             if _SPLAT in found:
-                one = tensor(found[_SPLAT], dtype, [])
+                one = decode_tensor(found[_SPLAT], dtype, [])
                 return Tensor.splat(one.dtype, shape, one.numpy())
             data = found.get(_DATA, self.data[:0])
             if _KEY in found:
                 if self._stored is None:
                     raise FormatError("the data of a tensor is in another file")
                 data = self._stored(str(found[_KEY], "utf-8"), dtype, shape)
-            return tensor(data, dtype, shape)
+            return decode_tensor(data, dtype, shape)
         except (AmandaError, UnicodeDecodeError) as error:
             raise locate_error(error, f"byte {pos}") from error
 
-    def _shell(self, place: int) -> Shell:
-        """The graph at `place` with its ports, made before its holder is."""
+    def _shell(self, place: int) -> PendingGraph:
+        """The graph with index `place` and its ports, before its ops are read."""
         pos, stop = self._spans[place]
         ops = pos
         for number, _, _, end in iter_fields(self.data, pos, stop):
@@ -165,20 +171,20 @@ class File:
             ops = end
         header = messages.read(messages.Graph, self.data, pos, ops)
         if place and (header.functions or header.entries):
-            bad("only the first graph of a file has functions and entries", pos)
+            raise_at("only the first graph of a file has functions and entries", pos)
         try:
             graph = self._graph(header)
         except (AmandaError, IndexError) as error:
             raise locate_error(error, f"byte {pos}, graph {place}") from error
-        shell = self._shells[place] = Shell(graph, header, (ops, stop))
+        shell = self._shells[place] = PendingGraph(graph, header, (ops, stop))
         return shell
 
     def _graph(self, header: messages.Graph) -> Graph:
         own = header.self or messages.Op()
         words, types = self.tables.words, self.tables.types
         graph = Graph(words[own.namespace], own.name, type=words[own.type])
-        self.fill(graph, own.attrs)
-        graph.provenance = provenance(own)
+        self.set_attrs(graph, own.attrs)
+        graph.provenance = decode_provenance(own)
         for given in header.parameters:
             port = graph.parameter(types[given.type], words[given.name])
             self.describe(port, given)
@@ -193,31 +199,31 @@ class File:
 
     # -- attributes of anything --------------------------------------------------
 
-    def fill(self, holder: Any, spans: list[Span]) -> None:
-        """Give attributes to an op, a port or an edge."""
+    def set_attrs(self, holder: Any, spans: list[Span]) -> None:
+        """Set attributes of an op, a port or an edge."""
         if spans:
             holder.attrs.update(self.attrs.values(self.data, spans, 0))
 
     def describe(
-        self, port: OutputPort, told: messages.Parameter | messages.Result
+        self, port: OutputPort, record: messages.Parameter | messages.Result
     ) -> None:
-        self.fill(port, told.attrs)
-        for mark in told.marks:
-            port.mark(self.word(mark))
+        self.set_attrs(port, record.attrs)
+        for mark in record.marks:
+            port.mark(self.string(mark))
 
-    def word(self, number: int) -> str:
-        word = self.tables.words[number]
-        if word is None:
-            raise FormatError("a word is missing: number 0 stands for none")
-        return word
+    def string(self, number: int) -> str:
+        string = self.tables.words[number]
+        if string is None:
+            raise FormatError("a string is missing: number 0 means none")
+        return string
 
 
-def tensor(data: memoryview, name: str, shape: list[int]) -> Tensor:
-    """A tensor on some bytes, of which there must be as many as it takes."""
+def decode_tensor(data: memoryview, name: str, shape: list[int]) -> Tensor:
+    """A tensor on some bytes, whose number is checked."""
     dtype = parse_element(name)
     dims = check_shape(shape)
     if dtype.kind in ("string", "bytes"):
-        return Tensor.strings(_texts(data, prod(dims)), dims, dtype)
+        return Tensor.strings(_decode_strings(data, prod(dims)), dims, dtype)
     expected = packed_size(dtype, dims)
     if len(data) != expected:
         raise FormatError(
@@ -228,25 +234,25 @@ def tensor(data: memoryview, name: str, shape: list[int]) -> Tensor:
     return Tensor.from_buffer(data, dtype, dims)
 
 
-def _texts(data: memoryview, count: int) -> list[bytes]:
-    """The texts of a tensor: the length of each as 8 bytes, then all of them."""
+def _decode_strings(data: memoryview, count: int) -> list[bytes]:
+    """The strings of a tensor: 8 bytes with the length of each, then all of them."""
     pos = 8 * count
     if pos > len(data):
-        _short_texts(count, data)
+        _raise_string_lengths(count, data)
     items = []
     for (size,) in struct.iter_unpack("<Q", data[:pos]):
         items.append(bytes(data[pos : pos + size]))
         pos += size
         if pos > len(data):
-            _short_texts(count, data)
+            _raise_string_lengths(count, data)
     if pos != len(data):
-        _short_texts(count, data)
+        _raise_string_lengths(count, data)
     return items
 
 
-def _short_texts(count: int, data: memoryview) -> NoReturn:
+def _raise_string_lengths(count: int, data: memoryview) -> NoReturn:
     raise FormatError(
-        "the texts of a tensor do not fill its data",
+        "the strings of a tensor do not fill its data",
         expected=f"{count} texts",
         got=f"{len(data)} bytes",
     )

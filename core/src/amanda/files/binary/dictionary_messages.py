@@ -1,4 +1,4 @@
-"""The messages of graph.proto that tell entries of dictionaries, as dataclasses."""
+"""The messages of graph.proto for entries of dictionaries, as dataclasses."""
 
 from __future__ import annotations
 

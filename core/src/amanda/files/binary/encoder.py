@@ -1,9 +1,8 @@
-"""A graph as the bytes of a `Model`, op by op.
+"""A graph as the bytes of a `Model`.
 
-The common case, an op with type, name, inputs, outputs and attributes, is written in
-line; what few ops have goes through the message classes. Only the encoded ops are kept
-until the tables that stand before them are complete: some twenty bytes for each op.
-Tensors are not read here.
+An op with type, name, inputs, outputs and attributes is encoded inline; rare parts go
+through the message classes. Ops are held encoded, about twenty bytes each, until the
+tables in front of them are complete. The data of tensors is not read here.
 """
 
 from __future__ import annotations
@@ -27,25 +26,25 @@ from amanda.formatkit.wire import (
 from amanda.graph import ControlPort, Edge, Graph, InputPort, Op, OutputPort, bulk
 from amanda.tensors import Tensor
 
-__all__ = ["MAGIC", "MAJOR", "MINOR", "Encoded", "encode"]
+__all__ = ["MAGIC", "MAJOR", "MINOR", "EncodedModel", "encode"]
 
 MAGIC = b"\x0a\x0camanda/graph"
 MAJOR, MINOR = 1, 0
-Piece = bytes | bytearray | memoryview
+ByteChunk = bytes | bytearray | memoryview
 
 _VERSION = (
     b"\x10" + encode_varint(MAJOR) + (b"\x18" + encode_varint(MINOR) if MINOR else b"")
 )
 
-# The fields of a Model, of an Op, and the ops of a Graph; a test compares the numbers.
+# Fields of Model and Op, and the ops of a Graph; a test compares the numbers.
 _STRINGS, _TYPES, _TENSORS, _GRAPHS = 4, 5, 6, 7
 _OP = b"\x7a"
 _TYPE, _NAME, _INPUTS, _OUTPUTS = b"\x08", b"\x12", b"\x1a", b"\x22"
 _ATTR, _NAMESPACE = b"\x2a", b"\x30"
 
 
-class Encoded:
-    """A graph as bytes, but for the data of its tensors."""
+class EncodedModel:
+    """A graph as bytes, except the data of its tensors."""
 
     def __init__(self, tables: WriteTables, graphs: list[list[bytes | bytearray]]):
         self.tensors = tables.tensors
@@ -55,26 +54,26 @@ class Encoded:
         self._graphs = graphs
 
     def size(self) -> int:
-        """About as many bytes as `inline` gives."""
+        """The approximate number of bytes of `inline`."""
         data = sum([tensor.nbytes for tensor in self.tensors if not is_splat(tensor)])
         return data + sum([len(part) for parts in self._graphs for part in parts])
 
-    def inline(self) -> Iterator[Piece]:
-        """All bytes of a file that holds the data of its tensors too."""
+    def inline(self) -> Iterator[ByteChunk]:
+        """The bytes of a file that contains the data of its tensors."""
         for piece in self._pieces(self.tensors):
             if isinstance(piece, Tensor):
                 yield from piece.chunks()
             else:
                 yield piece
 
-    def with_keys(self, keys: Mapping[int, str]) -> Iterator[Piece]:
-        """All bytes of a file that names its tensors, by place, in another one."""
-        return cast("Iterator[Piece]", self._pieces(self.tensors, keys))
+    def with_keys(self, keys: Mapping[int, str]) -> Iterator[ByteChunk]:
+        """The bytes of a file whose tensors are in another one, under these keys."""
+        return cast("Iterator[ByteChunk]", self._pieces(self.tensors, keys))
 
     def _pieces(
         self, tensors: list[Tensor], keys: Mapping[int, str] | None = None
-    ) -> Iterator[Piece | Tensor]:
-        """The bytes in order, and a tensor where its data stands."""
+    ) -> Iterator[ByteChunk | Tensor]:
+        """The bytes in order, and a tensor in place of its data."""
         yield MAGIC + _VERSION
         yield b"".join(
             [encode_field(_STRINGS, encode_utf8(word)) for word in self._words]
@@ -88,7 +87,7 @@ class Encoded:
             if tensor.shape:
                 head += encode_field(2, pack_varints(tensor.shape))
             if is_splat(tensor):
-                head += encode_field(5, one_item(tensor))
+                head += encode_field(5, encode_item(tensor))
             elif keys is not None:
                 head += encode_field(3, encode_utf8(keys[place]))
             elif size := tensor.nbytes:
@@ -102,25 +101,25 @@ class Encoded:
 
 
 def is_splat(tensor: Tensor) -> bool:
-    """Is one item of this tensor written for all?"""
+    """Whether one element is written for all."""
     return tensor.is_splat and tensor.size > 1
 
 
-def one_item(tensor: Tensor) -> bytes:
-    """The packed bytes of the first item."""
+def encode_item(tensor: Tensor) -> bytes:
+    """The packed bytes of the first element."""
     first = bytes(next(tensor.chunks(1)))
     bits = tensor.dtype.bits
     return first[: bits // 8] if bits >= 8 else bytes([first[0] & (1 << bits) - 1])
 
 
-def encode(graph: Graph) -> Encoded:
-    """A root graph with all that it holds."""
+def encode(graph: Graph) -> EncodedModel:
+    """Encode a root graph and all graphs inside."""
     with bulk():
-        return _File().run(graph)
+        return _ModelEncoder().run(graph)
 
 
-class _Numbers:
-    """How the values of a graph that is written are numbered: captures below zero."""
+class _ValueNumbers:
+    """The numbers of a graph's values; captures are negative."""
 
     __slots__ = ("count", "of", "place")
 
@@ -136,33 +135,33 @@ class _Numbers:
             self.count += 1
 
 
-class _File:
-    """What the graphs of one file share."""
+class _ModelEncoder:
+    """Encodes one file; what its graphs share."""
 
     def __init__(self) -> None:
         self.tables = WriteTables()
         self.attrs = AttrWriter(self.tables)
         self.heads: dict[str | None, bytes] = {}
         self.queue: list[Graph] = []
-        self.numbers: dict[Graph, _Numbers] = {}
+        self.numbers: dict[Graph, _ValueNumbers] = {}
 
-    def run(self, root: Graph) -> Encoded:
+    def run(self, root: Graph) -> EncodedModel:
         self.queue.append(root)
         written = []
         for place, graph in enumerate(self.queue):
             held = len(self.queue)
-            written.append(_Body(self, graph, place).run())
-            if len(self.queue) == held:  # nothing inside can read its values
+            written.append(_GraphEncoder(self, graph, place).run())
+            if len(self.queue) == held:  # no inner graph can capture its values
                 del self.numbers[graph]
-        return Encoded(self.tables, written)
+        return EncodedModel(self.tables, written)
 
     def place(self, graph: Graph) -> int:
-        """The place in the file of a graph that is met where it is held."""
+        """The index of a graph in the file, assigned when its holder is encoded."""
         self.queue.append(graph)
         return len(self.queue) - 1
 
     def head(self, kind: str | None) -> bytes:
-        """The type of an op, as it is written."""
+        """The encoded type of an op."""
         if kind is None:
             return b""
         made = self.heads[kind] = _TYPE + encode_varint(self.tables.word(kind))
@@ -177,22 +176,22 @@ class _File:
         return self.attrs.payloads(port.edge_attrs) if port.has_edge_attrs else []
 
 
-class _Body:
-    """One graph."""
+class _GraphEncoder:
+    """Encodes one graph."""
 
-    def __init__(self, file: _File, graph: Graph, place: int) -> None:
+    def __init__(self, file: _ModelEncoder, graph: Graph, place: int) -> None:
         self._file = file
         self._tables = file.tables
         self._graph = graph
-        self._numbers = file.numbers[graph] = _Numbers(graph, place)
+        self._numbers = file.numbers[graph] = _ValueNumbers(graph, place)
         self._captures: list[OutputPort] = []
         self._late: list[tuple[int, int, OutputPort]] = []
-        self._late_signals: list[messages.LateSignal] = []
+        self._late_signals: list[messages.LateControlEdge] = []
         self._index = 0
         self._places: dict[Op, int] | None = None
 
     def run(self) -> list[bytes | bytearray]:
-        """The fields of the message: all but the ops, and the ops."""
+        """The encoded fields: the header, and the ops."""
         out = bytearray()
         for op in self._graph:
             payload = self._subgraph(op) if isinstance(op, Graph) else self._op(op)
@@ -215,7 +214,9 @@ class _Body:
         rare = op.side_record is not None  # the side record, which most ops do without
         if outputs:
             numbers.add(outputs)
-            payload += _OUTPUTS + _sized([self._tables.type(p.type) for p in outputs])
+            payload += _OUTPUTS + _with_length(
+                [self._tables.type(p.type) for p in outputs]
+            )
             for port in outputs:
                 rare = rare or port.name is not None
         if op.has_attrs:
@@ -223,21 +224,21 @@ class _Body:
             payload += b"".join(
                 [_ATTR + encode_varint(len(attr)) + attr for attr in attrs]
             )
-        return payload + self._rare(op) if rare else payload
+        return payload + self._rare_op(op) if rare else payload
 
     def _references(self, inputs: Sequence[OutputPort | None]) -> bytes:
-        """The values that an op reads, counted back from its own first output."""
+        """The inputs of an op, counted back from its own first output."""
         numbers, before = self._numbers.of, self._numbers.count
         try:
             back = [before - numbers[value] for value in inputs]
         except KeyError:  # a capture, a later op, nothing at all
-            back = [self._back(value, i) for i, value in enumerate(inputs)]
-        return _sized(back)
+            back = [self._reference(value, i) for i, value in enumerate(inputs)]
+        return _with_length(back)
 
-    def _back(self, value: OutputPort | None, i: int = -1) -> int:
-        """A value counted back from the last one there is, captures behind the first.
+    def _reference(self, value: OutputPort | None, i: int = -1) -> int:
+        """The distance back to a value from the last one; captures precede the first.
 
-        `i` is the input that reads it; -1 for a reference from the end of the graph.
+        `i` is the index of the input; -1 for a reference from the end of the graph.
         """
         if value is None:
             return 0
@@ -251,8 +252,8 @@ class _Body:
             number = numbers.of[value] = -len(self._captures)
         return numbers.count - number
 
-    def _rare(self, op: Op) -> bytes:
-        """What few ops have."""
+    def _rare_op(self, op: Op) -> bytes:
+        """The rare parts of an op."""
         space = op.own_namespace
         head = b""
         if space is not None:
@@ -266,18 +267,22 @@ class _Body:
             output_ports=self._output_ports(op),
             provenance=_provenance(op),
         )
-        return head + write(self._placed(op, facts, names=True))
+        return head + write(self._add_order_and_ports(op, facts, names=True))
 
     def _subgraph(self, op: Graph) -> bytes:
-        """A graph as an op: how it is wired here. The rest it tells itself."""
+        """A graph as an op: its edges only; the rest is in its own message."""
         inputs = op.inputs
         back = _INPUTS + self._references(inputs) if inputs else b""
-        facts = self._placed(op, messages.Op(graph=self._file.place(op)), names=False)
+        facts = self._add_order_and_ports(
+            op, messages.Op(graph=self._file.place(op)), names=False
+        )
         self._numbers.add(op.outputs)
         return back + write(facts)
 
-    def _placed(self, op: Op, facts: messages.Op, *, names: bool) -> messages.Op:
-        """Control edges, and what there is to tell of input ports."""
+    def _add_order_and_ports(
+        self, op: Op, facts: messages.Op, *, names: bool
+    ) -> messages.Op:
+        """Add control edges, names and attributes of input ports."""
         self._signals(op, facts)
         payloads = self._file.payloads
         for port in op.input_ports:
@@ -315,15 +320,15 @@ class _Body:
             place = self._place(first)
             back = self._index - place
             if back <= 0:
-                late = messages.LateSignal(self._index, place, attrs)
+                late = messages.LateControlEdge(self._index, place, attrs)
                 self._late_signals.append(late)
                 continue
             if attrs:
-                facts.signals.append(messages.Signal(len(facts.control), attrs))
+                facts.signals.append(messages.ControlEdge(len(facts.control), attrs))
             facts.control.append(back)
 
     def _place(self, op: Op) -> int:
-        """The place of an op in this graph; counted when a control edge first asks."""
+        """The index of an op in this graph; computed for the first control edge."""
         if self._places is None:
             self._places = {op: i for i, op in enumerate(self._graph)}
         return self._places[op]
@@ -331,29 +336,32 @@ class _Body:
     # -- the graph itself --------------------------------------------------------
 
     def _header(self) -> messages.Graph:
-        """All but the ops; made after them, when every value has its number."""
+        """Everything but the ops; encoded after them, when all values have numbers."""
         graph = self._graph
         made = messages.Graph(
             self=self._self(),
             parameters=[self._parameter(port) for port in graph.parameters],
             results=[self._result(port) for port in graph.result_ports],
-            sources=[self._source(op) for op in graph.inner_control_sources],
-            sinks=[self._sink(op) for op in graph.inner_control_sinks],
+            sources=[self._source_edge(op) for op in graph.inner_control_sources],
+            sinks=[self._sink_edge(op) for op in graph.inner_control_sinks],
             late_signals=self._late_signals,
             functions=[
                 messages.Function(name, self._file.place(function))
                 for name, function in graph.functions.items()
             ],
             entries=[
-                messages.Entry(
-                    name, self._slots(entry.inputs), self._slots(entry.outputs)
+                messages.EntryPoint(
+                    name,
+                    self._named_values(entry.inputs),
+                    self._named_values(entry.outputs),
                 )
                 for name, entry in graph.entries.items()
             ],
             imports=[messages.Import(*item) for item in graph.imports.items()],
         )
         made.late_inputs = [
-            messages.LateInput(op, i, self._back(value)) for op, i, value in self._late
+            messages.LateInput(op, i, self._reference(value))
+            for op, i, value in self._late
         ]
         made.captures = [self._capture(value) for value in self._captures]
         return made
@@ -379,7 +387,7 @@ class _Body:
     def _result(self, port: InputPort) -> messages.Result:
         outside = self._graph.outputs[port.index]
         return messages.Result(
-            self._back(port.source),
+            self._reference(port.source),
             self._tables.type(outside.type),
             self._tables.word(outside.name),
             self._file.payloads(outside, outside.has_attrs),
@@ -387,11 +395,11 @@ class _Body:
             self._marks(outside),
         )
 
-    def _source(self, op: Op) -> messages.Boundary:
+    def _source_edge(self, op: Op) -> messages.Boundary:
         edge = Edge(ControlPort(self._graph, "in", True), ControlPort(op, "in"))
         return self._boundary(op, edge)
 
-    def _sink(self, op: Op) -> messages.Boundary:
+    def _sink_edge(self, op: Op) -> messages.Boundary:
         edge = Edge(ControlPort(op, "out"), ControlPort(self._graph, "out", True))
         return self._boundary(op, edge)
 
@@ -399,8 +407,12 @@ class _Body:
         attrs = self._file.payloads(edge, edge.has_attrs)
         return messages.Boundary(self._place(op), attrs)
 
-    def _slots(self, values: Mapping[str, OutputPort]) -> list[messages.Slot]:
-        return [messages.Slot(name, self._back(v)) for name, v in values.items()]
+    def _named_values(
+        self, values: Mapping[str, OutputPort]
+    ) -> list[messages.NamedValue]:
+        return [
+            messages.NamedValue(name, self._reference(v)) for name, v in values.items()
+        ]
 
     def _capture(self, value: OutputPort) -> messages.Capture:
         home = value.graph
@@ -415,8 +427,8 @@ class _Body:
         return messages.Capture(numbers.place, numbers.count - number)
 
 
-def _sized(values: list[int]) -> bytes:
-    """Packed numbers with their length before them."""
+def _with_length(values: list[int]) -> bytes:
+    """Packed numbers, preceded by their length."""
     raw = pack_varints(values)
     return encode_varint(len(raw)) + raw
 

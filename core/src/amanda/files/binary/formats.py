@@ -1,4 +1,4 @@
-"""The binary forms as formats, for the host to choose."""
+"""The binary forms as formats, chosen by name or suffix."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ __all__ = ["ArchiveFormat", "PbFormat"]
 
 
 class PbFormat:
-    """`.ampb`: one protobuf message with everything inside."""
+    """`.ampb`: one protobuf message with all data inside."""
 
     def read(self, source: Path, **options: Any) -> Graph:
         """The graph in a file."""
         from amanda.files.binary import codec
 
-        _refuse(options, "read")
+        _refuse_options(options, "read")
         return codec.load(_path(source))
 
     def write(self, graph: Graph, path: Path, **options: Any) -> None:
         """Write a graph to a file."""
         from amanda.files.binary import codec
 
-        _refuse(options, "write")
+        _refuse_options(options, "write")
         codec.save(graph, path)
 
 
 class ArchiveFormat:
-    """`.amanda`: the graph, and its weights beside it, mapped."""
+    """`.amanda`: the graph and its weights, which are mapped."""
 
     def read(self, source: Path, *, verify: bool = False, **options: Any) -> Graph:
         """The graph in a file; `verify` compares the checksums of everything in it."""
         from amanda.files.binary import archive
 
-        _refuse(options, "read")
+        _refuse_options(options, "read")
         return archive.load(_path(source), verify=verify)
 
     def write(self, graph: Graph, path: Path, **options: Any) -> None:
         """Write a graph to a file."""
         from amanda.files.binary import archive
 
-        _refuse(options, "write")
+        _refuse_options(options, "write")
         archive.save(graph, path)
 
 
@@ -54,7 +54,7 @@ def _path(source: object) -> Path:
     return Path(source)
 
 
-def _refuse(options: dict[str, Any], verb: str) -> None:
+def _refuse_options(options: dict[str, Any], verb: str) -> None:
     if options:
         names = ", ".join(sorted(options))
-        raise UsageError(f"no such option to {verb} this format: {names}")
+        raise UsageError(f"unknown options to {verb} this format: {names}")

@@ -1,7 +1,7 @@
-"""What is inside a graph of a file, op by op.
+"""The ops of one graph of a file.
 
-Ops are read in blocks of a megabyte. The fields that most ops have are read in line; an
-op with any other field goes through the message classes.
+Ops are read in blocks of a megabyte. Their usual fields are read inline; an op with any
+other field goes through the message classes.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from amanda.formatkit.wire import (
 from amanda.graph import Graph, InputPort, Op, OutputPort, Provenance
 
 if TYPE_CHECKING:
-    from amanda.files.binary.decoder import File
+    from amanda.files.binary.decoder import ModelDecoder
 
-__all__ = ["OPS", "Body", "Shell", "bad", "provenance"]
+__all__ = ["OPS", "GraphDecoder", "PendingGraph", "raise_at", "decode_provenance"]
 
 OPS = 15  # the field of a Graph
 _OP_TAG = OPS << 3 | BYTES
-# The fields of an op that are read in line; a test compares them with graph.proto.
+# Tags of the fields that are read inline; a test compares them with graph.proto.
 _TYPE, _NAME, _INPUTS, _OUTPUTS, _ATTR, _NAMESPACE = 0x08, 0x12, 0x1A, 0x22, 0x2A, 0x30
 _BLOCK = 1 << 20
 
 
-class Shell:
-    """A graph that has its ports, and not yet its ops."""
+class PendingGraph:
+    """A graph with its ports, whose ops are not read yet."""
 
     __slots__ = ("count", "depth", "graph", "header", "holder", "jump", "ops", "values")
 
@@ -42,26 +42,26 @@ class Shell:
         self.graph = graph
         self.header = header
         self.ops = ops
-        # What can be read in it: the captures backwards, the parameters, and so on.
+        # All values: captures in reverse, parameters, outputs of ops.
         self.values: list[OutputPort] = []
-        self.holder: Shell | None = None
-        self.count = 0  # the values that the holder had before
+        self.holder: PendingGraph | None = None
+        self.count = 0  # number of values of the holder before this graph
         self.depth = 0
-        self.jump = self  # some graph around, far enough that searches are short
+        self.jump = self  # an outer graph, for the logarithmic search
 
-    def hold(self, inner: Shell) -> None:
-        """`inner` stands in this graph, behind the values that there are now."""
+    def hold(self, inner: PendingGraph) -> None:
+        """Record that `inner` is in this graph, after the values read so far."""
         inner.holder, inner.count = self, len(self.values)
         inner.depth = self.depth + 1
         far = self.jump
         even = self.depth - far.depth == far.depth - far.jump.depth
         inner.jump = far.jump if even else self
 
-    def inside(self, outer: Shell) -> Shell | None:
-        """The graph held by `outer` in which this one is, or which it is.
+    def inside(self, outer: PendingGraph) -> PendingGraph | None:
+        """The direct child of `outer` that contains this graph, or is it.
 
-        Files may nest graphs as deep as they are long, so this must not take as many
-        steps (Myers 1983: skew-binary jumps, logarithmic).
+        Files may nest graphs very deeply, so this takes logarithmic time (skew-binary
+        jumps, Myers 1983).
         """
         at = self
         while at.depth > outer.depth + 1:
@@ -72,10 +72,10 @@ class Shell:
         return at if at.holder is outer else None
 
 
-class Body:
-    """The inside of one graph."""
+class GraphDecoder:
+    """Reads the ops of one graph."""
 
-    def __init__(self, file: File, shell: Shell, place: int) -> None:
+    def __init__(self, file: ModelDecoder, shell: PendingGraph, place: int) -> None:
         self._file = file
         self._graph = shell.graph
         self._shell = shell
@@ -85,25 +85,27 @@ class Body:
         self._attrs = file.attrs.values
         self._values = shell.values
         self._ops: list[Op] = []
-        self._at = 0  # where the op lies that is read now
+        self._at = 0  # position of the current op
 
     def read(self) -> None:
-        """Everything inside; the first fault is told with its place."""
+        """Everything inside; the first fault is raised with its position."""
         pos, stop = self._shell.ops
         self._at = pos
         try:
             self._captures()
             self._values += self._graph.parameters
             while pos < stop:
-                pos = self._block(pos, min(pos + _BLOCK, stop)) or self._long(pos, stop)
+                pos = self._op_block(pos, min(pos + _BLOCK, stop)) or self._long_op(
+                    pos, stop
+                )
             self._at = stop
-            self._end()
+            self._finish()
         except (AmandaError, IndexError, UnicodeDecodeError) as error:
             at = f"byte {self._at}, graph {self._place}, op {len(self._ops)}"
             raise locate_error(error, at) from error
 
     def _captures(self) -> None:
-        """Values of graphs around, in the list before all others, backwards."""
+        """Captured values, in reverse, in front of all others."""
         found = []
         for capture in self._shell.header.captures:
             outer = self._file.shell(capture.graph)
@@ -122,10 +124,10 @@ class Body:
 
     # -- ops ---------------------------------------------------------------------
 
-    def _block(self, pos: int, stop: int) -> int:
-        """Read the ops that lie whole in a block; where the next one begins.
+    def _op_block(self, pos: int, stop: int) -> int:
+        """Read the ops that are complete in a block; the position after them.
 
-        0 if there is none, for it may be longer, or no op at all.
+        0 if there is none: the next op is longer, or another field.
         """
         data = bytes(self._file.data[pos:stop])
         end = len(data)
@@ -142,19 +144,19 @@ class Body:
             self._op(data, start, at, pos)
         return pos + at if at else 0
 
-    def _long(self, pos: int, stop: int) -> int:
+    def _long_op(self, pos: int, stop: int) -> int:
         """Read one op of any length, or skip a field of a later minor version."""
         self._at = pos
         number, kind, start, end = next(iter_fields(self._file.data, pos, stop))
         if number < OPS or (number == OPS and kind != BYTES):
-            bad("fields of a graph in another order than by number", pos)
+            raise_at("fields of a graph in another order than by number", pos)
         if number == OPS:
             payload = bytes(self._file.data[start:end])
             self._op(payload, 0, len(payload), start)
         return end
 
     def _op(self, data: bytes, pos: int, stop: int, base: int) -> None:
-        """One op. What most ops have is read here, in line."""
+        """Read one op; the usual fields are read inline."""
         start = pos
         name: str | None = None
         kind = space = 0
@@ -181,10 +183,10 @@ class Body:
                 elif tag == _ATTR:
                     attrs.append((pos, end))
                 else:
-                    return self._rare(data, start, stop, base)
+                    return self._rare_op(data, start, stop, base)
                 pos = end
         if pos != stop:
-            bad("a field reaches beyond the end of its op", base + start)
+            raise_at("a field reaches beyond the end of its op", base + start)
         found = self._attrs(data, attrs, base) if attrs else None
         short = outputs.isascii()
         types = (
@@ -199,7 +201,7 @@ class Body:
         outputs: Sequence[int],
         attrs: dict[str, Any] | None,
     ) -> None:
-        """The op of this type, name and namespace; `outputs` are types."""
+        """Add an op; `label` is its type, name and namespace, `outputs` the types."""
         kind, name, space = label
         words, types = self._words, self._types
         op = self._graph.add(
@@ -216,87 +218,93 @@ class Body:
         self._ops.append(op)
 
     def _inputs(self, raw: bytes, place: int) -> list[OutputPort | None]:
-        """The values that an op reads: each so many back, 0 for none."""
+        """The inputs of an op: distances back in the list of values, 0 for none."""
         numbers = raw if raw.isascii() else unpack_varints(raw, 0, len(raw), place)
         values = self._values
         return [values[-back] if back else None for back in numbers]
 
     # -- what few ops have -------------------------------------------------------
 
-    def _rare(self, data: bytes, pos: int, stop: int, base: int) -> None:
-        told = messages.read(messages.Op, data, pos, stop, base)
+    def _rare_op(self, data: bytes, pos: int, stop: int, base: int) -> None:
+        record = messages.read(messages.Op, data, pos, stop, base)
         values = self._values
-        inputs = [values[-back] if back else None for back in told.inputs]
-        op = self._held(told, inputs) if told.graph else self._made(told, inputs)
-        if told.attrs:
-            op.attrs.update(self._attrs(data, told.attrs, base))
-        if told.provenance is not None:
-            op.provenance = provenance(told)
-        for port in told.input_ports:
+        inputs = [values[-back] if back else None for back in record.inputs]
+        op = (
+            self._add_subgraph(record, inputs)
+            if record.graph
+            else self._add_rare(record, inputs)
+        )
+        if record.attrs:
+            op.attrs.update(self._attrs(data, record.attrs, base))
+        if record.provenance is not None:
+            op.provenance = decode_provenance(record)
+        for port in record.input_ports:
             self._describe_input(op, port, data, base)
-        for fact in told.output_ports:
+        for fact in record.output_ports:
             output = op.outputs[fact.index]
             output.name = self._words[fact.name]
             if fact.attrs:
                 output.attrs.update(self._attrs(data, fact.attrs, base))
             for mark in fact.marks:
-                output.mark(self._file.word(mark))
-        self._signals(op, told, data, base)
+                output.mark(self._file.string(mark))
+        self._signals(op, record, data, base)
         self._values += op.outputs
         self._ops.append(op)
 
-    def _held(self, told: messages.Op, inputs: list[OutputPort | None]) -> Graph:
-        """A graph as an op. It tells of itself, and the op only how it is wired."""
-        own = (told.type, told.name, told.outputs, told.attrs, told.bodies)
-        if any(own) or told.feedback or told.namespace or told.provenance:
-            raise FormatError(f"an op is graph {told.graph} and something else too")
-        graph = self._hold(told.graph)
+    def _add_subgraph(
+        self, record: messages.Op, inputs: list[OutputPort | None]
+    ) -> Graph:
+        """Add a graph as an op; the op states only its edges."""
+        own = (record.type, record.name, record.outputs, record.attrs, record.bodies)
+        if any(own) or record.feedback or record.namespace or record.provenance:
+            raise FormatError(f"an op is graph {record.graph} and something else too")
+        graph = self._hold(record.graph)
         return self._graph.add_graph(graph, inputs)
 
     def _hold(self, place: int) -> Graph:
-        """The graph at a place of the file, to be held here."""
+        """The graph with an index in the file, as a child of this one."""
         shell = self._file.hold(place, self._place)
         self._shell.hold(shell)
         return shell.graph
 
-    def _made(self, told: messages.Op, inputs: list[OutputPort | None]) -> Op:
+    def _add_rare(self, record: messages.Op, inputs: list[OutputPort | None]) -> Op:
         bodies: dict[str, Graph] = {}
-        for body in told.bodies:
+        for body in record.bodies:
             if body.name in bodies:
                 raise FormatError(f"an op with two bodies {body.name!r}")
             graph = self._hold(body.graph)
             bodies[body.name] = graph
         words, types = self._words, self._types
         op = self._graph.add(
-            words[told.type],
+            words[record.type],
             inputs,
-            name=told.name,
-            outputs=len(told.outputs),
+            name=record.name,
+            outputs=len(record.outputs),
             bodies=bodies,
-            namespace=words[told.namespace],
-            feedback=told.feedback,
+            namespace=words[record.namespace],
+            feedback=record.feedback,
         )
-        for port, number in zip(op.outputs, told.outputs, strict=True):
+        for port, number in zip(op.outputs, record.outputs, strict=True):
             port.type = types[number]
         return op
 
     def _describe_input(
-        self, op: Op, told: messages.InputPort, data: bytes, base: int
+        self, op: Op, record: messages.InputPort, data: bytes, base: int
     ) -> None:
-        port = InputPort(op, told.index)
+        port = InputPort(op, record.index)
         _ = port.source  # raises where there is no such input
-        if told.name:
-            port.set_name(self._words[told.name])
-        if told.attrs:
-            port.attrs.update(self._attrs(data, told.attrs, base))
-        if told.edge_attrs:
-            values = self._attrs(data, told.edge_attrs, base)
+        if record.name:
+            port.set_name(self._words[record.name])
+        if record.attrs:
+            port.attrs.update(self._attrs(data, record.attrs, base))
+        if record.edge_attrs:
+            values = self._attrs(data, record.edge_attrs, base)
             port.edge_attrs.update(values)
 
-    def _signals(self, op: Op, told: messages.Op, data: bytes, base: int) -> None:
+    def _signals(self, op: Op, record: messages.Op, data: bytes, base: int) -> None:
         """Control edges that end at an op."""
-        attrs = {signal.control: signal.attrs for signal in told.signals}
-        for i, back in enumerate(told.control):
+        attrs = {signal.control: signal.attrs for signal in record.signals}
+        for i, back in enumerate(record.control):
             if not back:
                 raise IndexError
             spans = attrs.pop(i, None)
@@ -307,11 +315,11 @@ class Body:
 
     # -- what refers to the whole graph ------------------------------------------
 
-    def _end(self) -> None:
-        """What can be made when all values are there."""
+    def _finish(self) -> None:
+        """Connect what needs all values: late edges, results, the boundary."""
         header, graph = self._shell.header, self._graph
         values, ops = self._values, self._ops
-        fill = self._file.fill
+        set_attrs = self._file.set_attrs
         for late in header.late_inputs:
             value, op = values[-late.value], ops[late.op]
             port = InputPort(op, late.input)
@@ -323,7 +331,7 @@ class Body:
             first, then = ops[signal.first], ops[signal.op]
             self._check_feedback(first, then)
             edge = graph.control(first, then)
-            fill(edge, signal.attrs)
+            set_attrs(edge, signal.attrs)
         for i, result in enumerate(header.results):
             port = InputPort(graph, i, True)
             if result.value:
@@ -332,22 +340,24 @@ class Body:
                 data = self._file.data
                 port.edge_attrs.update(self._attrs(data, result.edge_attrs, 0))
         for source in header.sources:
-            fill(graph.control(graph, ops[source.op]), source.attrs)
+            set_attrs(graph.control(graph, ops[source.op]), source.attrs)
         for sink in header.sinks:
-            fill(graph.control(ops[sink.op], graph), sink.attrs)
-        self._root_only(header)
+            set_attrs(graph.control(ops[sink.op], graph), sink.attrs)
+        self._read_root_parts(header)
 
-    def _root_only(self, header: messages.Graph) -> None:
+    def _read_root_parts(self, header: messages.Graph) -> None:
         for function in header.functions:
             body = self._file.hold(function.graph, self._place).graph
             self._graph.add_function(function.name, body)
         for entry in header.entries:
             if entry.name in self._graph.entries:
                 raise FormatError(f"two entries {entry.name!r}")
-            sides = [self._slots(side) for side in (entry.inputs, entry.outputs)]
+            sides = [self._named_values(side) for side in (entry.inputs, entry.outputs)]
             self._graph.set_entry(entry.name, *sides)
 
-    def _slots(self, slots: Iterable[messages.Slot]) -> dict[str, OutputPort]:
+    def _named_values(
+        self, slots: Iterable[messages.NamedValue]
+    ) -> dict[str, OutputPort]:
         found: dict[str, OutputPort] = {}
         for slot in slots:
             if slot.name in found or not slot.value:
@@ -356,7 +366,7 @@ class Body:
         return found
 
     def _check_feedback(self, first: Op, then: Op) -> None:
-        """An edge that runs backwards is how a file would make a cycle."""
+        """Refuse backward edges that would make a cycle."""
         if not first.feedback:
             raise FormatError(
                 f"{then.label} waits for a later op",
@@ -365,10 +375,10 @@ class Body:
             )
 
 
-def provenance(told: messages.Op) -> Provenance | None:
-    source = told.provenance
+def decode_provenance(record: messages.Op) -> Provenance | None:
+    source = record.provenance
     return None if source is None else Provenance(tuple(source.sources), source.by)
 
 
-def bad(message: str, place: int) -> NoReturn:
+def raise_at(message: str, place: int) -> NoReturn:
     raise FormatError(message, where=f"byte {place}")

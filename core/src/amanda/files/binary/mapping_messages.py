@@ -10,7 +10,7 @@ from amanda.formatkit import RecordCodec
 
 __all__ = [
     "CODEC",
-    "Rule",
+    "MappingRule",
     "RuleFile",
     "RuleFunction",
     "RulePart",
@@ -46,7 +46,7 @@ class RulePart:
 
 
 @dataclass(slots=True)
-class Rule:
+class MappingRule:
     arrow: str = ""
     parts: list[RulePart] = field(default_factory=list)
     loss: str | None = None
@@ -82,14 +82,14 @@ class RuleFile:
     target: str = ""
     tables: list[RuleTable] = field(default_factory=list)
     functions: list[RuleFunction] = field(default_factory=list)
-    rules: list[Rule] = field(default_factory=list)
+    rules: list[MappingRule] = field(default_factory=list)
     source_hints: list[str] = field(default_factory=list)
     target_hints: list[str] = field(default_factory=list)
 
 
 CODEC: Final = RecordCodec(
     Path(__file__).with_name("mapping.proto"),
-    [Rule, RuleFile, RuleFunction, RulePart, RuleTable, RuleValue],
+    [MappingRule, RuleFile, RuleFunction, RulePart, RuleTable, RuleValue],
 )
 
 read = CODEC.read

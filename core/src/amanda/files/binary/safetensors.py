@@ -1,10 +1,9 @@
 """The safetensors layout: a JSON header that names tensors, then their bytes.
 
-The header is checked whole when a file is opened; the bytes are not looked at. Tensors
-lie one after the other without holes, the ones whose length is a multiple of 64 bytes
-first, then those of 32, and so on: the layout knows no padding, and in this order every
-tensor begins at a multiple of its item size, and all but a few small ones at a multiple
-of 64 bytes.
+The header is fully checked when a file is opened; the data is not read. Tensors are
+contiguous, those whose length is a multiple of 64 bytes first, then those of 32, and so
+on. So without padding every tensor begins at a multiple of its item size, and all but
+a few small ones at a multiple of 64 bytes.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from amanda.errors import FormatError, LimitError
 
-__all__ = ["BITS", "Weight", "header", "parse_header", "stored_as"]
+__all__ = ["BITS", "StoredWeight", "encode_header", "parse_header", "stored_type"]
 
 ALIGNMENT: Final = 64
 _MOST_HEADER = 100_000_000  # the limit of the safetensors library
 _ENTRY = {"dtype", "shape", "data_offsets"}
 
-# dtypes that every version of the library reads, by our names
+# dtypes that every version of the library supports, by our names
 _NAMES = {
     "bool": "BOOL",
     "uint8": "U8",
@@ -49,8 +48,8 @@ BITS: Final = {
 """The size of an item of each dtype that the library knows."""
 
 
-class Weight(NamedTuple):
-    """A tensor of the file: `data[start:stop]`, counted from the end of the header."""
+class StoredWeight(NamedTuple):
+    """A tensor of the file: `data[start:stop]`, relative to the end of the header."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -58,8 +57,8 @@ class Weight(NamedTuple):
     stop: int
 
 
-def stored_as(dtype: str, shape: Sequence[int], size: int) -> tuple[str, list[int]]:
-    """Dtype and shape for a tensor of ours; bytes where the layout lacks the dtype.
+def stored_type(dtype: str, shape: Sequence[int], size: int) -> tuple[str, list[int]]:
+    """Dtype and shape in the layout; bytes where it lacks the dtype.
 
     >>> stored_as("float32", (2, 3), 24), stored_as("int4", (3,), 2)
     (('F32', [2, 3]), ('U8', [2]))
@@ -71,19 +70,19 @@ def stored_as(dtype: str, shape: Sequence[int], size: int) -> tuple[str, list[in
 # -- writing ---------------------------------------------------------------------
 
 
-def header(
+def encode_header(
     tensors: Mapping[str, tuple[str, Sequence[int], int]],
 ) -> tuple[bytes, list[str]]:
     """The header for tensors given as (dtype, shape, bytes), and the order of the data.
 
-    Its own length is such that the data behind it is as aligned as the file is.
+    It is padded so that the data after it is aligned.
     """
     order = sorted(tensors, key=lambda key: -_alignment(tensors[key][2]))
     entries: dict[str, Any] = {}
     at = 0
     for key in order:
         dtype, shape, size = tensors[key]
-        name, dims = stored_as(dtype, shape, size)
+        name, dims = stored_type(dtype, shape, size)
         entries[key] = {"dtype": name, "shape": dims, "data_offsets": [at, at + size]}
         at += size
     text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
@@ -105,30 +104,32 @@ def _alignment(size: int) -> int:
 # -- reading ---------------------------------------------------------------------
 
 
-def parse_header(data: memoryview, base: int = 0) -> tuple[dict[str, Weight], int]:
-    """The tensors, and where their data begins; all checked against `data`.
+def parse_header(
+    data: memoryview, base: int = 0
+) -> tuple[dict[str, StoredWeight], int]:
+    """The tensors, and the position of their data; checked against `data`.
 
-    `base` is where `data` lies in the file, for the place that an error tells.
+    `base` is the position of `data` in the file, for errors.
     """
     if len(data) < 8:
         _bad("too short for a safetensors header", f"byte {base}")
     size = int.from_bytes(data[:8], "little")
     if size > min(_MOST_HEADER, len(data) - 8):
         raise LimitError(
-            "the safetensors header is longer than it can be",
+            "the safetensors header exceeds its limit",
             where=f"byte {base}",
             expected=f"at most {min(_MOST_HEADER, len(data) - 8)} bytes",
             got=f"{size} bytes",
         )
-    entries = _entries(bytes(data[8 : 8 + size]), base + 8)
-    found = {key: _weight(key, entry) for key, entry in entries.items()}
-    _refuse_holes(found, len(data) - 8 - size)
+    entries = _parse_entries(bytes(data[8 : 8 + size]), base + 8)
+    found = {key: _parse_weight(key, entry) for key, entry in entries.items()}
+    _check_coverage(found, len(data) - 8 - size)
     return found, 8 + size
 
 
-def _entries(text: bytes, place: int) -> dict[str, Any]:
+def _parse_entries(text: bytes, place: int) -> dict[str, Any]:
     try:
-        entries = json.loads(text.decode(), object_pairs_hook=_distinct)
+        entries = json.loads(text.decode(), object_pairs_hook=_unique_keys)
     except FormatError:
         raise
     except (ValueError, RecursionError) as error:
@@ -140,7 +141,7 @@ def _entries(text: bytes, place: int) -> dict[str, Any]:
     return entries
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
@@ -149,27 +150,27 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _weight(key: str, entry: Any) -> Weight:
+def _parse_weight(key: str, entry: Any) -> StoredWeight:
     where = f"weight {key!r}"
     if type(entry) is not dict or set(entry) != _ENTRY:
         _bad("an entry of the safetensors header lacks a part", where)
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if type(dtype) is not str or dtype not in BITS:
         _bad(f"unknown safetensors dtype {dtype!r}", where)
-    if not _whole_numbers(shape) or not _whole_numbers(offsets) or len(offsets) != 2:
+    if not _are_offsets(shape) or not _are_offsets(offsets) or len(offsets) != 2:
         _bad("shape and offsets must be whole numbers", where)
     start, stop = offsets
     if math.prod(shape) * BITS[dtype] != (stop - start) * 8:
         _bad(
-            "the data of a weight is not as long as its shape says",
+            "the data of a weight does not have the length of its shape",
             where,
             expected=f"{math.prod(shape) * BITS[dtype] // 8} bytes",
             got=f"{stop - start} bytes",
         )
-    return Weight(dtype, tuple(shape), start, stop)
+    return StoredWeight(dtype, tuple(shape), start, stop)
 
 
-def _whole_numbers(values: Any) -> bool:
+def _are_offsets(values: Any) -> bool:
     return (
         type(values) is list
         and len(values) <= 64  # no tensor has more dims; products stay bounded
@@ -177,8 +178,8 @@ def _whole_numbers(values: Any) -> bool:
     )
 
 
-def _refuse_holes(found: Mapping[str, Weight], size: int) -> None:
-    """Every byte of the data belongs to one weight, as the layout demands."""
+def _check_coverage(found: Mapping[str, StoredWeight], size: int) -> None:
+    """Check that every byte of the data belongs to exactly one weight."""
     at = 0
     for key, weight in sorted(found.items(), key=lambda item: (item[1][2:], item[0])):
         if weight.start != at:

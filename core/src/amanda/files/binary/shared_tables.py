@@ -1,6 +1,6 @@
-"""What a file holds once and refers to by number: words, types, tensors.
+"""Tables of a file: strings, types and tensors, referred to by number.
 
-Number 0 is always "none", so the first entry is number 1.
+Number 0 means "none", so the first entry has number 1.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadTables", "WriteTables"]
 
-_HEAD = 256  # bytes that tell most tensors apart
+_HEAD = 256  # bytes that distinguish most tensors
 
 
 class WriteTables:
-    """Numbers for what the graph holds, in order of appearance."""
+    """Assigns numbers in order of appearance."""
 
     def __init__(self) -> None:
         self.symbols = Symbols()
@@ -29,7 +29,7 @@ class WriteTables:
         self.types: dict[str, int] = {}
         self.tensors: list[Tensor] = []
         self.wishes: list[str | None] = []
-        """For each tensor, how it would like to be called."""
+        """The preferred name of each tensor."""
         self._type_numbers: dict[int, int] = {}
         self._tensor_numbers: dict[int, int] = {}
         self._alone: dict[object, int] = {}
@@ -46,7 +46,7 @@ class WriteTables:
     def type(self, type: Type | None) -> int:
         if type is None:
             return 0
-        # The graph keeps the object alive meanwhile, so its id stays its own.
+        # The graph keeps the object alive, so its id is unique meanwhile.
         number = self._type_numbers.get(id(type))
         if number is None:
             text = type.text(self.symbols)
@@ -67,10 +67,10 @@ class WriteTables:
         return number
 
     def _same_content(self, tensor: Tensor) -> int | None:
-        """The tensor with the same content among those that there are.
+        """The number of a tensor with the same content, if there is one.
 
-        Only what agrees in dtype, shape and first bytes is hashed: of most tensors
-        the data is not looked at before it is written.
+        Only tensors with equal dtype, shape and first bytes are hashed, so the data of
+        most is not read before it is written.
         """
         number = len(self.tensors) + 1
         kind = (tensor.dtype, tensor.shape)
@@ -79,8 +79,8 @@ class WriteTables:
             return None
         if first:
             self._alone[kind] = 0
-            self._alike[kind, _head(self.tensors[first - 1])] = [first]
-        alike = self._alike.setdefault((kind, _head(tensor)), [])
+            self._alike[kind, _first_bytes(self.tensors[first - 1])] = [first]
+        alike = self._alike.setdefault((kind, _first_bytes(tensor)), [])
         for other in alike:
             small = tensor.nbytes <= _HEAD
             if small or self.tensors[other - 1].digest() == tensor.digest():
@@ -89,12 +89,12 @@ class WriteTables:
         return None
 
 
-def _head(tensor: Tensor) -> bytes:
+def _first_bytes(tensor: Tensor) -> bytes:
     return bytes(next(iter(tensor.chunks(_HEAD)), b""))
 
 
 class ReadTables:
-    """The entries by number; entry 0 is None."""
+    """Entries by number; entry 0 is None."""
 
     def __init__(self, words: Sequence[str], types: Sequence[str]) -> None:
         self.symbols = Symbols()

@@ -1,10 +1,9 @@
-"""Zip archives whose members lie in them as they are, so that they can be mapped.
+"""Zip archives with uncompressed members, which can be mapped.
 
-Any zip program reads what is written here: members are stored, not compressed, and
-each begins at a multiple of 64 bytes, which the vector units and accelerators want of
-weights. Read is only what can be trusted as it lies: the directory is bounded, members
-may neither overlap nor have names that lead out of a folder, and both headers of a
-member must agree.
+Any zip program can read them. Each member begins at a multiple of 64 bytes, as vector
+units and accelerators require of weights. The reader accepts only what is safe to map:
+the directory is bounded, members may not overlap or have names outside a folder, and
+both headers of a member must agree.
 """
 
 from __future__ import annotations
@@ -20,11 +19,17 @@ from amanda.errors import FormatError, LimitError
 
 Buffer = bytes | bytearray | memoryview
 
-__all__ = ["ALIGNMENT", "Member", "Writer", "members", "verify"]
+__all__ = [
+    "ALIGNMENT",
+    "ArchiveMember",
+    "ArchiveWriter",
+    "read_members",
+    "verify_checksum",
+]
 
 ALIGNMENT: Final = 64
 _ALIGN_ID = 0xD935  # the extra field that Android's zipalign writes
-_NO_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest there is: the same bytes on every save
+_NO_TIME = (1980, 1, 1, 0, 0, 0)  # constant, so that every save gives the same bytes
 _ZIP64_FROM = (1 << 32) - (1 << 16)
 _MOST_MEMBERS = 10_000
 _MOST_DIRECTORY = 4 << 20
@@ -37,8 +42,8 @@ _END64_LOCATOR = struct.Struct("<4sIQI")
 _END64 = struct.Struct("<4sQ2H2I4Q")
 
 
-class Member(NamedTuple):
-    """Where the bytes of a member lie in the archive."""
+class ArchiveMember(NamedTuple):
+    """The position of a member's bytes in the archive."""
 
     name: str
     start: int
@@ -54,8 +59,8 @@ class Member(NamedTuple):
 # -- writing ---------------------------------------------------------------------
 
 
-class Writer:
-    """Members one after the other, each streamed, then the directory."""
+class ArchiveWriter:
+    """Writes members, each streamed, and then the directory."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -65,13 +70,13 @@ class Writer:
         return self
 
     def __exit__(self, kind: object, _error: object, _trace: object) -> None:
-        # After an error the file is good for nothing, but what is left open would
-        # write its directory when it is collected.
+        # After an error the file is discarded; closing here keeps the zip writer from
+        # writing its directory when it is collected.
         with suppress(OSError, ValueError) if kind else nullcontext():
             self._zip.close()
 
     def add(self, name: str, size: int, chunks: Iterable[Buffer]) -> None:
-        """A member of `size` bytes, which `chunks` must add up to."""
+        """Add a member of `size` bytes, the total of `chunks`."""
         info = zipfile.ZipInfo(name, _NO_TIME)
         info.create_system = 3  # Unix, on whatever system it is made
         info.external_attr = 0o100644 << 16
@@ -84,7 +89,7 @@ class Writer:
                 written += len(chunk)
         if written != size:
             raise FormatError(
-                "the data is not as long as announced",
+                "the data does not have the announced length",
                 where=name,
                 expected=f"{size} bytes",
                 got=f"{written} bytes",
@@ -96,7 +101,7 @@ def _header_size(name: str, long: bool) -> int:
 
 
 def _padding(end: int) -> bytes:
-    """An extra field after which a header that ends at `end` is aligned."""
+    """An extra field that aligns the end of a header."""
     zeros = -(end + 6) % ALIGNMENT
     return struct.pack("<3H", _ALIGN_ID, 2 + zeros, ALIGNMENT) + bytes(zeros)
 
@@ -104,9 +109,9 @@ def _padding(end: int) -> bytes:
 # -- reading ---------------------------------------------------------------------
 
 
-def members(data: memoryview) -> dict[str, Member]:
-    """What is in the archive, checked; the bytes of the members are not read."""
-    at, count, size = _directory(data)
+def read_members(data: memoryview) -> dict[str, ArchiveMember]:
+    """The members of an archive, checked; their bytes are not read."""
+    at, count, size = _find_directory(data)
     if count > _MOST_MEMBERS or size > _MOST_DIRECTORY:
         raise LimitError(
             "the archive has a larger directory than any of ours",
@@ -114,7 +119,7 @@ def members(data: memoryview) -> dict[str, Member]:
             expected=f"at most {_MOST_MEMBERS} members in {_MOST_DIRECTORY} bytes",
             got=f"{count} members in {size} bytes",
         )
-    found: dict[str, Member] = {}
+    found: dict[str, ArchiveMember] = {}
     pos, stop = at, at + size
     for _ in range(count):
         member, pos = _member(data, pos, stop)
@@ -123,12 +128,12 @@ def members(data: memoryview) -> dict[str, Member]:
         found[member.name] = member
     if pos != stop:
         _bad("the directory of the archive has something after its members", pos)
-    _refuse_overlap(found.values(), at)
+    _check_overlap(found.values(), at)
     return found
 
 
-def verify(data: memoryview, member: Member) -> None:
-    """Compare the checksum of a member, for which all of it is read."""
+def verify_checksum(data: memoryview, member: ArchiveMember) -> None:
+    """Compare the checksum of a member, which reads all of it."""
     crc = 0
     for pos in range(member.start, member.stop, _BLOCK):
         crc = zlib.crc32(data[pos : min(pos + _BLOCK, member.stop)], crc)
@@ -142,8 +147,8 @@ def verify(data: memoryview, member: Member) -> None:
         )
 
 
-def _directory(data: memoryview) -> tuple[int, int, int]:
-    """Where the directory begins, the number of its members, and its size."""
+def _find_directory(data: memoryview) -> tuple[int, int, int]:
+    """Position, number of members, and size of the directory."""
     tail = max(0, len(data) - _END.size - 0xFFFF)
     found = bytes(data[tail:]).rfind(b"PK\5\6")
     at = tail + found
@@ -159,7 +164,7 @@ def _directory(data: memoryview) -> tuple[int, int, int]:
     end = at
     long = 0xFFFF in (count, here) or 0xFFFFFFFF in (size, start)
     if long or bytes(data[max(at - _END64_LOCATOR.size, 0) :][:4]) == b"PK\6\7":
-        end, disk, disk2, here, count, size, start = _directory64(data, at)
+        end, disk, disk2, here, count, size, start = _find_directory64(data, at)
     if disk or disk2 or here != count:
         _bad("archives in several parts are not read", at)
     if start + size != end:
@@ -172,10 +177,10 @@ def _directory(data: memoryview) -> tuple[int, int, int]:
     return start, count, size
 
 
-def _directory64(
+def _find_directory64(
     data: memoryview, end: int
 ) -> tuple[int, int, int, int, int, int, int]:
-    """The same from the records for archives of more than 4 GB."""
+    """The same of an archive of more than 4 GB."""
     at = end - _END64_LOCATOR.size
     if at < 0 or bytes(data[at : at + 4]) != b"PK\6\7":
         _bad("the archive lacks its 64-bit directory", end)
@@ -190,8 +195,8 @@ def _directory64(
     return start, disk, disk2, here, count, size, first
 
 
-def _member(data: memoryview, pos: int, stop: int) -> tuple[Member, int]:
-    """The member whose entry in the directory begins at `pos`, and where it ends."""
+def _member(data: memoryview, pos: int, stop: int) -> tuple[ArchiveMember, int]:
+    """The member whose directory entry is at `pos`, and the entry's end."""
     if pos + _CENTRAL.size > stop or bytes(data[pos : pos + 4]) != b"PK\1\2":
         _bad("the directory of the archive is broken", pos)
     entry = _CENTRAL.unpack_from(data, pos)
@@ -202,7 +207,7 @@ def _member(data: memoryview, pos: int, stop: int) -> tuple[Member, int]:
     if after > stop:
         _bad("an entry of the archive reaches beyond the directory", pos)
     raw = bytes(data[text : text + names])
-    name = _name(raw, pos)
+    name = _check_name(raw, pos)
     extra = bytes(data[text + names : text + names + extras])
     size, packed, header = _long_sizes(extra, size, packed, header, pos)
     if method or packed != size:
@@ -214,11 +219,11 @@ def _member(data: memoryview, pos: int, stop: int) -> tuple[Member, int]:
         )
     if flags & 0x2041:
         _bad(f"the member {name} is encrypted", pos)
-    return Member(name, _start(data, raw, header), size, crc, header), after
+    return ArchiveMember(name, _data_start(data, raw, header), size, crc, header), after
 
 
-def _name(raw: bytes, pos: int) -> str:
-    """The name of a member, if it can be one: what it says may reach a file system."""
+def _check_name(raw: bytes, pos: int) -> str:
+    """The name of a member, if it is safe as a file name."""
     try:
         name = raw.decode()
     except UnicodeDecodeError:
@@ -238,7 +243,7 @@ def _name(raw: bytes, pos: int) -> str:
 def _long_sizes(
     extra: bytes, size: int, packed: int, header: int, pos: int
 ) -> tuple[int, int, int]:
-    """The 64-bit values that stand in an extra field for those that overflowed."""
+    """The 64-bit sizes in an extra field, for those that overflowed."""
     values = [size, packed, header]
     missing = [i for i, value in enumerate(values) if value == 0xFFFFFFFF]
     at = 0
@@ -258,8 +263,8 @@ def _long_sizes(
     return values[0], values[1], values[2]
 
 
-def _start(data: memoryview, raw: bytes, header: int) -> int:
-    """Where the bytes of a member begin, behind its own header."""
+def _data_start(data: memoryview, raw: bytes, header: int) -> int:
+    """The position of a member's bytes, after its own header."""
     text = header + _LOCAL.size
     if text > len(data) or bytes(data[header : header + 4]) != b"PK\3\4":
         _bad(f"the member {raw.decode()} has no header where it should", header)
@@ -270,8 +275,8 @@ def _start(data: memoryview, raw: bytes, header: int) -> int:
     return int(text + names + extras)
 
 
-def _refuse_overlap(found: Iterable[Member], directory: int) -> None:
-    """Overlapping members are how a small archive pretends to be a large one."""
+def _check_overlap(found: Iterable[ArchiveMember], directory: int) -> None:
+    """Refuse overlapping members, with which a small archive claims a large size."""
     before = 0
     for member in sorted(found, key=lambda member: member.header):
         if member.header < before:

@@ -1,5 +1,5 @@
-"""Text forms of graphs: YAML and JSON of one schema, and a readable form for people.
+"""Text forms of graphs: YAML and JSON with one schema, and a readable form.
 
-`yaml_form`, `json_form` and `readable` have `dumps` and `loads` each; `formats` wraps
-them for files. docs/text-forms.md tells the schema, the grammar and the limits.
+`yaml_form`, `json_form` and `readable` have `dumps` and `loads`; `formats` has them as
+formats. docs/text-forms.md describes the schema, the grammar and the limits.
 """

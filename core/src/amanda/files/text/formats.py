@@ -1,4 +1,4 @@
-"""The text forms as formats, for the host to choose."""
+"""The text forms as formats, chosen by name or suffix."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ Dumps: TypeAlias = Callable[[Graph], str]
 
 
 class _TextFormat:
-    """Reads and writes whole files of one text form."""
+    """Reads and writes files of one text form."""
 
     def read(self, source: Path, **options: Any) -> Graph:
-        """The graph in a file; a lone op comes as a graph that holds it."""
+        """The graph in a file; a single op is returned in a graph."""
         from amanda.files.atomic import map_file
-        from amanda.files.text.document.schema import graph_of
+        from amanda.files.text.document.schema import graph_of_document
         from amanda.files.text.syntax.plain_data import check_size
 
-        _refuse(options, "read")
+        _refuse_options(options, "read")
         if not isinstance(source, str | os.PathLike):
             raise FormatError("this format reads files", got=type(source).__name__)
         name = os.fspath(source)
         data = map_file(source)
         check_size(len(data), name)
         loads, _ = self._codec()
-        return graph_of(loads(bytes(data), name), name)
+        return graph_of_document(loads(bytes(data), name), name)
 
     def write(self, graph: Graph, path: Path, **options: Any) -> None:
-        """Write a graph to a file; an old file is whole until the new one is."""
+        """Write a graph to a file; an old file is replaced at the end."""
         from amanda.files.atomic import replace_file
 
-        _refuse(options, "write")
+        _refuse_options(options, "write")
         _, dumps = self._codec()
         data = dumps(graph).encode()
         with replace_file(path) as file:
             file.write(data)
 
     def _codec(self) -> tuple[Loads, Dumps]:
-        """The module of the form, loaded when it is used."""
+        """`loads` and `dumps` of the form, imported on first use."""
         raise NotImplementedError
 
 
@@ -68,7 +68,7 @@ class JsonFormat(_TextFormat):
 
 
 class TextFormat(_TextFormat):
-    """`.amtxt`: short, for people."""
+    """`.amtxt`: the readable form."""
 
     def _codec(self) -> tuple[Loads, Dumps]:
         from amanda.files.text import readable
@@ -76,7 +76,7 @@ class TextFormat(_TextFormat):
         return readable.loads, readable.dumps
 
 
-def _refuse(options: dict[str, Any], verb: str) -> None:
+def _refuse_options(options: dict[str, Any], verb: str) -> None:
     if options:
         names = ", ".join(sorted(options))
-        raise UsageError(f"no such option to {verb} this format: {names}")
+        raise UsageError(f"unknown options to {verb} this format: {names}")

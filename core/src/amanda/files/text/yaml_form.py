@@ -20,9 +20,14 @@ graph:
 
 from __future__ import annotations
 
-from amanda.files.text.document.schema import EdgeDocument, locating, read_data, to_data
-from amanda.files.text.syntax.layout import Yaml, laid_out
-from amanda.files.text.syntax.plain_data import decoded
+from amanda.files.text.document.schema import (
+    EdgeDocument,
+    read_data,
+    text_locator,
+    to_data,
+)
+from amanda.files.text.syntax.layout import YamlStyle, format_document
+from amanda.files.text.syntax.plain_data import decode_text
 from amanda.files.text.syntax.yaml_parser import locate, parse
 from amanda.graph import Graph, bulk
 
@@ -30,16 +35,16 @@ __all__ = ["dumps", "loads"]
 
 
 def dumps(graph: Graph) -> str:
-    """The graph as YAML, the same text for the same graph every time."""
+    """The graph as YAML, deterministic."""
     with bulk():
-        return laid_out(Yaml(), to_data(graph))
+        return format_document(YamlStyle(), to_data(graph))
 
 
 def loads(text: str | bytes, name: str = "<text>") -> Graph | EdgeDocument:
-    """What a document is about; a lone op comes as a graph that holds it.
+    """The graph or edge that a document describes; a single op is returned in a graph.
 
-    Raises FormatError with line and column; `name` is what it calls the text.
+    Raises FormatError with line and column; `name` is the text's name in errors.
     """
-    text = decoded(text, name)
+    text = decode_text(text, name)
     with bulk():
-        return read_data(parse(text, name), locating(text, name, locate))
+        return read_data(parse(text, name), text_locator(text, name, locate))

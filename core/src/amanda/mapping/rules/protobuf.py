@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amanda.errors import AmandaError, FormatError, LimitError, UsageError
 from amanda.files.binary import mapping_messages
 from amanda.files.binary.mapping_messages import (
-    Rule,
+    MappingRule,
     RuleFile,
     RuleFunction,
     RulePart,
@@ -82,12 +82,14 @@ def dumps(rules: RuleSet) -> bytes:
     return mapping_messages.write(file)
 
 
-def _rule_message(row: Equation) -> Rule:
+def _rule_message(row: Equation) -> MappingRule:
     parts = [*_part_messages(row.left), *_part_messages(row.right)]
     if row.guard is not None:
         parts += _guard_messages(row.guard)
     tags, after = list(row.tags), list(row.after)
-    return Rule(row.arrow, parts, row.loss, tags, after, row.spot.file, row.spot.line)
+    return MappingRule(
+        row.arrow, parts, row.loss, tags, after, row.spot.file, row.spot.line
+    )
 
 
 def _part_messages(
@@ -263,7 +265,7 @@ def _read_value(told: Iterator[RuleValue], where: str, depth: int) -> Any:
 class _PartReader:
     """Converts one rule to text; each part is checked before it is written."""
 
-    def __init__(self, rule: Rule, rules: RuleSet, where: str) -> None:
+    def __init__(self, rule: MappingRule, rules: RuleSet, where: str) -> None:
         self.rule = rule
         self.lenses = rules.lenses
         self.where = where

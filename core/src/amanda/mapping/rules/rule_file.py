@@ -54,7 +54,7 @@ BINARY: Final = (".pb", ".rpb")
 
 def load(rules: RuleSet, path: Path) -> None:
     """Add the rules of a file to a set; none of them if one is faulty."""
-    from amanda.files.text.syntax.plain_data import decoded
+    from amanda.files.text.syntax.plain_data import decode_text
 
     if path.stat().st_size > MAX_TEXT:
         raise LimitError("the file of rules is absurdly long", where=path)
@@ -64,7 +64,7 @@ def load(rules: RuleSet, path: Path) -> None:
 
         protobuf.loads(rules, data, path.name)
         return
-    text = decoded(data, str(path))
+    text = decode_text(data, str(path))
     if path.suffix in (".yaml", ".yml"):
         loads(rules, text, path.name)
     else:
@@ -73,7 +73,7 @@ def load(rules: RuleSet, path: Path) -> None:
 
 def file_ends(path: Path) -> tuple[str, str] | None:
     """The two sides in the header of a file; None for plain text."""
-    from amanda.files.text.syntax.plain_data import decoded
+    from amanda.files.text.syntax.plain_data import decode_text
 
     data = path.read_bytes()
     if path.suffix in BINARY:
@@ -83,7 +83,7 @@ def file_ends(path: Path) -> tuple[str, str] | None:
         return told.source, told.target
     if path.suffix not in (".yaml", ".yml"):
         return None
-    found = read_header(decoded(data, str(path)), path.name)
+    found = read_header(decode_text(data, str(path)), path.name)
     return found["source"], found["target"]
 
 
@@ -245,11 +245,11 @@ def fault_at(
 ) -> FormatError:
     """An error at the location of a key, or of what `more` selects inside it."""
     from amanda.files.text.syntax.plain_data import Path as Inside
-    from amanda.files.text.syntax.plain_data import deeper, place
+    from amanda.files.text.syntax.plain_data import extend_path, format_position
     from amanda.files.text.syntax.yaml_parser import locate
 
-    at = deeper(Inside(None, key), *more)
-    return FormatError(message, where=place(file, locate(text, at)), **parts)
+    at = extend_path(Inside(None, key), *more)
+    return FormatError(message, where=format_position(file, locate(text, at)), **parts)
 
 
 # -- writing ------------------------------------------------------------------------

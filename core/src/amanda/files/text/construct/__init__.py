@@ -1,1 +1,1 @@
-"""From parsed text to graphs: what was parsed, names resolved, graphs built."""
+"""From parsed text to graphs: parsed graphs, resolution of names, construction."""

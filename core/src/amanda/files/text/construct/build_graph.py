@@ -1,8 +1,7 @@
-"""Plans to graphs. Works through nested graphs with a stack of its own.
+"""Builds graphs from parsed ones, with an explicit stack for nested graphs.
 
-Ops are added in the order of the text with the values that exist by then; edges that
-run backwards (of loops, or because a person wrote ops in any order) are connected once
-all ops are there.
+Ops are added in text order with the values that exist; backward edges, of loops or of
+ops written out of order, are connected when all ops exist.
 """
 
 from __future__ import annotations
@@ -13,27 +12,27 @@ from typing import Any
 
 from amanda.errors import AmandaError, FormatError
 from amanda.files.text.construct.parsed_graph import (
-    EntryPlan,
-    GraphPlan,
-    OpPlan,
-    PortPlan,
+    ParsedEntry,
+    ParsedGraph,
+    ParsedOp,
+    ParsedPort,
     Ports,
-    Ref,
+    ResolvedEnd,
     Where,
-    count,
-    nested,
+    nested_graphs,
+    port_count,
 )
-from amanda.files.text.construct.resolve_edges import SELF, resolve
-from amanda.files.text.syntax.plain_data import placed
+from amanda.files.text.construct.resolve_edges import SELF, resolve_edges
+from amanda.files.text.syntax.plain_data import locate_error
 from amanda.graph import Graph, InputPort, Op, OutputPort, Provenance
 
-__all__ = ["build"]
+__all__ = ["build_graph"]
 
 
-def build(plan: GraphPlan, where: Where) -> Graph:
-    """The graph of a plan; FormatError at its place for what cannot be."""
-    resolve(plan, where)
-    root = _Frame(plan, None, where)
+def build_graph(plan: ParsedGraph, where: Where) -> Graph:
+    """Build a graph; FormatError with the position of what is invalid."""
+    resolve_edges(plan, where)
+    root = _OpenGraph(plan, None, where)
     stack = [root]
     while stack:
         frame = stack[-1]
@@ -46,42 +45,44 @@ def build(plan: GraphPlan, where: Where) -> Graph:
     return root.graph
 
 
-class _Frame:
+class _OpenGraph:
     """A graph that is being built.
 
-    It is put in its place while it is still empty, so that building takes no longer
-    the deeper it stands.
+    It is added to the graph around it while empty, so that the cost does not grow with
+    the depth.
     """
 
-    def __init__(self, plan: GraphPlan, outer: Graph | None, where: Where) -> None:
+    def __init__(self, plan: ParsedGraph, outer: Graph | None, where: Where) -> None:
         self.plan, self.where = plan, where
         self.graph = Graph(plan.namespace, plan.name, type=plan.type, outer=outer)
         self.made: list[Op] = []
-        self.inside: list[_Frame] = []  # graphs in the last op, still to be filled
-        self.waiting: list[tuple[InputPort, Ref]] = []
+        self.inside: list[_OpenGraph] = []  # graphs in the last op, to be built next
+        self.waiting: list[tuple[InputPort, ResolvedEnd]] = []
         self.functions = list(reversed((plan.functions or {}).items()))
         if plan.attrs:
             self.graph.attrs.update(plan.attrs)
         if plan.imports:
             self.graph.imports.update(plan.imports)
-        self.parameters = [self.graph.parameter() for _ in range(count(plan.inputs))]
-        _dress_all(self.parameters, plan.inputs)
-        for _ in range(count(plan.outputs)):
+        self.parameters = [
+            self.graph.parameter() for _ in range(port_count(plan.inputs))
+        ]
+        _set_ports(self.parameters, plan.inputs)
+        for _ in range(port_count(plan.outputs)):
             self.graph.result(None)
-        _dress_all(self.graph.outputs, plan.outputs)
+        _set_ports(self.graph.outputs, plan.outputs)
         if plan.provenance is not None:
             self.graph.provenance = Provenance(*plan.provenance)
 
     @contextmanager
     def at(self, place: Any) -> Iterator[None]:
-        """Errors of the graph's own get the place in the text."""
+        """Errors of the block get the position in the text."""
         try:
             yield
         except AmandaError as error:
-            raise placed(error, self.where(place)) from error
+            raise locate_error(error, self.where(place)) from error
 
-    def advance(self, stack: list[_Frame]) -> _Frame | None:
-        """Add ops until one has a graph inside it, which is to be filled next."""
+    def advance(self, stack: list[_OpenGraph]) -> _OpenGraph | None:
+        """Add ops until one contains a graph, which is built next."""
         ops = self.plan.ops
         while not self.inside and len(self.made) < len(ops):
             self._add(ops[len(self.made)], stack)
@@ -89,29 +90,32 @@ class _Frame:
             return self.inside.pop()
         if self.functions:
             name, plan = self.functions.pop()
-            function = _Frame(plan, None, self.where)
+            function = _OpenGraph(plan, None, self.where)
             with self.at(plan.place):
                 self.graph.add_function(name, function.graph)
             return function
         return None
 
-    def _add(self, plan: OpPlan, stack: list[_Frame]) -> None:
-        late: list[tuple[int, Ref]] = []
+    def _add(self, plan: ParsedOp, stack: list[_OpenGraph]) -> None:
+        late: list[tuple[int, ResolvedEnd]] = []
         values = self._values(plan, stack, late)
         with self.at(plan.place):
-            op = self._made(plan, values)
+            op = self._create_op(plan, values)
         self.made.append(op)
         for i, ref in late:
             stack[-1 - ref.up].waiting.append((InputPort(op, i), ref))
-        _dress_inputs(op, plan)
+        _set_input_ports(op, plan)
         if plan.provenance is not None:
             op.provenance = Provenance(*plan.provenance)
 
     def _values(
-        self, plan: OpPlan, stack: list[_Frame], late: list[tuple[int, Ref]]
+        self,
+        plan: ParsedOp,
+        stack: list[_OpenGraph],
+        late: list[tuple[int, ResolvedEnd]],
     ) -> list[OutputPort | None]:
         if plan.sources is None:
-            return [None] * count(plan.inputs)
+            return [None] * port_count(plan.inputs)
         values: list[OutputPort | None] = []
         for i, ref in enumerate(plan.sources):
             value = None if ref is None else _value(stack[-1 - ref.up], ref)
@@ -120,9 +124,10 @@ class _Frame:
             values.append(value)
         return values
 
-    def _made(self, plan: OpPlan, values: list[OutputPort | None]) -> Op:
+    def _create_op(self, plan: ParsedOp, values: list[OutputPort | None]) -> Op:
         frames = {
-            key: _Frame(graph, self.graph, self.where) for key, graph in nested(plan)
+            key: _OpenGraph(graph, self.graph, self.where)
+            for key, graph in nested_graphs(plan)
         }
         self.inside = list(reversed(frames.values()))
         own = frames.pop(None, None)
@@ -139,15 +144,15 @@ class _Frame:
             values,
             plan.attrs,
             name=plan.name,
-            outputs=count(plan.outputs),
+            outputs=port_count(plan.outputs),
             bodies=bodies,
             namespace=plan.namespace,
             feedback=plan.feedback,
         )
-        _dress_all(op.outputs, plan.outputs)
+        _set_ports(op.outputs, plan.outputs)
         return op
 
-    def finish(self, stack: list[_Frame]) -> None:
+    def finish(self, stack: list[_OpenGraph]) -> None:
         plan, graph = self.plan, self.graph
         with self.at(plan.place):
             for i, ref in enumerate(plan.results):
@@ -161,7 +166,9 @@ class _Frame:
         for name, entry in (plan.entries or {}).items():
             self._entry(name, entry)
 
-    def _result(self, port: InputPort, ref: Ref, stack: list[_Frame]) -> None:
+    def _result(
+        self, port: InputPort, ref: ResolvedEnd, stack: list[_OpenGraph]
+    ) -> None:
         value = _value(stack[-1 - ref.up], ref)
         if value is None:
             stack[-1 - ref.up].waiting.append((port, ref))
@@ -172,7 +179,7 @@ class _Frame:
             port.edge_attrs.update(attrs)
 
     def _connect(self) -> None:
-        """The edges that had to wait, and those of control."""
+        """Connect backward edges and control edges."""
         for port, ref in self.waiting:
             value = _value(self, ref)
             assert value is not None
@@ -187,12 +194,12 @@ class _Frame:
         for first, more in (self.plan.sinks or {}).items():
             graph.control(graph if first == SELF else made[first], graph, more)
 
-    def _entry(self, name: str, entry: EntryPlan) -> None:
+    def _entry(self, name: str, entry: ParsedEntry) -> None:
         sides = []
         for side in (entry.inputs, entry.outputs):
             values = {}
             for label, ref in side.items():
-                assert isinstance(ref, Ref)
+                assert isinstance(ref, ResolvedEnd)
                 value = _value(self, ref)
                 assert value is not None
                 values[label] = value
@@ -201,8 +208,8 @@ class _Frame:
             self.graph.set_entry(name, *sides)
 
 
-def _value(frame: _Frame, ref: Ref) -> OutputPort | None:
-    """The value that a reference means; None while its op is not there yet."""
+def _value(frame: _OpenGraph, ref: ResolvedEnd) -> OutputPort | None:
+    """The value of a resolved end; None while its op is not added yet."""
     if ref.op == SELF:
         return frame.parameters[ref.port]
     if ref.op < len(frame.made):
@@ -210,7 +217,7 @@ def _value(frame: _Frame, ref: Ref) -> OutputPort | None:
     return None
 
 
-def _dress(port: OutputPort, plan: PortPlan) -> None:
+def _set_port(port: OutputPort, plan: ParsedPort) -> None:
     port.name, port.type = plan.name, plan.type
     if plan.attrs:
         port.attrs.update(plan.attrs)
@@ -218,19 +225,19 @@ def _dress(port: OutputPort, plan: PortPlan) -> None:
         port.mark(label)
 
 
-def _dress_all(ports: Sequence[OutputPort], plans: Ports) -> None:
+def _set_ports(ports: Sequence[OutputPort], plans: Ports) -> None:
     if not isinstance(plans, int):
         for port, plan in zip(ports, plans, strict=True):
-            _dress(port, plan)
+            _set_port(port, plan)
 
 
-def _dress_inputs(op: Op, plan: OpPlan) -> None:
-    """Names and attributes of input ports; those of a graph are its parameters'.
+def _set_input_ports(op: Op, plan: ParsedOp) -> None:
+    """Set names and attributes of input ports; a graph's are those of its parameters.
 
-    The type of an input is that of its source; another one that a text gives is kept
-    as the attribute `type` of the port.
+    The type of an input is that of its source; a different type in the text becomes
+    the attribute `type` of the port.
     """
-    if isinstance(plan.inputs, int) or isinstance(plan, GraphPlan):
+    if isinstance(plan.inputs, int) or isinstance(plan, ParsedGraph):
         return
     for i, port_plan in enumerate(plan.inputs):
         port = InputPort(op, i)

@@ -1,7 +1,7 @@
-"""What a text says, before there is a graph: the common ground of all text forms.
+"""What a text states, before there is a graph; shared by all text forms.
 
-Readers make plans; `resolve` finds what the ends of edges name; `build` makes the
-graph. A place is whatever its reader can turn into a line and column later.
+Parsers create these; `resolve_edges` resolves the ends of edges, `build_graph` builds
+the graph. A `place` is whatever its parser can convert to a line and column later.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from amanda.types import Type
 
 __all__ = [
     "Address",
-    "EdgePlan",
+    "ParsedEdge",
     "End",
-    "EntryPlan",
-    "GraphPlan",
-    "OpPlan",
-    "PortPlan",
+    "ParsedEntry",
+    "ParsedGraph",
+    "ParsedOp",
+    "ParsedPort",
     "Ports",
-    "Ref",
+    "ResolvedEnd",
     "Where",
-    "count",
-    "nested",
+    "port_count",
+    "nested_graphs",
 ]
 
 Where: TypeAlias = Callable[[Any], str]
@@ -35,7 +35,7 @@ class Address(NamedTuple):
 
     Without `op` it is a port of the graph itself, seen from inside; port -1 is the one
     for control signals. `up` counts graphs: 1 is the graph around the edge's own.
-    A name that is `exact` is that of an op, never that of the graph itself.
+    An `exact` name is that of an op, never of the graph itself.
     """
 
     op: str | int | None
@@ -48,15 +48,15 @@ End: TypeAlias = "Address | str"
 """An address; or as text, `op.port`, where only the graph's names say what is meant."""
 
 
-class Ref(NamedTuple):
-    """What an address means: op -1 is the graph itself, port -1 that of signals."""
+class ResolvedEnd(NamedTuple):
+    """A resolved address: op -1 is the graph itself, port -1 the control port."""
 
     up: int
     op: int
     port: int
 
 
-class PortPlan:
+class ParsedPort:
     __slots__ = ("attrs", "marks", "name", "place", "type")
 
     def __init__(
@@ -67,15 +67,15 @@ class PortPlan:
         self.marks: list[str] | None = None
 
 
-Ports: TypeAlias = "int | list[PortPlan]"
+Ports: TypeAlias = "int | list[ParsedPort]"
 """A number says only how many there are."""
 
 
-def count(ports: Ports) -> int:
+def port_count(ports: Ports) -> int:
     return ports if isinstance(ports, int) else len(ports)
 
 
-class EdgePlan:
+class ParsedEdge:
     __slots__ = ("attrs", "place", "source", "target")
 
     def __init__(
@@ -84,8 +84,8 @@ class EdgePlan:
         self.source, self.target, self.place, self.attrs = source, target, place, attrs
 
 
-class OpPlan:
-    """An op, and after `resolve` what it reads and waits for."""
+class ParsedOp:
+    """An op, and after `resolve_edges` its inputs and control inputs."""
 
     __slots__ = (
         "attrs",
@@ -113,21 +113,21 @@ class OpPlan:
         self.outputs: Ports = 0
         self.feedback = False
         self.provenance: tuple[tuple[str, ...], str] | None = None
-        self.bodies: dict[str, GraphPlan] | None = None
-        self.sources: list[Ref | None] | None = None
+        self.bodies: dict[str, ParsedGraph] | None = None
+        self.sources: list[ResolvedEnd | None] | None = None
         self.edge_attrs: dict[int, dict[str, Any]] | None = None
         # the op's index, -1 for the graph around, and the attributes of the edge
         self.control: dict[int, dict[str, Any] | None] | None = None
 
 
-class EntryPlan(NamedTuple):
-    inputs: Mapping[str, End | Ref]
-    outputs: Mapping[str, End | Ref]
+class ParsedEntry(NamedTuple):
+    inputs: Mapping[str, End | ResolvedEnd]
+    outputs: Mapping[str, End | ResolvedEnd]
     place: Any
 
 
-class GraphPlan(OpPlan):
-    """A graph; as one of the `ops` of another it is a subgraph."""
+class ParsedGraph(ParsedOp):
+    """A graph; among the `ops` of another one it is a subgraph."""
 
     __slots__ = (
         "backwards",
@@ -143,20 +143,20 @@ class GraphPlan(OpPlan):
 
     def __init__(self, place: Any = None) -> None:
         super().__init__(place)
-        self.ops: list[OpPlan] = []
-        self.edges: list[EdgePlan] = []
+        self.ops: list[ParsedOp] = []
+        self.edges: list[ParsedEdge] = []
         self.imports: dict[str, int] | None = None
-        self.entries: dict[str, EntryPlan] | None = None
-        self.functions: dict[str, GraphPlan] | None = None
+        self.entries: dict[str, ParsedEntry] | None = None
+        self.functions: dict[str, ParsedGraph] | None = None
         self.backwards = False  # some edge does not follow the order of the ops
-        self.results: list[Ref | None] = []
+        self.results: list[ResolvedEnd | None] = []
         self.result_attrs: dict[int, dict[str, Any]] | None = None
         self.sinks: dict[int, dict[str, Any] | None] | None = None
 
 
-def nested(op: OpPlan) -> Iterator[tuple[str | None, GraphPlan]]:
-    """The graphs that an op holds: itself (None), and its bodies by name."""
-    if isinstance(op, GraphPlan):
+def nested_graphs(op: ParsedOp) -> Iterator[tuple[str | None, ParsedGraph]]:
+    """The graphs of an op: itself (None), and its bodies by name."""
+    if isinstance(op, ParsedGraph):
         yield None, op
     if op.bodies:
         yield from op.bodies.items()

@@ -1,6 +1,6 @@
 """Attribute values to plain data and back.
 
-What YAML and JSON have stays as it is; the rest is tagged.
+Values that YAML and JSON have are plain; the others are tagged.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 from amanda.errors import AmandaError, FormatError, LimitError
 from amanda.files.text.construct.parsed_graph import Where
 from amanda.files.text.document.tensor_values import (
-    base64_bytes,
-    plain_tensor,
-    tagged_float,
-    tensor_of,
+    decode_base64,
+    float_from_tag,
+    tensor_from_data,
+    tensor_to_data,
 )
 from amanda.files.text.syntax.plain_data import (
     Block,
@@ -23,8 +23,8 @@ from amanda.files.text.syntax.plain_data import (
     Plain,
     Rows,
     Tagged,
-    placed,
-    short,
+    locate_error,
+    quote_short,
 )
 from amanda.tensors import FunctionRef, Tensor
 from amanda.tensors.values import MAX_DEPTH
@@ -42,20 +42,20 @@ from amanda.types import (
     parse_type,
 )
 
-__all__ = ["Decoder", "Encoder"]
+__all__ = ["ValueDecoder", "ValueEncoder"]
 
 _MAX_BITS = 256  # of an int, as `check_attr` has it
 
 
-class Encoder:
-    """Attribute values of one document to plain data."""
+class ValueEncoder:
+    """Converts the attribute values of one document to plain data."""
 
     def __init__(self, symbols: Symbols) -> None:
         self.symbols = symbols
         self.types: dict[Type, str] = {}
 
     def port_type(self, type: Type) -> Plain:
-        """As text; the words of another type system are tagged as such."""
+        """As text; types of another type system are tagged."""
         if isinstance(type, OpaqueType):
             return Tagged("opaque", type.content)
         return self.type_text(type)
@@ -77,7 +77,7 @@ class Encoder:
     def _leaf(self, value: Any) -> Plain:
         if isinstance(value, int) and value.bit_length() > _MAX_BITS:
             raise LimitError(
-                "an absurdly large int", expected=f"at most {_MAX_BITS} bits"
+                "an int that is too large", expected=f"at most {_MAX_BITS} bits"
             )
         if value is None or isinstance(value, bool | int | float | str):
             return value
@@ -94,7 +94,7 @@ class Encoder:
         if isinstance(value, Type):
             return Tagged("type", self.type_text(value))
         if isinstance(value, Tensor):
-            return Tagged("tensor", plain_tensor(value))
+            return Tagged("tensor", tensor_to_data(value))
         if isinstance(value, FunctionRef):
             return Tagged("function", value.name)
         if isinstance(value, bytes | bytearray | memoryview):
@@ -138,7 +138,7 @@ _PLAIN_CONTAINERS = frozenset({list, dict, Block, Rows})
 
 def _too_deep(where: str | None = None) -> LimitError:
     return LimitError(
-        "an attribute nests absurdly deep",
+        "an attribute is nested too deeply",
         where=where,
         expected=f"at most {MAX_DEPTH} lists and maps in each other",
     )
@@ -151,8 +151,8 @@ def _setter(holder: Any, key: Any) -> Callable[[Plain], None]:
     return put
 
 
-class Decoder:
-    """Plain data of one document to attribute values."""
+class ValueDecoder:
+    """Converts plain data of one document to attribute values."""
 
     def __init__(self, symbols: Symbols, where: Where) -> None:
         self.symbols, self.where = symbols, where
@@ -180,27 +180,27 @@ class Decoder:
 
     def _leaf(self, data: Plain, path: Path) -> Any:
         if type(data) is Tagged:
-            return self._tagged(data, path)
+            return self._decode_tagged(data, path)
         if type(data) is int and data.bit_length() > _MAX_BITS:
             raise LimitError(
-                "an absurdly large int",
+                "an int that is too large",
                 where=self.where(path),
                 expected=f"at most {_MAX_BITS} bits",
                 got=f"{data.bit_length()} bits",
             )
         return data
 
-    def _tagged(self, data: Tagged, path: Path) -> Any:
+    def _decode_tagged(self, data: Tagged, path: Path) -> Any:
         decode = _DECODERS.get(data.tag)
         try:
             if decode is None:
                 raise FormatError(
-                    f"no kind of value is called {short(data.tag)}",
+                    f"no kind of value is called {quote_short(data.tag)}",
                     expected=", ".join(_DECODERS),
                 )
             return decode(self, data.value)
         except AmandaError as error:
-            raise placed(error, self.where(path)) from error
+            raise locate_error(error, self.where(path)) from error
 
     def _dtype(self, data: Plain) -> Any:
         return parse_element(_text(data, "an element type"))
@@ -209,7 +209,7 @@ class Decoder:
         if type(data) is str:
             return parse_shape(f"[{data}]", self.symbols)
         if not isinstance(data, list):
-            raise FormatError("a shape is a list of dims", got=short(data))
+            raise FormatError("a shape is a list of dims", got=quote_short(data))
         return Shape([self._dim(dim) for dim in data])
 
     def _dim(self, data: Plain) -> Any:
@@ -227,31 +227,31 @@ class Decoder:
         return FunctionRef(_text(data, "a function's name"))
 
     def _bytes(self, data: Plain) -> bytes:
-        return base64_bytes(_text(data, "bytes"))
+        return decode_base64(_text(data, "bytes"))
 
     def _tensor(self, data: Plain) -> Tensor:
         if not isinstance(data, dict):
-            raise FormatError("a tensor is a map", got=short(data))
-        return tensor_of(data)
+            raise FormatError("a tensor is a map", got=quote_short(data))
+        return tensor_from_data(data)
 
     def _float(self, data: Plain) -> float:
-        return tagged_float(data)
+        return float_from_tag(data)
 
 
 def _text(data: Plain, what: str) -> str:
     if type(data) is not str:
-        raise FormatError(f"{what} is written as text", got=short(data))
+        raise FormatError(f"{what} is written as text", got=quote_short(data))
     return data
 
 
-_DECODERS: dict[str, Callable[[Decoder, Plain], Any]] = {
-    "dtype": Decoder._dtype,
-    "shape": Decoder._shape,
-    "dim": Decoder._dim,
-    "type": Decoder._type,
-    "opaque": Decoder._opaque,
-    "bytes": Decoder._bytes,
-    "tensor": Decoder._tensor,
-    "function": Decoder._function,
-    "float": Decoder._float,
+_DECODERS: dict[str, Callable[[ValueDecoder, Plain], Any]] = {
+    "dtype": ValueDecoder._dtype,
+    "shape": ValueDecoder._shape,
+    "dim": ValueDecoder._dim,
+    "type": ValueDecoder._type,
+    "opaque": ValueDecoder._opaque,
+    "bytes": ValueDecoder._bytes,
+    "tensor": ValueDecoder._tensor,
+    "function": ValueDecoder._function,
+    "float": ValueDecoder._float,
 }

@@ -1,7 +1,7 @@
-"""Documents to plans: the one schema behind YAML and JSON, read with patience.
+"""Documents to parsed graphs: the schema of YAML and JSON.
 
-A document with a version number (`amanda: 1`) is exact. One without is of the published
-specification, any of its revisions: names and kinds may stand in `attrs`, a port type
+A document with a version number (`amanda: 1`) is exact. One without follows any
+revision of the published specification: names and kinds may be in `attrs`, a port type
 may be any text, `attrs` may be a list of keys and values.
 """
 
@@ -14,30 +14,30 @@ from typing import Any, NoReturn
 from amanda.errors import AmandaError, FormatError, InvalidTypeError, LimitError
 from amanda.files.text.construct.parsed_graph import (
     Address,
-    EdgePlan,
     End,
-    EntryPlan,
-    GraphPlan,
-    OpPlan,
-    PortPlan,
+    ParsedEdge,
+    ParsedEntry,
+    ParsedGraph,
+    ParsedOp,
+    ParsedPort,
     Ports,
     Where,
 )
-from amanda.files.text.document.attribute_values import Decoder
+from amanda.files.text.document.attribute_values import ValueDecoder
 from amanda.files.text.syntax.plain_data import (
     Path,
     Plain,
     Tagged,
-    deeper,
-    placed,
-    short,
+    extend_path,
+    locate_error,
+    quote_short,
 )
 from amanda.types import OpaqueType, Symbols, Type, parse_type
 
-__all__ = ["MAX_COUNT", "VERSION", "Reader"]
+__all__ = ["MAX_COUNT", "VERSION", "DocumentReader"]
 
 VERSION = 1
-MAX_COUNT = 255  # ports told by their number; more are listed
+MAX_COUNT = 255  # ports given by their number; more are listed
 
 _GRAPH_ONLY = frozenset({"ops", "edges", "functions", "entries", "imports"})
 _PORT_KEYS = frozenset({"name", "type", "attrs", "marks"})
@@ -57,33 +57,33 @@ _KINDS = {
 }
 
 
-class Reader:
+class DocumentReader:
     """Reads one document."""
 
     def __init__(self, where: Where) -> None:
         self.where = where
         self.exact = False
         self.symbols = Symbols()
-        self.decoder = Decoder(self.symbols, where)
+        self.decoder = ValueDecoder(self.symbols, where)
         self.table: list[Plain] = []
         self.used: set[int] = set()
-        # what stands inside what was read, so that nothing recurses
+        # nested parts to read next, instead of recursion
         self.pending: list[Callable[[], None]] = []
         self.types: dict[str, Type] = {}
 
     # -- the top -----------------------------------------------------------------
 
-    def document(self, data: Plain) -> OpPlan | EdgePlan:
-        """The graph, op or edge that a document is about."""
+    def document(self, data: Plain) -> ParsedOp | ParsedEdge:
+        """The graph, op or edge that a document describes."""
         if isinstance(data, str):
             return self._edge(data, None)
         top = self._map(data, None)
         top = {key: value for key, value in top.items() if not key.startswith("x-")}
-        made = self._versioned(top) if "amanda" in top else self._published(top)
+        made = self._read_exact(top) if "amanda" in top else self._read_published(top)
         self._finish()
         return made
 
-    def _versioned(self, top: dict[str, Plain]) -> OpPlan:
+    def _read_exact(self, top: dict[str, Plain]) -> ParsedOp:
         version = top.pop("amanda")
         path = Path(None, "amanda")
         if type(version) is not int or version < 1:
@@ -97,14 +97,14 @@ class Reader:
                 hint="update amanda-core",
             )
         self.exact = True
-        self._only(top, {"graph", "graphs"}, None)
+        self._check_keys(top, {"graph", "graphs"}, None)
         if "graph" not in top:
             self._refuse("the document holds no graph", None)
         table = top.get("graphs", [])
         self.table = self._list(table, Path(None, "graphs"))
         return self._op(top["graph"], Path(None, "graph"), None, is_graph=True)
 
-    def _published(self, top: dict[str, Plain]) -> OpPlan | EdgePlan:
+    def _read_published(self, top: dict[str, Plain]) -> ParsedOp | ParsedEdge:
         if len(top) != 1:
             if "ops" in top:
                 return self._op(top, None, None, is_graph=True)
@@ -112,7 +112,7 @@ class Reader:
                 "the document is not one graph, op or edge",
                 None,
                 expected="one of the keys graph, op, subgraph, edge, or an op's name",
-                got=", ".join(map(short, list(top)[:10])) or "nothing",
+                got=", ".join(map(quote_short, list(top)[:10])) or "nothing",
             )
         ((key, value),) = top.items()
         path = Path(None, key)
@@ -135,16 +135,18 @@ class Reader:
 
     def _op(
         self, data: Plain, path: Path | None, name: str | None, is_graph: bool = False
-    ) -> OpPlan:
+    ) -> ParsedOp:
         fields = {} if data is None else self._map(data, path)
         if type(fields.get("graph")) is int:
-            self._only(fields, {"name", "graph"}, path)
-            own = self._text(fields.get("name"), deeper(path, "name"))
-            return self._from_table(fields["graph"], deeper(path, "graph"), name or own)
+            self._check_keys(fields, {"name", "graph"}, path)
+            own = self._text(fields.get("name"), extend_path(path, "name"))
+            return self._from_table(
+                fields["graph"], extend_path(path, "graph"), name or own
+            )
         if is_graph or not _GRAPH_ONLY.isdisjoint(fields):
-            plan: OpPlan = GraphPlan(path)
+            plan: ParsedOp = ParsedGraph(path)
         else:
-            plan = OpPlan(path)
+            plan = ParsedOp(path)
         plan.name = name
         for key, value in fields.items():
             read = _FIELDS.get(key)
@@ -154,14 +156,14 @@ class Reader:
                 at = Path(path, key)
                 self.pending.append(partial(self._bodies, plan, value, at))
             elif key not in _GRAPH_ONLY:
-                self._odd_key(plan, key, value, Path(path, key))
+                self._unknown_key(plan, key, value, Path(path, key))
         if not self.exact and plan.attrs:
-            self._lift(plan)
-        if isinstance(plan, GraphPlan):
+            self._lift_builtin_attrs(plan)
+        if isinstance(plan, ParsedGraph):
             self.pending.append(partial(self._inside, plan, fields, path))
         return plan
 
-    def _from_table(self, index: int, path: Path | None, name: str | None) -> OpPlan:
+    def _from_table(self, index: int, path: Path | None, name: str | None) -> ParsedOp:
         if not 0 <= index < len(self.table):
             self._refuse(
                 "no such graph in the table `graphs`",
@@ -178,7 +180,7 @@ class Reader:
         there = Path(Path(None, "graphs"), index)
         return self._op(row, there, name, is_graph=True)
 
-    def _odd_key(self, plan: OpPlan, key: str, value: Plain, path: Path) -> None:
+    def _unknown_key(self, plan: ParsedOp, key: str, value: Plain, path: Path) -> None:
         if key.startswith("x-"):
             return
         if key == "default_type_system" and not self.exact:
@@ -186,21 +188,21 @@ class Reader:
             return
         known = [*_FIELDS, "bodies", *sorted(_GRAPH_ONLY)]
         self._refuse(
-            f"an op or graph has no field {short(key)}",
+            f"an op or graph has no field {quote_short(key)}",
             path,
             expected=", ".join(known),
             hint="what the framework calls so belongs into `attrs`",
         )
 
-    def _lift(self, plan: OpPlan) -> None:
-        """Built-in attributes that the published form lets stand in `attrs`."""
+    def _lift_builtin_attrs(self, plan: ParsedOp) -> None:
+        """Move built-in attributes, which the published form has in `attrs`."""
         assert plan.attrs is not None
         for key in ("name", "type", "namespace"):
             if getattr(plan, key) is None and isinstance(plan.attrs.get(key), str):
                 setattr(plan, key, plan.attrs.pop(key))
 
     def _inside(
-        self, plan: GraphPlan, fields: dict[str, Plain], path: Path | None
+        self, plan: ParsedGraph, fields: dict[str, Plain], path: Path | None
     ) -> None:
         plan.ops = list(self._ops(fields.get("ops"), Path(path, "ops")))
         edges_at = Path(path, "edges")
@@ -208,89 +210,89 @@ class Reader:
             plan.edges.append(self._edge(edge, Path(edges_at, i)))
         for name, version in self._map(fields.get("imports"), path, "imports").items():
             if type(version) is not int:
-                at = deeper(path, "imports", name)
+                at = extend_path(path, "imports", name)
                 self._refuse("the version of a domain is an int", at, got=version)
             plan.imports = {**(plan.imports or {}), name: version}
         functions = self._map(fields.get("functions"), path, "functions")
         if functions:
             plan.functions = {
-                name: self._graph(value, deeper(path, "functions", name))
+                name: self._graph(value, extend_path(path, "functions", name))
                 for name, value in functions.items()
             }
         entries = self._map(fields.get("entries"), path, "entries")
         if entries:
             plan.entries = {
-                name: self._entry(value, deeper(path, "entries", name))
+                name: self._entry(value, extend_path(path, "entries", name))
                 for name, value in entries.items()
             }
 
-    def _graph(self, data: Plain, path: Path | None) -> GraphPlan:
+    def _graph(self, data: Plain, path: Path | None) -> ParsedGraph:
         plan = self._op(data, path, None, is_graph=True)
-        assert isinstance(plan, GraphPlan)
+        assert isinstance(plan, ParsedGraph)
         return plan
 
-    def _ops(self, data: Plain, path: Path) -> Iterator[OpPlan]:
+    def _ops(self, data: Plain, path: Path) -> Iterator[ParsedOp]:
         if isinstance(data, dict):
             for name, value in data.items():
                 at = Path(path, name)
                 plan = self._op(value, at, name)
                 if plan.name != name:
-                    self._two_names(at, name, plan.name)
+                    self._duplicate_name(at, name, plan.name)
                 yield plan
             return
         for i, value in enumerate(self._list(data, path)):
             yield self._op(self._map(value, Path(path, i)), Path(path, i), None)
 
-    def _bodies(self, plan: OpPlan, data: Plain, path: Path) -> None:
+    def _bodies(self, plan: ParsedOp, data: Plain, path: Path) -> None:
         plan.bodies = {
             name: self._graph(value, Path(path, name))
             for name, value in self._map(data, path).items()
         }
 
-    def _entry(self, data: Plain, path: Path | None) -> EntryPlan:
+    def _entry(self, data: Plain, path: Path | None) -> ParsedEntry:
         sides = self._map(data, path)
-        self._only(sides, {"inputs", "outputs"}, path)
+        self._check_keys(sides, {"inputs", "outputs"}, path)
         ends = [
             {
-                label: self._end(value, deeper(path, side, label))
+                label: self._end(value, extend_path(path, side, label))
                 for label, value in self._map(sides.get(side), path, side).items()
             }
             for side in ("inputs", "outputs")
         ]
-        return EntryPlan(ends[0], ends[1], path)
+        return ParsedEntry(ends[0], ends[1], path)
 
     # -- simple fields ---------------------------------------------------------------
 
-    def _name(self, plan: OpPlan, data: Plain, path: Path) -> None:
+    def _name(self, plan: ParsedOp, data: Plain, path: Path) -> None:
         name = self._text(data, path)
         if plan.name is not None and name != plan.name:
-            self._two_names(path, plan.name, name)
+            self._duplicate_name(path, plan.name, name)
         plan.name = name
 
-    def _type(self, plan: OpPlan, data: Plain, path: Path) -> None:
+    def _type(self, plan: ParsedOp, data: Plain, path: Path) -> None:
         plan.type = self._text(data, path)
 
-    def _namespace(self, plan: OpPlan, data: Plain, path: Path) -> None:
+    def _namespace(self, plan: ParsedOp, data: Plain, path: Path) -> None:
         plan.namespace = self._text(data, path)
 
-    def _own_attrs(self, plan: OpPlan, data: Plain, path: Path) -> None:
+    def _own_attrs(self, plan: ParsedOp, data: Plain, path: Path) -> None:
         attrs = self.attrs(data, path)
         plan.attrs = attrs if plan.attrs is None else {**plan.attrs, **attrs}
 
-    def _inputs(self, plan: OpPlan, data: Plain, path: Path) -> None:
+    def _inputs(self, plan: ParsedOp, data: Plain, path: Path) -> None:
         plan.inputs = self._ports(data, path)
 
-    def _outputs(self, plan: OpPlan, data: Plain, path: Path) -> None:
+    def _outputs(self, plan: ParsedOp, data: Plain, path: Path) -> None:
         plan.outputs = self._ports(data, path)
 
-    def _feedback(self, plan: OpPlan, data: Plain, path: Path) -> None:
+    def _feedback(self, plan: ParsedOp, data: Plain, path: Path) -> None:
         if type(data) is not bool:
             self._refuse("`feedback` is true or false", path, got=_kind(data))
         plan.feedback = data
 
-    def _provenance(self, plan: OpPlan, data: Plain, path: Path) -> None:
+    def _provenance(self, plan: ParsedOp, data: Plain, path: Path) -> None:
         fields = self._map(data, path)
-        self._only(fields, {"sources", "by"}, path)
+        self._check_keys(fields, {"sources", "by"}, path)
         by = self._text(fields.get("by"), Path(path, "by"))
         if by is None:
             self._refuse("`provenance` says by what the op was made", path)
@@ -315,12 +317,12 @@ class Reader:
         for i, item in enumerate(data):
             at = Path(path, i)
             pair = self._map(item, at)
-            self._only(pair, {"key", "value"}, at)
+            self._check_keys(pair, {"key", "value"}, at)
             key = pair.get("key")
             if type(key) is not str or "value" not in pair:
                 self._refuse("an attribute is a key and a value", at)
             if key in attrs:
-                self._refuse(f"the attribute {short(key)} stands twice", at)
+                self._refuse(f"the attribute {quote_short(key)} stands twice", at)
             attrs[key] = self.decoder.value(pair["value"], Path(at, "value"))
         return attrs
 
@@ -342,7 +344,7 @@ class Reader:
         for i, item in enumerate(self._list(data, path)):
             at = Path(path, i)
             if type(item) is str:
-                ports.append(PortPlan(item, None, at))
+                ports.append(ParsedPort(item, None, at))
                 continue
             fields = self._map(item, at)
             if len(fields) == 1 and _PORT_KEYS.isdisjoint(fields):
@@ -352,18 +354,18 @@ class Reader:
                 ports.append(self._port(fields, at))
         return ports
 
-    def _port_of(self, name: str, value: Plain, path: Path) -> PortPlan:
+    def _port_of(self, name: str, value: Plain, path: Path) -> ParsedPort:
         if isinstance(value, dict):
             port = self._port(value, path)
             if port.name is not None and port.name != name:
-                self._two_names(path, name, port.name)
+                self._duplicate_name(path, name, port.name)
             port.name = name
             return port
-        return PortPlan(name, self._port_type(value, path), path)
+        return ParsedPort(name, self._port_type(value, path), path)
 
-    def _port(self, fields: dict[str, Plain], path: Path) -> PortPlan:
-        self._only(fields, _PORT_KEYS, path)
-        port = PortPlan(None, None, path)
+    def _port(self, fields: dict[str, Plain], path: Path) -> ParsedPort:
+        self._check_keys(fields, _PORT_KEYS, path)
+        port = ParsedPort(None, None, path)
         if "type" in fields:
             port.type = self._port_type(fields["type"], Path(path, "type"))
         if "attrs" in fields:
@@ -391,16 +393,16 @@ class Reader:
             return known
         try:
             made = parse_type(data, self.symbols)
-            if "?" not in data:  # a bare one is a new dim each time
+            if "?" not in data:  # an anonymous dim is new each time
                 self.types[data] = made
             return made
         except AmandaError as error:
             if isinstance(error, InvalidTypeError) and not self.exact:
                 return OpaqueType(data)
             error.hint = error.hint or "types of other systems are tagged `opaque`"
-            raise placed(error, self.where(path)) from error
+            raise locate_error(error, self.where(path)) from error
 
-    def _edge(self, data: Plain, path: Path | None) -> EdgePlan:
+    def _edge(self, data: Plain, path: Path | None) -> ParsedEdge:
         if type(data) is str:
             parts = data.split(" -> ")
             if len(parts) != 2:
@@ -408,13 +410,13 @@ class Reader:
             if len(parts) != 2 or not all(part.strip() for part in parts):
                 self._refuse(
                     "this is not an edge", path,
-                    expected="op.port -> op.port", got=short(data),
+                    expected="op.port -> op.port", got=quote_short(data),
                 )  # fmt: skip
-            return EdgePlan(parts[0].strip(), parts[1].strip(), path)
+            return ParsedEdge(parts[0].strip(), parts[1].strip(), path)
         fields = dict(self._map(data, path))
         if "input_port" not in fields and "input_ports" in fields:
             fields["input_port"] = fields.pop("input_ports")
-        self._only(fields, {"output_port", "input_port", "attrs"}, path)
+        self._check_keys(fields, {"output_port", "input_port", "attrs"}, path)
         ends = []
         for side in ("output_port", "input_port"):
             if side not in fields:
@@ -423,13 +425,13 @@ class Reader:
         attrs = None
         if "attrs" in fields:
             attrs = self.attrs(fields["attrs"], Path(path, "attrs"))
-        return EdgePlan(ends[0], ends[1], path, attrs)
+        return ParsedEdge(ends[0], ends[1], path, attrs)
 
     def _end(self, data: Plain, path: Path | None) -> End:
         if type(data) is str:
             return data
         fields = self._map(data, path)
-        self._only(fields, {"op", "port", "up"}, path)
+        self._check_keys(fields, {"op", "port", "up"}, path)
         op, port, up = fields.get("op"), fields.get("port"), fields.get("up", 0)
         if op is not None and type(op) not in (str, int):
             self._refuse("an op is named by text or index", path, got=_kind(op))
@@ -447,8 +449,10 @@ class Reader:
             parts["got"] = got[:200] if isinstance(got, str) else repr(got)[:80]
         raise FormatError(message, where=self.where(path), **parts)
 
-    def _two_names(self, path: Path | None, *names: str | None) -> NoReturn:
-        self._refuse("two names for one thing", path, got=", ".join(map(short, names)))
+    def _duplicate_name(self, path: Path | None, *names: str | None) -> NoReturn:
+        self._refuse(
+            "two names for one thing", path, got=", ".join(map(quote_short, names))
+        )
 
     def _map(
         self, data: Plain, path: Path | None, step: str | None = None
@@ -480,11 +484,11 @@ class Reader:
                 self._refuse("this must be text", Path(path, i), got=_kind(item))
         return items
 
-    def _only(self, fields: Any, known: Any, path: Path | None) -> None:
+    def _check_keys(self, fields: Any, known: Any, path: Path | None) -> None:
         for key in fields:
             if key not in known and not key.startswith("x-"):
                 self._refuse(
-                    f"{short(key)} means nothing here",
+                    f"{quote_short(key)} means nothing here",
                     Path(path, key),
                     expected=", ".join(sorted(known)),
                 )
@@ -496,13 +500,13 @@ def _kind(data: Plain) -> str:
     return _KINDS.get(type(data), type(data).__name__)
 
 
-_FIELDS: dict[str, Callable[[Reader, OpPlan, Plain, Path], None]] = {
-    "type": Reader._type,
-    "name": Reader._name,
-    "namespace": Reader._namespace,
-    "attrs": Reader._own_attrs,
-    "input_ports": Reader._inputs,
-    "output_ports": Reader._outputs,
-    "feedback": Reader._feedback,
-    "provenance": Reader._provenance,
+_FIELDS: dict[str, Callable[[DocumentReader, ParsedOp, Plain, Path], None]] = {
+    "type": DocumentReader._type,
+    "name": DocumentReader._name,
+    "namespace": DocumentReader._namespace,
+    "attrs": DocumentReader._own_attrs,
+    "input_ports": DocumentReader._inputs,
+    "output_ports": DocumentReader._outputs,
+    "feedback": DocumentReader._feedback,
+    "provenance": DocumentReader._provenance,
 }

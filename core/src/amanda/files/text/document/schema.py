@@ -1,4 +1,4 @@
-"""Graphs as plain data, and back: the one schema of YAML and JSON.
+"""Graphs as plain data, and back, with the schema of YAML and JSON.
 
 >>> from amanda.graph import Graph
 >>> graph = Graph("amanda/std/1")
@@ -18,20 +18,38 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from amanda.errors import FormatError
-from amanda.files.text.construct.build_graph import build
-from amanda.files.text.construct.parsed_graph import Address, EdgePlan, End, GraphPlan
-from amanda.files.text.construct.resolve_edges import readings
-from amanda.files.text.document.reader import VERSION, Reader
-from amanda.files.text.document.writer import Writer
-from amanda.files.text.syntax.plain_data import Path, Plain, Spot, place, steps
+from amanda.files.text.construct.build_graph import build_graph
+from amanda.files.text.construct.parsed_graph import (
+    Address,
+    End,
+    ParsedEdge,
+    ParsedGraph,
+)
+from amanda.files.text.construct.resolve_edges import possible_addresses
+from amanda.files.text.document.reader import VERSION, DocumentReader
+from amanda.files.text.document.writer import DocumentWriter
+from amanda.files.text.syntax.plain_data import (
+    Path,
+    Plain,
+    TextPosition,
+    format_position,
+    path_keys,
+)
 from amanda.graph import Graph, bulk
 
-__all__ = ["VERSION", "EdgeDocument", "from_data", "graph_of", "read_data", "to_data"]
+__all__ = [
+    "VERSION",
+    "EdgeDocument",
+    "from_data",
+    "graph_of_document",
+    "read_data",
+    "to_data",
+]
 
 
 @dataclass(frozen=True)
 class EdgeDocument:
-    """What a document about one edge says: no graph is there to have the edge."""
+    """A document that describes one edge, without a graph."""
 
     source: Address
     target: Address
@@ -43,52 +61,52 @@ class EdgeDocument:
 
 
 def to_data(graph: Graph) -> Plain:
-    """A graph as dicts, lists and scalars; `Tagged` for what these cannot say."""
-    return Writer(graph).document()
+    """A graph as dicts, lists and scalars; `Tagged` for other values."""
+    return DocumentWriter(graph).document()
 
 
 def from_data(data: Plain, name: str = "<data>") -> Graph | EdgeDocument:
-    """What a document of plain data is about."""
+    """The graph or edge that plain data describes."""
 
     def where(path: Path | None) -> str:
-        return ".".join([name, *map(str, steps(path))])
+        return ".".join([name, *map(str, path_keys(path))])
 
     with bulk():
         return read_data(data, where)
 
 
 def read_data(data: Plain, where: Callable[[Path | None], str]) -> Graph | EdgeDocument:
-    """`where` tells the place of a path, as errors write it."""
-    plan = Reader(where).document(data)
-    if isinstance(plan, EdgePlan):
+    """The same; `where` formats the position of a path for errors."""
+    plan = DocumentReader(where).document(data)
+    if isinstance(plan, ParsedEdge):
         source, target = (_address(end) for end in (plan.source, plan.target))
         if (source.port in (-1, "^control")) != (target.port in (-1, "^control")):
             raise FormatError(
                 "an edge between a control port and a value", where=where(plan.place)
             )
         return EdgeDocument(source, target, plan.attrs or {})
-    if not isinstance(plan, GraphPlan):
-        alone = GraphPlan(plan.place)
+    if not isinstance(plan, ParsedGraph):
+        alone = ParsedGraph(plan.place)
         alone.ops = [plan]
         plan = alone
-    return build(plan, where)
+    return build_graph(plan, where)
 
 
 def _address(end: End) -> Address:
     if isinstance(end, Address):
         return end
-    return next(readings(end, 0), Address(None, end))
+    return next(possible_addresses(end, 0), Address(None, end))
 
 
-def locating(
-    text: str, name: str, locate: Callable[[str, Path | None], Spot]
+def text_locator(
+    text: str, name: str, locate: Callable[[str, Path | None], TextPosition]
 ) -> Callable[[Path | None], str]:
-    """Places in a text, found when they are asked for."""
-    return lambda path: place(name, locate(text, path))
+    """Returns the position of a path in a text, computed on demand."""
+    return lambda path: format_position(name, locate(text, path))
 
 
-def graph_of(document: Graph | EdgeDocument, name: str) -> Graph:
-    """The graph that a document is about; FormatError where it is about an edge."""
+def graph_of_document(document: Graph | EdgeDocument, name: str) -> Graph:
+    """The graph that a document describes; FormatError if it describes an edge."""
     if isinstance(document, EdgeDocument):
         raise FormatError(
             "the document describes one edge, not a graph",

@@ -1,4 +1,4 @@
-"""Tensors in text: few elements as numbers, one repeated element once, the rest packed.
+"""Tensors in text: few elements as numbers, a repeated one once, others packed.
 
 {dtype: int64, shape: [2], values: [1, 784]}
 {dtype: float32, shape: [784, 10], splat: 0.0}
@@ -13,19 +13,19 @@ import binascii
 from typing import Any
 
 from amanda.errors import FormatError, LimitError
-from amanda.files.text.syntax.plain_data import Plain, Tagged, short
+from amanda.files.text.syntax.plain_data import Plain, Tagged, quote_short
 from amanda.tensors import Tensor
 from amanda.types import DType, ElementType, Quantized, parse_element
 
-__all__ = ["base64_bytes", "plain_tensor", "tensor_of"]
+__all__ = ["decode_base64", "tensor_to_data", "tensor_from_data"]
 
 _FEW = 16
-_MOST = 1 << 30  # bytes that a text may hold; more belongs into a binary form
+_MOST = 1 << 30  # bytes in a text form; larger tensors need a binary form
 _NUMBERS = frozenset({"bool", "int", "uint", "float"})  # kinds written as numbers
 _KEYS = frozenset({"dtype", "shape", "values", "splat", "strings", "data"})
 
 
-def plain_tensor(tensor: Tensor) -> dict[str, Plain]:
+def tensor_to_data(tensor: Tensor) -> dict[str, Plain]:
     """A tensor as plain data.
 
     >>> plain_tensor(Tensor.of([0.5, 1], "float32"))
@@ -37,9 +37,9 @@ def plain_tensor(tensor: Tensor) -> dict[str, Plain]:
         items = tensor.numpy().reshape(-1).tolist()
         return {**fields, "strings": [_plain_text(item) for item in items]}
     if tensor.is_splat and tensor.size > 1:
-        one = _first(tensor)
+        one = _first_element(tensor)
         numbers = _numbers(Tensor.from_buffer(one, dtype, ()))
-        return {**fields, "splat": _tagged(one) if numbers is None else numbers[0]}
+        return {**fields, "splat": _tag_numbers(one) if numbers is None else numbers[0]}
     if tensor.size <= _FEW:
         numbers = _numbers(tensor)
         if numbers is not None:
@@ -54,7 +54,7 @@ def plain_tensor(tensor: Tensor) -> dict[str, Plain]:
     return {**fields, "data": base64.b64encode(b"".join(tensor.chunks())).decode()}
 
 
-def _tagged(data: bytes) -> Tagged:
+def _tag_numbers(data: bytes) -> Tagged:
     return Tagged("bytes", base64.b64encode(data).decode())
 
 
@@ -62,10 +62,10 @@ def _plain_text(item: bytes) -> Plain:
     try:
         return item.decode()
     except UnicodeDecodeError:
-        return _tagged(item)
+        return _tag_numbers(item)
 
 
-def _first(tensor: Tensor) -> bytes:
+def _first_element(tensor: Tensor) -> bytes:
     """The packed bytes of one element."""
     block = bytes(next(tensor.chunks(1)))
     bits = tensor.dtype.bits
@@ -75,7 +75,7 @@ def _first(tensor: Tensor) -> bytes:
 
 
 def _numbers(tensor: Tensor) -> list[Plain] | None:
-    """The elements as numbers, short ones first tried, if these say every bit."""
+    """The elements as the shortest numbers that preserve every bit, if possible."""
     dtype = tensor.dtype
     if not isinstance(dtype, DType) or dtype.kind not in _NUMBERS:
         return None
@@ -83,13 +83,13 @@ def _numbers(tensor: Tensor) -> list[Plain] | None:
     packed = b"".join(tensor.chunks())
     if dtype.kind != "float":
         return [bool(x) if dtype.kind == "bool" else int(x) for x in array]
-    # a text does not say the sign of a NaN, so each number goes through its text here
+    # text loses the sign of a NaN, so each number is converted to text and back
     for numbers in (
         [float(str(x)) for x in array],
         [float(repr(float(x))) for x in array],
     ):
         try:
-            again = _of_numbers(numbers, dtype)
+            again = _tensor_of_numbers(numbers, dtype)
         except FormatError:
             continue
         if b"".join(again.chunks()) == packed:
@@ -97,14 +97,14 @@ def _numbers(tensor: Tensor) -> list[Plain] | None:
     return None
 
 
-def _of_numbers(numbers: list[Any], dtype: ElementType) -> Tensor:
-    """The flat tensor of Python numbers that `dtype` can hold."""
+def _tensor_of_numbers(numbers: list[Any], dtype: ElementType) -> Tensor:
+    """A flat tensor of Python numbers, checked against `dtype`."""
     import numpy as np
 
-    numbers = [_untagged(number) for number in numbers]
+    numbers = [_number_of_tag(number) for number in numbers]
     for number in numbers:
         if type(number) not in _PYTHON[dtype.kind]:
-            raise FormatError(f"not an element of {dtype}", got=short(number))
+            raise FormatError(f"not an element of {dtype}", got=quote_short(number))
     first = np.dtype(_WIDEST[dtype.kind])
     try:
         with np.errstate(all="ignore"):
@@ -114,23 +114,23 @@ def _of_numbers(numbers: list[Any], dtype: ElementType) -> Tensor:
     except OverflowError as error:
         raise FormatError(f"an element is out of the range of {dtype}") from error
     kept = back == wide
-    if dtype.kind == "float":  # which rounds, but does not turn into nan or infinity
+    if dtype.kind == "float":  # rounding is allowed, overflow is not
         kept = (np.isinf(back) == np.isinf(wide)) & (np.isnan(back) == np.isnan(wide))
     if not kept.all():
         raise FormatError(f"an element is out of the range of {dtype}")
     return Tensor.of(array, dtype)
 
 
-def tagged_float(data: Plain) -> float:
-    """A number that JSON has no word for."""
+def float_from_tag(data: Plain) -> float:
+    """A float that JSON lacks: nan, inf or -inf."""
     if data not in ("nan", "inf", "-inf"):
         raise FormatError("not a float", expected="nan, inf or -inf")
     return float(data)
 
 
-def _untagged(number: Any) -> Any:
+def _number_of_tag(number: Any) -> Any:
     is_float = isinstance(number, Tagged) and number.tag == "float"
-    return tagged_float(number.value) if is_float else number
+    return float_from_tag(number.value) if is_float else number
 
 
 _PYTHON: dict[str, tuple[type, ...]] = {
@@ -142,18 +142,20 @@ _PYTHON: dict[str, tuple[type, ...]] = {
 _WIDEST = {"bool": "bool", "int": "int64", "uint": "uint64", "float": "float64"}
 
 
-def tensor_of(fields: dict[str, Plain]) -> Tensor:
-    """The tensor of plain data; an AmandaError without place for what is none."""
+def tensor_from_data(fields: dict[str, Plain]) -> Tensor:
+    """The tensor of plain data; raises an AmandaError without position."""
     how = [key for key in ("values", "splat", "strings", "data") if key in fields]
     if len(how) != 1 or not _KEYS.issuperset(fields):
         raise FormatError(
             "a tensor is a `dtype`, a `shape` and its elements",
             expected="one of values, splat, strings, data",
-            got=", ".join(map(short, list(fields)[:10])),
+            got=", ".join(map(quote_short, list(fields)[:10])),
         )
     dtype, shape = _element(fields.get("dtype")), fields.get("shape")
     if type(shape) is not list or not all(type(dim) is int for dim in shape):
-        raise FormatError("the shape of a tensor is a list of ints", got=short(shape))
+        raise FormatError(
+            "the shape of a tensor is a list of ints", got=quote_short(shape)
+        )
     return _MAKERS[how[0]](fields[how[0]], dtype, shape)
 
 
@@ -161,28 +163,28 @@ def _element(text: Plain) -> ElementType:
     if isinstance(text, Tagged) and text.tag == "dtype":
         text = text.value
     if type(text) is not str:
-        raise FormatError("the dtype of a tensor is text", got=short(text))
+        raise FormatError("the dtype of a tensor is text", got=quote_short(text))
     return parse_element(text)
 
 
 def _from_values(data: Plain, dtype: ElementType, shape: list[int]) -> Tensor:
     if type(data) is not list:
-        raise FormatError("`values` is a list of numbers", got=short(data))
-    _need_numbers(dtype)
-    flat = _of_numbers(data, dtype)
-    return _packed(b"".join(flat.chunks()), dtype, shape)
+        raise FormatError("`values` is a list of numbers", got=quote_short(data))
+    _require_numeric(dtype)
+    flat = _tensor_of_numbers(data, dtype)
+    return _check_size(b"".join(flat.chunks()), dtype, shape)
 
 
-def _need_numbers(dtype: ElementType) -> None:
+def _require_numeric(dtype: ElementType) -> None:
     if isinstance(dtype, Quantized) or dtype.kind not in _NUMBERS:
         raise FormatError(f"elements of {dtype} are not written as numbers")
 
 
-def _packed(data: bytes, dtype: ElementType, shape: list[int]) -> Tensor:
+def _check_size(data: bytes, dtype: ElementType, shape: list[int]) -> Tensor:
     tensor = Tensor.from_buffer(data, dtype, shape)
     if tensor.nbytes != len(data):
         raise FormatError(
-            "a tensor has more elements than its shape says",
+            "a tensor has more elements than its shape",
             expected=f"{tensor.nbytes:,} bytes",
             got=f"{len(data):,} bytes",
         )
@@ -191,34 +193,36 @@ def _packed(data: bytes, dtype: ElementType, shape: list[int]) -> Tensor:
 
 def _from_splat(data: Plain, dtype: ElementType, shape: list[int]) -> Tensor:
     if isinstance(data, Tagged) and data.tag != "float":
-        one = _packed(_bytes(data), dtype, [])
+        one = _check_size(_bytes(data), dtype, [])
     else:
-        _need_numbers(dtype)
-        one = _of_numbers([data], dtype)
+        _require_numeric(dtype)
+        one = _tensor_of_numbers([data], dtype)
     return Tensor.splat(dtype, shape, one.numpy().reshape(()))
 
 
 def _from_strings(data: Plain, dtype: ElementType, shape: list[int]) -> Tensor:
     if type(data) is not list:
-        raise FormatError("`strings` is a list of texts", got=short(data))
+        raise FormatError("`strings` is a list of texts", got=quote_short(data))
     items = [_bytes(item) if isinstance(item, Tagged) else item for item in data]
     return Tensor.strings(items, shape, dtype)
 
 
 def _from_data(data: Plain, dtype: ElementType, shape: list[int]) -> Tensor:
-    return _packed(base64_bytes(data), dtype, shape)
+    return _check_size(decode_base64(data), dtype, shape)
 
 
 def _bytes(data: Tagged) -> bytes:
     if data.tag != "bytes":
-        raise FormatError(f"a value tagged {short(data.tag)} is no element of a tensor")
-    return base64_bytes(data.value)
+        raise FormatError(
+            f"a value tagged {quote_short(data.tag)} is not an element of a tensor"
+        )
+    return decode_base64(data.value)
 
 
-def base64_bytes(data: Plain) -> bytes:
-    """The bytes that a text in base64 means; blanks and line breaks do not count."""
+def decode_base64(data: Plain) -> bytes:
+    """The bytes of base64 text; blanks and line breaks are ignored."""
     if type(data) is not str:
-        raise FormatError("bytes are written as text in base64", got=short(data))
+        raise FormatError("bytes are written as text in base64", got=quote_short(data))
     try:
         return base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError) as error:

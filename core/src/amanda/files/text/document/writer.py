@@ -1,7 +1,7 @@
-"""Graphs to documents: the exact form, the same data for the same graph every time.
+"""Graphs to documents: the exact form, deterministic.
 
-Graphs stand inside each other to a depth of 16; what is deeper goes to the flat table
-`graphs` of the document, so nesting has no limit.
+Graphs are nested to a depth of 16; deeper ones go to the flat table `graphs` of the
+document, so nesting has no limit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from amanda.errors import FormatError
-from amanda.files.text.document.attribute_values import Encoder
+from amanda.files.text.document.attribute_values import ValueEncoder
 from amanda.files.text.document.reader import MAX_COUNT, VERSION
 from amanda.files.text.syntax.plain_data import Block, Plain, Rows
 from amanda.graph import (
@@ -26,24 +26,24 @@ from amanda.graph import (
 )
 from amanda.types import Symbols
 
-__all__ = ["Writer"]
+__all__ = ["DocumentWriter"]
 
-_INLINE = 16  # graphs in each other that are written so
-_CLIMB = 8  # graphs up that are written as `../`
-_LONG = 100  # characters of a name; longer ones are no keys
+_MAX_INLINE_DEPTH = 16  # nested graphs that are written in place
+_MAX_OUTWARD = 8  # outer graphs that are written as `../`
+_MAX_KEY = 100  # characters of a name; longer names are not used as keys
 _OP = re.compile(r"(?![0-9]+\Z)[^\s.\0-\x1f][^\s\0-\x1f]*\Z")
 _PORT = re.compile(r"(?![0-9]+\Z)[^\s.\0-\x1f\-^][^\s.\0-\x1f]*\Z")
 _PORT_KEYS = frozenset({"name", "type", "attrs", "marks"})
 
 
-class Writer:
+class DocumentWriter:
     """Writes one graph as plain data."""
 
     def __init__(self, root: Graph) -> None:
-        self.encoder = Encoder(Symbols())
+        self.encoder = ValueEncoder(Symbols())
         self.root = root
         self.table: list[Plain] = []
-        self.scopes: dict[Graph, Scope] = {}
+        self.scopes: dict[Graph, AddressScope] = {}
         self.work: list[tuple[Graph, Block, int, bool]] = []
 
     def document(self) -> Plain:
@@ -58,16 +58,16 @@ class Writer:
             top["graphs"] = self.table
         return top
 
-    def scope(self, graph: Graph) -> Scope:
+    def scope(self, graph: Graph) -> AddressScope:
         scope = self.scopes.get(graph)
         if scope is None:
-            scope = self.scopes[graph] = Scope(graph)
+            scope = self.scopes[graph] = AddressScope(graph)
         return scope
 
     # -- graphs and ops --------------------------------------------------------------
 
     def _graph(self, graph: Graph, fields: Block, depth: int, named: bool) -> None:
-        """The fields of a graph; its name unless a key of the map around says it."""
+        """The fields of a graph; without its name if the key in the outer map is it."""
         if named and graph.name is not None:
             fields["name"] = graph.name
         self._head(graph, fields)
@@ -98,9 +98,9 @@ class Writer:
             )
 
     def _inner(self, graph: Graph, depth: int, named: bool) -> Block:
-        """The place of a graph inside another: its fields, or a pointer to them."""
+        """A nested graph: its fields, or a reference to the table."""
         fields = Block()
-        if depth < _INLINE:
+        if depth < _MAX_INLINE_DEPTH:
             self.work.append((graph, fields, depth + 1, named))
             return fields
         pointer = Block(graph=len(self.table))
@@ -112,7 +112,7 @@ class Writer:
 
     def _ops(self, graph: Graph, fields: Block, depth: int) -> None:
         ops = list(graph)
-        by_name = all(op.name is not None and len(op.name) <= _LONG for op in ops)
+        by_name = all(op.name is not None and len(op.name) <= _MAX_KEY for op in ops)
         if by_name:
             fields["ops"] = Block(
                 (op.name or "", self._op(op, depth, False)) for op in ops
@@ -191,7 +191,7 @@ class Writer:
     # -- edges ------------------------------------------------------------------------
 
     def _edges(self, graph: Graph) -> list[Plain]:
-        """Every edge, in the order of the ops and ports where they end."""
+        """All edges, in the order of the ops and ports where they end."""
         scope = self.scope(graph)
         edges = Rows()
         for op in graph:
@@ -205,9 +205,9 @@ class Writer:
             if value is not None:
                 port = InputPort(graph, i, True)
                 attrs = port.edge_attrs if port.has_edge_attrs else None
-                target = scope.own(i, False)
+                target = scope.graph_port(i, False)
                 edges.append(self._edge(self._end(value, scope), target, attrs))
-        for first, then in signals(graph):
+        for first, then in control_edge_ends(graph):
             edge = Edge(ControlPort(first, "out"), ControlPort(then, "in"))
             attrs = edge.attrs if edge.has_attrs else None
             edges.append(self._edge(scope.control(first), scope.control(then), attrs))
@@ -219,17 +219,17 @@ class Writer:
         if not attrs and type(source) is str and type(target) is str:
             return f"{source} -> {target}"
         if type(source) is not type(target):
-            source, target = _structured(source), _structured(target)
+            source, target = _address_as_map(source), _address_as_map(target)
         edge = {"output_port": source, "input_port": target}
         if attrs:
             edge["attrs"] = self._map(attrs)
         return edge
 
-    def _end(self, value: OutputPort, scope: Scope) -> Plain:
-        """The address of a value as an edge of the scope's graph names it."""
+    def _end(self, value: OutputPort, scope: AddressScope) -> Plain:
+        """The address of a value, for an edge of the scope's graph."""
         home, up, at = value.graph, 0, scope.graph
         while at is not home:
-            around = enclosing(at)
+            around = enclosing_graph(at)
             if around is None:
                 raise FormatError(
                     "a graph reads a value that is not in the document",
@@ -240,20 +240,20 @@ class Writer:
             at, up = around, up + 1
         there = self.scope(at) if up else scope
         if isinstance(value, Parameter):
-            address = there.own(value.index, True)
+            address = there.graph_port(value.index, True)
         else:
             address = there.address(value.op, value, True)
         if not up:
             return address
         if type(address) is str:
-            if up <= _CLIMB:
+            if up <= _MAX_OUTWARD:
                 return "../" * up + address
-            address = _structured(address)
+            address = _address_as_map(address)
         return {**address, "up": up}
 
 
-def signals(graph: Graph) -> Iterator[tuple[Op, Op]]:
-    """The ends of every control edge, in the order of the ops that wait."""
+def control_edge_ends(graph: Graph) -> Iterator[tuple[Op, Op]]:
+    """The ends of all control edges, in the order of their targets."""
     waiting = set(graph.inner_control_sources)
     for op in graph:
         if op in waiting:
@@ -264,15 +264,15 @@ def signals(graph: Graph) -> Iterator[tuple[Op, Op]]:
         yield first, graph
 
 
-def enclosing(graph: Graph) -> Graph | None:
-    """The graph whose values a graph may read."""
+def enclosing_graph(graph: Graph) -> Graph | None:
+    """The graph whose values a graph may capture."""
     if graph.graph is not None:
         return graph.graph
     return None if graph.holder is None else graph.holder.graph
 
 
-def _structured(address: Plain) -> dict[str, Plain]:
-    """An address as a map, for edges of which one end cannot be text."""
+def _address_as_map(address: Plain) -> dict[str, Plain]:
+    """An address as a map, for edges whose ends cannot be text."""
     if type(address) is not str:
         return dict(address)
     up = 0
@@ -286,8 +286,8 @@ def _structured(address: Plain) -> dict[str, Plain]:
     return fields
 
 
-class Scope:
-    """How the ops and ports of one graph are addressed."""
+class AddressScope:
+    """Addresses of the ops and ports of one graph."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -305,7 +305,7 @@ class Scope:
         return self._places[op]
 
     def op(self, op: Op) -> str | int:
-        """What names an op: text that stands before a dot, or its index."""
+        """The key of an op: text in front of a dot, or its index."""
         found = self._texts.get(op)
         if found is None:
             name = op.name
@@ -322,10 +322,10 @@ class Scope:
 
     def address(self, op: Op, port: InputPort | OutputPort, outward: bool) -> Plain:
         ports: Sequence[Any] = op.outputs if outward else op.input_ports
-        return _joined(self.op(op), self._keys(op, ports, outward)[port.index])
+        return _join_address(self.op(op), self._keys(op, ports, outward)[port.index])
 
-    def own(self, index: int, outward: bool) -> Plain:
-        """A port of the graph itself, seen from inside."""
+    def graph_port(self, index: int, outward: bool) -> Plain:
+        """The address of a port of the graph itself, seen from inside."""
         graph = self.graph
         ports = graph.parameters if outward else graph.outputs
         key = self._keys(graph, ports, outward)[index]
@@ -334,11 +334,11 @@ class Scope:
     def control(self, op: Op) -> Plain:
         if op is self.graph:
             return f"{self.own_name}.^control"
-        return _joined(self.op(op), "^control")
+        return _join_address(self.op(op), "^control")
 
     def _keys(self, op: Op, ports: Sequence[Any], outward: bool) -> list[str | int]:
-        """What names each port: its name where that is safe, its index as text, or
-        as a number where another port has that text for its name."""
+        """The key of each port: its name where that is unique, its index as text, or
+        as a number if another port's name is that text."""
         if len(ports) == 1 and ports[0].name is None:
             return _FIRST
         found = self._ports.get((op, outward))
@@ -356,7 +356,7 @@ class Scope:
 _FIRST: list[str | int] = ["0"]
 
 
-def _joined(op: str | int, port: str | int) -> Plain:
+def _join_address(op: str | int, port: str | int) -> Plain:
     if type(op) is str and type(port) is str:
         return f"{op}.{port}"
     return {"op": _number(op), "port": _number(port)}

@@ -1,4 +1,4 @@
-"""Graphs in a short form for people, which is read back without loss.
+"""Graphs in a readable form, which can be read back without loss.
 
 >>> from amanda.graph import Graph
 >>> from amanda.types import parse_type
@@ -17,10 +17,10 @@ graph %net in "amanda/std/1" ($x: float32[n, 3]) -> (out) {
 
 from __future__ import annotations
 
-from amanda.files.text.construct.build_graph import build
-from amanda.files.text.readable.parser import Parser
-from amanda.files.text.readable.printer import Printer
-from amanda.files.text.syntax.plain_data import decoded
+from amanda.files.text.construct.build_graph import build_graph
+from amanda.files.text.readable.parser import ReadableParser
+from amanda.files.text.readable.printer import ReadablePrinter
+from amanda.files.text.syntax.plain_data import decode_text
 from amanda.graph import Graph, bulk
 
 __all__ = ["dumps", "loads"]
@@ -33,22 +33,22 @@ def dumps(
     max_ops: int | None = None,
     depth: int | None = None,
 ) -> str:
-    """The graph as text, the same for the same graph every time.
+    """The graph as text, deterministic.
 
-    `abbreviate` leaves out the elements of tensors and the rest of long values,
-    `max_ops` all but so many ops of each graph, `depth` what stands deeper in graphs.
-    Each says so in the text, by `...`, and what is shortened cannot be loaded.
+    `abbreviate` omits elements of tensors and the rest of long values, `max_ops`
+    further ops of each graph, `depth` graphs nested deeper. Omissions appear as
+    `...`; such a text cannot be loaded.
     """
-    printer = Printer(abbreviate=abbreviate, max_ops=max_ops, depth=depth)
+    printer = ReadablePrinter(abbreviate=abbreviate, max_ops=max_ops, depth=depth)
     with bulk():
         return printer.text(graph)
 
 
 def loads(text: str | bytes, name: str = "<text>") -> Graph:
-    """The graph that `dumps` wrote, or a person.
+    """The graph of a text that `dumps`, or a person, wrote.
 
-    Raises FormatError with line and column; `name` is what it calls the text.
+    Raises FormatError with line and column; `name` is the text's name in errors.
     """
     with bulk():
-        parser = Parser(decoded(text, name), name)
-        return build(parser.plan(), parser.tokens.where)
+        parser = ReadableParser(decode_text(text, name), name)
+        return build_graph(parser.plan(), parser.tokens.where)

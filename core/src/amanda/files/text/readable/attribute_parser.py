@@ -7,10 +7,10 @@ import binascii
 from typing import Any
 
 from amanda.errors import AmandaError, LimitError
-from amanda.files.text.document.tensor_values import tensor_of
-from amanda.files.text.readable.tokens import Token, Tokens, balanced, type_end
-from amanda.files.text.syntax.plain_data import Tagged, placed, short
-from amanda.files.text.syntax.scalars import plain_number
+from amanda.files.text.document.tensor_values import tensor_from_data
+from amanda.files.text.readable.tokens import Token, Tokens, matching_bracket, type_end
+from amanda.files.text.syntax.plain_data import Tagged, locate_error, quote_short
+from amanda.files.text.syntax.scalars import parse_number
 from amanda.tensors import FunctionRef, Tensor
 from amanda.tensors.values import MAX_DEPTH
 from amanda.types import (
@@ -24,7 +24,7 @@ from amanda.types import (
     parse_type,
 )
 
-__all__ = ["Values"]
+__all__ = ["ValueParser"]
 
 _WORDS = {
     "null": None,
@@ -36,8 +36,8 @@ _WORDS = {
 _MAX_BITS = 256  # of an int, as `check_attr` has it
 
 
-class Values:
-    """Reads values from tokens. Lists and maps do not recurse."""
+class ValueParser:
+    """Parses values from tokens, lists and maps without recursion."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
@@ -46,8 +46,8 @@ class Values:
 
     def attrs(self) -> dict[str, Any]:
         """A map in braces."""
-        if not self.tokens.sees("{"):
-            raise self.tokens.unexpected("`{`")
+        if not self.tokens.at("{"):
+            raise self.tokens.unexpected_error("`{`")
         attrs = self.value()
         assert isinstance(attrs, dict)
         return attrs
@@ -56,10 +56,10 @@ class Values:
         """A bare word, or a text in quotes."""
         token = self.tokens.here
         if token.kind == "word":
-            return self.tokens.take().text
+            return self.tokens.next().text
         if token.kind == "text":
-            return self.tokens.unquoted(self.tokens.take())
-        raise self.tokens.unexpected(expected)
+            return self.tokens.unquote(self.tokens.next())
+        raise self.tokens.unexpected_error(expected)
 
     def value(self) -> Any:
         """Any attribute value."""
@@ -67,28 +67,28 @@ class Values:
         open_: list[Any] = []
         keys: list[str] = []
         while True:
-            if tokens.sees("[") or tokens.sees("{"):
+            if tokens.at("[") or tokens.at("{"):
                 if len(open_) >= MAX_DEPTH:
                     raise self._too_deep()
-                is_map = tokens.take().text == "{"
+                is_map = tokens.next().text == "{"
                 value: Any = {} if is_map else []
-                if not tokens.skip("}" if is_map else "]"):
+                if not tokens.accept("}" if is_map else "]"):
                     open_.append(value)
                     keys.append(self._key(value) if is_map else "")
                     continue
             else:
                 value = self.leaf()
-            while open_:  # put it where it belongs, and close what ends
+            while open_:  # add the value to its container, and close those that end
                 holder = open_[-1]
                 if isinstance(holder, dict):
                     holder[keys[-1]] = value
                 else:
                     holder.append(value)
-                if tokens.skip(","):
+                if tokens.accept(","):
                     if isinstance(holder, dict):
                         keys[-1] = self._key(holder)
                     break
-                tokens.need("}" if isinstance(holder, dict) else "]")
+                tokens.expect("}" if isinstance(holder, dict) else "]")
                 value = open_.pop()
                 keys.pop()
             if not open_:
@@ -96,7 +96,7 @@ class Values:
 
     def _too_deep(self) -> LimitError:
         return LimitError(
-            "an attribute nests absurdly deep",
+            "an attribute is nested too deeply",
             where=self.tokens.where(self.tokens.here.start),
             expected=f"at most {MAX_DEPTH} lists and maps in each other",
         )
@@ -104,40 +104,40 @@ class Values:
     def _key(self, holder: dict[str, Any]) -> str:
         start = self.tokens.here.start
         key = self.name("a key")
-        self.tokens.need(":")
+        self.tokens.expect(":")
         if key in holder:
             raise self.tokens.error(
-                f"the key {short(key)} stands twice in one map", start
+                f"the key {quote_short(key)} stands twice in one map", start
             )
         return key
 
     def leaf(self) -> Any:
-        """A value that is no list or map."""
+        """A value other than a list or map."""
         tokens = self.tokens
         token = tokens.here
         if token.kind == "text":
-            return tokens.unquoted(tokens.take())
+            return tokens.unquote(tokens.next())
         if token.kind == "number":
-            return self._number(tokens.take())
+            return self._number(tokens.next())
         if token.kind == "bytes":
-            return self._bytes(tokens.take())
+            return self._bytes(tokens.next())
         if token.kind == "word":
             follows = tokens.text[token.end : token.end + 1]
             if token.text in _WORDS:
-                tokens.take()
+                tokens.next()
                 return _WORDS[token.text]
             if token.text + follows in _CALLS:
                 return _CALLS[token.text + follows](self, token)
             return self._dtype(token)
-        if tokens.skip("@"):
+        if tokens.accept("@"):
             return FunctionRef(self.name("a function's name"))
-        raise tokens.unexpected("a value")
+        raise tokens.unexpected_error("a value")
 
     def _number(self, token: Token) -> int | float:
         if token.text == "-inf":
             return float("-inf")
         try:
-            value = plain_number(token.text)
+            value = parse_number(token.text)
         except OverflowError as error:
             raise self.tokens.error(
                 "a number out of range", token.start, got=error
@@ -145,7 +145,7 @@ class Values:
         assert value is not None
         if isinstance(value, int) and value.bit_length() > _MAX_BITS:
             raise LimitError(
-                "an absurdly large int",
+                "an int that is too large",
                 where=self.tokens.where(token.start),
                 expected=f"at most {_MAX_BITS} bits",
             )
@@ -166,13 +166,13 @@ class Values:
         start = self.tokens.here.start
         end = type_end(self.tokens.text, start)
         if end == start:
-            raise self.tokens.unexpected("a type")
-        made = self._parsed(start, end, parse_type)
-        self.tokens.jump(end)
+            raise self.tokens.unexpected_error("a type")
+        made = self._parse_span(start, end, parse_type)
+        self.tokens.move_to(end)
         assert isinstance(made, Type)
         return made
 
-    def _parsed(self, start: int, end: int, parse: Any) -> Any:
+    def _parse_span(self, start: int, end: int, parse: Any) -> Any:
         text = self.tokens.text[start:end]
         known = self.types.get(text) if parse is parse_type else None
         if known is not None:
@@ -182,7 +182,7 @@ class Values:
                 return parse_element(text)
             made = parse(text, self.symbols)
         except AmandaError as error:
-            raise placed(error, self.tokens.where(start)) from error
+            raise locate_error(error, self.tokens.where(start)) from error
         if parse is parse_type and "?" not in text:
             self.types[text] = made
         return made
@@ -190,23 +190,23 @@ class Values:
     def _dtype(self, token: Token) -> Any:
         end = token.end
         if self.tokens.text.startswith("<", end):
-            end = balanced(self.tokens.text, end)
-        made = self._parsed(token.start, end, parse_element)
-        self.tokens.jump(end)
+            end = matching_bracket(self.tokens.text, end)
+        made = self._parse_span(token.start, end, parse_element)
+        self.tokens.move_to(end)
         return made
 
     def _shape(self, token: Token) -> Shape:
-        end = balanced(self.tokens.text, token.end)
-        made = self._parsed(token.end, end, parse_shape)
-        self.tokens.jump(end)
+        end = matching_bracket(self.tokens.text, token.end)
+        made = self._parse_span(token.end, end, parse_shape)
+        self.tokens.move_to(end)
         assert isinstance(made, Shape)
         return made
 
     def _inside(self, token: Token, parse: Any) -> Any:
-        """What stands in the brackets behind a word."""
-        end = balanced(self.tokens.text, token.end)
-        made = self._parsed(token.end + 1, max(end - 1, token.end + 1), parse)
-        self.tokens.jump(end)
+        """Parse what is in the brackets after a word."""
+        end = matching_bracket(self.tokens.text, token.end)
+        made = self._parse_span(token.end + 1, max(end - 1, token.end + 1), parse)
+        self.tokens.move_to(end)
         return made
 
     def _dim(self, token: Token) -> Any:
@@ -225,39 +225,39 @@ class Values:
             "dtype": str(type_.dtype),
             "shape": list(type_.shape),
         }
-        tokens.need("(")
-        if tokens.sees("data") or tokens.sees("splat"):
-            how = tokens.take().text
+        tokens.expect("(")
+        if tokens.at("data") or tokens.at("splat"):
+            how = tokens.next().text
             fields[how] = self._element(type_.dtype, raw=True)
             if how == "data" and isinstance(fields[how], Tagged):
                 fields[how] = fields[how].value
         else:
             is_text = type_.dtype.kind in ("string", "bytes")
             items = fields["strings" if is_text else "values"] = []
-            while not tokens.sees(")"):
+            while not tokens.at(")"):
                 items.append(self._element(type_.dtype))
-                if not tokens.skip(","):
+                if not tokens.accept(","):
                     break
-        tokens.need(")")
+        tokens.expect(")")
         try:
-            return tensor_of(fields)
+            return tensor_from_data(fields)
         except AmandaError as error:
-            raise placed(error, tokens.where(token.start)) from error
+            raise locate_error(error, tokens.where(token.start)) from error
 
     def _element(self, dtype: Any, raw: bool = False) -> Any:
-        """A number or text; packed bytes stay text in base64."""
+        """A number or string; packed bytes stay base64 text."""
         token = self.tokens.here
         if token.kind == "bytes" and (raw or dtype.kind in ("string", "bytes")):
-            self.tokens.take()
+            self.tokens.next()
             return Tagged("bytes", token.text[2:-1])
         if token.kind not in ("text", "number", "word"):
-            raise self.tokens.unexpected("an element")
+            raise self.tokens.unexpected_error("an element")
         return self.leaf()
 
 
 _CALLS = {
-    "shape[": Values._shape,
-    "dim(": Values._dim,
-    "type<": Values._type,
-    "tensor<": Values.tensor,
+    "shape[": ValueParser._shape,
+    "dim(": ValueParser._dim,
+    "type<": ValueParser._type,
+    "tensor<": ValueParser.tensor,
 }

@@ -1,4 +1,4 @@
-"""The readable form to plans: statements, one after the other, with a stack of graphs.
+"""The readable form to parsed graphs: statements in order, with a stack of graphs.
 
 docs/text-forms.md has the grammar.
 """
@@ -7,53 +7,53 @@ from __future__ import annotations
 
 from amanda.files.text.construct.parsed_graph import (
     Address,
-    EdgePlan,
-    EntryPlan,
-    GraphPlan,
-    OpPlan,
-    PortPlan,
+    ParsedEdge,
+    ParsedEntry,
+    ParsedGraph,
+    ParsedOp,
+    ParsedPort,
 )
-from amanda.files.text.readable.attribute_parser import Values
+from amanda.files.text.readable.attribute_parser import ValueParser
 from amanda.files.text.readable.printer import VERSION
 from amanda.files.text.readable.tokens import Token, Tokens
-from amanda.files.text.syntax.plain_data import short
+from amanda.files.text.syntax.plain_data import quote_short
 from amanda.graph import CONSTANT, CORE
 
-__all__ = ["Parser"]
+__all__ = ["ReadableParser"]
 
 _SIGNAL = -1
 
 
-class Parser:
-    """Reads one text."""
+class ReadableParser:
+    """Parses one text."""
 
     def __init__(self, text: str, name: str) -> None:
         self.tokens = Tokens(text, name)
-        self.values = Values(self.tokens)
-        self.open: list[GraphPlan] = []
-        self.root: GraphPlan | None = None
+        self.values = ValueParser(self.tokens)
+        self.open: list[ParsedGraph] = []
+        self.root: ParsedGraph | None = None
 
-    def plan(self) -> GraphPlan:
+    def plan(self) -> ParsedGraph:
         tokens = self.tokens
         self._version()
-        start = tokens.need("graph").start
-        root = GraphPlan(start)
+        start = tokens.expect("graph").start
+        root = ParsedGraph(start)
         self._title(root)
         self._header(root)
         while self.open:
             self._statement(self.open[-1])
         if tokens.here.kind != "end":
-            raise tokens.unexpected("the end of the text")
+            raise tokens.unexpected_error("the end of the text")
         return root
 
     def _version(self) -> None:
         tokens = self.tokens
-        if not tokens.sees("amanda"):
-            raise tokens.unexpected(f"`amanda {VERSION}` at the start")
-        tokens.take()
+        if not tokens.at("amanda"):
+            raise tokens.unexpected_error(f"`amanda {VERSION}` at the start")
+        tokens.next()
         token = tokens.here
         if token.kind != "number" or not token.text.isdecimal() or len(token.text) > 9:
-            raise tokens.unexpected("the number of a version")
+            raise tokens.unexpected_error("the number of a version")
         if int(token.text) > VERSION:
             raise tokens.error(
                 "the text was written by a newer Amanda",
@@ -63,58 +63,58 @@ class Parser:
                 hint="update amanda-core",
             )
         if int(token.text) < 1:
-            raise tokens.unexpected("a version from 1 on")
-        tokens.take()
+            raise tokens.unexpected_error("a version from 1 on")
+        tokens.next()
 
     # -- graphs ------------------------------------------------------------------------
 
-    def _title(self, plan: GraphPlan) -> None:
+    def _title(self, plan: ParsedGraph) -> None:
         """`%name = Type in "namespace" made by ...`, all optional."""
         tokens = self.tokens
         if tokens.here.kind == "value" and tokens.here.text[0] == "%":
-            plan.name = self._text_of(tokens.take())
-        if tokens.skip("="):
+            plan.name = self._text_of(tokens.next())
+        if tokens.accept("="):
             plan.type = self._op_type()
         while self._clause(plan):
             pass
 
-    def _header(self, plan: GraphPlan) -> None:
+    def _header(self, plan: ParsedGraph) -> None:
         """Ports and the brace that opens the graph."""
         plan.inputs = self._ports("$")
-        self.tokens.need("->")
+        self.tokens.expect("->")
         plan.outputs = self._ports("")
-        self.tokens.need("{")
+        self.tokens.expect("{")
         self.open.append(plan)
 
-    def _statement(self, graph: GraphPlan) -> None:
+    def _statement(self, graph: ParsedGraph) -> None:
         tokens = self.tokens
         token = tokens.here
         if token.kind == "value" and token.text[0] == "%":
             self._op(graph)
-        elif tokens.skip("}"):
+        elif tokens.accept("}"):
             self.open.pop()
         elif token.kind == "word" and token.text in _STATEMENTS:
-            tokens.take()
+            tokens.next()
             _STATEMENTS[token.text](self, graph)
         else:
             words = ", ".join(f"`{word}`" for word in _STATEMENTS)
-            raise tokens.unexpected(f"an op, {words} or `}}`")
+            raise tokens.unexpected_error(f"an op, {words} or `}}`")
 
-    def _attrs(self, graph: GraphPlan) -> None:
+    def _attrs(self, graph: ParsedGraph) -> None:
         graph.attrs = {**(graph.attrs or {}), **self.values.attrs()}
 
-    def _imports(self, graph: GraphPlan) -> None:
+    def _imports(self, graph: ParsedGraph) -> None:
         start = self.tokens.here.start
         graph.imports = self.values.attrs()
         for domain, version in graph.imports.items():
             if type(version) is not int:
                 raise self.tokens.error(
-                    f"the version of domain {short(domain)} is an int",
+                    f"the version of domain {quote_short(domain)} is an int",
                     start,
-                    got=short(version),
+                    got=quote_short(version),
                 )
 
-    def _body(self, graph: GraphPlan) -> None:
+    def _body(self, graph: ParsedGraph) -> None:
         start = self.tokens.here.start
         label = self.values.name("the name of a body")
         if not graph.ops:
@@ -123,50 +123,52 @@ class Parser:
         if op.bodies is None:
             op.bodies = {}
         if label in op.bodies:
-            raise self.tokens.error(f"the op has a body {short(label)} already", start)
-        op.bodies[label] = body = GraphPlan(start)
+            raise self.tokens.error(
+                f"the op has a body {quote_short(label)} already", start
+            )
+        op.bodies[label] = body = ParsedGraph(start)
         self._title(body)
         self._header(body)
 
-    def _function(self, graph: GraphPlan) -> None:
+    def _function(self, graph: ParsedGraph) -> None:
         start = self.tokens.here.start
         label = self.values.name("the name of a function")
         if graph.functions is None:
             graph.functions = {}
         if label in graph.functions:
-            raise self.tokens.error(f"a second function {short(label)}", start)
-        graph.functions[label] = function = GraphPlan(start)
+            raise self.tokens.error(f"a second function {quote_short(label)}", start)
+        graph.functions[label] = function = ParsedGraph(start)
         self._title(function)
         self._header(function)
 
-    def _entry(self, graph: GraphPlan) -> None:
+    def _entry(self, graph: ParsedGraph) -> None:
         start = self.tokens.here.start
         label = self.values.name("the name of an entry")
         if graph.entries is None:
             graph.entries = {}
         if label in graph.entries:
-            raise self.tokens.error(f"a second entry {short(label)}", start)
+            raise self.tokens.error(f"a second entry {quote_short(label)}", start)
         inputs = self._labels()
-        self.tokens.need("->")
-        graph.entries[label] = EntryPlan(inputs, self._labels(), start)
+        self.tokens.expect("->")
+        graph.entries[label] = ParsedEntry(inputs, self._labels(), start)
 
     def _labels(self) -> dict[str, Address]:
         tokens = self.tokens
-        tokens.need("(")
+        tokens.expect("(")
         found: dict[str, Address] = {}
-        while not tokens.sees(")"):
+        while not tokens.at(")"):
             start = tokens.here.start
             label = self.values.name("a name")
-            tokens.need("=")
+            tokens.expect("=")
             if label in found:
-                raise tokens.error(f"the name {short(label)} stands twice", start)
+                raise tokens.error(f"the name {quote_short(label)} stands twice", start)
             found[label] = self._ref()
-            if not tokens.skip(","):
+            if not tokens.accept(","):
                 break
-        tokens.need(")")
+        tokens.expect(")")
         return found
 
-    def _return(self, graph: GraphPlan) -> None:
+    def _return(self, graph: ParsedGraph) -> None:
         tokens = self.tokens
         assert not isinstance(graph.outputs, int)
         i = 0
@@ -180,19 +182,21 @@ class Parser:
                 )
             self._read(graph, Address(None, i))
             i += 1
-            if not tokens.skip(","):
+            if not tokens.accept(","):
                 break
         if i < len(graph.outputs):
-            raise tokens.unexpected(f"result {i + 1} of {len(graph.outputs)}, or `_`")
-        if tokens.skip("after"):
+            raise tokens.unexpected_error(
+                f"result {i + 1} of {len(graph.outputs)}, or `_`"
+            )
+        if tokens.accept("after"):
             self._signals(graph, Address(None, _SIGNAL))
 
     # -- ops ---------------------------------------------------------------------------
 
-    def _op(self, graph: GraphPlan) -> None:
+    def _op(self, graph: ParsedGraph) -> None:
         tokens = self.tokens
-        token = tokens.take()
-        plan = OpPlan(token.start)
+        token = tokens.next()
+        plan = ParsedOp(token.start)
         index = len(graph.ops)
         digits = token.text[1:]
         if not digits.isdecimal():
@@ -205,7 +209,7 @@ class Parser:
                 got=token.text[:40],
                 hint='write a name of digits in quotes: %"..."',
             )
-        tokens.need("=")
+        tokens.expect("=")
         plan.outputs = 1
         word = tokens.here
         if word.text == "tensor" and tokens.text.startswith("<", word.end):
@@ -213,34 +217,34 @@ class Parser:
         else:
             plan.type = self._op_type()
             self._inputs(graph, plan, index)
-            if tokens.sees("{"):
+            if tokens.at("{"):
                 plan.attrs = self.values.attrs()
-        if tokens.skip(":"):
+        if tokens.accept(":"):
             plan.outputs = self._outputs()
         graph.ops.append(plan)
         while self._clause(plan, graph, index):
             pass
-        if tokens.sees("graph"):
+        if tokens.at("graph"):
             graph.ops[index] = self._subgraph(plan)
 
     def _op_type(self) -> str | None:
-        if self.tokens.skip("_"):
+        if self.tokens.accept("_"):
             return None
         return self.values.name("the type of an op")
 
-    def _constant(self, plan: OpPlan) -> None:
+    def _constant(self, plan: ParsedOp) -> None:
         tensor = self.values.tensor(self.tokens.here)
         plan.type, plan.namespace, plan.attrs = CONSTANT, CORE, {"value": tensor}
-        plan.outputs = [PortPlan(None, tensor.type)]
+        plan.outputs = [ParsedPort(None, tensor.type)]
 
-    def _subgraph(self, plan: OpPlan) -> GraphPlan:
-        """The op that was read is a graph: it gets ports and an inside."""
+    def _subgraph(self, plan: ParsedOp) -> ParsedGraph:
+        """Read the ports and the ops of an op that is a graph."""
         if plan.outputs != 1:
             raise self.tokens.error(
                 "the outputs of a graph stand in its header", self.tokens.here.start
             )
-        self.tokens.need("graph")
-        graph = GraphPlan(plan.place)
+        self.tokens.expect("graph")
+        graph = ParsedGraph(plan.place)
         for field in ("type", "name", "namespace", "attrs", "feedback", "provenance"):
             setattr(graph, field, getattr(plan, field))
         self._header(graph)
@@ -261,33 +265,33 @@ class Parser:
                 )
         return graph
 
-    def _inputs(self, graph: GraphPlan, plan: OpPlan, index: int) -> None:
+    def _inputs(self, graph: ParsedGraph, plan: ParsedOp, index: int) -> None:
         tokens = self.tokens
-        tokens.need("(")
-        ports: list[PortPlan] = []
-        while not tokens.sees(")"):
+        tokens.expect("(")
+        ports: list[ParsedPort] = []
+        while not tokens.at(")"):
             token = tokens.here
-            port = PortPlan(None, None, token.start)
+            port = ParsedPort(None, None, token.start)
             if token.kind in ("word", "text") and token.text != "_":
                 port.name = self.values.name("a value, or the name of an input")
-                tokens.need("=")
+                tokens.expect("=")
             self._read(graph, Address(index, len(ports)), port)
             ports.append(port)
-            if not tokens.skip(","):
+            if not tokens.accept(","):
                 break
-        tokens.need(")")
+        tokens.expect(")")
         plan.inputs = ports
 
     def _read(
-        self, graph: GraphPlan, target: Address, port: PortPlan | None = None
+        self, graph: ParsedGraph, target: Address, port: ParsedPort | None = None
     ) -> None:
-        """A value that is read, or `_`, and what is known of port and edge."""
+        """An input: a value or `_`, with name and attributes of port and edge."""
         tokens = self.tokens
         start = tokens.here.start
-        source = None if tokens.skip("_") else self._ref()
+        source = None if tokens.accept("_") else self._ref()
         attrs = None
-        while tokens.sees("edge") or tokens.sees("port"):
-            word = tokens.take()
+        while tokens.at("edge") or tokens.at("port"):
+            word = tokens.next()
             found = self.values.attrs()
             if word.text == "edge" and source is not None:
                 attrs = found
@@ -296,28 +300,28 @@ class Parser:
             else:
                 raise tokens.error(f"there is no {word.text} here", word.start)
         if source is not None:
-            graph.edges.append(EdgePlan(source, target, start, attrs))
+            graph.edges.append(ParsedEdge(source, target, start, attrs))
 
     def _ref(self) -> Address:
         """`%op`, `%op#1`, `$input`, each with a `^` for every graph further out."""
         tokens = self.tokens
         up = 0
         if tokens.here.kind == "mark" and tokens.here.text[0] == "^":
-            up = len(tokens.take().text)
+            up = len(tokens.next().text)
         token = tokens.here
         if token.kind != "value":
-            raise tokens.unexpected("a value such as %op or $input")
-        tokens.take()
+            raise tokens.unexpected_error("a value such as %op or $input")
+        tokens.next()
         digits = token.text[1:]
         key = self._index(token) if digits.isdecimal() else self._text_of(token)
         if token.text[0] == "$":
             return Address(None, key, up)
         port = 0
-        if tokens.skip("#"):
+        if tokens.accept("#"):
             number = tokens.here
             if number.kind != "number":
-                raise tokens.unexpected("the index of an output")
-            port = self._index(tokens.take(), 0)
+                raise tokens.unexpected_error("the index of an output")
+            port = self._index(tokens.next(), 0)
         return Address(key, port, up, exact=True)
 
     def _index(self, token: Token, start: int = 1) -> int:
@@ -327,82 +331,82 @@ class Parser:
         return int(digits)
 
     def _text_of(self, token: Token) -> str:
-        """The name behind a sign."""
+        """The name after a sign."""
         if token.text[1] == '"':
-            return self.tokens.unquoted(token, 1)
+            return self.tokens.unquote(token, 1)
         return token.text[1:]
 
-    def _outputs(self) -> list[PortPlan]:
+    def _outputs(self) -> list[ParsedPort]:
         tokens = self.tokens
-        if tokens.sees("("):
+        if tokens.at("("):
             return self._ports("")
         start = tokens.here.start
-        if tokens.skip("_"):
-            return [PortPlan(None, None, start)]
-        return [PortPlan(None, self.values.type(), start)]
+        if tokens.accept("_"):
+            return [ParsedPort(None, None, start)]
+        return [ParsedPort(None, self.values.type(), start)]
 
-    def _ports(self, sign: str) -> list[PortPlan]:
-        """Ports in brackets; those of a graph's inputs bear their sign."""
+    def _ports(self, sign: str) -> list[ParsedPort]:
+        """Ports in brackets; inputs of a graph have a sign."""
         tokens = self.tokens
-        tokens.need("(")
-        ports: list[PortPlan] = []
-        while not tokens.sees(")"):
+        tokens.expect("(")
+        ports: list[ParsedPort] = []
+        while not tokens.at(")"):
             token = tokens.here
-            port = PortPlan(None, None, token.start)
+            port = ParsedPort(None, None, token.start)
             if sign and token.kind == "value" and token.text[0] == sign:
-                port.name = self._text_of(tokens.take())
-            elif not tokens.skip("_"):
+                port.name = self._text_of(tokens.next())
+            elif not tokens.accept("_"):
                 port.name = self.values.name("the name of a port, or `_`")
-            if tokens.skip(":"):
+            if tokens.accept(":"):
                 port.type = self.values.type()
-            while tokens.skip("@"):
+            while tokens.accept("@"):
                 label = self.values.name("a mark")
                 port.marks = [*(port.marks or []), label]
-            if tokens.sees("{"):
+            if tokens.at("{"):
                 port.attrs = self.values.attrs()
             ports.append(port)
-            if not tokens.skip(","):
+            if not tokens.accept(","):
                 break
-        tokens.need(")")
+        tokens.expect(")")
         return ports
 
     # -- clauses -----------------------------------------------------------------------
 
     def _clause(
-        self, plan: OpPlan, graph: GraphPlan | None = None, index: int = 0
+        self, plan: ParsedOp, graph: ParsedGraph | None = None, index: int = 0
     ) -> bool:
-        """One of the facts that may stand behind an op."""
+        """One clause after an op."""
         tokens = self.tokens
-        if tokens.skip("in"):
+        if tokens.accept("in"):
             if tokens.here.kind != "text":
-                raise tokens.unexpected("a namespace in quotes")
-            plan.namespace = tokens.unquoted(tokens.take())
-        elif tokens.skip("feedback"):
+                raise tokens.unexpected_error("a namespace in quotes")
+            plan.namespace = tokens.unquote(tokens.next())
+        elif tokens.accept("feedback"):
             plan.feedback = True
-        elif tokens.skip("made"):
+        elif tokens.accept("made"):
             self._provenance(plan)
-        elif graph is not None and tokens.skip("after"):
+        elif graph is not None and tokens.accept("after"):
             self._signals(graph, Address(index, _SIGNAL))
         else:
             return False
         return True
 
-    def _provenance(self, plan: OpPlan) -> None:
+    def _provenance(self, plan: ParsedOp) -> None:
         tokens = self.tokens
-        tokens.need("by")
+        tokens.expect("by")
         by = self.values.name("a name")
-        tokens.need("from")
+        tokens.expect("from")
         start = tokens.here.start
         sources = self.values.value()
         if not isinstance(sources, list) or any(type(s) is not str for s in sources):
             raise tokens.error("the sources are a list of texts", start)
         plan.provenance = (tuple(sources), by)
 
-    def _signals(self, graph: GraphPlan, target: Address) -> None:
+    def _signals(self, graph: ParsedGraph, target: Address) -> None:
         tokens = self.tokens
         while True:
             start = tokens.here.start
-            if tokens.skip("$"):
+            if tokens.accept("$"):
                 source = Address(None, _SIGNAL)
             else:
                 source = self._ref()
@@ -412,17 +416,17 @@ class Parser:
                         start,
                     )
                 source = source._replace(port=_SIGNAL)
-            attrs = self.values.attrs() if tokens.skip("edge") else None
-            graph.edges.append(EdgePlan(source, target, start, attrs))
-            if not tokens.skip(","):
+            attrs = self.values.attrs() if tokens.accept("edge") else None
+            graph.edges.append(ParsedEdge(source, target, start, attrs))
+            if not tokens.accept(","):
                 return
 
 
 _STATEMENTS = {
-    "attrs": Parser._attrs,
-    "imports": Parser._imports,
-    "body": Parser._body,
-    "function": Parser._function,
-    "entry": Parser._entry,
-    "return": Parser._return,
+    "attrs": ReadableParser._attrs,
+    "imports": ReadableParser._imports,
+    "body": ReadableParser._body,
+    "function": ReadableParser._function,
+    "entry": ReadableParser._entry,
+    "return": ReadableParser._return,
 }

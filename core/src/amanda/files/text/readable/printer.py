@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from amanda.errors import FormatError, LimitError
-from amanda.files.text.document.attribute_values import Encoder
-from amanda.files.text.document.tensor_values import plain_tensor
-from amanda.files.text.document.writer import enclosing
-from amanda.files.text.readable.tokens import key, name
+from amanda.files.text.document.attribute_values import ValueEncoder
+from amanda.files.text.document.tensor_values import tensor_to_data
+from amanda.files.text.document.writer import enclosing_graph
+from amanda.files.text.readable.tokens import format_key, format_name
 from amanda.files.text.syntax.plain_data import Tagged
-from amanda.files.text.syntax.scalars import escaped
+from amanda.files.text.syntax.scalars import escape_text
 from amanda.graph import (
     CONSTANT,
     CORE,
@@ -28,18 +28,18 @@ from amanda.tensors import FunctionRef, Tensor
 from amanda.tensors.values import MAX_DEPTH
 from amanda.types import DType, Quantized, Shape, Sym, Symbols, TensorType, Type
 
-__all__ = ["VERSION", "Printer"]
+__all__ = ["VERSION", "ReadablePrinter"]
 
 VERSION = 1
-_DEEPEST = 20  # levels that are indented; deeper ones stand as far right as this
+_MAX_INDENT = 20  # levels of indentation; deeper ones are not indented further
 _SHORT_TEXT = 60
 _SHORT_LIST = 8
 
 Lines: TypeAlias = "Iterator[str | Lines]"
 
 
-class Printer:
-    """Prints one graph; shortened where `abbreviate` asks for it."""
+class ReadablePrinter:
+    """Prints one graph, abbreviated on request."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Printer:
         self.short = abbreviate
         self.max_ops, self.depth = max_ops, depth
         self.left_out = False
-        self.encoder = Encoder(Symbols())
+        self.encoder = ValueEncoder(Symbols())
         self.places: dict[Graph, dict[Op, int]] = {}
         self.waiting: dict[Graph, set[Op]] = {}
         self.parameters: dict[Graph, list[str | int]] = {}
@@ -71,8 +71,8 @@ class Printer:
             lines[0] = "// shortened for reading"
         return "\n".join(lines) + "\n"
 
-    def _cuts(self, size: int, most: int) -> bool:
-        """Is something of this size shortened?"""
+    def _abbreviates(self, size: int, most: int) -> bool:
+        """Whether a value of this size is abbreviated."""
         cut = self.short and size > most
         self.left_out |= cut
         return cut
@@ -83,15 +83,15 @@ class Printer:
         return self._block(graph, f"graph{self._title(graph)} ", 0, 0)
 
     def _title(self, graph: Graph) -> str:
-        """What a graph is called, where no op line says it."""
-        title = "" if graph.name is None else " " + name("%", graph.name)
+        """The name and type of a graph that is not on an op's line."""
+        title = "" if graph.name is None else " " + format_name("%", graph.name)
         if graph.type is not None:
-            title += " = " + key(graph.type)
+            title += " = " + format_key(graph.type)
         return title + self._clauses(graph, None)
 
     def _block(self, graph: Graph, start: str, level: int, depth: int) -> Lines:
-        """A graph from its ports to its last brace; `depth` graphs stand around it."""
-        pad = "  " * min(level, _DEEPEST)
+        """A graph from its ports to its closing brace; `depth` graphs are around it."""
+        pad = "  " * min(level, _MAX_INDENT)
         inputs = ", ".join(self._port(port, "$") for port in graph.parameters)
         outputs = ", ".join(self._port(port, "") for port in graph.outputs)
         head = f"{pad}{start}({inputs}) -> ({outputs}) {{"
@@ -100,28 +100,30 @@ class Printer:
             yield head + " ... }"
             return
         yield head
-        inner = "  " * min(level + 1, _DEEPEST)
+        inner = "  " * min(level + 1, _MAX_INDENT)
         if graph.imports:
             domains = {key: self._value(v) for key, v in graph.imports.items()}
-            yield f"{inner}imports {self._braced(domains)}"
+            yield f"{inner}imports {self._in_braces(domains)}"
         if graph.has_attrs and (graph.graph is None):
             yield f"{inner}attrs {self._attrs(graph.attrs)}"
         yield self._ops(graph, level + 1, depth + 1)
         yield from self._end(graph, inner)
         for label, entry in graph.entries.items():
             sides = [
-                ", ".join(f"{key(k)}={self._ref(v, graph)}" for k, v in side.items())
+                ", ".join(
+                    f"{format_key(k)}={self._ref(v, graph)}" for k, v in side.items()
+                )
                 for side in entry
             ]
-            yield f"{inner}entry {key(label)} ({sides[0]}) -> ({sides[1]})"
+            yield f"{inner}entry {format_key(label)} ({sides[0]}) -> ({sides[1]})"
         for label, function in graph.functions.items():
-            title = f"function {key(label)}{self._title(function)} "
+            title = f"function {format_key(label)}{self._title(function)} "
             yield self._block(function, title, level + 1, depth + 1)
         yield pad + "}"
 
     def _ops(self, graph: Graph, level: int, depth: int) -> Lines:
-        """The ops, and the graphs inside them, which stand at `depth`."""
-        pad = "  " * min(level, _DEEPEST)
+        """The ops, and the graphs inside, which are at `depth`."""
+        pad = "  " * min(level, _MAX_INDENT)
         total = len(graph)
         first, last = total, total
         if self.max_ops is not None and total > self.max_ops:
@@ -138,11 +140,11 @@ class Printer:
             else:
                 yield pad + line
             for label, body in op.bodies.items():
-                title = f"body {key(label)}{self._title(body)} "
+                title = f"body {format_key(label)}{self._title(body)} "
                 yield self._block(body, title, level + 1, depth)
 
     def _end(self, graph: Graph, pad: str) -> Iterator[str]:
-        """The line that says what goes outside."""
+        """The `return` line."""
         values = graph.results
         if not values and not graph.inner_control_sinks:
             return
@@ -162,7 +164,7 @@ class Printer:
             text = self._tensor(tensor)
         else:
             implied = None
-            kind = "_" if op.type is None else key(op.type)
+            kind = "_" if op.type is None else format_key(op.type)
             text = f"{kind}({', '.join(self._inputs(op, graph))})"
             if op.has_attrs:
                 text += " " + self._attrs(op.attrs)
@@ -171,7 +173,7 @@ class Printer:
         return start + text + self._clauses(op, tensor)
 
     def _is_constant(self, op: Op) -> bool:
-        """May the op be written as its tensor alone?"""
+        """Whether the op can be written as its tensor only."""
         return (
             op.type == CONSTANT
             and op.own_namespace == CORE
@@ -185,12 +187,12 @@ class Printer:
     def _clauses(self, op: Op, tensor: Tensor | None) -> str:
         text = ""
         if op.own_namespace is not None and tensor is None:
-            text += f" in {escaped(op.own_namespace)}"
+            text += f" in {escape_text(op.own_namespace)}"
         if op.feedback:
             text += " feedback"
         if op.provenance is not None:
-            sources = ", ".join(map(escaped, op.provenance.sources))
-            text += f" made by {escaped(op.provenance.by)} from [{sources}]"
+            sources = ", ".join(map(escape_text, op.provenance.sources))
+            text += f" made by {escape_text(op.provenance.by)} from [{sources}]"
         graph = op.graph
         if graph is not None:
             firsts: Sequence[Op] = op.control_inputs
@@ -200,7 +202,7 @@ class Printer:
         return text
 
     def _waiting(self, graph: Graph) -> set[Op]:
-        """The ops that wait for the graph's own control input."""
+        """The ops with a control edge from the graph's own input."""
         found = self.waiting.get(graph)
         if found is None:
             found = self.waiting[graph] = set(graph.inner_control_sources)
@@ -224,7 +226,7 @@ class Printer:
             text = self._read(value, port, graph)
             if not isinstance(op, Graph):
                 if port.name is not None:
-                    text = f"{key(port.name)}={text}"
+                    text = f"{format_key(port.name)}={text}"
                 if port.has_attrs:
                     text += f" port {self._attrs(port.attrs)}"
             yield text
@@ -247,11 +249,11 @@ class Printer:
         return f" : ({', '.join(self._port(port, '') for port in ports)})"
 
     def _port(self, port: OutputPort, sign: str) -> str:
-        text = "_" if port.name is None else name(sign, port.name)
+        text = "_" if port.name is None else format_name(sign, port.name)
         if port.type is not None:
             text += ": " + self._type(port.type)
         for label in sorted(port.marks):
-            text += " @" + key(label)
+            text += " @" + format_key(label)
         if port.has_attrs:
             text += " " + self._attrs(port.attrs)
         return text
@@ -263,14 +265,14 @@ class Printer:
 
     def _op_name(self, op: Op, graph: Graph) -> str:
         if op.name is not None:
-            return name("%", op.name)
+            return format_name("%", op.name)
         places = self.places.get(graph)
         if places is None:
             places = self.places[graph] = {op: i for i, op in enumerate(graph)}
         return f"%{places[op]}"
 
     def _parameters(self, graph: Graph) -> list[str | int]:
-        """What names each parameter: its name where no other has it, or its index."""
+        """The key of each parameter: its name if unique, or its index."""
         found = self.parameters.get(graph)
         if found is None:
             names = Counter(port.name for port in graph.parameters)
@@ -287,7 +289,7 @@ class Printer:
     def _ref(self, value: OutputPort, graph: Graph) -> str:
         up, at = "", graph
         while at is not value.graph:
-            around = enclosing(at)
+            around = enclosing_graph(at)
             if around is None:
                 raise FormatError(
                     "a graph reads a value that is not in the text",
@@ -298,39 +300,43 @@ class Printer:
             at, up = around, up + "^"
         if isinstance(value, Parameter):
             key = self._parameters(at)[value.index]
-            return up + (f"${key}" if isinstance(key, int) else name("$", key))
+            return up + (f"${key}" if isinstance(key, int) else format_name("$", key))
         text = up + self._op_name(value.op, at)
         return text if value.index == 0 else f"{text}#{value.index}"
 
     # -- values ------------------------------------------------------------------------
 
     def _attrs(self, attrs: dict[str, Any]) -> str:
-        return self._braced({k: self._value(v) for k, v in attrs.items()})
+        return self._in_braces({k: self._value(v) for k, v in attrs.items()})
 
-    def _braced(self, shown: dict[str, str]) -> str:
-        return f"{{{', '.join(f'{key(k)}: {text}' for k, text in shown.items())}}}"
+    def _in_braces(self, shown: dict[str, str]) -> str:
+        return (
+            f"{{{', '.join(f'{format_key(k)}: {text}' for k, text in shown.items())}}}"
+        )
 
     def _value(self, value: Any, depth: int = 1) -> str:
-        """An attribute value; deeper than any may be is refused."""
+        """An attribute value; LimitError where it is nested too deeply."""
         if isinstance(value, list | tuple | dict):
             if depth > MAX_DEPTH:
                 raise LimitError(
-                    "an attribute nests absurdly deep",
+                    "an attribute is nested too deeply",
                     expected=f"at most {MAX_DEPTH} lists and maps in each other",
                 )
             return self._items(value, depth + 1)
         if isinstance(value, str):
-            cut = self._cuts(len(value), _SHORT_TEXT)
-            return escaped(value[:_SHORT_TEXT]) + "..." if cut else escaped(value)
+            cut = self._abbreviates(len(value), _SHORT_TEXT)
+            return (
+                escape_text(value[:_SHORT_TEXT]) + "..." if cut else escape_text(value)
+            )
         return self._leaf(value)
 
     def _items(self, value: Any, depth: int) -> str:
         shown = value
-        if self._cuts(len(value), _SHORT_LIST):
+        if self._abbreviates(len(value), _SHORT_LIST):
             shown = list(value)[:_SHORT_LIST]
         more = [] if shown is value else [f"... {len(value) - _SHORT_LIST:,} more"]
         if isinstance(value, dict):
-            parts = [f"{key(k)}: {self._value(value[k], depth)}" for k in shown]
+            parts = [f"{format_key(k)}: {self._value(value[k], depth)}" for k in shown]
             return f"{{{', '.join(parts + more)}}}"
         parts = [self._value(item, depth) for item in shown]
         return f"[{', '.join(parts + more)}]"
@@ -351,25 +357,25 @@ class Printer:
         if isinstance(value, Tensor):
             return self._tensor(value)
         if isinstance(value, FunctionRef):
-            return "@" + key(value.name)
+            return "@" + format_key(value.name)
         plain = self.encoder.value(value)
-        return self._plain(plain) if isinstance(plain, Tagged) else repr(plain)
+        return self._format_plain(plain) if isinstance(plain, Tagged) else repr(plain)
 
-    def _plain(self, value: Any) -> str:
-        if isinstance(value, Tagged):  # bytes, the one kind that gets here
-            if self._cuts(len(value.value), _SHORT_TEXT):
+    def _format_plain(self, value: Any) -> str:
+        if isinstance(value, Tagged):  # bytes, the only tagged value here
+            if self._abbreviates(len(value.value), _SHORT_TEXT):
                 return f'b"{value.value[:_SHORT_TEXT]}"...'
             return f'b"{value.value}"'
-        return escaped(value) if isinstance(value, str) else self._leaf(value)
+        return escape_text(value) if isinstance(value, str) else self._leaf(value)
 
     def _tensor(self, tensor: Tensor) -> str:
         head = f"tensor<{TensorType(tensor.dtype, tensor.shape)}>"
-        if not tensor.is_splat and self._cuts(tensor.size, _SHORT_LIST):
+        if not tensor.is_splat and self._abbreviates(tensor.size, _SHORT_LIST):
             return f"{head}(...)"
-        fields = plain_tensor(tensor)
+        fields = tensor_to_data(tensor)
         if "data" in fields:
             return f'{head}(data b"{fields["data"]}")'
         if "splat" in fields:
-            return f"{head}(splat {self._plain(fields['splat'])})"
+            return f"{head}(splat {self._format_plain(fields['splat'])})"
         items = fields["values"] if "values" in fields else fields["strings"]
-        return f"{head}({', '.join(map(self._plain, items))})"
+        return f"{head}({', '.join(map(self._format_plain, items))})"

@@ -1,4 +1,4 @@
-"""Words of the readable form: what the printer may leave bare, and the tokens."""
+"""Tokens of the readable form, and names that need no quotes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from typing import Any, NamedTuple
 
 from amanda.errors import FormatError
-from amanda.files.text.syntax.plain_data import Spot, place
-from amanda.files.text.syntax.scalars import escaped
+from amanda.files.text.syntax.plain_data import TextPosition, format_position
+from amanda.files.text.syntax.scalars import escape_text
 
-__all__ = ["Token", "Tokens", "bare", "key", "name", "type_end"]
+__all__ = ["Token", "Tokens", "is_bare_name", "format_key", "format_name", "type_end"]
 
 _WORD = r"[A-Za-z_][A-Za-z0-9_]*+(?:(?:::|[./\-])[A-Za-z0-9_]++)*+"
 _BARE = re.compile(_WORD + r"\Z")
@@ -38,22 +38,22 @@ _IS = re.compile(r"[ \t]*=[ \t]*")
 _EXPRESSION = re.compile(r'[A-Za-z0-9_.?*/%+\-]++|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|\(')
 
 
-def bare(text: str) -> bool:
+def is_bare_name(text: str) -> bool:
     return _BARE.match(text) is not None and text != "_"
 
 
-def key(text: str) -> str:
-    """A name where only names stand: bare, or in quotes.
+def format_key(text: str) -> str:
+    """A name where only names can be: unquoted if possible.
 
     >>> key("conv1.weight"), key("a b"), key("_")
     ('conv1.weight', '"a b"', '"_"')
     """
-    return text if bare(text) else escaped(text)
+    return text if is_bare_name(text) else escape_text(text)
 
 
-def name(sign: str, text: str) -> str:
-    """The name of an op or parameter with its sign; digits alone would be an index."""
-    return sign + key(text)
+def format_name(sign: str, text: str) -> str:
+    """The name of an op or parameter with its sign; digits would be an index."""
+    return sign + format_key(text)
 
 
 class Token(NamedTuple):
@@ -64,14 +64,14 @@ class Token(NamedTuple):
 
 
 class Tokens:
-    """The tokens of a text, one ahead."""
+    """The tokens of a text, with one token of lookahead."""
 
     def __init__(self, text: str, name: str) -> None:
         self.text, self.name = text, name
         self.here = self._at(0)
 
     def where(self, offset: Any) -> str:
-        return place(self.name, Spot.at(self.text, offset))
+        return format_position(self.name, TextPosition.at(self.text, offset))
 
     def error(self, message: str, offset: int, **parts: Any) -> FormatError:
         return FormatError(message, where=self.where(offset), **parts)
@@ -90,31 +90,31 @@ class Tokens:
         kind = match.lastgroup
         return Token(kind, match[kind], match.start(kind), match.end())
 
-    def take(self) -> Token:
+    def next(self) -> Token:
         token = self.here
         self.here = self._at(token.end)
         return token
 
-    def jump(self, offset: int) -> None:
-        """Go on reading at an offset."""
+    def move_to(self, offset: int) -> None:
+        """Continue at an offset."""
         self.here = self._at(offset)
 
-    def sees(self, text: str) -> bool:
-        """Is a mark or bare word next?"""
+    def at(self, text: str) -> bool:
+        """Whether the next token is this mark or word."""
         return self.here.text == text and self.here.kind in ("mark", "word")
 
-    def skip(self, text: str) -> bool:
-        if self.sees(text):
-            self.take()
+    def accept(self, text: str) -> bool:
+        if self.at(text):
+            self.next()
             return True
         return False
 
-    def need(self, text: str) -> Token:
-        if not self.sees(text):
-            raise self.unexpected(f"`{text}`")
-        return self.take()
+    def expect(self, text: str) -> Token:
+        if not self.at(text):
+            raise self.unexpected_error(f"`{text}`")
+        return self.next()
 
-    def unexpected(self, expected: str) -> FormatError:
+    def unexpected_error(self, expected: str) -> FormatError:
         token = self.here
         got = "the end of the text" if token.kind == "end" else f"`{token.text[:40]}`"
         hint = None
@@ -128,8 +128,8 @@ class Tokens:
             hint=hint,
         )
 
-    def unquoted(self, token: Token, start: int = 0) -> str:
-        """The text in the quotes of a token."""
+    def unquote(self, token: Token, start: int = 0) -> str:
+        """The text of a quoted token."""
 
         def one(match: re.Match[str]) -> str:
             digits = match[1] or match[2] or match[3]
@@ -150,29 +150,29 @@ class Tokens:
 
 
 def type_end(text: str, start: int) -> int:
-    """Where the type that starts in a text ends."""
+    """The end of a type that starts at a position."""
     match = _HEAD.match(text, start)
     if match is None:
         return start
     end = match.end()
     if text.startswith("<", end):
-        end = balanced(text, end)
+        end = matching_bracket(text, end)
     if not text.startswith("[", end):
         return end
-    end = balanced(text, end)
+    end = matching_bracket(text, end)
     match = _IS.match(text, end)
     if match is None:
         return end
     end = match.end()
     if text.startswith("[", end):
-        return balanced(text, end)
+        return matching_bracket(text, end)
     while match := _EXPRESSION.match(text, end):
-        end = balanced(text, end) if match[0] == "(" else match.end()
+        end = matching_bracket(text, end) if match[0] == "(" else match.end()
     return end
 
 
-def balanced(text: str, start: int) -> int:
-    """The end of what a bracket opens."""
+def matching_bracket(text: str, start: int) -> int:
+    """The position after the matching bracket."""
     depth = 0
     for match in _PAIRS.finditer(text, start):
         if match[0] in "[(<":

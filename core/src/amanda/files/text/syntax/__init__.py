@@ -1,1 +1,1 @@
-"""YAML and JSON documents, without the meaning: parsers, printers, plain data."""
+"""YAML and JSON syntax: parsers, printers and plain data."""

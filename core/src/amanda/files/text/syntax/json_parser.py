@@ -1,8 +1,7 @@
 """JSON text to plain data.
 
-The fast way is the standard library's scanner. Whatever it refuses, and whatever nests
-too deeply for it, is read again by a scanner of our own that does not recurse, knows
-every place, and says what is wrong.
+The standard library's parser is tried first. What it refuses, or nests too deeply for
+it, is parsed by a slower scanner that does not recurse and reports positions.
 """
 
 from __future__ import annotations
@@ -13,33 +12,33 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from amanda.errors import FormatError
-from amanda.files.text.syntax.locate import Step, find
+from amanda.files.text.syntax.locate import DocumentEvent, find_mark
 from amanda.files.text.syntax.plain_data import (
     MAX_NESTING,
     Path,
     Plain,
-    Spot,
     Tagged,
-    place,
-    short,
+    TextPosition,
+    format_position,
+    quote_short,
     too_deep,
 )
 from amanda.files.text.syntax.scalars import (
     holds_surrogate,
     may_hold_surrogates,
-    plain_number,
+    parse_number,
 )
 
 __all__ = ["locate", "parse"]
 
 
-class _Refused(ValueError):
-    """The fast way does not take this text; the slow one says why."""
+class _FastParserError(ValueError):
+    """The fast parser refuses a text; the slow one reports why."""
 
 
 def parse(text: str, name: str) -> Plain:
-    """The value in `text`; `name` is what errors call it."""
-    if may_hold_surrogates(text):  # which the fast way takes
+    """The value of `text`; `name` is its name in errors."""
+    if may_hold_surrogates(text):  # which the fast parser accepts
         return _compose(text, name)
     try:
         return _FAST.decode(text)
@@ -47,16 +46,16 @@ def parse(text: str, name: str) -> Plain:
         return _compose(text, name)
 
 
-def locate(text: str, path: Path | None) -> Spot:
-    """Where the value at `path` stands in a text that parsed."""
-    return Spot.at(text, find(_steps(text), path) or 0)
+def locate(text: str, path: Path | None) -> TextPosition:
+    """The position of the value at `path`, in a valid text."""
+    return TextPosition.at(text, find_mark(_steps(text), path) or 0)
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> Plain:
-    """A map; with the one key `$kind` a tagged value; `$$x` is the key `$x`."""
+    """A map; a single key `$kind` makes it a tagged value; `$$x` is the key `$x`."""
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise _Refused
+        raise _FastParserError
     for key in made:
         if key[:1] == "$":
             return _with_tags(made)
@@ -67,20 +66,20 @@ def _with_tags(made: dict[str, Any]) -> Plain:
     first = next(iter(made))
     if len(made) == 1 and first[:2] != "$$":
         if not first[1:].isidentifier():
-            raise _Refused
+            raise _FastParserError
         return Tagged(first[1:], made[first])
     plain = {}
     for key, value in made.items():
         if key[:1] == "$":
             if key[:2] != "$$":
-                raise _Refused
+                raise _FastParserError
             key = key[1:]
         plain[key] = value
     return plain
 
 
 def _number(text: str) -> int | float:
-    value = plain_number(text)
+    value = parse_number(text)
     assert value is not None
     return value
 
@@ -88,19 +87,19 @@ def _number(text: str) -> int | float:
 def _float(text: str) -> float:
     value = float(text)
     if value in (float("inf"), float("-inf")):
-        raise _Refused
+        raise _FastParserError
     return value
 
 
 def _constant(text: str) -> Any:
-    raise _Refused(text)
+    raise _FastParserError(text)
 
 
 _FAST = json.JSONDecoder(
     object_pairs_hook=_pairs, parse_float=_float, parse_constant=_constant
 )
 
-# -- the slow way ----------------------------------------------------------------------
+# -- the slow parser -------------------------------------------------------------------
 
 _TOKEN = re.compile(
     r"""[ \t\n\r]*+(?:
@@ -115,13 +114,13 @@ _TOKEN = re.compile(
 _WORDS = {"true": True, "false": False, "null": None}
 
 
-class _Event(NamedTuple):
+class _JsonEvent(NamedTuple):
     kind: str  # map, list, end, key, scalar
     value: Any
     offset: int
 
 
-class _Scanner:
+class _JsonScanner:
     """The events of one JSON text."""
 
     def __init__(self, text: str, name: str) -> None:
@@ -129,19 +128,19 @@ class _Scanner:
         self.offset = self.start = 0
 
     def error(self, message: str, offset: int, **parts: Any) -> FormatError:
-        where = place(self.name, Spot.at(self.text, offset))
+        where = format_position(self.name, TextPosition.at(self.text, offset))
         return FormatError(message, where=where, **parts)
 
     def token(self) -> tuple[str, str]:
         match = _TOKEN.match(self.text, self.offset)
         if match is None:
-            raise self._strange()
+            raise self._invalid_token_error()
         kind = match.lastgroup
         assert kind is not None
         self.start, self.offset = match.start(kind), match.end()
         return kind, match[kind]
 
-    def _strange(self) -> FormatError:
+    def _invalid_token_error(self) -> FormatError:
         blank = re.compile(r"[ \t\n\r]*").match(self.text, self.offset)
         at = blank.end() if blank else self.offset
         got = self.text[at : at + 20]
@@ -152,23 +151,25 @@ class _Scanner:
             hint = 'write {"$float": "nan"}, "inf" or "-inf"'
         return self.error("the text is not JSON", at, got=repr(got), hint=hint)
 
-    def events(self) -> Iterator[_Event]:
-        """Every value, in the order of the text; the state stands in a list."""
+    def events(self) -> Iterator[_JsonEvent]:
+        """All values in text order, with an explicit stack."""
         open_maps: list[bool] = []
         while True:
             kind, word = self.token()
             at = self.start
             if word in ("{", "[") and kind == "mark":
                 if len(open_maps) >= MAX_NESTING:
-                    raise too_deep(place(self.name, Spot.at(self.text, at)))
-                yield _Event("map" if word == "{" else "list", None, at)
+                    raise too_deep(
+                        format_position(self.name, TextPosition.at(self.text, at))
+                    )
+                yield _JsonEvent("map" if word == "{" else "list", None, at)
                 open_maps.append(word == "{")
                 if not self._empty(word):
                     if word == "{":
                         yield self._key()
                     continue
             else:
-                yield _Event("scalar", self._scalar(kind, word), at)
+                yield _JsonEvent("scalar", self._scalar(kind, word), at)
             yield from self._after(open_maps)
             if not open_maps:
                 return
@@ -179,8 +180,8 @@ class _Scanner:
         self.offset = before
         return word == ("}" if opener == "{" else "]")
 
-    def _after(self, open_maps: list[bool]) -> Iterator[_Event]:
-        """What follows a value: ends, and then a comma or the end of the text."""
+    def _after(self, open_maps: list[bool]) -> Iterator[_JsonEvent]:
+        """What may follow a value: closing brackets, a comma, the end of the text."""
         while open_maps:
             kind, word = self.token()
             if kind == "mark" and word == ",":
@@ -188,13 +189,15 @@ class _Scanner:
                     yield self._key()
                 return
             if word != ("}" if open_maps[-1] else "]") or kind != "mark":
-                raise self._unexpected("`,` or " + ("`}`" if open_maps[-1] else "`]`"))
-            yield _Event("end", None, self.start)
+                raise self._unexpected_error(
+                    "`,` or " + ("`}`" if open_maps[-1] else "`]`")
+                )
+            yield _JsonEvent("end", None, self.start)
             open_maps.pop()
         if self.token()[0] != "end":
-            raise self._unexpected("the end of the text")
+            raise self._unexpected_error("the end of the text")
 
-    def _unexpected(self, expected: str) -> FormatError:
+    def _unexpected_error(self, expected: str) -> FormatError:
         got = self.text[self.start : self.offset][:40]
         return self.error(
             "the text is not JSON",
@@ -203,17 +206,17 @@ class _Scanner:
             got=f"`{got}`" if got else "the end of the text",
         )
 
-    def _key(self) -> _Event:
+    def _key(self) -> _JsonEvent:
         kind, word = self.token()
         if kind != "text":
-            raise self._unexpected("a key in double quotes")
+            raise self._unexpected_error("a key in double quotes")
         at = self.start
-        key = self._decoded(word)
+        key = self._decode_string(word)
         if self.token()[1] != ":":
-            raise self._unexpected("`:`")
-        return _Event("key", key, at)
+            raise self._unexpected_error("`:`")
+        return _JsonEvent("key", key, at)
 
-    def _decoded(self, word: str) -> str:
+    def _decode_string(self, word: str) -> str:
         try:
             text = json.loads(word)
         except ValueError as error:
@@ -225,11 +228,11 @@ class _Scanner:
 
     def _scalar(self, kind: str, word: str) -> Any:
         if kind == "text":
-            return self._decoded(word)
+            return self._decode_string(word)
         if kind == "word":
             return _WORDS[word]
         if kind != "number":
-            raise self._unexpected("a value")
+            raise self._unexpected_error("a value")
         try:
             return _number(word)
         except OverflowError as error:
@@ -239,8 +242,8 @@ class _Scanner:
             ) from error
 
 
-def _steps(text: str) -> Iterator[Step[int]]:
-    for kind, value, offset in _Scanner(text, "").events():
+def _steps(text: str) -> Iterator[DocumentEvent[int]]:
+    for kind, value, offset in _JsonScanner(text, "").events():
         key = ""
         if kind == "key":
             key = value
@@ -248,21 +251,21 @@ def _steps(text: str) -> Iterator[Step[int]]:
                 key = key[1:]
             elif key[:1] == "$":
                 kind = "tag"
-        yield Step(kind, key, offset)  # type: ignore[arg-type]
+        yield DocumentEvent(kind, key, offset)  # type: ignore[arg-type]
 
 
 def _compose(text: str, name: str) -> Plain:
-    scanner = _Scanner(text, name)
+    scanner = _JsonScanner(text, name)
     stack: list[tuple[Any, int]] = []
-    waiting: list[dict[str, int]] = []  # keys of the open maps, and their places
+    waiting: list[dict[str, int]] = []  # keys of the open maps, and their positions
     keys: list[str] = []
     top: Plain = None
     for kind, value, at in scanner.events():
         if kind == "key":
             if value in waiting[-1]:
-                first = place(name, Spot.at(text, waiting[-1][value]))
+                first = format_position(name, TextPosition.at(text, waiting[-1][value]))
                 raise scanner.error(
-                    f"the key {short(value)} stands twice in one map",
+                    f"the key {quote_short(value)} stands twice in one map",
                     at,
                     got=f"the first at {first}",
                 )
@@ -279,9 +282,9 @@ def _compose(text: str, name: str) -> Plain:
             waiting.pop()
             keys.pop()
             if type(value) is dict:
-                value = _tagged(scanner, value, at)
+                value = _tagged_value(scanner, value, at)
         if not stack:
-            top = value  # and the scanner looks whether the text ends here
+            top = value  # the scanner checks that the text ends here
             continue
         holder = stack[-1][0]
         if type(holder) is list:
@@ -291,10 +294,10 @@ def _compose(text: str, name: str) -> Plain:
     return top
 
 
-def _tagged(scanner: _Scanner, made: dict[str, Any], at: int) -> Plain:
+def _tagged_value(scanner: _JsonScanner, made: dict[str, Any], at: int) -> Plain:
     try:
         return _pairs(list(made.items()))
-    except _Refused as error:
+    except _FastParserError as error:
         raise scanner.error(
             "a key that starts with $ names a kind of value, and stands alone",
             at,

@@ -1,7 +1,7 @@
-"""Laying out plain data: what fits stands on one line, the rest one item a line.
+"""Formats plain data: what fits is on one line, the rest has one item a line.
 
-YAML and JSON differ in their marks only, so a style is told as a small class. No
-recursion goes deeper than one line is wide.
+YAML and JSON differ only in their punctuation, which a style class defines. Recursion
+is bounded by the width of a line.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Any
 
 from amanda.files.text.syntax.plain_data import Block, Plain, Rows, Tagged
 from amanda.files.text.syntax.scalars import (
+    format_float,
+    format_text,
     holds_surrogate,
     lone_surrogate,
-    shown_float,
-    shown_text,
 )
 
-__all__ = ["Json", "Yaml", "laid_out"]
+__all__ = ["JsonStyle", "YamlStyle", "format_document"]
 
 _WIDTH = 88
-_LEAST = 40  # room for one line's items, however deep it stands
-_LONG_KEY = 1000  # YAML takes longer ones in another syntax only
+_MIN_WIDTH = 40  # minimum width of a line's items, at any depth
+_LONG_KEY = 1000  # longer keys need another syntax in YAML
 
 
 class Style(ABC):
-    """How scalars are written; `flow` tells whether marks of lists stand around."""
+    """How scalars are written; `flow`: inside a list or map in flow style."""
 
     def scalar(self, value: Any, flow: bool) -> str:
         if value is None:
@@ -42,7 +42,7 @@ class Style(ABC):
         )
 
     def joins(self, value: Plain) -> bool:
-        """May the items of a list or map share a line?"""
+        """Whether the items of a list or map may share a line."""
         return type(value) is not Block and type(value) is not Rows
 
     @abstractmethod
@@ -55,30 +55,30 @@ class Style(ABC):
     def number(self, value: float) -> str: ...
 
     @abstractmethod
-    def tagged(self, tag: str, text: str) -> str: ...
+    def format_tagged(self, tag: str, text: str) -> str: ...
 
 
-class Yaml(Style):
+class YamlStyle(Style):
     """Block style, with lists and maps that fit in flow style."""
 
     def key(self, text: str, flow: bool) -> str:
-        return shown_text(text, flow)
+        return format_text(text, flow)
 
     def text(self, text: str, flow: bool) -> str:
-        return shown_text(text, flow)
+        return format_text(text, flow)
 
     def number(self, value: float) -> str:
-        return shown_float(value)
+        return format_float(value)
 
-    def tagged(self, tag: str, text: str) -> str:
+    def format_tagged(self, tag: str, text: str) -> str:
         return f"!{tag} {text}"
 
 
-class Json(Style):
-    """JSON; what it cannot carry is an object with one key `$kind`."""
+class JsonStyle(Style):
+    """JSON; tagged values are objects with one key `$kind`."""
 
     def joins(self, value: Plain) -> bool:
-        if type(value) is Block:  # a map of scalars alone
+        if type(value) is Block:  # a map of scalars only
             return all(type(item) not in _CONTAINERS for item in value.values())
         return super().joins(value)
 
@@ -88,7 +88,7 @@ class Json(Style):
     def number(self, value: float) -> str:
         return repr(value) if math.isfinite(value) else f'{{"$float": "{value}"}}'
 
-    def tagged(self, tag: str, text: str) -> str:
+    def format_tagged(self, tag: str, text: str) -> str:
         return f'{{"${tag}": {text}}}'
 
     def text(self, text: str, flow: bool) -> str:  # noqa: ARG002  (flow is all there is)
@@ -97,12 +97,12 @@ class Json(Style):
         return json.dumps(text, ensure_ascii=False)
 
 
-def one_line(style: Style, value: Plain, room: int) -> str | None:
-    """A value in flow style; None where it needs more room or lines of its own."""
+def format_inline(style: Style, value: Plain, room: int) -> str | None:
+    """A value in flow style; None if it does not fit or needs several lines."""
     kind = type(value)
     if kind is Tagged:
-        text = one_line(style, value.value, room - len(value.tag) - 2)
-        return None if text is None else style.tagged(value.tag, text)
+        text = format_inline(style, value.value, room - len(value.tag) - 2)
+        return None if text is None else style.format_tagged(value.tag, text)
     if kind not in _CONTAINERS:
         return style.scalar(value, True)
     is_list = isinstance(value, list)
@@ -114,7 +114,7 @@ def one_line(style: Style, value: Plain, room: int) -> str | None:
     parts = []
     for item in value:
         part = item if is_list else value[item]
-        text = one_line(style, part, room)
+        text = format_inline(style, part, room)
         if text is None:
             return None
         if not is_list:
@@ -127,20 +127,20 @@ def one_line(style: Style, value: Plain, room: int) -> str | None:
     return f"[{inner}]" if is_list else f"{{{inner}}}"
 
 
-def _inline(style: Style, value: Plain, room: int) -> str | None:
-    """A value on the line of its key; None where it needs lines of its own."""
+def _format_on_key_line(style: Style, value: Plain, room: int) -> str | None:
+    """A value on the line of its key; None if it needs several lines."""
     inner = value.value if type(value) is Tagged else value
     if type(inner) in _CONTAINERS:
-        return one_line(style, value, max(room, _LEAST))
+        return format_inline(style, value, max(room, _MIN_WIDTH))
     text = style.scalar(inner, False)
-    return style.tagged(value.tag, text) if type(value) is Tagged else text
+    return style.format_tagged(value.tag, text) if type(value) is Tagged else text
 
 
 _CONTAINERS = frozenset({dict, list, Block, Rows})
 
 
-class _Frame:
-    """What is left to write of a list or map."""
+class _OpenContainer:
+    """A list or map whose remaining items are to be written."""
 
     __slots__ = ("closer", "holder", "items", "pad")
 
@@ -152,23 +152,23 @@ class _Frame:
 _DONE: Any = object()
 
 
-def laid_out(style: Style, value: Plain) -> str:
+def format_document(style: Style, value: Plain) -> str:
     """The text of a document."""
-    text = _inline(style, value, _WIDTH)
+    text = _format_on_key_line(style, value, _WIDTH)
     if text is not None:
         return text + "\n"
     pieces: list[str] = []
-    write = _yaml if isinstance(style, Yaml) else _json
+    write = _write_yaml if isinstance(style, YamlStyle) else _write_json
     write(style, value, pieces.append)
     return "".join(pieces)
 
 
-def _yaml(style: Style, top: Plain, put: Callable[[str], object]) -> None:
+def _write_yaml(style: Style, top: Plain, put: Callable[[str], object]) -> None:
     if type(top) is Tagged:
         put(f"!{top.tag}\n")
         top = top.value
-    stack = [_Frame(top, "")]
-    lead: str | None = None  # stands before the next item instead of its indent
+    stack = [_OpenContainer(top, "")]
+    lead: str | None = None  # precedes the next item instead of its indentation
     while stack:
         frame = stack[-1]
         item = next(frame.items, _DONE)
@@ -185,21 +185,21 @@ def _yaml(style: Style, top: Plain, put: Callable[[str], object]) -> None:
             value = frame.holder[item]
             key = style.key(item, False)
             start += f"? {key}\n{pad}:" if len(key) > _LONG_KEY else f"{key}:"
-        text = _inline(style, value, _WIDTH - len(start) - 1)
+        text = _format_on_key_line(style, value, _WIDTH - len(start) - 1)
         if text is not None:
             put(f"{start} {text}\n")
             continue
         if type(value) is Tagged:
             start, value = f"{start} !{value.tag}", value.value
         elif in_list and not isinstance(value, list):
-            lead = start + " "  # the first key stands beside the dash
+            lead = start + " "  # the first key is on the line of the dash
         if lead is None:
             put(start + "\n")
-        stack.append(_Frame(value, pad + "  "))
+        stack.append(_OpenContainer(value, pad + "  "))
 
 
-def _json(style: Style, top: Plain, put: Callable[[str], object]) -> None:
-    stack: list[_Frame] = []
+def _write_json(style: Style, top: Plain, put: Callable[[str], object]) -> None:
+    stack: list[_OpenContainer] = []
 
     def opened(value: Plain, pad: str) -> None:
         opener = closer = ""
@@ -207,7 +207,7 @@ def _json(style: Style, top: Plain, put: Callable[[str], object]) -> None:
             opener, closer, value = f'{{"${value.tag}": ', "}", value.value
         is_list = isinstance(value, list)
         put(opener + ("[" if is_list else "{"))
-        stack.append(_Frame(value, pad, ("]" if is_list else "}") + closer))
+        stack.append(_OpenContainer(value, pad, ("]" if is_list else "}") + closer))
 
     opened(top, "")
     first = True
@@ -225,7 +225,7 @@ def _json(style: Style, top: Plain, put: Callable[[str], object]) -> None:
             value = frame.holder[item]
             start += f"{style.key(item, False)}: "
         put(("\n" if first else ",\n") + start)
-        text = _inline(style, value, _WIDTH - len(start) - 1)
+        text = _format_on_key_line(style, value, _WIDTH - len(start) - 1)
         first = text is None
         if text is None:
             opened(value, pad)

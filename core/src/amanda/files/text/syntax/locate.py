@@ -1,7 +1,7 @@
-"""Finding the line of a value, once something is wrong with it.
+"""Finds the line of a value, for errors.
 
-Readers of every syntax can tell their document as a stream of steps; this walks such a
-stream along a path. It runs for errors only.
+Parsers of every syntax can stream the events of a document again; this follows a path
+through such a stream.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from amanda.files.text.syntax.plain_data import Path, steps
+from amanda.files.text.syntax.plain_data import Path, path_keys
 
-__all__ = ["Step", "find"]
+__all__ = ["DocumentEvent", "find_mark"]
 
 Mark = TypeVar("Mark")
 Kind: TypeAlias = Literal["map", "list", "end", "key", "tag", "scalar"]
 
 
-class Step(NamedTuple, Generic[Mark]):
-    """One piece of a document: a map or list begins or ends, a key, a scalar.
+class DocumentEvent(NamedTuple, Generic[Mark]):
+    """An event of a document: start or end of a map or list, a key, a scalar.
 
-    A `tag` is a key that names a kind (`$dtype`): it is no step of any path. The mark
-    is whatever the syntax knows about the place at no cost.
+    A `tag` is a key that names a kind (`$dtype`), and not part of a path. The mark is
+    the position in the form that the parser has it.
     """
 
     kind: Kind
@@ -30,12 +30,12 @@ class Step(NamedTuple, Generic[Mark]):
 
 
 class _Level:
-    """A map or list that the walk is in."""
+    """An open map or list."""
 
     __slots__ = ("count", "depth", "step")
 
     def __init__(self, depth: int, is_list: bool) -> None:
-        self.depth = depth  # how many steps of the path lead here; -1: aside of it
+        self.depth = depth  # keys of the path matched so far; -1: not on the path
         self.count = 0 if is_list else -1
         self.step: str | int | None = None
 
@@ -51,12 +51,12 @@ class _Level:
         return self.depth + 1 if on else -1
 
 
-def find(stream: Iterable[Step[Mark]], path: Path | None) -> Mark | None:
-    """The mark of the value at `path`, or of the nearest thing around it."""
-    wanted = list(steps(path))
+def find_mark(stream: Iterable[DocumentEvent[Mark]], path: Path | None) -> Mark | None:
+    """The mark of the value at `path`, or of the nearest one around it."""
+    wanted = list(path_keys(path))
     best, mark = -1, None
     levels: list[_Level] = []
-    next_depth = 0  # of the value that comes next in a map, or at the top
+    next_depth = 0  # of the next value in a map, or at the top
     for kind, key, here in stream:
         if kind == "end":
             levels.pop()

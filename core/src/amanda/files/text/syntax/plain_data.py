@@ -1,8 +1,8 @@
-"""Plain data: what YAML and JSON documents are made of, and places in them.
+"""Plain data: what YAML and JSON documents consist of, and positions in them.
 
-A document is dicts with text keys, lists, None, bool, int, float and str; what these
-cannot carry is `Tagged`. Readers keep no places beside the data: an error names the
-path to its value, and only then is the text read again to find the line.
+A document consists of dicts with string keys, lists, None, bool, int, float and str;
+other values are `Tagged`. Positions are not stored: an error has the path to its value,
+and only then the text is parsed again to find the line.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ __all__ = [
     "Path",
     "Plain",
     "Rows",
-    "Spot",
+    "TextPosition",
     "Tagged",
     "check_size",
-    "decoded",
-    "deeper",
-    "place",
-    "placed",
-    "short",
-    "steps",
+    "decode_text",
+    "extend_path",
+    "format_position",
+    "locate_error",
+    "quote_short",
+    "path_keys",
     "too_deep",
 ]
 
-MAX_NESTING = 512  # lists and maps in each other, in one YAML or JSON document
+MAX_NESTING = 512  # nested lists and maps in a YAML or JSON document
 MAX_BYTES = 1 << 31
 
 Plain: TypeAlias = Any
@@ -41,38 +41,38 @@ Plain: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A value that needs its kind said: `!dtype float32`, `{"$dtype": "float32"}`."""
+    """A value with its kind: `!dtype float32`, `{"$dtype": "float32"}`."""
 
     tag: str
     value: Plain
 
 
 class Block(dict[str, Any]):
-    """A map that is written one key a line, however short it is."""
+    """A map that is always written with one key a line."""
 
     __slots__ = ()
 
 
 class Rows(list[Any]):
-    """A list that is written one item a line, however short it is."""
+    """A list that is always written with one item a line."""
 
     __slots__ = ()
 
 
 class Path(NamedTuple):
-    """Where a value stands in a document: a key or index in what `outer` leads to."""
+    """A path in a document: a key or index inside the value at `outer`."""
 
     outer: Path | None
     step: str | int
 
 
-def deeper(path: Path | None, *more: str | int) -> Path | None:
+def extend_path(path: Path | None, *more: str | int) -> Path | None:
     for step in more:
         path = Path(path, step)
     return path
 
 
-def steps(path: Path | None) -> Iterator[str | int]:
+def path_keys(path: Path | None) -> Iterator[str | int]:
     """The keys and indices from the top of the document."""
     found = []
     while path is not None:
@@ -81,33 +81,33 @@ def steps(path: Path | None) -> Iterator[str | int]:
     return reversed(found)
 
 
-class Spot(NamedTuple):
-    """A line and a column, both counted from 1."""
+class TextPosition(NamedTuple):
+    """A line and a column, counted from 1."""
 
     line: int
     column: int
 
     @classmethod
-    def at(cls, text: str, offset: int) -> Spot:
+    def at(cls, text: str, offset: int) -> TextPosition:
         start = text.rfind("\n", 0, offset) + 1
         return cls(text.count("\n", 0, offset) + 1, offset - start + 1)
 
 
-def short(text: object) -> str:
-    """A name in a message: quoted, and cut where it is absurdly long."""
+def quote_short(text: object) -> str:
+    """A name in a message: quoted, and truncated if long."""
     shown = repr(text)
     return shown if len(shown) <= 80 else shown[:76] + " ..."
 
 
-def place(name: str, spot: Spot | None) -> str:
-    """How errors write a place."""
+def format_position(name: str, spot: TextPosition | None) -> str:
+    """A position as errors state it."""
     if spot is None:
         return name
     return f"{name}, line {spot.line}, column {spot.column}"
 
 
-def placed(error: AmandaError, where: str) -> FormatError:
-    """An error of another room as one of the document, with its place."""
+def locate_error(error: AmandaError, where: str) -> FormatError:
+    """An error from elsewhere as a FormatError with its position in the document."""
     if error.where is not None:
         where = f"{where} ({error.where})"
     if isinstance(error, FormatError):
@@ -144,7 +144,7 @@ def check_size(size: int, name: str) -> None:
         )
 
 
-def decoded(data: bytes | str, name: str) -> str:
+def decode_text(data: bytes | str, name: str) -> str:
     """The text of a document; bytes must be UTF-8."""
     check_size(len(data), name)
     if isinstance(data, str):
@@ -155,6 +155,6 @@ def decoded(data: bytes | str, name: str) -> str:
         good = data[: error.start].decode("utf-8-sig", "replace")
         raise FormatError(
             "the text is not UTF-8",
-            where=place(name, Spot.at(good, len(good))),
+            where=format_position(name, TextPosition.at(good, len(good))),
             got=f"byte {data[error.start]:#04x}",
         ) from error

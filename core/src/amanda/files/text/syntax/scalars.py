@@ -1,8 +1,7 @@
-"""Scalars of YAML: the core schema of YAML 1.2, read and written.
+"""YAML scalars: the core schema of YAML 1.2, read and written.
 
-`no`, `on`, `1:30` and `2020-01-01` are text; `0o17` and `0x1F` are ints; `1e5` is a
-float. What is written needs no knowledge of this: everything that any version of YAML
-reads as something else than text stands in quotes.
+`no`, `on`, `1:30` and `2020-01-01` are strings; `0o17` and `0x1F` are ints; `1e5` is a
+float. On output, strings that any version of YAML reads as another type are quoted.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ import re
 from amanda.errors import FormatError
 
 __all__ = [
-    "escaped",
+    "escape_text",
     "holds_surrogate",
     "lone_surrogate",
     "may_hold_surrogates",
-    "plain_number",
-    "resolved",
-    "shown_float",
-    "shown_text",
+    "parse_number",
+    "resolve_scalar",
+    "format_float",
+    "format_text",
 ]
 
 Scalar = bool | int | float | str | None
@@ -43,7 +42,7 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.A
 _START = frozenset("+-.0123456789")
 DIGITS = 4000  # below the interpreter's own limit for decimal ints
 
-# what some YAML reader takes for more than text
+# what some YAML parser reads as another type
 _TAKEN = re.compile(
     r"(?:yes|no|on|off|true|false|null|nan|inf|~|<<|=)\Z"
     r"|[-+]?\.?[0-9][0-9_:.eExXoOa-fA-F+\-]*(?:[ tT][0-9:. zZ+\-]*)?\Z"
@@ -61,7 +60,7 @@ _SURROGATE = re.compile(r"\\[uU]0*[dD][89a-fA-F]")
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 
 
-def resolved(text: str) -> Scalar:
+def resolve_scalar(text: str) -> Scalar:
     """The value of a plain (unquoted, untagged) scalar.
 
     >>> [resolved(text) for text in ("no", "0x10", "1e5", "~", "-.inf", "1:30")]
@@ -71,12 +70,12 @@ def resolved(text: str) -> Scalar:
         return _WORDS[text]
     if text[0] not in _START:
         return text
-    number = plain_number(text)
+    number = parse_number(text)
     return text if number is None else number
 
 
-def plain_number(text: str) -> int | float | None:
-    """The number that a text writes; OverflowError where no float can hold it."""
+def parse_number(text: str) -> int | float | None:
+    """The number of a text; OverflowError if it exceeds the range of floats."""
     if _INT.fullmatch(text):
         digits = text.lstrip("+-")
         base = {"0x": 16, "0o": 8}.get(digits[:2], 10)
@@ -91,8 +90,8 @@ def plain_number(text: str) -> int | float | None:
     return None
 
 
-def shown_float(value: float) -> str:
-    """A float as YAML 1.1 and 1.2 both read it back, exactly.
+def format_float(value: float) -> str:
+    """A float that both YAML 1.1 and 1.2 read back exactly.
 
     >>> shown_float(1e16), shown_float(-0.0), shown_float(float("nan"))
     ('1.0e+16', '-0.0', '.nan')
@@ -107,8 +106,8 @@ def shown_float(value: float) -> str:
     return text
 
 
-def shown_text(text: str, flow: bool) -> str:
-    """Text as a YAML scalar: plain where that is safe, else in double quotes.
+def format_text(text: str, flow: bool) -> str:
+    """A string as a YAML scalar: unquoted where that is unambiguous.
 
     >>> shown_text("dense/MatMul", True), shown_text("no", True)
     ('dense/MatMul', '"no"')
@@ -122,11 +121,11 @@ def shown_text(text: str, flow: bool) -> str:
         and not _TAKEN.match(text)
     ):
         return text
-    return escaped(text)
+    return escape_text(text)
 
 
-def escaped(text: str) -> str:
-    """Text in double quotes as YAML reads it; line breaks and controls by name."""
+def escape_text(text: str) -> str:
+    """A string in double quotes for YAML; line breaks and controls are escaped."""
     return f'"{_ODD.sub(_escape, text)}"'
 
 
@@ -143,7 +142,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def may_hold_surrogates(text: str) -> bool:
-    """Does a document escape any? Only then its texts need a closer look."""
+    """Whether a document has escaped surrogates, so that strings must be checked."""
     return _SURROGATE.search(text) is not None
 
 
@@ -153,7 +152,7 @@ def holds_surrogate(text: str) -> bool:
 
 def lone_surrogate(text: str) -> FormatError:
     return FormatError(
-        "a text holds half of a surrogate pair, which no file can hold",
+        "a string holds half of a surrogate pair, which no file can hold",
         got=ascii(text[:60]),
         hint="keep such data as bytes",
     )
