@@ -64,12 +64,12 @@ def test_one_op(call: Call) -> None:
         "MatMul(a: T, b: T, *, transpose_a: bool = false, transpose_b: bool = false) "
         "-> (product: T)  T in {i32, i64, bf16, f16, f32, f64, c64, c128}"
     )
-    assert lines[-1] == "amanda/tensorflow: so since 1.13.1, until 2.12.0"
+    assert lines[-1] == "amanda/tensorflow: since 1.13.1, until 2.12.0"
     out = call("ops", "onnx@18", "Upsample").out
     assert out.splitlines()[2:] == [
         "Upsample the input tensor.",
         "",
-        "amanda/onnx: so since 10",
+        "amanda/onnx: since 10",
         "deprecated since 10",
     ]
 
@@ -141,11 +141,11 @@ def test_searching(call: Call) -> None:
         "DepthwiseConv2dNativeBackpropFilter",
         "DepthwiseConv2dNativeBackpropInput",
     ]
-    told = "3 of 1167 ops of amanda/tensorflow/1.13.1 about 'depthwise native'"
+    told = "3 of 1167 ops of amanda/tensorflow/1.13.1 matching 'depthwise native'"
     assert ended.out.splitlines()[-1] == told
     nothing = call("ops", "onnx@18", "--search", "zzz")
     assert nothing.code == 1
-    assert nothing.out == "0 of 186 ops of amanda/onnx/18 about 'zzz'\n"
+    assert nothing.out == "0 of 186 ops of amanda/onnx/18 matching 'zzz'\n"
 
 
 def test_differences(call: Call) -> None:
@@ -156,7 +156,7 @@ def test_differences(call: Call) -> None:
         "+ DeformConv",
         "~ AveragePool: attribute dilations?: int[] is new",
     ]
-    assert "~ Pad: is defined anew, and written as before" in lines
+    assert "~ Pad: has a new definition with the same signature" in lines
     total = "amanda/onnx/18 -> amanda/onnx/19: 1 added, 0 removed, 16 changed"
     assert lines[-1] == total
     answer = call("ops", "onnx@18", "--diff", "onnx@19", "--json").json
@@ -172,7 +172,7 @@ def test_a_version_that_is_assumed(call: Call) -> None:
     ended = call("ops", "onnx@31", "Relu", "--assume")
     assert ended.code == 0
     assert ended.out.startswith(
-        "amanda/onnx/31 is not known; amanda/onnx/28 is taken for it\n\nRelu(X: T)"
+        "amanda/onnx/31 is unknown; amanda/onnx/28 is used\n\nRelu(X: T)"
     )
     assert call("ops", "onnx@31", "Relu", "--assume", "--json").json["assumed"] == "28"
 
@@ -191,7 +191,7 @@ def test_what_cannot_be_meant(call: Call) -> None:
     ended = call("ops", "onnx@18", "--search", "x", "--diff", "onnx@19")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == (
-        "amanda ops: --diff compares: it does not go with --search or others\n"
+        "amanda ops: --diff cannot be combined with --search, --tag or --since\n"
     )
     assert call("ops", "onnx@18", "Relu", "--search", "x").code == 2
     assert call("ops", "--since", "18").code == 2
@@ -223,7 +223,7 @@ def test_since(call: Call) -> None:
     assert answer["ops"] == kept
     told = call("ops", "onnx@19", "--since", "19", "--search", "Deform").out
     assert told.splitlines()[-1] == (
-        "1 of 187 ops of amanda/onnx/19 about 'Deform' that are so since 19 or later"
+        "1 of 187 ops of amanda/onnx/19 matching 'Deform' defined in 19 or later"
     )
 
 
@@ -233,7 +233,7 @@ def test_searching_everywhere(call: Call) -> None:
     assert ("amanda/tensorflow/2.21.0", "DepthwiseConv2dNative") in found
     lines = call("ops", "--search", "depthwise").out.splitlines()
     assert lines[0].split() == ["namespace", "op", "what"]
-    assert lines[-1] == f"{len(found)} ops of 3 dictionaries about 'depthwise'"
+    assert lines[-1] == f"{len(found)} ops of 3 dictionaries match 'depthwise'"
     assert call("ops", "--search", "zzzz").code == 1
 
 
@@ -251,7 +251,7 @@ def test_overloads_and_tags(call: Call, host: amanda.Host) -> None:
     history = DictionaryHistory("acme/torch", lambda: encode_data_file(head, blocks))
     host.register_namespace("acme/torch", history)
     ended = call("ops", "acme/torch@1", "add")
-    assert ended.out.splitlines()[-1] == "2 of 2 ops of acme/torch/1 called 'add'"
+    assert ended.out.splitlines()[-1] == "2 of 2 ops of acme/torch/1 named 'add'"
     core = call("ops", "acme/torch@1", "--tag", "core", "--json").json
     assert [op["name"] for op in core["ops"]] == ["add.Tensor"]
     one = call("ops", "acme/torch@1", "add.out", "--json").json["op"]
@@ -313,7 +313,7 @@ def test_what_definitions_lack(call: Call, host: amanda.Host) -> None:
     ended = call("ops", "acme/own", "--missing")
     assert ended.code == 1
     assert ended.out == (
-        "op    what it lacks\n"
+        "op    missing\n"
         "half  samples, inference\n"
         "\n"
         "1 of 2 ops of acme/own/1 lack something\n"
@@ -325,12 +325,12 @@ def test_definitions_that_lack_nothing(call: Call, host: amanda.Host) -> None:
     host.register_namespace("acme/own", Definitions({}))
     ended = call("ops", "acme/own", "--missing")
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out == "none of 2 ops of acme/own/1 lacks any\n"
+    assert ended.out == "none of 2 ops of acme/own/1 lacks anything\n"
 
 
 def test_a_dictionary_does_not_tell_what_definitions_lack(call: Call) -> None:
     ended = call("ops", "onnx@18", "--missing")
     assert (ended.code, ended.out) == (1, "")
-    assert "amanda/onnx/18 does not tell what its ops lack" in ended.err
+    assert "amanda/onnx/18 does not list what its ops lack" in ended.err
     assert call("ops", "--missing").code == 2
     assert call("ops", "onnx@18", "Conv", "--missing").code == 2

@@ -14,7 +14,7 @@ VERBS = {
     "doctor": "check this installation, and say what to do",
     "info": "what a model file holds, in short",
     "ops": "the ops of a framework's version: list, search, show, compare",
-    "opset": "bring a model to another version of its framework",
+    "opset": "convert a model to another version of its framework",
     "plugin": "create a plug-in",
     "plugins": "every plug-in: found, loadable, usable, why not",
     "rules": "the rules between two frameworks: list, show, export, test",

@@ -1,4 +1,4 @@
-"""Entries of dictionaries as answers: one in full, many in a line each, differences."""
+"""Format op definitions for output: in full, in lists, and differences."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ if TYPE_CHECKING:
 
 __all__ = ["definition_data", "difference_answer", "list_row", "one_line"]
 
-_LONG = 76  # characters of a line about an op, in a list
+_LONG = 76  # characters of an op's line in a list
 
 
-def definition_data(entry: OpDef) -> dict[str, object]:
-    """Everything about an entry, as data."""
-    deprecated = entry.deprecated
+def definition_data(op_def: OpDef) -> dict[str, object]:
+    """A definition as JSON data."""
+    deprecated = op_def.deprecated
     return {
-        "name": entry.name,
-        "signature": entry.signature,
-        "doc": entry.doc or None,
-        "since": entry.since,
-        "until": entry.until,
-        "inputs": [_port(port) for port in entry.inputs],
-        "outputs": [_port(port) for port in entry.outputs],
-        "attributes": [_attr(attr) for attr in entry.attrs],
-        "variables": [_attr(attr) for attr in entry.variables],
-        "traits": sorted(entry.traits),
+        "name": op_def.name,
+        "signature": op_def.signature,
+        "doc": op_def.doc or None,
+        "since": op_def.since,
+        "until": op_def.until,
+        "inputs": [_port(port) for port in op_def.inputs],
+        "outputs": [_port(port) for port in op_def.outputs],
+        "attributes": [_attr(attr) for attr in op_def.attrs],
+        "variables": [_attr(attr) for attr in op_def.variables],
+        "traits": sorted(op_def.traits),
         "deprecated": deprecated._asdict() if deprecated is not None else None,
-        "tags": sorted(entry.tags),
-        "open": entry.open,
+        "tags": sorted(op_def.tags),
+        "open": op_def.open,
     }
 
 
@@ -39,8 +39,8 @@ def _port(port: Port) -> dict[str, object]:
     from amanda.dictionary import format_pattern
 
     kind = port.type if isinstance(port.type, str) else format_pattern(port.type)
-    told = {**port._asdict(), "type": kind, "number": port.number or None}
-    return {**told, "alias": port.alias or None, "axes": list(port.axes)}
+    fields = {**port._asdict(), "type": kind, "number": port.number or None}
+    return {**fields, "alias": port.alias or None, "axes": list(port.axes)}
 
 
 def _attr(attr: Attr) -> dict[str, object]:
@@ -57,18 +57,18 @@ def _attr(attr: Attr) -> dict[str, object]:
 
 
 def _value(kind: str, value: Any) -> object:
-    """A value as JSON has it, or as signatures write it where JSON has none."""
+    """A value for JSON, as literal text if JSON has no equivalent."""
     from math import isfinite
 
     from amanda.dictionary import format_literal
 
-    plain = kind.rstrip("?")
+    base_kind = kind.rstrip("?")
     if value is None:
         return None
-    if plain.endswith("]"):
-        element = plain[: plain.rindex("[")]
+    if base_kind.endswith("]"):
+        element = base_kind[: base_kind.rindex("[")]
         return [_value(element, item) for item in value]
-    base = plain.partition("<")[0]
+    base = base_kind.partition("<")[0]
     if base == "enum":
         return str(value)
     if base in ("bool", "int", "string", "dim", "any"):
@@ -77,25 +77,25 @@ def _value(kind: str, value: Any) -> object:
     return value if real and isfinite(value) else format_literal(kind, value)
 
 
-def list_row(entry: OpDef) -> dict[str, object]:
-    """What a list tells of an entry, as data."""
+def list_row(op_def: OpDef) -> dict[str, object]:
+    """The row of a definition in a list, as JSON data."""
     return {
-        "name": entry.name,
-        "since": entry.since,
-        "signature": entry.signature,
-        "doc": entry.doc or None,
-        "deprecated": entry.deprecated is not None,
+        "name": op_def.name,
+        "since": op_def.since,
+        "signature": op_def.signature,
+        "doc": op_def.doc or None,
+        "deprecated": op_def.deprecated is not None,
     }
 
 
-def one_line(entry: OpDef) -> str:
-    """What a list tells of an entry, on one line."""
-    text = entry.doc or entry.signature.removeprefix(entry.name)
+def one_line(op_def: OpDef) -> str:
+    """The line of a definition in a list."""
+    text = op_def.doc or op_def.signature.removeprefix(op_def.name)
     return text if len(text) <= _LONG else f"{text[: _LONG - 4].rstrip()} ..."
 
 
 def difference_answer(found: Difference) -> Answer:
-    """How two dictionaries differ."""
+    """The differences of two dictionaries."""
     data = {
         "old": found.old,
         "new": found.new,
@@ -118,6 +118,6 @@ def _difference_lines(found: Difference) -> Iterator[str]:
     yield from (f"+ {name}" for name in found.added)
     yield from (f"- {name}" for name in found.removed)
     for change in found.changed:
-        lines = change.lines or ["is defined anew, and written as before"]
+        lines = change.lines or ["has a new definition with the same signature"]
         yield f"~ {change.name}: {'; '.join(lines)}"
     yield f"\n{found}" if found else str(found)

@@ -1,4 +1,4 @@
-"""One op and everything around it: what `amanda show --op` tells."""
+"""One op with its context, for `amanda show --op`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 __all__ = ["op_data", "ops_named", "op_text"]
 
-_LONG = 200  # characters of an attribute; what is longer is cut
-_USERS = 10  # places that one line names
+_LONG = 200  # characters of an attribute before truncation
+_USERS = 10  # users listed in one line
 
 
 def ops_named(root: Graph, name: str) -> list[Op]:
-    """Every op of this name, in the graph and in all that it holds."""
+    """All ops of a name, also in bodies and nested graphs."""
     return [op for op in root.walk() if op.name == name]
 
 
 def op_data(op: Op, *, full: bool = False) -> dict[str, object]:
-    """Everything about one op, as data."""
-    made = op.provenance
+    """One op as JSON data."""
+    provenance = op.provenance
     return {
         "name": op.name,
         "type": op.type,
@@ -52,13 +52,13 @@ def op_data(op: Op, *, full: bool = False) -> dict[str, object]:
         "bodies": {key: len(body) for key, body in op.bodies.items()},
         "after": [before.short for before in op.control_inputs],
         "before": [after.short for after in op.control_outputs],
-        "made_by": made.by if made else None,
-        "made_from": list(made.sources) if made else [],
+        "made_by": provenance.by if provenance else None,
+        "made_from": list(provenance.sources) if provenance else [],
     }
 
 
 def op_text(op: Op, *, full: bool = False) -> Iterator[str | Table]:
-    """The same, to read."""
+    """One op as text."""
     data: dict[str, Any] = op_data(op, full=full)
     bodies = (f"{key} ({count} ops)" for key, count in data["bodies"].items())
     facts = {
@@ -90,7 +90,7 @@ def op_text(op: Op, *, full: bool = False) -> Iterator[str | Table]:
 
 
 def path_of(op: Op) -> list[str]:
-    """The graphs around an op, outermost first: names, or the body's name."""
+    """The enclosing graphs of an op, outermost first: names, or names of bodies."""
     path: list[str] = []
     graph = op.graph
     while graph is not None:
@@ -105,7 +105,7 @@ def path_of(op: Op) -> list[str]:
 
 
 def format_attribute(value: object, *, full: bool = False) -> str:
-    """An attribute's value on one line, cut where it is long.
+    """An attribute value on one line, truncated if it is long.
 
     >>> format_attribute([1, 2]), format_attribute("a"), format_attribute(b"xy")
     ('[1, 2]', "'a'", "b'xy'")
@@ -125,7 +125,7 @@ def _source_label(port: InputPort) -> str | None:
 
 
 def _value_label(port: OutputPort) -> str:
-    """An output as people write it: the op, and the index where it is not the only."""
+    """The label of an output: the op, and the index if there are several."""
     from amanda.graph import Parameter
 
     if isinstance(port, Parameter):

@@ -1,4 +1,4 @@
-"""`amanda ops`: what a version of a framework calls its ops, and what they take."""
+"""`amanda ops`: list, search, show and compare op definitions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["command", "open_dictionary"]
 def _complete_namespace(
     _: click.Context, __: click.Parameter, begun: str
 ) -> list[CompletionItem]:
-    """Namespaces that begin so; with `@`, those with a version."""
+    """Complete a namespace, or its version after `@`."""
     from click.shell_completion import CompletionItem
 
     path, mark, version = begun.partition("@")
@@ -45,7 +45,7 @@ def _complete_namespace(
 def _complete_op(
     ctx: click.Context, _: click.Parameter, begun: str
 ) -> list[CompletionItem]:
-    """Ops of the namespace that was named, as far as they begin so."""
+    """Complete an op of the given namespace."""
     from click.shell_completion import CompletionItem
 
     named = ctx.params.get("namespace")
@@ -61,19 +61,19 @@ def _complete_op(
 @verb("ops", "the ops of a framework's version: list, search, show, compare")
 @click.argument("namespace", required=False, shell_complete=_complete_namespace)
 @click.argument("op", required=False, shell_complete=_complete_op)
-@click.option("--search", metavar="TEXT", help="Only ops that are about TEXT.")
-@click.option("--tag", metavar="TAG", help="Only ops with this tag, such as core.")
-@click.option("--since", metavar="VERSION", help="Only what is so since VERSION on.")
+@click.option("--search", metavar="TEXT", help="Ops with TEXT in name or doc.")
+@click.option("--tag", metavar="TAG", help="Ops with a tag, such as core.")
+@click.option("--since", metavar="VERSION", help="Ops defined in VERSION or later.")
 @click.option(
     "--diff",
     "other",
     metavar="OTHER",
     shell_complete=_complete_namespace,
-    help="What is not so in OTHER, another version.",
+    help="Compare with another version.",
 )
-@click.option("--assume", is_flag=True, help="Take the version below an unknown one.")
+@click.option("--assume", is_flag=True, help="Use a lower version if unknown.")
 @click.option(
-    "--missing", is_flag=True, help="What the definitions of its ops lack, if they say."
+    "--missing", is_flag=True, help="List ops that lack samples, gradients etc."
 )
 def command(
     namespace: str | None,
@@ -86,40 +86,42 @@ def command(
     assume: bool,
     missing: bool,
 ) -> Answer:
-    """Tell which ops NAMESPACE has, such as `onnx@18` or `tensorflow@1.13.1`.
+    """List the ops of NAMESPACE, such as `onnx@18` or `tensorflow@1.13.1`.
 
-    With OP, everything about that op. Without a version the newest is meant; without
-    NAMESPACE, the dictionaries that there are, or with --search all of them.
+    With OP, show its definition. The default version is the newest. Without NAMESPACE,
+    list the dictionaries, or with --search, search all of them.
 
     `amanda ops torch --diff 2.5 2.13` compares two versions, `amanda ops onnx@18 Conv
-    --diff 22` one op in two. `amanda ops std --missing` tells which ops lack samples,
-    inference, or a gradient or the reason for none.
+    --diff 22` one op. `amanda ops std --missing` lists ops without samples, inference,
+    or a gradient or the reason for none.
     """
     about = [search, tag, since]
     if missing:
         if namespace is None or any(x is not None for x in (op, other, *about)):
             raise UsageError(
-                "--missing is about all ops of one namespace",
+                "--missing applies to all ops of one namespace",
                 hint="amanda ops std --missing",
             )
         return _missing_parts(namespace, assume=assume)
     if namespace is None:
         if any(one is not None for one in (tag, since, other)):
             raise UsageError(
-                "say of which namespace", hint="amanda ops onnx --since 18"
+                "a namespace is required", hint="amanda ops onnx --since 18"
             )
         return _list_dictionaries() if search is None else _search_all(search)
     if other is not None:
         if any(one is not None for one in about):
-            raise UsageError("--diff compares: it does not go with --search or others")
+            raise UsageError(
+                "--diff cannot be combined with --search, --tag or --since"
+            )
         return _compare_versions(namespace, op, other, assume=assume)
     dictionary = open_dictionary(namespace, assume=assume)
     if op is not None:
         if any(one is not None for one in about):
-            raise UsageError("either OP or an option says which ops are meant")
+            raise UsageError("OP cannot be combined with --search, --tag or --since")
         several = [] if op in dictionary else dictionary.overloads(op)
         if several:
-            return _list_answer(dictionary, several, f"called {op!r}")
+            return _list_answer(dictionary, several, f"named {op!r}")
         return _definition_answer(dictionary, dictionary[op])
     return _filtered_ops(dictionary, search, tag, since)
 
@@ -127,29 +129,29 @@ def command(
 def _filtered_ops(
     dictionary: Dictionary, search: str | None, tag: str | None, since: str | None
 ) -> Answer:
-    """The ops that are as every option says."""
+    """The ops that match all options."""
     from amanda.dictionary import version_key
 
     found = list(dictionary.values()) if search is None else dictionary.search(search)
-    told = [] if search is None else [f"about {search!r}"]
+    criteria = [] if search is None else [f"matching {search!r}"]
     if tag is not None:
         found = [entry for entry in found if entry.tag(tag) is not None]
-        told.append(f"tagged {tag!r}")
+        criteria.append(f"tagged {tag!r}")
     if since is not None:
         begin = version_key(since)
         found = [entry for entry in found if version_key(entry.since) >= begin]
-        told.append(f"that are so since {since} or later")
-    return _list_answer(dictionary, found, " ".join(told))
+        criteria.append(f"defined in {since} or later")
+    return _list_answer(dictionary, found, " ".join(criteria))
 
 
 def _search_all(text: str) -> Answer:
-    """The ops of all dictionaries, in their newest versions, that are about a text."""
+    """Search the newest versions of all dictionaries."""
     rows: list[tuple[Dictionary, OpDef]] = []
     count = 0
     for path in _installed_versions():
         try:
             dictionary = open_dictionary(path)
-        except NamespaceError:  # one that tells names only
+        except NamespaceError:  # one that has names only
             continue
         count += 1
         rows += [(dictionary, entry) for entry in dictionary.search(text)]
@@ -158,14 +160,14 @@ def _search_all(text: str) -> Answer:
     if rows:
         table = [(d.path, entry.name, one_line(entry)) for d, entry in rows]
         lines = [Table(("namespace", "op", "what"), table), ""]
-    lines.append(f"{len(rows)} ops of {count} dictionaries about {text!r}")
+    lines.append(f"{len(rows)} ops of {count} dictionaries match {text!r}")
     return Answer({"count": len(ops), "ops": ops}, lines, exit_code=int(not ops))
 
 
 def _compare_versions(
     namespace: str, op: str | None, other: str, *, assume: bool
 ) -> Answer:
-    """Two versions: `torch --diff 2.5 2.13`, `onnx@18 --diff onnx@19`, or of one op."""
+    """Compare versions: `torch --diff 2.5 2.13`, `onnx@18 --diff onnx@19`."""
     from amanda.dictionary import parse_name
 
     path = parse_name(namespace).path
@@ -186,30 +188,30 @@ def _compare_versions(
 
 
 def _missing_parts(name: str, *, assume: bool) -> Answer:
-    """What the ops of a namespace lack, by its own account; no, if anything."""
+    """List what the ops of a namespace lack; exit code 1 if there is any."""
     from amanda.api.namespaces import namespace
 
     found = namespace(name, assume=assume)
-    tell = getattr(found, "missing", None)
-    if tell is None:
+    missing = getattr(found, "missing", None)
+    if missing is None:
         raise NamespaceError(
-            f"{found.name} does not tell what its ops lack",
+            f"{found.name} does not list what its ops lack",
             expected="a namespace that defines its ops, with a method `missing`",
             hint="amanda ops std --missing",
         )
-    lacking: dict[str, list[str]] = {k: list(v) for k, v in tell().items()}
+    lacking: dict[str, list[str]] = {k: list(v) for k, v in missing().items()}
     count = sum(1 for _ in found)
     data = {"namespace": found.name, "count": count, "missing": lacking}
-    lines: list[str | Table] = [f"none of {count} ops of {found.name} lacks any"]
+    lines: list[str | Table] = [f"none of {count} ops of {found.name} lacks anything"]
     if lacking:
         rows = [(op, ", ".join(parts)) for op, parts in lacking.items()]
-        told = f"{len(lacking)} of {count} ops of {found.name} lack something"
-        lines = [Table(("op", "what it lacks"), rows), "", told]
+        total = f"{len(lacking)} of {count} ops of {found.name} lack something"
+        lines = [Table(("op", "missing"), rows), "", total]
     return Answer(data, lines, exit_code=int(bool(lacking)))
 
 
 def open_dictionary(name: str, *, assume: bool = False) -> Dictionary:
-    """The dictionary of this name, if it tells more than names."""
+    """The dictionary of a name, if it has op definitions."""
     from amanda.api.namespaces import namespace
     from amanda.dictionary import Dictionary
 
@@ -217,14 +219,14 @@ def open_dictionary(name: str, *, assume: bool = False) -> Dictionary:
     dictionary = Dictionary.of(found)
     if dictionary is None:
         raise NamespaceError(
-            f"the dictionary of {name} tells no more than which ops there are",
+            f"the dictionary of {name} has names of ops only",
             got=", ".join(sorted(found)[:20]),
         )
     return dictionary
 
 
 def _installed_versions() -> dict[str, list[str]]:
-    """The versions of each dictionary that there is, by what manifests say."""
+    """The versions of each installed dictionary, from the manifests."""
     from amanda.dictionary import parse_name
     from amanda.host import default_host
 
@@ -236,7 +238,7 @@ def _installed_versions() -> dict[str, list[str]]:
 
 
 def _list_dictionaries() -> Answer:
-    """The dictionaries that there are."""
+    """List the installed dictionaries."""
     from amanda.dictionary import newest_version
 
     found = _installed_versions()
@@ -259,45 +261,47 @@ def _list_dictionaries() -> Answer:
 # -- one op ------------------------------------------------------------------------
 
 
-def _definition_answer(dictionary: Dictionary, entry: OpDef) -> Answer:
-    data = {**_head(dictionary), "op": definition_data(entry)}
-    return Answer(data, _definition_lines(dictionary, entry))
+def _definition_answer(dictionary: Dictionary, op_def: OpDef) -> Answer:
+    data = {**_head(dictionary), "op": definition_data(op_def)}
+    return Answer(data, _definition_lines(dictionary, op_def))
 
 
 def _head(dictionary: Dictionary) -> dict[str, object]:
     return {"namespace": dictionary.name, "assumed": dictionary.assumed}
 
 
-def _definition_lines(dictionary: Dictionary, entry: OpDef) -> Iterator[str | Table]:
+def _definition_lines(dictionary: Dictionary, op_def: OpDef) -> Iterator[str | Table]:
     yield from _assumption(dictionary)
-    yield entry.signature
-    if entry.doc:
-        yield f"\n{entry.doc}"
-    until = f", until {entry.until}" if entry.until else ""
-    yield f"\n{dictionary.path}: so since {entry.since}{until}"
-    if entry.deprecated is not None:
-        why = f": {entry.deprecated.why}" if entry.deprecated.why else ""
-        use = f"; use {entry.deprecated.use}" if entry.deprecated.use else ""
-        yield f"deprecated since {entry.deprecated.version}{why}{use}"
+    yield op_def.signature
+    if op_def.doc:
+        yield f"\n{op_def.doc}"
+    until = f", until {op_def.until}" if op_def.until else ""
+    yield f"\n{dictionary.path}: since {op_def.since}{until}"
+    if op_def.deprecated is not None:
+        why = f": {op_def.deprecated.why}" if op_def.deprecated.why else ""
+        use = f"; use {op_def.deprecated.use}" if op_def.deprecated.use else ""
+        yield f"deprecated since {op_def.deprecated.version}{why}{use}"
 
 
 def _assumption(dictionary: Dictionary) -> Iterator[str]:
     if dictionary.assumed is not None:
         known = f"{dictionary.path}/{dictionary.assumed}"
-        yield f"{dictionary.name} is not known; {known} is taken for it\n"
+        yield f"{dictionary.name} is unknown; {known} is used\n"
 
 
 # -- many ops ----------------------------------------------------------------------
 
 
-def _list_answer(dictionary: Dictionary, found: list[OpDef], told: str) -> Answer:
+def _list_answer(dictionary: Dictionary, found: list[OpDef], criteria: str) -> Answer:
     ops = [list_row(entry) for entry in found]
     data = {**_head(dictionary), "count": len(ops), "ops": ops}
-    return Answer(data, _list_lines(dictionary, found, told), exit_code=int(not ops))
+    return Answer(
+        data, _list_lines(dictionary, found, criteria), exit_code=int(not ops)
+    )
 
 
 def _list_lines(
-    dictionary: Dictionary, found: list[OpDef], told: str
+    dictionary: Dictionary, found: list[OpDef], criteria: str
 ) -> Iterator[str | Table]:
     yield from _assumption(dictionary)
     if found:
@@ -305,4 +309,4 @@ def _list_lines(
         yield Table(("op", "since", "what"), rows)
         yield ""
     total = f"{len(found)} of {len(dictionary)} ops of {dictionary.name}"
-    yield f"{total} {told}".rstrip()
+    yield f"{total} {criteria}".rstrip()

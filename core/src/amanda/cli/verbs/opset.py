@@ -1,4 +1,4 @@
-"""`amanda opset`: a model at another version of its own framework."""
+"""`amanda opset`: convert a model to another version of its framework."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@verb("opset", "bring a model to another version of its framework")
+@verb("opset", "convert a model to another version of its framework")
 @click.argument("file", type=click.Path())
 @click.argument("version", required=False)
 @click.option("-o", "--output", type=click.Path(), help="Where to write the model.")
@@ -29,19 +29,19 @@ __all__ = ["command"]
 def command(
     file: str, version: str | None, *, output: str | None, form: str | None
 ) -> Answer:
-    """Bring the model in FILE to another VERSION of its framework.
+    """Convert the model in FILE to another VERSION of its framework.
 
-    What means the same in both versions stays as it is. Without --output nothing is
-    written. Without VERSION every version is tried, and told whether it can hold the
-    model. Exit code 1 says that some op cannot be brought there.
+    Ops with the same meaning in both versions are unchanged. Without --output, nothing
+    is written. Without VERSION, try every version, and list which ones can represent
+    the model. Exit code 1 means that some op cannot be converted.
     """
     from amanda.dictionary import parse_name
 
     if version is None and output is not None:
-        raise UsageError("to write a model, say of which version: amanda opset FILE 18")
+        raise UsageError("--output requires a VERSION: amanda opset FILE 18")
     graph, form = open_model(file, form)
     if graph.namespace is None:
-        raise UsageError(f"{file} does not say of which framework it is")
+        raise UsageError(f"the framework of {file} is unknown")
     path = parse_name(graph.namespace).path
     if version is None:
         return _try_every_version(file, graph, path)
@@ -54,7 +54,7 @@ def _convert_to_version(
     from amanda.api.conversion import plan
     from amanda.api.files import save
 
-    with show_progress(f"bringing {file} to {goal}"):
+    with show_progress(f"converting {file} to {goal}"):
         found = plan(graph, goal)
         gaps = found.gaps
     data: dict[str, object] = {
@@ -78,11 +78,11 @@ def _result_lines(
     yield from gap_lines(found.gaps, full=False)
     yield from loss_lines(found.reports)
     if found.gaps:
-        yield f"{file} cannot be of {goal}; nothing is written"
+        yield f"{file} cannot be converted to {goal}; nothing is written"
     elif output is None:
-        yield f"{file} can be of {goal}"
+        yield f"{file} can be converted to {goal}"
     else:
-        yield f"{file} is written as {output}, of {goal}"
+        yield f"{file} is written to {output}, as {goal}"
 
 
 def _try_every_version(file: str, graph: Graph, path: str) -> Answer:
@@ -92,7 +92,7 @@ def _try_every_version(file: str, graph: Graph, path: str) -> Answer:
     rows: list[tuple[object, ...]] = []
     for version in _versions(path):
         goal = f"{path}/{version}"
-        with show_progress(f"bringing {file} to {goal}"):
+        with show_progress(f"converting {file} to {goal}"):
             found = plan(graph, goal)
             kinds = dict.fromkeys(gap.op for gap in found.gaps)
         changed = sum(report.mapped for report in found.reports)
@@ -103,12 +103,12 @@ def _try_every_version(file: str, graph: Graph, path: str) -> Answer:
         "file": file, "from": graph.namespace,
         "versions": [dict(zip(names, row, strict=True)) for row in rows],
     }  # fmt: skip
-    table = Table(("version", "holds it", "ops changed", "ops that cannot go"), rows)
-    return Answer(data, [table, f"{file} is of {path}, version {own}"])
+    table = Table(("version", "possible", "ops changed", "unsupported ops"), rows)
+    return Answer(data, [table, f"{file} has {path}, version {own}"])
 
 
 def _versions(path: str) -> list[str]:
-    """The versions of a framework that are known here, the oldest first."""
+    """The known versions of a framework, oldest first."""
     from amanda.api.namespaces import namespace
     from amanda.dictionary import Dictionary, version_key
 
