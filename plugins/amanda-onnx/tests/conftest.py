@@ -1,4 +1,4 @@
-"""The models of onnx's own backend suite, and what makes two models equal."""
+"""The models of onnx's backend test suite, and equality of models."""
 
 from __future__ import annotations
 

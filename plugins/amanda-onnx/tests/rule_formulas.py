@@ -1,4 +1,4 @@
-"""Ops of ONNX that nobody else has samples of, and what plain formulas make of them.
+"""Expected results, by formulas, of ops of ONNX that have no other samples.
 
 `test_rule_proofs` compares them: opsets before 7, ops of onnxruntime that run on other
 devices only, ops of ai.onnx.ml that work with maps, and a few that changed.

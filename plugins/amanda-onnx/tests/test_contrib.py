@@ -1,4 +1,4 @@
-"""Ops that onnxruntime adds to ONNX: by way of the hub set, beside its own."""
+"""Ops of com.microsoft through the hub, compared with onnxruntime."""
 
 from __future__ import annotations
 

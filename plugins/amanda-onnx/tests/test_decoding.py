@@ -1,4 +1,4 @@
-"""A small language model with a cache, step by step: one compilation for each shape."""
+"""A small language model with a key-value cache: one compilation for each shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mapping `onnx-std`: numbers through the hub set, and back to every opset."""
+"""The mapping `onnx-std`: results through the hub, and back to every opset."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Images, detection, attention: one op of ONNX comes back as that op, from the hub.
+"""Images, detection, attention: one op of ONNX comes back as that op.
 
-By the ONNX project's own cases for these ops, and what they expect.
+By ONNX's test cases for these ops, with their expected results.
 """
 
 from __future__ import annotations

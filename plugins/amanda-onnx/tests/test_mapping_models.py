@@ -1,4 +1,4 @@
-"""Models that PyTorch exports: the same numbers on numpy, and no more nodes after."""
+"""Models that PyTorch exports: equal results on numpy, and no more nodes after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequences, optionals and texts: in, and back to where another runtime runs them."""
+"""Sequences, optionals and strings, through the hub and on onnxruntime."""
 
 from __future__ import annotations
 

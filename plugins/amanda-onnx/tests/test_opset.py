@@ -1,4 +1,4 @@
-"""Models at other opsets: what they make stays, as onnx's own evaluator has it."""
+"""Models at other opsets: equal results on onnx's reference evaluator."""
 
 from __future__ import annotations
 

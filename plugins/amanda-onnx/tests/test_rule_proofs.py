@@ -1,9 +1,9 @@
-"""Every rule between ONNX and the hub set fires in a sample, with equal results.
+"""Every rule between ONNX and the hub fires in a sample, with equal results.
 
-A proof is a graph that a rule took part in, run on both sides, with the same numbers.
-Who says which: ONNX's own cases; oracles of the hub set's ops; onnx's reference and
-onnxruntime; and, for what none of them has, plain formulas here. What comes in is
-brought back, too, and run by onnx's reference or by onnxruntime.
+A proof is a graph that a rule took part in, run on both sides. Expected results are
+those of ONNX's test cases, samples of hub ops, onnx's reference evaluator, onnxruntime,
+and formulas for what none of them has. Graphs that are read are also written back, and
+run by onnx's reference evaluator or onnxruntime.
 """
 
 from __future__ import annotations

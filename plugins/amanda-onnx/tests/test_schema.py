@@ -1,4 +1,4 @@
-"""What is declared once, against what the onnx package declares."""
+"""The generated message tables, compared with the onnx package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every model of onnx's backend suite, read and written again: equal, and accepted."""
+"""Every model of onnx's backend test suite, read and written: equal, and valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs that were made or changed by hand, as models."""
+"""Graphs that were built or changed by hand, written as models."""
 
 from __future__ import annotations
 

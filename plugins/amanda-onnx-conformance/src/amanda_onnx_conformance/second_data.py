@@ -85,7 +85,7 @@ def _new_axes(value: Array, peers: Sequence[Any], _attrs: Any) -> Iterator[Array
         yield ((value + step) % rank).astype(value.dtype)
 
 
-def _permuted(value: Array, _peers: Any, _attrs: Any) -> Iterator[Array]:
+def _permutations(value: Array, _peers: Any, _attrs: Any) -> Iterator[Array]:
     """The same elements in another order."""
     for step in range(1, value.size):
         yield np.roll(value, step)
@@ -119,7 +119,7 @@ def _split_sizes(value: Array, peers: Sequence[Any], _attrs: Any) -> Iterator[Ar
     if value.ndim == 0:
         yield value + 1
         return
-    yield from _permuted(value, peers, _attrs)
+    yield from _permutations(value, peers, _attrs)
     moved = value.copy()
     if value.size > 1 and value[0] > 0:
         moved[0] -= 1

@@ -99,16 +99,16 @@ def read_gather_block_quantized(
     else:
         expect(str(own) != "uint8", "blocks of uint8")
     whole = DType("int8" if str(own.kind) == "int" else "uint8")
-    rows = ops.gather(_widen(data, whole), indices, axis=0)
+    rows = ops.gather(_to_bytes(data, whole), indices, axis=0)
     steps = ops.gather(cast_to(scales, _FLOAT32), indices, axis=0)
     middle = None
     if zeros is not None:
-        middle = ops.gather(_widen(zeros, whole), indices, axis=0)
+        middle = ops.gather(_to_bytes(zeros, whole), indices, axis=0)
     wide = ops.dequantize(rows, steps, middle, axis=rank_of(indices), block=block_size)
     return cast_to(wide, scales.dtype)
 
 
-def _widen(value: Any, whole: DType) -> Any:
+def _to_bytes(value: Any, whole: DType) -> Any:
     """One byte for each element, since ONNX gathers no smaller dtypes."""
     if not isinstance(value, Tensor):
         return cast_to(value, whole)
@@ -160,7 +160,7 @@ def _zero_or_default(zero: Any, x: Any) -> Any:
     return Tensor.splat(x.dtype, (), 0) if zero is None else zero
 
 
-def _quantized(
+def _apply_quantized(
     function: Callable[..., Any], x: Any, x_scale: Any, x_zero: Any, scale: Any,
     zero: Any, **attrs: Any,
 ) -> Any:  # fmt: skip
@@ -183,14 +183,16 @@ def _quantized_binary(function: Callable[..., Any]) -> Callable[..., Any]:
 def read_quantized_sigmoid(
     x: Any, x_scale: Any, x_zero: Any, scale: Any, zero: Any = None
 ) -> Any:
-    return _quantized(ops.sigmoid, x, x_scale, x_zero, scale, zero)
+    return _apply_quantized(ops.sigmoid, x, x_scale, x_zero, scale, zero)
 
 
 def read_quantized_leaky_relu(
     x: Any, x_scale: Any, x_zero: Any, scale: Any, zero: Any = None, *,
     alpha: float = 0.01,
 ) -> Any:  # fmt: skip
-    return _quantized(ops.leaky_relu, x, x_scale, x_zero, scale, zero, slope=alpha)
+    return _apply_quantized(
+        ops.leaky_relu, x, x_scale, x_zero, scale, zero, slope=alpha
+    )
 
 
 def read_quantized_average_pool(
@@ -200,7 +202,7 @@ def read_quantized_average_pool(
     strides: Any = None,
 ) -> Any:  # fmt: skip
     more: dict[str, Any] = {"layout": "N*C"} if channels_last else {}
-    return _quantized(
+    return _apply_quantized(
         ops.avg_pool, x, x_scale, x_zero, scale, zero, window=kernel_shape,
         strides=strides, padding=padding_of(auto_pad, pads), ceil=bool(ceil_mode),
         count_pads=bool(count_include_pad), **more,

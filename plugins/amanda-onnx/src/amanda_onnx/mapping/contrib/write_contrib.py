@@ -164,13 +164,13 @@ def write_quantized_linear(o: Any, x: Any, w: Any, scales: Any, zeros: Any = Non
         (rows, blocks, block * dtype.bits // 8),
     )  # fmt: skip
     return o.op(
-        type, x, packed, _flatten(o, scales),
+        type, x, packed, _to_vector(o, scales),
         _pack_zeros(zeros, dtype, rows, blocks), None, bias, K=size, N=rows,
         bits=dtype.bits, block_size=block,
     )  # fmt: skip
 
 
-def _flatten(o: Any, scales: Any) -> Any:
+def _to_vector(o: Any, scales: Any) -> Any:
     """As a vector, which all versions of the op accept."""
     tensor = constant_of(scales)
     if tensor is None:

@@ -1,10 +1,9 @@
-"""Nothing of an op is dropped without a word on its way to the hub set.
+"""Nothing of an op is silently dropped on its way to the hub.
 
-The ops are those of ONNX's own cases, which have inputs that fit. One attribute of an
-op is changed, or an input left out that may be absent: then the graph of the hub set is
-another one, or an op is declined, or a loss is told. Where it stays the same, what was
-changed has no meaning there; each such place is in a list here, with its reason. What
-is read is also written again, and what that gives is read as the same.
+In each op of ONNX's test cases one attribute is changed, or an optional input omitted.
+Then the hub's graph differs, or the op is declined, or a loss is reported. Changes
+without effect are listed here, each with its reason. What was read is also written and
+read again, with the same result.
 """
 
 from __future__ import annotations

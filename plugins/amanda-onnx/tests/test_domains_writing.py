@@ -1,10 +1,9 @@
-"""Ops of other domains are made of what those domains take, and mean the same there.
+"""Every rule that writes ops of other domains, with all samples of its hub op.
 
-Every op of the hub set that some rule takes to another domain, in graphs that import
-them all: each of its samples, in other element types too, with its arguments as inputs
-and as constants. onnxruntime, which has the ops of all but one of the domains, runs
-what is written beside what the sample expects; where it has no kernel, the checker of
-onnx looks. A model that the runtime refuses as no valid graph is a fault of the rules.
+In graphs that import all domains; samples in several dtypes, with arguments as inputs
+and as constants. onnxruntime runs what is written and results are compared with the
+sample's; where it has no kernel, onnx.checker validates the model. A model that
+onnxruntime rejects as invalid is an error of the rules.
 """
 
 from __future__ import annotations

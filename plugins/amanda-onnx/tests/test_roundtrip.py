@@ -1,4 +1,4 @@
-"""What comes back from the hub set in fewer, or in other, ops: by what opsets have."""
+"""Graphs that come back from the hub as fewer or other ops, by opset."""
 
 from __future__ import annotations
 

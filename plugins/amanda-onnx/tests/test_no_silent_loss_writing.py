@@ -1,10 +1,8 @@
-"""Nothing of an op of the hub set is dropped without a word on its way to ONNX.
+"""Nothing of a hub op is silently dropped on its way to ONNX.
 
-One attribute of a sample is changed, or an input left out that may be absent. Where
-the hub set computes something else then, what is written has to be another graph, or a
-loss or a gap is told: who judges is the kernel, not a list. Where nothing else comes
-out, the change means nothing there, and may be written as it was. So it is in graphs
-that import other domains, whose ops other rules make.
+In each sample one attribute is changed, or an optional input omitted. If the kernel's
+result changes, the written graph must differ, or a loss or gap be reported. The same
+holds for graphs that import other domains.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What is not made into ops of onnxruntime: its kernels refuse it, or answer otherwise.
+"""Cases in which ops of com.microsoft are not written, since its kernels differ.
 
-By formulas of numpy, in doubles; what is written is run by onnxruntime.
+Expected results are formulas in numpy, in float64; onnxruntime runs what is written.
 """
 
 from __future__ import annotations

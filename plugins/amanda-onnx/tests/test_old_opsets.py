@@ -1,4 +1,4 @@
-"""What the first opsets say in attributes; signals, drawing, training, other graphs."""
+"""Old opsets; signal processing, random numbers, training, Gradient."""
 
 from __future__ import annotations
 

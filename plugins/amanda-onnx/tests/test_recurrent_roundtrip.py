@@ -1,4 +1,4 @@
-"""Recurrent layers come back as they were: not a node more, and the same weights."""
+"""Recurrent layers come back unchanged: no more nodes, and the same weights."""
 
 from __future__ import annotations
 

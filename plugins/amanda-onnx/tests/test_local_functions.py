@@ -1,4 +1,4 @@
-"""Local functions on the way to the hub set: their ops in the places of their calls."""
+"""Local functions are inlined on the way to the hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes that no op of ONNX may have: told, with the op, before it is mapped."""
+"""Invalid attributes are reported, with the op, before it is mapped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model may say beside its ops: all of it comes back."""
+"""Everything that a model holds beside its ops comes back."""
 
 from __future__ import annotations
 

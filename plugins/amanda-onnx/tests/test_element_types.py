@@ -1,4 +1,4 @@
-"""Tensors of every element type, in every field that may hold them."""
+"""Tensors of every dtype, in every field that may hold them."""
 
 from __future__ import annotations
 
