@@ -16,13 +16,13 @@ from amanda.testing import PluginSuite
 from amanda.types import DType
 from amanda_nd4j.namespace import (
     VARIABLE,
-    Installed,
+    InstalledHistory,
     descriptors,
     from_file,
     from_files,
-    named_files,
+    parse_files,
 )
-from amanda_nd4j.textproto import Word, parse_text
+from amanda_nd4j.textproto import EnumWord, parse_text
 
 
 class TestPlugin(PluginSuite):
@@ -148,16 +148,16 @@ def test_the_file_is_named_by_the_environment(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(file))
-    assert set(Installed().at("1")) == {"conv", "sum"}
+    assert set(InstalledHistory().at("1")) == {"conv", "sum"}
     monkeypatch.setenv(VARIABLE, f"2021={file}{os.pathsep}2025={file}")
-    assert Installed().versions() == ("2021", "2025")
-    assert list(named_files(f"2021=a{os.pathsep}b")) == [("2021", "a"), ("1", "b")]
+    assert InstalledHistory().versions() == ("2021", "2025")
+    assert list(parse_files(f"2021=a{os.pathsep}b")) == [("2021", "a"), ("1", "b")]
 
 
 def test_no_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     with pytest.raises(NamespaceError) as caught:
-        Installed().versions()
+        InstalledHistory().versions()
     assert str(caught.value) == (
         "the ops of nd4j are read from a file of yours, and none is named\n"
         f"  to do:    set {VARIABLE} to the nd4j-op-def.pbtxt of Deeplearning4j"
@@ -179,7 +179,7 @@ def test_texts_of_all_forms() -> None:
         "a": [-1], "b": [2.5], "c": ["its"], "d": ["x\né"], "e": [1, 2],
         "f": [{"g": ["RED"]}], "h": [True], "i": [{}], "j": [16], "k": [0.001],
     }  # fmt: skip
-    assert isinstance(found["f"][0]["g"][0], Word)
+    assert isinstance(found["f"][0]["g"][0], EnumWord)
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from amanda.testing import MappingSample, MappingSuite
 from amanda.types import DType, parse_type
 from amanda_nd4j import lenses
 from amanda_nd4j.mapping import TENSORFLOW, Nd4jMapping
-from amanda_nd4j.meanings import MEANINGS, table
+from amanda_nd4j.meanings import MEANINGS, meaning_table
 from amanda_nd4j.namespace import ND4J, VARIABLE, from_file
-from amanda_nd4j.rulesets import RULES, declarations
+from amanda_nd4j.rulesets import RULES, read_declarations
 
 _KINDS = {
     "i": "INT64",
@@ -300,7 +300,7 @@ def graph_of(case: Case) -> Graph:
 
 def test_the_table_in_the_readme() -> None:
     text = Path(__file__).parents[1].joinpath("README.md").read_text("utf-8")
-    assert table() in text
+    assert meaning_table() in text
 
 
 # -- lenses ----------------------------------------------------------------------------
@@ -309,7 +309,7 @@ def test_the_table_in_the_readme() -> None:
 def own_lenses() -> dict[str, Lens]:
     rules = RuleSet("toys", "acme/a", "acme/b")
     known = set(rules.lenses)
-    lenses.declare(rules)
+    lenses.add_lenses(rules)
     return {name: lens for name, lens in rules.lenses.items() if name not in known}
 
 
@@ -484,10 +484,10 @@ def test_no_such_rule_sets(tmp_path: Path, text: str, why: str) -> None:
     file = tmp_path / "rules.pbtxt"
     file.write_text(text)
     with pytest.raises(FormatError, match=why) as caught:
-        declarations(file)
+        read_declarations(file)
     assert "rules.pbtxt" in str(caught.value)
     with pytest.raises(AmandaError, match="cannot be read"):
-        declarations(tmp_path / "none.pbtxt")
+        read_declarations(tmp_path / "none.pbtxt")
 
 
 def test_rules_that_mean_nothing_are_told_together(published: Any) -> None:
@@ -524,7 +524,7 @@ class TestNd4jTensorflow(MappingSuite):
             declared("tensorflow", case.op, "reverse", *case.rules),
         )
         monkeypatch.setitem(TENSORFLOW.__dict__, "translation", made.translation)
-        monkeypatch.setitem(TENSORFLOW.__dict__, "rules", made.rules)
+        monkeypatch.setattr(TENSORFLOW, "_rules", made.rules)
         monkeypatch.setattr(TENSORFLOW, "_programs", {})
 
 

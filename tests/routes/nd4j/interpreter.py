@@ -15,7 +15,7 @@ from amanda.mapping import constant_of
 from amanda.tensors import Tensor
 from amanda.types import DType
 from amanda_nd4j.namespace import Descriptor
-from amanda_nd4j.rulesets import Declaration, Given, PublishedRule
+from amanda_nd4j.rulesets import Declaration, PublishedRule, RuleArgument
 
 __all__ = ["Absent", "arguments"]
 
@@ -104,7 +104,7 @@ class Place(NamedTuple):
         return key, kind, _index(self.descriptor, key, kind), value
 
 
-_Values = tuple[Given, ...]
+_Values = tuple[RuleArgument, ...]
 
 
 def _value(at: Place, key: str, name: str, _: _Values) -> Iterator[Result]:

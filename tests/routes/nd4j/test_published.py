@@ -27,7 +27,7 @@ from amanda.tensors import Tensor
 from amanda.types import parse_type
 from amanda_nd4j.mapping import ONNX, TENSORFLOW, Nd4jMapping
 from amanda_nd4j.namespace import Descriptor, descriptors
-from amanda_nd4j.rulesets import declarations
+from amanda_nd4j.rulesets import read_declarations
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def test_arguments_are_those_that_the_rules_mean(
     """Every argument of every op, compared with an interpreter of the rules."""
     folder = frozen_data / "dl4j" / "2025"
     ops = {op.name: op for op in descriptors(folder / "nd4j-op-def.pbtxt")}
-    found = declarations(folder / "tensorflow-mapping-ruleset.pbtxt")
+    found = read_declarations(folder / "tensorflow-mapping-ruleset.pbtxt")
     rules = {each.source: each for each in found}
     compared: Counter[str] = Counter()
     for name, graph in graphs(frozen_data).items():

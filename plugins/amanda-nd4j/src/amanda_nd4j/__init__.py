@@ -1,1 +1,1 @@
-"""nd4j, the array library of Deeplearning4j: its ops, read from its own files."""
+"""nd4j, the array library of Deeplearning4j: its dictionary and mappings."""

@@ -1,12 +1,12 @@
-"""A declaration on its way to a row: what its rules said so far about both ops.
+"""Rows of rule text, built up from the rules of one declaration.
 
-Rules tell the draft where inputs go and what attributes become; the draft knows both
-ops, names variables and writes the text. It writes up to four rows of one declaration:
+Rules map inputs and attributes of the source op; the draft has both op definitions,
+names variables and writes the text. It writes up to four rows for one declaration:
 
-- `both`      the equation, where everything that the source op says comes back
-- `forth` and `back`, in place of it, where the element type of a constant that becomes
-              a number is told by nothing: there it must be the usual one, here it is
-- `loose`     one way, for ops that say more than nd4j is told; it tells what is lost
+- `both`      the equation, where the source op is recovered completely
+- `forth` and `back`, instead of it, where the element type of a constant that becomes a
+              number is not determined: `forth` requires the usual type, `back` uses it
+- `loose`     one way, for ops with more information than nd4j has; it states the loss
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from amanda.dictionary import Attr, OpDef, Port
 from amanda.types import DType
 from amanda_nd4j.namespace import Descriptor
 
-__all__ = ["TENSOR", "Draft", "Mode", "literal"]
+__all__ = ["TENSOR", "RowDraft", "Mode", "format_literal"]
 
 Mode: TypeAlias = Literal["both", "forth", "back", "loose"]
 _Text: TypeAlias = "Callable[[Mode], str]"
@@ -35,18 +35,18 @@ _OF_KIND: Final = {
 }  # fmt: skip
 
 
-def _same(text: str, _mode: Mode) -> str:
+def _unchanged(text: str, _mode: Mode) -> str:
     return text
 
 
-def literal(value: Any) -> str:
-    """A value as rules write it.
+def format_literal(value: Any) -> str:
+    """A value in the notation of rules.
 
-    >>> literal([True, None, "a", 0.5])
+    >>> format_literal([True, None, "a", 0.5])
     '[true, none, "a", 0.5]'
     """
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(literal, value))}]"
+        return f"[{', '.join(map(format_literal, value))}]"
     if isinstance(value, str):
         quoted = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         return f'"{quoted}"'
@@ -54,10 +54,10 @@ def literal(value: Any) -> str:
     return words[value] if value is None or isinstance(value, bool) else repr(value)
 
 
-class Draft:
-    """Both ops of a declaration; `fixed` holds what is known of the source in one of
-    several cases: the value of an attribute, or None where it is left out; `present`
-    has those that other cases leave out."""
+class RowDraft:
+    """Both ops of a declaration. `fixed` is what one of several cases assumes of the
+    source: the value of an attribute, or None if it is absent; `present` has the
+    attributes that are absent in other cases."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class Draft:
         self.one_way: list[str] = []
         """Why nothing leads back; where there is something, no equation is written."""
         self.partial: list[str] = []
-        """Of what the equation covers some values only."""
+        """Names of which the equation covers some values only."""
         self.extra: dict[str, str] = {}
-        """Arguments that the descriptors do not have, with their kinds."""
+        """Arguments that are not in the descriptors, with their kinds."""
         self.all_inputs = False
         self._names: dict[tuple[str, str], str] = {}
         self._ports = {port.name: port for port in entry.inputs}
@@ -93,7 +93,7 @@ class Draft:
         self._results: dict[str, _Text] = {}
         self._writers: dict[str, str] = {}
 
-    # -- what there is -------------------------------------------------------------
+    # -- names and kinds -----------------------------------------------------------
 
     def port(self, name: str) -> Port | None:
         return self._ports.get(name)
@@ -102,7 +102,7 @@ class Draft:
         return self._attrs.get(name)
 
     def kind(self, name: str) -> str:
-        """The kind that nd4j has for an attribute of the source."""
+        """The kind in nd4j of an attribute of the source."""
         found = self._attrs.get(name)
         return _OF_KIND.get(found.element if found else "", "INT64")
 
@@ -112,7 +112,7 @@ class Draft:
         return [kind for kind in among if kind in have]
 
     def variable(self, name: str, side: str = "source") -> str:
-        """A name that rules take for a variable, and that no other one has."""
+        """A unique name that is valid for a variable in rules."""
         found = self._names.get((side, name))
         if found is None:
             plain = re.sub(r"\W", "_", name).lstrip("0123456789") or "value"
@@ -121,17 +121,17 @@ class Draft:
             found = self._names[side, name] = plain
         return found
 
-    # -- what rules say of the source ----------------------------------------------
+    # -- the source side ---------------------------------------------------------
 
-    def say(self, name: str) -> str:
-        """An attribute as a variable; the constant that it is, where that is known."""
+    def text_of(self, name: str) -> str:
+        """An attribute as a variable, or as a constant where its value is known."""
         known = name in self.fixed
-        text = literal(self.fixed[name]) if known else self.variable(name)
-        self._said[name] = partial(_same, text)
+        text = format_literal(self.fixed[name]) if known else self.variable(name)
+        self._said[name] = partial(_unchanged, text)
         return text
 
-    def say_as(self, name: str, exact: str, loose: str) -> None:
-        """An attribute by a text of its own."""
+    def set_source(self, name: str, exact: str, loose: str) -> None:
+        """An attribute with a given text."""
         self._said[name] = lambda mode: loose if mode == "loose" else exact
 
     def item(self, name: str, index: int, key: str, default: Any = None) -> str:
@@ -148,35 +148,35 @@ class Draft:
         self._numbers[name] = how
         return self.variable(name)
 
-    # -- what they say of nd4j -----------------------------------------------------
+    # -- the side of nd4j ---------------------------------------------------------
 
-    def place(self, key: str, name: str) -> None:
-        """An input of the source as one of nd4j."""
+    def map_input(self, key: str, name: str) -> None:
+        """Map an input of the source to one of nd4j."""
         self._kept.add(name)
-        self.place_text(key, self._input(name))
+        self.set_input(key, self._input(name))
 
-    def place_all(self) -> None:
-        """All inputs as they are; where several are lists, nothing tells them apart."""
+    def map_all_inputs(self) -> None:
+        """Map all inputs in order; several variadic ones cannot be distinguished."""
         self.all_inputs = sum(port.repeats for port in self._ports.values()) > 1
         for at, name in enumerate([] if self.all_inputs else self._ports):
             self._kept.add(name)
-            self._placed[at] = partial(_same, self._input(name))
+            self._placed[at] = partial(_unchanged, self._input(name))
 
-    def place_text(self, key: str, text: str) -> None:
-        """An input of nd4j by a text."""
+    def set_input(self, key: str, text: str) -> None:
+        """Set an input of nd4j to a text."""
         places = [a.place for a in self.target.of(TENSOR) if a.name == key]
         at = places[0] if places else len(self._placed)
-        self._placed[at] = partial(_same, text)
+        self._placed[at] = partial(_unchanged, text)
 
-    def put(
+    def set_argument(
         self, key: str, kind: str, text: str, place: int | None = None, loose: str = ""
     ) -> None:
-        """An argument of nd4j; the place tells which, where the rule says it."""
+        """Set an argument of nd4j, by its index where the rule has one."""
         name = self._argument(key, kind, place)
         self._results[name] = lambda mode: (loose or text) if mode == "loose" else text
 
-    def put_number(self, key: str, kind: str, name: str) -> None:
-        """A constant input as an argument."""
+    def set_number_argument(self, key: str, kind: str, name: str) -> None:
+        """Map a constant input to an argument."""
         variable = self.variable(name)
 
         def text(mode: Mode) -> str:
@@ -188,7 +188,7 @@ class Draft:
         self._results[self._argument(key, kind, None)] = text
 
     def _argument(self, key: str, kind: str, place: int | None) -> str:
-        """The argument at a place; by its name where another rule was there before."""
+        """The argument at an index; by name where another rule used the index."""
         known = [each for each in self.target.arguments if each.kind == kind]
         found = [each for each in known if each.place == place]
         if not found or self._writers.get(found[0].called, key) != key:
@@ -207,36 +207,36 @@ class Draft:
     # -- rows ----------------------------------------------------------------------
 
     def rows(self) -> list[str]:
-        """The texts of all rows of this case."""
+        """All rows of this case."""
         losses = self.losses()
         found = []
         if not self.one_way and not self._unreturned():
-            if any(self._told_by(name) is None for name in self._consumed()):
+            if any(self._type_source(name) is None for name in self._consumed()):
                 found += [self._row("forth", "=>"), self._row("back", "<=")]
             else:
                 found.append(self._row("both", "<=>"))
         if losses or not found:
-            told = f"  losing {literal(', '.join(losses))}" if losses else ""
+            told = f"  losing {format_literal(', '.join(losses))}" if losses else ""
             found.append(self._row("loose", "=>") + told)
         return found
 
     def needed(self) -> frozenset[int]:
-        """The places of the inputs that have to be constant."""
+        """The indices of the inputs that must be constant."""
         names = {*self._numbers, *self._items}
         return frozenset(i for i, name in enumerate(self._ports) if name in names)
 
     def losses(self) -> list[str]:
-        """What is not told to nd4j, or not so that it can be told back."""
+        """What nd4j does not represent, or not so that it can be recovered."""
         attrs = [a.name for a in self.entry.attrs if a.name not in self._covered()]
         inputs = [] if self.all_inputs else self._unused()
         vague = [f"items of {name}" for name in self._items]
         types = [
             f"the element type of {name}"
             for name in self._consumed()
-            if self._told_by(name) is None
+            if self._type_source(name) is None
         ]
         partial = [
-            f"values of {name} that nd4j does not tell apart"
+            f"values of {name} that nd4j does not distinguish"
             for name in dict.fromkeys(self.partial)
         ]
         return [*attrs, *inputs, *vague, *types, *partial, *self.one_way]
@@ -249,7 +249,7 @@ class Draft:
         return [name for name in self._ports if name not in used]
 
     def _unreturned(self) -> bool:
-        """Is something of the source op told by nothing of nd4j?"""
+        """Whether some part of the source op is not represented in nd4j."""
         missing = [
             a.name
             for a in self.entry.attrs
@@ -272,8 +272,8 @@ class Draft:
         guards = list(self.guards)
         if mode == "forth":
             for name in self._consumed():
-                if self._told_by(name) is None:
-                    usual = literal(self._usual(name))
+                if self._type_source(name) is None:
+                    usual = format_literal(self._usual(name))
                     guards.append(f"dtype({self.variable(name)}) == {usual}")
         told = f"  if {' and '.join(guards)}" if guards else ""
         return f"{left}  {arrow}  {right}{told}"
@@ -287,7 +287,7 @@ class Draft:
                 yield f"{name}={self._pattern(name, mode)}"
         for name, value in self.fixed.items():
             if name in self._attrs and not (name in self._said or name in self._items):
-                yield f"{name}={literal(value)}"
+                yield f"{name}={format_literal(value)}"
         if mode == "loose":
             for attr in self.entry.attrs:
                 if attr.name not in self._covered():
@@ -311,7 +311,7 @@ class Draft:
             if mode in ("forth", "loose"):
                 return variable
             lens = "number" if how == "first" else "numbers"
-            told = self._told_by(name) or literal(self._usual(name))
+            told = self._type_source(name) or format_literal(self._usual(name))
             return f"{lens}({variable}, {told})"
         if mode == "loose":
             return "*_" if self._ports[name].repeats else "_"
@@ -330,14 +330,14 @@ class Draft:
     # -- lists and numbers ---------------------------------------------------------
 
     def _input(self, name: str) -> str:
-        """An input as both sides write it: one, one that may be left out, or all."""
+        """An input in the notation: `x`, `x?` or `*x`."""
         port, variable = self._ports[name], self.variable(name)
         if port.repeats:
             return f"*{variable}"
         return f"{variable}?" if port.form == "optional" or port.nullable else variable
 
     def _pattern(self, name: str, mode: Mode) -> str:
-        """A list by its items: what no rule reads is 1, or as at the other end."""
+        """A list by its items; items that no rule reads are 1, or mirror the others."""
         items = self._items[name]
         if mode == "loose":
             told = [items.get(i, "_") for i in range(max(items) + 1)]
@@ -350,7 +350,7 @@ class Draft:
             values = [stated.get(i, 0) for i in sorted(items)]
             if len(self._framed(name, items)) == 2 * len(values):
                 values *= 2
-            return f"stated({text}, {literal(values)})"
+            return f"stated({text}, {format_literal(values)})"
         return text
 
     def _framed(self, name: str, items: Mapping[int, str]) -> list[str]:
@@ -360,20 +360,20 @@ class Draft:
         return [items.get(i, "1") for i in range(len(items) + 2)]
 
     def _consumed(self) -> list[str]:
-        """Constant inputs of which only the numbers are told."""
+        """Constant inputs of which only the numbers are used."""
         return [name for name in self._numbers if name not in self._kept]
 
-    def _told_by(self, name: str) -> str | None:
-        """What tells the element type of an input: its port, or an attribute."""
+    def _type_source(self, name: str) -> str | None:
+        """What determines the element type of an input: its port, or an attribute."""
         type = self._ports[name].type
         if isinstance(type, DType):
-            return literal(str(type))
+            return format_literal(str(type))
         if isinstance(type, str) and type in self._said:
             return self._said[type]("both")
         return None
 
     def _usual(self, name: str) -> str:
-        """The element type that an input has where nothing tells it."""
+        """The usual element type of an input, where nothing determines it."""
         type = self._ports[name].type
         attr = self._attrs.get(type) if isinstance(type, str) else None
         if attr is not None and isinstance(attr.default, DType):

@@ -1,7 +1,7 @@
-"""The mappings `nd4j-tensorflow` and `nd4j-onnx`: the user's rule sets, both ways.
+"""The mappings `nd4j-tensorflow` and `nd4j-onnx`, by the user's rule sets, both ways.
 
-Nothing is read before a graph is mapped. `AMANDA_ND4J_OPS` names the descriptors and
-`AMANDA_ND4J_RULES` the rule sets.
+Files are read when the first graph is mapped. `AMANDA_ND4J_OPS` names the descriptors
+and `AMANDA_ND4J_RULES` the rule sets.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from amanda.mapping import (
     constant_of,
     op_location,
 )
-from amanda_nd4j.namespace import PATH, VARIABLE, Descriptor, descriptors, named_files
-from amanda_nd4j.rulesets import installed
-from amanda_nd4j.translation import Translation, translated
+from amanda_nd4j.namespace import PATH, VARIABLE, Descriptor, descriptors, parse_files
+from amanda_nd4j.rulesets import installed_declarations
+from amanda_nd4j.translation import TranslatedRules, translate_declarations
 
 __all__ = ["ONNX", "TENSORFLOW", "Nd4jMapping", "Nd4jSide", "SourceSide"]
 
@@ -34,7 +34,7 @@ _INTEGERS: Final = {"tensorflow": "int32", "onnx": "int64"}
 
 
 class Nd4jMapping(RuleMapping):
-    """A framework to nd4j and back, by the rule sets that the user has."""
+    """A framework to nd4j and back, by the user's rule sets."""
 
     def __init__(self, framework: str) -> None:
         super().__init__(
@@ -45,9 +45,13 @@ class Nd4jMapping(RuleMapping):
         self.framework = framework
 
     @cached_property
-    def translation(self) -> Translation:
-        """The rule sets as rows, and what they needed."""
-        return translated(self.framework, installed(self.framework), _newest())
+    def translation(self) -> TranslatedRules:
+        """The translated rule sets."""
+        return translate_declarations(
+            self.framework,
+            installed_declarations(self.framework),
+            _newest_descriptors(),
+        )
 
     def conversion(
         self,
@@ -58,25 +62,27 @@ class Nd4jMapping(RuleMapping):
         gap_met: GapMet | None = None,
         trace: bool = False,
     ) -> Conversion:
-        """The graph in the other namespace, and its report.
+        """The converted graph, and a report with the gaps.
 
-        Frozen variables are constants behind `Identity`; what needs a constant there
-        reads it past these, as Deeplearning4j's importer does.
+        Frozen variables are constants behind `Identity`. Inputs that must be constant
+        are read past these, as Deeplearning4j's importer does.
         """
-        needed = {} if _is_nd4j(graph) else self.translation.needed
-        places = [*_behind_identity(graph, needed)]
+        needed = {} if _is_nd4j_graph(graph) else self.translation.needed
+        places = [*_inputs_behind_identity(graph, needed)]
         if places:
             ops = {op: i for i, op in enumerate(graph.walk())}
             graph = graph.clone()
             copies = [*graph.walk()]
             for op, at in places:
                 port = copies[ops[op]].input_ports[at]
-                port.connect(_source(port.source))
+                port.connect(_skip_identities(port.source))
         done = super().conversion(
             graph, to, keep_foreign=keep_foreign, gap_met=gap_met, trace=trace
         )
         if places:
-            told = tuple(f"{op.type}, {op_location(op)}: {_PAST}" for op, _ in places)
+            told = tuple(
+                f"{op.type}, {op_location(op)}: {_PAST_IDENTITY}" for op, _ in places
+            )
             done.report.losses = (*done.report.losses, *told)
         return done
 
@@ -84,18 +90,18 @@ class Nd4jMapping(RuleMapping):
 class SourceSide(PlainSide):
     """A version of the framework.
 
-    Rules name attributes that follow from the ports (`T`), so these are known as such
-    here; and integers become constants of the type that this framework mostly has.
+    Attributes that follow from the ports (`T`) are part of signatures, since rules name
+    them; integers become constants of the framework's usual type.
     """
 
     def __init__(self, name: str, integers: str) -> None:
         self.dictionary: Any = amanda.namespace(name, assume=True)
-        super().__init__(name, self._known_as, integers=integers)
+        super().__init__(name, self._extended_signature, integers=integers)
         version = parse_name(name).version or ""
         if version.isdigit():
             self.imports = {"": int(version)}
 
-    def _known_as(self, type: str) -> Signature | None:
+    def _extended_signature(self, type: str) -> Signature | None:
         found: Signature | None = self.dictionary.signature(type)
         if found is None:
             return None
@@ -103,64 +109,64 @@ class SourceSide(PlainSide):
         return found._replace(attrs={**more, **found.attrs})
 
     def type_of(self, op: Op) -> str | None:
-        """The op type, for ops of this very namespace."""
+        """The op type, for ops of this namespace only."""
         space = op.own_namespace
         return op.type if space is None or space == self.name else None
 
 
 class Nd4jSide(PlainSide):
-    """A state of nd4j: its ops take any number of inputs, told by their places, and may
-    have the arguments that only rule sets name."""
+    """A version of nd4j: its ops have any number of inputs, named by position, and may
+    have arguments that only rule sets name."""
 
-    def __init__(self, name: str, translation: Translation) -> None:
+    def __init__(self, name: str, translation: TranslatedRules) -> None:
         self.dictionary: Any = amanda.namespace(name, assume=True)
         self.extra = translation.extra
-        super().__init__(name, self._known_as)
+        super().__init__(name, self._extended_signature)
 
-    def _known_as(self, type: str) -> Signature | None:
+    def _extended_signature(self, type: str) -> Signature | None:
         found: Signature | None = self.dictionary.signature(type)
         if found is None:
             return None
-        # An argument may be called as an input is, and is not that input.
+        # An argument may have the name of an input.
         places = tuple(f"#{i}" for i in range(len(found.inputs) or 1))
         more = dict.fromkeys(self.extra.get(type, ()))
         return found._replace(
             inputs=places,
             optional=frozenset(places),
             variadic=places[-1],
-            outputs=None,  # as many as the source op has; the files do not tell all
+            outputs=None,  # as many as the source op has; the files do not list all
             attrs={**more, **found.attrs},
         )
 
 
-_PAST: Final = "that a constant was behind Identity"
+_PAST_IDENTITY: Final = "that a constant was behind Identity"
 
 
-def _is_nd4j(graph: Graph) -> bool:
+def _is_nd4j_graph(graph: Graph) -> bool:
     return graph.namespace is not None and parse_name(graph.namespace).path == PATH
 
 
-def _behind_identity(
+def _inputs_behind_identity(
     graph: Graph, needed: Mapping[str, frozenset[int]]
 ) -> Iterator[tuple[Op, int]]:
-    """The inputs that have to be constant, and are so past an identity."""
+    """The inputs that must be constant, and are so behind an identity."""
     for op in graph.walk():
         for at in needed.get(op.type or "", ()):
             value = op.inputs[at] if at < len(op.inputs) else None
-            found = _source(value)
+            found = _skip_identities(value)
             if found is not None and found is not value and constant_of(found):
                 yield op, at
 
 
-def _source(value: OutputPort | None) -> OutputPort | None:
-    """The value that identities hand on."""
+def _skip_identities(value: OutputPort | None) -> OutputPort | None:
+    """The value behind identities."""
     while value is not None and value.op.type == "Identity" and value.op.inputs:
         value = value.op.inputs[0]
     return value
 
 
-def _newest() -> list[Descriptor]:
-    files = dict(named_files(os.environ.get(VARIABLE, "")))
+def _newest_descriptors() -> list[Descriptor]:
+    files = dict(parse_files(os.environ.get(VARIABLE, "")))
     return descriptors(Path(files[max(files, key=version_key)]))
 
 

@@ -1,15 +1,14 @@
-"""The dictionary of nd4j, made from Deeplearning4j's op descriptors.
+"""The dictionary of nd4j, built from Deeplearning4j's op descriptors.
 
-Nothing of Deeplearning4j is in here: the file `nd4j-op-def.pbtxt` stays where the user
-has it, `AMANDA_ND4J_OPS` says where, and it is read when the dictionary is asked for.
-It has no version of its own, so a file alone is version 1; several are told apart by
-whoever names them:
+No file of Deeplearning4j is included: `AMANDA_ND4J_OPS` is the path of the user's
+`nd4j-op-def.pbtxt`, which is read when the dictionary is used. The file has no version,
+so a single one is version 1; several are given versions by the user:
 
     AMANDA_ND4J_OPS=nd4j-op-def.pbtxt
     AMANDA_ND4J_OPS=2021=old/nd4j-op-def.pbtxt:2025=new/nd4j-op-def.pbtxt
 
-nd4j knows an argument by its kind and its index among those of that kind. Names are for
-people: some stand twice, some hold bits of the C++ code that they were taken from.
+nd4j identifies an argument by its kind and its index among those of that kind. Names
+are not unique, and some contain parts of the C++ code that they were taken from.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ __all__ = [
     "VARIABLE",
     "Argument",
     "Descriptor",
-    "Installed",
+    "InstalledHistory",
     "descriptors",
-    "entry_of",
+    "definition_of",
     "from_file",
     "from_files",
 ]
@@ -63,14 +62,14 @@ _KINDS: Final = {
 }
 _INPUT, _OUTPUT = "INPUT_TENSOR", "OUTPUT_TENSOR"
 _TENSOR: Final = unknown
-_FEEDBACK: Final = "next_iteration"  # the one op that closes loops; files do not say so
+_FEEDBACK: Final = "next_iteration"  # the only feedback op; files do not mark it
 
 
 class Argument(NamedTuple):
-    """An argument of an op: `kind` and `place` (`argIndex`) are what nd4j knows it by.
+    """An argument of an op, identified by `kind` and `place` (`argIndex`).
 
-    `name` is the one in the file, `called` the one in the entry: without what is no
-    part of a name, and with its kind behind it where another is called so.
+    `name` is the one in the file, `called` the one in the op definition: cleaned, and
+    with its kind appended where the name is used already.
     """
 
     name: str
@@ -80,7 +79,7 @@ class Argument(NamedTuple):
 
 
 class Descriptor(NamedTuple):
-    """An op in the file; `declared` is how the C++ code declares it, or empty."""
+    """An op in the file; `declared` is its kind of C++ declaration, or empty."""
 
     name: str
     arguments: tuple[Argument, ...]
@@ -114,34 +113,36 @@ def descriptors(file: Path) -> list[Descriptor]:
 
 
 def _descriptor(row: Message, file: Path) -> Descriptor:
-    name = _one(row, "name", "", file)
+    name = _single_value(row, "name", "", file)
     if re.fullmatch(r"[^\s()]+", name) is None:
         raise FormatError("this is no name of an op", who=file, got=repr(name))
     taken: set[str] = set()
     arguments = []
     for given in row.get("argDescriptor", ()):
-        told = str(_one(given, "name", "", file))
-        kind = str(_one(given, "argType", "FLOAT", file))
+        told = str(_single_value(given, "name", "", file))
+        kind = str(_single_value(given, "argType", "FLOAT", file))
         if kind not in (*_KINDS, _INPUT, _OUTPUT):
             raise FormatError(
-                f"op {name!r} has an argument of a kind that is not known",
+                f"op {name!r} has an argument of an unknown kind",
                 who=file,
                 where=f"argument {told!r}",
                 expected=", ".join((*_KINDS, _INPUT, _OUTPUT)),
                 got=kind,
             )
-        index = _one(given, "argIndex", 0, file)
-        arguments.append(Argument(told, kind, index, _called(told, kind, taken)))
-    declared = str(_one(row, "opDeclarationType", "", file))
+        index = _single_value(given, "argIndex", 0, file)
+        arguments.append(
+            Argument(told, kind, index, _signature_name(told, kind, taken))
+        )
+    declared = str(_single_value(row, "opDeclarationType", "", file))
     return Descriptor(name, tuple(arguments), declared)
 
 
-def _one(row: Any, field: str, default: Any, file: Path) -> Any:
-    """The value of a field that is there once; the last one counts."""
+def _single_value(row: Any, field: str, default: Any, file: Path) -> Any:
+    """The value of a field that is not repeated; the last one counts."""
     values = row.get(field, (default,)) if isinstance(row, dict) else ()
     if not values or not isinstance(values[-1], type(default)):
         raise FormatError(
-            f"field {field!r} of an op descriptor is not as it should be",
+            f"field {field!r} of an op descriptor is invalid",
             who=file,
             expected=type(default).__name__,
             got=values[-1:] or row,
@@ -149,10 +150,10 @@ def _one(row: Any, field: str, default: Any, file: Path) -> Any:
     return values[-1]
 
 
-def _called(name: str, kind: str, taken: set[str]) -> str:
-    """A name that a signature can have, and that no argument before it has.
+def _signature_name(name: str, kind: str, taken: set[str]) -> str:
+    """A valid name in a signature that no earlier argument has.
 
-    Inputs and outputs are apart from attributes, which nobody takes for them.
+    Inputs, outputs and attributes have separate names.
     """
     plain = re.sub(r"[^A-Za-z0-9_.]", "", name).lstrip("0123456789.") or "arg"
     side = kind if kind in (_INPUT, _OUTPUT) else "attribute"
@@ -163,11 +164,11 @@ def _called(name: str, kind: str, taken: set[str]) -> str:
     return found
 
 
-def entry_of(op: Descriptor) -> OpDef:
-    """A descriptor as an entry.
+def definition_of(op: Descriptor) -> OpDef:
+    """A descriptor as an op definition.
 
-    Attributes keep the order of their indices, kind by kind. The file does not say what
-    may be left out, so nothing has to be given.
+    Attributes are in the order of their indices, kind by kind. The file does not mark
+    optional ones, so none is required.
     """
     attrs = [
         Attr(argument.called, _KINDS[kind], required=False)
@@ -195,7 +196,7 @@ def from_file(file: str | Path, version: str = _VERSION) -> DictionaryHistory:
 def from_files(files: Mapping[str, str | Path]) -> DictionaryHistory:
     """The dictionaries of several states of the file, by version."""
     versions = tuple(sorted(files, key=version_key))
-    found = {v: dict(_entries(Path(files[v]))) for v in versions}
+    found = {v: dict(_definitions_in(Path(files[v]))) for v in versions}
     names = sorted({name for entries in found.values() for name in entries})
     blocks = [
         OpHistory(name, "", definition_steps((v, found[v].get(name)) for v in versions))
@@ -208,16 +209,16 @@ def from_files(files: Mapping[str, str | Path]) -> DictionaryHistory:
     return DictionaryHistory(PATH, lambda: content)
 
 
-def _entries(file: Path) -> Iterator[tuple[str, OpDef]]:
+def _definitions_in(file: Path) -> Iterator[tuple[str, OpDef]]:
     seen: set[str] = set()
     for op in descriptors(file):
         if op.name in seen:
             raise FormatError("an op is described twice", who=file, got=repr(op.name))
         seen.add(op.name)
-        yield op.name, entry_of(op)
+        yield op.name, definition_of(op)
 
 
-class Installed:
+class InstalledHistory:
     """The dictionaries of the files in `AMANDA_ND4J_OPS`, read once."""
 
     def versions(self) -> Sequence[str]:
@@ -228,13 +229,13 @@ class Installed:
 
     @cached_property
     def history(self) -> DictionaryHistory:
-        return from_files(dict(named_files(os.environ.get(VARIABLE, ""))))
+        return from_files(dict(parse_files(os.environ.get(VARIABLE, ""))))
 
 
-def named_files(text: str) -> Iterable[tuple[str, str]]:
-    """Versions and files: `path`, or `version=path` and further ones behind it.
+def parse_files(text: str) -> Iterable[tuple[str, str]]:
+    """Versions and paths: `path`, or a list of `version=path`.
 
-    >>> list(named_files("ops.pbtxt"))
+    >>> list(parse_files("ops.pbtxt"))
     [('1', 'ops.pbtxt')]
     """
     parts = [part for part in text.split(os.pathsep) if part]
@@ -245,8 +246,8 @@ def named_files(text: str) -> Iterable[tuple[str, str]]:
         )
     for part in parts:
         found = re.fullmatch(r"(?:([0-9][\w.+-]*)=)?(.+)", part, re.DOTALL)
-        assert found is not None, part  # `.+` matches whatever a part is
+        assert found is not None, part  # `.+` matches any part
         yield found[1] or _VERSION, found[2]
 
 
-ND4J = Installed()
+ND4J = InstalledHistory()

@@ -1,15 +1,14 @@
-"""Deeplearning4j's published rule sets, as they stand in their files.
+"""Reader of Deeplearning4j's published rule sets.
 
-A declaration says how one op of a framework becomes one op of nd4j, by a list of rules.
-Here they are only read and checked; what a rule means is in `meanings`.
+A declaration maps one op of a framework to one op of nd4j, by a list of rules. They are
+only read and checked here; `meanings` has what rules mean.
 
     mappings {
       frameworkName: "tensorflow"  opName: "softmax"  inputFrameworkOpName: "Softmax"
       rule { ruleName: "ndarraymapping" inputToOutput { key: "input" value: "logits" } }
     }
 
-The files stay where the user has them, and `AMANDA_ND4J_RULES` names them; which
-framework a file is about, it says itself.
+`AMANDA_ND4J_RULES` has the paths of the user's files; each file names its framework.
 """
 
 from __future__ import annotations
@@ -25,40 +24,40 @@ from amanda_nd4j.textproto import Message, parse_text
 __all__ = [
     "RULES",
     "Declaration",
-    "Given",
+    "RuleArgument",
     "PublishedRule",
-    "declarations",
-    "installed",
+    "read_declarations",
+    "installed_declarations",
 ]
 
 RULES: Final = "AMANDA_ND4J_RULES"
 
 
-class Given(NamedTuple):
-    """A value that a rule is given: a constant, a name to compare with, a place."""
+class RuleArgument(NamedTuple):
+    """An argument of a rule: a constant, a name to compare with, an index."""
 
     name: str
     kind: str
     place: int
     value: Any
-    """By the field that holds one; 0, false or empty where none does."""
+    """By the field that holds one; 0, false or empty for none."""
     fields: Mapping[str, Any]
 
 
 class PublishedRule(NamedTuple):
-    """A rule of a declaration: `pairs` lead from names of nd4j to those of the source;
-    `given` has the values for one of them, or for `value`."""
+    """A rule of a declaration: `pairs` maps names of nd4j to names of the source, and
+    `given` has the arguments for one of them, or for `value`."""
 
     name: str
     pairs: Mapping[str, str]
-    given: Mapping[str, tuple[Given, ...]]
+    given: Mapping[str, tuple[RuleArgument, ...]]
 
-    def values(self, key: str) -> tuple[Given, ...]:
+    def values(self, key: str) -> tuple[RuleArgument, ...]:
         return self.given.get(key, ())
 
 
 class Declaration(NamedTuple):
-    """How an op of a framework becomes one of nd4j."""
+    """The mapping of one op of a framework to one of nd4j."""
 
     framework: str
     source: str
@@ -71,8 +70,8 @@ class Declaration(NamedTuple):
         return f"{self.file}, {self.source}"
 
 
-def declarations(file: Path) -> list[Declaration]:
-    """What a file declares, in its order."""
+def read_declarations(file: Path) -> list[Declaration]:
+    """Read the declarations of a file, in order."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -83,7 +82,7 @@ def declarations(file: Path) -> list[Declaration]:
             hint=f"{RULES} names files such as tensorflow-mapping-ruleset.pbtxt",
         ) from error
     found = [
-        _declaration(row, file)
+        _read_declaration(row, file)
         for row in parse_text(text, str(file)).get("mappings", ())
     ]
     if not found:
@@ -100,7 +99,7 @@ def declarations(file: Path) -> list[Declaration]:
     return found
 
 
-def installed(framework: str) -> list[Declaration]:
+def installed_declarations(framework: str) -> list[Declaration]:
     """The declarations for a framework in the files that `AMANDA_ND4J_RULES` names."""
     named = [part for part in os.environ.get(RULES, "").split(os.pathsep) if part]
     if not named:
@@ -109,11 +108,11 @@ def installed(framework: str) -> list[Declaration]:
             hint=f"set {RULES} to the {framework}-mapping-ruleset.pbtxt of "
             "Deeplearning4j",
         )
-    found = [each for name in named for each in declarations(Path(name))]
+    found = [each for name in named for each in read_declarations(Path(name))]
     fitting = [each for each in found if each.framework == framework]
     if not fitting:
         raise NamespaceError(
-            f"no file that {RULES} names is about {framework}",
+            f"no file that {RULES} names is for {framework}",
             expected=f"{framework}-mapping-ruleset.pbtxt of Deeplearning4j",
             got=", ".join(sorted({each.framework for each in found})),
         )
@@ -123,31 +122,36 @@ def installed(framework: str) -> list[Declaration]:
 # -- messages --------------------------------------------------------------------------
 
 
-def _declaration(row: Any, file: Path) -> Declaration:
-    op = _text(row, "inputFrameworkOpName", file)
-    rules = tuple(_rule(each, file, op) for each in row.get("rule", ()))
-    framework, target = _text(row, "frameworkName", file), _text(row, "opName", file)
+def _read_declaration(row: Any, file: Path) -> Declaration:
+    op = _read_text(row, "inputFrameworkOpName", file)
+    rules = tuple(_read_rule(each, file, op) for each in row.get("rule", ()))
+    framework, target = (
+        _read_text(row, "frameworkName", file),
+        _read_text(row, "opName", file),
+    )
     return Declaration(framework, op, target, rules, file.name)
 
 
-def _rule(row: Any, file: Path, op: str) -> PublishedRule:
+def _read_rule(row: Any, file: Path, op: str) -> PublishedRule:
     if not isinstance(row, dict):
-        raise _fault(file, op, "a message", row)
+        raise _format_error(file, op, "a message", row)
     pairs = {
-        _text(pair, "key", file, op): _text(pair, "value", file, op)
+        _read_text(pair, "key", file, op): _read_text(pair, "value", file, op)
         for pair in row.get("inputToOutput", ())
     }
-    given: dict[str, tuple[Given, ...]] = {}
+    given: dict[str, tuple[RuleArgument, ...]] = {}
     for entry in row.get("transformerArgs", ()):  # keys repeat: the last one counts
-        key = _text(entry, "key", file, op)
-        given[key] = tuple(_given(one, file, op) for one in _rows(entry, file, op))
-    return PublishedRule(_text(row, "ruleName", file, op), pairs, given)
+        key = _read_text(entry, "key", file, op)
+        given[key] = tuple(
+            _read_argument(one, file, op) for one in _messages(entry, file, op)
+        )
+    return PublishedRule(_read_text(row, "ruleName", file, op), pairs, given)
 
 
-def _rows(entry: Message, file: Path, op: str) -> Iterator[Message]:
+def _messages(entry: Message, file: Path, op: str) -> Iterator[Message]:
     for one in entry.get("transformerArgs", ()):
         if not isinstance(one, dict):
-            raise _fault(file, op, "a message", one)
+            raise _format_error(file, op, "a message", one)
         yield one
 
 
@@ -160,33 +164,33 @@ _FIELDS: Final = {
     "INT64": "int64Value",
     "STRING": "stringValue",
 }
-_NOTHING: Final = {"BOOL": False, "DOUBLE": 0.0, "FLOAT": 0.0, "STRING": ""}
+_EMPTY: Final = {"BOOL": False, "DOUBLE": 0.0, "FLOAT": 0.0, "STRING": ""}
 
 
-def _given(row: Message, file: Path, op: str) -> Given:
+def _read_argument(row: Message, file: Path, op: str) -> RuleArgument:
     kind = str(row.get("argType", ["FLOAT"])[-1])
     fields = {key: values[-1] for key, values in row.items()}
     held = [name for name in _FIELDS.values() if name in fields]
     if "argType" in fields:
-        value = fields.get(_FIELDS.get(kind, ""), _NOTHING.get(kind, 0))
-    else:  # many texts and numbers are given without a type
+        value = fields.get(_FIELDS.get(kind, ""), _EMPTY.get(kind, 0))
+    else:  # many strings and numbers have no type
         value = fields[held[0]] if held else 0
     place = fields.get("argIndex", 0)
     if not isinstance(place, int):
-        raise _fault(file, op, "a number as argIndex", place)
-    return Given(str(fields.get("name", "")), kind, place, value, fields)
+        raise _format_error(file, op, "a number as argIndex", place)
+    return RuleArgument(str(fields.get("name", "")), kind, place, value, fields)
 
 
-def _text(
+def _read_text(
     row: Any, field: str, file: Path, op: str = "", default: str | None = None
 ) -> str:
     values = row.get(field, (default,)) if isinstance(row, dict) else ()
     if not values or not isinstance(values[-1], str):
-        raise _fault(file, op, f"a text as {field}", values[-1:] or row)
+        raise _format_error(file, op, f"a string as {field}", values[-1:] or row)
     return values[-1]
 
 
-def _fault(file: Path, op: str, expected: str, got: object) -> FormatError:
+def _format_error(file: Path, op: str, expected: str, got: object) -> FormatError:
     return FormatError(
         "a declaration is not as it should be",
         who=file,

@@ -1,16 +1,15 @@
-"""Protocol buffers written as text, as far as Deeplearning4j's files use it.
+"""Reader of the protobuf text format, as far as Deeplearning4j's files use it.
 
     opList {
       name: "conv2d"
       argDescriptor { name: "kH"  argType: INT64 }
     }
 
-Such a text says all field names itself, so nothing else is needed to read it: no
-schema, and none of protobuf. A message is a dict of lists, since any field may be there
-more than once; words such as `INT64` are texts of a class of their own.
+The text contains all field names, so that neither a schema nor protobuf is needed. A
+message is a dict of lists, since any field may be repeated; words such as `INT64` are
+strings of their own class.
 
-Each line of a file is read once, and messages are nested a few deep at most: what is
-deeper, or is no such text, is refused with the line.
+Nesting is limited; deeper messages and invalid text are errors with the line number.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from typing import Any, Final, TypeAlias
 
 from amanda.errors import FormatError
 
-__all__ = ["Message", "Word", "parse_text"]
+__all__ = ["Message", "EnumWord", "parse_text"]
 
 Message: TypeAlias = dict[str, list[Any]]
-"""Fields by name, with every value that the text gives them."""
+"""Fields by name, with all their values."""
 
-_DEEPEST: Final = 32
+_MAX_DEPTH: Final = 32
 _TOKEN: Final = re.compile(
     r"""(?P<space>[\s,;]+|\#[^\n]*)
       | (?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
@@ -37,22 +36,22 @@ _TOKEN: Final = re.compile(
 )
 
 
-class Word(str):
-    """A word that stands without quotes: the value of an enumeration."""
+class EnumWord(str):
+    """A word without quotes: the value of an enumeration."""
 
     __slots__ = ()
 
 
 def parse_text(text: str, file: str = "") -> Message:
-    """The message that a text holds.
+    """Parse a text as one message.
 
     >>> parse_text('op { name: "add" kind: SUM at: 1 } op { name: "mul" }')
     {'op': [{'name': ['add'], 'kind': ['SUM'], 'at': [1]}, {'name': ['mul']}]}
     """
-    return _Reader(text, file).message()
+    return _TextReader(text, file).message()
 
 
-class _Reader:
+class _TextReader:
     def __init__(self, text: str, file: str) -> None:
         self.text, self.file = text, file
         self.at = 0
@@ -60,7 +59,7 @@ class _Reader:
         self.step()
 
     def step(self) -> None:
-        """Goes on to the next token; the kind is empty at the end."""
+        """Advance to the next token; its kind is empty at the end."""
         while self.at < len(self.text):
             found = _TOKEN.match(self.text, self.at)
             if found is None:
@@ -78,8 +77,8 @@ class _Reader:
         return False
 
     def message(self, closing: str = "", depth: int = 0) -> Message:
-        if depth > _DEEPEST:
-            raise self.fault(f"messages nested {_DEEPEST} deep at most", "more")
+        if depth > _MAX_DEPTH:
+            raise self.fault(f"messages nested {_MAX_DEPTH} deep at most", "more")
         found: Message = {}
         while not (closing and self.take(closing)):
             if not self.kind and not closing:
@@ -92,7 +91,7 @@ class _Reader:
         return found
 
     def values(self, depth: int) -> list[Any]:
-        """What a field is given: one value, or a list of them in brackets."""
+        """The values of a field: one, or a list in brackets."""
         colon = self.take(":")
         if colon and self.take("["):
             many: list[Any] = []
@@ -110,11 +109,11 @@ class _Reader:
             raise self.fault("a value" if colon else "':' or '{'", token)
         self.step()
         if kind == "word":
-            return {"true": True, "false": False}.get(token, Word(token))
+            return {"true": True, "false": False}.get(token, EnumWord(token))
         if kind == "number":
             return self.number(token)
         parts = [token]
-        while self.kind == "text":  # texts in a row are one
+        while self.kind == "text":  # adjacent strings are concatenated
             parts.append(self.token)
             self.step()
         return "".join(map(self.unquoted, parts))
