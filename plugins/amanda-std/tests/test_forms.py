@@ -20,7 +20,7 @@ from amanda_std.engine.annotations import Array, ShapeArg
 from amanda_std.engine.arrays import Kernels, use_kernels
 from amanda_std.engine.operation import composite
 from amanda_std.engine.values import Typed
-from amanda_std.hub.lowering import is_not_composite
+from amanda_std.hub.expansion import is_not_composite
 
 N = Sym.named("n")
 

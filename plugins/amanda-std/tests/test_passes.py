@@ -9,7 +9,7 @@ from amanda.errors import InvalidTypeError, UsageError
 from amanda.graph import Graph
 from amanda.types import TensorType, parse_type
 from amanda_std import expand, grad, lower, ops, trace, tracing
-from amanda_std.hub.lowering import is_not_composite
+from amanda_std.hub.expansion import is_not_composite
 from amanda_std.ops import OPS
 from amanda_std.passes import (
     channels_first,

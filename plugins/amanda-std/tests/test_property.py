@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from amanda.types import Sym, TensorType, accepts
 from amanda_std import lower, ops, trace
 from amanda_std.engine.arrays import array_type
-from amanda_std.hub.lowering import is_not_composite
+from amanda_std.hub.expansion import is_not_composite
 from amanda_std.passes import (
     branches,
     canonical,

@@ -13,15 +13,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from amanda_std.engine import links
+from amanda_std.engine.links import NAMESPACE
+
 if TYPE_CHECKING:
     from amanda_std import ops, passes
     from amanda_std.autodiff.gradients import grad
     from amanda_std.engine.operation import Operation
     from amanda_std.engine.values import Value, trace, tracing
     from amanda_std.frontend import named_axes as named
-    from amanda_std.hub.lowering import expand, lower
+    from amanda_std.hub.expansion import expand
+    from amanda_std.hub.lowering import lower
 
 __all__ = [
+    "NAMESPACE",
     "Operation",
     "Value",
     "expand",
@@ -34,12 +39,10 @@ __all__ = [
     "tracing",
 ]
 
-NAMESPACE = "amanda/std/1"
-
 _HOMES = {
     "Operation": "engine.operation",
     "Value": "engine.values",
-    "expand": "hub.lowering",
+    "expand": "hub.expansion",
     "grad": "autodiff.gradients",
     "lower": "hub.lowering",
     "trace": "engine.values",
@@ -51,6 +54,8 @@ _MODULES = {
     "ops": "amanda_std.ops",
     "passes": "amanda_std.passes",
 }
+
+links.load = lambda name: import_module(f"amanda_std.{name}")
 
 
 def __getattr__(name: str) -> Any:

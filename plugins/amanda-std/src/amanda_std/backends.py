@@ -23,7 +23,8 @@ from amanda_std.engine.samples import Sample, difference
 from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import Value, tracing
 from amanda_std.hub.effect_order import effect_of
-from amanda_std.hub.lowering import is_not_composite, lower
+from amanda_std.hub.expansion import is_not_composite
+from amanda_std.hub.lowering import lower
 from amanda_std.hub.op_access import (
     compile_time_arguments,
     has_trait,

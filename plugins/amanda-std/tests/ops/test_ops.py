@@ -11,7 +11,7 @@ from amanda_std import Operation, grad, lower, ops, trace
 from amanda_std.engine import annotations as kinds
 from amanda_std.engine.arrays import array_type
 from amanda_std.engine.samples import difference
-from amanda_std.hub.lowering import is_not_composite
+from amanda_std.hub.expansion import is_not_composite
 from amanda_std.hub.op_table import missing_declarations
 from amanda_std.ops import OPS as EVERY
 from amanda_std.passes import drop, fold, infer, share

@@ -85,7 +85,7 @@ def _is_non_negative(value: Any) -> bool:
 
 def _is_wide_cast(op: Op) -> bool:
     """Whether this is a cast to a type that can hold every number of elements."""
-    return op.type == "astype" and _is_wide_enough(op)
+    return has_trait(op, Trait.CASTS) and _is_wide_enough(op)
 
 
 def _is_wide_enough(op: Op) -> bool:

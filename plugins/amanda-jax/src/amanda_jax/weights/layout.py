@@ -16,8 +16,9 @@ from amanda.types import DType
 from amanda_jax.weights.memory import aligned_copy, is_memory_mapped, release_pages
 from amanda_std.backends import (
     MAX_FOLDED_BYTES,
+    Trait,
     full_permutation,
-    is_std,
+    has_trait,
     op_arguments,
 )
 
@@ -104,7 +105,7 @@ def transpose_at_transfer(graph: Graph) -> int:
 
 def transposed_constant(op: Op) -> OutputPort | None:
     """The constant of which this op is a transpose, if it is one."""
-    weight = op.inputs[0] if op.type == "transpose" and is_std(op) else None
+    weight = op.inputs[0] if has_trait(op, Trait.PERMUTES_AXES) else None
     return weight if weight is not None and weight.op.is_constant else None
 
 

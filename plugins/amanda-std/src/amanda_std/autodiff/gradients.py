@@ -22,7 +22,7 @@ from amanda_std.engine.values import (
     tracing,
     value_type,
 )
-from amanda_std.hub.lowering import expand, expand_graph
+from amanda_std.hub.expansion import expand, expand_graph
 from amanda_std.hub.op_access import (
     has_trait,
     inputs_and_captures,

@@ -14,6 +14,7 @@ from amanda.graph import OutputPort
 from amanda.types import Sym
 from amanda_std.engine.links import find_operation, gradients_here
 from amanda_std.engine.literals import is_literal, is_number
+from amanda_std.engine.subscripts import subscript
 
 if TYPE_CHECKING:
     from amanda.types import Dim, ElementType
@@ -40,7 +41,8 @@ class ArrayLike:
 
     def _op(self, name: str) -> Callable[..., Any]:
         """The op of this name, as it is called on such values."""
-        return find_operation(name)
+        operation: Callable[..., Any] = find_operation(name)
+        return operation
 
     def _content(self) -> Dim:
         """The single number that this is known to hold; Undecided if unknown."""
@@ -162,8 +164,6 @@ class ArrayLike:
     # -- parts -------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
-        from amanda_std.engine.subscripts import subscript
-
         return subscript(self, key)
 
     def __setitem__(self, key: object, value: object) -> NoReturn:

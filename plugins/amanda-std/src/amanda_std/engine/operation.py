@@ -76,6 +76,7 @@ from amanda_std.engine.values import (
     types_only,
     value_type,
 )
+from amanda_std.hub.effect_order import add_control_edges
 from amanda_std.inference import shapes, type_inference
 from amanda_std.inference.shape_arguments import is_static, to_dims, to_integers
 
@@ -421,8 +422,6 @@ class Operation:
         for port, found in zip(op.outputs, types, strict=True):
             port.type = found
         if self.effect in ("reads", "writes") or _may_hold_state(op):
-            from amanda_std.hub.effect_order import add_control_edges
-
             add_control_edges(op)
         return tuple(map(Value, op.outputs))
 

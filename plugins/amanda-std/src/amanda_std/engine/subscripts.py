@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from amanda.errors import InvalidTypeError, UsageError
 from amanda.types import Dim
-from amanda_std.ops._late import late
+from amanda_std.engine.links import find_operation
 
 __all__ = ["subscript"]
 
@@ -35,7 +35,9 @@ def subscript(x: Any, key: Any) -> Any:
     taken = sum(_axes_of(arrays[i]) for i in arrays)
     if numbers:
         shift = found - taken
-        y = late.squeeze(y, tuple(i + shift * _is_after(i, arrays) for i in numbers))
+        y = find_operation("squeeze")(
+            y, tuple(i + shift * _is_after(i, arrays) for i in numbers)
+        )
     return _insert_new_axes(y, items, arrays, found)
 
 
@@ -161,7 +163,7 @@ def _apply_slices(x: Any, axes: Sequence[Any], numbers: Sequence[int]) -> Any:
     if not at:
         return x
     told = tuple(steps) if any(step != 1 for step in steps) else None
-    return late.slice(x, starts, stops, tuple(at), told)
+    return find_operation("slice")(x, starts, stops, tuple(at), told)
 
 
 def _check_index(number: Any, dim: Dim, axis: int) -> int:
@@ -191,17 +193,21 @@ def _apply_gather(x: Any, y: Any, arrays: dict[int, Any]) -> tuple[Any, int]:
     item = arrays[first]
     dims = x.type.shape.dims
     if _is_mask(item):
-        return late.compress(y, item, axis=first if item.ndim == 1 else None), 1
+        return find_operation("compress")(
+            y, item, axis=first if item.ndim == 1 else None
+        ), 1
     for axis, places in arrays.items():
         _expect_in_range(places, dims[axis], axis)
     if not rest:
-        return late.gather(y, item, first), item.ndim
-    whole = [late.astype(places, dtype="int64") for places in arrays.values()]
+        return find_operation("gather")(y, item, first), item.ndim
+    whole = [
+        find_operation("astype")(places, dtype="int64") for places in arrays.values()
+    ]
     zero = whole[0] * 0
     for places in whole[1:]:
         zero = zero + places * 0
-    at = late.stack(*(places + zero for places in whole), axis=-1)
-    return late.gather_nd(y, at), zero.ndim
+    at = find_operation("stack")(*(places + zero for places in whole), axis=-1)
+    return find_operation("gather_nd")(y, at), zero.ndim
 
 
 def _expect_in_range(places: Any, dim: Dim, axis: int) -> None:
@@ -233,4 +239,4 @@ def _insert_new_axes(
         elif isinstance(item, slice):
             at += 1
         axis += 1
-    return late.expand_dims(y, tuple(new))
+    return find_operation("expand_dims")(y, tuple(new))

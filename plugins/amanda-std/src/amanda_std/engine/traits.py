@@ -36,6 +36,10 @@ class Trait(Enum):
     """Multiplies its first argument by factors."""
     MOVES_ELEMENTS = auto()
     """Every element of the result is one of the first argument."""
+    PERMUTES_AXES = auto()
+    """Transposes by its attribute `perm`; None reverses the axes."""
+    CASTS = auto()
+    """Converts each element to the dtype in its attribute `dtype`."""
     KEEPS_NON_NEGATIVE = auto()
     """The result is non-negative wherever all tensor arguments are."""
     SHAPE_QUERY = auto()

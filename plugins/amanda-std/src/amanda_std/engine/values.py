@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from amanda.errors import InvalidTypeError, Undecided
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort, Parameter, Provenance
@@ -18,9 +18,8 @@ from amanda.types import Dim, DType, ElementType, Sym, TensorType, Type, unknown
 from amanda_std.engine.array_methods import ArrayLike
 from amanda_std.engine.links import find_operation
 from amanda_std.engine.literals import as_tensor, is_literal
-
-if TYPE_CHECKING:
-    from amanda_std.engine.operation import Operation
+from amanda_std.hub.effect_order import effect_of
+from amanda_std.hub.expression_key import common_subexpression_key
 
 UNKNOWN = TensorType()
 
@@ -76,10 +75,6 @@ class Operators(ArrayLike):
         return size.__index__()
 
 
-def _op(name: str) -> Operation:
-    return find_operation(name)
-
-
 class Typed(Operators):
     """A tensor of which only the type is known; ops infer with it."""
 
@@ -124,7 +119,7 @@ class Value(Operators):
         """Static dims as ints; others as values that hold the dim at run time."""
         dims = port_type(self.port).shape.dims
         return tuple(
-            _op("dim")(self, axis=i) if isinstance(d, Sym) else d
+            find_operation("dim")(self, axis=i) if isinstance(d, Sym) else d
             for i, d in enumerate(dims)
         )
 
@@ -193,9 +188,6 @@ class Tracing:
     def _first(self, op: Op, seen: dict[Any, tuple[Op, object]]) -> Op:
         """The earlier op that computes the same; own names and effects keep ops
         apart."""
-        from amanda_std.hub.effect_order import effect_of
-        from amanda_std.hub.expression_key import common_subexpression_key
-
         key = None if op.name is not None else common_subexpression_key(op)
         if key is None or effect_of(op) is not None:
             return op

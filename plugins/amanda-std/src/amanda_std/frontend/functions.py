@@ -14,7 +14,7 @@ from amanda.errors import ForeignPortError, InvalidTypeError, UsageError
 from amanda.graph import Graph, OutputPort
 from amanda.tensors import FunctionRef
 from amanda.types import Sym, TensorType, Type, accepts, dims_equal, meet
-from amanda_std import NAMESPACE
+from amanda_std.engine.links import NAMESPACE
 from amanda_std.engine.literals import as_tensor, is_literal
 from amanda_std.engine.values import (
     UNKNOWN,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from amanda.errors import NamespaceError
 from amanda.host import host_in_use
-from amanda_std import NAMESPACE
+from amanda_std.engine.links import NAMESPACE
 
 if TYPE_CHECKING:
     from amanda.dictionary import Attr, Dictionary, OpDef, Port
@@ -102,7 +102,7 @@ class StdNamespace:
         self, op: Op, definition: Callable[..., Any] | None = None, /
     ) -> Sequence[Op]:
         """Replace an op by its definition, one level deep; returns the new ops."""
-        from amanda_std.hub.lowering import expand
+        from amanda_std.hub.expansion import expand
 
         return expand(op, definition, "lower")
 

@@ -13,8 +13,7 @@ from typing import Any
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import FunctionRef
 from amanda.types import RefType
-from amanda_std import NAMESPACE
-from amanda_std.engine.links import get_operation
+from amanda_std.engine.links import NAMESPACE, get_operation
 
 __all__ = ["effect_of", "has_effects", "is_pure", "add_control_edges"]
 
@@ -24,7 +23,8 @@ def effect_of(op: Op) -> str | None:
     operation = get_operation(op.type or "")
     if operation is None or isinstance(op, Graph) or op.namespace != NAMESPACE:
         return None
-    return operation.effect
+    effect: str | None = operation.effect
+    return effect
 
 
 def has_effects(op: Op) -> bool:

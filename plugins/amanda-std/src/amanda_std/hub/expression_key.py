@@ -7,8 +7,7 @@ from typing import Any
 from amanda.graph import KEEP, Graph, Op
 from amanda.tensors import Tensor, value_digest
 from amanda.types import Sym
-from amanda_std import NAMESPACE
-from amanda_std.engine.links import get_operation
+from amanda_std.engine.links import NAMESPACE, get_operation
 from amanda_std.hub.effect_order import is_pure
 
 MAX_SHARED_BYTES = 1 << 12

@@ -1,76 +1,14 @@
-"""Lowering: replacing composites by their definitions, one op or a whole graph."""
+"""Lowering: decomposing a whole graph to the ops that a target supports."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from amanda.graph import Graph, Op, OutputPort, Provenance
+from amanda.graph import Graph
 from amanda.mapping import Overrides, Supports, Unlowered
 from amanda.mapping import lower as lower_any
-from amanda_std import NAMESPACE
-from amanda_std.engine.values import Value, lift, tracing
-from amanda_std.hub.op_access import is_std, op_arguments, operation_of
+from amanda_std.engine.links import NAMESPACE
+from amanda_std.hub.dictionary import StdNamespace
 
-__all__ = ["expand", "expand_graph", "is_not_composite", "lower"]
-
-
-def is_not_composite(op: Op) -> bool:
-    """A `takes` for targets that support every primitive and no composite."""
-    return not is_std(op) or not operation_of(op).is_composite
-
-
-def expand(
-    op: Op, rule: Callable[..., Any] | None = None, by: str = "expand"
-) -> list[Op]:
-    """Replace a composite by its definition, one level deep; returns the new ops.
-
-    If the definition depends on something that the types do not hold, Undecided is
-    raised and the graph is unchanged. The op that computes the result inherits the
-    name."""
-    graph, operation = op.graph, operation_of(op)
-    assert graph is not None
-    function = rule or operation.function
-    args, attrs = op_arguments(op, Value)
-    old = op.provenance
-    source = old.sources if old else (op.name or op.type or "?",)
-    with tracing(graph, op, Provenance(source, by)) as into:
-        try:
-            made = function(*args, **attrs)
-            many = made if isinstance(made, tuple | list) else (made,)
-            values = [lift(value, into) for value in many]
-        except BaseException:
-            for extra in reversed(into.made):
-                graph.remove(extra, by)
-            raise
-    _replace_by(graph, op, values, set(into.made), by)
-    return into.made
-
-
-def expand_graph(inner: Graph, by: str = "expand") -> list[Op]:
-    """Replace a graph that stands as an op by its contents; returns the new ops."""
-    graph = inner.graph
-    assert graph is not None
-    memo: dict[Any, Any] = {}
-    with graph.before(inner):
-        values = graph.paste(inner, inner.inputs, memo=memo)
-    made = [memo[op] for op in inner]
-    graph.replace(inner, values, by)
-    return made
-
-
-def _replace_by(
-    graph: Graph, op: Op, values: list[OutputPort], made: set[Op], by: str
-) -> None:
-    """Replace an op by new values, which inherit its names."""
-    name, names = op.name, [port.name for port in op.outputs]
-    graph.replace(op, values, by)
-    for value, own in zip(values, names, strict=True):
-        if value.op in made and value.name is None:
-            value.name = own
-    heirs = dict.fromkeys(v.op for v in values if v.op in made)
-    if name is not None and len(heirs) == 1 and name not in graph:
-        graph.rename(next(iter(heirs)), name)
+__all__ = ["lower"]
 
 
 def lower(
@@ -78,9 +16,7 @@ def lower(
 ) -> list[Unlowered]:
     """Decompose the ops that a target does not support, as deep as necessary.
 
-    `takes` returns True, or a reason. `rules` are the target's own definitions of
-    ops, also of primitives, which precede those of the hub. Returns the ops that
+    `supports` returns True, or a reason. `overrides` are the target's own definitions
+    of ops, also of primitives, which precede those of the hub. Returns the ops that
     could not be decomposed, with reasons."""
-    from amanda_std.hub.dictionary import StdNamespace
-
     return lower_any(graph, supports, overrides, known={NAMESPACE: StdNamespace()})

@@ -9,9 +9,9 @@ from typing import Any
 
 from amanda.graph import Graph, Op, OutputPort
 from amanda.mapping import Decline, Signature
-from amanda_std import NAMESPACE
 from amanda_std.engine.annotations import BODY
 from amanda_std.engine.call_cache import Ports, call_key
+from amanda_std.engine.links import NAMESPACE
 from amanda_std.engine.operation import Operation
 from amanda_std.engine.values import Tracing, Value, lift, tracing
 from amanda_std.ops import OPS

@@ -7,9 +7,9 @@ from typing import Any
 
 from amanda.errors import InvalidTypeError, NamespaceError
 from amanda.graph import Graph, Op, OutputPort
-from amanda_std import NAMESPACE
 from amanda_std.engine.annotations import BODY, REQUIRED, Param
 from amanda_std.engine.function_lookup import find_function
+from amanda_std.engine.links import NAMESPACE
 from amanda_std.engine.operation import Operation, normalize_attribute
 from amanda_std.engine.traits import Trait
 from amanda_std.ops import OPS, find

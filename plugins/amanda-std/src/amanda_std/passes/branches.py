@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from amanda.graph import Graph, Op
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import constant_of
-from amanda_std.hub.op_access import is_std
+from amanda_std.hub.op_access import has_trait
 from amanda_std.passes.infer import infer
 
 
@@ -13,7 +14,7 @@ def branches(graph: Graph) -> int:
     count = 0
     for part in graph.graphs():
         for op in part:
-            if is_std(op) and op.type == "if" and _inline_branch(part, op):
+            if has_trait(op, Trait.BRANCHES) and _inline_branch(part, op):
                 count += 1
     return count
 
@@ -25,7 +26,7 @@ def _inline_branch(graph: Graph, op: Op) -> bool:
         return False
     body = op.bodies.get("then" if bool(known.numpy()) else "otherwise")
     if body is None:
-        return False  # a function of the root, by its name
+        return False  # a `case`, or a function of the root
     with graph.before(op):
         values = graph.paste(body, inputs)
     graph.replace(op, values, "branches")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from amanda.graph import Graph, Op
 from amanda.tensors import same_value
 from amanda_std.engine.annotations import REQUIRED
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import port_type
-from amanda_std.hub.op_access import is_std, operation_of
+from amanda_std.hub.op_access import has_trait, is_std, operation_of
 from amanda_std.passes.data_movement import full_permutation
 
 
@@ -41,7 +42,7 @@ def _move_constant_last(op: Op) -> bool:
 
 
 def _complete_permutation(op: Op) -> bool:
-    if op.type != "transpose" or op.inputs[0] is None:
+    if not has_trait(op, Trait.PERMUTES_AXES) or op.inputs[0] is None:
         return False
     shape = port_type(op.inputs[0]).shape
     if not shape.has_rank:

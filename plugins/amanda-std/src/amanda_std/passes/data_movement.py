@@ -9,8 +9,9 @@ from amanda.graph import Op
 from amanda.mapping import Decline, RuleSet
 from amanda.types import Shape, dims_equal
 from amanda_std import ops
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import Value
-from amanda_std.hub.op_access import is_std
+from amanda_std.hub.op_access import has_trait, is_std
 from amanda_std.inference.shape_arguments import to_dims
 
 __all__ = [
@@ -98,7 +99,7 @@ def transpose(x: Any, *, perm: Any) -> Any:
 def transpose_once(x: Any, order: tuple[int, ...]) -> Any:
     """Transpose a value, merged with a transpose that computes it."""
     first = x.port.op
-    if first.type != "transpose" or not is_std(first):
+    if not has_trait(first, Trait.PERMUTES_AXES):
         return TRANSPOSE(x, perm=order)
     return _merge_transposes(first, order)
 

@@ -17,7 +17,7 @@ from amanda_std import ops
 from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import Tracing, Value, port_type, tracing
 from amanda_std.hub.mapping_side import STD_SIDE
-from amanda_std.hub.op_access import is_std, op_arguments, operation_of
+from amanda_std.hub.op_access import has_trait, is_std, op_arguments, operation_of
 from amanda_std.ops import OPS
 from amanda_std.ops.nn.convolution import to_channels_first
 from amanda_std.passes import data_movement
@@ -148,7 +148,7 @@ def _sinking_rules() -> Rewriting:
 
 
 def _is_transpose(op: Op) -> bool:
-    return op.type == "transpose" and is_std(op)
+    return has_trait(op, Trait.PERMUTES_AXES)
 
 
 def _is_worth_matching(op: Op) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from amanda.errors import BackendError
 from amanda.graph import Graph, Op
-from amanda_std import NAMESPACE
+from amanda_std.engine.links import NAMESPACE
 
 if TYPE_CHECKING:
     from amanda.types import Type
@@ -43,7 +43,8 @@ class NumpyBackend:
     def compile(
         self, graph: Graph, device: str | None, options: Mapping[str, Any]
     ) -> NumpyExecutable:
-        from amanda_std.hub.lowering import is_not_composite, lower
+        from amanda_std.hub.expansion import is_not_composite
+        from amanda_std.hub.lowering import lower
         from amanda_std.passes import drop, fold, infer, share
         from amanda_std.runtime.numpy_kernels import NUMPY
         from amanda_std.runtime.step_runner import StepRunner

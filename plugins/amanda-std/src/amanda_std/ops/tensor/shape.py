@@ -94,6 +94,9 @@ def astype(x: Other, *, dtype: Any) -> Cast:
     return x.astype(dtype.numpy)
 
 
+astype.trait(Trait.CASTS)
+
+
 def _cast_content(x: TensorType, dtype: Any) -> Any:
     if x.value is None or x.dtype.kind == "bool" or dtype.kind == "bool":
         numbers = x.elements
@@ -299,7 +302,7 @@ def transpose(x: Array, *, perm: tuple[int, ...] | None = None) -> Array:
     return xp(x).transpose(x, perm)
 
 
-transpose.trait(Trait.MOVES_ELEMENTS)
+transpose.trait(Trait.MOVES_ELEMENTS, Trait.PERMUTES_AXES)
 
 
 @transpose.gradient
