@@ -28,7 +28,6 @@ from amanda_std.ops.math.elementary import floor, log, trunc
 from amanda_std.ops.math.logic import logical_and
 
 _LEFT, _RIGHT = (1.5, -2.0, 3.0, 0.25), (2.0, 3.0, -1.5, -4.0)
-_INTS = {"dtypes": ("float32", "float64", "int32", "int64")}
 
 
 @primitive(shape=shapes.elementwise, content=True, commutative=True)

@@ -451,8 +451,6 @@ logsumexp.samples(
                dtypes=("float32", "float64"), empty=False)
 )  # fmt: skip
 
-_bound = extreme_identity  # alias
-
 
 @composite
 def sum_to(x: Number, like: Other) -> Number:

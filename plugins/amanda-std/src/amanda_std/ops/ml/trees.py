@@ -28,7 +28,7 @@ from amanda_std.ops.tensor.indexing import gather, gather_elements
 from amanda_std.ops.tensor.manipulation import concat
 from amanda_std.ops.tensor.shape import astype, broadcast_to, dim, reshape, shape_of
 
-_FLOAT32, _INT64 = DType("float32"), DType("int64")
+_INT64 = DType("int64")
 
 
 _PIECEWISE_CONSTANT = "it is piecewise constant"

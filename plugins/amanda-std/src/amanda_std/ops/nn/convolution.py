@@ -483,6 +483,3 @@ def _() -> Samples:
         (x, w), _conv_transpose_by_loops(x, w, None, rows, 1).astype("float32")
     )
     yield Sample((x[:0], w), np.zeros((0, 1, 4), "float32"), smooth=False)
-
-
-_rows = transposed_geometry

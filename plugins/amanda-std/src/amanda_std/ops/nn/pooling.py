@@ -347,5 +347,3 @@ def _global_samples(fold: Any) -> Any:
 
 global_avg_pool.samples(_global_samples(lambda n: math.fsum(n) / len(n)))
 global_max_pool.samples(_global_samples(max))
-
-_extra = pooled_sizes  # alias

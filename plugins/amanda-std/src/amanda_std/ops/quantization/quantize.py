@@ -40,6 +40,7 @@ from amanda_std.ops.math.elementary import round as round_
 from amanda_std.ops.math.logic import logical_and, logical_or
 from amanda_std.ops.math.reduction import max_, min_
 from amanda_std.ops.tensor.creation import arange, zeros_like
+from amanda_std.ops.tensor.index_arithmetic import dtype_of
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.saturating_cast import finite_limits, saturating_cast
 from amanda_std.ops.tensor.shape import astype, reshape
@@ -77,10 +78,6 @@ def _repeat_blocks(scale: Any, x: Any, axis: int, block: int) -> Any:
     return gather(scale, positions, axis)
 
 
-def _dtype_of(x: Any) -> DType:
-    return x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
-
-
 @composite
 def quantize(
     x: RealFloating, scale: RealFloating, zero_point: Other | None = None, *,
@@ -95,7 +92,7 @@ def quantize(
     if dtype.kind != "float":
         y = round_(y)
     if zero_point is not None:
-        zero = astype(zero_point, dtype=_dtype_of(x))
+        zero = astype(zero_point, dtype=dtype_of(x))
         y = y + align_scale(zero, x, axis, block)
     return saturating_cast(y, dtype=dtype) if saturate else astype(y, dtype=dtype)
 
@@ -110,7 +107,7 @@ def _result_type(dtype: Any, zero_point: Any) -> Any:
         return DType(dtype)
     if zero_point is None:
         return _UINT8
-    return zero_point.dtype if zero_point.dtype is unknown else _dtype_of(zero_point)
+    return zero_point.dtype if zero_point.dtype is unknown else dtype_of(zero_point)
 
 
 quantize.trait(Trait.EXACT_DTYPES)
@@ -126,10 +123,10 @@ def dequantize(
 ) -> RealFloating:  # fmt: skip
     """(x - zero_point) * scale"""
     if zero_point is not None:
-        exact = _exact_type(_dtype_of(x))
+        exact = _exact_type(dtype_of(x))
         x, zero = (astype(v, dtype=exact) for v in (x, zero_point))
         x = subtract(x, align_scale(zero, x, axis, block))
-    return astype(x, dtype=_dtype_of(scale)) * align_scale(scale, x, axis, block)
+    return astype(x, dtype=dtype_of(scale)) * align_scale(scale, x, axis, block)
 
 
 dequantize.trait(Trait.EXACT_DTYPES)
@@ -179,7 +176,7 @@ def _scale_and_zero_point(x: Any, scale: Any, zero_point: Any, axis: int | None)
     scale = align_scale(scale, x, axis, 0)
     if zero_point is None:
         return scale, zeros_like(scale)
-    return scale, align_scale(astype(zero_point, dtype=_dtype_of(x)), x, axis, 0)
+    return scale, align_scale(astype(zero_point, dtype=dtype_of(x)), x, axis, 0)
 
 
 @fake_quantize.gradient

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from amanda.types import DType
 from amanda_std.engine.annotations import Complex, Other, RealFloating, ShapeArg
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
@@ -20,8 +19,6 @@ from amanda_std.ops.signal.framing import frames, overlap_add
 from amanda_std.ops.tensor.creation import ones_like, zeros_like
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.shape import broadcast_like, reshape
-
-_FLOAT32 = DType("float32")
 
 
 @composite

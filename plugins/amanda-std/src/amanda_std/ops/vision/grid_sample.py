@@ -87,7 +87,7 @@ def interpolate_rows(
             if mode == "cubic":
                 at = _map_outside(at, n, "tap", padding, corners)
             if padding == "zeros":
-                seen = astype(in_range(at, at * 0.0, n - 1.0), dtype=_dtype_of(p))
+                seen = astype(in_range(at, at * 0.0, n - 1.0), dtype=dtype_of(p))
                 weight = seen if weight is None else multiply(weight, seen)
             at = minimum(maximum(at, at * 0.0), n - 1.0)
             taps.append((as_int64(at), weight))
@@ -120,10 +120,6 @@ def _map_outside(p: Any, n: Any, mode: str, padding: str, corners: bool) -> Any:
     if corners:
         return _reflect(p, 0.0, n - 1.0)
     return _reflect(p, -0.5, n - 0.5)
-
-
-def _dtype_of(x: Any) -> Any:
-    return dtype_of(x)
 
 
 def cast_like(number: Any, x: Any) -> Any:
