@@ -28,7 +28,12 @@ def _modules(package: str, paths: list[str]) -> Iterator[ModuleType]:
             yield module
 
 
-THEMES = tuple(_modules(__name__, __path__))
+def _declares_ops(module: ModuleType) -> bool:
+    ops = (v for v in vars(module).values() if isinstance(v, Operation))
+    return any(op.function.__module__ == module.__name__ for op in ops)
+
+
+THEMES = tuple(filter(_declares_ops, _modules(__name__, __path__)))
 """The modules that declare ops."""
 
 

@@ -1,4 +1,4 @@
-"""Maps from keys to tensors"""
+"""Maps from keys to tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tuples: values of different types together"""
+"""Tuples: values of different types together."""
 
 from __future__ import annotations
 

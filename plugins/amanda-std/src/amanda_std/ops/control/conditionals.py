@@ -1,4 +1,4 @@
-"""Conditionals: if and case"""
+"""Conditionals: if and case."""
 
 from __future__ import annotations
 

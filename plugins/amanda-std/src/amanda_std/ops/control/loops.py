@@ -1,4 +1,4 @@
-"""Loops: loop (for) and while"""
+"""Loops: loop (for) and while."""
 
 from __future__ import annotations
 

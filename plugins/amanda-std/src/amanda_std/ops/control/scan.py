@@ -1,4 +1,4 @@
-"""Scan: a loop over slices of its inputs"""
+"""Scan: a loop over slices of its inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of loops: stacked rows, and types of final carried values"""
+"""Results of loops: stacked rows, and types of final carried values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Einstein summation (einsum)"""
+"""Einstein summation (einsum)."""
 
 from __future__ import annotations
 

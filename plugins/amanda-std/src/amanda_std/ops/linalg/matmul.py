@@ -1,4 +1,4 @@
-"""Matrix multiplication (matmul)"""
+"""Matrix multiplication (matmul)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear algebra of matrices in the last two axes; the axes before are a batch."""
+"""Linear algebra: matrices in the last two axes; the axes before are a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix norms"""
+"""Matrix norms."""
 
 from __future__ import annotations
 

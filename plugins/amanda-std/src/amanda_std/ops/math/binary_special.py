@@ -1,4 +1,4 @@
-"""Special elementwise functions of two operands, and formulas of one."""
+"""Special elementwise functions: of two operands, and formulas of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting and binary search: bincount, histogram, searchsorted"""
+"""Counting and binary search: bincount, histogram, searchsorted."""
 
 from __future__ import annotations
 

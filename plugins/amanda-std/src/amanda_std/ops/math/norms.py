@@ -1,4 +1,4 @@
-"""Reductions composed of others: norms, standard deviation, log of sums"""
+"""Reductions composed of others: norms, standard deviation, log of sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions over segments of an axis"""
+"""Reductions over segments of an axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernel functions of support vector machines (SVM)"""
+"""Kernel functions of support vector machines (SVM)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Label encoding: lookup tables from keys to values"""
+"""Label encoding: lookup tables from keys to values."""
 
 from __future__ import annotations
 

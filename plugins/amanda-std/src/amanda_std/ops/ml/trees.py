@@ -1,4 +1,4 @@
-"""Decision trees and tree ensembles (gradient boosting, random forests)"""
+"""Decision trees and tree ensembles: gradient boosting, random forests."""
 
 from __future__ import annotations
 

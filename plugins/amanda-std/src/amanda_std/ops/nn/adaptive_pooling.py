@@ -1,4 +1,4 @@
-"""Adaptive pooling: windows chosen for an output of a given size"""
+"""Adaptive pooling: windows chosen for an output of a given size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Causal depthwise convolution with a state"""
+"""Causal depthwise convolution with a state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification (CTC) loss"""
+"""Connectionist temporal classification (CTC) loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deformable convolution"""
+"""Deformable convolution."""
 
 from __future__ import annotations
 

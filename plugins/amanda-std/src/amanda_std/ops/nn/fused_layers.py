@@ -1,4 +1,4 @@
-"""Fused layers of transformers: gated linear units, bias and skip connections"""
+"""Fused layers of transformers: gated linear units, bias and skip connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hardmax: one-hot of the largest element"""
+"""Hardmax: one-hot of the largest element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fully connected (dense) layer"""
+"""The fully connected (dense) layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalization over neighborhoods and axes: LRN, mean-variance, Lp"""
+"""Normalization over neighborhoods and axes: LRN, mean-variance, Lp."""
 
 from __future__ import annotations
 

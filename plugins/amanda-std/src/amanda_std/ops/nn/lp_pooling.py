@@ -1,4 +1,4 @@
-"""Lp pooling: the p-norm of each window"""
+"""Lp pooling: the p-norm of each window."""
 
 from __future__ import annotations
 

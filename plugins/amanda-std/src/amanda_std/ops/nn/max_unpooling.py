@@ -1,4 +1,4 @@
-"""Max pooling with indices, and unpooling"""
+"""Max pooling with indices, and unpooling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalization layers: layer, RMS, batch, instance and group normalization"""
+"""Normalization layers: layer, RMS, batch, instance and group normalization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sliding windows over spatial axes: geometry, extraction and samples"""
+"""Sliding windows over spatial axes: geometry, extraction and samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sliding windows as columns (im2col) and their sums (col2im)"""
+"""Sliding windows as columns (im2col) and their sums (col2im)."""
 
 from __future__ import annotations
 

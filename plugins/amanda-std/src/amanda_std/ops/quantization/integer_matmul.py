@@ -1,4 +1,4 @@
-"""Integer matrix products and convolutions with zero points, and quantized ones."""
+"""Integer and quantized matrix products and convolutions: with zero points."""
 
 from __future__ import annotations
 

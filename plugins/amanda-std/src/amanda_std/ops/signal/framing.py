@@ -1,4 +1,4 @@
-"""Signals as overlapping frames, and overlap-add"""
+"""Signals as overlapping frames, and overlap-add."""
 
 from __future__ import annotations
 

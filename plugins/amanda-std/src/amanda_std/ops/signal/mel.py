@@ -1,4 +1,4 @@
-"""Mel filter banks"""
+"""Mel filter banks."""
 
 from __future__ import annotations
 

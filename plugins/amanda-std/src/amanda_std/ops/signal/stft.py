@@ -1,4 +1,4 @@
-"""Short-time Fourier transform (STFT) and its inverse"""
+"""Short-time Fourier transform (STFT) and its inverse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Window functions: Hann, Hamming, Blackman"""
+"""Window functions: Hann, Hamming, Blackman."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slices at computed positions: dynamic slice, update and scatter"""
+"""Slices at computed positions: dynamic slice, update and scatter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flat indices to coordinates and back: unravel_index, ravel_index"""
+"""Flat indices to coordinates and back: unravel_index, ravel_index."""
 
 from __future__ import annotations
 

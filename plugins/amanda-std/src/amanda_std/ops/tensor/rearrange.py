@@ -1,4 +1,4 @@
-"""Rearrangement of elements: roll, repeat, reverse_sequence, meshgrid, take"""
+"""Rearrangement of elements: roll, repeat, reverse_sequence, meshgrid, take."""
 
 from __future__ import annotations
 

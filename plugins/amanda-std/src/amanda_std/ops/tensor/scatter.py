@@ -1,4 +1,4 @@
-"""Scatter: updates written at indices"""
+"""Scatter: updates written at indices."""
 
 from __future__ import annotations
 

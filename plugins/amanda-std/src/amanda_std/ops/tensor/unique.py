@@ -1,4 +1,4 @@
-"""Selection by value: unique elements, boolean masks, nonzero"""
+"""Selection by value: unique elements, boolean masks, nonzero."""
 
 from __future__ import annotations
 

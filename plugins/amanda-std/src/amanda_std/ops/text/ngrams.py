@@ -1,4 +1,4 @@
-"""N-gram counts (TF-IDF vectorizer)"""
+"""N-gram counts (TF-IDF vectorizer)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regular expressions: Python's `re`, restricted to what RE2 supports"""
+"""Regular expressions: Python's `re`, restricted to what RE2 supports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""String operations, elementwise on tensors of strings."""
+"""String operations: elementwise on tensors of strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flexible attention: scores modified by a user-defined function"""
+"""Flexible attention: scores modified by a user-defined function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear attention: a recurrent state matrix instead of a key-value cache"""
+"""Linear attention: a recurrent state matrix instead of a key-value cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Multi-head and grouped-query attention over packed heads, with a key-value cache.
+"""Multi-head and grouped-query attention: packed heads, and a key-value cache.
 
 Language model runtimes fuse this: projections come in unsplit, and new keys and values
 are written into the cache in place.

@@ -1,4 +1,4 @@
-"""Rotary position embedding (RoPE)"""
+"""Rotary position embedding (RoPE)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, with masks, key-value cache and shared heads"""
+"""Scaled dot-product attention: masks, key-value cache, grouped heads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cropping of images: around the center, and by boxes"""
+"""Cropping of images: around the center, and by boxes."""
 
 from __future__ import annotations
 

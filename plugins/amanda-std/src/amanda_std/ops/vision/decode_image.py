@@ -1,4 +1,4 @@
-"""Decoding of image files, by Pillow: `pip install amanda-std[images]`."""
+"""Decoding of image files: by Pillow, `pip install amanda-std[images]`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grid sampling of images (spatial transformers), and affine grids"""
+"""Grid sampling: of images at computed positions, and affine grids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grayscale morphology: dilation and erosion"""
+"""Grayscale morphology: dilation and erosion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Non-maximum suppression (NMS) of bounding boxes, hard and soft"""
+"""Non-maximum suppression (NMS): of bounding boxes, hard and soft."""
 
 from __future__ import annotations
 

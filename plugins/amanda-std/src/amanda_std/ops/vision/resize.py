@@ -1,4 +1,4 @@
-"""Resize (interpolation) along any axes, in the coordinate modes of all frameworks."""
+"""Resize (interpolation): along any axes, in the coordinate modes of all frameworks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Region of interest (ROI) pooling: ROI align and ROI pool"""
+"""Region of interest (ROI) pooling: ROI align and ROI pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rearrangement of blocks: depth to space, space to depth, space to batch"""
+"""Space to depth, depth to space, space to batch: rearrangement of blocks."""
 
 from __future__ import annotations
 
