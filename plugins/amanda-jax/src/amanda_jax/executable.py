@@ -254,7 +254,7 @@ class Executable:
         parts = self._code.walk()
         return [p for p in parts if isinstance(p, TracedProgram) and p.is_in_use]
 
-    def written(self, *, symbolic: Symbolic = False) -> ExportedGraph:
+    def export(self, *, symbolic: Symbolic = False) -> ExportedGraph:
         """Export as one program of `jax.export`, and its weights, its first arguments.
 
         Its shapes are those in the types of the inputs, or else of the last call. With
@@ -265,14 +265,14 @@ class Executable:
         return export_graph(self._graph, self._build, self._programs(), symbolic)
 
     def save(self, path: str | os.PathLike[str], *, symbolic: Symbolic = False) -> None:
-        """Write a file for `amanda_jax.restored`; for `symbolic` see `written`."""
+        """Write a file for `amanda_jax.restored`; for `symbolic` see `export`."""
         from amanda_jax.export.saved_program import save
 
-        save(path, self.written(symbolic=symbolic), self._names)
+        save(path, self.export(symbolic=symbolic), self._names)
 
     def stablehlo(self, *, symbolic: Symbolic = False) -> str:
         """The program as StableHLO text; its first arguments are the weights."""
-        return str(self.written(symbolic=symbolic).program.mlir_module())
+        return str(self.export(symbolic=symbolic).program.mlir_module())
 
     def __repr__(self) -> str:
         return f"<executable on {self._weights.device}>"

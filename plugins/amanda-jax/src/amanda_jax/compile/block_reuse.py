@@ -39,7 +39,7 @@ class _RepeatedRun(NamedTuple):
     times: int
 
     @property
-    def saved(self) -> int:
+    def saved_ops(self) -> int:
         """How many ops are not compiled again."""
         return self.length * (self.times - 1)
 
@@ -97,7 +97,9 @@ def _longest_run(signatures: Any) -> _RepeatedRun | None:
         for first, end in zip(edges[::2], edges[1::2], strict=True):
             times = int(end - first) // length + 1
             run = _RepeatedRun(int(first), length, times)
-            if times >= MIN_REPEATS and (best is None or run.saved > best.saved):
+            if times >= MIN_REPEATS and (
+                best is None or run.saved_ops > best.saved_ops
+            ):
                 best = run
     return best
 

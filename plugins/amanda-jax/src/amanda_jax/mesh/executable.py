@@ -150,7 +150,7 @@ class MeshExecutable(Executable):
         size = None if info.nbytes is None else info.nbytes // parts
         return PortReport(port.kind, port.name, text, port.spec, size, port.why)
 
-    def written(self, *, symbolic: Any = False) -> Any:
+    def export(self, *, symbolic: Any = False) -> Any:
         del symbolic
         raise UsageError(
             "what runs on a mesh cannot be saved: its parts are for these devices",

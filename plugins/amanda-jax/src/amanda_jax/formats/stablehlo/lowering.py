@@ -32,13 +32,13 @@ class _Lowering:
         from amanda_jax.formats.stablehlo.format import Format
 
         prepared = prepare_unoptimized(graph)
-        exported = _exported(prepared)
+        exported = _export(prepared)
         result = Format().read(exported.program)
         embed_weights(result, exported.weights)
         return copy_names(result, prepared)
 
 
-def _exported(prepared: Graph) -> Any:
+def _export(prepared: Graph) -> Any:
     from amanda_jax.export.exporter import export_graph
 
     return export_graph(

@@ -121,7 +121,7 @@ class TestSavedOnce:
         pads = ((pad, pad), (pad, pad))
         graph = graph_of(lambda x: ops.conv(x, kernel, padding=pads), x)
         compiled = amanda.compile(graph, "jax")
-        written = compiled.executable.written(symbolic=True)
+        written = compiled.executable.export(symbolic=True)
         tiles = (5, 96, 40) if pad else (6, 96, 40)  # of three rows each, or four
         assert [weight.shape for weight in written.weights] == [lies or tiles]
         program = saved(graph, tmp_path / "program")
