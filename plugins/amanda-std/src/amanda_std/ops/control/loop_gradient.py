@@ -97,13 +97,13 @@ class _BackwardScan:
         saved = {self.head + i: loop.stack_parameter(self.head + i)
                  for i in range(loop.count)}  # fmt: skip
         self.scanned: list[tuple[Any, RowLayout]] = []
-        self.slots: dict[int, int] = {}  # the scanned values of a parameter
+        self.slots: dict[int, int] = {}  # parameter -> scanned value
         for k, port in {**known, **saved}.items():
             self._scan(k, Value(port), (0, True))
         for k, (x, (axis, back)) in rows.items():
             assert x is not None
             self._scan(k, Value(x), (axis, not back))
-        self.seeds = {}  # the scanned results
+        self.seeds = {}  # result -> scanned value
         for j, seed in enumerate(g[loop.count :]):
             if seed is not None:
                 self.seeds[loop.lead + loop.count + j] = len(self.scanned)

@@ -105,7 +105,7 @@ def _broadcast_gradient(g: Any, x: Any, axes: Any, keepdims: bool) -> Any:
 
 
 def _keep_reduced_axes(y: Any, x: Any, axes: Any, keepdims: bool) -> Any:
-    """Restore the reduced axes as axes of size 1."""
+    """Restore the reduced axes of size 1."""
     if keepdims:
         return y
     return expand_dims(y, tuple(sorted(normalize_axes(axes, x.ndim))))

@@ -14,7 +14,7 @@ from amanda_std.engine.annotations import Floating
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.engine.traits import Trait
-from amanda_std.engine.values import dims_of as dims_of
+from amanda_std.engine.values import dims_of
 from amanda_std.inference import shapes
 from amanda_std.ops.math.reduction import sum_
 from amanda_std.ops.tensor.manipulation import concat, pad, slice_

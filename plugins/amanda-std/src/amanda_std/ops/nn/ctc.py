@@ -56,29 +56,26 @@ def ctc_loss(
     after merging repetitions and removing blanks. "mean" divides each loss by its
     length first, as PyTorch does. Labels that do not fit into the time steps have an
     infinite loss, or 0 if `zero_infinity`."""
-    own = x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
-    if own.bits < 32:  # no valid label at all
+    dtype = x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
+    if dtype.bits < 32:  # too narrow for _LOG_ZERO
         wide = astype(x, dtype="float32")
-        given: Any = {
-            "blank": blank,
-            "reduction": reduction,
-            "zero_infinity": zero_infinity,
-        }
-        return astype(ctc_loss(wide, labels, steps, lengths, **given), dtype=own)
+        given: Any = {"blank": blank, "reduction": reduction,
+                      "zero_infinity": zero_infinity}  # fmt: skip
+        return astype(ctc_loss(wide, labels, steps, lengths, **given), dtype=dtype)
     labels = _mask_by_length(astype(labels, dtype="int64"), lengths, blank)
-    positions, skips = _interleave_blanks(labels, blank, x)
-    said = gather_elements(x, _broadcast_over_time(positions, x), axis=2)
-    later = not_equal(arange(0, positions.shape[1]), 0)
+    extended, skips = _interleave_blanks(labels, blank, x)
+    emissions = gather_elements(x, _broadcast_over_time(extended, x), axis=2)
+    later = not_equal(arange(0, extended.shape[1]), 0)
     start = broadcast_like(_log_zero(later, x), skips)
     time = arange(0, x.shape[0])
 
-    def step(chance: Any, row: Any, now: Any) -> Any:
-        outputs = add(_forward_step(chance, skips), row)
+    def step(alpha: Any, row: Any, now: Any) -> Any:
+        outputs = add(_forward_step(alpha, skips), row)
         if steps is None:
             return outputs
-        return where(less(now, expand_dims(steps, (1,))), outputs, chance)
+        return where(less(now, expand_dims(steps, (1,))), outputs, alpha)
 
-    (last,) = scan(step, None, start, said, time, carried=1)
+    (last,) = scan(step, None, start, emissions, time, carried=1)
     loss = negative(_final_log_probability(last, labels, lengths))
     misses = greater(loss, -_LOG_ZERO / 2)
     loss = where(misses, 0.0 if zero_infinity else math.inf, loss)
@@ -108,10 +105,10 @@ def _interleave_blanks(labels: Any, blank: int, x: Any) -> tuple[Any, Any]:
     batch, count = labels.shape
     blanks = full([batch, count], np.asarray(blank, "int64"))
     pairs = reshape(stack(blanks, labels, axis=2), [batch, count * 2])
-    positions = pad(pairs, [(0, 1)], blank, [1])
-    before = pad(positions, [(2, -2)], blank, [1])
-    equal_labels = logical_or(equal(positions, blank), equal(positions, before))
-    return positions, _log_zero(equal_labels, x)
+    extended = pad(pairs, [(0, 1)], blank, [1])
+    before = pad(extended, [(2, -2)], blank, [1])
+    no_skip = logical_or(equal(extended, blank), equal(extended, before))
+    return extended, _log_zero(no_skip, x)
 
 
 def _broadcast_over_time(labels: Any, x: Any) -> Any:
@@ -119,12 +116,12 @@ def _broadcast_over_time(labels: Any, x: Any) -> Any:
     return broadcast_to(expand_dims(labels, (0,)), whole)
 
 
-def _forward_step(chance: Any, skips: Any) -> Any:
+def _forward_step(alpha: Any, skips: Any) -> Any:
     """Forward recursion: log-probability of each state one time step later."""
-    one = pad(chance, [(1, -1)], _LOG_ZERO, [1])
-    two = pad(chance, [(2, -2)], _LOG_ZERO, [1])
+    one = pad(alpha, [(1, -1)], _LOG_ZERO, [1])
+    two = pad(alpha, [(2, -2)], _LOG_ZERO, [1])
     two = maximum(add(two, skips), _LOG_ZERO)
-    return maximum(logaddexp(logaddexp(chance, one), two), _LOG_ZERO)
+    return maximum(logaddexp(logaddexp(alpha, one), two), _LOG_ZERO)
 
 
 def _final_log_probability(last: Any, labels: Any, lengths: Any) -> Any:

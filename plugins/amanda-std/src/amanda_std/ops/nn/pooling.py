@@ -12,7 +12,7 @@ from amanda.types import Shape, TensorType, minimum
 from amanda_std.engine.annotations import Floating, Real
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, ramp
-from amanda_std.engine.values import dims_of as dims_of
+from amanda_std.engine.values import dims_of
 from amanda_std.ops.math.arithmetic import divide
 from amanda_std.ops.math.arithmetic import where as where_
 from amanda_std.ops.math.comparison import equal

@@ -10,7 +10,7 @@ import numpy as np
 from amanda_std.engine.annotations import Number, ShapeArg
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp
-from amanda_std.engine.values import dims_of as dims_of
+from amanda_std.engine.values import dims_of
 from amanda_std.ops.math.arithmetic import add, multiply
 from amanda_std.ops.math.arithmetic import where as where_
 from amanda_std.ops.math.logic import logical_and

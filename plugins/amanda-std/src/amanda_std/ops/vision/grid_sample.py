@@ -12,7 +12,7 @@ from amanda.errors import InvalidTypeError
 from amanda_std.engine.annotations import RealFloating, ShapeArg
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
-from amanda_std.engine.values import dims_of as dims_of
+from amanda_std.engine.values import dims_of
 from amanda_std.ops.math.arithmetic import abs as abs_
 from amanda_std.ops.math.arithmetic import add, maximum, minimum, multiply, remainder
 from amanda_std.ops.math.arithmetic import where as where_

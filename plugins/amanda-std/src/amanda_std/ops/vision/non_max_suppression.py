@@ -168,7 +168,7 @@ soft_nms.not_differentiable("the selection of boxes is discrete")
 @soft_nms.samples
 def _() -> Samples:
     rows = [[0.0, 0, 1, 1], [0, 0.5, 1, 1.5], [0, 10, 1, 11]]
-    third = 0.5 / 1.5  # the intersection of the first two
+    third = 0.5 / 1.5  # IoU of the first two
     for dtype in ("float64", "float32"):
         boxes, scores = array(rows, dtype), array([0.9, 0.8, 0.5], dtype)
         some = [array([0, 2, 0], "int64"), array([0.9, 0.5, 0], dtype)]
