@@ -71,11 +71,11 @@ def test_help(call: Call, host: amanda.Host) -> None:
 HELP = """\
 Usage: amanda [OPTIONS] VERB ...
 
-  Look into, change, convert and run models of any framework.
+  Inspect, change, convert and run models of any framework.
 
-  `amanda VERB --help` tells what a verb takes. Every verb answers as JSON
-  with --json. Exit codes: 0 yes, 1 no, 2 usage, 3 plug-in missing, 4
-  unsupported, 5 numeric mismatch, 70 a bug of ours.
+  `amanda VERB --help` describes a verb. With --json, every verb prints JSON.
+  Exit codes: 0 yes, 1 no, 2 usage, 3 plug-in missing, 4 unsupported, 5
+  numeric mismatch, 70 a bug in Amanda.
 
 Options:
   --version   Show the version.
@@ -83,20 +83,20 @@ Options:
 
 Verbs:
   backends    where a model can run: backends, devices, state
-  check       whether a model can go to a framework or backend
+  check       whether a model can be converted to a framework or backend
   compare     run a model on several backends and compare
   completion  print the completion script of a shell
   convert     convert a model to another framework or format
-  coverage    which ops of a framework go to another, and by what
-  doctor      check this installation, and say what to do
-  info        what a model file holds, in short
+  coverage    which ops of a framework can be mapped to another
+  doctor      check this installation
+  info        a summary of a model file
   ops         the ops of a framework's version: list, search, show, compare
   opset       convert a model to another version of its framework
   plugin      create a plug-in
-  plugins     every plug-in: found, loadable, usable, why not
+  plugins     installed plug-ins and their state
   rules       the rules between two frameworks: list, show, export, test
   run         run a model on a backend
-  show        a model in readable form, folded when it is large
+  show        print a model in readable form
   validate    check a model against its dictionary
 """
 
@@ -133,7 +133,7 @@ def test_a_verb_that_is_mistyped(call: Call, host: amanda.Host) -> None:
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == (
         "amanda: no verb 'shwo'; did you mean 'show'?\n"
-        "  to do:    amanda --help tells what it takes\n"
+        "  to do:    amanda --help describes it\n"
     )
     assert call("xyzzy").err.startswith("amanda: no verb 'xyzzy'\n")
 
@@ -156,7 +156,7 @@ def test_a_missing_argument(call: Call) -> None:
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == (
         "amanda show: missing argument 'FILE'\n"
-        "  to do:    amanda show --help tells what it takes\n"
+        "  to do:    amanda show --help describes it\n"
     )
 
 
@@ -237,9 +237,9 @@ def test_a_bug_of_ours(
     offer(host, "fails", raising(KeyError("x")))
     ended = call("fails")
     assert ended.err == (
-        "amanda fails: a bug of ours: KeyError: 'x'\n"
-        "  to do:    report it, with what `amanda doctor` says; AMANDA_DEBUG=1 shows "
-        "where it happened\n"
+        "amanda fails: a bug in Amanda: KeyError: 'x'\n"
+        "  to do:    report it, with the output of `amanda doctor`; AMANDA_DEBUG=1 "
+        "prints the traceback\n"
     )
     monkeypatch.setenv("AMANDA_DEBUG", "1")
     assert call("fails").err.startswith("Traceback (most recent call last):\n")

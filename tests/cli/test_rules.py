@@ -217,7 +217,7 @@ def test_plain_text_does_not_say_enough(
     plain.write_text("Relu(x)  =>  same(x)\n")
     ended = call("check", model, "--for", "toy/b", "--rules", plain)
     assert ended.code == 1
-    assert "plain text does not say between which frameworks" in ended.err
+    assert "plain text does not name its frameworks" in ended.err
     broken = tmp_path / "broken.yaml"
     broken.write_text(OWN.replace("only(k)", "onyl(k)"))
     ended = call("check", model, "--for", "toy/b", "--rules", broken)

@@ -104,7 +104,7 @@ def test_options_reach_the_backend(call: Call, sums: Path) -> None:
 
 
 TWICE = """\
-amanda run: --option cannot say 'a': it is given twice
+amanda run: invalid --option 'a': it is given twice
   where:    --option a=2
   expected: each option once for a backend
   got:      --option a=1 before it
@@ -113,7 +113,7 @@ amanda run: --option cannot say 'a': it is given twice
 
 def test_options_that_cannot_be_read(call: Call, sums: Path) -> None:
     for wrong, why in (
-        ("feeds=1", "'feeds': it is no option\n  where:    --option feeds=1"),
+        ("feeds=1", "'feeds': it is not an option\n  where:    --option feeds=1"),
         ("fast", "NAME=VALUE\n  where:    --option fast\n"),
         ("=1", "NAME=VALUE\n  where:    --option =1\n"),
         ("fast=", "NAME=VALUE\n  where:    --option fast=\n"),
@@ -128,7 +128,7 @@ def test_options_that_cannot_be_read(call: Call, sums: Path) -> None:
 
 
 UNFED = """\
-amanda run: nothing is fed to x, y
+amanda run: there is no feed for x, y
   to do:    --feed NAME=FILE.npy for each, or --random SEED for random values
 """
 UNKNOWN = """\
@@ -145,11 +145,11 @@ def test_what_run_cannot_do(call: Call, sums: Path, tmp_path: Path) -> None:
     gone = call("run", sums, "--backend", "exact", "--feed", f"x={tmp_path}/no.npy")
     assert (gone.code, gone.err.splitlines()[0]) == (
         1,
-        "amanda run: there is no such file to feed",
+        "amanda run: there is no such file",
     )
     (tmp_path / "bad.npy").write_bytes(b"not an array")
     bad = call("run", sums, "--backend", "exact", "--feed", f"x={tmp_path}/bad.npy")
-    assert "this file holds no plain arrays" in bad.err
+    assert "this file has no plain arrays" in bad.err
     twisted = call("run", sums, "--backend", "exact", "--random", 1, "--dim", "n")
     assert "--dim takes NAME=VALUE" in twisted.err
     assert call("run", sums, "--backend", "nowhere", "--random", 1).code == 3
@@ -159,7 +159,7 @@ def test_no_pickles_are_fed(call: Call, sums: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     ended = call("run", sums, "--backend", "exact", "--feed", f"x={tmp_path}/x.npy")
     assert ended.code == 1
-    assert "this file holds no plain arrays" in ended.err
+    assert "this file has no plain arrays" in ended.err
 
 
 def test_compare(call: Call, sums: Path) -> None:
@@ -274,7 +274,7 @@ amanda compare: no backend that is compared is meant by an option
   to do:    did you mean 'shifting:gpu'?
 """
 TOLD_TWICE = """\
-amanda compare: --option cannot say 'shift': it is given twice for shifting:gpu
+amanda compare: invalid --option 'shift': it is given twice for shifting:gpu
   where:    --option 2.shift=2
   expected: each option once for a backend
   got:      --option shifting.shift=1 before it
@@ -300,7 +300,7 @@ amanda compare: shifting knows no option 'shfit'
         (["2.shfit=1"], 4, REFUSED),
         (["3.shift=1"], 2, "or its place, 1 to 2\n  got:      3\n"),
         ([".shift=1"], 2, "got:      nothing before the dot\n"),
-        (["2.feeds=1"], 2, "cannot say 'feeds': it is no option\n"),
+        (["2.feeds=1"], 2, "invalid --option 'feeds': it is not an option\n"),
     ],
 )
 def test_options_that_compare_refuses(
@@ -365,4 +365,7 @@ def test_backends(call: Call, toys: amanda.Host) -> None:
     assert [b["states"] for b in loaded] == [[]] * 3
     for name in ("exact", "same", "shifted"):
         toys.unregister("backends", name)
-    assert call("backends").out == "no backend is installed; a plug-in brings one\n"
+    assert (
+        call("backends").out
+        == "no backend is installed; install a plug-in that has one\n"
+    )

@@ -92,7 +92,7 @@ def test_depth(call: Call, model: Path) -> None:
     assert "MatMul" in outer
     assert call("show", model, "--depth", "-1").code == 2
     ended = call("show", model, "--depth", "1", "--full")
-    told = "amanda show: --full folds nothing, so it does not go with --depth\n"
+    told = "amanda show: --full and --depth exclude each other\n"
     assert (ended.code, ended.err) == (2, told)
 
 

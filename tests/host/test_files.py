@@ -118,8 +118,7 @@ def test_folders_go_by_what_is_in_them(host, tmp_path):
         amanda.load(tmp_path, host=host)
     assert str(caught.value) == (
         f"{tmp_path} is a folder, and no installed format reads it\n"
-        "  to do:    name the file in it, or the format if it is one that takes "
-        "folders\n"
+        "  to do:    name the file in it, or a format that reads folders\n"
         "  - folder: model.txt more/model.txt"
     )
     (tmp_path / "more" / "model.txt").touch()

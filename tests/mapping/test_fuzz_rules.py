@@ -35,7 +35,7 @@ def fault_of(read, *args):
         read(*args)
     except AmandaError as error:
         if isinstance(error, InternalError):
-            return f"a bug of ours: {error}"
+            return f"a bug in Amanda: {error}"
         if error.where is None and error.who is None:
             return f"an error without its place: {error!r}"
     if time.perf_counter() - start > SLOW:

@@ -51,7 +51,7 @@ def fault_of(form: ModuleType, data: bytes) -> str | None:
         made = form.loads(data, "fuzz")
     except AmandaError as error:
         if isinstance(error, InternalError):
-            return f"a bug of ours: {error}"
+            return f"a bug in Amanda: {error}"
         if error.where is None or not error.where.startswith("fuzz"):
             return f"an error without its place: {error!r}"
         return "a very long message" if len(str(error)) > 3000 else None

@@ -140,7 +140,7 @@ def test_options_reach_the_backend(told, capsys):
     ("option", "code", "text"),
     [
         ("speed=1", 4, "amanda scoreboard: no option 'speed'\n"),
-        ("fallback=numpy", 2, "cannot say 'fallback': it is no option\n"),
+        ("fallback=numpy", 2, "cannot say 'fallback': it is not an option\n"),
         ("depth", 2, "--option takes NAME=VALUE\n  where:    --option depth\n"),
     ],
 )

@@ -1,8 +1,8 @@
-"""The command line: a thin reader of the library.
+"""The command line: a thin layer over the library.
 
-`main` is what the `amanda` command calls. A verb is a function that returns an
-`Answer`; the frame around it parses, prints (text for people, JSON for programs) and
-turns errors into exit codes. A third party offers one as an entry point:
+The `amanda` command calls `main`. A verb is a function that returns an `Answer`; the
+command group parses arguments, prints (text or JSON) and turns errors into exit codes.
+Plug-ins offer verbs as entry points:
 
     [project.entry-points."amanda.commands"]
     count = "amanda_count.cli:count"
@@ -59,13 +59,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     import sys
 
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a name may hold what the terminal cannot
+        if hasattr(
+            stream, "reconfigure"
+        ):  # names may have characters that the terminal lacks
             stream.reconfigure(errors="backslashreplace")
     sys.exit(run_command_line(sys.argv[1:] if arguments is None else arguments))
 
 
 def run_command_line(arguments: Sequence[str]) -> int:
-    """Run the command line; its exit code, whatever happens."""
+    """Run the command line; returns its exit code and never raises."""
     try:
         from amanda.cli.exit_codes import run_and_report
 

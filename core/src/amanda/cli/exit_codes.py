@@ -1,4 +1,4 @@
-"""From arguments to an exit code, through every way a call can end."""
+"""Exit codes of the command line, for results and errors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from amanda.errors import AmandaError, InternalError, LimitError, UsageError
 
 __all__ = ["run_and_report"]
 
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+INTERRUPTED = 130  # 128 + SIGINT, as in shells
 COMPLETE = "_AMANDA_COMPLETE"  # set by the completion scripts of the shells
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
 def run_and_report(arguments: list[str]) -> int:
-    """Run one call; print what it answers, or what went wrong."""
+    """Run a command line, and print its answer or its error."""
     if instruction := os.environ.get(COMPLETE):
         return _complete_in_shell(instruction)
     call = Invocation()
@@ -32,12 +32,12 @@ def run_and_report(arguments: list[str]) -> int:
     except BrokenPipeError:
         _silence_stdout()
         return BROKEN_PIPE
-    except Exception as error:  # noqa: BLE001  the last place that can tell of it
+    except Exception as error:  # noqa: BLE001  the last place to report it
         return _report_error(error, arguments, call)
 
 
 def _complete_in_shell(instruction: str) -> int:
-    """What may follow on the line that somebody types; a fault is no place to chat."""
+    """Print completions for a shell; errors are not printed."""
     from click.shell_completion import shell_complete
 
     try:
@@ -56,7 +56,7 @@ def _invoke(arguments: list[str], call: Invocation) -> int:
 
 
 def _report_error(error: Exception, arguments: list[str], call: Invocation) -> int:
-    """Tell of an error: text on standard error, and JSON to who asked for that."""
+    """Print an error to standard error, and as JSON if requested."""
     fault = _as_amanda_error(error)
     code = fault.exit_code
     name = f"amanda {call.verb}" if call.verb else "amanda"
@@ -74,15 +74,13 @@ def _report_error(error: Exception, arguments: list[str], call: Invocation) -> i
 
 
 def _as_amanda_error(error: Exception) -> AmandaError:
-    """Any exception as one of ours, so that all are told alike."""
+    """Any exception as an AmandaError."""
     match error:
         case AmandaError():
             return error
         case click.UsageError(ctx=ctx):
             path = ctx.command_path if ctx else "amanda"
-            return UsageError(
-                _message_of(error), hint=f"{path} --help tells what it takes"
-            )
+            return UsageError(_message_of(error), hint=f"{path} --help describes it")
         case click.ClickException():
             return UsageError(_message_of(error))
         case MemoryError():
@@ -90,19 +88,19 @@ def _as_amanda_error(error: Exception) -> AmandaError:
         case OSError(strerror=str(why)):
             return AmandaError(why[:1].lower() + why[1:], who=error.filename)
     return InternalError(
-        f"a bug of ours: {type(error).__name__}: {error}",
-        hint="report it, with what `amanda doctor` says; "
-        "AMANDA_DEBUG=1 shows where it happened",
+        f"a bug in Amanda: {type(error).__name__}: {error}",
+        hint="report it, with the output of `amanda doctor`; "
+        "AMANDA_DEBUG=1 prints the traceback",
     )
 
 
 def _message_of(error: click.ClickException) -> str:
-    """click's message in our manner: no capital, no full stop."""
+    """The message of click, without capital and full stop."""
     text = error.format_message().rstrip(".")
     return text[:1].lower() + text[1:]
 
 
 def _silence_stdout() -> None:
-    """Nobody reads any more: let the end of the process not complain about it."""
-    with suppress(OSError, ValueError):  # not a file, so nothing of it is left to write
+    """Redirect standard output, so that a broken pipe raises nothing at exit."""
+    with suppress(OSError, ValueError):  # not a file: nothing to flush
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The group of verbs: known by name, imported when one is asked for."""
+"""The command group: verbs by name, imported when they are called."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class VerbMissingError(AmandaError):
-    """A verb that a later version will have."""
+    """A verb that is planned for a later version."""
 
     exit_code = 4
 
 
 @dataclass
 class Invocation:
-    """One call of the command line, for whoever has to tell how it ended."""
+    """A call of the command line: which verb it is."""
 
     verb: str = ""
 
 
 class Verb(click.Command):
-    """One verb; made by `verb`."""
+    """A verb, created by `verb`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _record_verb(ctx)
@@ -58,9 +58,9 @@ def _record_verb(ctx: click.Context) -> None:
 
 
 def verb(name: str, help: str) -> Callable[[Callable[..., Answer]], Verb]:
-    """Make a verb of a function that takes its parameters and returns an `Answer`.
+    """Create a verb from a function that returns an `Answer`.
 
-    Put it above `click.argument` and `click.option`. `--json` is added.
+    The decorator comes before those of `click`. `--json` is added.
     """
 
     def made(function: Callable[..., Answer]) -> Verb:
@@ -79,14 +79,14 @@ def verb(name: str, help: str) -> Callable[[Callable[..., Answer]], Verb]:
         )
         parameters = getattr(function, "__click_params__", [])
         callback.__click_params__ = parameters  # type: ignore[attr-defined]
-        as_json = click.option("--json", is_flag=True, help="Answer as JSON.")
+        as_json = click.option("--json", is_flag=True, help="Print JSON.")
         return command(as_json(callback))
 
     return made
 
 
 class VerbGroup(click.Group):
-    """Verbs under a common word, such as `plugin new`."""
+    """Verbs with a common prefix, such as `plugin new`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _record_verb(ctx)
@@ -112,7 +112,7 @@ class Verbs(VerbGroup):
     """The verbs of `VERBS` and those of plug-ins; listing them imports none."""
 
     def summaries(self) -> dict[str, str]:
-        """A line about each verb: ours by what it does, others by where it is from."""
+        """One line for each verb: its help, or the plug-in that it is from."""
         ours = dict(sorted(VERBS.items()))
         theirs: dict[str, list[str]] = {}
         for offer in list_plugin_verbs():
@@ -155,7 +155,7 @@ class Verbs(VerbGroup):
     def shell_complete(
         self, ctx: click.Context, incomplete: str
     ) -> list[CompletionItem]:
-        """Verbs by name, none of them imported, then the group's own options."""
+        """Complete verbs, without importing any, and options of the group."""
         from click.shell_completion import CompletionItem
 
         rows = self.summaries().items()
@@ -172,11 +172,11 @@ class Verbs(VerbGroup):
 @click.option("--version", is_flag=True, is_eager=True, help="Show the version.")
 @click.pass_context
 def cli(ctx: click.Context, *, version: bool) -> int:
-    """Look into, change, convert and run models of any framework.
+    """Inspect, change, convert and run models of any framework.
 
-    `amanda VERB --help` tells what a verb takes. Every verb answers as JSON with
-    --json. Exit codes: 0 yes, 1 no, 2 usage, 3 plug-in missing, 4 unsupported,
-    5 numeric mismatch, 70 a bug of ours.
+    `amanda VERB --help` describes a verb. With --json, every verb prints JSON. Exit
+    codes: 0 yes, 1 no, 2 usage, 3 plug-in missing, 4 unsupported, 5 numeric mismatch,
+    70 a bug in Amanda.
     """
     if version:
         from amanda import __version__

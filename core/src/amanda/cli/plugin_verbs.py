@@ -1,9 +1,8 @@
-"""The verbs of plug-ins: listed without the host where that can be, loaded by it.
+"""Verbs of plug-ins, listed without the host where possible.
 
-`amanda --help` lists the verbs that plug-ins offer, and asking the host for them takes
-longer than everything else that it does. So the entry point files are looked through
-here, for one group and for names only. Where that cannot tell all (something is set, or
-registered, or to be read by the import system alone) the host is asked after all.
+`amanda --help` lists the verbs of plug-ins, and importing the host would dominate its
+time. So this module scans the entry point files for names in one group. It falls back
+to the host if there are settings, registered verbs, or folders that it cannot read.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ INFO = (".dist-info", ".egg-info")
 
 
 class PluginVerb(NamedTuple):
-    """A verb, and the distribution and version that it is from."""
+    """A verb, with its distribution and version."""
 
     name: str
     source: str
@@ -43,7 +42,7 @@ def list_plugin_verbs() -> list[PluginVerb]:
 
 
 def load_plugin_verb(name: str) -> click.Command:
-    """The verb of this name, imported. An error names the plug-in it should be from."""
+    """Import the verb of this name; errors name its plug-in."""
     import click
 
     from amanda.errors import PluginBrokenError
@@ -62,7 +61,7 @@ def load_plugin_verb(name: str) -> click.Command:
 
 
 def _declared_verbs() -> Iterator[PluginVerb]:
-    """What is declared along the import path; of one found twice, the first."""
+    """The verbs of distributions on the import path; the first of duplicates."""
     seen = set()
     for place in sys.path:
         for folder in _metadata_folders(place or "."):
@@ -84,7 +83,7 @@ def _metadata_folders(place: str) -> list[str]:
 
 
 def _verb_names(folder: str) -> Iterator[str]:
-    """Names in the group; what is odd in the file is the host's to tell of."""
+    """The names in the group; invalid lines are left to the host."""
     try:
         with open(os.path.join(folder, "entry_points.txt"), encoding="utf-8") as file:
             text = file.read()

@@ -1,4 +1,4 @@
-"""Installed mappings that go by rules, and rules of one's own beside them."""
+"""Installed mappings with rules, and rule files of the user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class InstalledMapping(NamedTuple):
-    """A mapping, and what its manifest says."""
+    """A mapping, with its entry."""
 
     entry: Entry
     mapping: RuleMapping
@@ -34,7 +34,7 @@ class InstalledMapping(NamedTuple):
 
 
 def installed_mappings() -> list[InstalledMapping]:
-    """Every installed mapping that goes by rules; those that fail are left out."""
+    """All installed mappings with rules, without those that fail to load."""
     from amanda.host import default_host
     from amanda.mapping import RuleMapping
 
@@ -45,7 +45,7 @@ def installed_mappings() -> list[InstalledMapping]:
             if isinstance(mapping, RuleMapping) and mapping.rules is not None:
                 found.append(InstalledMapping(entry, mapping))
         except AmandaError:
-            continue  # `amanda plugins` tells why; some read files of yours first
+            continue  # `amanda plugins` reports it
     return found
 
 
@@ -58,12 +58,12 @@ def find_rule_mapping(name: str) -> InstalledMapping:
     entry = host.find("mappings", name)
     mapping = host.load(entry)
     if not isinstance(mapping, RuleMapping):
-        raise UsageError(f"the mapping {name} does not go by rules")
+        raise UsageError(f"the mapping {name} has no rules")
     return InstalledMapping(entry, mapping)
 
 
 def newest_version(path: str) -> str:
-    """The newest version of a framework that a dictionary is installed for."""
+    """The newest version of a framework that is installed."""
     from amanda.api.namespaces import namespace
 
     return namespace(path).name
@@ -71,10 +71,10 @@ def newest_version(path: str) -> str:
 
 @contextmanager
 def use_rule_files(files: Sequence[str]) -> Iterator[None]:
-    """While it is open, conversions try the rules of these files before all others.
+    """Within this context, conversions try the rules of these files first.
 
-    A file says by its header between which frameworks its rules are. Where there is a
-    mapping between them, it is taken with the rules of the file in front.
+    The header of a file names its two frameworks. The rules extend the mapping between
+    them, if one is installed.
     """
     from amanda.host import default_host
 
@@ -99,12 +99,12 @@ def _mapping_with_file(path: Path) -> tuple[str, Any, dict[str, Any]]:
     told = file_ends(path)
     if told is None:
         raise FormatError(
-            "plain text does not say between which frameworks its rules are",
+            "a rule file in plain text does not name its frameworks",
             where=path,
             hint="write it as YAML, with source, target and rules: |",
         )
     source, target = (parse_span(end) for end in told)
-    name = f"({path.name})"  # which comes before those that are installed
+    name = f"({path.name})"  # sorts before installed ones
     for there in installed_mappings():
         if there.ends == (source.path, target.path):
             manifest = dict(there.entry.manifest)
@@ -116,7 +116,7 @@ def _mapping_with_file(path: Path) -> tuple[str, Any, dict[str, Any]]:
 
 
 def _dictionary_side(name: str) -> Any:
-    """One end of a mapping of which nothing but the dictionary is known."""
+    """The side of a namespace that has only a dictionary."""
     from amanda.api.namespaces import namespace
     from amanda.mapping import PlainSide
 

@@ -1,1 +1,1 @@
-"""What verbs read: models, feeds and options of backends."""
+"""Input of verbs: models, feeds and options of backends."""

@@ -1,4 +1,4 @@
-"""Options that `--option` tells a backend, or one of those that are compared."""
+"""Parsing of `--option`, for one backend or for several."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 _NOT_OPTIONS: Final = ("graph", "feeds", "targets", "backend", "host")
-"""What `amanda.run` takes besides options of a backend, and a verb has words for."""
+"""Arguments of `amanda.run` that are not options of a backend."""
 _TRUTH: Final = {"true": True, "false": False}
 _FORM: Final = "NAME=VALUE"
 
@@ -28,14 +28,15 @@ backend_option = click.option(
     metavar=_FORM,
     help="An option of the backend; its documentation lists them.",
 )
-"""What `options_of` reads, for a verb that takes one backend."""
+"""The option that `parse_backend_options` parses, for verbs with one backend."""
 
 
 def parse_backend_options(
     told: Sequence[str], own: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Options of a backend; what reads as a number or a truth value is one. `own`: for
-    what else the verb has words, so that it is none here.
+    """Parse options of a backend; numbers and truth values are converted.
+
+    `own` are names that the verb has arguments for, which are refused here.
 
     >>> parse_backend_options(["programs=8", "fast=true", "mesh=data=4,model=2"])
     {'programs': 8, 'fast': True, 'mesh': 'data=4,model=2'}
@@ -49,7 +50,7 @@ def parse_backend_options(
 def parse_options_per_backend(
     told: Sequence[str], backends: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Options of each of several backends; what is told to none of them is for all.
+    """Parse options of several backends; those without a prefix are for all.
 
     >>> backends = ["jax", "jax:gpu", "numpy"]
     >>> parse_options_per_backend(["depth=2", "jax.fast=true"], backends)
@@ -68,7 +69,7 @@ def parse_options_per_backend(
 
 
 def backend_label(backend: str, options: dict[str, Any]) -> str:
-    """A backend and what it is told, for a line of an answer.
+    """A backend with its options, for a line of an answer.
 
     >>> backend_label("jax:gpu", {"precision": "high", "programs": 8})
     'jax:gpu (precision=high, programs=8)'
@@ -78,7 +79,7 @@ def backend_label(backend: str, options: dict[str, Any]) -> str:
 
 
 def _option_name(text: str, form: str) -> str:
-    """What stands before the first `=`: values may have some, too."""
+    """The text before the first `=`."""
     name, mark, value = text.partition("=")
     if not mark or not name.rpartition(".")[2] or not value:
         raise UsageError(
@@ -119,18 +120,18 @@ def _add_option(
     whom: str = "",
     own: Sequence[str] = (),
 ) -> None:
-    """Note an option with how it was told; an error for one that cannot be."""
+    """Add an option; an error if it is invalid or given twice."""
     if name in (*_NOT_OPTIONS, *own):
         raise UsageError(
-            f"--option cannot say {name!r}: it is no option",
+            f"invalid --option {name!r}: it is not an option",
             where=f"--option {text}",
             expected="an option of a backend; its documentation lists them",
             got=name,
-            hint="`--help` tells what the verb itself takes",
+            hint="`--help` lists the arguments of the verb",
         )
     if name in found:
         raise UsageError(
-            f"--option cannot say {name!r}: it is given twice{whom}",
+            f"invalid --option {name!r}: it is given twice{whom}",
             where=f"--option {text}",
             expected="each option once for a backend",
             got=f"--option {found[name]} before it",

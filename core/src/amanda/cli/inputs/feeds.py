@@ -1,4 +1,4 @@
-"""The values that `run` and `compare` feed a model: from files, or random ones."""
+"""Feeds of `run` and `compare`: from files, or random."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["read_feeds", "feed_options", "summarize_value"]
 
-_SHOWN = 4  # numbers of a result that are printed
+_SHOWN = 4  # elements of a result that are printed
 
 
 def feed_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options by which a verb gets its feeds; they arrive as `given`."""
+    """Add the options for feeds to a verb."""
     added = [
         click.option(
             "--feed",
@@ -32,14 +32,14 @@ def feed_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--random",
             type=int,
             metavar="SEED",
-            help="Random values, always the same for a seed, where no file is given.",
+            help="Random values, determined by the seed, for inputs without a file.",
         ),
         click.option(
             "--dim",
             "dims",
             multiple=True,
             metavar="NAME=SIZE",
-            help="The size of a symbolic dim of random values; 1 where it is not said.",
+            help="The size of a symbolic dim of random values; the default is 1.",
         ),
     ]
     for option in reversed(added):
@@ -50,7 +50,7 @@ def feed_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def read_feeds(
     graph: Graph, feeds: Sequence[str], random: int | None, dims: Sequence[str]
 ) -> dict[str | int, Any]:
-    """A value for each input, by its name or place."""
+    """A value for each input, by name or index."""
     found = _read_files(feeds)
     sizes = {name: _parse_size(text) for name, text in _parse_pairs(dims, "--dim")}
     keys = {_key(port): port for port in graph.parameters}
@@ -63,7 +63,7 @@ def read_feeds(
     missing = [key for key in keys if key not in found]
     if missing and random is None:
         raise UsageError(
-            f"nothing is fed to {', '.join(map(str, missing))}",
+            f"there is no feed for {', '.join(map(str, missing))}",
             hint="--feed NAME=FILE.npy for each, or --random SEED for random values",
         )
     made = _random_arrays(random)
@@ -102,17 +102,17 @@ def _read_files(feeds: Sequence[str]) -> dict[str | int, Any]:
 
 
 def _load_arrays(path: str) -> Any:
-    """An array, or a dict of them; never pickled objects, which could run code."""
+    """An array, or a dict of arrays; pickled objects are refused, they may run code."""
     import numpy as np
 
     try:
         loaded = np.load(path, allow_pickle=False)
         return dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
     except OSError as error:
-        raise AmandaError("there is no such file to feed", who=path) from error
+        raise AmandaError("there is no such file", who=path) from error
     except (ValueError, EOFError) as error:
         raise AmandaError(
-            "this file holds no plain arrays", who=path, got=str(error)
+            "this file has no plain arrays", who=path, got=str(error)
         ) from error
 
 
@@ -141,7 +141,7 @@ def _tensor_type(port: Parameter) -> TensorType:
     if isinstance(kind, TensorType) and kind.shape.has_rank:
         return kind
     raise UsageError(
-        f"no random value can be made for {port.name or port.index}",
+        f"there is no random value for {port.name or port.index}",
         expected="a tensor of known rank",
         got=str(kind) if kind is not None else "no type",
         hint="feed it from a file",
@@ -149,7 +149,7 @@ def _tensor_type(port: Parameter) -> TensorType:
 
 
 def _concrete_size(dim: Any, sizes: Mapping[str, int]) -> int:
-    """The size of one dim: known, said, or 1."""
+    """The size of a dim: static, given, or 1."""
     from amanda.types import Sym, evaluate
 
     if not isinstance(dim, Sym):
@@ -159,7 +159,7 @@ def _concrete_size(dim: Any, sizes: Mapping[str, int]) -> int:
 
 
 def summarize_value(value: Any) -> tuple[str, str]:
-    """A result in short: its type, and its first numbers or its range."""
+    """A summary of a result: its type, and its first elements or its range."""
     import numpy as np
 
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Opening what a verb is pointed at."""
+"""Loading of models for verbs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["open_model"]
 
 
 def open_model(file: str, form: str | None) -> tuple[Graph, str]:
-    """The graph in a file, and the name of its format, found where it is not given."""
+    """Load a file; returns the graph and the name of its format."""
     from amanda.api.files import load
     from amanda.host import default_host
 

@@ -1,1 +1,1 @@
-"""What verbs print: answers as text or JSON, tables, ops of dictionaries."""
+"""Output of verbs: answers as text or JSON, tables, op definitions."""

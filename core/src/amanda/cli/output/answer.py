@@ -1,4 +1,4 @@
-"""What a verb answers, and how it is printed."""
+"""Answers of verbs, and how they are printed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 __all__ = ["SCHEMA", "Answer", "Table", "to_json", "plain_lines", "print_answer"]
 
 SCHEMA = 1
-"""Version of the JSON answers: keys are added under one number, never changed."""
+"""Version of the JSON schema; keys may be added to a version, but not changed."""
 
-# What could move the cursor, or hide text, in the terminal of who looks at a model.
+# Control characters that could move the cursor or hide text in a terminal.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under headings: coloured on a terminal, aligned columns elsewhere.
+    """Rows with headings: colored on a terminal, aligned columns elsewhere.
 
     >>> print(*Table(("op", "count"), [("Relu", 2), ("Conv", 12)]).plain(), sep="\\n")
     op    count
@@ -35,7 +35,7 @@ class Table:
 
     @property
     def numeric(self) -> list[bool]:
-        """Which columns hold numbers only, and are aligned to the right."""
+        """Which columns have only numbers, and are aligned to the right."""
         columns = zip(*self.rows, strict=True) if self.rows else ()
         found = [all(isinstance(cell, int | float) for cell in c) for c in columns]
         return found or [False] * len(self.headings)
@@ -51,7 +51,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Answer:
-    """`data` for programs, `text` for people, and yes (0), no (1) or another code."""
+    """`data` for JSON, `text` for people, and an exit code: 0 yes, 1 no, or another."""
 
     data: Mapping[str, object] = field(default_factory=dict)
     text: Iterable[str | Table] = ()
@@ -59,7 +59,7 @@ class Answer:
 
 
 def to_json(verb: str, exit_code: int, data: Mapping[str, object]) -> str:
-    """The one form of every `--json` answer.
+    """The JSON text of an answer.
 
     >>> print(to_json("info", 0, {"ops": 3}))
     {
@@ -76,7 +76,7 @@ def to_json(verb: str, exit_code: int, data: Mapping[str, object]) -> str:
 
 
 def plain_lines(text: Iterable[str | Table]) -> Iterator[str]:
-    """Text without colour, and without anything a terminal would act on."""
+    """Lines without color and control characters."""
     for block in text:
         parts = block.plain() if isinstance(block, Table) else block.split("\n")
         for line in parts:
@@ -94,4 +94,4 @@ def print_answer(verb: str, answer: Answer, *, json: bool) -> None:
     else:
         for line in plain_lines(answer.text):
             print(line)  # noqa: T201
-    sys.stdout.flush()  # a broken pipe is met here, not while the process ends
+    sys.stdout.flush()  # raises here if the pipe is broken, not at exit

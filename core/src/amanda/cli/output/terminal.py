@@ -1,6 +1,6 @@
-"""What only a terminal gets: colour, and progress where something takes long.
+"""Output for terminals only: color, and progress of long operations.
 
-rich is imported when there is something to draw, never before.
+rich is imported on first use.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from amanda.cli.output.answer import Table, plain_lines
 
 __all__ = ["print_colored", "show_progress"]
 
-_PATIENCE = 0.5  # seconds that pass before anybody wonders
+_PATIENCE = 0.5  # seconds before progress is shown
 
 
 def print_colored(text: Iterable[str | Table]) -> None:
-    """Print on a terminal: tables by rich, lines as they are."""
+    """Print on a terminal: tables by rich, lines unchanged."""
     for block in text:
         if isinstance(block, Table):
             _print_table(block)
@@ -42,7 +42,7 @@ def _print_table(table: Table) -> None:
 
 @contextmanager
 def show_progress(what: str) -> Iterator[None]:
-    """Say on a terminal what takes so long; elsewhere, and if it is quick, nothing.
+    """Show on a terminal what is running, if it takes long.
 
     >>> with show_progress("reading model.amanda"):
     ...     pass
@@ -57,7 +57,7 @@ def show_progress(what: str) -> Iterator[None]:
         yield
     finally:
         over.set()
-        teller.join()  # the line is gone before anything else is written
+        teller.join()  # removes the line before anything else is written
 
 
 def _show_status(what: str, over: threading.Event) -> None:

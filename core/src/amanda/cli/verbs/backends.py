@@ -1,4 +1,4 @@
-"""`amanda backends`: where a model can run."""
+"""`amanda backends`: the installed backends."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["command"]
 @click.option(
     "--load",
     is_flag=True,
-    help="Import each one and ask for its devices; else what its manifest says.",
+    help="Import each one and list its devices; default: those in its manifest.",
 )
 def command(*, load: bool) -> Answer:
-    """List the backends that are installed. Nothing is imported unless asked for.
+    """List the installed backends. Nothing is imported without --load.
 
-    Exit code 1 says that at least one has a fault.
+    Exit code 1 means that at least one has a fault.
     """
     from amanda.host import default_host
 
@@ -38,7 +38,7 @@ def command(*, load: bool) -> Answer:
     text: list[str | Table] = [
         Table(("backend", "state", "consumes", "devices", "from"), rows)
         if rows
-        else "no backend is installed; a plug-in brings one"
+        else "no backend is installed; install a plug-in that has one"
     ]
     text += [
         f"{r['name']}:{told}" for r in found for told in map(_state_line, r["states"])
@@ -71,7 +71,7 @@ def _backend_data(host: Host, entry: Entry, *, load: bool) -> dict[str, Any]:
 
 
 def _device_state(row: Any) -> dict[str, str]:
-    """A device, or a kind of device that is not here, as a backend tells it."""
+    """The state of a device, as the backend reports it."""
     return {key: str(getattr(row, key)) for key in ("name", "state", "reason")}
 
 

@@ -1,4 +1,4 @@
-"""`amanda check`: whether a model can go to a framework or backend."""
+"""`amanda check`: whether a model can be converted to a framework or backend."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-@verb("check", "whether a model can go to a framework or backend")
+@verb("check", "whether a model can be converted to a framework or backend")
 @click.argument("file", type=click.Path())
 @click.option(
     "--for",
@@ -35,23 +35,23 @@ __all__ = [
     metavar="NAMESPACE|BACKEND",
     help="A framework's version, such as onnx@18, or a backend.",
 )
-@click.option("--format", "form", help="The file's format, where it does not show.")
-@click.option("--rules", "files", multiple=True, help="A file of rules, tried first.")
-@click.option("--full", is_flag=True, help="Also a rule to begin with for each gap.")
+@click.option("--format", "form", help="The format of the file; default: detected.")
+@click.option("--rules", "files", multiple=True, help="A rule file, tried first.")
+@click.option("--full", is_flag=True, help="Also print a stub of a rule for each gap.")
 def command(
     file: str, *, goal: str, form: str | None, files: tuple[str, ...], full: bool
 ) -> Answer:
-    """Tell whether the model in FILE can be brought to a framework or backend.
+    """Check whether FILE can be converted to a framework or run on a backend.
 
-    Every op that cannot is told at once, wherever it stands, with the reason. Nothing
-    is written. Exit code 1 says that there are such ops.
+    All ops that cannot are listed, with the reason. Nothing is written. Exit code 1
+    means that there are such ops.
     """
     from amanda.api.conversion import plan
 
     graph, form = open_model(file, form)
     with show_progress(f"checking {file}"), use_rule_files(files):
         found = plan(graph, goal)
-        is_clear = found.is_clear  # which tries the route, with these rules
+        is_clear = found.is_clear  # runs the conversion, with these rules
     data = {
         "file": file,
         "format": form,
@@ -80,7 +80,7 @@ def _report_lines(
 
 
 def gap_lines(gaps: tuple[Gap, ...], *, full: bool) -> Iterator[str | Table]:
-    """Gaps to read: one line each, the reasons below it."""
+    """Gaps as text: one line each, with the reasons below."""
     if gaps:
         yield (
             f"\n{len(gaps)} ops have no mapping:"
@@ -97,7 +97,7 @@ def gap_lines(gaps: tuple[Gap, ...], *, full: bool) -> Iterator[str | Table]:
 
 
 def loss_lines(reports: tuple[Report, ...]) -> Iterator[str]:
-    """What rules declare to be lost."""
+    """The losses that rules declare."""
     lost = [loss for report in reports for loss in report.losses]
     if lost:
         yield "\nlost on the way:"
@@ -105,12 +105,12 @@ def loss_lines(reports: tuple[Report, ...]) -> Iterator[str]:
 
 
 def route_data(steps: Iterable[RouteStep]) -> list[dict[str, str]]:
-    """A route for programs."""
+    """A route as data."""
     return [{"by": s.mapping, "from": s.source, "to": s.target} for s in steps]
 
 
 def report_data(report: Report) -> dict[str, object]:
-    """A step's report for programs."""
+    """The report of a step as data."""
     return {
         "source": report.source,
         "target": report.target,

@@ -1,4 +1,4 @@
-"""`amanda compare`: a model on several backends, result by result."""
+"""`amanda compare`: compares the results of several backends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["ResultDifference", "command", "compare_arrays"]
 
 
 class ComparedBackend(NamedTuple):
-    """A backend that is compared, and what it is told."""
+    """A backend to compare, with its options."""
 
     backend: str
     options: dict[str, Any]
@@ -33,10 +33,10 @@ class ComparedBackend(NamedTuple):
 
 
 class ResultDifference(NamedTuple):
-    """How far one result is from the one it should equal."""
+    """The difference of a result from that of the first backend."""
 
     equal: bool
-    largest: float | None  # absolute; None where they cannot be compared
+    largest: float | None  # absolute; None if they cannot be compared
     why: str = ""
 
 
@@ -54,10 +54,10 @@ class ResultDifference(NamedTuple):
     "options_told",
     multiple=True,
     metavar="[BACKEND.]NAME=VALUE",
-    help="An option of all these backends, or of one: jax.results=jax, or by its place "
-    "as in 2.results=jax. Their documentation lists them.",
+    help="An option of all these backends, or of one by name, as in jax.results=jax, "
+    "or by number, as in 2.results=jax. Their documentation lists them.",
 )
-@click.option("--format", "form", help="The format of FILE, where it does not show.")
+@click.option("--format", "form", help="The format of FILE; default: detected.")
 @click.option("--rtol", type=float, default=1e-4, show_default=True)
 @click.option("--atol", type=float, default=1e-5, show_default=True)
 @feed_options
@@ -71,11 +71,11 @@ def command(
     atol: float,
     **given: Any,
 ) -> Answer:
-    """Feed FILE the same values on each backend, and compare what comes out.
+    """Run FILE with the same feeds on each backend, and compare the results.
 
-    Types and shapes must be equal, integers too; floats may differ by ATOL plus RTOL
-    times the size of the number. Exit code 5 says that something differs. A backend may
-    be named twice, to be told other options each time.
+    Types, shapes and integers must be equal; floats may differ by ATOL + RTOL * |x|.
+    Exit code 5 means that a result differs. A backend may be named twice, with
+    different options.
     """
     if len(backends) < 2:
         raise UsageError(
@@ -100,8 +100,8 @@ def command(
 def _results(
     file: str, graph: Graph, feeds: Mapping[Any, Any], sides: Sequence[ComparedBackend]
 ) -> list[dict[Any, Any]]:
-    """What each gives; all are compiled first, so that nobody waits for results before
-    an option is refused."""
+    """The results of each backend. All compile before any runs, so that an invalid
+    option is found early."""
     from amanda.api.compilation import compile
 
     compiled = []
@@ -117,7 +117,7 @@ def _results(
 
 @contextmanager
 def _named_in_errors(side: ComparedBackend) -> Iterator[None]:
-    """Around what one of several backends does: an error tells which, and as what."""
+    """Errors in this context name the backend and its options."""
     try:
         yield
     except AmandaError as error:

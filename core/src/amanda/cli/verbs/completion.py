@@ -1,4 +1,4 @@
-"""`amanda completion`: the script by which a shell completes verbs and files."""
+"""`amanda completion`: prints the completion script of a shell."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SHELLS = {
 @verb("completion", "print the completion script of a shell")
 @click.argument("shell", type=click.Choice(sorted(SHELLS)))
 def command(shell: str) -> Answer:
-    """Print the script that lets SHELL complete verbs, options and files.
+    """Print the script with which SHELL completes verbs, options and files.
 
-    Verbs of plug-ins complete too. For bash: amanda completion bash >> ~/.bashrc
+    It includes verbs of plug-ins. For bash: amanda completion bash >> ~/.bashrc
     """
     from click.shell_completion import get_completion_class
 

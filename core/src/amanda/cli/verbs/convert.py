@@ -1,4 +1,4 @@
-"""`amanda convert`: a model in another framework, or in another format."""
+"""`amanda convert`: converts a model to another framework or format."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ __all__ = ["command"]
     "--to",
     "goal",
     metavar="NAMESPACE",
-    help="A framework's version, such as onnx@18; else what the format asks for.",
+    help="A framework's version, such as onnx@18; default: that of the format.",
 )
-@click.option("--format", "form", help="The format of SOURCE, where it does not show.")
+@click.option("--format", "form", help="The format of SOURCE; default: detected.")
 @click.option("--target-format", "target_form", help="The format of TARGET.")
-@click.option("--rules", "files", multiple=True, help="A file of rules, tried first.")
-@click.option("--trace", is_flag=True, help="Tell which rule took each op.")
+@click.option("--rules", "files", multiple=True, help="A rule file, tried first.")
+@click.option("--trace", is_flag=True, help="Print which rule matched each op.")
 @click.option(
     "--keep-foreign",
     is_flag=True,
-    help="Keep ops that no rule maps as they are; else they are an error.",
+    help="Keep ops that no rule maps, instead of an error.",
 )
 def command(
     source: str,
@@ -58,10 +58,10 @@ def command(
     trace: bool,
     keep_foreign: bool,
 ) -> Answer:
-    """Read SOURCE, bring it to another framework, and write TARGET.
+    """Read SOURCE, convert it to another framework, and write TARGET.
 
-    TARGET appears whole, or not at all. Every op that no rule maps is told at once;
-    then nothing is written, and the exit code is 1.
+    TARGET is written atomically. If ops cannot be mapped, all are listed, nothing is
+    written, and the exit code is 1.
     """
     from amanda.api.conversion import plan
     from amanda.api.files import save
@@ -98,7 +98,7 @@ def command(
 
 
 def _function_locations(found: Plan) -> dict[str, str]:
-    """File and line of the rules that are functions, by what reports call them."""
+    """File and line of mapping functions, by their name in reports."""
     from amanda.host import default_host
     from amanda.mapping import RuleMapping
 
@@ -115,7 +115,7 @@ def _trace_row(
 
 
 def _chosen_version_note(goal: str, namespace: str | None) -> str | None:
-    """Which version was chosen, where nobody said one: not every runtime has it."""
+    """A note on the version that was chosen by default."""
     from amanda.dictionary import parse_name, parse_span
     from amanda.host import default_host
 
@@ -146,7 +146,7 @@ def _with_trace(
 
 
 def _namespace_of_format(graph: Graph, span: str | None) -> str | None:
-    """The namespace that a format writes, where the graph is of another one."""
+    """The namespace of a format, if the graph must be converted to it."""
     from amanda.backend import consumes
 
     if span is None or graph.namespace is None or consumes(graph.namespace, span):

@@ -1,4 +1,4 @@
-"""`amanda coverage`: which ops of a framework go to another, and by what."""
+"""`amanda coverage`: which ops of a framework can be mapped, and by what."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@verb("coverage", "which ops of a framework go to another, and by what")
+@verb("coverage", "which ops of a framework can be mapped to another")
 @click.argument("source", required=False, metavar="[FROM")
 @click.argument("target", required=False, metavar="TO]")
-@click.option("--gaps", is_flag=True, help="Only ops that nothing takes.")
+@click.option("--gaps", is_flag=True, help="Only gaps.")
 @click.option(
     "--write", "folder", type=click.Path(), help="Write a page for each pair."
 )
 def command(
     source: str | None, target: str | None, *, gaps: bool, folder: str | None
 ) -> Answer:
-    """Ops by what takes them: a row, a pattern, a function, their parts; or a gap.
+    """List ops by what maps them: a rule, a pattern, a function, their definition; or a
+    gap.
 
-    FROM and TO are frameworks or versions of them, such as onnx@18 std; without them,
-    every installed mapping is told in both directions, in short. --write makes the
-    pages of docs/coverage.
+    FROM and TO are frameworks or versions of them, such as onnx@18 std; the default is
+    a summary of all installed mappings. --write writes the pages of docs/coverage.
     """
     if (source is None) is not (target is None):
         raise UsageError("coverage is between two frameworks", expected="FROM and TO")
@@ -48,18 +48,18 @@ def command(
         return _write_pages(pairs, Path(folder))
     found = [one for _, both in pairs for one in both]
     data = {"coverage": [_data(one) for one in found]}
-    return Answer(data, [str(one) for one in found] or ["no mapping goes by rules"])
+    return Answer(data, [str(one) for one in found] or ["no mapping has rules"])
 
 
 def _both_directions(there: InstalledMapping) -> list[Coverage]:
-    """Each direction in which it maps."""
+    """The coverage of each direction of a mapping."""
     ends = [newest_version(end) for end in there.ends]
     ways = [ends, ends[::-1]] if there.entry.manifest.get("both") else [ends]
     return [coverage_of(there, *way) for way in ways]
 
 
 def coverage_of(there: InstalledMapping, source: str, target: str) -> Coverage:
-    """One direction of a mapping, over the dictionary of its source."""
+    """The coverage of one direction of a mapping."""
     from amanda.api.namespaces import namespace
     from amanda.mapping.routes.coverage import coverage
 
@@ -116,7 +116,7 @@ def _write_pages(
 
 
 def page_text(name: str, both: list[Coverage]) -> str:
-    """The page of a mapping."""
+    """The page of a mapping, in Markdown."""
     from amanda.mapping.routes.coverage import KINDS
 
     lines = [

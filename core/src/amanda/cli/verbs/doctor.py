@@ -1,4 +1,4 @@
-"""`amanda doctor`: what a person who helps would ask first."""
+"""`amanda doctor`: checks the installation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amanda.cli.output.answer import Answer, Table
 
 __all__ = ["SystemCheck", "run_checks", "command"]
 
-# Every setting that is read from the environment, and what it may be.
+# Environment variables, with their values.
 SETTINGS = {
     "AMANDA_BACKEND": "the backend to use where none is named",
     "AMANDA_DEBUG": "0 or 1",
@@ -24,12 +24,12 @@ SETTINGS = {
     "AMANDA_SLOW_SECONDS": "how long a plug-in may take to import, before it is told",
     "AMANDA_TEST_DATA": "a folder, for Amanda's own tests",
 }
-MODEST_MEMORY = 1 << 30  # below this, loading anything real is in doubt
+MODEST_MEMORY = 1 << 30  # below this, real models may not load
 
 
 @dataclass(frozen=True)
 class SystemCheck:
-    """One thing looked at: what it is, and what to do where it is not well."""
+    """The result of a check, and what to do if it failed."""
 
     name: str
     found: str
@@ -40,11 +40,11 @@ class SystemCheck:
         return not self.to_do
 
 
-@verb("doctor", "check this installation, and say what to do")
+@verb("doctor", "check this installation")
 def command() -> Answer:
-    """Check this installation, and say what to do about what is wrong.
+    """Check this installation, and suggest repairs.
 
-    Nothing is changed, no plug-in is run. Exit code 1 says that something is wrong.
+    Nothing is changed, and no plug-in runs. Exit code 1 means that a check failed.
     """
     made = list(run_checks())
     ill = [check for check in made if not check.well]
@@ -57,7 +57,7 @@ def command() -> Answer:
 
 
 def run_checks() -> Iterator[SystemCheck]:
-    """Everything that is looked at, in the order of what depends on what."""
+    """Run all checks, in order of dependency."""
     yield _check_python()
     yield from _check_packages()
     yield from _check_plugins()
@@ -68,11 +68,11 @@ def run_checks() -> Iterator[SystemCheck]:
 
 def _check_python() -> SystemCheck:
     found = f"{platform.python_version()}, {platform.platform()}, {sys.executable}"
-    return SystemCheck("python", found)  # too old a one cannot read this file
+    return SystemCheck("python", found)  # older versions cannot read this file
 
 
 def _check_packages() -> Iterator[SystemCheck]:
-    """The core, and each library that it requires, against what it asks for."""
+    """The core and its requirements."""
     from importlib import metadata
 
     from packaging.requirements import Requirement
@@ -116,7 +116,7 @@ def _check_plugins() -> Iterator[SystemCheck]:
 
 
 def _check_settings() -> Iterator[SystemCheck]:
-    """Variables that are set; one that nothing reads is probably a slip."""
+    """The environment variables of Amanda; unknown ones are faults."""
     from difflib import get_close_matches
 
     for name in sorted(filter(lambda name: name.startswith("AMANDA_"), os.environ)):
@@ -130,7 +130,7 @@ def _check_settings() -> Iterator[SystemCheck]:
 
 
 def _check_temporary_folder() -> SystemCheck:
-    """Where plug-ins are probed and archives built; a full disk shows here too."""
+    """The temporary folder, and its free space."""
     import shutil
     import tempfile
 

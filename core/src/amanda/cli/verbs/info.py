@@ -1,4 +1,4 @@
-"""`amanda info`: what a model file holds, in short."""
+"""`amanda info`: a summary of a model file."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_MANY = 20  # rows of a table that a person reads without being asked whether to
+_MANY = 20  # rows of a table without --full
 
 
-@verb("info", "what a model file holds, in short")
+@verb("info", "a summary of a model file")
 @click.argument("file", type=click.Path())
-@click.option("--format", "form", help="The file's format, where it does not show.")
+@click.option("--format", "form", help="The format of the file; default: detected.")
 @click.option("--full", is_flag=True, help="All op types, not only the most frequent.")
 def command(file: str, *, form: str | None, full: bool) -> Answer:
-    """Tell what FILE holds: inputs, outputs, ops by type, weights, nesting."""
+    """Summarize FILE: inputs, outputs, ops by type, weights, nesting."""
     graph, form = open_model(file, form)
     counts = count_contents(graph)
     data = {"file": file, "format": form, **_data(graph, counts)}
@@ -35,7 +35,7 @@ def command(file: str, *, form: str | None, full: bool) -> Answer:
 
 @dataclass
 class GraphCounts:
-    """What one walk through a graph and everything in it finds."""
+    """Counts of ops, graphs and weights at any depth."""
 
     ops: Counter[str] = field(default_factory=Counter)
     graphs: int = 0
@@ -45,9 +45,9 @@ class GraphCounts:
 
 
 def count_contents(root: Graph) -> GraphCounts:
-    """Count everything in a graph, nested as deep as it likes.
+    """Count the contents of a graph at any depth.
 
-    Weights that ops share count once in their bytes.
+    Shared weights count once in bytes.
     """
     from amanda.graph import CONSTANT
 
@@ -72,7 +72,7 @@ def count_contents(root: Graph) -> GraphCounts:
 
 
 def _inner_graphs(op: Op) -> Iterator[Graph]:
-    """The graphs that an op is or has as bodies."""
+    """The nested graph that an op is, and its bodies."""
     from amanda.graph import Graph
 
     if isinstance(op, Graph):
@@ -118,7 +118,7 @@ def _type(port: OutputPort | InputPort) -> str | None:
 
 
 def _by_frequency(ops: Counter[str]) -> list[tuple[str, int]]:
-    """Most frequent first, then by name, so that the same file reads the same."""
+    """Op types by frequency, then by name."""
     return sorted(ops.items(), key=lambda item: (-item[1], item[0]))
 
 

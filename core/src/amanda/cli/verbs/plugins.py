@@ -1,4 +1,4 @@
-"""`amanda plugins`: every plug-in, and whether it can be used here."""
+"""`amanda plugins`: the installed plug-ins and their state."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["command", "is_usable"]
 WELL = {"found", "loaded", "off", "slow", "usable"}
 
 
-@verb("plugins", "every plug-in: found, loadable, usable, why not")
+@verb("plugins", "installed plug-ins and their state")
 @click.option(
     "--probe",
     is_flag=True,
-    help="Try each one, in a process of its own and with a time limit.",
+    help="Load each one in a separate process, with a time limit.",
 )
 def command(*, probe: bool) -> Answer:
-    """List every plug-in that is installed, what it offers, and whether it works.
+    """List the installed plug-ins, what they offer, and their state.
 
-    Nothing is imported to list them. Exit code 1 says that at least one has a fault.
+    Nothing is imported. Exit code 1 means that at least one has a fault.
     """
     from amanda.host import default_host
 
@@ -40,7 +40,7 @@ def command(*, probe: bool) -> Answer:
 
 
 def is_usable(plugin: PluginInfo) -> bool:
-    """Nothing about it is known to be wrong; slow, or left out, is not wrong."""
+    """Whether it has no known fault; slow or excluded ones have none."""
     return plugin.state in WELL
 
 

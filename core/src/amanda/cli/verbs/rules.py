@@ -31,7 +31,7 @@ FORMS = ("yaml", "proto", "text")
 
 
 class RuleFilter(NamedTuple):
-    """Which rules are meant."""
+    """Which rules to list."""
 
     op: str | None
     tag: str | None
@@ -44,14 +44,20 @@ class RuleFilter(NamedTuple):
 
 @verb("rules", "the rules between two frameworks: list, show, export, test")
 @click.argument("mapping", required=False)
-@click.option("--op", help="Those that an op is part of, on either side.")
-@click.option("--tag", help="Those with a tag.")
-@click.option("--search", "text", metavar="TEXT", help="Those that hold a text.")
-@click.option("--show", "rule", metavar="RULE", help="One rule, by its file:line.")
-@click.option("--rules", "files", multiple=True, help="A file of rules, in front.")
-@click.option("--to", "form", type=click.Choice(FORMS), help="Write them as a file.")
-@click.option("--output", type=click.Path(), help="Where to; else standard output.")
-@click.option("--test", is_flag=True, help="Try lens laws, and a sample of each rule.")
+@click.option("--op", help="Only rules with this op, on either side.")
+@click.option("--tag", help="Only rules with this tag.")
+@click.option("--search", "text", metavar="TEXT", help="Only rules that contain TEXT.")
+@click.option("--show", "rule", metavar="RULE", help="Show one rule, by its file:line.")
+@click.option("--rules", "files", multiple=True, help="A rule file, tried first.")
+@click.option("--to", "form", type=click.Choice(FORMS), help="Export the rules.")
+@click.option(
+    "--output",
+    type=click.Path(),
+    help="The file to export to; default: standard output.",
+)
+@click.option(
+    "--test", is_flag=True, help="Test the laws of lenses, and a sample of each rule."
+)
 def command(
     mapping: str | None,
     *,
@@ -64,11 +70,11 @@ def command(
     output: str | None,
     test: bool,
 ) -> Answer:
-    """The rules of a MAPPING; without one, the mappings that there are.
+    """List the rules of MAPPING; without it, list the mappings.
 
-    --test draws values for every lens and holds it to its laws, makes a sample for each
-    rule and takes it there and, where the rule runs both ways, back. Exit code 1 says
-    that something was wrong, or that nothing was found.
+    --test checks the laws of each lens on random values, and converts a sample of each
+    rule, in both directions where possible. Exit code 1 means that a test failed, or
+    that nothing was found.
     """
     if mapping is None:
         return _list_mappings()
@@ -123,7 +129,7 @@ def _list_mappings() -> Answer:
         )  # fmt: skip
     headings = ("mapping", "left", "right", "rows", "patterns", "functions")
     text: list[str | Table] = [Table(headings, rows)] if rows else []
-    return Answer({"mappings": data}, text or ["no mapping goes by rules"])
+    return Answer({"mappings": data}, text or ["no mapping has rules"])
 
 
 def _list_rules(
@@ -231,7 +237,7 @@ def _rule_lines(
 
 
 def _ops(graph: object) -> list[str]:
-    """The ops of a small graph, a line each."""
+    """The ops of a small graph, one line each."""
     from amanda.graph import Graph
 
     if not isinstance(graph, Graph):
@@ -268,7 +274,7 @@ def _export_rules(rules: RuleSet, form: str, output: str | None) -> Answer:
         return Answer(data, [f"{len(_rules(rules))} rules are written as {output}"])
     if form == "proto":
         if sys.stdout.isatty():
-            raise UsageError("protobuf is nothing to read", hint="name an --output")
+            raise UsageError("protobuf is binary", hint="name an --output")
         sys.stdout.flush()
         sys.stdout.buffer.write(made)
         return Answer(data)
@@ -296,12 +302,12 @@ def _test_rules(there: InstalledMapping, found: list[AnyRule]) -> Answer:
         count = len(there.mapping.rules.lenses)
         yield f"{count} lenses: {len(broken)} break their laws"
         yield from (f"  {name}: {why}" for name, why in broken)
-        yield f"{good} samples went there, and back where the rule runs both ways"
+        yield f"{good} samples passed, in both directions where possible"
         if bad:
             yield f"{len(bad)} did not come back:"
             yield from (f"  {id}: {why}" for id, why in bad)
         if none:
-            yield f"{len(none)} without a sample, which other tests have to cover:"
+            yield f"{len(none)} without a sample, to be covered by other tests:"
             yield from (f"  {id}: {why}" for id, why in none)
 
     data = {"broken_lenses": dict(broken), "samples": good, "not_back": bad,

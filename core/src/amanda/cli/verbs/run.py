@@ -20,20 +20,20 @@ __all__ = ["command"]
 @verb("run", "run a model on a backend")
 @click.argument("file", type=click.Path())
 @click.option("--backend", metavar="NAME[:DEVICE]", help="See `amanda backends`.")
-@click.option("--format", "form", help="The format of FILE, where it does not show.")
+@click.option("--format", "form", help="The format of FILE; default: detected.")
 @click.option(
     "--target",
     "targets",
     multiple=True,
     metavar="NAME",
-    help="A result or an op to run to; only what it needs is run.",
+    help="A result or an op; only what it needs is run.",
 )
 @backend_option
 @click.option(
     "--distributed",
     is_flag=True,
-    help="Run as one of several processes, as the environment tells the backend; the "
-    "same as --option distributed=true.",
+    help="Run as one of several processes, configured by the environment; the same "
+    "as --option distributed=true.",
 )
 @click.option("--save", metavar="FILE.npz", help="Write the results to this file.")
 @feed_options
@@ -48,9 +48,9 @@ def command(
     save: str | None,
     **given: Any,
 ) -> Answer:
-    """Run FILE, and tell what comes out.
+    """Run FILE and print the results.
 
-    The backend is the one named, else AMANDA_BACKEND, else the only one installed.
+    The default backend is AMANDA_BACKEND, or the only one installed.
     """
     from amanda.api.compilation import run
 

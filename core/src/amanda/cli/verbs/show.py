@@ -1,4 +1,4 @@
-"""`amanda show`: a model in readable form."""
+"""`amanda show`: prints a model in readable form."""
 
 from __future__ import annotations
 
@@ -17,34 +17,28 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-LARGE = 100  # ops, in all graphs together, that a person still reads from end to end
-FEW = (
-    40  # of each graph, half at its beginning and half at its end, when there are more
-)
-SHALLOW = 1  # how deep a large graph is shown unless told
+LARGE = 100  # ops in all graphs up to which nothing is folded
+FEW = 40  # ops shown of each graph, half of them at its end
+SHALLOW = 1  # depth to which a large graph is shown by default
 
 
-@verb("show", "a model in readable form, folded when it is large")
+@verb("show", "print a model in readable form")
 @click.argument("file", type=click.Path())
-@click.option("--format", "form", help="The file's format, where it does not show.")
+@click.option("--format", "form", help="The format of the file; default: detected.")
 @click.option("--full", is_flag=True, help="Fold nothing and cut nothing.")
-@click.option(
-    "--depth", type=click.IntRange(0), help="Fold what stands deeper than this."
-)
-@click.option(
-    "--op", "name", help="Show the ops of this name, and what is around them."
-)
+@click.option("--depth", type=click.IntRange(0), help="Fold deeper graphs.")
+@click.option("--op", "name", help="Show the ops of this name, with their neighbors.")
 def command(
     file: str, *, form: str | None, full: bool, depth: int | None, name: str | None
 ) -> Answer:
     """Show the graph in FILE in readable form.
 
-    Long values are cut. A large graph is folded: of each graph the first and the last
-    ops are shown, and how many there are between. With --full nothing is left out, and
-    what is shown can be saved as .amtxt and loaded again.
+    Long values are cut. Large graphs are folded: only their first and last ops are
+    shown. With --full nothing is omitted, and the text can be saved as .amtxt and
+    loaded again.
     """
     if full and depth is not None:
-        raise UsageError("--full folds nothing, so it does not go with --depth")
+        raise UsageError("--full and --depth exclude each other")
     graph, form = open_model(file, form)
     data: dict[str, object] = {"file": file, "format": form}
     if name is not None:

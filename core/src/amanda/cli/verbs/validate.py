@@ -1,4 +1,4 @@
-"""`amanda validate`: a model against the dictionaries of its namespaces."""
+"""`amanda validate`: checks a model against the dictionaries of its namespaces."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ __all__ = ["command"]
 
 @verb("validate", "check a model against its dictionary")
 @click.argument("file", type=click.Path())
-@click.option("--format", "form", help="The file's format, where it does not show.")
-@click.option("--against", metavar="NAMESPACE", help="Instead of the model's own.")
+@click.option("--format", "form", help="The format of the file; default: detected.")
+@click.option(
+    "--against", metavar="NAMESPACE", help="Another namespace than that of the model."
+)
 def command(file: str, *, form: str | None, against: str | None) -> Answer:
     """Check every op of FILE against the dictionary of its namespace.
 
-    All faults are told, each with its place. Exit code 1 says that there are some.
+    All faults are listed with their location. Exit code 1 means that there are some.
     """
     from amanda.dictionary import check_graph
 
@@ -65,7 +67,7 @@ def command(file: str, *, form: str | None, against: str | None) -> Answer:
 
 
 def _other_dictionary(name: str) -> Dictionary | None:
-    """The dictionary of a namespace that some ops have of their own."""
+    """The dictionary of another namespace of some ops, if installed."""
     try:
         return open_dictionary(name)
     except NamespaceError:
