@@ -58,14 +58,14 @@ def real() -> Iterator[Real]:
 
 def frozen(data: Path, dictionary: Dictionary) -> Iterator[Graph]:
     """The graphs of tf_graphs, as amanda-tf reads them."""
-    from amanda_tf.graphdef import read_graph
+    from amanda_tf.format import Format
 
     with tarfile.open(data / "tf_graphs" / "tf_graphs_dev.tar.gz") as archive:
         for member in archive:
             if member.name.endswith("/model.pb"):
                 content = archive.extractfile(member)
                 assert content is not None
-                yield read_graph(content.read(), dictionary)
+                yield Format().read(content.read(), version=dictionary.version)
 
 
 def nd4j(data: Path) -> tuple[Any, str] | None:

@@ -1,9 +1,9 @@
-"""Writes the README's table of vocabularies, from the index of amanda-namespaces.
+"""Generate the README's table of dictionaries from the index of amanda-namespaces.
 
-    python tools/dictionary_table.py            puts it into README.md
-    python tools/dictionary_table.py --check    exits with 1 where it is another
+    python tools/dictionary_table.py            write it into README.md
+    python tools/dictionary_table.py --check    exit with 1 if it differs
 
-Nobody edits the table by hand: it says what the data files hold.
+The table is never edited by hand.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ END = "<!-- end of dictionaries -->"
 
 
 def table(index: Mapping[str, Mapping[str, Any]]) -> str:
-    """The table, a row for each vocabulary of an index."""
-    return "\n".join(_lines(index))
+    """The table, with a row for each dictionary of an index."""
+    return "\n".join(_table_rows(index))
 
 
-def _lines(index: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _table_rows(index: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield "| dictionary | versions | ops ever | newest | source | checked against |"
     yield "|---|---|---:|---:|---|---|"
     for path, row in sorted(index.items()):
         cells = (
             f"`{path.removeprefix('amanda/')}`",
-            _versions(row["versions"]),
+            _version_range(row["versions"]),
             f"{row['ops']:,}",
             f"{row['newest']:,}",
             row["source"],
@@ -42,9 +42,9 @@ def _lines(index: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def _versions(versions: list[str]) -> str:
+def _version_range(versions: list[str]) -> str:
     """
-    >>> _versions(["1", "2", "3"]), _versions(["5"])
+    >>> _version_range(["1", "2", "3"]), _version_range(["5"])
     ('3: 1 to 3', '5')
     """
     if len(versions) == 1:
@@ -52,8 +52,8 @@ def _versions(versions: list[str]) -> str:
     return f"{len(versions)}: {versions[0]} to {versions[-1]}"
 
 
-def replaced(text: str, block: str) -> str:
-    """A page with the block between its marks."""
+def replace_table(text: str, block: str) -> str:
+    """Replace the block between the marks of a page."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -64,7 +64,7 @@ def replaced(text: str, block: str) -> str:
 def main(*arguments: str) -> int:
     index = json.loads(INDEX.read_text(encoding="utf-8"))["namespaces"]
     text = README.read_text(encoding="utf-8")
-    made = replaced(text, table(index))
+    made = replace_table(text, table(index))
     if "--check" in arguments:
         return int(made != text)
     README.write_text(made, encoding="utf-8")

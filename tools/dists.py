@@ -1,7 +1,7 @@
-"""What is done with the distributions of this repository; the environments call it.
+"""Install, test, check and build the distributions of this repository.
 
     python tools/dists.py list                 their names
-    python tools/dists.py install [NAME ...]   editable, with what they require here
+    python tools/dists.py install [NAME ...]   editable, with their local requirements
     python tools/dists.py test NAME [ARG ...]  the tests of one plug-in
     python tools/dists.py types                mypy over all of them, and what is beside
     python tools/dists.py wheels FOLDER        build all, install them afresh, try them
@@ -46,22 +46,24 @@ class Dist:
 
     @property
     def requires(self) -> list[str]:
-        """Names of the distributions it cannot do without, local or not."""
-        return [_name(line) for line in self.project.get("dependencies", [])]
+        """Names of required distributions, local or not."""
+        return [
+            _requirement_name(line) for line in self.project.get("dependencies", [])
+        ]
 
     @property
     def for_tests(self) -> list[str]:
-        """What its tests need; `folder[test]` hides it from those that require it."""
+        """Requirements of its tests."""
         needs: list[str] = self.project.get("optional-dependencies", {}).get("test", [])
         return needs
 
 
-def _name(requirement: str) -> str:
+def _requirement_name(requirement: str) -> str:
     return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
 
 
 def dists(root: Path = ROOT) -> dict[str, Dist]:
-    """Every distribution by name; the template of plug-ins is none."""
+    """Every distribution by name, without the plug-in template."""
     folders = [
         root / "core",
         root / "namespaces",
@@ -75,23 +77,23 @@ def dists(root: Path = ROOT) -> dict[str, Dist]:
 
 
 def with_required(names: Iterable[str], known: dict[str, Dist]) -> list[Dist]:
-    """These distributions and the local ones that they require, each once.
+    """Add the local requirements of distributions, each once.
 
     >>> [d.name for d in with_required(["amanda-core"], dists())]
     ['amanda-core']
     """
     waiting = [name.removeprefix("plugin-") for name in names]
-    taken: dict[str, Dist] = {}
+    chosen: dict[str, Dist] = {}
     while waiting:
         name = waiting.pop(0)
-        if name not in taken and name in known:
-            taken[name] = known[name]
+        if name not in chosen and name in known:
+            chosen[name] = known[name]
             waiting += known[name].requires
-    return list(taken.values())
+    return list(chosen.values())
 
 
 def run(*command: str | Path, at: Path = ROOT) -> None:
-    """One command; its failure ends this program with the same code."""
+    """Run a command; exit with its code if it fails."""
     line = [str(part) for part in command]
     print("+", *line, flush=True)
     done = subprocess.run(line, cwd=at, check=False)
@@ -100,7 +102,7 @@ def run(*command: str | Path, at: Path = ROOT) -> None:
 
 
 def install(names: Sequence[str]) -> None:
-    """Editable, without isolation: the environment has the build backend already."""
+    """Install editable, without isolation: the environment has the build backend."""
     known = dists()
     unknown = [n for n in names if n.removeprefix("plugin-") not in known]
     if unknown:
@@ -109,23 +111,24 @@ def install(names: Sequence[str]) -> None:
         )
     chosen = with_required(names or known, known)
     needs = {need for dist in chosen for need in dist.for_tests}
-    beside = {need for need in needs if _name(need) in known}
-    chosen = with_required([*(d.name for d in chosen), *map(_name, beside)], known)
+    local = {need for need in needs if _requirement_name(need) in known}
+    names_of_local = map(_requirement_name, local)
+    chosen = with_required([*(d.name for d in chosen), *names_of_local], known)
     folders = [part for dist in chosen for part in ("--editable", dist.folder)]
     pip = (sys.executable, "-m", "pip", "install", "--quiet")
-    run(*pip, "--no-build-isolation", *folders, *sorted(needs - beside))
+    run(*pip, "--no-build-isolation", *folders, *sorted(needs - local))
 
 
 def test(name: str, arguments: Sequence[str]) -> None:
-    """The tests and doctests that stand in the folder of one plug-in."""
+    """Run the tests and doctests in the folder of one plug-in."""
     folder = dists()[name.removeprefix("plugin-")].folder
     run(sys.executable, "-m", "pytest", folder, *arguments)
 
 
 def types() -> None:
-    """Everything but tests, which call with what is wrong on purpose.
+    """Check types of everything but tests, which pass wrong types on purpose.
 
-    The framework of a plug-in may be absent.
+    The framework of a plug-in may be missing.
     """
     mypy = (sys.executable, "-m", "mypy")
     run(*mypy)
@@ -135,11 +138,10 @@ def types() -> None:
             run(*mypy, "--ignore-missing-imports", dist.folder / "src")
 
 
-def built(dist: Dist, out: Path) -> Path:
-    """The wheel of one distribution, made from its sdist as an index would.
+def build_wheel(dist: Dist, out: Path) -> Path:
+    """Build the wheel of a distribution from its sdist, as a package index would.
 
-    The one made from the repository must hold the same files: what only one of the two
-    ways carries is missing for somebody.
+    The wheel built from the repository must have the same files.
     """
     hatch = (sys.executable, "-m", "hatchling", "build", "-d")
     run(*hatch, out / "from-tree", "-t", "wheel", at=dist.folder)
@@ -151,19 +153,19 @@ def built(dist: Dist, out: Path) -> Path:
     run(*hatch, out / "wheels", "-t", "wheel", at=out / "unpacked" / sdist.name[:-7])
     (wheel,) = (out / "wheels").glob(f"{stem}-*.whl")
     (other,) = (out / "from-tree").glob(f"{stem}-*.whl")
-    if differing := contents(wheel) ^ contents(other):
+    if differing := wheel_files(wheel) ^ wheel_files(other):
         raise SystemExit(f"{dist.name}: sdist and tree differ in {sorted(differing)}")
     return wheel
 
 
-def contents(wheel: Path) -> set[str]:
+def wheel_files(wheel: Path) -> set[str]:
     with zipfile.ZipFile(wheel) as archive:
         return set(archive.namelist())
 
 
 def wheels(out: Path) -> None:
-    """Build everything, install it into a new environment, try it from elsewhere."""
-    made = [built(dist, out) for dist in dists().values()]
+    """Build everything, install it into a new environment, and run smoke tests."""
+    made = [build_wheel(dist, out) for dist in dists().values()]
     venv.create(out / "fresh", with_pip=True)
     folder = "Scripts" if sys.platform == "win32" else "bin"
     python = out / "fresh" / folder / "python"
@@ -173,7 +175,7 @@ def wheels(out: Path) -> None:
 
 
 def smoke_tests() -> Iterator[Path]:
-    """tests/smoke.py, and the one of each plug-in that has one."""
+    """tests/smoke.py, and those of plug-ins."""
     for folder in (ROOT, *(dist.folder for dist in dists().values())):
         if (script := folder / "tests" / "smoke.py").is_file():
             yield script

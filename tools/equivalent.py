@@ -1,7 +1,7 @@
-"""What `mutate.py` changes and nobody can tell from the original, with the reason.
+"""Mutants of `mutate.py` that are equivalent to the original, with the reason.
 
-A row that is too wide would hide what samples miss: it names a function, and as little
-of what may be changed there as will do.
+A row names a function and as few of its changes as possible, since a wider one could
+hide what samples miss.
 """
 
 from __future__ import annotations
@@ -104,4 +104,4 @@ EQUIVALENT: list[tuple[str, str, str]] = [
      "no type has three bytes"),
     (r".*\.fourier\.dft", "0 became 1", "JAX reads the last part where there is one"),
 ]  # fmt: skip
-"""Functions and changes, as regular expressions: why no sample can tell them apart."""
+"""Regular expressions of functions and changes, with the reason."""

@@ -425,7 +425,7 @@ def _bindings(wheel: Wheel) -> dict[str, Any]:
             (here / name).parent.mkdir(parents=True, exist_ok=True)
             (here / name).write_bytes(content)
         out = here / "answer.json"
-        script = HERE / "dialect_entries.py"
+        script = HERE / "dialect_definitions.py"
         subprocess.run([sys.executable, script, out, here], check=True)
         answer: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     return answer

@@ -1,20 +1,17 @@
-"""Do the samples catch a kernel that is wrong?
+"""Mutation testing of kernels: do the samples detect a wrong kernel?
 
     python tools/mutate.py [OP ...] [--every N] [--table numpy|jax] [--equivalent]
                            [--module NAME] [--tests FILE ...]
 
-Each kernel of a primitive, with the functions of its theme that it calls, is altered in
-one place: an operator swapped, a constant off by one, a comparison turned, an axis
-moved, a branch taken always or never, a cast or a statement left out, results in
-another order. The samples of the ops that get there must notice. What survives is
-printed, with its line, and exits with 1 where less than `LEAST` of all is caught; what
-no sample could tell from the original stands in `equivalent.py`, with the reason, and
-is counted apart.
+Each kernel of a primitive, and each function of the package that it calls, is changed
+in one place: an operator, constant, comparison or axis changed, a branch always or
+never taken, a cast or statement removed, results reordered. The samples of the ops that
+reach it must fail. Survivors are printed, and the exit code is 1 if less than `LEAST`
+are caught. `equivalent.py` lists mutants that are equivalent to the original.
 
-`--table` alters the rows of a kernel table instead; `--every N` takes one in N.
-`--module` alters all functions of one module, also those that no op gets to, and
-`--tests` names files of tests that may notice what samples do not: so a kernel whose
-ways are chosen by size is held against the tests that choose them.
+`--table` mutates a kernel table; `--every N` takes one mutant in N. `--module` mutates
+all functions of a module, and `--tests` names test files that may detect mutants too,
+such as those of kernels that choose an algorithm by size.
 """
 
 from __future__ import annotations
@@ -30,14 +27,7 @@ import signal
 import sys
 import textwrap
 import warnings
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractContextManager,
     contextmanager,
@@ -65,8 +55,8 @@ PACKAGE = "amanda_std.ops"
 class Table(NamedTuple):
     """A table of kernels, in a module.
 
-    - `seconds`: of the processor. A mutant that takes longer goes round, and is caught
-    - `close`: how far off numbers may be, where it is more than samples say
+    - `seconds`: CPU time limit; a mutant that exceeds it counts as caught
+    - `close`: tolerances by element type, if larger than those of samples
     """
 
     module: str
@@ -79,23 +69,23 @@ class Table(NamedTuple):
         found: Kernels = getattr(import_module(self.module), self.name)
         return found
 
-    def at_work(self) -> AbstractContextManager[Any]:
-        """Around all: 64 bits are what they are."""
+    def context(self) -> AbstractContextManager[Any]:
+        """A context for running kernels, with x64 enabled for JAX."""
         if self.name != "JAX":
             return nullcontext()
         import jax
 
         return jax.enable_x64(True)  # type: ignore[no-any-return]
 
-    def forget(self) -> None:
-        """Programs are kept by the function that was traced, altered or not."""
+    def clear_cache(self) -> None:
+        """Clear the jit cache, whose keys are functions, mutated or not."""
         if self.name == "JAX":
             import jax
 
             jax.clear_caches()
 
-    def arrays(self, value: Any) -> Any:
-        """An argument of a sample as the library has it."""
+    def to_array(self, value: Any) -> Any:
+        """Convert an argument of a sample to the library's array."""
         if self.name != "JAX" or not isinstance(value, np.ndarray):
             return value
         if value.dtype.kind not in "biufcV":
@@ -120,7 +110,7 @@ EQUIVALENT: list[tuple[str, str, str]] = runpy.run_path(
 
 
 class Mutant(NamedTuple):
-    """A function with one place altered, and the ops that get there."""
+    """A function changed in one place, and the ops that reach it."""
 
     function: FunctionType
     line: int
@@ -129,20 +119,22 @@ class Mutant(NamedTuple):
     ops: tuple[Operation, ...]
 
     @property
-    def where(self) -> str:
+    def qualified_name(self) -> str:
         function: Any = self.function
         module = function.__globals__["__name__"].removeprefix(f"{PACKAGE}.")
         return f"{module}.{function.__code__.co_name}"
 
     def __str__(self) -> str:
-        return f"{self.where}, line {self.line}: {self.change}"
+        return f"{self.qualified_name}, line {self.line}: {self.change}"
 
 
-# -- what is altered -------------------------------------------------------------------
+# -- mutants ---------------------------------------------------------------------------
 
 
-def functions(table: str | None, names: Iterable[str]) -> dict[Any, list[Operation]]:
-    """The functions to alter, each with the ops whose samples get there."""
+def functions_to_mutate(
+    table: str | None, names: Iterable[str]
+) -> dict[Any, list[Operation]]:
+    """The functions to mutate, each with the ops that reach it."""
     found: dict[Any, list[Operation]] = {}
     wanted = set(names)
     rows = _rows(table)
@@ -151,34 +143,32 @@ def functions(table: str | None, names: Iterable[str]) -> dict[Any, list[Operati
         if start is None or (wanted and name not in wanted):
             continue
         if table is None and (op.is_composite or op.effect == "shows"):
-            continue  # what is seen from outside is no result: test_effects.py
+            continue  # effects are not results: test_effects.py
         if table == "jax" and op.body_rule is not None:
             continue  # bodies are traced: test_samples.py of amanda-jax
-        for function in _reached(
+        for function in _reachable_functions(
             start, PACKAGE if table is None else TABLES[table].module
         ):
             found.setdefault(function, []).append(op)
     return found
 
 
-def of_module(name: str, table: str | None) -> dict[Any, list[Operation]]:
-    """All functions of a module, however they were made; with those ops, if any.
-
-    What a function makes is one for all: functions of the same code count once."""
-    reached = {f.__code__: ops for f, ops in functions(table, ()).items()}
+def functions_of_module(name: str, table: str | None) -> dict[Any, list[Operation]]:
+    """All functions of a module, once for each code object, with their ops."""
+    ops_by_code = {f.__code__: ops for f, ops in functions_to_mutate(table, ()).items()}
     for op, row in _rows(table).items():
         while isinstance(row, FunctionType) and hasattr(row, "__wrapped__"):
-            reached.setdefault(row.__code__, []).append(OPS[op])
+            ops_by_code.setdefault(row.__code__, []).append(OPS[op])
             row = row.__wrapped__
     file = inspect.getfile(import_module(name))
     found = {
         each.__code__: each
-        for each in gc.get_objects()  # not all that answer `isinstance` are quiet
+        for each in gc.get_objects()  # `isinstance` may run code
         if type(each) is FunctionType and each.__code__.co_filename == file
         if each.__code__.co_name != "<lambda>"
     }
     order = sorted(found, key=lambda code: code.co_firstlineno)
-    return {found[code]: reached.get(code, []) for code in order}
+    return {found[code]: ops_by_code.get(code, []) for code in order}
 
 
 def _rows(table: str | None) -> Kernels:
@@ -187,22 +177,22 @@ def _rows(table: str | None) -> Kernels:
     return TABLES[table].kernels
 
 
-def _reached(start: Any, package: str) -> Iterator[FunctionType]:
-    """A function and those of the package that it calls, at any depth."""
+def _reachable_functions(start: Any, package: str) -> Iterator[FunctionType]:
+    """A function, and the functions of the package that it calls, transitively."""
     seen: set[int] = set()
     waiting = [start]
     while waiting:
-        at = _plain(waiting.pop())
+        at = _unwrap(waiting.pop())
         if at is None or id(at) in seen or not at.__module__.startswith(package):
             continue
         seen.add(id(at))
         yield at
-        held = at.__globals__
-        waiting += [held[name] for name in _names(at.__code__) if name in held]
+        names = _global_names(at.__code__)
+        waiting += [at.__globals__[name] for name in names if name in at.__globals__]
 
 
-def _plain(value: Any) -> FunctionType | None:
-    """The function that does the work of what wraps it."""
+def _unwrap(value: Any) -> FunctionType | None:
+    """The innermost wrapped function."""
     while not isinstance(value, FunctionType) or hasattr(value, "__wrapped__"):
         inner = getattr(value, "__wrapped__", getattr(value, "func", None))
         if inner is None or isinstance(value, Operation):
@@ -211,49 +201,49 @@ def _plain(value: Any) -> FunctionType | None:
     return value if value.__closure__ is None else None
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    for each in _codes(code):
+def _global_names(code: CodeType) -> Iterator[str]:
+    for each in _nested_codes(code):
         yield from each.co_names
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """It, and what is made in it."""
+def _nested_codes(code: CodeType) -> Iterator[CodeType]:
+    """A code object, and those nested in it."""
     yield code
     for const in code.co_consts:
         if isinstance(const, CodeType):
-            yield from _codes(const)
+            yield from _nested_codes(const)
 
 
 def mutants(
     function: FunctionType, ops: Sequence[Operation], apart: Collection[str] = ()
 ) -> Iterator[Mutant]:
-    """The function, altered in every place in turn.
+    """The function, changed in every possible place in turn.
 
-    `apart` are the full names of functions that are altered by themselves."""
+    `apart` are qualified names of nested functions that are mutated separately.
+    """
     lines, start = inspect.getsourcelines(function.__code__)
     tree = ast.parse(textwrap.dedent("".join(lines)))
     head = tree.body[0]
     if not isinstance(head, ast.FunctionDef):
-        return  # a lambda: its line holds more than one function, maybe
+        return  # a lambda, whose line may have several functions
     head.decorator_list = []
-    places = [n for part in head.body for n in ast.walk(part)]
-    beside = _beside_the_result(head) | _apart(head, function, apart)
-    for number, node in enumerate(places):
-        for change, alter in _changes(node) if node not in beside else ():
+    nodes = [n for part in head.body for n in ast.walk(part)]
+    skipped = _irrelevant_nodes(head) | _nested_nodes(head, function, apart)
+    for number, node in enumerate(nodes):
+        for change, alter in _changes(node) if node not in skipped else ():
             altered = deepcopy(tree)
             inner: Any = altered.body[0]
             copies = [n for part in inner.body for n in ast.walk(part)]
             alter(copies[number])
             ast.fix_missing_locations(altered)
-            code = _compiled(altered, function)
+            code = _compile(altered, function)
             if code is not None:
                 line = start + getattr(node, "lineno", 1) - 1
                 yield Mutant(function, line, change, code, tuple(ops))
 
 
-def _beside_the_result(head: ast.FunctionDef) -> set[ast.AST]:
-    """What no result depends on: refusals, which wrong use tests (test_wrong_use.py),
-    and whether `zip` checks lengths or `astype` copies."""
+def _irrelevant_nodes(head: ast.FunctionDef) -> set[ast.AST]:
+    """Nodes of errors (test_wrong_use.py), and flags of `zip` and `astype`."""
     found: set[ast.AST] = set()
     for node in ast.walk(head):
         if isinstance(node, ast.Raise):
@@ -272,7 +262,7 @@ def _beside_the_result(head: ast.FunctionDef) -> set[ast.AST]:
     return found
 
 
-def _apart(
+def _nested_nodes(
     head: ast.FunctionDef, function: FunctionType, names: Collection[str]
 ) -> set[ast.AST]:
     within = f"{function.__code__.co_qualname}.<locals>."
@@ -283,15 +273,15 @@ def _apart(
     return found
 
 
-def _compiled(tree: ast.Module, function: FunctionType) -> CodeType | None:
-    """The code, in a function that holds what the original closes over."""
+def _compile(tree: ast.Module, function: FunctionType) -> CodeType | None:
+    """Compile a mutant, with the free variables of the original."""
     before = function.__code__
     if before.co_freevars:
         around = ast.parse(f"def around({', '.join(before.co_freevars)}): pass")
         around.body[0].body = tree.body  # type: ignore[attr-defined]
         tree = around
     whole = compile(tree, before.co_filename, "exec", dont_inherit=True)
-    for code in _codes(whole):
+    for code in _nested_codes(whole):
         if code.co_name == before.co_name:
             return code if code.co_freevars == before.co_freevars else None
     return None
@@ -311,10 +301,10 @@ _OPERATORS: dict[type, type] = {
 
 
 def _changes(node: ast.AST) -> Iterator[Change]:
-    """The ways to alter one node of a function."""
+    """The possible changes of one node."""
     text = ast.unparse(node)[:60] if not isinstance(node, ast.operator) else ""
     for key in ("op", "ops"):
-        yield from _swapped(node, key, text)
+        yield from _swap_operator(node, key, text)
     if isinstance(node, ast.Constant) and type(node.value) in (int, float, bool):
         value: Any = node.value
         other = (not value) if isinstance(value, bool) else value + 1
@@ -332,24 +322,24 @@ def _changes(node: ast.AST) -> Iterator[Change]:
         if ast.unparse(node.value) not in ("None", "-1"):
             yield f"{text} became {ast.unparse(moved)}", partial(_set, "value", moved)
     if _is_cast(node):
-        yield f"{text} left out", _without_cast
+        yield f"{text} left out", _remove_cast
     if isinstance(node, ast.Return) and len(getattr(node.value, "elts", ())) > 1:
-        yield f"{text} in another order", _turned
+        yield f"{text} in another order", _reverse_results
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         yield f"{text} left out", partial(_set, "value", ast.Constant(None))
     if isinstance(node, ast.AugAssign):
         yield f"{text} left out", partial(_set, "value", ast.Name("x"))
 
 
-def _swapped(node: ast.AST, key: str, text: str) -> Iterator[Change]:
+def _swap_operator(node: ast.AST, key: str, text: str) -> Iterator[Change]:
     held = getattr(node, key, None)
     if isinstance(node, ast.UnaryOp) or held is None:
         return
     first = held[0] if isinstance(held, list) else held
     other = _OPERATORS.get(type(first))
     if other is not None:
-        made: Any = other()
-        value = [made, *held[1:]] if isinstance(held, list) else made
+        operator: Any = other()
+        value = [operator, *held[1:]] if isinstance(held, list) else operator
         yield (
             f"{type(first).__name__} became {other.__name__} in {text}",
             partial(_set, key, value),
@@ -358,7 +348,7 @@ def _swapped(node: ast.AST, key: str, text: str) -> Iterator[Change]:
 
 def _set(field: str, value: Any, node: Any) -> None:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        # `+x` of a bool is an int: twice `not` is what it was without
+        # `+x` of a bool is an int; a double `not` preserves the type
         node.operand = ast.UnaryOp(ast.Not(), node.operand)
         return
     if isinstance(node, ast.AugAssign) and field == "value":
@@ -377,13 +367,13 @@ def _is_module(node: ast.AST) -> bool:
     return isinstance(node, ast.Name) and node.id in ("xp", "np_", "np", "jnp")
 
 
-def _without_cast(node: Any) -> None:
+def _remove_cast(node: Any) -> None:
     inner = node.func.value
     node.func = ast.Name("_same", ast.Load())
     node.args, node.keywords = [inner], []
 
 
-def _turned(node: Any) -> None:
+def _reverse_results(node: Any) -> None:
     node.value.elts.reverse()
 
 
@@ -391,78 +381,78 @@ def _same(value: Any) -> Any:
     return value
 
 
-# -- whether it is caught --------------------------------------------------------------
+# -- running ---------------------------------------------------------------------------
 
 
-def caught(
+def is_caught(
     mutant: Mutant, samples: dict[str, list[Sample]], kernels: Any,
     table: Table = _DEFINITIONS, tests: Sequence[str] = (),
 ) -> bool:  # fmt: skip
-    """Does a sample of an op that gets there fail, or take too long; or a test?"""
-    with _altered(mutant):
-        if _noticed(mutant.ops, samples, kernels, table):
+    """True if a sample of an op that reaches it fails or times out, or a test fails."""
+    with _apply_mutant(mutant):
+        if _samples_fail(mutant.ops, samples, kernels, table):
             return True
-        return bool(tests) and not passed(tests, table)
+        return bool(tests) and not run_tests(tests, table)
 
 
 @contextmanager
-def _altered(mutant: Mutant) -> Iterator[None]:
-    """In here it is the function; so it is for all that were made of the same code."""
+def _apply_mutant(mutant: Mutant) -> Iterator[None]:
+    """Replace the code of the function, and of others with the same code."""
     function: Any = mutant.function
-    before, held = function.__code__, function.__globals__
-    alike = [function]
+    before, scope = function.__code__, function.__globals__
+    functions = [function]
     if function.__closure__ is not None:
-        alike = [f for f in gc.get_referrers(before) if isinstance(f, FunctionType)]
-    held["_same"] = _same
-    for each in alike:
+        functions = [f for f in gc.get_referrers(before) if isinstance(f, FunctionType)]
+    scope["_same"] = _same
+    for each in functions:
         each.__code__ = mutant.code
     try:
         yield
     finally:
-        for each in alike:
+        for each in functions:
             each.__code__ = before
-        held.pop("_same", None)
+        scope.pop("_same", None)
 
 
-def _noticed(
+def _samples_fail(
     ops: Sequence[Operation], samples: dict[str, list[Sample]], kernels: Any,
     table: Table,
 ) -> bool:  # fmt: skip
     try:
         with (
-            _limited(table.seconds),
-            table.at_work(),
+            _time_limit(table.seconds),
+            table.context(),
             use_kernels(kernels),
             np.errstate(all="ignore"),
             warnings.catch_warnings(),
         ):
-            warnings.simplefilter("error")  # as the tests have it
+            warnings.simplefilter("error")  # as in the tests
             return any(_fails(op, s, table) for op in ops for s in samples[op.name])
     except _TookTooLong:
         return True
 
 
-def passed(tests: Sequence[str], table: Table = _DEFINITIONS) -> bool:
-    """Do the tests pass, here, with the functions as they are now?"""
+def run_tests(tests: Sequence[str], table: Table = _DEFINITIONS) -> bool:
+    """Run tests in this process; True if they pass."""
     import pytest
 
-    told = io.StringIO()
-    table.forget()
+    output = io.StringIO()
+    table.clear_cache()
     options = ["-xq", "--assert=plain", "--tb=no", "-pno:cacheprovider", "-pno:xdist"]
-    with redirect_stdout(told):
+    with redirect_stdout(output):
         code = pytest.main([*options, *tests])
-    table.forget()
-    if "! KeyboardInterrupt !" in told.getvalue():
+    table.clear_cache()
+    if "! KeyboardInterrupt !" in output.getvalue():
         raise KeyboardInterrupt
     if code in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
-        raise SystemExit(told.getvalue() or f"no tests in {', '.join(tests)}")
+        raise SystemExit(output.getvalue() or f"no tests in {', '.join(tests)}")
     return code == pytest.ExitCode.OK
 
 
 def _fails(op: Operation, sample: Sample, table: Table = _DEFINITIONS) -> bool:
     try:
-        given = [table.arrays(each) for each in sample.args]
-        got = op.run(*op.bind(given, sample.attrs))
+        args = [table.to_array(each) for each in sample.args]
+        got = op.run(*op.bind(args, sample.attrs))
         many = (
             sample.expected if isinstance(sample.expected, list) else [sample.expected]
         )
@@ -472,7 +462,7 @@ def _fails(op: Operation, sample: Sample, table: Table = _DEFINITIONS) -> bool:
         return difference(have, many, tolerance) is not None
     except _TookTooLong:
         raise
-    except Exception:  # noqa: BLE001  whatever it is, it is noticed
+    except Exception:  # noqa: BLE001  any error is detected
         return True
 
 
@@ -481,7 +471,7 @@ class _TookTooLong(BaseException):
 
 
 @contextmanager
-def _limited(seconds: float) -> Iterator[None]:
+def _time_limit(seconds: float) -> Iterator[None]:
     def stop(*_: object) -> None:
         raise _TookTooLong
 
@@ -495,7 +485,7 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 class Outcome(NamedTuple):
-    """How many were caught, which survived, and which cannot be told apart."""
+    """The number of caught mutants, and the survivors and equivalent ones."""
 
     caught: int
     survived: list[Mutant]
@@ -508,7 +498,7 @@ class Outcome(NamedTuple):
 
 
 class _Samples(dict[str, list[Sample]]):
-    """The samples of ops, made before anything is altered; they pass till then."""
+    """The samples of ops, created and verified before any mutation."""
 
     def __init__(self, kernels: Kernels | None, table: Table) -> None:
         self.kernels, self.table = kernels, table
@@ -517,24 +507,28 @@ class _Samples(dict[str, list[Sample]]):
         op = OPS[name]
         assert op.samples_rule is not None
         self[name] = list(op.samples_rule())
-        with self.table.at_work(), use_kernels(self.kernels), np.errstate(all="ignore"):
+        with self.table.context(), use_kernels(self.kernels), np.errstate(all="ignore"):
             assert not any(_fails(op, s, self.table) for s in self[name]), op
         return self[name]
 
 
-def judged(
+def run_mutants(
     table: str | None = None, names: Sequence[str] = (), every: int = 1,
     module: str | None = None, tests: Sequence[str] = (),
 ) -> Outcome:  # fmt: skip
-    """Alters functions one by one, and tells what the samples and tests notice."""
+    """Mutate functions one by one, and run samples and tests."""
     chosen = TABLES[table] if table else _DEFINITIONS
-    found = of_module(module, table) if module else functions(table, names)
-    if tests and not passed(tests, chosen):
-        raise SystemExit("a test fails, though nothing is altered")
-    return _judged(chosen, found, every, tests)
+    found = (
+        functions_of_module(module, table)
+        if module
+        else functions_to_mutate(table, names)
+    )
+    if tests and not run_tests(tests, chosen):
+        raise SystemExit("a test fails without any mutation")
+    return _run_mutants(chosen, found, every, tests)
 
 
-def _judged(
+def _run_mutants(
     table: Table, found: Mapping[Any, list[Operation]], every: int, tests: Sequence[str]
 ) -> Outcome:
     kernels = table.kernels if table.module else None
@@ -548,45 +542,47 @@ def _judged(
             if number % every:
                 continue
             rows = {op.name: samples[op.name] for op in ops}
-            if caught(mutant, rows, kernels, table, tests):
+            if is_caught(mutant, rows, kernels, table, tests):
                 count += 1
-            elif _reason(mutant) is not None:
+            elif _equivalence_reason(mutant) is not None:
                 outcome.equivalent.append(mutant)
             else:
                 outcome.survived.append(mutant)
     return outcome._replace(caught=count)
 
 
-def _reason(mutant: Mutant) -> str | None:
-    """Why no sample can tell the mutant from the original, if that is so."""
+def _equivalence_reason(mutant: Mutant) -> str | None:
+    """Why the mutant is equivalent to the original, or None."""
     for where, change, why in EQUIVALENT:
-        if re.fullmatch(where, mutant.where) and re.fullmatch(change, mutant.change):
+        if re.fullmatch(where, mutant.qualified_name) and re.fullmatch(
+            change, mutant.change
+        ):
             return why
     return None
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("op", nargs="*", help="only the kernels of these")
-    parser.add_argument("--every", type=int, default=1, help="one mutant in so many")
+    parser.add_argument("op", nargs="*", help="only the kernels of these ops")
+    parser.add_argument("--every", type=int, default=1, help="one mutant in N")
     parser.add_argument(
-        "--equivalent", action="store_true", help="tell those, with the reason"
+        "--equivalent", action="store_true", help="list equivalent mutants"
     )
-    parser.add_argument("--table", choices=TABLES, help="rows of a kernel table")
-    parser.add_argument("--module", help="all functions of this, whoever calls them")
-    parser.add_argument("--tests", nargs="+", default=[], help="which may notice too")
-    told = parser.parse_args()
-    outcome = judged(told.table, told.op, told.every, told.module, told.tests)
+    parser.add_argument("--table", choices=TABLES, help="mutate a kernel table")
+    parser.add_argument("--module", help="mutate a module")
+    parser.add_argument("--tests", nargs="+", default=[], help="tests to run as well")
+    args = parser.parse_args()
+    outcome = run_mutants(args.table, args.op, args.every, args.module, args.tests)
     for mutant in outcome.survived:
         file = Path(inspect.getfile(mutant.function)).name
         ops = ", ".join(op.name for op in mutant.ops[:4])
-        print(f"{file}:{mutant.line}: {mutant.where}: {mutant.change} [{ops}]")
-    for mutant in outcome.equivalent if told.equivalent else ():
-        print(f"{mutant}: {_reason(mutant)}")
+        print(f"{file}:{mutant.line}: {mutant.qualified_name}: {mutant.change} [{ops}]")
+    for mutant in outcome.equivalent if args.equivalent else ():
+        print(f"{mutant}: {_equivalence_reason(mutant)}")
     total = outcome.caught + len(outcome.survived)
     print(
-        f"{outcome.caught} of {total} altered kernels caught ({outcome.share:.1%}); "
-        f"{len(outcome.equivalent)} more cannot be told from the original"
+        f"{outcome.caught} of {total} mutants caught ({outcome.share:.1%}); "
+        f"{len(outcome.equivalent)} more are equivalent to the original"
     )
     return int(outcome.share < LEAST)
 

@@ -1,11 +1,11 @@
-"""What a library of TensorFlow 0.12 to 1.15 registers, and what others add to it.
+"""Write the ops that a library of TensorFlow 0.12 to 1.15 registers, as JSON.
 
     python3.6 registered_ops.py OUT LIBRARY[,LIBRARY] [ADDED ...]
 
-Runs by itself, as a process of the Python that the libraries were made for, so it is
-written for that one; nothing of TensorFlow is imported. OUT becomes JSON with the op
-list of the library, as it serializes it, before and after the others are loaded, and
-with the message about each that cannot be: some want what only GPUs have.
+Runs as a separate process of the Python that the libraries were built for, and in its
+syntax; TensorFlow itself is not imported. OUT has the op list of the library,
+serialized by itself, before and after the added libraries are loaded, and the errors of
+those that cannot be loaded: some require GPU libraries.
 """
 
 import ctypes
@@ -23,16 +23,16 @@ class Buffer(ctypes.Structure):
     )
 
 
-def listed(library: Any) -> bytes:
-    """The op list as the C interface gives it; libraries export it from 1.3 on."""
+def op_list_of_c_api(library: Any) -> bytes:
+    """The op list from the C API, which libraries have since 1.3."""
     function = library.TF_GetAllOpList
     function.restype = ctypes.POINTER(Buffer)
     buffer = function().contents
     return ctypes.string_at(buffer.data, buffer.length)
 
 
-def exported(library: Any) -> bytes:
-    """The same, asked of the C++ registry, whose symbols older libraries export."""
+def op_list_of_registry(library: Any) -> bytes:
+    """The op list from the C++ registry, whose symbols older libraries export."""
     registry = library._ZN10tensorflow10OpRegistry6GlobalEv
     registry.restype = ctypes.c_void_p
     ops = ctypes.create_string_buffer(4096)  # an OpList, which is smaller
@@ -54,8 +54,11 @@ def exported(library: Any) -> bytes:
 
 
 def load(library: Any, file: str) -> None:
-    """Loads a library of ops. Some register what the main one has, which is no fault
-    where TensorFlow itself loads them; from 1.3 on it can be asked to."""
+    """Load a library of ops.
+
+    Some register ops that the main library has, which is no error if TensorFlow loads
+    them; it can since 1.3.
+    """
     if not hasattr(library, "TF_LoadLibrary"):
         ctypes.CDLL(file, mode=os.RTLD_LAZY)
         return
@@ -73,19 +76,20 @@ def load(library: Any, file: str) -> None:
 def main(out: str, library: str, *added: str) -> None:
     mode = os.RTLD_LAZY | os.RTLD_GLOBAL
     parts = [ctypes.CDLL(file, mode=mode) for file in library.split(",")]
-    ask = listed if hasattr(parts[-1], "TF_GetAllOpList") else exported
-    before = ask(parts[-1])
+    has_c_api = hasattr(parts[-1], "TF_GetAllOpList")
+    op_list = op_list_of_c_api if has_c_api else op_list_of_registry
+    before = op_list(parts[-1])
     failed = {}
     for file in added:
         try:
             load(parts[-1], file)
         except OSError as error:
             failed[os.path.basename(file)] = str(error)
-    after = ask(parts[-1])
+    after = op_list(parts[-1])
     answer = {"before": before.hex(), "after": after.hex(), "failed": failed}
     with open(out, "w") as stream:
         json.dump(answer, stream)
-    os._exit(0)  # libraries that were never meant to be unloaded
+    os._exit(0)  # these libraries cannot be unloaded
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Every operator schema of one release of onnx, asked of its library alone.
+"""Write all operator schemas of one release of onnx as JSON, from its library alone.
 
     python3.6 released_schemas.py OUT FOLDER
 
-Runs by itself, as a process of the Python that the library was made for, so it is
-written for that one; nothing else of onnx is imported. FOLDER is onnx's, OUT becomes
-JSON: the opsets that it knows, and its schemas, defaults of attributes in base64.
+Runs as a separate process of the Python that the library was built for, and in its
+syntax; nothing else of onnx is imported. FOLDER is that of the onnx package. OUT has
+the opsets of the release, and its schemas, with attribute defaults in base64.
 """
 
 import base64
@@ -14,31 +14,31 @@ import sys
 from typing import Any
 
 
-def first(thing: Any, *names: str) -> Any:
-    """What later releases call otherwise."""
+def first_attribute(thing: Any, *names: str) -> Any:
+    """The first existing attribute, since releases use different names."""
     return next((getattr(thing, name) for name in names if hasattr(thing, name)), None)
 
 
-def word(value: Any) -> str:
-    """The last part of the name of a member of an enumeration."""
+def member_name(value: Any) -> str:
+    """The name of an enum member, in lower case."""
     return str(value).split(".")[-1].lower()
 
 
 def port(given: Any) -> "dict[str, Any]":
-    row = {"name": given.name, "type": first(given, "type_str", "typeStr")}
-    option = word(given.option)
+    row = {"name": given.name, "type": first_attribute(given, "type_str", "typeStr")}
+    option = member_name(given.option)
     if option != "single":
         row["option"] = option
     if option == "variadic":
-        if first(given, "is_homogeneous", "isHomogeneous") is False:
+        if first_attribute(given, "is_homogeneous", "isHomogeneous") is False:
             row["homogeneous"] = False
-        row["min"] = first(given, "min_arity", "minArity")
+        row["min"] = first_attribute(given, "min_arity", "minArity")
     return row
 
 
 def attribute(given: Any) -> "dict[str, Any]":
-    row = {"type": word(given.type), "required": bool(given.required)}
-    content = first(given, "_default_value", "default_value")
+    row = {"type": member_name(given.type), "required": bool(given.required)}
+    content = first_attribute(given, "_default_value", "default_value")
     if not isinstance(content, bytes):
         content = content.SerializeToString()
     row["default"] = base64.b64encode(content).decode()
@@ -50,8 +50,8 @@ def schema(given: Any) -> "dict[str, Any]":
         "domain": given.domain,
         "name": given.name,
         "since": given.since_version,
-        "deprecated": bool(first(given, "deprecated")),
-        "support": word(given.support_level),
+        "deprecated": bool(first_attribute(given, "deprecated")),
+        "support": member_name(given.support_level),
         "inputs": [port(each) for each in given.inputs],
         "outputs": [port(each) for each in given.outputs],
         "attrs": {n: attribute(a) for n, a in sorted(given.attributes.items())},

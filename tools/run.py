@@ -1,10 +1,10 @@
-"""The two commands of the README. Each needs nothing but Python 3.11 or newer.
+"""The two commands of the README. Each requires only Python 3.11 or newer.
 
     python3 tools/run.py main    all set-up, then the main job
     python3 tools/run.py tests   all set-up, then lint, builds and every test
 
-Set-up goes into `.venv` and `.tox` beside the README, and is kept for the next time.
-What follows `tests` goes to pytest: `python3 tools/run.py tests -- -k graph`.
+Set-up is stored in `.venv` and `.tox` in the root folder. Further arguments of `tests`
+are passed to pytest: `python3 tools/run.py tests -- -k graph`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ ROOT = Path(__file__).resolve().parent.parent
 MAIN_JOB = ROOT / "examples" / "main_job.py"
 
 
-def checked() -> str:
-    """The environments, the one with all tests last, so that its closing line is.
+def test_environments() -> str:
+    """The tox environments; the one with all tests is the last.
 
-    Without a plug-in, the core alone is all there is.
+    Without plug-ins, `core` would repeat it.
     """
     plugins = any(ROOT.glob("plugins/[!_]*/pyproject.toml"))
     return "lint,wheels,core,py" if plugins else "lint,wheels,py"
 
 
 def environment() -> Path:
-    """The interpreter of `.venv`, which is made when it is not there."""
+    """The interpreter of `.venv`, which is created if it does not exist."""
     folder = ROOT / ".venv"
     inside = "Scripts/python.exe" if os.name == "nt" else "bin/python"
     if not (folder / inside).exists():
@@ -39,8 +39,8 @@ def environment() -> Path:
 
 
 def call(*command: str | Path) -> None:
-    """One command in the root; its failure ends this program with the same code."""
-    # tox need not look for newer seeds on the network in the background
+    """Run a command in the root folder; exit with its code if it fails."""
+    # no background downloads of newer seed packages
     settings = {**os.environ, "VIRTUALENV_NO_PERIODIC_UPDATE": "1"}
     done = subprocess.run(
         [str(c) for c in command], cwd=ROOT, env=settings, check=False
@@ -64,11 +64,11 @@ def main_job() -> None:
 def tests(arguments: Sequence[str]) -> None:
     python = environment()
     install(python, "tox>=4.29")
-    call(python, "-m", "tox", "run", "-e", checked(), *arguments)
+    call(python, "-m", "tox", "run", "-e", test_environments(), *arguments)
 
 
 def main(arguments: Sequence[str]) -> None:
-    if sys.version_info < (3, 11):  # noqa: UP036  it is what this line is for
+    if sys.version_info < (3, 11):  # noqa: UP036  a clear message for old versions
         raise SystemExit(f"Python 3.11 or newer is needed; this is {sys.version}")
     match arguments:
         case ["main"]:

@@ -1,13 +1,12 @@
-"""Writes down which package file each version of a dictionary can be checked against.
+"""Record the package file that each version of a dictionary can be compared with.
 
-    python -m tools.sources [VOCABULARY ...]
+    python -m tools.sources [DICTIONARY ...]
 
-The names and digests of the files come from the package index that pip is configured
-with, asked through pip's own client; nothing is downloaded, and no address is kept.
-They go to `sources.json`, beside the data. A release has many files, for one Python and
-system each: taken is the first that the table below would try, in the order of packages
-and then of Pythons. Where all versions come from the installed framework, `*` stands
-for them, and the release in the `source` of the index is looked up.
+Names and digests of files come from the package index that pip is configured with,
+through pip's own client; nothing is downloaded, and no address is stored. They are
+written to `sources.json` in the data folder. Of the files of a release, the first match
+of the table below is used, in the order of packages and then of Pythons. If all
+versions come from one release of the framework, `*` stands for them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tools.wheels import TRIED, wheels
+from tools.wheels import DEFAULT_PYTHONS, wheels
 
 HERE = Path(__file__).resolve().parent.parent
 PACKAGE = HERE / "namespaces" / "src" / "amanda_namespaces"
@@ -28,12 +27,12 @@ FILE = "sources.json"
 
 
 class Origin(NamedTuple):
-    """The packages that a vocabulary is from; the first that has the version counts."""
+    """The packages of a dictionary; the first that has the version is used."""
 
     packages: tuple[str, ...]
-    whole: bool = False  # one release of the package has every version
-    pythons: tuple[str, ...] = TRIED  # of several files, the first for one of these
-    raw: str = ""  # raw data that says which release each version is of
+    whole: bool = False  # one release has every version
+    pythons: tuple[str, ...] = DEFAULT_PYTHONS  # in order of preference
+    raw: str = ""  # raw data with the release of each version
 
 
 ORIGINS = {
@@ -68,36 +67,38 @@ def main(chosen: Sequence[str]) -> None:
     file = PACKAGE / FILE
     found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     for path in chosen or [path for path in rows if path in ORIGINS]:
-        found[path] = dict(_sources(path, rows[path]))
+        found[path] = dict(_version_files(path, rows[path]))
         print(f"{path}: {len(found[path])} files")
-    file.write_text(text_of(found), encoding="utf-8")
+    file.write_text(format_json(found), encoding="utf-8")
 
 
-def _sources(path: str, row: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
+def _version_files(
+    path: str, row: dict[str, Any]
+) -> Iterator[tuple[str, dict[str, str]]]:
     origin = ORIGINS[path]
     if origin.whole:
         release = re.search(r"\d+(?:\.\d+)+", row["source"])
         if release is None:
             raise SystemExit(f"{path}: no release in {row['source']!r}")
-        yield "*", _file(origin, release[0])
+        yield "*", _package_file(origin, release[0])
         return
     releases: dict[str, str] = {}
     if origin.raw:
         with (RAW / origin.raw).open(encoding="utf-8") as stream:
             releases = json.loads(stream.readline())["releases"]
     for version in row["versions"]:
-        yield version, _file(origin, releases.get(version, version))
+        yield version, _package_file(origin, releases.get(version, version))
 
 
-def _file(origin: Origin, version: str) -> dict[str, str]:
+def _package_file(origin: Origin, version: str) -> dict[str, str]:
     for package in origin.packages:
         if (wheel := wheels(package, origin.pythons).get(version)) is not None:
             return {"file": wheel.filename, "sha256": wheel.sha256}
     raise SystemExit(f"{' and '.join(origin.packages)} have no {version}")
 
 
-def text_of(found: dict[str, Any]) -> str:
-    """JSON with a version on each line, sorted by vocabulary."""
+def format_json(found: dict[str, Any]) -> str:
+    """JSON with a version on each line, sorted by dictionary."""
     text = json.dumps(dict(sorted(found.items())), indent=2)
     return re.sub(r"\{\n\s+(\"file\".*?),\n\s+(.*?)\n\s+\}", r"{\1, \2}", text) + "\n"
 

@@ -1,7 +1,7 @@
-"""Package files of the index that pip is configured with, read through its client.
+"""Read members of wheels from the package index that pip is configured with.
 
-Members of a wheel are read where the wheel lies, a range of bytes at a time; what is
-read is never imported. No address is kept: pip knows where its packages come from.
+Byte ranges of a wheel are read remotely, through pip's own client. Nothing that is read
+is imported, and no address is stored.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import Any
 
-# What pip is told to look for: Pythons, newest last, and the systems of their files.
+# Pythons and platform tags to search for, oldest first.
 _LINUX = ("manylinux1", "manylinux2010", "manylinux2014", "linux")
 _NEWER = ("manylinux_2_17", "manylinux_2_24", "manylinux_2_27", "manylinux_2_28")
 _SYSTEMS: Mapping[str, tuple[str, ...]] = {
@@ -25,13 +25,13 @@ _SYSTEMS: Mapping[str, tuple[str, ...]] = {
     "3.9": (*_LINUX, *_NEWER),
     "3.11": (*_LINUX, *_NEWER),
 }
-TRIED = ("2.7", "3.6", "3.9", "3.11")
-_NEAR = 1 << 18  # bytes between two members that are read together
+DEFAULT_PYTHONS = ("2.7", "3.6", "3.9", "3.11")
+_NEAR = 1 << 18  # bytes between members that are read in one request
 
 
 @dataclass(frozen=True)
 class Wheel:
-    """One package file; `python` says for which Python it was found."""
+    """One wheel; `python` is the Python that it was found for."""
 
     filename: str
     sha256: str
@@ -41,12 +41,12 @@ class Wheel:
 
     @cached_property
     def archive(self) -> zipfile.ZipFile:
-        """What is in it. Only the table at its end is read."""
+        """The archive; only its central directory is read."""
         lazy = import_module("pip._internal.network.lazy_wheel").LazyZipOverHTTP
         return zipfile.ZipFile(lazy(self.link.url_without_fragment, self.session))
 
     def read(self, members: Iterable[str]) -> dict[str, bytes]:
-        """The content of members; those that lie side by side in one request."""
+        """Read members; neighbors in one request."""
         infos = [self.archive.getinfo(name) for name in members]
         spans: list[list[int]] = []
         for info in sorted(infos, key=lambda info: info.header_offset):
@@ -64,10 +64,12 @@ class Wheel:
 
 
 @cache
-def wheels(package: str, pythons: tuple[str, ...] = TRIED) -> dict[str, Wheel]:
-    """The file of each release: of several, the one for the first of these Pythons.
+def wheels(
+    package: str, pythons: tuple[str, ...] = DEFAULT_PYTHONS
+) -> dict[str, Wheel]:
+    """The wheel of each release; of several, that of the first of these Pythons.
 
-    pip has no public way to ask for this.
+    pip has no public API for this.
     """
     found: dict[str, Wheel] = {}
     for python in pythons:
@@ -85,7 +87,7 @@ def wheels(package: str, pythons: tuple[str, ...] = TRIED) -> dict[str, Wheel]:
         )
         for candidate in finder.find_all_candidates(package):
             link = candidate.link
-            if link.hash_name == "sha256":  # one of a local folder has none
+            if link.hash_name == "sha256":  # those of a local folder have none
                 wheel = Wheel(link.filename, link.hash, python, link, session)
                 found.setdefault(str(candidate.version), wheel)
     return found

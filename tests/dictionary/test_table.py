@@ -15,7 +15,7 @@ TOOL = runpy.run_path(str(ROOT / "tools" / "dictionary_table.py"))
 
 def test_the_readme_has_the_table_of_the_index(shelf: DictionaryFolder) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    made = TOOL["replaced"](text, TOOL["table"](shelf.index))
+    made = TOOL["replace_table"](text, TOOL["table"](shelf.index))
     assert made == text, "run tools/dictionary_table.py"
 
 
@@ -34,4 +34,4 @@ def test_every_dictionary_has_a_row_with_its_numbers(shelf: DictionaryFolder) ->
 
 def test_a_page_without_the_marks_is_refused() -> None:
     with pytest.raises(SystemExit, match="lacks the marks"):
-        TOOL["replaced"]("# A page", "| a |")
+        TOOL["replace_table"]("# A page", "| a |")

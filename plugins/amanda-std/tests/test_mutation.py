@@ -29,7 +29,7 @@ def mutate():
 
 @pytest.mark.parametrize("table", [None, "numpy"])
 def test_samples_notice_kernels_that_are_wrong(mutate, table):
-    outcome = mutate.judged(table, every=SLICE if table is None else 3)
+    outcome = mutate.run_mutants(table, every=SLICE if table is None else 3)
     assert outcome.caught > 20
     assert outcome.share >= mutate.LEAST, [str(m) for m in outcome.survived]
 
@@ -40,7 +40,7 @@ def test_kernels_are_altered_and_put_back(mutate):
     before = op.function.__code__
     found = list(mutate.mutants(OPS["clip"].function, [OPS["clip"]]))
     assert len({mutant.change for mutant in found}) > 2
-    outcome = mutate.judged(names=["atan2", "clip"])
+    outcome = mutate.run_mutants(names=["atan2", "clip"])
     assert outcome.caught > 2
     assert op.function.__code__ is before
 
@@ -59,8 +59,8 @@ def test_a_sample_that_proves_nothing_lets_mutants_live(mutate):
         (array([0, 0], "int8"), array([2, 3], "int8")), array([0, 0], "int8")
     )
     uneven = Sample((array([-7], "int8"), array([2], "int8")), array([-3], "int8"))
-    assert not mutate.caught(mutant, {"divide": [exact]}, None)
-    assert mutate.caught(mutant, {"divide": [exact, uneven]}, None)
+    assert not mutate.is_caught(mutant, {"divide": [exact]}, None)
+    assert mutate.is_caught(mutant, {"divide": [exact, uneven]}, None)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_all_functions_of_a_module(mutate, made):
     """What a function makes is altered too, once for all that were made. Other things
     that are there are not asked what they are."""
     loud = type("Loud", (), {"__class__": property(lambda _: 1 / 0)})()
-    found = mutate.of_module("some_functions", None)
+    found = mutate.functions_of_module("some_functions", None)
     assert type(loud).__name__ == "Loud"
     assert [f.__code__.co_name for f in found] == ["plus", "twice", "call"]
     apart = {f.__code__.co_qualname for f in found}
@@ -119,7 +119,7 @@ def test_all_functions_of_a_module(mutate, made):
     assert plus
     assert twice == []
     (halved, *_) = (m for m in call if m.change.startswith("Mult became Div"))
-    with mutate._altered(halved):
+    with mutate._apply_mutant(halved):
         assert (made.FOUR(1), made.SIX(3)) == (1, 2)
     assert (made.FOUR(1), made.SIX(3)) == (4, 8)
 
@@ -132,8 +132,8 @@ def test_tests_may_notice(mutate, made, tmp_path, claim, is_caught):
     file = tmp_path / f"{tmp_path.name}.py"
     text = f"from some_functions import plus\n\ndef test():\n    assert {claim}\n"
     file.write_text(text)
-    outcome = mutate.judged(module="some_functions", tests=[f"{file}::test"])
-    of_plus = [m for m in outcome.survived if m.where == "some_functions.plus"]
+    outcome = mutate.run_mutants(module="some_functions", tests=[f"{file}::test"])
+    of_plus = [m for m in outcome.survived if m.qualified_name == "some_functions.plus"]
     assert bool(of_plus) is not is_caught
     assert bool(outcome.caught) is is_caught
     assert made.plus(1) == 2
@@ -141,10 +141,10 @@ def test_tests_may_notice(mutate, made, tmp_path, claim, is_caught):
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("", "no tests"), ("def test(): assert False", "though nothing is altered")],
+    [("", "no tests"), ("def test(): assert False", "without any mutation")],
 )
 def test_tests_that_prove_nothing_say_so(mutate, tmp_path, text, why):
     file = tmp_path / f"{tmp_path.name}.py"
     file.write_text(text)
     with pytest.raises(SystemExit, match=why):
-        mutate.judged(names=["clip"], tests=[str(file)])
+        mutate.run_mutants(names=["clip"], tests=[str(file)])

@@ -1,10 +1,10 @@
-"""The entries of StableHLO and CHLO by the bindings of one jaxlib, as JSON.
+"""Write the op definitions of StableHLO and CHLO in one jaxlib as JSON.
 
-    python dialect_entries.py OUT FOLDER
+    python dialect_definitions.py OUT FOLDER
 
-A process of its own, since a process loads one jaxlib: that of FOLDER, of which nothing
-but bindings and version need be there. OUT gets the version of the dialects, and of
-each op its definition and the line about it.
+This is a separate process, since a process can load only one jaxlib: that of FOLDER,
+which needs only the bindings and the version. OUT has the version of the dialects, and
+for each op its definition and documentation.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ def main(out: str, folder: str) -> None:
 
     answer: dict[str, Any] = {}
     for dialect in (STABLEHLO, CHLO):
-        for version, entries in dialect.installed_ops().versions.items():
+        for version, op_defs in dialect.installed_ops().versions.items():
             answer["version"] = version
             answer[dialect.name] = {
-                entry.name: {"text": format_definition(entry), "doc": entry.doc}
-                for entry in entries
+                op_def.name: {"text": format_definition(op_def), "doc": op_def.doc}
+                for op_def in op_defs
             }
     Path(out).write_text(json.dumps(answer), encoding="utf-8")
 
