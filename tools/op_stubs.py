@@ -12,6 +12,7 @@ import keyword
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from amanda_std import Operation, ops
 
@@ -65,6 +66,11 @@ def stub() -> str:
     lines = "".join(imports(module) for module in ops.THEMES)
     exported = [re.split(r" as ", name)[-1] for name in _IMPORTED.findall(lines)]
     return f"{HEADER}{lines}{FOOTER}\n__all__ = {sorted(exported)}\n"
+
+
+if TYPE_CHECKING:  # mypy fails if these are no errors any more
+    ops.reluu(0)  # type: ignore[attr-defined]
+    ops.relu(0, axis=1)  # type: ignore[call-overload]
 
 
 if __name__ == "__main__":
