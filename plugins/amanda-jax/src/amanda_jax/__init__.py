@@ -1,4 +1,4 @@
-"""The XLA backend: graphs of `amanda/std/1`, each compiled whole by JAX."""
+"""The XLA backend: graphs of `amanda/std/1`, compiled as a whole by JAX."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 __all__ = ["as_function", "restored"]
 
-_PLACES = {
+_MODULES = {
     "as_function": "amanda_jax.function",
     "restored": "amanda_jax.export.saved_program",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """What is asked for is imported then: JAX is heavy."""
-    if name not in _PLACES:
+    """Import public names on first use, since importing JAX takes long."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_PLACES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

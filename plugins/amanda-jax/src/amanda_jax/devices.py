@@ -54,8 +54,7 @@ def usable_devices() -> dict[str, Any]:
 
 
 def _platforms() -> list[str]:
-    """The platforms that JAX has here, PJRT plug-ins included, the default one
-    first."""
+    """The platforms of JAX, PJRT plug-ins included, the default one first."""
     import jax
     from jax.extend.backend import backends
 
@@ -84,8 +83,7 @@ def _devices(platform: str) -> list[Any]:
 
 
 def device_states() -> list[DeviceState]:
-    """Every device here as usable, and the platforms that are absent, with the
-    reason."""
+    """Every device here, and the platforms that are absent, with the reason."""
     here = usable_devices()
     rows = [
         DeviceState(name, "usable", str(getattr(device, "device_kind", "")))

@@ -54,13 +54,11 @@ class Report(NamedTuple):
     control_flow: tuple[str, ...]
     """What conditionals and loops were compiled to."""
     python_driven: tuple[str, ...]
-    """Conditionals and loops that Python drives, with the reason; their bodies are
-    programs."""
+    """Control flow that Python drives, with the reason; its bodies are programs."""
     outside: Mapping[str, int]
     """Ops that XLA does not run, and how many times each ran."""
     dynamic_sizes: Mapping[str, int]
-    """Ops that XLA runs at the maximum size, and how many times each ran; Python reads
-    the real size."""
+    """Ops that XLA runs at the maximum size and Python cuts, with their counts."""
     buckets: Mapping[str, int] = {}
     """The sizes that inputs were padded to, with the number of calls."""
     ports: Sequence[Any] = ()
@@ -288,8 +286,7 @@ def _port_names(graph: Graph) -> tuple[list[str | None], list[str | None]]:
 
 
 def _feed_dtype(port: OutputPort) -> Any:
-    """The NumPy dtype of a feed, where it is known; `CONTAINER` for a container of
-    tensors."""
+    """The NumPy dtype of a feed, if it is known; `CONTAINER` for a container."""
     own = port.type
     if isinstance(own, SequenceType | OptionalType | TupleType):
         return CONTAINER
@@ -299,8 +296,7 @@ def _feed_dtype(port: OutputPort) -> Any:
 
 
 def as_feed(value: Any, dtype: Any) -> Any:
-    """Convert a feed to an array, without a copy where it is one in memory; or a
-    container to one of arrays."""
+    """Convert a feed to an array, or to a container of arrays, without a copy."""
     if dtype is CONTAINER:
         return jax.tree.map(lambda each: as_feed(each, None), value)
     if isinstance(value, jax.Array):

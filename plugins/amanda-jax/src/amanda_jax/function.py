@@ -85,8 +85,7 @@ def _is_parameter(op: Op) -> bool:
 
 
 def _expect_traceable(graph: Graph) -> None:
-    """Raise an error, with all reasons, for a graph that cannot be a function of
-    JAX."""
+    """Raise an error for a graph that cannot be a function of JAX."""
     from amanda_jax.backend import JaxBackend
 
     takes = JaxBackend().takes

@@ -20,8 +20,7 @@ _ALLOWED: Final = {
 }
 
 Sizes = Mapping[str, tuple[int, ...]]
-"""The sizes that inputs are padded to, by the name of the dim; empty for powers of
-two."""
+"""The sizes that each dim is padded to, by its name; empty: powers of two."""
 
 
 class Settings(NamedTuple):
@@ -32,25 +31,21 @@ class Settings(NamedTuple):
     """
 
     precision: str = "highest"
-    """Of products and convolutions. The others are faster on some devices, and less
-    exact."""
+    """Of products and convolutions; lower ones are faster on some devices."""
     results: str = "numpy"
     """Return arrays of NumPy, or those of JAX, which may still be computing."""
     programs: int = 32
     """How many programs for different shapes or values are kept."""
     without: tuple[str, ...] = ()
-    """Optimization steps to disable, see `cpu_tuning.steps`: names, or a string with
-    commas."""
+    """Optimization steps to disable: names, or a string with commas."""
     xla: Mapping[str, Any] | str = ""
-    """Options of XLA for this executable alone: a mapping, or `name=value,
-    name=value`."""
+    """Compiler options of XLA: a mapping, or `name=value, name=value`."""
     deterministic: bool = False
     """The same bits for the same feeds, even where XLA has a faster algorithm."""
     donate: tuple[str, ...] = ()
     """Inputs whose arrays of JAX may be overwritten, and are deleted by a call."""
     cache: str | None = None
-    """The folder of the disk cache, where compiled programs are stored for other
-    processes."""
+    """The folder of the disk cache of compiled programs."""
     cache_bytes: int = 2 << 30
     """The size limit of that folder; the least recently used programs are deleted."""
     observe: Callable[[str, Any], object] | None = None
@@ -67,11 +62,9 @@ class Settings(NamedTuple):
     mesh: Any = None
     """Axes of devices with their sizes, or a `jax.sharding.Mesh`: see `mesh`."""
     shardings: Any = None
-    """How inputs, weights and results are sharded over these axes: by name, pattern, or
-    policy."""
+    """How arrays are sharded over these axes: by name, pattern, or policy."""
     distributed: Any = False
-    """Whether this is one of several processes, or which one: see
-    `mesh.distributed`."""
+    """Whether this is one of several processes, or which one."""
     fed: str = "same"
     """What several processes are fed: all the same, or each its part."""
 

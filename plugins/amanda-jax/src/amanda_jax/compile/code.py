@@ -120,8 +120,7 @@ class BuildContext(NamedTuple):
 
 
 def find_aliases(results: Sequence[Any], args: Sequence[Any]) -> frozenset[int]:
-    """Return the indices of results that are, or contain, an argument or another
-    result."""
+    """Indices of results that are, or contain, an argument or another result."""
     seen = {id(a) for a in leaves(args)}
     found = set()
     for i, result in enumerate(results):

@@ -139,8 +139,7 @@ class DiskCache:
         return self._folder / (key + SUFFIX)
 
     def _read_file(self, path: Path) -> bytes | None:
-        """The content of a file; None where there is none, ValueError if it belongs to
-        another user."""
+        """The content of a file, or None; ValueError if another user owns it."""
         try:
             with path.open("rb") as file:
                 owner = os.fstat(file.fileno()).st_uid

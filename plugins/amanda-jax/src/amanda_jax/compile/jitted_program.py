@@ -306,8 +306,7 @@ class JittedProgram(TracedProgram):
 
 
 class _LabeledSteps(StepProgram):
-    """Steps that raise `UntraceableError`, with their number, where they cannot be
-    traced."""
+    """Steps that raise `UntraceableError` with their number if tracing fails."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph, JAX)

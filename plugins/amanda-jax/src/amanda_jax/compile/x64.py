@@ -15,8 +15,7 @@ _DTYPES: Final = frozenset(map(np.dtype, ("int64", "uint64", "float64", "complex
 
 
 def is_64_bit(value: Any) -> bool:
-    """Whether a dtype of NumPy, or a value of a graph by its type, is known to be of a
-    64-bit type."""
+    """Whether a NumPy dtype, or the type of a value, is known to be 64-bit."""
     return (_known_dtype(value) if isinstance(value, OutputPort) else value) in _DTYPES
 
 

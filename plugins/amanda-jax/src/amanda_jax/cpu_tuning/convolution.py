@@ -72,8 +72,7 @@ def pointwise(call: ConvolutionCall) -> Any:
 
 
 def im2col(call: ConvolutionCall) -> Any:
-    """A convolution at few positions: what each kernel element reads is concatenated,
-    for one matrix product."""
+    """A convolution at few positions, as one matrix product of patches (im2col)."""
     sizes = call.result_sizes
     is_short = all(type(n) is int for n in sizes) and prod(sizes) <= MAX_POSITIONS
     if not is_short or call.w.shape[-2] < MIN_CHANNELS:

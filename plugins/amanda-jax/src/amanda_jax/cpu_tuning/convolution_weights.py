@@ -217,8 +217,7 @@ def _form_along_rows(op: Op) -> winograd.WinogradForm:
 
 
 def _result_dims(op: Op) -> list[int]:
-    """The dims of the result of a convolution, an unknown batch as 1; empty if others
-    are unknown."""
+    """The dims of the result, an unknown batch as 1; empty if others are unknown."""
     own = op.output.type
     if not isinstance(own, TensorType) or not own.shape.has_rank:
         return []

@@ -73,8 +73,7 @@ def transpose_product_weights(graph: Graph, enabled: Collection[str]) -> None:
 def _transpose_weights_of(
     graph: Graph, transposed: dict[int, tuple[Tensor, Tensor]]
 ) -> None:
-    """`transposed`: the tensors transposed for all graphs, with the original, by its
-    identity."""
+    """`transposed`: original and transposed tensors, by the original's identity."""
     constants: dict[int, OutputPort] = {}
     for op in list(graph):
         weight = op.inputs[1] if op.type == "matmul" and is_std(op) else None

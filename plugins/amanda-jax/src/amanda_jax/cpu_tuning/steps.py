@@ -53,8 +53,7 @@ class TuningStep(NamedTuple):
     relayout: GraphPass | None = None
     """A pass that changes layouts, after constants are folded."""
     device_layout: Callable[..., DeviceLayout | None] | None = None
-    """The device layout of a constant, if it differs from the graph's; `symbolic=True`
-    if dims are symbolic."""
+    """The device layout of a constant if it differs; `symbolic`: dims are symbolic."""
     convolution: Callable[[convolution.ConvolutionCall], Any] | None = None
     """Another algorithm for a channels-last convolution, or None where it is slower."""
     pooling: Callable[[pooling.PoolingCall], Any] | None = None

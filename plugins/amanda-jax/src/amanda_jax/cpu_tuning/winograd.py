@@ -55,8 +55,7 @@ Matrix = Sequence[Sequence[float]]
 
 
 class WinogradTransform(NamedTuple):
-    """The transforms for a tile along one axis: rows of factors, most of them 0, 1 or
-    -1."""
+    """The transforms for tiles along one axis: factors, most of them 0, 1 or -1."""
 
     data: Matrix
     """How each product combines the elements that a tile needs."""
@@ -113,8 +112,7 @@ _TRANSFORMS: Final = {
     3: _transform_at(0, 1, -1, 2),
     MAX_ROWS: _transform_at(0, 1, -1, 0.5, -2),
 }
-"""The transforms by their number of results. Of the points with few digits, these have
-the smallest error."""
+"""By their number of results; these points have the smallest error."""
 _BY_PRODUCT_COUNT: Final = {t.products: t for t in _TRANSFORMS.values()}
 
 

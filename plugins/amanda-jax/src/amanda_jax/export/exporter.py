@@ -168,8 +168,7 @@ def _expect_whole(graph: Graph) -> None:
 
 
 def _feed_types(graph: Graph, programs: Sequence[TracedProgram]) -> Sequence[Any]:
-    """The shapes that a program is for: those of the input types, or of the last
-    call."""
+    """The shapes of a program: those of the input types, or of the last call."""
     types = [port.type for port in graph.parameters]
     if all(map(_is_complete, types)):
         return [_feed_type(port, None) for port in graph.parameters]
@@ -222,8 +221,7 @@ class _Symbols:
         self._scope = self._create_scope()
 
     def _create_scope(self) -> Any:
-        """A scope of JAX in which the conditions hold; UsageError for a condition that
-        it cannot read."""
+        """A scope of JAX in which the conditions hold; UsageError if one is invalid."""
         found = jax.export.SymbolicScope()
         for i, condition in enumerate(self._conditions, 1):
             try:

@@ -193,8 +193,7 @@ def scan(
     body: Any, length: Any, *values: Any, carried: int, axes: Any, reverse: Any,
     out_axes: Any, out_reverse: Any,
 ) -> Any:  # fmt: skip
-    """Scanned axes are moved to the front, reversed where asked, and back
-    afterwards."""
+    """Scanned axes are moved to the front and back, and reversed where asked."""
     if is_python_driven():
         return _scan_by_python(
             body, length, *values, carried=carried, axes=axes, reverse=reverse,

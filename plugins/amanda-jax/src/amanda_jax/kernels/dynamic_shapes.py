@@ -23,8 +23,7 @@ __all__ = ["KERNELS", "MAXIMUM_KERNELS", "numpy_kernel"]
 
 INDEX: Final = "int64"
 Cut = tuple[int | None, ...]
-"""The axis along which each result is cut to the count; None for a result that is not
-cut."""
+"""The axis along which each result is cut to the count, or None."""
 
 
 def numpy_kernel(name: str) -> Callable[..., Any]:
@@ -126,8 +125,7 @@ def _nms(
     boxes: Any, scores: Any, limit: Any = None, overlap: Any = None, least: Any = None,
     *, centered: bool = False,
 ) -> Any:  # fmt: skip
-    """Non-maximum suppression of each class: the best box stays, boxes that overlap it
-    are dropped."""
+    """Non-maximum suppression (NMS) of each class."""
     boxes, scores = (jnp.asarray(v).astype("float64") for v in (boxes, scores))
     defaults = (limit, scores.shape[-1]), (overlap, 0.0), (least, -jnp.inf)
     maximum, max_overlap, min_score = (

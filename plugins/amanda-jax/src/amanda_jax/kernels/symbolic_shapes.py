@@ -36,8 +36,7 @@ def is_symbolic(dim: Any) -> bool:
 
 
 def _value(dim: Any) -> Any:
-    """A symbolic dim as an element of the program, a static one as an element of
-    NumPy."""
+    """A symbolic dim as a traced integer, a static one as one of NumPy."""
     if is_symbolic(dim):
         return jnp.asarray(dim).astype("int64")
     return np.asarray(dim, "int64")
@@ -76,8 +75,7 @@ def _equals(dim: Any, number: int) -> bool:
 
 
 def reshape(x: Any, shape: Any, *, copy_zero: bool = False) -> Any:
-    """Where JAX cannot infer -1, it is the quotient, as conditions on dims may
-    imply."""
+    """Where JAX cannot infer -1, it is the quotient."""
     rows = enumerate(shape)
     target = [x.shape[i] if copy_zero and _equals(d, 0) else d for i, d in rows]
     try:

@@ -37,8 +37,7 @@ _LINE_BYTES: Final = 256
 
 
 def create_mesh(feeds: Any, platform: str | None) -> Mesh:
-    """The mesh for the option `mesh`, over the devices of all processes; for None, all
-    along an axis `data`."""
+    """The mesh for the option `mesh`; for None, all devices along an axis `data`."""
     if isinstance(feeds, Mesh):
         automatic = (AxisType.Auto,) * len(feeds.axis_names)
         return Mesh(feeds.devices, feeds.axis_names, axis_types=automatic)
@@ -148,8 +147,7 @@ class MeshWeights(DeviceWeights):
         return NamedSharding(self.mesh, PartitionSpec(*spec))
 
     def redirect_messages(self) -> AbstractContextManager[None]:
-        """A context for calls, in which messages of other libraries go to standard
-        error."""
+        """A context for calls, with messages of other libraries on standard error."""
         exchanges = not self._is_only_process and self.device.platform == "cpu"
         return _redirect_stdout() if exchanges else nullcontext()
 

@@ -232,8 +232,7 @@ def _specified_spec(name: str, lines: Sequence[ShardingLine]) -> Spec | None:
 
 
 def _canonical(spec: Spec) -> Spec:
-    """A canonical form: equal for specs that shard alike, as axes at the end are
-    whole."""
+    """The same without whole axes at the end: equal for specs that shard alike."""
     parts = [mesh_axes_of(part) for part in spec]
     while parts and not parts[-1]:
         parts.pop()
@@ -263,7 +262,7 @@ class _SpecChooser:
     def _apply_policy(self, name: str, axis: str) -> None:
         count = self._sizes[axis]
 
-        def free(port: OutputPort, i: int) -> bool:
+        def can_shard(port: OutputPort, i: int) -> bool:
             spec = self._specs.get(port, [])
             if (i < len(spec) and spec[i] is not None) or axis in spec:
                 return False
@@ -272,7 +271,7 @@ class _SpecChooser:
             is_open = line is not None and (name, axis) in line.policies
             return is_open and isinstance(size, int) and size % count == 0
 
-        for port, choice in POLICIES[name].choices(self._graph, free).items():
+        for port, choice in POLICIES[name].choices(self._graph, can_shard).items():
             line = matching_line(self._lines, self._names[port])
             if line is not None and (name, axis) in line.policies:
                 self._record_choice(port, choice, axis)

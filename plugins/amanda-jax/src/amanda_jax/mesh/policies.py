@@ -170,8 +170,7 @@ def _einsum_axes(equation: str) -> tuple[int, int] | None:
 def _biases(
     op: Op, column_counts: dict[OutputPort, int]
 ) -> Iterator[tuple[OutputPort, int]]:
-    """Constants that are added to the columns of a product unchanged, with their
-    size."""
+    """Constants added to the columns of a product, with their size."""
     sizes = [
         column_counts[v] for v in op.inputs if v is not None and v in column_counts
     ]

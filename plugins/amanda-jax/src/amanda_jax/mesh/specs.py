@@ -30,8 +30,7 @@ __all__ = [
 
 Part = str | tuple[str, ...] | None
 Spec = tuple[Part, ...]
-"""The axes of the mesh that each axis of an array is sharded over; the rest is
-whole."""
+"""The mesh axes that each axis of an array is sharded over; the rest is whole."""
 Sizes = Mapping[str, int]
 PolicyUse = tuple[str, str]
 """The name of a policy, and the axis of the mesh that it shards over."""

@@ -116,8 +116,7 @@ def cut_result(
 
 
 def _next_size(size: int, sizes: Sequence[int] | None) -> int:
-    """The size to pad to: the next bucket or power of two; the size itself beyond all
-    buckets."""
+    """The next bucket or power of two; the size itself beyond all buckets."""
     if sizes is None:
         return size
     if not sizes:
@@ -202,8 +201,7 @@ def padded_results(
 
 
 def propagate_padding(graph: Graph, padding: Padding) -> list[Mapping[int, Dim]]:
-    """How padding of the inputs reaches the results; problems are recorded in
-    `padding`."""
+    """The padded axes of the results; problems are recorded in `padding`."""
     for port in graph.parameters:
         padding.add_input(port)
     padding.propagate(graph)

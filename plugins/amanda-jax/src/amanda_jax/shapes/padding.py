@@ -75,8 +75,7 @@ class Padding:
         self.problems: list[str] = []
 
     def add_input(self, port: OutputPort) -> None:
-        """Record the state of an input: padded wherever its size depends on a padded
-        one."""
+        """Record an input: padded wherever its size depends on a padded one."""
         own = port.type
         axes: dict[int, str] = {}
         if isinstance(own, TensorType) and own.shape.has_rank:

@@ -1,5 +1,4 @@
-"""How gathers propagate padding: non-negative indices are unaffected by padding at the
-end."""
+"""How gathers propagate padding: it does not affect non-negative indices."""
 
 from __future__ import annotations
 

@@ -36,8 +36,7 @@ def pointwise(node: PaddedOp) -> list[PaddedState]:
 
 
 def _broadcast_axes(node: PaddedOp, rows: Sequence[tuple[Any, int]]) -> Axes:
-    """The padded axes of operands that broadcast, each without so many axes at its
-    end."""
+    """The padded axes of operands that broadcast, but for some axes at the end."""
     operands = [(arg, node.dims(arg)[: len(node.dims(arg)) - cut]) for arg, cut in rows]
     rank = max(len(dims) for _, dims in operands)
     result_axes: Axes = {}
@@ -209,8 +208,7 @@ def split(node: PaddedOp) -> list[PaddedState]:
 
 
 def slice_(node: PaddedOp) -> list[PaddedState]:
-    """A padded axis stays whole; of another axis, the first elements up to a padded
-    size."""
+    """Padded axes stay whole; others may be cut to their first elements."""
     x, starts, _, axes, steps = node.args
     before, after = node.dims(x), node.dims(node.op.output)
     result_axes: Axes = {}

@@ -32,8 +32,7 @@ class StaticValues(NamedTuple):
     constants: frozenset[OutputPort]
     """Constants that stay numbers."""
     data: tuple[OutputPort, ...]
-    """Values of the graph that shape arguments depend on, and that depend on data; in
-    order."""
+    """Values of the graph that decide shapes and depend on data; in order."""
     readers: Mapping[Op, Sequence[OutputPort]]
     """Which of these an op of the graph, or an op in its bodies, needs."""
     shapes: frozenset[Op]
@@ -108,8 +107,7 @@ def is_container(port: OutputPort) -> bool:
 def _graph_values(
     port: OutputPort, graph: Graph, constants: set[OutputPort]
 ) -> list[OutputPort]:
-    """The values of the graph itself that a shape argument, maybe in a body, depends
-    on."""
+    """The values of the graph itself that a shape argument depends on."""
     values: dict[OutputPort, None] = {}
     for value in ancestors([port], lambda v: v.graph is not graph):
         if value.graph is graph:
@@ -149,8 +147,7 @@ def _inputs(value: OutputPort) -> list[OutputPort]:
 
 
 def _outer_values(parameter: OutputPort) -> list[OutputPort]:
-    """The value outside that a body parameter is in every iteration, if there is
-    one."""
+    """The outer value that a body parameter is in every iteration, if any."""
     body = parameter.graph
     assert body is not None
     holder = body.holder

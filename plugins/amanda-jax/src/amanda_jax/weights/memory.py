@@ -1,5 +1,4 @@
-"""Memory of the process: pages of mapped files, and aligned copies that devices read in
-place."""
+"""Memory: pages of mapped files, and aligned copies that devices read in place."""
 
 from __future__ import annotations
 
@@ -61,8 +60,7 @@ def _file_of(array: Any) -> mmap.mmap | None:
 
 
 def empty_aligned(shape: Sequence[int], dtype: Any) -> Any:
-    """An uninitialized row-major array, aligned so that CPU devices read it in
-    place."""
+    """An uninitialized row-major array that CPU devices read in place."""
     form = np.dtype(dtype)
     nbytes = prod(shape) * form.itemsize
     buffer = np.empty(nbytes + ALIGNMENT, "uint8")

@@ -125,8 +125,7 @@ def _windows(pool: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _channel_axis(window: Any, strides: Any, padding: Any) -> int:
-    """The axis of the channels: an axis besides the batch along which no window
-    moves."""
+    """The axis of the channels: one besides the batch that no window moves along."""
     rows = zip(window, strides, padding, strict=True)
     is_unmoved = [w == s == 1 and tuple(p) == (0, 0) for w, s, p in rows]
     expect(len(is_unmoved) > 2 and is_unmoved[0], "windows move along the batch")

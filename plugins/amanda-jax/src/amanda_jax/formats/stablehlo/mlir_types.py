@@ -110,8 +110,7 @@ def type_text(found: Type | None) -> str:
 
 
 def parse_dense(text: str) -> Tensor:
-    """Elements as MLIR prints them: a list, the bytes in hexadecimal, or one for
-    all."""
+    """Elements as MLIR prints them: a list, hexadecimal bytes, or one for all."""
     found = _DENSE.fullmatch(text)
     own = type_of(found[2]) if found else None
     if found is None or not isinstance(own, TensorType):

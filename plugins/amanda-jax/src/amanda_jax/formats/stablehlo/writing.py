@@ -1,5 +1,4 @@
-"""Writes a graph of `amanda/stablehlo/*` as the text of a module, in the generic
-form."""
+"""Writes a graph of `amanda/stablehlo/*` as a module, in the generic text form."""
 
 from __future__ import annotations
 
