@@ -139,7 +139,9 @@ def test_exports(call: Call, tmp_path: Path) -> None:
         rules = RuleSet("again", "toy/a", "toy/b")
         rules.callables = dict(toys().rules.callables)
         rules.load(file)
-        assert [r.whole for r in rules.rows] == [r.whole for r in toys().rules.rows]
+        assert [r.full_text for r in rules.rows] == [
+            r.full_text for r in toys().rules.rows
+        ]
     written = protobuf.decode_file((tmp_path / "made.pb").read_bytes())
     assert written.functions[0].name == "gemm"
     said = call("rules", "toys", "--to", "yaml").out

@@ -24,7 +24,7 @@ from amanda.mapping.rules.parser import parse_rules
 def said(rules):
     """All that a set of rules consists of."""
     return {
-        "rows": [row.whole for row in rules.rows],
+        "rows": [row.full_text for row in rules.rows],
         "tables": {n: x.rows for n, x in rules.lenses.items() if x.rows is not None},
         "functions": [
             (f.name, str(f.term), f.forward) for f in rules.functions
@@ -68,7 +68,9 @@ def test_forms_are_the_same_rules(name):
     assert said(again) == said(rules)
     assert rule_file.dumps(again) == text
     plain = rule_file.dumps(rules, form="text")
-    assert [r.whole for r in parse_rules(plain, rules.lenses)] == said(rules)["rows"]
+    assert [r.full_text for r in parse_rules(plain, rules.lenses)] == said(rules)[
+        "rows"
+    ]
 
 
 def test_committed_files_are_there():
@@ -109,7 +111,7 @@ def test_a_file_behaves_the_same_without_what_wrote_it(tmp_path):
 def test_tables_of_ancestors():
     rules = empty()
     rule_file.loads(rules, TABLES, "old.yaml")
-    assert [(row.whole, row.spot.line) for row in rules.rows[1:]] == [
+    assert [(row.full_text, row.spot.line) for row in rules.rows[1:]] == [
         ("Relu(x)  <=>  relu(x)  @old", 5),
         (
             "Gemm[7:](a, b, c?, alpha=1.0, transB=1)  =>  "

@@ -47,8 +47,8 @@ def text_in(data):
     """The rules of a text; what is read is written and read again the same."""
     text = data.decode("utf-8", "replace")
     for row in parse_rules(text, LENSES, "fuzz"):
-        [again] = parse_rules(row.whole, LENSES, "fuzz")
-        assert again.whole == row.whole
+        [again] = parse_rules(row.full_text, LENSES, "fuzz")
+        assert again.full_text == row.full_text
 
 
 def used(rules):

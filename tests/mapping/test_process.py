@@ -43,7 +43,9 @@ def test_a_process_is_saved_and_loaded():
     process = Process.of(toys(), "Softmax", HERE, TO)
     assert len(process.rules.rows) == 2
     read = Process.loads(process.dumps(), toys(), "Softmax", HERE, TO)
-    assert [r.whole for r in read.rules.rows] == [r.whole for r in process.rules.rows]
+    assert [r.full_text for r in read.rules.rows] == [
+        r.full_text for r in process.rules.rows
+    ]
     graph = chain(("Softmax", {"axis": 0}))
     assert lines(applied(read, graph, "Softmax_0")) == ["soft(m:x) {'axes': [0]}"]
     made = Process.loads(

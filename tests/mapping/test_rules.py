@@ -48,7 +48,7 @@ def test_what_is_said_is_written_again(text):
     end = "  losing 'all'" if row.arrow != "<=>" else ""
     [row] = parse_rules(text + end + "  after base, norms  @fast @small", LENSES)
     assert (row.after, row.tags) == (("base", "norms"), ("fast", "small"))
-    assert row.whole == text + end + "  after base, norms  @fast  @small"
+    assert row.full_text == text + end + "  after base, norms  @fast  @small"
 
 
 def test_rows_continue_while_they_are_indented():
@@ -246,7 +246,7 @@ PIECES = st.sampled_from(
 def test_any_text_is_read_or_refused(text):
     with suppress(AmandaError):
         for row in parse_rules(text, LENSES):
-            assert parse_rules(row.whole, LENSES)[0].whole == row.whole
+            assert parse_rules(row.full_text, LENSES)[0].full_text == row.full_text
 
 
 # Rule sets

@@ -462,9 +462,7 @@ def test_a_file_about_another_framework(published: Any) -> None:
     made = published(
         "onnx", ops_text("a: x0=a"), declared("tensorflow", "Neg", "a", ALL)
     )
-    with pytest.raises(
-        NamespaceError, match=f"no file that {RULES} names is about onnx"
-    ):
+    with pytest.raises(NamespaceError, match=f"no file that {RULES} names is for onnx"):
         assert made.rules
 
 

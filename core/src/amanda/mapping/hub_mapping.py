@@ -135,9 +135,9 @@ class HubMapping(RuleMapping):
             done = convert(source)
             trim(source, done.graph)
             return done
-        return self._written(graph, program, convert)
+        return self._write(graph, program, convert)
 
-    def _written(
+    def _write(
         self, graph: Graph, program: RuleProgram, convert: Callable[[Graph], Conversion]
     ) -> Conversion:
         """A graph of the hub in the framework's ops.
@@ -148,7 +148,7 @@ class HubMapping(RuleMapping):
         refused: set[str] = set()
         hub: Any = host_in_use().namespace(self.hub)
         while True:
-            lowered = self._lowered(graph, program, refused)
+            lowered = self._lower(graph, program, refused)
             done = convert(lowered)
             gaps = {gap.op for gap in done.report.gaps} - refused
             more = {type for type in gaps if type in hub and hub.is_composite(type)}
@@ -161,7 +161,7 @@ class HubMapping(RuleMapping):
             finish(done.graph, graph)
         return done
 
-    def _lowered(
+    def _lower(
         self, graph: Graph, program: RuleProgram, refused: Collection[str]
     ) -> Graph:
         """A typed copy in which composites that no rule supports are replaced."""

@@ -161,7 +161,7 @@ class VersionChange:
             source = part.namespace or self.source
             self._version_of_op = version_number(source)
             for op in list(part):
-                if op.__class__ is Op and not self._stays(op, source):
+                if op.__class__ is Op and not self._can_stay(op, source):
                     for body in op.bodies.values():
                         replaced.update(body.graphs())
                     if not self._replace(op, part, source, gap_met) and keep_foreign:
@@ -179,7 +179,7 @@ class VersionChange:
 
     # -- ops that stay -------------------------------------------------------------
 
-    def _stays(self, op: Op, source: str) -> bool:
+    def _can_stay(self, op: Op, source: str) -> bool:
         own = op.own_namespace
         if own == CORE:
             self.mapping.adjust_constant(op, self)
@@ -245,7 +245,7 @@ class VersionChange:
     ) -> bool:
         """Convert an op alone and put the result in its place; False for a gap."""
         piece, inputs = self._extract(op, part, source)
-        steps, by = self._converted(piece, gap_met)
+        steps, by = self._convert_piece(piece, gap_met)
         gaps = steps[-1].report.gaps
         if gaps:
             why = tuple(dict.fromkeys(line for gap in gaps for line in _reasons(gap)))
@@ -258,7 +258,7 @@ class VersionChange:
         self._insert(op, part, steps[-1].graph, inputs)
         return True
 
-    def _converted(
+    def _convert_piece(
         self, piece: Graph, gap_met: GapMet | None
     ) -> tuple[list[Conversion], str]:
         """The conversions of a piece, one after the other, and what they went by."""

@@ -72,19 +72,19 @@ class Rewriting:
         with self._open(graph):
             return self._until_none(graph, graph if ops is None else ops)
 
-    def once(self, graph: Graph, op: Op) -> int:
+    def rewrite_op(self, graph: Graph, op: Op) -> int:
         """Try the rules on one op; returns the number of replaced ops.
 
         Users of the new values are not visited."""
-        fits = op.type in self._types and self._fit((op,))
-        return int(bool(fits) and self._replaced(graph, op) is not None)
+        fits = op.type in self._types and self._candidates((op,))
+        return int(bool(fits) and self._replace(graph, op) is not None)
 
     def _open(self, graph: Graph) -> AbstractContextManager[Any]:
         """A context in which rules may call ops, opened once for all of them."""
         return nullcontext() if self._tracing is None else self._tracing.tracing(graph)
 
     def _until_none(self, graph: Graph, ops: Iterable[Op]) -> int:
-        waiting = deque(self._fit(ops))
+        waiting = deque(self._candidates(ops))
         queued = set(waiting)
         most = MOST * (len(graph) + 8)
         used: dict[str, int] = {}
@@ -94,7 +94,7 @@ class Rewriting:
             queued.discard(op)
             if op.graph is not graph:
                 continue
-            found = self._replaced(graph, op)
+            found = self._replace(graph, op)
             if found is None:
                 continue
             rule, touched = found
@@ -102,13 +102,13 @@ class Rewriting:
             count += 1
             if count > most:
                 self._goes_round(used)
-            for next_op in self._fit(touched):
+            for next_op in self._candidates(touched):
                 if next_op not in queued:
                     queued.add(next_op)
                     waiting.append(next_op)
         return count
 
-    def _fit(self, ops: Iterable[Op]) -> Iterable[Op]:
+    def _candidates(self, ops: Iterable[Op]) -> Iterable[Op]:
         types, worth = self._types, self._worth
         return [
             op
@@ -128,7 +128,7 @@ class Rewriting:
 
     # -- one op ----------------------------------------------------------------
 
-    def _replaced(self, graph: Graph, op: Op) -> tuple[CompiledRule, list[Op]] | None:
+    def _replace(self, graph: Graph, op: Op) -> tuple[CompiledRule, list[Op]] | None:
         """The matched rule, and the ops to visit; None if no rule matched."""
         type = rule_op_type(self.program.source, op)
         if type is None or _must_stay(op):
@@ -143,12 +143,12 @@ class Rewriting:
                     step(slots, answer_question)
             except (Decline, Undecided):
                 continue  # does not match, or undecided
-            made = self._made(graph, op, rule, slots, ops)
+            made = self._build(graph, op, rule, slots, ops)
             if made is not None:
                 return rule, made
         return None
 
-    def _made(
+    def _build(
         self, graph: Graph, op: Op, rule: CompiledRule, slots: list[Any], ops: list[Op]
     ) -> list[Op] | None:
         """Replace an op by what the rule builds; returns new ops and users.

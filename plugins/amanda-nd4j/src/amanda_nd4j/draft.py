@@ -35,7 +35,7 @@ _OF_KIND: Final = {
 }  # fmt: skip
 
 
-def _unchanged(text: str, _mode: Mode) -> str:
+def _keep_text(text: str, _mode: Mode) -> str:
     return text
 
 
@@ -127,7 +127,7 @@ class RowDraft:
         """An attribute as a variable, or as a constant where its value is known."""
         known = name in self.fixed
         text = format_literal(self.fixed[name]) if known else self.variable(name)
-        self._said[name] = partial(_unchanged, text)
+        self._said[name] = partial(_keep_text, text)
         return text
 
     def set_source(self, name: str, exact: str, loose: str) -> None:
@@ -160,13 +160,13 @@ class RowDraft:
         self.all_inputs = sum(port.repeats for port in self._ports.values()) > 1
         for at, name in enumerate([] if self.all_inputs else self._ports):
             self._kept.add(name)
-            self._placed[at] = partial(_unchanged, self._input(name))
+            self._placed[at] = partial(_keep_text, self._input(name))
 
     def set_input(self, key: str, text: str) -> None:
         """Set an input of nd4j to a text."""
         places = [a.place for a in self.target.of(TENSOR) if a.name == key]
         at = places[0] if places else len(self._placed)
-        self._placed[at] = partial(_unchanged, text)
+        self._placed[at] = partial(_keep_text, text)
 
     def set_argument(
         self, key: str, kind: str, text: str, place: int | None = None, loose: str = ""
@@ -193,11 +193,11 @@ class RowDraft:
         found = [each for each in known if each.place == place]
         if not found or self._writers.get(found[0].called, key) != key:
             found = [each for each in known if each.name == key]
-        name = found[0].called if found else self._undeclared(key, kind)
+        name = found[0].called if found else self._add_undeclared(key, kind)
         self._writers[name] = key
         return name
 
-    def _undeclared(self, key: str, kind: str) -> str:
+    def _add_undeclared(self, key: str, kind: str) -> str:
         plain = re.sub(r"\W", "", key) or "arg"
         taken = {each.called for each in self.target.arguments}
         name = f"{plain}.{kind.lower()}" if plain in taken else plain
@@ -210,8 +210,8 @@ class RowDraft:
         """All rows of this case."""
         losses = self.losses()
         found = []
-        if not self.one_way and not self._unreturned():
-            if any(self._type_source(name) is None for name in self._consumed()):
+        if not self.one_way and not self._is_partial():
+            if any(self._type_source(name) is None for name in self._consumed_inputs()):
                 found += [self._row("forth", "=>"), self._row("back", "<=")]
             else:
                 found.append(self._row("both", "<=>"))
@@ -220,19 +220,21 @@ class RowDraft:
             found.append(self._row("loose", "=>") + told)
         return found
 
-    def needed(self) -> frozenset[int]:
+    def constant_inputs(self) -> frozenset[int]:
         """The indices of the inputs that must be constant."""
         names = {*self._numbers, *self._items}
         return frozenset(i for i, name in enumerate(self._ports) if name in names)
 
     def losses(self) -> list[str]:
         """What nd4j does not represent, or not so that it can be recovered."""
-        attrs = [a.name for a in self.entry.attrs if a.name not in self._covered()]
-        inputs = [] if self.all_inputs else self._unused()
+        attrs = [
+            a.name for a in self.entry.attrs if a.name not in self._covered_names()
+        ]
+        inputs = [] if self.all_inputs else self._unused_attributes()
         vague = [f"items of {name}" for name in self._items]
         types = [
             f"the element type of {name}"
-            for name in self._consumed()
+            for name in self._consumed_inputs()
             if self._type_source(name) is None
         ]
         partial = [
@@ -241,45 +243,45 @@ class RowDraft:
         ]
         return [*attrs, *inputs, *vague, *types, *partial, *self.one_way]
 
-    def _covered(self) -> set[str]:
+    def _covered_names(self) -> set[str]:
         return {*self._said, *self._items, *self.fixed}
 
-    def _unused(self) -> list[str]:
+    def _unused_attributes(self) -> list[str]:
         used = {*self._kept, *self._numbers, *self._items}
         return [name for name in self._ports if name not in used]
 
-    def _unreturned(self) -> bool:
+    def _is_partial(self) -> bool:
         """Whether some part of the source op is not represented in nd4j."""
         missing = [
             a.name
             for a in self.entry.attrs
-            if a.required and a.name not in self._covered()
+            if a.required and a.name not in self._covered_names()
         ]
         missing += [
             name
             for name, value in self.fixed.items()
             if name in self._attrs and value is not None and name not in self._said
         ]
-        inputs = [] if self.all_inputs else self._unused()
+        inputs = [] if self.all_inputs else self._unused_attributes()
         return bool(missing) or any(
             self._ports[name].form != "optional" and not self._ports[name].nullable
             for name in inputs
         )
 
     def _row(self, mode: Mode, arrow: str) -> str:
-        left = f"{self.entry.name}({', '.join(self._left(mode))})"
-        right = f"{self.target.name}({', '.join(self._right(mode))})"
+        left = f"{self.entry.name}({', '.join(self._source_parts(mode))})"
+        right = f"{self.target.name}({', '.join(self._target_parts(mode))})"
         guards = list(self.guards)
         if mode == "forth":
-            for name in self._consumed():
+            for name in self._consumed_inputs():
                 if self._type_source(name) is None:
                     usual = format_literal(self._usual(name))
                     guards.append(f"dtype({self.variable(name)}) == {usual}")
         told = f"  if {' and '.join(guards)}" if guards else ""
         return f"{left}  {arrow}  {right}{told}"
 
-    def _left(self, mode: Mode) -> Iterable[str]:
-        yield from self._left_inputs(mode)
+    def _source_parts(self, mode: Mode) -> Iterable[str]:
+        yield from self._source_inputs(mode)
         for name, text in self._said.items():
             yield f"{name}={text(mode)}"
         for name in self._items:
@@ -290,18 +292,18 @@ class RowDraft:
                 yield f"{name}={format_literal(value)}"
         if mode == "loose":
             for attr in self.entry.attrs:
-                if attr.name not in self._covered():
+                if attr.name not in self._covered_names():
                     yield f"{attr.name}=_"
 
-    def _left_inputs(self, mode: Mode) -> list[str]:
+    def _source_inputs(self, mode: Mode) -> list[str]:
         if self.all_inputs:
             return ["*inputs"]
-        found = [self._left_input(name, mode) for name in self._ports]
+        found = [self._source_input(name, mode) for name in self._ports]
         while found and not found[-1]:
             found.pop()
         return [text or "none" for text in found]
 
-    def _left_input(self, name: str, mode: Mode) -> str:
+    def _source_input(self, name: str, mode: Mode) -> str:
         if name in self._kept:
             return self._input(name)
         if name in self._items:
@@ -317,7 +319,7 @@ class RowDraft:
             return "*_" if self._ports[name].repeats else "_"
         return ""
 
-    def _right(self, mode: Mode) -> Iterable[str]:
+    def _target_parts(self, mode: Mode) -> Iterable[str]:
         if self.all_inputs:
             yield "*inputs"
         else:
@@ -343,23 +345,23 @@ class RowDraft:
             told = [items.get(i, "_") for i in range(max(items) + 1)]
             text = f"[{', '.join([*told, '*_'])}]"
         else:
-            text = f"[{', '.join(self._framed(name, items))}]"
+            text = f"[{', '.join(self._with_framing(name, items))}]"
         stated = self._stated.get(name, {})
         attr = self._attrs.get(name)
         if stated and attr is not None and attr.default is None and not attr.required:
             values = [stated.get(i, 0) for i in sorted(items)]
-            if len(self._framed(name, items)) == 2 * len(values):
+            if len(self._with_framing(name, items)) == 2 * len(values):
                 values *= 2
             return f"stated({text}, {format_literal(values)})"
         return text
 
-    def _framed(self, name: str, items: Mapping[int, str]) -> list[str]:
+    def _with_framing(self, name: str, items: Mapping[int, str]) -> list[str]:
         if self.framing == "both ends":  # begins, then ends
             told = [items[i] for i in sorted(items)]
             return told * 2 if "pad" in name else told
         return [items.get(i, "1") for i in range(len(items) + 2)]
 
-    def _consumed(self) -> list[str]:
+    def _consumed_inputs(self) -> list[str]:
         """Constant inputs of which only the numbers are used."""
         return [name for name in self._numbers if name not in self._kept]
 

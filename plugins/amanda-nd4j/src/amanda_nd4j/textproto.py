@@ -116,7 +116,7 @@ class _TextReader:
         while self.kind == "text":  # adjacent strings are concatenated
             parts.append(self.token)
             self.step()
-        return "".join(map(self.unquoted, parts))
+        return "".join(map(self.unquote, parts))
 
     def number(self, token: str) -> int | float:
         try:
@@ -127,7 +127,7 @@ class _TextReader:
         except ValueError:
             raise self.fault("a number", token) from None
 
-    def unquoted(self, token: str) -> str:
+    def unquote(self, token: str) -> str:
         try:
             found = ast.literal_eval(f"b{token}" if token.isascii() else token)
         except (ValueError, SyntaxError):

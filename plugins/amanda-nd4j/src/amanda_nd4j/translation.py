@@ -105,8 +105,8 @@ def _rule_rows(
         texts += draft.rows()
         if draft.extra:
             made.extra.setdefault(target.name, {}).update(draft.extra)
-        if draft.needed():
-            made.needed[entry.name] = draft.needed()
+        if draft.constant_inputs():
+            made.needed[entry.name] = draft.constant_inputs()
     return tuple(dict.fromkeys(texts))
 
 

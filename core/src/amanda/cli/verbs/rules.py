@@ -107,7 +107,7 @@ def _is_meant(rule: AnyRule, asked: RuleFilter) -> bool:
         tags = rule_tags(rule) if isinstance(rule, Equation) else ()
         if asked.tag not in tags:
             return False
-    said = rule.whole if isinstance(rule, Equation) else f"{rule.term} {rule.id}"
+    said = rule.full_text if isinstance(rule, Equation) else f"{rule.term} {rule.id}"
     return asked.text is None or asked.text.lower() in said.lower()
 
 
@@ -155,7 +155,7 @@ def _rule_text(rule: AnyRule) -> str:
     from amanda.mapping.rules.terms import Equation
 
     if isinstance(rule, Equation):
-        return rule.whole
+        return rule.full_text
     arrow = "=>" if rule.forward else "<="
     return f"{rule.term.type}{rule.term.versions}  {arrow}  {rule.name}(), a function"
 
@@ -168,7 +168,7 @@ def _rule_data(rule: AnyRule) -> dict[str, object]:
                 "place": rule.place}  # fmt: skip
     return {
         "id": rule.id,
-        "text": rule.whole,
+        "text": rule.full_text,
         "left": str(rule.left),
         "right": str(rule.right),
         "arrow": rule.arrow,

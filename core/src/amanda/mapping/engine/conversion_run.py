@@ -98,68 +98,68 @@ class ConversionRun:
         self._pinned = frozenset(value for side in sides for value in side.values())
         root = start_graph(source, self.made, self.target.name, None)
         for name, function in source.functions.items():
-            root.add_function(name, self._all(function, None))
-        self._all(source, root)
+            root.add_function(name, self._map_graphs(function, None))
+        self._map_graphs(source, root)
         copy_entries(source, root, self.made)
         root.imports.update(source.imports)
         root.imports.update(getattr(self.target, "imports", None) or {})
         for op in self._loose:
             if not op.outputs[0].user_ops and op.graph is not None:
                 op.graph.remove(op)
-        self._tell()
+        self._report_gaps()
         return Conversion(root, self.report)
 
-    def _tell(self) -> None:
+    def _report_gaps(self) -> None:
         program = self.program
         self.report.gaps = describe_gaps(
             self._open, program.rules, program.source, forward=program.forward
         )
         self.report.losses = tuple(self._losses)
 
-    def _all(self, source: Graph, target: Graph | None) -> Graph:
+    def _map_graphs(self, source: Graph, target: Graph | None) -> Graph:
         """Map a graph and everything in it."""
-        first = self._framed(source, target, None)
+        first = self._push_frame(source, target, None)
         stack = [first]
         while stack:
             frame = stack[-1]
-            inner = self._on(frame)
+            inner = self._advance(frame)
             if inner:
                 frame.bodies += inner
-                stack += [self._framed(body, None, frame.target) for body in inner]
+                stack += [self._push_frame(body, None, frame.target) for body in inner]
             else:
-                self._finish(frame)
+                self._finish_graph(frame)
                 stack.pop()
         return first.target
 
-    def _on(self, frame: _GraphFrame) -> list[Graph]:
+    def _advance(self, frame: _GraphFrame) -> list[Graph]:
         """Build op after op; stops at one whose nested graphs must be mapped first, and
         returns these."""
         entries, deferred = frame.cover.entries, self._deferred
         while frame.at < len(entries):
             entry = entries[frame.at]
-            if not entry.is_flat and (inner := self._inner(entry)):
+            if not entry.is_flat and (inner := self._unmapped_graphs(entry)):
                 return inner
             frame.at += 1
             if deferred:
                 if entry.op not in deferred:
-                    self._emit(frame, entry)
-            elif not self._attempt(frame, entry):
-                self._emit(frame, entry)
+                    self._build_entry(frame, entry)
+            elif not self._try_candidate(frame, entry):
+                self._build_entry(frame, entry)
         return []
 
-    def _framed(
+    def _push_frame(
         self, source: Graph, target: Graph | None, outer: Graph | None
     ) -> _GraphFrame:
         if target is None:
             target = start_graph(source, self.made, None, outer)
             self._bodies[source] = target
-            self._typed(source, target)
+            self._add_parameter_types(source, target)
         self._graphs[source] = target
         cover = Cover(self.program, source, self._pinned)
         self._deferred.update(cover.deferred)
         return _GraphFrame(source, target, cover)
 
-    def _typed(self, source: Graph, target: Graph) -> None:
+    def _add_parameter_types(self, source: Graph, target: Graph) -> None:
         """Add types to parameters of a body, by the op that holds it."""
         tell = getattr(self.program.source, "parameter_types", None)
         op = source.holder
@@ -174,7 +174,7 @@ class ConversionRun:
             ):
                 parameter.type = type
 
-    def _inner(self, entry: CoverEntry) -> list[Graph]:
+    def _unmapped_graphs(self, entry: CoverEntry) -> list[Graph]:
         """The nested graphs that must be mapped before this op."""
         op = entry.op
         found: list[Graph] = []
@@ -192,13 +192,13 @@ class ConversionRun:
             return found
         return [graph for graph in dict.fromkeys(found) if graph not in self._bodies]
 
-    def _finish(self, frame: _GraphFrame) -> None:
+    def _finish_graph(self, frame: _GraphFrame) -> None:
         source, target = frame.source, frame.target
         for op in frame.cover.constants:
             if _is_constant_needed(op, self._pinned):
                 self.value(op.outputs[0])
         for port, value in zip(source.outputs, source.results, strict=True):
-            target.result(self._result(source, value), port.name)
+            target.result(self._map_result(source, value), port.name)
             copy_port_fields(port, target.outputs[port.index])
         for value, stand in self._rounds.items():
             if value.graph is source and value in self.made:
@@ -222,7 +222,7 @@ class ConversionRun:
             for op in reversed(made):
                 made.remove(op)
 
-    def _result(self, source: Graph, value: OutputPort | None) -> OutputPort | None:
+    def _map_result(self, source: Graph, value: OutputPort | None) -> OutputPort | None:
         try:
             return self.value(value)  # type: ignore[no-any-return]
         except _BehindGapError:
@@ -235,7 +235,7 @@ class ConversionRun:
             (op, *op.bodies.values())
         )
 
-    def _lose(self, op: Op) -> None:
+    def _mark_dependent(self, op: Op) -> None:
         """Mark an op whose users depend on gaps too, and are no gaps themselves."""
         self._failed.add(op)
         for port in op.outputs:
@@ -246,18 +246,18 @@ class ConversionRun:
     def value(self, value: Any) -> Any:
         """What a value or body of the source was mapped to; anything else as it is."""
         if value.__class__ in _PORTS:
-            return self.made.get(value) or self._late(value)
+            return self.made.get(value) or self._copy_or_stand_in(value)
         if isinstance(value, Graph):
             return self._bodies[value]
         return value
 
-    def _late(self, value: OutputPort) -> OutputPort:
+    def _copy_or_stand_in(self, value: OutputPort) -> OutputPort:
         """A constant is copied when it is needed; feedback gets a placeholder."""
         op = value.op
         tensor = constant_of(value)
         home = self._graphs.get(op.graph) if op.graph is not None else None
         if tensor is not None and home is not None:
-            self._carried.append(self._copied(op, home, (), CORE))
+            self._carried.append(self._copy(op, home, (), CORE))
             self.report.carried += 1
             return self.made[value]
         if op.feedback and home is not None and op not in self._failed:
@@ -268,7 +268,7 @@ class ConversionRun:
             return self._rounds[value]
         raise _BehindGapError
 
-    def _copied(
+    def _copy(
         self,
         op: Op,
         target: Graph,
@@ -299,7 +299,7 @@ class ConversionRun:
 
     # -- ops -------------------------------------------------------------------
 
-    def _emit(self, frame: _GraphFrame, entry: CoverEntry) -> None:
+    def _build_entry(self, frame: _GraphFrame, entry: CoverEntry) -> None:
         """Build an op, and before it the deferred ops that it turns out to need."""
         stack = [entry]
         while stack:
@@ -308,13 +308,13 @@ class ConversionRun:
                 stack.pop()
                 continue
             if self._deferred:
-                needs = self._needs(entry)
+                needs = self._deferred_needs(entry)
                 if needs:
                     stack += needs
                     continue
-            entry.done = self._attempt(frame, entry)
+            entry.done = self._try_candidate(frame, entry)
 
-    def _needs(self, entry: CoverEntry) -> list[CoverEntry]:
+    def _deferred_needs(self, entry: CoverEntry) -> list[CoverEntry]:
         match = entry.match
         values: Iterable[Any] = entry.op.inputs
         if match is not None and not match.rule.is_function:
@@ -328,32 +328,32 @@ class ConversionRun:
                         found[one.op] = late
         return list(found.values())
 
-    def _attempt(self, frame: _GraphFrame, entry: CoverEntry) -> bool:
+    def _try_candidate(self, frame: _GraphFrame, entry: CoverEntry) -> bool:
         """Try the current candidate; False where the next one must be tried."""
         target = frame.target
         if entry.todo != MAP:
-            self._carry(target, entry)
+            self._copy_op(target, entry)
             return True
         match = entry.match
         if match is None:
-            self._gap(target, entry)
+            self._report_gap(target, entry)
             return True
         before = target.last_op
         try:
             if match.step < len(match.rule.steps):
-                self._decided(match)
-            self._make(target, entry, match, before)
+                self._run_steps(match)
+            self._build(target, entry, match, before)
             if self._holed and self._has_holes(entry.op):
-                self._lose(entry.op)
+                self._mark_dependent(entry.op)
         except _BehindGapError:
-            self._back(target, before)
+            self._undo(target, before)
             self._failed.add(entry.op)
         except InternalError:
             raise
         except AmandaError as why:
-            self._back(target, before)
+            self._undo(target, before)
             if self._has_holes(entry.op):  # steps cannot decide about them
-                self._lose(entry.op)
+                self._mark_dependent(entry.op)
                 return True
             entry.decline(match.rule, why.message)
             entry.at += 1
@@ -366,14 +366,14 @@ class ConversionRun:
             raise
         return True
 
-    def _decided(self, match: RuleMatch) -> None:
+    def _run_steps(self, match: RuleMatch) -> None:
         for value in match.slots:
             if value.__class__ in _PORTS and constant_of(value) is None:
                 self.value(value)  # types are known only before a gap
         if not decide_match(match, self._ask):
             raise Decline(match.why)
 
-    def _make(
+    def _build(
         self, target: Graph, entry: CoverEntry, match: RuleMatch, before: Op | None
     ) -> None:
         op, rule = entry.op, match.rule
@@ -387,14 +387,16 @@ class ConversionRun:
                 for done in outputs[:i]:
                     self.made.pop(done, None)
                 raise Decline(f"it does not return output {i}")
-        self._sign(target, op, match, before)
+        self._add_provenance(target, op, match, before)
         self.report.rules[rule.id] += 1
         if self.report.trace is not None:
             self.report.trace.append(CoveredOp(op.type or "", op.name, rule.id))
         if rule.loss is not None:
             self._losses[f"{op.type}, {op_location(op)}: {rule.loss}"] = None
 
-    def _sign(self, target: Graph, op: Op, match: RuleMatch, before: Op | None) -> None:
+    def _add_provenance(
+        self, target: Graph, op: Op, match: RuleMatch, before: Op | None
+    ) -> None:
         """Add names, types and provenance to the ops that a rule built."""
         origin = Provenance(_source_names(match.ops), match.rule.id)
         new: list[Op] = []
@@ -424,7 +426,7 @@ class ConversionRun:
             if is_first and op.name is not None and op.name not in target:
                 target.rename(value.op, op.name)
 
-    def _back(self, target: Graph, before: Op | None) -> None:
+    def _undo(self, target: Graph, before: Op | None) -> None:
         """Remove what a rule built before it declined; constants may still be used."""
         at = target.last_op
         while at is not before and at is not None:
@@ -438,7 +440,7 @@ class ConversionRun:
 
     # -- ops without a rule ----------------------------------------------------
 
-    def _carry(self, target: Graph, entry: CoverEntry) -> None:
+    def _copy_op(self, target: Graph, entry: CoverEntry) -> None:
         op = entry.op
         try:
             inputs = [self.value(value) for value in op.inputs]
@@ -447,22 +449,22 @@ class ConversionRun:
             return
         self.report.carried += 1
         if isinstance(op, Graph):
-            self._carry_graph(target, op, inputs)
+            self._copy_graph(target, op, inputs)
         elif entry.todo == COPY_WHOLE:
-            self._whole(target, op, inputs, self._space(op))
+            self._copy_whole(target, op, inputs, self._own_namespace(op))
         else:
             bodies = {key: self._bodies[body] for key, body in op.bodies.items()}
-            self._copied(op, target, inputs, self._space(op), bodies or None)
+            self._copy(op, target, inputs, self._own_namespace(op), bodies or None)
         if self._has_holes(op):
-            self._lose(op)
+            self._mark_dependent(op)
         self._carried.clear()
 
-    def _space(self, op: Op) -> str | None:
+    def _own_namespace(self, op: Op) -> str | None:
         """The own namespace of an op that is copied."""
         own = op.own_namespace
         return own if own == CORE or self.program.picks_up else None
 
-    def _carry_graph(
+    def _copy_graph(
         self, target: Graph, op: Graph, inputs: list[OutputPort | None]
     ) -> None:
         held = self._bodies[op]
@@ -473,7 +475,7 @@ class ConversionRun:
             held.set_body(key, self._bodies[body])
         self._stands[op] = [held]
 
-    def _whole(
+    def _copy_whole(
         self,
         target: Graph,
         op: Op,
@@ -484,21 +486,21 @@ class ConversionRun:
         bodies = {
             key: copy_body(body, target, self.value) for key, body in op.bodies.items()
         }
-        self._copied(op, target, inputs, namespace, bodies or None)
+        self._copy(op, target, inputs, namespace, bodies or None)
 
-    def _gap(self, target: Graph, entry: CoverEntry) -> None:
+    def _report_gap(self, target: Graph, entry: CoverEntry) -> None:
         op = entry.op
         try:
             inputs = [self.value(value) for value in op.inputs]
         except _BehindGapError:
             inputs = None
-        if inputs is None or not self._filled(target, entry, inputs):
+        if inputs is None or not self._is_filled(target, entry, inputs):
             self._open.append(UnmappedOp(op, entry.type, entry.declined))
-            if inputs is None or not self._kept(target, op, inputs):
+            if inputs is None or not self._keep_foreign_op(target, op, inputs):
                 self._failed.add(op)
         self._carried.clear()
 
-    def _filled(
+    def _is_filled(
         self, target: Graph, entry: CoverEntry, inputs: list[OutputPort | None]
     ) -> bool:
         op = entry.op
@@ -522,10 +524,12 @@ class ConversionRun:
         self.report.filled += 1
         return True
 
-    def _kept(self, target: Graph, op: Op, inputs: list[OutputPort | None]) -> bool:
+    def _keep_foreign_op(
+        self, target: Graph, op: Op, inputs: list[OutputPort | None]
+    ) -> bool:
         """Keep a foreign op in its own namespace, where that is allowed."""
         if self.keep_foreign:
-            self._whole(target, op, inputs, op.namespace)
+            self._copy_whole(target, op, inputs, op.namespace)
             self.report.kept += 1
         return self.keep_foreign
 

@@ -120,7 +120,7 @@ class _EmitterCompiler:
                 args[at[key]] = self._arg(part, at[key], signature, term)
             else:
                 attrs.append(self._attr(key, part, signature, term))
-        self._all_told(term, signature)
+        self._require_all_attrs(term, signature)
         told = tuple(
             (key, kind, x, None if default is REQUIRED else default)
             for key, kind, x, default in attrs
@@ -132,7 +132,7 @@ class _EmitterCompiler:
         ]
         return _emit_after(make, waits) if waits else make
 
-    def _all_told(self, term: OpTerm, signature: Signature) -> None:
+    def _require_all_attrs(self, term: OpTerm, signature: Signature) -> None:
         for key, default in signature.attrs.items():
             if default is REQUIRED and key not in term.attrs:
                 if is_count(signature, key):
@@ -145,7 +145,7 @@ class _EmitterCompiler:
         self, part: TermPart, i: int, signature: Signature, term: OpTerm
     ) -> tuple[int, Any]:
         if i >= len(signature.inputs) and signature.variadic is None:
-            return self._beyond(part, i, term)
+            return self._allow_missing_input(part, i, term)
         match part:
             case Var(rest=True):
                 return _SPREAD, self.taker.slots[part.name]
@@ -153,7 +153,7 @@ class _EmitterCompiler:
                 if name == ANYTHING:
                     return _FIXED, None
                 if name in self.taker.absent and not _may_be_absent(part, i, signature):
-                    self._there(name, i, signature, term)
+                    self._require_input(name, i, signature, term)
                 return _SLOT, self.taker.slots[name]
             case ConstantTerm(value=value):
                 return _FIXED, value
@@ -162,17 +162,21 @@ class _EmitterCompiler:
                 signature = require_signature(self.side, part)
                 count = signature.outputs or output + 1
                 return _MADE, (self._op(part), count, output)
-        return _SLOT, self._computed(part)
+        return _SLOT, self._add_computation(part)
 
-    def _beyond(self, part: TermPart, i: int, term: OpTerm) -> tuple[int, Any]:
+    def _allow_missing_input(
+        self, part: TermPart, i: int, term: OpTerm
+    ) -> tuple[int, Any]:
         """An input that this version lacks: allowed while it is absent."""
         if not isinstance(part, Var) or part.rest:
             raise InactiveRule(f"{term.type} has {i} inputs in {self.side.name}")
         if part.name != ANYTHING:
-            self._absent(part.name, f"input {i}", term)
+            self._decline_if_present(part.name, f"input {i}", term)
         return _FIXED, None
 
-    def _there(self, name: str, i: int, signature: Signature, term: OpTerm) -> None:
+    def _require_input(
+        self, name: str, i: int, signature: Signature, term: OpTerm
+    ) -> None:
         at, told = self.taker.slots[name], signature.inputs[i : i + 1]
         why = f"{term.type} needs the input {told[0] if told else i}"
 
@@ -182,7 +186,7 @@ class _EmitterCompiler:
 
         self.taker.steps.append(step)
 
-    def _absent(self, name: str, what: str, term: OpTerm) -> None:
+    def _decline_if_present(self, name: str, what: str, term: OpTerm) -> None:
         at, where = self.taker.slots[name], self.side.name
 
         def step(slots: Slots, _ask: AnswerQuestion) -> None:
@@ -210,14 +214,16 @@ class _EmitterCompiler:
         if isinstance(part, Var) and part.name not in self.ports:
             at = self.taker.slots[part.name]
         else:
-            at = self._computed(part)
+            at = self._add_computation(part)
         if key not in signature.attrs:
-            self._none(at, key, part, term)
+            self._allow_missing_attribute(at, key, part, term)
         if default is REQUIRED:
-            self._some(at, key, term)
+            self._require_value(at, key, term)
         return key, _SLOT, at, default
 
-    def _none(self, at: int, key: str, part: TermPart, term: OpTerm) -> None:
+    def _allow_missing_attribute(
+        self, at: int, key: str, part: TermPart, term: OpTerm
+    ) -> None:
         """An attribute that this version lacks may still name a body, or have the value
         that absence means: that of an op with all defaults on the other side."""
         where = self.side.name
@@ -241,16 +247,16 @@ class _EmitterCompiler:
 
         self.taker.steps.append(step)
 
-    def _some(self, at: int, key: str, term: OpTerm) -> None:
+    def _require_value(self, at: int, key: str, term: OpTerm) -> None:
         def step(slots: Slots, _ask: AnswerQuestion) -> None:
             if slots[at] is None:
                 raise Decline(f"{term.type} needs the attribute {key}")
 
         self.taker.steps.append(step)
 
-    def _computed(self, part: TermPart) -> int:
+    def _add_computation(self, part: TermPart) -> int:
         """Add a step that computes a value; returns its slot."""
-        fetch = self._fetch(part)
+        fetch = self._compile_part(part)
         at = self.taker.fresh()
 
         def step(slots: Slots, ask: AnswerQuestion) -> None:
@@ -259,10 +265,10 @@ class _EmitterCompiler:
         self.taker.steps.append(step)
         return at
 
-    def _fetch(self, part: TermPart) -> Fetch:
+    def _compile_part(self, part: TermPart) -> Fetch:
         match part:
             case LensTerm():
-                lens, inner = self.lenses[part.lens], self._fetch(part.inner)
+                lens, inner = self.lenses[part.lens], self._compile_part(part.inner)
                 context = [compile_fetch(c, self.taker.slots) for c in part.context]
                 if not context:
                     return lambda slots, ask: lens.forth(inner(slots, ask))
@@ -271,7 +277,7 @@ class _EmitterCompiler:
                 )
             case ListOf(items=items):
                 return _compile_list_fetch(
-                    [(_is_rest_part(i), self._fetch(i)) for i in items]
+                    [(_is_rest_part(i), self._compile_part(i)) for i in items]
                 )
             case ConstantTerm() | Var(rest=False):
                 return compile_fetch(part, self.taker.slots)

@@ -48,7 +48,7 @@ class Plan:
         return self.route.steps
 
     @cached_property
-    def _tried(self) -> tuple[Graph, tuple[Report, ...]]:
+    def _run(self) -> tuple[Graph, tuple[Report, ...]]:
         graph, reports = self._graph, []
         for step in self.steps:
             done = self._step(graph, step, False)
@@ -61,12 +61,12 @@ class Plan:
     @property
     def reports(self) -> tuple[Report, ...]:
         """The report of each step."""
-        return self._tried[1]
+        return self._run[1]
 
     @property
     def result(self) -> Graph:
         """The converted graph; incomplete where there are gaps."""
-        return self._tried[0]
+        return self._run[0]
 
     @property
     def gaps(self) -> tuple[Gap, ...]:

@@ -113,7 +113,7 @@ class Process:
 
 
 def _rule_text(rule: Equation | FunctionRule) -> str:
-    return rule.whole if isinstance(rule, Equation) else rule.id
+    return rule.full_text if isinstance(rule, Equation) else rule.id
 
 
 def _without_rules(rules: RuleSet) -> RuleSet:

@@ -41,11 +41,6 @@ def trace_rules() -> Iterator[None]:
         TRACING.reset(token)
 
 
-CARRIED = "carried"
-KEPT = "kept"
-HOOK = "gap_met"
-
-
 class CoveredOp(NamedTuple):
     """An op and the rule that mapped it."""
 

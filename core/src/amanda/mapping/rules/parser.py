@@ -42,7 +42,6 @@ __all__ = ["is_name", "parse_rules", "parse_guard", "parse_head", "parse_part"]
 
 _Any = TypeVar("_Any")
 MAX_DEPTH: Final = 32
-MAX_TAGS: Final = 64
 _ARROWS: Final = ("<=>", "=>", "<=")
 _COMPARISONS: Final = ("==", "!=", "<=", ">=", "<", ">")
 _LITERALS: Final[Mapping[str, Any]] = {
@@ -85,14 +84,14 @@ def parse_rules(
 def parse_part(text: str, lenses: Collection[str], file: str, line: int) -> TermPart:
     """Parse one value of a rule: an input or an attribute."""
     parser = _parser_for(text, lenses, file, line)
-    part = parser.starred() if parser.next.text == "*" else parser.value()
-    return parser.ended(part)
+    part = parser.variadic() if parser.next.text == "*" else parser.value()
+    return parser.expect_end(part)
 
 
 def parse_guard(text: str, lenses: Collection[str], file: str, line: int) -> Guard:
     """Parse a guard, the part behind `if`."""
     parser = _parser_for(text, lenses, file, line)
-    return parser.ended(parser.guard())
+    return parser.expect_end(parser.guard())
 
 
 def parse_head(text: str, file: str, line: int = 1) -> OpTerm:
@@ -102,7 +101,7 @@ def parse_head(text: str, file: str, line: int = 1) -> OpTerm:
     if token.kind != "name":
         raise parser.fault(token, "an op")
     low, high = parser.versions()
-    return parser.ended(OpTerm(token.text, low, high, (), {}, token.spot))
+    return parser.expect_end(OpTerm(token.text, low, high, (), {}, token.spot))
 
 
 def is_name(text: object) -> bool:
@@ -166,12 +165,12 @@ class _Parser:
             **parts,
         )
 
-    def ended(self, what: _Any) -> _Any:
+    def expect_end(self, what: _Any) -> _Any:
         if self.next.kind != "end":
             raise self.fault(self.next, "nothing more")
         return what
 
-    def deeper(self, token: Token) -> None:
+    def nest(self, token: Token) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise LimitError(
@@ -235,7 +234,7 @@ class _Parser:
             token.text in _RESERVED and self.next.text not in ("(", "[")
         ):  # an op may be called `if`
             raise self.fault(token, "an op")
-        self.deeper(token)
+        self.nest(token)
         low, high = self.versions()
         self.expect("(")
         args: list[TermPart] = []
@@ -260,10 +259,10 @@ class _Parser:
         if not self.accept("["):
             return None, None
         first = self.next
-        low = None if self.next.text == ":" else self.whole("a version")
+        low = None if self.next.text == ":" else self.integer("a version")
         high = low
         if self.accept(":"):
-            high = None if self.next.text == "]" else self.whole("a version")
+            high = None if self.next.text == "]" else self.integer("a version")
         self.expect("]")
         if low is not None and high is not None and low > high:
             raise self.fault(first, "versions in order", hint="write [from:to]")
@@ -272,11 +271,11 @@ class _Parser:
     def output(self) -> int:
         if not self.accept("["):
             return 0
-        index = self.whole("the number of an output")
+        index = self.integer("the number of an output")
         self.expect("]")
         return index
 
-    def whole(self, what: str) -> int:
+    def integer(self, what: str) -> int:
         token = self.take()
         if type(token.value) is not int or not 0 <= token.value < 1 << 31:
             raise self.fault(token, what)
@@ -299,11 +298,11 @@ class _Parser:
             rest = next((a for a in args if isinstance(a, Var) and a.rest), None)
             if rest is not None:
                 raise self.fault(token, f"one with *, and {rest} takes the rest")
-            args.append(self.starred())
+            args.append(self.variadic())
         else:
             args.append(self.value())
 
-    def starred(self) -> Var:
+    def variadic(self) -> Var:
         star = self.expect("*")
         return Var(self.plain_name(self.take(), "a variable"), star.spot, rest=True)
 
@@ -314,7 +313,7 @@ class _Parser:
         if token.kind == "name" and token.text not in _LITERALS:
             follows = self.tokens[min(self.at + 1, len(self.tokens) - 1)].text
             if token.text in self.lenses and follows == "(":
-                return self.lensed()
+                return self.lens_term()
             if follows in ("(", "["):
                 if named:
                     raise self.no_lens(token)
@@ -335,9 +334,9 @@ class _Parser:
             hint=f"did you mean {near[0]!r}?" if near else "register it first",
         )
 
-    def lensed(self) -> LensTerm:
+    def lens_term(self) -> LensTerm:
         token = self.take()
-        self.deeper(token)
+        self.nest(token)
         self.expect("(")
         inner = self.value(named=True)
         context: list[Question | Var | ConstantTerm] = []
@@ -350,13 +349,13 @@ class _Parser:
     def items(self) -> TermPart:
         """Parse a list; one without variables is a constant."""
         token = self.expect("[")
-        self.deeper(token)
+        self.nest(token)
         items: list[TermPart] = []
         while not self.accept("]"):
             if items:
                 self.expect(",")
             starred = self.next.text == "*"
-            items.append(self.starred() if starred else self.value(named=True))
+            items.append(self.variadic() if starred else self.value(named=True))
         self.depth -= 1
         if all(isinstance(item, ConstantTerm) for item in items):
             return ConstantTerm(
@@ -401,7 +400,7 @@ class _Parser:
     # -- guards ----------------------------------------------------------------
 
     def guard(self) -> Guard:
-        self.deeper(self.next)
+        self.nest(self.next)
         parts = [self.conjunction()]
         while self.accept("or"):
             parts.append(self.conjunction())
@@ -422,10 +421,10 @@ class _Parser:
             guard = self.guard()
             self.expect(")")
         else:
-            guard = self.compared()
+            guard = self.comparison()
         return Negation(guard) if negations % 2 else guard
 
-    def compared(self) -> Guard:
+    def comparison(self) -> Guard:
         left = self.operand()
         sign = self.next.text
         if self.accept(*_COMPARISONS):

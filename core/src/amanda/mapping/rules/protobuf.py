@@ -318,7 +318,7 @@ class _PartReader:
 
     def part(self) -> str:
         part = self.next()
-        made = self.bare(part)
+        made = self.plain_part(part)
         if part.form not in ("op", "variable", "rest"):
             made = str(parse_part(made, self.lenses, self.where, 1))
         if part.key:
@@ -327,7 +327,7 @@ class _PartReader:
             return f"{part.key}={made}"
         return f"^{made}" if part.waits else made
 
-    def bare(self, part: RulePart) -> str:
+    def plain_part(self, part: RulePart) -> str:
         match part.form:
             case "variable":
                 return self.name(part) + "?" * part.optional
@@ -353,13 +353,13 @@ class _PartReader:
 
     def operand(self) -> str:
         """The inner value of a lens."""
-        return self.bare(self.next())
+        return self.plain_part(self.next())
 
     def guard(self) -> str:
         part = self.next()
         match part.form:
             case "compare":
-                left, right = self.two(part)
+                left, right = self.binary(part)
                 if part.name not in ("==", "!=", "<", "<=", ">", ">=", "in", "not in"):
                     raise self.fault("no comparison", got=repr(part.name[:80]))
                 return f"{left} {part.name} {right}"
@@ -368,9 +368,9 @@ class _PartReader:
             case "and" | "or":
                 inside = self.inner(part, self.guard)
                 return f"({f' {part.form} '.join(inside)})"
-        return self.bare(part)
+        return self.plain_part(part)
 
-    def two(self, part: RulePart) -> list[str]:
+    def binary(self, part: RulePart) -> list[str]:
         if part.parts != 2:
             raise self.fault("a comparison has two sides", got=str(part.parts))
         return self.inner(part, self.operand)

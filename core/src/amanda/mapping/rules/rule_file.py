@@ -257,7 +257,7 @@ def fault_at(
 
 def dumps(rules: RuleSet, *, form: str = "yaml") -> str:
     """The rules of a set as YAML; or as plain text, without the header."""
-    rows = [row.whole for row in rules.rows]
+    rows = [row.full_text for row in rules.rows]
     if form == "text":
         return "".join(f"{row}\n" for row in rows)
     return "\n".join(

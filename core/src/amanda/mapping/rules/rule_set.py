@@ -121,16 +121,16 @@ class RuleSet:
 
     def read(self, *heads: str) -> Callable[[_Call], _Call]:
         """Declare a function from left to right, for `Type` or `Type[from:to]`."""
-        return self._declared(heads, forward=True)
+        return self._declare(heads, forward=True)
 
     def write(self, *heads: str) -> Callable[[_Call], _Call]:
         """Declare a function from right to left, for `type` or `type[from:to]`."""
-        return self._declared(heads, forward=False)
+        return self._declare(heads, forward=False)
 
-    def _declared(
+    def _declare(
         self, heads: Iterable[str], *, forward: bool
     ) -> Callable[[_Call], _Call]:
-        terms = [self._head(head) for head in heads]
+        terms = [self._parse_head(head) for head in heads]
 
         def declare(call: _Call) -> _Call:
             for term in terms:
@@ -139,7 +139,7 @@ class RuleSet:
 
         return declare
 
-    def _head(self, head: str) -> OpTerm:
+    def _parse_head(self, head: str) -> OpTerm:
         return parse_head(head, self.name)
 
     def attach(self, call: Callable[..., Any], term: OpTerm, *, forward: bool) -> None:
@@ -152,7 +152,7 @@ class RuleSet:
 
     def function(self, call: _Call) -> _Call:
         """Declare a function that rule files can refer to by name."""
-        self._new(call.__name__, self.callables, "function")
+        self._expect_new(call.__name__, self.callables, "function")
         self.callables[call.__name__] = call
         return call
 
@@ -194,11 +194,11 @@ class RuleSet:
                 f"{lens.name!r} is not a valid name of a lens", who=self.name
             )
         if self.lenses.get(lens.name) is not LENSES.get(lens.name):
-            self._new(lens.name, self.lenses, "lens")
+            self._expect_new(lens.name, self.lenses, "lens")
         self.lenses[lens.name] = lens
         return lens
 
-    def _new(self, name: str, known: Mapping[str, object], what: str) -> None:
+    def _expect_new(self, name: str, known: Mapping[str, object], what: str) -> None:
         if name in known:
             raise UsageError(f"there is a {what} {name!r} already", who=self.name)
 
@@ -218,7 +218,7 @@ class RuleSet:
     def of_type(self, type: str, *, forward: bool) -> list[AnyRule]:
         """The rules for ops of a type, the most specific first."""
         if forward not in self._index:
-            self._index[forward] = self._indexed(forward)
+            self._index[forward] = self._build_index(forward)
         return self._index[forward].get(type, [])
 
     def types(self, *, forward: bool) -> Iterable[str]:
@@ -226,7 +226,7 @@ class RuleSet:
         self.of_type("", forward=forward)
         return self._index[forward]
 
-    def _indexed(self, forward: bool) -> dict[str, list[AnyRule]]:
+    def _build_index(self, forward: bool) -> dict[str, list[AnyRule]]:
         index: dict[str, list[AnyRule]] = {}
         rows_of: dict[str, list[Equation]] = {}
         for row in self.rows:

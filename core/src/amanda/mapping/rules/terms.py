@@ -227,7 +227,7 @@ class Equation:
     """Tags of rules that are tried before this one."""
 
     @property
-    def whole(self) -> str:
+    def full_text(self) -> str:
         """The complete text of the rule."""
         loss = "" if self.loss is None else f"  losing {format_value(self.loss)}"
         after = f"  after {', '.join(self.after)}" if self.after else ""

@@ -75,7 +75,7 @@ def _convert_layout(graph: Graph, layout: str) -> int:
                     _convert_op(part, op, layout, into)
                     count += 1
                 else:
-                    count += rules.once(part, op)
+                    count += rules.rewrite_op(part, op)
     return count + sink(graph)
 
 
