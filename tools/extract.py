@@ -1,15 +1,15 @@
-"""Extracts from the packages of old releases what no installed framework can tell.
+"""Extract raw data from packages of old releases of frameworks.
 
     python -m tools.extract tensorflow RAW PYTHON     0.12 to 1.2, and contrib to 1.15
     python -m tools.extract torch RAW                 1.0 to 1.6
-    python -m tools.extract onnx RAW PYTHON ...       schemas as they were released
+    python -m tools.extract onnx RAW PYTHON ...       schemas as released
     python -m tools.extract keras RAW                 kinds of arguments
     python -m tools.extract jaxlib RAW                StableHLO and CHLO
 
-RAW is a folder: files of raw data (see `amanda_dictionaries_dev.raw_data`) are written
-to it, beside those of other origin that are there. PYTHON is an interpreter for which
-the packages were made, which loads their libraries, in a process of its own; packages
-are read through pip's client, as far as they are needed, and never imported.
+RAW is the output folder, with files of raw data (see
+`amanda_dictionaries_dev.raw_data`). PYTHON is an interpreter that the packages were
+built for; it loads their libraries, in a separate process. Members of packages are read
+through pip's client, and never imported.
 """
 
 from __future__ import annotations
@@ -35,24 +35,27 @@ Table = Mapping[str, Any]
 
 
 def main(what: str, folder: str, *rest: str) -> None:
-    ROUTES[what](Path(folder), *rest)
+    EXTRACTORS[what](Path(folder), *rest)
 
 
-def write(file: Path, tables: Mapping[str, Table], **said: Any) -> None:
-    """The raw data of some versions: ops in each, by name, and what else is said."""
+def write(file: Path, tables: Mapping[str, Table], **header: Any) -> None:
+    """Write raw data: the ops of each version, by name, and further header fields."""
     versions = sorted(tables, key=version_key)
     steps: dict[str, list[list[Any]]] = {}
-    for place, version in enumerate(versions):
+    for index, version in enumerate(versions):
         for name in {*steps, *tables[version]}:
             row = tables[version].get(name)
             before = steps.setdefault(name, [])
             if row != (before[-1][1] if before else None):
-                before.append([place, row])
-    head = {"format": 1, "versions": versions, **said}
-    lines = [_line(head), *(_line([name, steps[name]]) for name in sorted(steps))]
+                before.append([index, row])
+    head = {"format": 1, "versions": versions, **header}
+    lines = [
+        _json_line(head),
+        *(_json_line([name, steps[name]]) for name in sorted(steps)),
+    ]
     file.write_text("".join(lines), encoding="utf-8")
-    told = f"{len(versions)} versions, {len(steps)} ops"
-    print(f"{file.name}: {told}, {file.stat().st_size:,} bytes")
+    counts = f"{len(versions)} versions, {len(steps)} ops"
+    print(f"{file.name}: {counts}, {file.stat().st_size:,} bytes")
 
 
 def _before(versions: Iterable[str], limit: str) -> list[str]:
@@ -64,7 +67,7 @@ def _before(versions: Iterable[str], limit: str) -> list[str]:
     return [v for v in known if version_key(v) < version_key(limit)]
 
 
-def _line(value: Any) -> str:
+def _json_line(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":")) + "\n"
 
 
@@ -72,18 +75,18 @@ def _line(value: Any) -> str:
 
 
 def tensorflow(folder: Path, python: str) -> None:
-    """What libraries of contrib add to the ops of the main one, and generated files.
+    """Ops of contrib, from its libraries and from generated Python wrappers.
 
-    Both know most of these ops; where they do, they must say the same. Before 1.3 the
-    main library is asked in the same way, since it lists more than generated files do.
+    Most ops are in both, which must agree. Before 1.3 the main library is read in the
+    same way, since it lists more ops than the wrappers.
     """
     core: dict[str, Table] = {}
     contrib: dict[str, Table] = {}
     found = wheels("tensorflow", ("3.6", "3.5"))
     for version in _before(found, "2.0.0"):
-        before, added = _registered(found[version], python)
-        generated = _generated(found[version])
-        contrib[version] = _contrib(before, added, generated)
+        before, added = _registered_ops(found[version], python)
+        generated = _generated_ops(found[version])
+        contrib[version] = _merge_contrib(before, added, generated)
         counts = len(before), len(added), len(generated), len(contrib[version])
         print(version, found[version].filename, *counts, flush=True)
         if version in _before(found, "1.3.0"):
@@ -92,21 +95,23 @@ def tensorflow(folder: Path, python: str) -> None:
     write(folder / "tensorflow.contrib.jsonl", contrib)
 
 
-def _registered(wheel: Wheel, python: str) -> tuple[Table, Table]:
-    """The ops of the main library, and those that libraries of contrib add."""
+def _registered_ops(wheel: Wheel, python: str) -> tuple[Table, Table]:
+    """The ops of the main library, and those of the contrib libraries."""
     from amanda_dictionaries_dev.tensorflow.registered_ops import parse_op_list
 
     libraries, added = _libraries(wheel.archive.namelist())
-    with tempfile.TemporaryDirectory() as place:
-        here = Path(place)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         for name, content in wheel.read([*libraries, *added]).items():
-            (here / name).parent.mkdir(parents=True, exist_ok=True)
-            (here / name).write_bytes(content)
-        files = [[str(here / name) for name in part] for part in (libraries, added)]
-        answer = _asked(python, here / "answer.json", ",".join(files[0]), *files[1])
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        files = [[str(folder / name) for name in part] for part in (libraries, added)]
+        answer = _query_libraries(
+            python, folder / "answer.json", ",".join(files[0]), *files[1]
+        )
     before, after = (
         {
-            name: _short(row)
+            name: _drop_defaults(row)
             for name, row in parse_op_list(bytes.fromhex(answer[key])).items()
         }
         for key in ("before", "after")
@@ -115,18 +120,20 @@ def _registered(wheel: Wheel, python: str) -> tuple[Table, Table]:
 
 
 def _libraries(members: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The main library of a wheel, behind what it needs, and those of contrib."""
+    """The main library of a wheel, after its dependencies, and those of contrib."""
     names = [name for name in members if name.endswith((".so", ".so.1"))]
     contrib = [name for name in names if "/contrib/" in name]
     main = [name for name in names if "/python/_pywrap_tensorflow" in name]
     main = [name for name in main if name not in contrib]
-    around = [name for name in names if "libtensorflow_framework" in name]
-    # of two main ones, that with the longer name has what the other one loads
-    libraries = [*around, max(main, key=len)]
+    dependencies = [name for name in names if "libtensorflow_framework" in name]
+    # of two main libraries, the one with the longer name loads the other
+    libraries = [*dependencies, max(main, key=len)]
     return libraries, [name for name in contrib if "wrap" not in name]
 
 
-def _asked(python: str, out: Path, libraries: str, *added: str) -> dict[str, Any]:
+def _query_libraries(
+    python: str, out: Path, libraries: str, *added: str
+) -> dict[str, Any]:
     paths = ":".join(str(Path(file).parent) for file in libraries.split(","))
     done = subprocess.run(
         [python, HERE / "registered_ops.py", out, libraries, *added],
@@ -142,17 +149,19 @@ def _asked(python: str, out: Path, libraries: str, *added: str) -> dict[str, Any
     return answer
 
 
-def _short(row: Any) -> Any:
-    """A row without what says nothing: no ports, a trait that it does not have."""
+def _drop_defaults(row: Any) -> Any:
+    """Drop fields with default values, such as empty lists and False."""
     if isinstance(row, Mapping):
-        kept = {key: _short(value) for key, value in row.items()}
-        said = {"allowed", "default", "min", "shape"}
-        return {k: v for k, v in kept.items() if v not in (False, [], "") or k in said}
-    return [_short(item) for item in row] if isinstance(row, list) else row
+        fields = {key: _drop_defaults(value) for key, value in row.items()}
+        required = {"allowed", "default", "min", "shape"}
+        return {
+            k: v for k, v in fields.items() if v not in (False, [], "") or k in required
+        }
+    return [_drop_defaults(item) for item in row] if isinstance(row, list) else row
 
 
-def _generated(wheel: Wheel) -> dict[str, tuple[Any, str]]:
-    """The ops of the generated files of contrib, with a line about each."""
+def _generated_ops(wheel: Wheel) -> dict[str, tuple[Any, str]]:
+    """The ops of contrib's generated wrappers, with documentation."""
     from amanda_dictionaries_dev.tensorflow import generated_wrappers
     from amanda_dictionaries_dev.tensorflow.extractor import doc_lines
     from amanda_dictionaries_dev.tensorflow.registered_ops import parse_op_list
@@ -167,11 +176,11 @@ def _generated(wheel: Wheel) -> dict[str, tuple[Any, str]]:
         source = content.decode()
         lines = doc_lines(generated_wrappers.read_docs(source))
         for name, row in parse_op_list(generated_wrappers.read_op_list(source)).items():
-            found[name] = _short(row), lines.get(name, "")
+            found[name] = _drop_defaults(row), lines.get(name, "")
     return found
 
 
-def _contrib(
+def _merge_contrib(
     before: Table, added: Table, generated: Mapping[str, tuple[Any, str]]
 ) -> Table:
     for name, (row, _) in generated.items():
@@ -179,9 +188,9 @@ def _contrib(
             if name in table and table[name] != row:
                 raise SystemExit(f"{name}: {row} in Python, {table[name]} in a library")
     files = {name: row for name, (row, _) in generated.items() if name not in before}
-    told = {name: line for name, (_, line) in generated.items() if line}
+    docs = {name: line for name, (_, line) in generated.items() if line}
     return {
-        name: {**row, "doc": told[name]} if name in told else row
+        name: {**row, "doc": docs[name]} if name in docs else row
         for name, row in {**files, **added}.items()
     }
 
@@ -190,11 +199,11 @@ def _contrib(
 
 
 def torch(folder: Path) -> None:
-    """The operators of aten in releases whose own lists are not all in raw data.
+    """The operators of aten in releases that raw data lacks or has incompletely.
 
-    Where headers declare all of them, they are taken from there. Else schemas among the
-    strings of libraries, of `pytorch_aten.jsonl` in the folder, are told from those of
-    TorchScript by functions of C++, and called as the releases nearby call them.
+    They come from headers if these declare all of them. Otherwise they are schemas
+    among the strings of libraries (`pytorch_aten.jsonl`) that have a C++ function,
+    named as in the nearest releases.
     """
     from amanda_dictionaries_dev.torch.releases import is_operator, match_overload_names
     from amanda_dictionaries_dev.torch.schemas import number_overloads, overload_name
@@ -202,7 +211,7 @@ def torch(folder: Path) -> None:
     releases = wheels("torch")
     strings = read_raw_data(folder / "pytorch_aten.jsonl").tables()
     tables: dict[str, Table] = {
-        version: _declared(releases[version]) for version in _DECLARED
+        version: _declared_schemas(releases[version]) for version in _DECLARED
     }
     named = [
         {overload_name(name): row for name, row in tables[version].items()}
@@ -214,9 +223,9 @@ def torch(folder: Path) -> None:
     for version in ("1.0.0", "1.0.1", "1.1.0", "1.4.0"):
         known = _functions(releases[version])
         rows = number_overloads(strings[version])
-        kept = {n: row for n, row in rows.items() if is_operator(n, row, known)}
-        print(f"{version}: {len(kept)} of {len(rows)} are operators")
-        unnamed[version] = kept
+        operators = {n: row for n, row in rows.items() if is_operator(n, row, known)}
+        print(f"{version}: {len(operators)} of {len(rows)} are operators")
+        unnamed[version] = operators
     for version, table in unnamed.items():
         tables[version] = {
             _registered_name(name): row
@@ -236,8 +245,8 @@ def _registered_name(called: str) -> str:
     return called.replace(".", "::", 1).removesuffix(".default")
 
 
-def _declared(wheel: Wheel) -> Table:
-    """The schemas of one list; those that have the same name are numbered."""
+def _declared_schemas(wheel: Wheel) -> Table:
+    """The schemas declared in a header; duplicate names are numbered."""
     from amanda_dictionaries_dev.torch.releases import parse_schema, read_declarations
 
     names = [
@@ -275,17 +284,17 @@ _HEADERS = re.compile(
 
 
 def onnx(folder: Path, *pythons: str) -> None:
-    """The schemas of each opset, as the last release that ended with it had them."""
-    places = {_python(place): place for place in pythons}
+    """The schemas of each opset, from the last release with it as the newest."""
+    interpreters = {_python_version(python): python for python in pythons}
     tables: dict[str, Table] = {}
     docs: dict[str, str] = {}
-    taken: dict[str, str] = {}
-    releases = wheels("onnx", tuple(sorted(places, key=version_key)))
+    releases_used: dict[str, str] = {}
+    releases = wheels("onnx", tuple(sorted(interpreters, key=version_key)))
     for release in sorted(releases, key=version_key):
         if "rc" in release or version_key(release) < version_key("1.2.3"):
-            continue  # of what is older, no defaults can be had
+            continue  # older libraries have no defaults
         wheel = releases[release]
-        answer = _schemas(wheel, places[wheel.python])
+        answer = _read_schemas(wheel, interpreters[wheel.python])
         last = answer["opsets"][""]
         known = [each for each in answer["schemas"] if not each["domain"]]
         print(
@@ -293,49 +302,51 @@ def onnx(folder: Path, *pythons: str) -> None:
         )
         docs |= {each["name"]: first_sentence(each["doc"]) for each in known}
         opsets = range(1, last + 1) if not tables else (last,)
-        tables |= {str(opset): _at(opset, known) for opset in opsets}
-        taken |= {str(opset): release for opset in opsets}
+        tables |= {str(opset): _schemas_of_opset(opset, known) for opset in opsets}
+        releases_used |= {str(opset): release for opset in opsets}
     for table in tables.values():
         for name, row in table.items():
             row["doc"] = docs[name]
-    write(folder / "onnx.released.jsonl", tables, releases=taken)
+    write(folder / "onnx.released.jsonl", tables, releases=releases_used)
 
 
-def _python(place: str) -> str:
-    """Which Python an interpreter is."""
-    ask = "import sys; print('%d.%d' % sys.version_info[:2])"
-    done = subprocess.run([place, "-c", ask], capture_output=True, check=True)
+def _python_version(python: str) -> str:
+    """The version of a Python interpreter."""
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    done = subprocess.run([python, "-c", code], capture_output=True, check=True)
     return done.stdout.decode().strip()
 
 
-def _schemas(wheel: Wheel, python: str) -> dict[str, Any]:
-    """What the library in a package tells of itself."""
+def _read_schemas(wheel: Wheel, python: str) -> dict[str, Any]:
+    """Read the schemas of the library in a wheel, in a separate process."""
     names = [name for name in wheel.archive.namelist() if ".so" in Path(name).name]
-    with tempfile.TemporaryDirectory() as place:
-        here = Path(place)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         for name, content in wheel.read(names).items():
-            (here / name).parent.mkdir(parents=True, exist_ok=True)
-            (here / name).write_bytes(content)
-        out = here / "answer.json"
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        out = folder / "answer.json"
         command = [python, str(HERE / "released_schemas.py"), str(out)]
-        paths = f"{here / 'onnx' / '.libs'}:{here / 'onnx.libs'}"
+        paths = f"{folder / 'onnx' / '.libs'}:{folder / 'onnx.libs'}"
         environment = {**os.environ, "LD_LIBRARY_PATH": paths}
-        subprocess.run([*command, here / "onnx"], env=environment, check=True)
+        subprocess.run([*command, folder / "onnx"], env=environment, check=True)
         answer: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     return answer
 
 
-def _at(opset: int, schemas: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """What holds in an opset: of each op the newest schema, as a row."""
+def _schemas_of_opset(
+    opset: int, schemas: Iterable[Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """The newest schema of each op in an opset, as rows."""
     found: dict[str, Mapping[str, Any]] = {}
     for each in sorted(schemas, key=lambda each: int(each["since"])):
         if each["since"] <= opset:
             found[each["name"]] = each
-    return {name: _released(each) for name, each in found.items()}
+    return {name: _schema_row(each) for name, each in found.items()}
 
 
-def _released(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A row without what says nothing; values of defaults as JSON has them."""
+def _schema_row(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema as a row, without default fields."""
     row = {"since": schema["since"], "types": schema["types"]}
     if schema["deprecated"]:
         row["deprecated"] = True
@@ -343,11 +354,11 @@ def _released(schema: Mapping[str, Any]) -> dict[str, Any]:
         row["support"] = schema["support"]
     for key, least in zip(("inputs", "outputs"), schema["least"], strict=True):
         row[key] = [dict(port) for port in schema[key]]
-        for place, port in enumerate(row[key]):
+        for index, port in enumerate(row[key]):
             if (
                 "min" in port and port["min"] is None
-            ):  # only told for all ports together
-                port["min"] = max(0, least - place)
+            ):  # the minimum is for all ports together
+                port["min"] = max(0, least - index)
     row["attrs"] = {name: _attribute(attr) for name, attr in schema["attrs"].items()}
     return row
 
@@ -359,9 +370,9 @@ def _attribute(attr: Mapping[str, Any]) -> dict[str, Any]:
     proto = AttributeProto.FromString(base64.b64decode(attr["default"]))
     if proto.type:
         value = helper.get_attribute_value(proto)
-        plain = value if isinstance(value, list) else [value]
-        plain = [each.decode() if isinstance(each, bytes) else each for each in plain]
-        row["default"] = plain if isinstance(value, list) else plain[0]
+        items = value if isinstance(value, list) else [value]
+        items = [each.decode() if isinstance(each, bytes) else each for each in items]
+        row["default"] = items if isinstance(value, list) else items[0]
     elif proto.ListFields() and proto.ListFields()[0][0].name != "name":
         raise SystemExit(f"a default without a type: {proto}")
     return row
@@ -371,7 +382,7 @@ def _attribute(attr: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def keras(folder: Path) -> None:
-    """What docstrings say of the arguments of the layers in `keras_layers.jsonl`."""
+    """Kinds of arguments from docstrings, for the layers in `keras_layers.jsonl`."""
     from amanda_dictionaries_dev.keras.class_sources import read_classes
 
     releases = wheels("keras", ("3.9", "3.11"))
@@ -389,8 +400,8 @@ def keras(folder: Path) -> None:
                 if kinds and name in rows:
                     found[name] = found.get(name, {}) | kinds
         tables[version] = found
-        told = sum(map(len, found.values()))
-        print(version, wheel.filename, f"{len(rows)} layers, {told} kinds", flush=True)
+        count = sum(map(len, found.values()))
+        print(version, wheel.filename, f"{len(rows)} layers, {count} kinds", flush=True)
     write(folder / "keras_kinds.jsonl", tables)
 
 
@@ -398,35 +409,35 @@ def keras(folder: Path) -> None:
 
 
 def jaxlib(folder: Path) -> None:
-    """The dialects of each version, by the bindings of the last release that had it."""
+    """The dialects of each version, from the last jaxlib with this version."""
     tables: dict[str, dict[str, Table]] = {"stablehlo": {}, "chlo": {}}
-    taken: dict[str, str] = {}
+    releases_used: dict[str, str] = {}
     releases = wheels("jaxlib", ("3.11",))
     for release in sorted(releases, key=version_key):
         if version_key(release) < version_key("0.4.24"):
-            continue  # its bindings have no functions: results are not told
-        answer = _bindings(releases[release])
+            continue  # its bindings have no results
+        answer = _read_bindings(releases[release])
         version = answer["version"]
         for name, table in tables.items():
             table[version] = answer[name]
-        taken[version] = release
+        releases_used[version] = release
         counts = ", ".join(f"{len(answer[name])} {name}" for name in tables)
         print(release, releases[release].filename, version, counts, flush=True)
     for name, table in tables.items():
-        write(folder / f"{name}.jsonl", table, releases=taken)
+        write(folder / f"{name}.jsonl", table, releases=releases_used)
 
 
-def _bindings(wheel: Wheel) -> dict[str, Any]:
-    """What the bindings in a package tell; nothing else of it is loaded."""
+def _read_bindings(wheel: Wheel) -> dict[str, Any]:
+    """Read the dialects of a wheel's bindings, in a separate process."""
     names = [n for n in wheel.archive.namelist() if re.match(_OF_BINDINGS, n)]
-    with tempfile.TemporaryDirectory() as place:
-        here = Path(place)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         for name, content in wheel.read(names).items():
-            (here / name).parent.mkdir(parents=True, exist_ok=True)
-            (here / name).write_bytes(content)
-        out = here / "answer.json"
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        out = folder / "answer.json"
         script = HERE / "dialect_definitions.py"
-        subprocess.run([sys.executable, script, out, here], check=True)
+        subprocess.run([sys.executable, script, out, folder], check=True)
         answer: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     return answer
 
@@ -434,7 +445,7 @@ def _bindings(wheel: Wheel) -> dict[str, Any]:
 _OF_BINDINGS = re.compile(r"jaxlib/(mlir/|(__init__|version)\.py$|[^/]*\.so)")
 
 
-ROUTES: Mapping[str, Callable[..., None]] = {
+EXTRACTORS: Mapping[str, Callable[..., None]] = {
     "jaxlib": jaxlib,
     "keras": keras,
     "onnx": onnx,
