@@ -20,12 +20,12 @@ from amanda_onnx.mapping.static_values import (
 )
 from amanda_std import ops
 
-__all__ = ["READ", "key_of_seed"]
+__all__ = ["READ"]
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
-def key_of_seed(seed: float | None, source: Any = None) -> Any:
+def _key_of_seed(seed: float | None, source: Any = None) -> Any:
     """The key, two uint32: the kind of seed, and its bits or the hash of a name."""
     if seed is None:
         number = crc32((source.outputs[0].name or "").encode())
@@ -55,7 +55,7 @@ def read_random_normal(
     o: Any, *, shape: Any, dtype: int = 1, seed: float | None = None,
     mean: float = 0.0, scale: float = 1.0,
 ) -> Any:  # fmt: skip
-    key = key_of_seed(seed, o.source)
+    key = _key_of_seed(seed, o.source)
     drawn = _draw(ops.random_normal, key, tuple(shape), dtype)
     return _scale_normal(drawn, mean, scale)
 
@@ -64,7 +64,7 @@ def read_random_uniform(
     o: Any, *, shape: Any, dtype: int = 1, seed: float | None = None,
     low: float = 0.0, high: float = 1.0,
 ) -> Any:  # fmt: skip
-    key = key_of_seed(seed, o.source)
+    key = _key_of_seed(seed, o.source)
     drawn = _draw(ops.random_uniform, key, tuple(shape), dtype)
     return _scale_uniform(drawn, low, high)
 
@@ -74,7 +74,7 @@ def read_random_normal_like(
     mean: float = 0.0, scale: float = 1.0,
 ) -> Any:  # fmt: skip
     x = o.side.value(x)
-    key = key_of_seed(seed, o.source)
+    key = _key_of_seed(seed, o.source)
     drawn = _draw(ops.random_normal, key, _shape(x), dtype, x.dtype)
     return _scale_normal(drawn, mean, scale)
 
@@ -84,7 +84,7 @@ def read_random_uniform_like(
     low: float = 0.0, high: float = 1.0,
 ) -> Any:  # fmt: skip
     x = o.side.value(x)
-    key = key_of_seed(seed, o.source)
+    key = _key_of_seed(seed, o.source)
     drawn = _draw(ops.random_uniform, key, _shape(x), dtype, x.dtype)
     return _scale_uniform(drawn, low, high)
 
@@ -97,14 +97,14 @@ def _shape(x: Any) -> Any:
 def read_bernoulli(o: Any, p: Any, *, dtype: int | None = None,
                    seed: float | None = None) -> Any:  # fmt: skip
     p = o.side.value(p)
-    drawn = ops.random_bernoulli(key_of_seed(seed, o.source), p)
+    drawn = ops.random_bernoulli(_key_of_seed(seed, o.source), p)
     return ops.astype(drawn, dtype=p.dtype if dtype is None else dtype_of(dtype))
 
 
 def read_multinomial(o: Any, x: Any, *, dtype: int = 6, sample_size: int = 1,
                      seed: float | None = None) -> Any:  # fmt: skip
     x = o.side.value(x)
-    key = key_of_seed(seed, o.source)
+    key = _key_of_seed(seed, o.source)
     drawn = ops.random_categorical(key, x, (sample_size,), axis=-1)
     return ops.astype(ops.transpose(drawn, perm=(1, 0)), dtype=dtype_of(dtype))
 
@@ -122,7 +122,7 @@ def read_dropout(o: Any, x: Any, ratio: Any = None, training: Any = None, *,
     if trains is False or (ratio is not None and known_content(ratio) == 0):
         return _inference_dropout(x, outputs)
     rate: Any = 0.5 if ratio is None else ratio
-    drawn = ops.random_uniform(key_of_seed(seed, o.source), _shape(x))
+    drawn = ops.random_uniform(_key_of_seed(seed, o.source), _shape(x))
     if ratio is not None:
         rate = ops.astype(ops.reshape(ratio, []), dtype="float32")
     mask = ops.greater_equal(drawn, rate)
@@ -158,7 +158,7 @@ def read_dropout_6(o: Any, x: Any, *, ratio: float = 0.5, is_test: int = 0,
     x = o.side.value(x)
     if is_test:
         return _inference_dropout(x, outputs, str(x.dtype))
-    drawn = ops.random_uniform(key_of_seed(None, o.source), _shape(x))
+    drawn = ops.random_uniform(_key_of_seed(None, o.source), _shape(x))
     mask = ops.greater_equal(drawn, np.float32(ratio))
     y, *masks = _apply_mask(x, mask, ratio, outputs)
     return (y, *(ops.astype(m, dtype=x.dtype) for m in masks))
