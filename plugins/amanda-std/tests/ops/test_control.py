@@ -1,4 +1,4 @@
-"""Bodies: choices and loops, what they capture, and the types that they keep."""
+"""Control flow: captures of bodies, carried types, loops and scans."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amanda_std.passes import infer
 X = parse_type("float32[n]")
 
 
-def test_a_body_reads_values_around_it(run):
+def test_bodies_capture_values(run):
     def function(c, x):
         double = x + x
         return ops.if_(c, lambda: double, lambda: double * x)[0]
@@ -26,7 +26,7 @@ def test_a_body_reads_values_around_it(run):
         assert got.tolist() == want
 
 
-def test_branches_of_different_shapes_have_what_they_share():
+def test_branch_types_are_joined():
     def function(c, x):
         return ops.if_(c, lambda: x, lambda: ops.concat(x, x))[0]
 
@@ -34,7 +34,7 @@ def test_branches_of_different_shapes_have_what_they_share():
     assert str(graph.results[0].type) == "float32[?]"
 
 
-def test_branches_of_different_numbers_are_refused():
+def test_branches_must_return_as_many_values():
     with pytest.raises(InvalidTypeError, match="different numbers of values"):
         trace(
             lambda c, x: ops.if_(c, lambda: x, lambda: (x, x)),
@@ -58,7 +58,7 @@ def test_a_loop_carries_and_scans(run):
     assert (total.tolist(), sums.shape, sums.dtype) == ([1.0, 2.0], (0,), np.float32)
 
 
-def test_the_length_of_a_scan_is_known_where_the_trips_are():
+def test_scan_length_is_static_for_static_trips():
     def function(x):
         def body(i, go, v):
             return go, v, v
@@ -69,7 +69,7 @@ def test_the_length_of_a_scan_is_known_where_the_trips_are():
     assert str(graph.results[0].type) == "float32[n, n, 4]"
 
 
-def test_a_dim_that_grows_in_a_loop_is_unknown():
+def test_growing_dims_of_carried_values_are_unknown():
     def function(n, x):
         return ops.loop(n, None, lambda i, go, v: (go, ops.concat(v, v)), x)[0]
 
@@ -77,7 +77,7 @@ def test_a_dim_that_grows_in_a_loop_is_unknown():
     assert str(graph.results[0].type) == "float32[?]"
 
 
-def test_typing_a_body_leaves_no_trace_in_what_it_captures():
+def test_inferring_a_body_keeps_its_captures():
     def function(n, x):
         return ops.loop(n, None, lambda i, go, v: (go, v + x), x)[0]
 
@@ -98,7 +98,7 @@ def test_nested_bodies(run):
     assert run(graph, np.int64(3), np.float32([2]))[0].tolist() == [12.0]  # *2 +2 *2
 
 
-def test_infer_goes_into_bodies():
+def test_infer_covers_bodies():
     def function(c, x):
         return ops.if_(c, lambda: x + x, lambda: x * x)[0]
 
@@ -108,7 +108,7 @@ def test_infer_goes_into_bodies():
     assert str(graph.results[0].type) == "float32[7]"
 
 
-def test_a_graph_stands_as_an_op():
+def test_a_graph_is_an_op():
     inner = trace(lambda x: (ops.exp(x), ops.relu(x)), [X], "inner")
     inner.namespace = None
     graph = Graph("amanda/std/1")

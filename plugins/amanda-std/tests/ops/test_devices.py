@@ -1,4 +1,4 @@
-"""Where work and copies are: said by ops, seen in plans, kept by passes."""
+"""Device placement: transfers in plans, gradients, files and passes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def places(graph):
     return [op.attrs["to"] for op in graph.ops.select("transfer")]
 
 
-def test_plans_tell_where_copies_memory_and_host_work_are():
+def test_plans_show_copies_memory_and_callbacks():
     def function(x):
         room = ops.allocate((2, 3), dtype="float32", device="gpu:0")
         (shown,) = ops.host_callback(room, function="same", types=("float32[2, 3]",))
@@ -39,7 +39,7 @@ def test_plans_tell_where_copies_memory_and_host_work_are():
     assert plan.count(" of same(") == 1
 
 
-def test_what_is_moved_is_not_computed_ahead():
+def test_transfers_are_not_folded():
     """A constant is on no device; equal transfers are one."""
 
     def function(x):
@@ -55,7 +55,7 @@ def test_what_is_moved_is_not_computed_ahead():
     assert constant_of(graph.results[1]) is None
 
 
-def test_gradients_go_back_to_where_values_came_from():
+def test_gradients_are_transferred_back():
     graph = trace(lambda x: ops.sum(moved(x)), [X])
     (slope,) = grad(graph, graph.results[0], graph.parameters)
     graph.result(slope)
@@ -64,13 +64,13 @@ def test_gradients_go_back_to_where_values_came_from():
     np.testing.assert_array_equal([*made.values()][1], np.full((2, 3), 2.0))
 
 
-def test_files_keep_places(tmp_path):
+def test_files_store_devices(tmp_path):
     graph = trace(moved, [X])
     amanda.save(graph, tmp_path / "moved.yaml")
     assert places(amanda.load(tmp_path / "moved.yaml")) == ["gpu:0", "cpu"]
 
 
-def test_a_transfer_says_where_to():
+def test_a_transfer_needs_a_target():
     with pytest.raises(InvalidTypeError, match="no target device"):
         trace(lambda x: ops.transfer(x, to=""), [X])
 
@@ -83,7 +83,7 @@ def test_a_transfer_says_where_to():
         ((4,), (2,), 0, "elements 0 to 6"),
     ],
 )
-def test_a_view_stays_in_the_memory_of_what_it_looks_at(shape, strides, offset, got):
+def test_views_stay_inside_the_memory(shape, strides, offset, got):
     """Known when the graph is built, or when it runs."""
 
     def function(x):
@@ -97,7 +97,7 @@ def test_a_view_stays_in_the_memory_of_what_it_looks_at(shape, strides, offset, 
         amanda.run(late, [np.ones((2, 3), "float32")], backend="numpy")
 
 
-def test_views_are_those_of_torch():
+def test_views_match_torch():
     torch = pytest.importorskip("torch")
     x = np.arange(24, dtype="float32").reshape(4, 6)
     windows = ((3, 2, 2), (6, 2, 1), 1)

@@ -1,4 +1,4 @@
-"""State and effects: their order, and what passes leave alone."""
+"""Variables and effects: their order, state of executables, passes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def by_hand(x, start):
     return [start, x, 2 * x - [0, 1], (2 * x - [0, 1]) * 10]
 
 
-def test_a_read_sees_the_assigns_before_it():
+def test_reads_see_earlier_assigns():
     run = compiled(mixed)
     x = np.float32([1, 2])
     for start in (np.zeros(2), np.array([20, 30])):
@@ -58,7 +58,7 @@ def test_a_read_sees_the_assigns_before_it():
 
 
 @pytest.mark.parametrize("names", list(itertools.permutations(PASSES, 3)))
-def test_passes_keep_the_order(names):
+def test_passes_preserve_effect_order(names):
     graph = trace(mixed, [X])
     for name in names:
         PASSES[name](graph)
@@ -68,7 +68,7 @@ def test_passes_keep_the_order(names):
     assert values(run([x])) == [list(row) for row in by_hand(x, np.zeros(2))]
 
 
-def test_the_order_is_control_edges_that_copies_and_files_keep(tmp_path):
+def test_effect_order_is_stored_as_control_edges(tmp_path):
     graph = trace(mixed, [X])
     path = tmp_path / "mixed.yaml"
     amanda.save(graph, path)
@@ -84,7 +84,7 @@ def test_the_order_is_control_edges_that_copies_and_files_keep(tmp_path):
         ]
 
 
-def test_only_what_touches_a_variable_waits():
+def test_only_ops_on_the_variable_are_ordered():
     def function(x):
         v, w = (ops.variable(ONES, key=k) for k in "vw")
         ops.assign(v, x)
@@ -95,7 +95,7 @@ def test_only_what_touches_a_variable_waits():
     assert list(waits.values()) == [1]  # the read of v
 
 
-def test_bodies_keep_the_order_with_what_is_around_them():
+def test_bodies_are_ordered_with_outer_effects():
     def function(c, x):
         v = ops.variable(np.zeros(2, "float32"), key="v")
         ops.assign(v, x)
@@ -113,7 +113,7 @@ def test_bodies_keep_the_order_with_what_is_around_them():
     assert values(run([np.bool_(False), x])) == [[1, 2], [1, 2]]
 
 
-def test_an_assign_in_a_body_that_nobody_reads_stays():
+def test_unused_assigns_in_bodies_stay():
     def function(n, x):
         v = ops.variable(np.zeros(2, "float32"), key="v")
 
@@ -129,7 +129,7 @@ def test_an_assign_in_a_body_that_nobody_reads_stays():
     assert run.state["v"].tolist() == [3, 3]
 
 
-def test_every_op_with_an_effect_says_so():
+def test_effects_are_declared():
     stateful = {n for n, op in OPS.items() if op.effect}
     assert stateful == {
         "variable", "read", "assign", "assign_add", "assign_subtract",
@@ -146,14 +146,14 @@ def counter(x):
     return ops.assign_add(ops.variable(np.zeros(2, "float32"), key="count"), x)
 
 
-def test_state_is_kept_from_call_to_call_and_by_each_executable():
+def test_each_executable_keeps_state_between_calls():
     a, b = compiled(counter), compiled(counter)
     for n in (1, 2, 3):
         assert values(a([ONES])) == [[n, n]]
     assert values(b([ONES])) == [[1, 1]]
 
 
-def test_state_can_be_looked_at_set_and_reset():
+def test_state_is_readable_settable_and_resettable():
     run = compiled(counter)
     run([ONES])
     assert list(run.state) == ["count"]
@@ -167,7 +167,7 @@ def test_state_can_be_looked_at_set_and_reset():
         run.state["other"]
 
 
-def test_executables_share_the_state_that_they_are_given():
+def test_executables_can_share_state():
     state = State()
     train = compiled(counter, state=state)
     read = compiled(
@@ -179,7 +179,7 @@ def test_executables_share_the_state_that_they_are_given():
     assert values(read([ONES * 3])) == [[3, 3]]
 
 
-def test_what_comes_out_is_no_part_of_the_state():
+def test_results_do_not_alias_state():
     run = compiled(counter)
     x = np.ones(2, "float32")
     made = run([x])[0]
@@ -192,7 +192,7 @@ def test_what_comes_out_is_no_part_of_the_state():
     assert run.state["count"].tolist() == [2, 2]
 
 
-def test_calls_of_several_threads_come_one_after_the_other():
+def test_stateful_calls_are_serialized():
     from concurrent.futures import ThreadPoolExecutor
 
     run = compiled(counter)
@@ -201,12 +201,12 @@ def test_calls_of_several_threads_come_one_after_the_other():
     assert sorted(made) == list(range(1, 41))
 
 
-def test_an_executable_without_state_says_so():
+def test_executables_report_missing_state():
     with pytest.raises(UsageError, match="has no state"):
         _ = compiled(lambda x: x + x).state
 
 
-def test_a_value_of_another_type_is_refused():
+def test_assigned_types_must_match():
     def function(x):
         return ops.assign(ops.variable(np.zeros(3, "float32"), key="v"), x)
 
@@ -217,7 +217,7 @@ def test_a_value_of_another_type_is_refused():
 # -- what is seen from outside -----------------------------------------------------
 
 
-def test_probes_are_shown_in_order_and_change_nothing():
+def test_probes_fire_in_order():
     def function(x):
         y = ops.probe(x + x, label="double")
         ops.probe(y * y, label="unused")
@@ -230,7 +230,7 @@ def test_probes_are_shown_in_order_and_change_nothing():
     assert values(compiled(function)([ONES])) == [[2, 2]]
 
 
-def test_equal_probes_are_not_one():
+def test_equal_probes_are_not_merged():
     def function(x):
         return ops.probe(x, label="x") + ops.probe(x, label="x")
 
@@ -239,13 +239,13 @@ def test_equal_probes_are_not_one():
     assert seen == ["x", "x"]
 
 
-def test_print_writes_beside_the_results(capsys):
+def test_print_writes_to_stderr(capsys):
     compiled(lambda x: ops.print_(x, text="here"))([ONES])
     out, err = capsys.readouterr()
     assert (out, err) == ("", "here: [1. 1.]\n")
 
 
-def test_assert_tells_what_it_is_shown():
+def test_assert_errors_include_shown_values():
     def function(x):
         OPS["assert"](ops.less(x, 3.0), x, message="too large")
         return x
@@ -260,12 +260,12 @@ def called(x):
     return ops.host_callback(x, function="half", types=("float32[2]",))[0]
 
 
-def test_a_callback_is_named_in_the_graph_and_told_where_it_is_compiled():
+def test_callbacks_are_supplied_at_compile_time():
     run = compiled(called, callbacks={"half": lambda x: x / 2})
     assert values(run([ONES])) == [[0.5, 0.5]]
 
 
-def test_a_callback_is_found_in_the_host_that_compiles():
+def test_callbacks_are_found_by_the_host():
     """By name, when it is called; what is told to the executable comes first."""
     host = amanda.default_host()
     point = host.find("backends", "numpy")
@@ -297,12 +297,12 @@ def test_a_callback_is_found_in_the_host_that_compiles():
         ({"half": lambda x: x[:1]}, "returned another type"),
     ],
 )
-def test_a_callback_that_does_not_fit_is_told(callbacks, text):
+def test_mismatched_callbacks_are_reported(callbacks, text):
     with pytest.raises(AmandaError, match=text):
         compiled(called, callbacks=callbacks)([ONES])
 
 
-def test_every_backend_keeps_what_a_variable_holds_or_declines_it():
+def test_backends_preserve_or_decline_variables():
     """What it may not do is compute as if there were no variable."""
     keeping, declining = set(), {}
     for name in amanda.default_host().names("backends"):

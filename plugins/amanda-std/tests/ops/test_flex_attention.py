@@ -1,4 +1,4 @@
-"""Attention with scores of one's own, against torch's with the same sum as a mask."""
+"""Flexible attention against PyTorch, with the same function as a mask."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def relative(score, b, h, i, j):
     return ops.where(j <= i + 2, score - far * 0.125, -np.inf)
 
 
-def test_it_is_that_of_torch_with_its_gradients():
+def test_matches_torch_with_gradients():
     torch = pytest.importorskip("torch")
 
     def score(s, b, h, i, j):
@@ -47,6 +47,6 @@ def test_it_is_that_of_torch_with_its_gradients():
         np.testing.assert_allclose(slope, leaf.grad.numpy(), rtol=2e-4, atol=1e-5)
 
 
-def test_a_query_that_sees_nothing_gets_zeros():
+def test_fully_masked_queries_get_zeros():
     made = ops.flex_attention(Q, K, V, lambda s, *_: ops.where(s == s, -np.inf, s))
     np.testing.assert_array_equal(made, np.zeros_like(Q))

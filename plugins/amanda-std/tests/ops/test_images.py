@@ -1,4 +1,4 @@
-"""Images, windows and detection, against PyTorch and TensorFlow where they are."""
+"""Vision and pooling ops against PyTorch and TensorFlow, where installed."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class TestTorch:
         )  # fmt: skip
         close(found, expected)
 
-    def test_windows_as_columns(self):
+    def test_unfold_and_fold(self):
         x = normal(2, 3, 6, 7)
         args = {"dilation": (1, 2), "padding": (1, 2), "stride": (2, 1)}
         own = {
@@ -85,7 +85,7 @@ class TestTorch:
         close(ops.fold(np.asarray(columns), (6, 7), (2, 3), **own), folded)
 
     @pytest.mark.parametrize("ceil", [False, True])
-    def test_places_of_the_largest(self, ceil):
+    def test_max_pool_indices(self, ceil):
         x = normal(2, 3, 7, 8)
         args = {"kernel_size": (3, 2), "stride": (2, 3), "padding": (1, 0)}
         y, at = self.f.max_pool2d(
@@ -111,7 +111,7 @@ class TestTorch:
             ops.adaptive_avg_pool(x, size), self.f.adaptive_avg_pool2d(self.of(x), size)
         )
 
-    def test_blocks_and_neighbours(self):
+    def test_space_to_depth_and_norms(self):
         x = normal(2, 8, 4, 6)
         deep = self.f.pixel_unshuffle(self.of(x), 2)
         close(ops.space_to_depth(x, block=2, mode="CRD"), deep)
@@ -133,7 +133,7 @@ class TestTorch:
         )  # fmt: skip
         close(ops.attention(q, k, v, own, causal=causal), expected)
 
-    def test_shared_heads(self):
+    def test_grouped_heads(self):
         q, k, v = normal(2, 4, 5, 3), normal(2, 2, 5, 3), normal(2, 2, 5, 3)
         expected = self.f.scaled_dot_product_attention(
             *map(self.of, (q, k, v)), enable_gqa=True
@@ -141,13 +141,13 @@ class TestTorch:
         close(ops.attention_with_cache(q, k, v)[0], expected)
 
     @pytest.mark.parametrize("right", [False, True])
-    def test_places_in_sorted_rows(self, right):
+    def test_searchsorted(self, right):
         rows, values = np.sort(normal(3, 8)), normal(3, 5)
         values[:, 0] = rows[:, 4]
         expected = self.torch.searchsorted(self.of(rows), self.of(values), right=right)
         close(ops.searchsorted(rows, values, right=right), expected)
 
-    def test_parts_that_move(self):
+    def test_deformable_sampling(self):
         x = normal(3, 4)
         expected = self.torch.roll(self.of(x), (1, -6), (0, 1))
         close(ops.roll(x, np.array([1, -6]), axes=(0, 1)), expected)
@@ -200,7 +200,7 @@ class TestTensorFlow:
         tabled = 5e-3 if method == "bicubic" else 1e-4  # its shares are from a table
         close(ops.resize(x, size, axes=(1, 2), **how), expected, tabled)
 
-    def test_grey_images(self):
+    def test_morphology(self):
         x, kernel = normal(2, 6, 7, 3), normal(2, 3, 3)
         own = np.moveaxis(x, -1, 1), np.moveaxis(kernel, -1, 0)
         how = {"window": (2, 3), "strides": (2, 1), "padding": "same_upper"}
@@ -210,7 +210,7 @@ class TestTensorFlow:
             )
             close(np.moveaxis(found(*own, **how), 1, -1), expected)
 
-    def test_blocks_in_the_batch(self):
+    def test_space_to_batch(self):
         x, pads = normal(2, 4, 5, 3), ((0, 2), (1, 0))
         expected = self.tf.space_to_batch(x, (3, 2), pads)
         found = ops.space_to_batch(x, pads, block=(3, 2))
@@ -251,13 +251,13 @@ class TestTensorFlow:
             found = ops.in_top_k(scores, targets, np.asarray(k))
             assert found.tolist() == expected.numpy().tolist()
 
-    def test_sequences_in_reverse(self):
+    def test_reverse_sequence(self):
         x, n = normal(3, 5, 2), np.array([0, 5, 2])
         expected = self.tf.reverse_sequence(x, n, 1, 0)
         close(ops.reverse_sequence(x, n, time_axis=1, batch_axis=0), expected)
 
 
-def test_slices_that_are_moved_inside():
+def test_dynamic_slices_are_clamped():
     lax = pytest.importorskip("jax.lax", reason="compared with JAX")
     x, update = normal(4, 5), normal(2, 3)
     for numbers in itertools.product((-7, -2, 0, 3, 9), repeat=2):

@@ -1,4 +1,4 @@
-"""The type stub of the ops is the one that their definitions give."""
+"""The type stub of the ops matches their definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table in the documentation is the one that the definitions give."""
+"""The op table of the documentation matches the definitions."""
 
 from __future__ import annotations
 

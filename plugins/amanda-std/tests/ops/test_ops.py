@@ -1,4 +1,4 @@
-"""Every op, by its own samples: kernel, inference, graph, decomposition, gradient."""
+"""Every op by its samples: kernel, inference, graph, lowering, gradient."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ def expect(got, want, tolerance):
     assert difference(list(got), list(want), tolerance) is None
 
 
-def test_nothing_is_missing():
+def test_definitions_are_complete():
     assert missing_declarations() == {}
 
 
-def test_what_is_missing_is_told():
+def test_missing_declarations_are_reported():
     """An op of which nothing is said lacks everything."""
 
     def bare(x: kinds.Array) -> kinds.Array:
@@ -104,7 +104,7 @@ WHY_NEVER_EMPTY = {
 
 
 @pytest.mark.parametrize("name", [n for n, op in OPS.items() if not op.body_rule])
-def test_samples_cover_what_they_should(name):
+def test_sample_coverage(name):
     """Several element types, where several are taken, and an operand that is empty."""
     op, samples = OPS[name], list(OPS[name].samples_rule())
     tensors = [p for p in op.form.params if p.role == "tensor"]
@@ -285,7 +285,7 @@ DIFFERENTIABLE = sorted(
 CONTROL = {"call", "case", "custom_gradient", "if", "loop", "scan"}
 
 
-def test_no_gradient_is_left_out():
+def test_every_op_declares_a_gradient():
     """Every op with a gradient is checked below, or told with the reason."""
     have = {name for name, op in EVERY.items() if not op.no_gradient}
     assert have - set(DIFFERENTIABLE) == set(UNCHECKED)
@@ -293,7 +293,7 @@ def test_no_gradient_is_left_out():
     assert len(DIFFERENTIABLE) >= 280
 
 
-def test_gradients_are_checked_by_every_argument():
+def test_gradient_checks_cover_every_argument():
     unchecked = {(n, p) for n in DIFFERENTIABLE for p in never_nudged(OPS[n])}
     assert unchecked == set(UNCHECKED_ARGUMENTS)
 

@@ -1,4 +1,4 @@
-"""Steps of optimisers against torch and Keras, several in a row."""
+"""Several optimizer steps against PyTorch and Keras."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TORCH = [
 
 
 @pytest.mark.parametrize(("name", "told", "op", "memories", "attrs"), TORCH)
-def test_steps_are_those_of_torch(name, told, op, memories, attrs):
+def test_steps_match_torch(name, told, op, memories, attrs):
     torch = pytest.importorskip("torch", reason="the oracle is torch")
     x = torch.tensor(X, requires_grad=True)
     optimiser = getattr(torch.optim, name)([x], lr=float(RATE), **told)
@@ -69,7 +69,7 @@ KERAS = [
 
 
 @pytest.mark.parametrize(("name", "told", "op", "memories", "attrs"), KERAS)
-def test_steps_are_those_of_keras(name, told, op, memories, attrs):
+def test_steps_match_keras(name, told, op, memories, attrs):
     keras = pytest.importorskip("keras", reason="the oracle is Keras")
     x = keras.Variable(X, dtype="float32")
     optimiser = getattr(keras.optimizers, name)(learning_rate=float(RATE), **told)

@@ -1,4 +1,4 @@
-"""Gradients that pass through rounding, against those of other frameworks."""
+"""Straight-through gradients against those of other frameworks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def gradients(function, run, *arrays):
 X = np.array([-9, -1.2, -0.43, 0.31, 0.61, 1.9, 99], "float32")
 
 
-def test_fake_quantize_as_torch_has_it(run):
+def test_fake_quantize_matches_torch(run):
     torch = pytest.importorskip("torch", reason="the oracle is torch")
     x = torch.tensor(X, requires_grad=True)
     scale, zero = torch.tensor(0.25), torch.tensor(3, dtype=torch.int32)
@@ -37,7 +37,7 @@ def test_fake_quantize_as_torch_has_it(run):
 
 
 @pytest.mark.parametrize(("bits", "narrow"), [(8, False), (4, True)])
-def test_fake_quantize_range_as_tensorflow_has_it(run, bits, narrow):
+def test_fake_quantize_range_matches_tensorflow(run, bits, narrow):
     tf = pytest.importorskip("tensorflow", reason="the oracle is TensorFlow")
     low, high = np.float32(-1.1), np.float32(2.3)
     values = [tf.constant(v) for v in (X, low, high)]

@@ -1,4 +1,4 @@
-"""The streams of random numbers are those of jax.random and of TensorFlow."""
+"""Random numbers match those of jax.random and TensorFlow."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def expect_close(got, want, digits=1e-5):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_keys_and_bits_as_jax_has_them(jax, seed):
+def test_keys_and_bits_match_jax(jax, seed):
     ours, theirs = both(jax, seed)
     expect_close(ops.random_split(ours, 5), jax.random.split(theirs, 5))
     folded = ops.random_fold_in(ours, np.asarray(77, "int64"))
@@ -47,7 +47,7 @@ def test_keys_and_bits_as_jax_has_them(jax, seed):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_floats_as_jax_draws_them(jax, seed, dtype):
+def test_floats_match_jax(jax, seed, dtype):
     ours, theirs = both(jax, seed)
     loose = {"float16": 4e-3, "bfloat16": 3e-2}.get(dtype, 1e-5)
     own = DType(dtype)
@@ -65,7 +65,7 @@ def test_floats_as_jax_draws_them(jax, seed, dtype):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_choices_as_jax_makes_them(jax, seed):
+def test_choices_match_jax(jax, seed):
     ours, theirs = both(jax, seed)
     random = jax.random
     p = np.array([0.1, 0.5, 0.9], "float32")
@@ -93,7 +93,7 @@ PAIRS = ((0, 0), (1, 2), (-5, 2**40 + 3))
 
 
 @pytest.mark.parametrize("seed", PAIRS)
-def test_numbers_as_tensorflow_draws_them(stateless, seed):
+def test_numbers_match_tensorflow(stateless, seed):
     seed = np.asarray(seed, "int64")
     key = ops.random_key(seed, generator="philox")
     shape = (37, 11)

@@ -1,4 +1,4 @@
-"""Recurrent layers against those of other frameworks, and their gradients."""
+"""Recurrent layers and their gradients against other frameworks."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def call(kind, given, **attrs):
 
 
 @pytest.mark.parametrize("kind", GATES)
-def test_both_directions_as_in_torch(kind):
+def test_bidirectional_matches_torch(kind):
     given = weights(kind, 2, **STATES)
     if kind != "lstm":
         del given["c0"]
@@ -89,7 +89,7 @@ def test_both_directions_as_in_torch(kind):
 
 
 @pytest.mark.parametrize("kind", GATES)
-def test_sequences_that_end_early_as_in_torch(kind):
+def test_lengths_match_torch(kind):
     given = weights(kind, 2)
     lengths = [2, 5, 3]
     want = of_torch(kind, given, lengths=lengths)
@@ -98,7 +98,7 @@ def test_sequences_that_end_early_as_in_torch(kind):
     agree(call(kind, given, direction="bidirectional", **more), want)
 
 
-def test_batches_first_as_in_torch():
+def test_batch_first_matches_torch():
     given = weights("lstm")
     given["x"] = np.ascontiguousarray(given["x"].swapaxes(0, 1))
     agree(
@@ -106,14 +106,14 @@ def test_batches_first_as_in_torch():
     )
 
 
-def test_relu_as_in_torch():
+def test_relu_matches_torch():
     given = weights("rnn")
     want = of_torch("rnn", given, nonlinearity="relu")
     agree(call("rnn", given, activations=("relu",)), want)
 
 
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
-def test_projections_as_in_torch():
+def test_projections_match_torch():
     torch = pytest.importorskip("torch", reason="it is what tells the values")
     layer = torch.nn.LSTM(IN, 3, proj_size=2)
     x = torch.randn(TIME, BATCH, IN, generator=torch.Generator().manual_seed(1))
@@ -169,7 +169,7 @@ def of_keras(kind, **options):
         ("lstm", {"go_backwards": True}, {"direction": "reverse"}),
     ],
 )  # fmt: skip
-def test_gates_are_in_the_order_of_keras(kind, options, attrs):
+def test_gate_order_matches_keras(kind, options, attrs):
     given, (y, *last) = of_keras(kind, **options)
     got = list(call(kind, given, batch_first=True, **attrs))
     if attrs.get("direction"):  # Keras gives the outputs as they were made
@@ -194,7 +194,7 @@ def test_symbolic_time_and_batch():
     assert [str(v.type) for v in graph.results[3:]] == types
 
 
-def test_one_training_step_is_that_of_torch(run):
+def test_training_step_matches_torch(run):
     """Gradients of all weights, over sequences that end early."""
     torch = pytest.importorskip("torch", reason="it is what tells the values")
     given = {k: v.astype("float64") for k, v in weights("lstm").items()}

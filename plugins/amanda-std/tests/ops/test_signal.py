@@ -1,4 +1,4 @@
-"""Windows, spectra and mel against scipy, torch and the reference of ONNX."""
+"""Windows, STFT and mel filter banks against scipy, torch and ONNX."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLOAT64 = {"dtype": DType("float64")}
 
 @pytest.mark.parametrize("size", [1, 2, 7, 8])
 @pytest.mark.parametrize("periodic", [True, False])
-def test_windows_are_those_of_scipy(size, periodic):
+def test_windows_match_scipy(size, periodic):
     for name in ("hann", "hamming", "blackman"):
         window = ops.find(f"{name}_window")
         got = window(size, periodic=periodic, **FLOAT64)
@@ -22,7 +22,7 @@ def test_windows_are_those_of_scipy(size, periodic):
         np.testing.assert_allclose(got, want, atol=1e-12)
 
 
-def test_mel_weights_are_those_of_onnx():
+def test_mel_weights_match_onnx():
     onnx = pytest.importorskip("onnx", reason="the oracle is onnx")
     from onnx.reference import ReferenceEvaluator
 
@@ -50,7 +50,7 @@ def test_mel_weights_are_those_of_onnx():
         np.testing.assert_allclose(got, want, atol=1e-6)
 
 
-def test_spectra_are_those_of_torch():
+def test_stft_matches_torch():
     torch = pytest.importorskip("torch", reason="the oracle is torch")
     x = np.random.default_rng(3).normal(size=(2, 50))
     window = ops.hann_window(12, **FLOAT64)
@@ -62,7 +62,7 @@ def test_spectra_are_those_of_torch():
     np.testing.assert_allclose(got, want.numpy().swapaxes(1, 2), atol=1e-12)
 
 
-def test_a_signal_comes_back_from_its_spectra():
+def test_istft_inverts_stft():
     x = np.random.default_rng(4).normal(size=(3, 44))
     window = ops.hann_window(8, **FLOAT64)
     back = ops.istft(ops.stft(x, 8, 4, window), 8, 4, window)

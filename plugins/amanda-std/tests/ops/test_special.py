@@ -1,4 +1,4 @@
-"""A slope that has no closed form is refused, and only where it is asked for."""
+"""Gradients without a closed form are rejected only where requested."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def graph_of(op, count):
     ("name", "count", "at", "what"),
     [("gammainc", 2, 0, "a"), ("zeta", 2, 0, "x"), ("betainc", 3, 1, "b")],
 )
-def test_a_slope_without_a_closed_form_is_refused(name, count, at, what):
+def test_gradients_without_closed_form_are_rejected(name, count, at, what):
     graph = graph_of(ops.find(name), count)
     with pytest.raises(
         UsageError, match=f"its derivative with respect to {what} has no closed form"
@@ -28,7 +28,7 @@ def test_a_slope_without_a_closed_form_is_refused(name, count, at, what):
         grad(graph, graph.results[0], [graph.parameters[at]])
 
 
-def test_the_other_slopes_are_given(run):
+def test_other_gradients_exist(run):
     graph = graph_of(ops.gammainc, 2)
     graph.result(*grad(graph, graph.results[0], [graph.parameters[1]]))
     x = np.array([0.5, 2.0])

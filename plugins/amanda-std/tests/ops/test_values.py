@@ -1,4 +1,4 @@
-"""Sequences, optionals, tuples, maps and texts: each op by its own samples."""
+"""Sequences, optionals, tuples, maps and strings, by their samples."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("call", "error", "text"), WRONG)
-def test_wrong_use_is_told(call, error, text):
+def test_wrong_use_is_reported(call, error, text):
     with pytest.raises(error, match=text):
         call()
 
@@ -183,13 +183,13 @@ TYPED_WRONG = [
 
 
 @pytest.mark.parametrize(("call", "text"), TYPED_WRONG)
-def test_wrong_types_are_told(call, text):
+def test_wrong_types_are_reported(call, text):
     with pytest.raises(InvalidTypeError, match=text) as told:
         call(parse_type)
     assert told.value.who  # the op, with the types that it was given
 
 
-def test_a_sequence_has_what_its_elements_share():
+def test_sequence_types_are_joined():
     rows = [parse_type(f"float32[{n}, 3]") for n in (2, 5)]
     assert str(join_types(rows)) == "float32[?, 3]"
     found = ops.sequence_construct(*rows)
