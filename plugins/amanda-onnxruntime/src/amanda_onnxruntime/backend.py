@@ -4,39 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from amanda.errors import BackendError
 from amanda.graph import Graph, Op
+from amanda_onnxruntime.onnx_format import onnx_format
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from amanda_onnxruntime.executable import OnnxRuntimeExecutable
 
-__all__ = ["Backend", "OnnxFormat", "onnx_format"]
+__all__ = ["Backend"]
 
 _SUFFIX = "ExecutionProvider"
 _LAST = ("azure",)  # a remote device, never the default
 _OLDEST_OPSET = 7
 _OPTIONS = ("providers", "provider_options", "session_options")
-
-
-class OnnxFormat(Protocol):
-    """What this backend needs of the format `onnx`."""
-
-    def dumps(self, graph: Graph, *, ir_version: int | None = None) -> bytes: ...
-    def write(self, graph: Graph, path: Path, *, external: bool | None) -> None: ...
-    def domain(self, op: Op) -> tuple[str, int]: ...
-    def called(self, op: Op) -> Graph | None: ...
-
-
-def onnx_format() -> OnnxFormat:
-    """The format `onnx` of the host in use."""
-    from amanda.host import host_in_use
-
-    found: OnnxFormat = host_in_use().get("formats", "onnx")
-    return found
 
 
 class Backend:
@@ -47,7 +29,7 @@ class Backend:
     @property
     def namespace(self) -> str:
         """All opsets that the installed version supports; it has kernels from 7 on."""
-        from amanda_onnxruntime.runtime_info import newest_opset
+        from amanda_onnxruntime.sessions import newest_opset
 
         return f"amanda/onnx/{_OLDEST_OPSET}..{newest_opset()}"
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from typing import Any, Final
 
-from amanda.errors import BackendError
-from amanda.graph import Graph
+__all__ = ["newest_schema", "op_schemas", "unsupported_domains", "version"]
 
-__all__ = ["newest_opset", "op_schemas", "unsupported_domains", "version"]
-
-_NEWEST: Final = re.compile(r"up to (\d+)$")
-_FUTURE_OPSET: Final = "amanda/onnx/100000"
 _ONNX_DOMAINS: Final = ("ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 
 
@@ -35,16 +29,8 @@ def op_schemas() -> frozenset[tuple[str, str]]:
 
 
 @cache
-def newest_opset() -> int:
-    """The newest supported opset, from the error for an opset that is too new."""
-    from amanda_onnxruntime.sessions import SessionFactory
-
-    try:
-        SessionFactory(["CPUExecutionProvider"], None, None)(Graph(_FUTURE_OPSET))
-    except BackendError as error:
-        found = _NEWEST.search(error.message)
-        if found:
-            return int(found[1])
+def newest_schema() -> int:
+    """The newest opset of which an op has a schema; it may be under development."""
     return max(int(op.since_version) for op in _schemas() if not op.domain)
 
 

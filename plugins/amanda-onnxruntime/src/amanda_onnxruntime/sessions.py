@@ -5,20 +5,23 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from amanda.errors import BackendError, LimitError
 from amanda.graph import Graph
-from amanda_onnxruntime.backend import onnx_format
-from amanda_onnxruntime.runtime_info import version
+from amanda_onnxruntime.onnx_format import onnx_format
+from amanda_onnxruntime.runtime_info import newest_schema, version
 
-__all__ = ["SessionFactory"]
+__all__ = ["SessionFactory", "newest_opset"]
 
 _IR: Final = re.compile(r"IR version: (\d+), max supported IR version: (\d+)")
 _OPSET: Final = re.compile(
     r"Opset (\d+) is under development.*domain (\S+) is till opset (\d+)", re.DOTALL
 )
+_NEWEST: Final = re.compile(r"up to (\d+)$")
+_FUTURE_OPSET: Final = "amanda/onnx/100000"
 _PREFIX: Final = re.compile(
     r"^\[ONNXRuntimeError\] : \d+ : (?:\w+ : )?(?:/\S+ .*?\) )?"
 )
@@ -92,6 +95,18 @@ class SessionFactory:
                 hint="see its log; a driver or a library may be missing",
             )
         return session
+
+
+@cache
+def newest_opset() -> int:
+    """The newest supported opset, from the error for an opset that is too new."""
+    try:
+        SessionFactory(["CPUExecutionProvider"], None, None)(Graph(_FUTURE_OPSET))
+    except BackendError as error:
+        found = _NEWEST.search(error.message)
+        if found:
+            return int(found[1])
+    return newest_schema()
 
 
 # -- options -----------------------------------------------------------------------

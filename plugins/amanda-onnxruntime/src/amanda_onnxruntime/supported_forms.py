@@ -11,16 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import amanda
 from amanda.errors import AmandaError, BackendError
 from amanda.graph import Graph
-from amanda_onnxruntime.runtime_info import newest_opset, unsupported_domains
+from amanda_onnxruntime.runtime_info import unsupported_domains
+from amanda_onnxruntime.sessions import SessionFactory, newest_opset
 from amanda_onnxruntime.widening import widen_ops
-
-if TYPE_CHECKING:
-    from amanda_onnxruntime.sessions import SessionFactory
 
 __all__ = ["SupportedForm", "supported_forms"]
 
