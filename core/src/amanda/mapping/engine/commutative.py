@@ -29,39 +29,39 @@ QuickCheck: TypeAlias = "Callable[[Any, Slots], bool] | None"
 class InputOrders:
     """The choices of one attempt: first the given ones, then the plain order."""
 
-    __slots__ = ("_at", "_told")
+    __slots__ = ("_at", "_given")
 
-    def __init__(self, told: list[bool]) -> None:
-        self._told = told
+    def __init__(self, choices: list[bool]) -> None:
+        self._given = choices
         self._at = 0
 
     def choose(self) -> bool:
         """Whether the inputs of the next commutative op are swapped."""
-        if self._at == len(self._told):
-            self._told.append(False)
+        if self._at == len(self._given):
+            self._given.append(False)
         self._at += 1
-        return self._told[self._at - 1]
+        return self._given[self._at - 1]
 
     def next(self) -> InputOrders | None:
         """The choices to try next; None where all were tried."""
-        told = self._told[: self._at]
-        while told and told[-1]:
-            told.pop()
-        if not told:
+        choices = self._given[: self._at]
+        while choices and choices[-1]:
+            choices.pop()
+        if not choices:
             return None
-        told[-1] = True
-        return InputOrders(told)
+        choices[-1] = True
+        return InputOrders(choices)
 
 
-def try_input_orders(take: MatchOp, at: int) -> MatchOp:
+def try_input_orders(match_op: MatchOp, at: int) -> MatchOp:
     """A matcher that tries input orders; `at` is the slot of the choices."""
 
-    def tried(op: Op, slots: Slots, ops: list[Op]) -> str | None:
+    def try_orders(op: Op, slots: Slots, ops: list[Op]) -> str | None:
         orders: InputOrders | None = InputOrders([])
         first: str | None = None
         for _ in range(MAX_TRIES):
             slots[at] = orders
-            why = take(op, slots, ops)
+            why = match_op(op, slots, ops)
             if why is None:
                 return None
             first = first or why
@@ -72,7 +72,7 @@ def try_input_orders(take: MatchOp, at: int) -> MatchOp:
             ops.clear()
         return f"{first} (and so in {MAX_TRIES} orders of commutative inputs)"
 
-    return tried
+    return try_orders
 
 
 def match_two_inputs(
@@ -82,7 +82,7 @@ def match_two_inputs(
     one, other = binds
     fits_one, fits_other = fits
 
-    def take(op: Op, slots: Slots, ops: list[Op]) -> str | None:
+    def match_op(op: Op, slots: Slots, ops: list[Op]) -> str | None:
         inputs = op.inputs
         a = inputs[0] if inputs else None
         b = inputs[1] if len(inputs) > 1 else None
@@ -98,4 +98,4 @@ def match_two_inputs(
         why = one(a, slots, ops)
         return other(b, slots, ops) if why is None else why
 
-    return take
+    return match_op

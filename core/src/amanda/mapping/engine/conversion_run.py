@@ -166,8 +166,8 @@ class ConversionRun:
         if tell is None or op is None:
             return
         inputs = [v if v is None else self.made.get(v, v).type for v in op.inputs]
-        told = tell(op, inputs)
-        for parameter, type in zip(target.parameters, told, strict=False):
+        types = tell(op, inputs)
+        for parameter, type in zip(target.parameters, types, strict=False):
             known = parameter.type
             if known is None or (
                 isinstance(known, TensorType) and known.dtype.kind == "unknown"

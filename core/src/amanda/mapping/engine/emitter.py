@@ -56,20 +56,20 @@ def compile_row(
     """Compile an equation for one direction and two sides; InactiveRule if it does not
     apply."""
     here, there = row.sides(forward)
-    taker = MatcherCompiler(source, lenses, hints)
-    take = taker.compile(here)
+    matcher = MatcherCompiler(source, lenses, hints)
+    match_op = matcher.compile(here)
     if row.guard is not None:
-        taker.steps.append(compile_guard(row.guard, taker.slots))
-    writer = _EmitterCompiler(target, lenses, taker, here)
+        matcher.steps.append(compile_guard(row.guard, matcher.slots))
+    writer = _EmitterCompiler(target, lenses, matcher, here)
     make = writer.compile(there)
     needs = required_neighbors(here, source)
     return CompiledRule(
         row.id,
         row.text,
         here.size,
-        taker.width,
-        take,
-        tuple(taker.steps),
+        matcher.width,
+        match_op,
+        tuple(matcher.steps),
         make,
         needs,
         is_chain(needs),
@@ -83,12 +83,12 @@ class _EmitterCompiler:
         self,
         side: Side,
         lenses: Mapping[str, Lens],
-        taker: MatcherCompiler,
+        matcher: MatcherCompiler,
         here: OpTerm,
     ) -> None:
         self.side = side
         self.lenses = lenses
-        self.taker = taker
+        self.matcher = matcher
         self.ports = _in_inputs(here)  # variables that may be values of the graph
 
     def compile(
@@ -121,11 +121,11 @@ class _EmitterCompiler:
             else:
                 attrs.append(self._attr(key, part, signature, term))
         self._require_all_attrs(term, signature)
-        told = tuple(
+        names = tuple(
             (key, kind, x, None if default is REQUIRED else default)
             for key, kind, x, default in attrs
         )
-        make = _compile_op_emitter(term.type, tuple(args), told, signature.inputs)
+        make = _compile_op_emitter(term.type, tuple(args), names, signature.inputs)
         waits = [
             (self._op(w), require_signature(self.side, w).outputs or 1)
             for w in term.waits
@@ -148,13 +148,15 @@ class _EmitterCompiler:
             return self._allow_missing_input(part, i, term)
         match part:
             case Var(rest=True):
-                return _SPREAD, self.taker.slots[part.name]
+                return _SPREAD, self.matcher.slots[part.name]
             case Var(name=name):
                 if name == ANYTHING:
                     return _FIXED, None
-                if name in self.taker.absent and not _may_be_absent(part, i, signature):
+                if name in self.matcher.absent and not _may_be_absent(
+                    part, i, signature
+                ):
                     self._require_input(name, i, signature, term)
-                return _SLOT, self.taker.slots[name]
+                return _SLOT, self.matcher.slots[name]
             case ConstantTerm(value=value):
                 return _FIXED, value
             case OpTerm():
@@ -177,17 +179,17 @@ class _EmitterCompiler:
     def _require_input(
         self, name: str, i: int, signature: Signature, term: OpTerm
     ) -> None:
-        at, told = self.taker.slots[name], signature.inputs[i : i + 1]
-        why = f"{term.type} needs the input {told[0] if told else i}"
+        at, names = self.matcher.slots[name], signature.inputs[i : i + 1]
+        why = f"{term.type} needs the input {names[0] if names else i}"
 
         def step(slots: Slots, _ask: AnswerQuestion) -> None:
             if slots[at] is None:
                 raise Decline(f"{why}, and {name} is absent")
 
-        self.taker.steps.append(step)
+        self.matcher.steps.append(step)
 
     def _decline_if_present(self, name: str, what: str, term: OpTerm) -> None:
-        at, where = self.taker.slots[name], self.side.name
+        at, where = self.matcher.slots[name], self.side.name
 
         def step(slots: Slots, _ask: AnswerQuestion) -> None:
             if slots[at] is not None:
@@ -196,7 +198,7 @@ class _EmitterCompiler:
                     f"{describe_value(slots[at])}"
                 )
 
-        self.taker.steps.append(step)
+        self.matcher.steps.append(step)
 
     # -- attributes ------------------------------------------------------------
 
@@ -212,7 +214,7 @@ class _EmitterCompiler:
         if isinstance(part, OpTerm):
             raise InactiveRule(f"the attribute {key} of {term.type} is no op")
         if isinstance(part, Var) and part.name not in self.ports:
-            at = self.taker.slots[part.name]
+            at = self.matcher.slots[part.name]
         else:
             at = self._add_computation(part)
         if key not in signature.attrs:
@@ -228,7 +230,7 @@ class _EmitterCompiler:
         that absence means: that of an op with all defaults on the other side."""
         where = self.side.name
         names = [var.name for var in variables(part)]
-        origins = [self.taker.origins.get(name, (at, None)) for name in names]
+        origins = [self.matcher.origins.get(name, (at, None)) for name in names]
 
         def step(slots: Slots, _ask: AnswerQuestion) -> None:
             value = slots[at]
@@ -245,31 +247,31 @@ class _EmitterCompiler:
                 f"to be {describe_value(value)}"
             )
 
-        self.taker.steps.append(step)
+        self.matcher.steps.append(step)
 
     def _require_value(self, at: int, key: str, term: OpTerm) -> None:
         def step(slots: Slots, _ask: AnswerQuestion) -> None:
             if slots[at] is None:
                 raise Decline(f"{term.type} needs the attribute {key}")
 
-        self.taker.steps.append(step)
+        self.matcher.steps.append(step)
 
     def _add_computation(self, part: TermPart) -> int:
         """Add a step that computes a value; returns its slot."""
         fetch = self._compile_part(part)
-        at = self.taker.fresh()
+        at = self.matcher.fresh()
 
         def step(slots: Slots, ask: AnswerQuestion) -> None:
             slots[at] = fetch(slots, ask)
 
-        self.taker.steps.append(step)
+        self.matcher.steps.append(step)
         return at
 
     def _compile_part(self, part: TermPart) -> Fetch:
         match part:
             case LensTerm():
                 lens, inner = self.lenses[part.lens], self._compile_part(part.inner)
-                context = [compile_fetch(c, self.taker.slots) for c in part.context]
+                context = [compile_fetch(c, self.matcher.slots) for c in part.context]
                 if not context:
                     return lambda slots, ask: lens.forth(inner(slots, ask))
                 return lambda slots, ask: lens.forth(
@@ -280,9 +282,9 @@ class _EmitterCompiler:
                     [(_is_rest_part(i), self._compile_part(i)) for i in items]
                 )
             case ConstantTerm() | Var(rest=False):
-                return compile_fetch(part, self.taker.slots)
+                return compile_fetch(part, self.matcher.slots)
             case Var(name=name):
-                at = self.taker.slots[name]
+                at = self.matcher.slots[name]
                 return lambda slots, ask: _item_values(slots[at], ask)
             case OpTerm():
                 raise InactiveRule(f"{part} is not a value that is known beforehand")

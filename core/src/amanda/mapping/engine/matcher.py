@@ -81,9 +81,13 @@ class MatcherCompiler:
 
     def compile(self, term: OpTerm) -> MatchOp:
         self._counts = Counter(var.name for var in variables(term))
-        take = self._op(term)
+        match_op = self._op(term)
         self._lenses()
-        return take if self._orders is None else try_input_orders(take, self._orders)
+        return (
+            match_op
+            if self._orders is None
+            else try_input_orders(match_op, self._orders)
+        )
 
     def fresh(self) -> int:
         self.width += 1
@@ -106,11 +110,13 @@ class MatcherCompiler:
             inputs = _require_inputs(inputs, least, term.type)
         attrs = self._attrs(term, signature)
         rest = any(map(_is_rest, term.args))
-        take = _compile_op(inputs, attrs, None if rest else len(term.args), signature)
+        match_op = _compile_op(
+            inputs, attrs, None if rest else len(term.args), signature
+        )
         if not term.waits:
-            return take
+            return match_op
         return _match_control_inputs(
-            take, [(w.type, self._op(w)) for w in term.waits], self.side
+            match_op, [(w.type, self._op(w)) for w in term.waits], self.side
         )
 
     def _least(self, term: OpTerm, signature: Signature) -> int:
@@ -216,7 +222,7 @@ class MatcherCompiler:
         return _bind_items(binds, rest)
 
     def _producer(self, term: OpTerm) -> BindPart:
-        take = self._op(term)
+        match_op = self._op(term)
         side, type, output = self.side, term.type, term.output
 
         def bind(have: Any, slots: Slots, ops: list[Op]) -> str | None:
@@ -231,7 +237,7 @@ class MatcherCompiler:
                 return f"{have} is output {have.index} of {type}, not {output}"
             if op.graph is not ops[0].graph:
                 return f"{have} is produced in another graph"
-            return take(op, slots, ops)
+            return match_op(op, slots, ops)
 
         return bind
 
@@ -263,7 +269,7 @@ class MatcherCompiler:
             bind: BindPart = _bind_new(then_at)
         else:
             bind = self._bind(inner)
-        told = ", ".join(names)
+        labels = ", ".join(names)
 
         def undo(slots: Slots, ask: AnswerQuestion) -> None:
             value = lens.back(
@@ -271,7 +277,7 @@ class MatcherCompiler:
             )
             why = bind(value, slots, [])
             if why is not None:
-                raise Decline(f"{told}: {why}")
+                raise Decline(f"{labels}: {why}")
 
         return undo
 
@@ -391,7 +397,7 @@ def _match_new_inputs(base: int, count: int, names: tuple[str, ...]) -> MatchOp:
     """Matches inputs that are all new variables: a slice assignment."""
     end = base + count
 
-    def take(op: Op, slots: Slots, _ops: list[Op]) -> str | None:
+    def match_op(op: Op, slots: Slots, _ops: list[Op]) -> str | None:
         inputs = op.inputs
         if len(inputs) >= count:
             slots[base:end] = inputs[:count]
@@ -403,7 +409,7 @@ def _match_new_inputs(base: int, count: int, names: tuple[str, ...]) -> MatchOp:
                     slots[base + i] = _attribute_or_body(op, names[i])
         return None
 
-    return take
+    return match_op
 
 
 def _compile_inputs(
@@ -414,7 +420,7 @@ def _compile_inputs(
     """`rest` is the start of the variadic part, the number of inputs behind it, and its
     matcher."""
 
-    def take(op: Op, slots: Slots, ops: list[Op]) -> str | None:
+    def match_op(op: Op, slots: Slots, ops: list[Op]) -> str | None:
         inputs = op.inputs
         n = len(inputs)
         if rest is not None and rest[1] and n < fixed:
@@ -430,28 +436,28 @@ def _compile_inputs(
         start, behind, bind_rest = rest
         return bind_rest(inputs[start : max(n - behind, start)], slots, ops)
 
-    return take
+    return match_op
 
 
 def _require_inputs(inputs: MatchOp, least: int, type: str) -> MatchOp:
     """Variadic inputs: each variable of a rule matches one that is present."""
 
-    def take(op: Op, slots: Slots, ops: list[Op]) -> str | None:
+    def match_op(op: Op, slots: Slots, ops: list[Op]) -> str | None:
         there = op.inputs[:least]
         if len(there) < least or None in there:
             return f"{type} has fewer inputs than the {least} of the rule"
         return inputs(op, slots, ops)
 
-    return take
+    return match_op
 
 
 def _match_control_inputs(
-    take: MatchOp, waits: list[tuple[str, MatchOp]], side: Side
+    match_op: MatchOp, waits: list[tuple[str, MatchOp]], side: Side
 ) -> MatchOp:
     """Matches an op with control inputs, which are part of the pattern."""
 
-    def taken(op: Op, slots: Slots, ops: list[Op]) -> str | None:
-        if (why := take(op, slots, ops)) is not None:
+    def match_all(op: Op, slots: Slots, ops: list[Op]) -> str | None:
+        if (why := match_op(op, slots, ops)) is not None:
             return why
         for type, other in waits:
             why = f"it has no control input from {type}"
@@ -471,7 +477,7 @@ def _match_control_inputs(
                 return why
         return None
 
-    return taken
+    return match_all
 
 
 def _attribute_or_body(op: Op, name: str) -> Any:
@@ -484,7 +490,7 @@ def _attribute_or_body(op: Op, name: str) -> Any:
 def _compile_attrs(
     named: tuple[tuple[str, Any, int | None, BindPart], ...],
 ) -> MatchOp:
-    def take(op: Op, slots: Slots, ops: list[Op]) -> str | None:
+    def match_op(op: Op, slots: Slots, ops: list[Op]) -> str | None:
         held = op.attrs if op.has_attrs else _NOTHING
         for key, default, at, bind in named:
             have: Any = None
@@ -499,8 +505,8 @@ def _compile_attrs(
                 return f"{key}: {why}"
         return None
 
-    take.keys = frozenset(key for key, *_ in named)  # type: ignore[attr-defined]
-    return take
+    match_op.keys = frozenset(key for key, *_ in named)  # type: ignore[attr-defined]
+    return match_op
 
 
 _NOTHING: dict[str, Any] = {}
@@ -517,7 +523,7 @@ def _compile_op(
     if is_count(signature, OUTPUT_COUNT):
         covered |= {OUTPUT_COUNT}
 
-    def take(op: Op, slots: Slots, ops: list[Op]) -> str | None:
+    def match_op(op: Op, slots: Slots, ops: list[Op]) -> str | None:
         ops.append(op)
         if (why := inputs(op, slots, ops)) is not None:
             return why
@@ -537,7 +543,7 @@ def _compile_op(
                     return f"the body {key} is not covered"
         return None
 
-    return take
+    return match_op
 
 
 def _input_name(signature: Signature, i: int) -> str:

@@ -27,12 +27,12 @@ class OpCovered(NamedTuple):
     @property
     def summary(self) -> str:
         """`row`, or `row, 2 patterns`."""
-        told = [
+        counted = [
             (name if number == 1 else f"{number} {name}s")
             for name, number in self.rules.items()
             if number
         ]
-        return ", ".join(told) or self.kind
+        return ", ".join(counted) or self.kind
 
 
 class Coverage(NamedTuple):
@@ -48,8 +48,10 @@ class Coverage(NamedTuple):
 
     def __str__(self) -> str:
         counts = self.counts
-        told = [f"{counts[kind]} {kind}" for kind in KINDS if counts[kind]]
-        return f"{self.source} -> {self.target}: {len(self.ops)} ops: {', '.join(told)}"
+        counted = [f"{counts[kind]} {kind}" for kind in KINDS if counts[kind]]
+        return (
+            f"{self.source} -> {self.target}: {len(self.ops)} ops: {', '.join(counted)}"
+        )
 
 
 def coverage(

@@ -78,8 +78,8 @@ class Report:
             "mapped": self.mapped, "carried": self.carried, "kept": self.kept,
             "filled": self.filled, "without a mapping": len(self.gaps),
         }  # fmt: skip
-        told = [f"{number} {what}" for what, number in parts.items() if number]
-        return f"{self.source} -> {self.target}: {', '.join(told) or 'no ops'}"
+        counts = [f"{number} {what}" for what, number in parts.items() if number]
+        return f"{self.source} -> {self.target}: {', '.join(counts) or 'no ops'}"
 
 
 class Conversion(NamedTuple):
@@ -100,21 +100,21 @@ class UnmappedOp(NamedTuple):
 
 def op_location(op: Op, position: int | None = None) -> str:
     """The location of an op: `op 'a' in the body 'then' of 'if'`."""
-    told = f"op {op.name!r}" if op.name is not None else f"op #{position}"
+    text = f"op {op.name!r}" if op.name is not None else f"op #{position}"
     graph = op.graph
     while graph is not None:
         if graph.holder is not None:
             holder = graph.holder
-            told += f" in the body {graph.body_name!r} of {holder.short!r}"
+            text += f" in the body {graph.body_name!r} of {holder.short!r}"
             graph = holder.graph
         elif graph.owner is not None:
             names = [n for n, f in graph.owner.functions.items() if f is graph]
-            told += f" in the function {names[0]!r}"
+            text += f" in the function {names[0]!r}"
             graph = None
         else:
-            told += f" in the graph {graph.short!r}" if graph.graph else ""
+            text += f" in the graph {graph.short!r}" if graph.graph else ""
             graph = graph.graph
-    return told
+    return text
 
 
 def describe_gaps(

@@ -216,10 +216,10 @@ def compile_function(
             f"{function.call.__name__} has no first parameter {BUILDER!r}, and the "
             f"ops of {target.name} are not called directly"
         )
-    take = _compile_matcher(form, signature)
+    match_op = _compile_matcher(form, signature)
     make = _compile_call(function.call, form, signature, target)
     text = f"{function.term.type}{function.term.versions} by {function.call.__name__}"
-    return CompiledRule(function.id, text, 1, 0, take, (), make, is_function=True)
+    return CompiledRule(function.id, text, 1, 0, match_op, (), make, is_function=True)
 
 
 def _compile_matcher(form: _FunctionParameters, signature: Signature) -> MatchOp:
@@ -228,7 +228,7 @@ def _compile_matcher(form: _FunctionParameters, signature: Signature) -> MatchOp
     if is_count(signature, OUTPUT_COUNT):
         covered |= {OUTPUT_COUNT}
 
-    def take(op: Op, _slots: Slots, ops: list[Op]) -> str | None:
+    def match_op(op: Op, _slots: Slots, ops: list[Op]) -> str | None:
         ops.append(op)
         if count is not None:
             for i, value in enumerate(op.inputs[count:], count):
@@ -245,7 +245,7 @@ def _compile_matcher(form: _FunctionParameters, signature: Signature) -> MatchOp
                 return f"the body {key} is not covered"
         return None
 
-    return take
+    return match_op
 
 
 def _compile_call(
@@ -316,7 +316,7 @@ def _to_port(value: Any, side: TracingSide | None, graph: Graph) -> OutputPort |
         return value
     if side is None:
         raise UsageError(
-            "a mapping function gives back values of the graph",
+            "a mapping function returns values of the graph",
             got=describe_value(value),
             hint="make it a constant: o.graph.constant(Tensor.of(...)).output",
         )

@@ -112,16 +112,18 @@ def is_name(text: object) -> bool:
 def _parser_for(text: str, lenses: Collection[str], file: str, line: int) -> _Parser:
     found = next(tokenize_rules(text, file, line), None)
     if found is None:
-        raise FormatError("an empty text where a rule says something", where=file)
+        raise FormatError(
+            "an empty text where a part of a rule is expected", where=file
+        )
     if isinstance(found, FormatError):
         raise found
     return _Parser(found, lenses)
 
 
 def _location_of(fault: FormatError) -> str:
-    told = [f"expected {fault.expected}"] if fault.expected else []
-    told += [f"got {fault.got}"] if fault.got else []
-    return "; ".join([f"{fault.where}: {fault.message}", *told])
+    details = [f"expected {fault.expected}"] if fault.expected else []
+    details += [f"got {fault.got}"] if fault.got else []
+    return "; ".join([f"{fault.where}: {fault.message}", *details])
 
 
 class _Parser:
@@ -198,7 +200,7 @@ class _Parser:
         if self.accept("losing"):
             token = self.take()
             if token.kind != "text":
-                raise self.fault(token, "a text that says what is lost")
+                raise self.fault(token, "a string that states the loss")
             loss = token.value
         after = self.after()
         tags = self.tags()

@@ -159,13 +159,13 @@ def loads(rules: RuleSet, text: str, file: str = "<rules>") -> None:
 def _parse_rows(
     rules: RuleSet, data: dict[str, Any], text: str, file: str
 ) -> list[Equation]:
-    told = data.get("rules", "")
-    if isinstance(told, str):
-        block, line = _find_block(text, told)
+    rules_text = data.get("rules", "")
+    if isinstance(rules_text, str):
+        block, line = _find_block(text, rules_text)
         return parse_rules(block, rules.lenses, file, line)
     from amanda.mapping.rules import table_form
 
-    found = table_form.rule_texts(told, text, file, rules.lenses)
+    found = table_form.rule_texts(rules_text, text, file, rules.lenses)
     return [
         row for rule, n in found for row in parse_rules(rule, rules.lenses, file, n)
     ]
@@ -270,8 +270,8 @@ def _header_lines(rules: RuleSet) -> Iterator[str]:
     yield f"target: {rules.right}"
     hints = {"source": rules.hints[True], "target": rules.hints[False]}
     if any(hints.values()):
-        told = [f"{end}: {_yaml(sorted(names))}" for end, names in hints.items()]
-        yield f"hints: {{{', '.join(told)}}}"
+        hints_text = [f"{end}: {_yaml(sorted(names))}" for end, names in hints.items()]
+        yield f"hints: {{{', '.join(hints_text)}}}"
     tables = {n: lens for n, lens in rules.lenses.items() if lens.rows is not None}
     if tables:
         yield "tables:"

@@ -59,7 +59,7 @@ def generate_sample(
         require_signature(program.target, there)
     except InactiveRule as inactive:
         return RuleSample(why=str(inactive))
-    why = "no sample was found that it takes"
+    why = "no sample was found that it supports"
     for graph in _candidate_graphs(program, row, source, forward=forward):
         try:
             done = mapping.conversion(graph, target)

@@ -53,10 +53,10 @@ def table_header(data: dict[str, Any], text: str, file: str) -> dict[str, Any]:
     for key, kind in zip(_HEADER, kinds, strict=True):
         if key in data:
             expect_kind(data[key], kind, text, file, key)
-    told = {k: v for k, v in data.items() if not k.endswith("_namespace")}
+    fields = {k: v for k, v in data.items() if not k.endswith("_namespace")}
     keys = {"source": KEY, "target": "dst_namespace"}
     ends = {end: data[key] for end, key in keys.items()}
-    return {**told, **ends, "keys": keys}
+    return {**fields, **ends, "keys": keys}
 
 
 def rule_texts(
@@ -93,21 +93,21 @@ class _RuleTextWriter:
         return value
 
     def rule(self, value: object) -> str:
-        told = self.keys(value, _RULE, "rule")
-        if "matcher" not in told or "mapper" not in told:
+        fields = self.keys(value, _RULE, "rule")
+        if "matcher" not in fields or "mapper" not in fields:
             raise self.fault("a rule has a matcher and a mapper")
-        left, right = (self.side(told[key]) for key in ("matcher", "mapper"))
-        arrow = "<=>" if told.get("both", False) is True else "=>"
+        left, right = (self.side(fields[key]) for key in ("matcher", "mapper"))
+        arrow = "<=>" if fields.get("both", False) is True else "=>"
         made = f"{left} {arrow} {right}"
-        if "guard" in told:
-            made += f" if {self.guard(told['guard'])}"
-        if "losing" in told:
-            made += f" losing {format_value(str(told['losing']))}"
-        after = self.words(told.get("apply_after", []), "apply_after")
+        if "guard" in fields:
+            made += f" if {self.guard(fields['guard'])}"
+        if "losing" in fields:
+            made += f" losing {format_value(str(fields['losing']))}"
+        after = self.words(fields.get("apply_after", []), "apply_after")
         if after:
             made += f" after {', '.join(after)}"
         return made + "".join(
-            f" @{t}" for t in self.words(told.get("tags", []), "tags")
+            f" @{t}" for t in self.words(fields.get("tags", []), "tags")
         )
 
     def words(self, value: object, key: str) -> list[str]:
@@ -133,18 +133,18 @@ class _RuleTextWriter:
             raise LimitError(
                 "a rule is nested too deep", where=f"{self.file}:{self.line}"
             )
-        told = self.keys(value, _OP, "op")
+        fields = self.keys(value, _OP, "op")
         head = parse_head(
-            f"{told.get('op', '')}{told.get('versions', '')}", self.file, self.line
+            f"{fields.get('op', '')}{fields.get('versions', '')}", self.file, self.line
         )
-        inputs, attrs = told.get("inputs", []), told.get("attrs", {})
-        waits = told.get("after", [])
+        inputs, attrs = fields.get("inputs", []), fields.get("attrs", {})
+        waits = fields.get("after", [])
         if not isinstance(inputs, list) or not isinstance(waits, list):
             raise self.fault("'inputs' and 'after' are lists")
         parts = [self.part(one, depth + 1) for one in inputs]
         parts += self.attrs(attrs)
         parts += [f"^{self.op(one, depth + 1)}" for one in waits]
-        output = told.get("output", 0)
+        output = fields.get("output", 0)
         if type(output) is not int or output < 0:
             raise self.fault("'output' is the number of an output", got=repr(output))
         pick = f"[{output}]" if output else ""
