@@ -134,7 +134,7 @@ def test_the_data_is_made_again(
             pytest.skip(str(error))
         if not row["checked"].startswith(f"{check.source}:"):
             pytest.skip(f"the data is of {row['checked']}, installed is {check.source}")
-    assert anew(made, shelf, tmp_path).packed() == (PACKAGE / row["file"]).read_bytes()
+    assert anew(made, shelf, tmp_path).encode() == (PACKAGE / row["file"]).read_bytes()
 
 
 def anew(made: Extractor, shelf: DictionaryFolder, folder: Path) -> ExtractedDictionary:
@@ -202,7 +202,7 @@ class Small(Extractor):
 
 
 def stored(made: ExtractedDictionary) -> DictionaryHistory:
-    return DictionaryHistory("acme/small", made.packed)
+    return DictionaryHistory("acme/small", made.encode)
 
 
 def grown(*steps: Mapping[str, list[OpDef]]) -> DictionaryHistory:

@@ -180,7 +180,7 @@ class Sym:
         if self.terms == right:
             return True
         answer = is_zero(polynomial.subtract(self.terms, right))
-        return _decided(answer, self, "==", other)
+        return _require_answer(answer, self, "==", other)
 
     def __ne__(self, other: object) -> bool:
         right = _terms(other)
@@ -365,10 +365,12 @@ def _is_less(a: object, b: object, sign: str, *, swapped: bool = False) -> bool:
         answer = True
     elif lower(polynomial.negate(difference)) >= 0:
         answer = False
-    return _decided(answer, b if swapped else a, sign, a if swapped else b)
+    return _require_answer(answer, b if swapped else a, sign, a if swapped else b)
 
 
-def _decided(answer: bool | None, left: object, sign: str, right: object) -> bool:
+def _require_answer(
+    answer: bool | None, left: object, sign: str, right: object
+) -> bool:
     if answer is None:
         raise Undecided(
             f"cannot tell whether {left} {sign} {right}",

@@ -148,7 +148,7 @@ def _compare_if_installed(
 ) -> Comparison | None:
     """The new data compared with the framework; None where that is not installed."""
     try:
-        return compare(extractor, DictionaryHistory(extractor.path, extracted.packed))
+        return compare(extractor, DictionaryHistory(extractor.path, extracted.encode))
     except PluginMissingError:
         return None
 

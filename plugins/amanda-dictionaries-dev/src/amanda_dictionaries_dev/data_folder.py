@@ -22,7 +22,7 @@ def save(dictionary: ExtractedDictionary, folder: Path, checked: str = "") -> st
     `checked` is recorded in the index: what the data was compared with.
     """
     header, blocks = dictionary
-    data = dictionary.packed()
+    data = dictionary.encode()
     file = f"{header.namespace.partition('/')[2]}.ops"
     _write(folder / file, data)
     index_file = folder / INDEX_FILE

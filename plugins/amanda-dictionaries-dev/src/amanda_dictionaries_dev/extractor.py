@@ -38,7 +38,7 @@ class ExtractedDictionary(NamedTuple):
     header: DictionaryHeader
     blocks: list[OpHistory]
 
-    def packed(self) -> bytes:
+    def encode(self) -> bytes:
         return encode_data_file(self.header, self.blocks)
 
 
