@@ -27,7 +27,7 @@ from amanda.tensors.values import same_value
 from amanda_nd4j.mapping import Nd4jMapping
 from amanda_nd4j.namespace import VARIABLE
 from amanda_nd4j.rulesets import RULES
-from amanda_tf.reader import read_graph
+from amanda_tf.graphdef import read_graph
 
 __all__ = ["Outcome", "Verdict", "frozen", "outcome", "settings", "verdict", "verdicts"]
 

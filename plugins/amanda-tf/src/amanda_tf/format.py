@@ -37,7 +37,7 @@ class Format:
         `version` is the TensorFlow version whose ops the graph has; the newest known
         without, since a GraphDef does not say.
         """
-        from amanda_tf.reader import read_graph
+        from amanda_tf.graphdef import read_graph
 
         with file_errors(source):
             name = "tensorflow" if version is None else f"tensorflow@{version}"
@@ -45,8 +45,8 @@ class Format:
 
     def write(self, graph: Graph, path: Path) -> None:
         """Write a file; the data of tensors is copied in blocks."""
+        from amanda_tf.graphdef import graph_chunks
         from amanda_tf.messages import SCHEMA
-        from amanda_tf.writer import graph_chunks
 
         path = Path(path)
         with file_errors(path):

@@ -1,8 +1,8 @@
-"""A graph from the bytes of a GraphDef.
+"""The nodes of a graph or of a function, as ops.
 
 A node is an op under its own name; `Const` is a constant of the core, whose elements
-stay in the file. Functions of the library are functions of the root graph. What no
-part of a graph stands for goes to the file records of messages.py.
+stay in the file. What no part of a graph stands for goes to the file records of
+messages.py.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from amanda.errors import AmandaError, FormatError
-from amanda.formatkit import MessageFile, Span, raise_at
-from amanda.graph import Graph, Op, OutputPort, bulk
+from amanda.formatkit import MessageFile, Span
+from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
-from amanda.types import TensorType
 from amanda_tf.attributes import read_attribute
-from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS, NODE_RECORDS, SCHEMA
+from amanda_tf.messages import GRAPH_RECORDS, NODE_RECORDS, SCHEMA
 from amanda_tf.references import (
     Groups,
     Spelling,
@@ -28,85 +27,7 @@ from amanda_tf.references import (
 if TYPE_CHECKING:
     from amanda.dictionary import Dictionary, OpDef
 
-__all__ = ["read_graph"]
-
-
-def read_graph(file: MessageFile, dictionary: Dictionary) -> Graph:
-    """The graph of a GraphDef, with ops of the dictionary's version."""
-    whole = (0, len(file.data))
-    fields = SCHEMA.read("GraphDef", file.data, *whole)
-    if "node" not in fields and "library" not in fields:
-        raise_at("no nodes in it, so this is not a GraphDef", whole[1])
-    root = Graph(dictionary.name)
-    with bulk():
-        library = fields.get("library", (0, 0))
-        functions = _read_library(file, root, library, dictionary)
-        GraphReader(file, root, dictionary, functions).read(fields.get("node", []))
-    rest = file.data, whole
-    GRAPH_RECORDS.add(
-        root,
-        versions=_read_versions(file, fields.get("versions", (0, 0))),
-        library="library" in fields,
-        library_rest=SCHEMA.raw_fields(
-            "FunctionDefLibrary", file.data, library, without=["function"]
-        ),
-        rest=SCHEMA.raw_fields(
-            "GraphDef", *rest, without=["node", "library", "versions"]
-        ),
-    )
-    return root
-
-
-def _read_versions(file: MessageFile, span: Span) -> Any:
-    """A VersionDef as a dict, or as bytes where that does not hold all of it."""
-    fields = SCHEMA.read("VersionDef", file.data, *span)
-    known = fields.keys() <= {"producer", "min_consumer", "bad_consumers"}
-    return fields if known and fields else bytes(file.data[span[0] : span[1]])
-
-
-def _read_library(
-    file: MessageFile, root: Graph, span: Span, dictionary: Dictionary
-) -> dict[str, Groups]:
-    """Read all functions; the outputs of each by its name."""
-    library = SCHEMA.read("FunctionDefLibrary", file.data, *span)
-    found: list[tuple[Graph, dict[str, Any], dict[str, Any], Span]] = []
-    outputs: dict[str, Groups] = {}
-    for at in library.get("function", []):
-        fields = SCHEMA.read("FunctionDef", file.data, *at)
-        signature = SCHEMA.read("OpDef", file.data, *fields.get("signature", (0, 0)))
-        name = signature.get("name", "")
-        if not name or name in root.functions:
-            raise_at("a function without a name of its own", at[0], got=repr(name))
-        graph = root.add_function(name, Graph(dictionary.name, name))
-        results = [_read_arg(file, each) for each in signature.get("output_arg", [])]
-        outputs[name] = [(each.get("name", ""), 1) for each in results]
-        found.append((graph, fields, signature, at))
-    for graph, fields, signature, at in found:
-        reader = GraphReader(file, graph, dictionary, outputs)
-        for each in signature.get("input_arg", []):
-            arg = _read_arg(file, each)
-            dtype = ELEMENT_TYPES.dtypes.get(arg.get("type", -1))
-            port = graph.parameter(
-                None if dtype is None else TensorType(dtype), arg.get("name")
-            )
-            reader.parameters[arg.get("name", "")] = port
-        reader.read(fields.get("node_def", []))
-        entries = [
-            SCHEMA.read("FunctionDef.RetEntry", file.data, *each)
-            for each in fields.get("ret", [])
-        ]
-        returned = {each.get("key", ""): each.get("value", "") for each in entries}
-        for name, _ in outputs[graph.name or ""]:
-            graph.result(reader.value(returned.get(name, ""), f"result {name!r}"), name)
-        rest = SCHEMA.raw_fields(
-            "FunctionDef", file.data, at, without=["node_def", "ret"]
-        )
-        GRAPH_RECORDS.add(graph, rest=rest)
-    return outputs
-
-
-def _read_arg(file: MessageFile, span: Span) -> dict[str, Any]:
-    return SCHEMA.read("OpDef.ArgDef", file.data, *span)
+__all__ = ["GraphReader"]
 
 
 class GraphReader:

@@ -1,0 +1,222 @@
+"""The GraphDef as a whole: root graph, versions and function library, both ways.
+
+Functions of the library are functions of the root graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from amanda.errors import FormatError
+from amanda.formatkit import MessageChunks, MessageFile, Span, raise_at
+from amanda.graph import Graph, Op, OutputPort, bulk
+from amanda.types import DType, TensorType, Type
+from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS, NODE_RECORDS, SCHEMA
+from amanda_tf.reader import GraphReader
+from amanda_tf.references import Groups, Spelling, output_groups
+from amanda_tf.writer import NodeWriter, node_names
+
+if TYPE_CHECKING:
+    from amanda.dictionary import Dictionary
+
+__all__ = ["graph_chunks", "read_graph"]
+
+
+def read_graph(file: MessageFile, dictionary: Dictionary) -> Graph:
+    """The graph of a GraphDef, with ops of the dictionary's version."""
+    whole = (0, len(file.data))
+    fields = SCHEMA.read("GraphDef", file.data, *whole)
+    if "node" not in fields and "library" not in fields:
+        raise_at("no nodes in it, so this is not a GraphDef", whole[1])
+    root = Graph(dictionary.name)
+    with bulk():
+        library = fields.get("library", (0, 0))
+        functions = _read_library(file, root, library, dictionary)
+        GraphReader(file, root, dictionary, functions).read(fields.get("node", []))
+    rest = file.data, whole
+    GRAPH_RECORDS.add(
+        root,
+        versions=_read_versions(file, fields.get("versions", (0, 0))),
+        library="library" in fields,
+        library_rest=SCHEMA.raw_fields(
+            "FunctionDefLibrary", file.data, library, without=["function"]
+        ),
+        rest=SCHEMA.raw_fields(
+            "GraphDef", *rest, without=["node", "library", "versions"]
+        ),
+    )
+    return root
+
+
+def _read_versions(file: MessageFile, span: Span) -> Any:
+    """A VersionDef as a dict, or as bytes where that does not hold all of it."""
+    fields = SCHEMA.read("VersionDef", file.data, *span)
+    known = fields.keys() <= {"producer", "min_consumer", "bad_consumers"}
+    return fields if known and fields else bytes(file.data[span[0] : span[1]])
+
+
+def _read_library(
+    file: MessageFile, root: Graph, span: Span, dictionary: Dictionary
+) -> dict[str, Groups]:
+    """Read all functions; the outputs of each by its name."""
+    library = SCHEMA.read("FunctionDefLibrary", file.data, *span)
+    found: list[tuple[Graph, dict[str, Any], dict[str, Any], Span]] = []
+    outputs: dict[str, Groups] = {}
+    for at in library.get("function", []):
+        fields = SCHEMA.read("FunctionDef", file.data, *at)
+        signature = SCHEMA.read("OpDef", file.data, *fields.get("signature", (0, 0)))
+        name = signature.get("name", "")
+        if not name or name in root.functions:
+            raise_at("a function without a name of its own", at[0], got=repr(name))
+        graph = root.add_function(name, Graph(dictionary.name, name))
+        results = [_read_arg(file, each) for each in signature.get("output_arg", [])]
+        outputs[name] = [(each.get("name", ""), 1) for each in results]
+        found.append((graph, fields, signature, at))
+    for graph, fields, signature, at in found:
+        reader = GraphReader(file, graph, dictionary, outputs)
+        for each in signature.get("input_arg", []):
+            arg = _read_arg(file, each)
+            dtype = ELEMENT_TYPES.dtypes.get(arg.get("type", -1))
+            port = graph.parameter(
+                None if dtype is None else TensorType(dtype), arg.get("name")
+            )
+            reader.parameters[arg.get("name", "")] = port
+        reader.read(fields.get("node_def", []))
+        entries = [
+            SCHEMA.read("FunctionDef.RetEntry", file.data, *each)
+            for each in fields.get("ret", [])
+        ]
+        returned = {each.get("key", ""): each.get("value", "") for each in entries}
+        for name, _ in outputs[graph.name or ""]:
+            graph.result(reader.value(returned.get(name, ""), f"result {name!r}"), name)
+        rest = SCHEMA.raw_fields(
+            "FunctionDef", file.data, at, without=["node_def", "ret"]
+        )
+        GRAPH_RECORDS.add(graph, rest=rest)
+    return outputs
+
+
+def _read_arg(file: MessageFile, span: Span) -> dict[str, Any]:
+    return SCHEMA.read("OpDef.ArgDef", file.data, *span)
+
+
+# -- writing -----------------------------------------------------------------------
+
+
+def graph_chunks(root: Graph, dictionary: Dictionary) -> MessageChunks:
+    """The GraphDef of a graph; all that it cannot hold is reported at once."""
+    return _Writer(root, dictionary).write()
+
+
+class _Writer:
+    def __init__(self, root: Graph, dictionary: Dictionary) -> None:
+        self.root = root
+        self.dictionary = dictionary
+        self.nodes = NodeWriter()
+
+    def write(self) -> MessageChunks:
+        root, facts = self.root, GRAPH_RECORDS.of(self.root)
+        if root.parameters or root.results or root.entries:
+            self.nodes.problems.append("a GraphDef has no inputs, results and entries")
+        if not root.ops and not root.functions:
+            self.nodes.problems.append("there are no ops in it")
+        spelling = Spelling(node_names(root).__getitem__)
+        out = self.nodes.write_nodes(root, SCHEMA.tag("GraphDef", "node"), spelling)
+        library = MessageChunks()
+        for name, function in root.functions.items():
+            library.append_message(
+                SCHEMA.tag("FunctionDefLibrary", "function"),
+                self._function(name, function),
+            )
+        library.append(facts.get("library_rest", b""))
+        if library.size or facts.get("library"):
+            out.append_message(SCHEMA.tag("GraphDef", "library"), library)
+        writer = SCHEMA.writer("GraphDef")
+        writer.put_if("versions", _encode_versions(facts.get("versions", b"")))
+        out.append(writer.put_raw(facts.get("rest", b"")).done())
+        if self.nodes.problems:
+            raise FormatError(
+                "TensorFlow cannot hold this graph", problems=self.nodes.problems
+            )
+        return out
+
+    def _groups_of(self, op: Op) -> Groups:
+        """The outputs of an op by their names in TensorFlow."""
+        recorded = NODE_RECORDS.of(op).get("outputs")
+        if recorded:
+            return [(str(name), int(count)) for name, count in recorded]
+        function = self.root.functions.get(op.type or "")
+        if function is not None:
+            return [(port.name or "", 1) for port in function.outputs]
+        entry = self.dictionary.get(op.type or "")
+        return output_groups(entry, op.attrs) if entry else [("output", 1)]
+
+    def _function(self, name: str, graph: Graph) -> MessageChunks:
+        rest = GRAPH_RECORDS.of(graph).get("rest", b"")
+        if not _describes(rest, name, graph):
+            with self.nodes.problem_of(graph):
+                rest = (
+                    SCHEMA.writer("FunctionDef")
+                    .put("signature", _signature(name, graph))
+                    .done()
+                )
+        out = MessageChunks(rest)
+        spelling = Spelling(node_names(graph).__getitem__, self._groups_of)
+        nodes = self.nodes.write_nodes(
+            graph, SCHEMA.tag("FunctionDef", "node_def"), spelling
+        )
+        out.parts += nodes.parts
+        out.size += nodes.size
+        writer = SCHEMA.writer("FunctionDef")
+        for port, value in zip(graph.outputs, graph.results, strict=True):
+            with self.nodes.problem_of(graph):
+                text = spelling.value(value, graph)
+                entry = SCHEMA.writer("FunctionDef.RetEntry").put(
+                    "key", port.name or ""
+                )
+                writer.put("ret", entry.put("value", text).done())
+        out.append(writer.done())
+        return out
+
+
+def _encode_versions(versions: Any) -> bytes:
+    if not isinstance(versions, Mapping):
+        return bytes(versions)
+    writer = SCHEMA.writer("VersionDef").put_if("producer", versions.get("producer"))
+    writer.put_if("min_consumer", versions.get("min_consumer"))
+    return writer.put_all("bad_consumers", versions.get("bad_consumers", ())).done()
+
+
+def _describes(rest: bytes, name: str, graph: Graph) -> bool:
+    """Whether a recorded signature still has the name, inputs and results."""
+    fields = SCHEMA.read("FunctionDef", rest)
+    signature = SCHEMA.read("OpDef", rest, *fields.get("signature", (0, 0)))
+    names = [
+        [
+            SCHEMA.read("OpDef.ArgDef", rest, *each).get("name")
+            for each in signature.get(key, ())
+        ]
+        for key in ("input_arg", "output_arg")
+    ]
+    given = [
+        [port.name for port in ports] for ports in (graph.parameters, graph.outputs)
+    ]
+    return bool(signature.get("name") == name and names == given)
+
+
+def _signature(name: str, graph: Graph) -> bytes:
+    """The signature of a function that no file described."""
+    writer = SCHEMA.writer("OpDef").put("name", name)
+    rows: list[tuple[str, OutputPort, Type | None]] = []
+    rows += [("input_arg", port, port.type) for port in graph.parameters]
+    for port, value in zip(graph.outputs, graph.results, strict=True):
+        own = port.type if value is None else port.type or value.type
+        rows.append(("output_arg", port, own))
+    for field, port, type in rows:
+        dtype = type.dtype if isinstance(type, TensorType) else None
+        if not port.name or not isinstance(dtype, DType):
+            raise FormatError("a function needs names and element types of its ports")
+        arg = SCHEMA.writer("OpDef.ArgDef").put("name", port.name)
+        writer.put(field, arg.put("type", ELEMENT_TYPES.code(dtype)).done())
+    return writer.done()
