@@ -254,3 +254,16 @@ def test_a_custom_op_in_a_graph_of_the_hub(host: amanda.Host) -> None:
     feed = np.float32([-1, 3])
     [found] = amanda.run(graph, [feed], backend="small", host=host).values()
     np.testing.assert_allclose(found, swish(feed), rtol=1e-6)
+
+
+def test_a_foreign_op_that_a_mapping_supports_is_mapped(host: amanda.Host) -> None:
+    pytest.importorskip("amanda_onnx")
+    graph = Graph("amanda/std/1")
+    x = graph.parameter(parse_type("float32[2]"))
+    graph.result(graph.add("Relu", [x], namespace="amanda/onnx/18").output)
+    assert [op.type for op in amanda.convert(graph, "std", host=host)] == ["relu"]
+    small(host)
+    feed = np.float32([-1, 3])
+    for backend in ("small", "numpy"):
+        [found] = amanda.run(graph, [feed], backend=backend, host=host).values()
+        assert found.tolist() == [0, 3]
