@@ -16,12 +16,12 @@ from amanda.graph import Graph
 from amanda.host import Host
 from amanda.mapping import gap_error
 from amanda.testing import (
+    BackendSample,
     BackendSuite,
     FormatSuite,
     MappingSample,
     MappingSuite,
     PluginSuite,
-    Sample,
     Suite,
     for_each,
     skip,
@@ -288,7 +288,7 @@ def test_samples_of_a_backend_are_compared():
     def wrong():
         graph = Graph("test/none/2")
         graph.result(graph.parameter(name="x"), "y")
-        return Sample(graph, [1.0], [2.0])
+        return BackendSample(graph, [1.0], [2.0])
 
     found = outcomes(suite_of(Sound, samples=lambda self: {"wrong": wrong}))
     assert found["computes[wrong]"] == "failed"

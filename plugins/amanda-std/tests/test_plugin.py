@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from amanda.testing import BackendSuite, PluginSuite, Sample
+from amanda.testing import BackendSample, BackendSuite, PluginSuite
 from amanda.types import parse_type
 from amanda_std import ops, trace
 
@@ -20,4 +20,4 @@ class TestNumpy(BackendSuite):
     def samples(self):
         graph = trace(ops.softmax, [parse_type("float32[n, 2]")], names=["x"])
         x = np.zeros((3, 2), "float32")
-        return {"softmax": lambda: Sample(graph.clone(), [x], [x + 0.5])}
+        return {"softmax": lambda: BackendSample(graph.clone(), [x], [x + 0.5])}

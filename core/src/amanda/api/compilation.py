@@ -21,7 +21,7 @@ from amanda.host import host_in_use
 if TYPE_CHECKING:
     from amanda.backend import Backend, Compiled
     from amanda.graph import Graph, Op, OutputPort
-    from amanda.host import Entry, Host
+    from amanda.host import Host, PluginEntry
 
 __all__ = ["backends", "copy_for_backend", "compile", "run"]
 
@@ -32,7 +32,7 @@ BACKEND_VARIABLE = "AMANDA_BACKEND"
 """Environment variable with the default backend, as `name` or `name:device`."""
 
 
-def backends(*, host: Host | None = None) -> list[Entry]:
+def backends(*, host: Host | None = None) -> list[PluginEntry]:
     """All registered backends, with their state. Imports none of them."""
     return (host or host_in_use()).entries("backends")
 
@@ -126,7 +126,7 @@ def _compile_or_reuse(
 def _compile_on_backend(
     graph: Graph,
     made: Backend,
-    entry: Entry,
+    entry: PluginEntry,
     device: str | None,
     fallback: str | Sequence[str] | None,
     host: Host,
@@ -173,7 +173,7 @@ def _compile_on_backend(
 
 def _choose_backend(
     host: Host, backend: str | None, device: str | None
-) -> tuple[Entry, str | None]:
+) -> tuple[PluginEntry, str | None]:
     """The chosen backend and device."""
     text = backend or os.environ.get(BACKEND_VARIABLE) or _only_backend(host)
     parts = text.split(":")
@@ -220,7 +220,7 @@ def _backend_states(host: Host) -> list[str]:
 
 
 def _convert_for_backend(
-    graph: Graph, made: Backend, entry: Entry, host: Host
+    graph: Graph, made: Backend, entry: PluginEntry, host: Host
 ) -> Graph:
     """Convert a graph to the namespace of a backend, unless it is in it."""
     from amanda.backend import consumes
@@ -261,7 +261,7 @@ def copy_for_backend(
 def _compile_with_fallback(
     graph: Graph,
     made: Backend,
-    entry: Entry,
+    entry: PluginEntry,
     device: str | None,
     fallback: str | Sequence[str] | None,
     host: Host,

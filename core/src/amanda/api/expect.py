@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from amanda.errors import PluginBrokenError, UsageError
 
 if TYPE_CHECKING:
-    from amanda.host import Entry
+    from amanda.host import PluginEntry
 
 __all__ = ["expect_graph", "expect_graph_from"]
 
@@ -24,7 +24,7 @@ def expect_graph(graph: object, verb: str) -> None:
         )
 
 
-def expect_graph_from(graph: object, entry: Entry, doing: str) -> None:
+def expect_graph_from(graph: object, entry: PluginEntry, doing: str) -> None:
     from amanda.graph import Graph
 
     if not isinstance(graph, Graph):

@@ -14,7 +14,7 @@ from amanda.host import host_in_use
 
 if TYPE_CHECKING:
     from amanda.graph import Graph
-    from amanda.host import Entry, Host
+    from amanda.host import Host, PluginEntry
 
 __all__ = ["load", "save"]
 
@@ -74,7 +74,7 @@ def save(
 
 
 @contextmanager
-def _calling(host: Host, entry: Entry, doing: str) -> Iterator[None]:
+def _calling(host: Host, entry: PluginEntry, doing: str) -> Iterator[None]:
     """Call a format; an OSError becomes a FormatError."""
     try:
         with host.calling(entry, doing, PluginBrokenError, passing=(OSError,)):
@@ -84,7 +84,7 @@ def _calling(host: Host, entry: Entry, doing: str) -> Iterator[None]:
         raise FormatError(f"failed while {doing}", got=cause.lower()) from error
 
 
-def _expect_namespace(graph: Graph, span: str, entry: Entry) -> None:
+def _expect_namespace(graph: Graph, span: str, entry: PluginEntry) -> None:
     from amanda.backend import consumes
 
     if graph.namespace is None or not consumes(graph.namespace, span):

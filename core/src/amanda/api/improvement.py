@@ -12,7 +12,7 @@ from amanda.passes.fixed_point import ROUNDS, Pass, PassReport, apply_passes
 
 if TYPE_CHECKING:
     from amanda.graph import Graph
-    from amanda.host import Entry, Host
+    from amanda.host import Host, PluginEntry
 
 __all__ = ["improve"]
 
@@ -54,7 +54,7 @@ def _load_pass(
     return each, guarded
 
 
-def _expect_namespace(graph: Graph, entry: Entry) -> None:
+def _expect_namespace(graph: Graph, entry: PluginEntry) -> None:
     span = entry.manifest.get("namespace")
     if not span or (graph.namespace is not None and consumes(graph.namespace, span)):
         return

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Compiled"]
 
 
-class Host(Protocol):
+class EventSource(Protocol):
     """The part of a host that a compiled graph uses: its listeners."""
 
     def fire(self, hook: str, **event: Any) -> Any: ...
@@ -47,7 +47,7 @@ class Compiled:
         backend: str,
         device: str | None,
         keys: Sequence[Any] | None = None,
-        host: Host | None = None,
+        host: EventSource | None = None,
         find: Finding | None = None,
     ) -> None:
         self.backend = backend

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from amanda.errors import AmandaError, FormatError, UsageError
 
 if TYPE_CHECKING:
-    from amanda.host import Entry
+    from amanda.host import PluginEntry
     from amanda.mapping import RuleMapping
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
 class InstalledMapping(NamedTuple):
     """A mapping, with its entry."""
 
-    entry: Entry
+    entry: PluginEntry
     mapping: RuleMapping
 
     @property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class Named(Protocol):
+class NamedOp(Protocol):
     """What has a name, as entries of dictionaries do."""
 
     @property
@@ -59,7 +59,7 @@ class Ops:
 
     def select(
         self,
-        type: str | Named | Iterable[str | Named] | None = None,
+        type: str | NamedOp | Iterable[str | NamedOp] | None = None,
         *,
         name: str | re.Pattern[str] | None = None,
         namespace: str | None = None,
@@ -75,7 +75,7 @@ class Ops:
         """
         tests: list[Callable[[Op], bool]] = []
         if type is not None:
-            kinds = [type] if isinstance(type, str | Named) else type
+            kinds = [type] if isinstance(type, str | NamedOp) else type
             types = {getattr(kind, "name", kind) for kind in kinds}
             tests.append(lambda op: op.type in types)
         if name is not None:

@@ -15,7 +15,7 @@ import threading
 
 from amanda import current_host
 from amanda.current_host import use_host
-from amanda.host._entry import Entry
+from amanda.host._entry import PluginEntry
 from amanda.host._host import PROGRAM, Host
 from amanda.host._kinds import KINDS, Kind
 from amanda.host._plugins import PluginInfo
@@ -23,7 +23,7 @@ from amanda.host._plugins import PluginInfo
 __all__ = [
     "KINDS",
     "PROGRAM",
-    "Entry",
+    "PluginEntry",
     "Host",
     "Kind",
     "PluginInfo",

@@ -21,14 +21,14 @@ from amanda.errors import (
     UnknownFormatError,
     UsageError,
 )
-from amanda.host._entry import Entry
+from amanda.host._entry import PluginEntry
 from amanda.host._manifest import Magic, parse_magic
 
 if TYPE_CHECKING:
     from amanda.host._host import Host
 
 
-def format_that_reads(host: Host, source: object, format: str | None) -> Entry:
+def format_that_reads(host: Host, source: object, format: str | None) -> PluginEntry:
     """The format that reads a path or a live object."""
     if format is not None:
         return host.find("formats", format)
@@ -51,7 +51,7 @@ def format_that_reads(host: Host, source: object, format: str | None) -> Entry:
     return _of_file(host, path)
 
 
-def format_that_writes(host: Host, path: Path, format: str | None) -> Entry:
+def format_that_writes(host: Host, path: Path, format: str | None) -> PluginEntry:
     """The format that writes a path."""
     if format is not None:
         return host.find("formats", format)
@@ -61,7 +61,7 @@ def format_that_writes(host: Host, path: Path, format: str | None) -> Entry:
     return _single_format(found, f"{path.name!r}")
 
 
-def _of_file(host: Host, path: Path) -> Entry:
+def _of_file(host: Host, path: Path) -> PluginEntry:
     formats = host.entries("formats")
     magics = {entry: _magics(entry) for entry in formats}
     longest = max((_end(m) for all_of in magics.values() for m in all_of), default=0)
@@ -81,7 +81,7 @@ def _of_file(host: Host, path: Path) -> Entry:
     return _single_format([e for e in found if by_bytes[e] == most], f"{path.name!r}")
 
 
-def _of_folder(host: Host, path: Path) -> Entry:
+def _of_folder(host: Host, path: Path) -> PluginEntry:
     found = [
         entry
         for entry in host.entries("formats")
@@ -97,9 +97,9 @@ def _of_folder(host: Host, path: Path) -> Entry:
     return _single_format(list(dict.fromkeys(found)), f"the folder {path.name!r}")
 
 
-def _of_object(host: Host, thing: object) -> Entry:
+def _of_object(host: Host, thing: object) -> PluginEntry:
     line = type(thing).__mro__
-    near: dict[Entry, int] = {}
+    near: dict[PluginEntry, int] = {}
     for entry in host.entries("formats"):
         for name in entry.manifest.get("objects", ()):
             places = [i for i, cls in enumerate(line) if _is_named(cls, name)]
@@ -131,10 +131,10 @@ def _is_named(cls: type, name: str) -> bool:
     return False
 
 
-def _by_suffix(formats: Iterable[Entry], path: Path) -> list[Entry]:
+def _by_suffix(formats: Iterable[PluginEntry], path: Path) -> list[PluginEntry]:
     """The formats with the longest suffix that matches."""
     name = path.name.lower()
-    longest: dict[Entry, int] = {}
+    longest: dict[PluginEntry, int] = {}
     for entry in formats:
         fits = [len(s) for s in entry.manifest.get("suffixes", ()) if _ends(name, s)]
         if fits:
@@ -147,7 +147,7 @@ def _ends(name: str, suffix: str) -> bool:
     return name.endswith(suffix.lower()) and len(name) > len(suffix)
 
 
-def _magics(entry: Entry) -> Sequence[tuple[Magic, ...]]:
+def _magics(entry: PluginEntry) -> Sequence[tuple[Magic, ...]]:
     return [parse_magic(text) for text in entry.manifest.get("magic", ())]
 
 
@@ -171,7 +171,7 @@ def _head(path: Path, size: int) -> bytes:
         raise _unreadable_path(path, error) from error
 
 
-def _single_format(found: list[Entry], what: str) -> Entry:
+def _single_format(found: list[PluginEntry], what: str) -> PluginEntry:
     """The one format; those without a fault are preferred."""
     sound = [entry for entry in found if not entry.fault] or found
     if len(sound) == 1:
@@ -194,7 +194,7 @@ def _unknown_format(host: Host, message: str) -> UnknownFormatError:
 
 def _suffixes_in_use(host: Host, field: str) -> list[str]:
     """One line for each installed format, with what it accepts."""
-    shown: Callable[[Entry], str] = lambda e: " ".join(e.manifest.get(field, ()))  # noqa: E731
+    shown: Callable[[PluginEntry], str] = lambda e: " ".join(e.manifest.get(field, ()))  # noqa: E731
     lines = [(entry, shown(entry)) for entry in host.entries("formats")]
     return [f"{entry.name}: {taken}" for entry, taken in lines if taken]
 

@@ -25,7 +25,7 @@ _MISSING: Final = object()
 _SLOW_SECONDS: Final = 5.0
 
 
-class Entry:
+class PluginEntry:
     """An entry point, or an object that the program registered.
 
     `state` is one of
@@ -211,7 +211,7 @@ class Entry:
         return f"<{self.what}: {self.state}>"
 
 
-def hook_of(entry: Entry) -> str:
+def hook_of(entry: PluginEntry) -> str:
     """The hook that an entry of `amanda.hooks` listens to."""
     return entry.name.partition(".")[0]
 
@@ -227,7 +227,7 @@ def _import_object(point: EntryPointName) -> object:
 
 @contextmanager
 def isolate_plugin(
-    entry: Entry,
+    entry: PluginEntry,
     doing: str,
     error: type[AmandaError],
     passing: tuple[type[Exception], ...] = (),

@@ -25,7 +25,7 @@ from amanda.errors import (
 from amanda.hookspecs import HOOKS
 from amanda.host import _manifest
 from amanda.host._dist import Distribution, EntryPointName
-from amanda.host._entry import Entry, hook_of, isolate_plugin
+from amanda.host._entry import PluginEntry, hook_of, isolate_plugin
 from amanda.host._index import Index, by_kind, discover
 from amanda.host._kinds import KINDS, object_of, shape_fault
 from amanda.host._plugins import PluginInfo, overview
@@ -70,7 +70,7 @@ class Host:
         self._points = None if points is None else tuple(points)
         self._only = os.environ.get("AMANDA_PLUGINS") if only is ... else only
         self._lock = threading.RLock()  # around changes of the index; never an import
-        self._given: tuple[Entry, ...] = ()
+        self._given: tuple[PluginEntry, ...] = ()
         self._found: Index | None = None
         self._listeners: Listeners | None = None
         self._telling = threading.local()
@@ -87,7 +87,7 @@ class Host:
             {entry.name for entry in self._index().entries[_expect_kind(kind)]}
         )
 
-    def entries(self, kind: str | None = None) -> list[Entry]:
+    def entries(self, kind: str | None = None) -> list[PluginEntry]:
         """Every entry, or those of a kind, by kind and name. Imports nothing."""
         kinds = KINDS if kind is None else (_expect_kind(kind),)
         index = self._index()
@@ -110,7 +110,7 @@ class Host:
 
     # Choosing
 
-    def find(self, kind: str, name: str) -> Entry:
+    def find(self, kind: str, name: str) -> PluginEntry:
         """The entry of this name; `dist:name` if several have it."""
         return self._index().choose(_expect_kind(kind), name)
 
@@ -122,7 +122,7 @@ class Host:
         """The object of this name, imported on first use."""
         return self.load(self.find(kind, name))
 
-    def load(self, entry: Entry) -> Any:
+    def load(self, entry: PluginEntry) -> Any:
         """The object of an entry; a fault is reported to listeners."""
         try:
             with use_host(self):
@@ -134,7 +134,7 @@ class Host:
     @contextmanager
     def calling(
         self,
-        entry: Entry,
+        entry: PluginEntry,
         doing: str,
         error: type[AmandaError],
         passing: tuple[type[Exception], ...] = (),
@@ -173,13 +173,13 @@ class Host:
 
     # Formats
 
-    def format_to_read(self, source: object, format: str | None = None) -> Entry:
+    def format_to_read(self, source: object, format: str | None = None) -> PluginEntry:
         """The format that reads a path or a live object; `format` names it."""
         from amanda.host._detect import format_that_reads
 
         return format_that_reads(self, source, format)
 
-    def format_to_write(self, path: Path, format: str | None = None) -> Entry:
+    def format_to_write(self, path: Path, format: str | None = None) -> PluginEntry:
         """The format that writes a path; `format` names it."""
         from amanda.host._detect import format_that_writes
 
@@ -273,7 +273,7 @@ class Host:
             return bool(entries)
         return any(hook_of(entry) in hooks for entry in entries)
 
-    def _tell(self, entry: Entry, fault: str, *, log: bool = True) -> None:
+    def _tell(self, entry: PluginEntry, fault: str, *, log: bool = True) -> None:
         """Record a fault; the first time, log it and fire `plugin_faulted`."""
         if not entry.told(fault):
             return
@@ -307,7 +307,7 @@ class Host:
                         _log.warning("%s", notice)
         return found
 
-    def _change(self, given: Iterable[Entry]) -> None:
+    def _change(self, given: Iterable[PluginEntry]) -> None:
         """Replace the registered entries; the caller holds the lock."""
         self._given = tuple(given)
         self._listeners = None
@@ -315,7 +315,7 @@ class Host:
             self._found = _replace_registered(self._found, self._given)
 
 
-def _replace_registered(index: Index, given: Iterable[Entry]) -> Index:
+def _replace_registered(index: Index, given: Iterable[PluginEntry]) -> Index:
     """The index with other registered entries."""
     every = [entry for entries in index.entries.values() for entry in entries]
     every = [entry for entry in every if entry.source.key != PROGRAM]
@@ -333,7 +333,7 @@ def _expect_kind(kind: str) -> str:
 
 def _registered_entry(
     kind: str, name: str, thing: object, manifest: Mapping[str, Any]
-) -> Entry:
+) -> PluginEntry:
     """The entry of a registered object, which is checked at once."""
     what = f"{KINDS[kind].one} {name!r}"
     if faults := _manifest.faults_in_row(kind, manifest):
@@ -346,7 +346,7 @@ def _registered_entry(
             got=error,
             hint="register an object, or a class that is called without arguments",
         ) from error
-    entry = Entry(
+    entry = PluginEntry(
         Distribution(None, PROGRAM),
         EntryPointName(kind, name, ""),
         thing=thing,

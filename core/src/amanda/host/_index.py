@@ -13,7 +13,7 @@ from amanda.host._dist import (
     distributions_of_points,
     installed_distributions,
 )
-from amanda.host._entry import Entry
+from amanda.host._entry import PluginEntry
 from amanda.host._kinds import KINDS
 from amanda.host._requires import CORE, canonical
 
@@ -26,7 +26,7 @@ _NONE: Final = "none"
 class Index(NamedTuple):
     """The entries of a host; registering creates a new index."""
 
-    entries: Mapping[str, tuple[Entry, ...]]
+    entries: Mapping[str, tuple[PluginEntry, ...]]
     """By kind; each sorted by name, then distribution."""
     off: tuple[Distribution, ...]
     """The distributions that AMANDA_PLUGINS leaves out."""
@@ -34,10 +34,10 @@ class Index(NamedTuple):
     """Distributions with a fault that is not one of an entry."""
     notices: tuple[str, ...]
 
-    def named(self, kind: str, name: str) -> tuple[Entry, ...]:
+    def named(self, kind: str, name: str) -> tuple[PluginEntry, ...]:
         return tuple(entry for entry in self.entries[kind] if entry.name == name)
 
-    def claiming(self, kind: str, name: str) -> tuple[Entry, ...]:
+    def claiming(self, kind: str, name: str) -> tuple[PluginEntry, ...]:
         """The entries of this name; if there are none, those of `dist:name`."""
         found = self.named(kind, name)
         if found or ":" not in name:
@@ -46,7 +46,7 @@ class Index(NamedTuple):
         key = canonical(dist)
         return tuple(e for e in self.named(kind, rest) if e.source.key == key)
 
-    def choose(self, kind: str, name: str) -> Entry:
+    def choose(self, kind: str, name: str) -> PluginEntry:
         """The single entry of this name, which may be `dist:name`."""
         found = self.claiming(kind, name)
         if not found:
@@ -81,7 +81,7 @@ class Index(NamedTuple):
         return f"pip install {PREFIX}{wanted}, if there is such a plug-in"
 
 
-def _clash(kind: str, name: str, found: Iterable[Entry]) -> PluginClashError:
+def _clash(kind: str, name: str, found: Iterable[PluginEntry]) -> PluginClashError:
     dists = sorted({entry.dist for entry in found})
     choices = " or ".join(f"{dist}:{name}" for dist in dists)
     claim = " and ".join(dists) if len(dists) > 1 else f"{dists[0]}, twice"
@@ -99,13 +99,13 @@ def discover(points: Iterable[EntryPoint] | None, only: str | None) -> Index:
     dists = [dist for dist in dists if dist.points or dist.faults]
     chosen, notices = _select_distributions(dists, only)
     faulty = tuple(dist for dist in chosen if dist.faults)
-    entries = [Entry(dist, point) for dist in chosen for point in dist.points]
+    entries = [PluginEntry(dist, point) for dist in chosen for point in dist.points]
     off = tuple(dist for dist in dists if dist not in chosen)
     return Index(by_kind(entries), off, faulty, notices)
 
 
-def by_kind(entries: Iterable[Entry]) -> Mapping[str, tuple[Entry, ...]]:
-    sorts: dict[str, list[Entry]] = {kind: [] for kind in KINDS}
+def by_kind(entries: Iterable[PluginEntry]) -> Mapping[str, tuple[PluginEntry, ...]]:
+    sorts: dict[str, list[PluginEntry]] = {kind: [] for kind in KINDS}
     for entry in sorted(entries, key=lambda entry: (entry.name, entry.source.key)):
         sorts[entry.kind].append(entry)
     return {kind: tuple(found) for kind, found in sorts.items()}

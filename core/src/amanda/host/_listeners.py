@@ -18,9 +18,9 @@ import pluggy
 
 from amanda import hookspecs
 from amanda.errors import PluginError
-from amanda.host._entry import Entry, error_text
+from amanda.host._entry import PluginEntry, error_text
 
-Told = Callable[[Entry, str], None]
+Told = Callable[[PluginEntry, str], None]
 _MARK = "amanda_impl"  # what pluggy.HookimplMarker("amanda") leaves on a function
 
 
@@ -35,7 +35,7 @@ class Listeners:
         self._lock = threading.Lock()  # around registering; never an import
 
     def fire(
-        self, hook: str, entries: Iterable[Entry], event: Mapping[str, Any]
+        self, hook: str, entries: Iterable[PluginEntry], event: Mapping[str, Any]
     ) -> Any:
         """All results that are not None, or the first one, depending on the hook."""
         if hook not in self._ready:
@@ -46,7 +46,7 @@ class Listeners:
                     self._ready.add(hook)
         return getattr(self._calling.hook, hook)(**event)
 
-    def _loaded(self, hook: str, entry: Entry) -> Any:
+    def _loaded(self, hook: str, entry: PluginEntry) -> Any:
         """The listener, or None if it cannot be called."""
         try:
             listener = entry.load()
@@ -58,7 +58,7 @@ class Listeners:
             self._told(entry, fault)
         return None if fault else listener
 
-    def _register(self, hook: str, loaded: Iterable[tuple[Entry, Any]]) -> None:
+    def _register(self, hook: str, loaded: Iterable[tuple[PluginEntry, Any]]) -> None:
         # pluggy calls the last one registered first; the order here is by distribution
         ordered = sorted(loaded, key=_order)
         for entry, listener in reversed(ordered):
@@ -174,5 +174,5 @@ def _marks(listener: Any) -> Mapping[str, Any]:
     return marks if isinstance(marks, Mapping) else {}
 
 
-def _order(loaded: tuple[Entry, Any]) -> tuple[str, str]:
+def _order(loaded: tuple[PluginEntry, Any]) -> tuple[str, str]:
     return loaded[0].source.key, loaded[0].name

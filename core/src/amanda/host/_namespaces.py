@@ -10,7 +10,7 @@ from amanda.errors import NamespaceError, PluginBrokenError
 
 if TYPE_CHECKING:
     from amanda.dictionary import Namespace
-    from amanda.host._entry import Entry
+    from amanda.host._entry import PluginEntry
     from amanda.host._host import Host
 
 
@@ -44,10 +44,10 @@ def namespace_versions(host: Host) -> dict[str, Sequence[str]]:
     }
 
 
-def _provider_entry(host: Host, path: str) -> Entry:
+def _provider_entry(host: Host, path: str) -> PluginEntry:
     name = next(e.name for e in host.entries("namespaces") if _path(e) == path)
     return host.find("namespaces", name)
 
 
-def _path(entry: Entry) -> str:
+def _path(entry: PluginEntry) -> str:
     return parse_name(entry.name).path

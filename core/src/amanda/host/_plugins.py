@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from amanda.host._dist import Distribution
-from amanda.host._entry import Entry
+from amanda.host._entry import PluginEntry
 from amanda.host._kinds import KINDS
 from amanda.host._requires import canonical
 
@@ -26,18 +26,18 @@ class PluginInfo:
 
     dist: str
     version: str
-    entries: tuple[Entry, ...]
+    entries: tuple[PluginEntry, ...]
     state: str
     why: str = ""
 
 
 def overview(
-    entries: Sequence[Entry],
+    entries: Sequence[PluginEntry],
     off: Iterable[Distribution],
     faulty: Iterable[Distribution],
 ) -> list[PluginInfo]:
     """The state of each distribution, by name. Imports nothing."""
-    of: dict[str, list[Entry]] = {dist.key: [] for dist in faulty}
+    of: dict[str, list[PluginEntry]] = {dist.key: [] for dist in faulty}
     sources = {dist.key: dist for dist in faulty}
     claims: dict[tuple[str, str], set[str]] = {}
     for entry in entries:
@@ -47,14 +47,16 @@ def overview(
             claims.setdefault((entry.kind, entry.name), set()).add(entry.dist)
     infos = [_info(sources[key], of[key], claims) for key in of]
     for dist in off:
-        parts = tuple(Entry(dist, point) for point in dist.points)
+        parts = tuple(PluginEntry(dist, point) for point in dist.points)
         why = "left out by AMANDA_PLUGINS"
         infos.append(PluginInfo(dist.name, dist.version, parts, "off", why))
     return sorted(infos, key=lambda info: canonical(info.dist))
 
 
 def _info(
-    dist: Distribution, entries: list[Entry], claims: dict[tuple[str, str], set[str]]
+    dist: Distribution,
+    entries: list[PluginEntry],
+    claims: dict[tuple[str, str], set[str]],
 ) -> PluginInfo:
     states = {entry.state for entry in entries}
     whys = list(dist.faults)
@@ -74,6 +76,6 @@ def _info(
     return PluginInfo(dist.name, dist.version, tuple(entries), state, "; ".join(whys))
 
 
-def title(entry: Entry) -> str:
+def title(entry: PluginEntry) -> str:
     """Its label beside the name of its distribution."""
     return f"{KINDS[entry.kind].one} {entry.name!r}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from amanda.errors import AmandaError
-from amanda.host._entry import Entry, error_text, hook_of
+from amanda.host._entry import PluginEntry, error_text, hook_of
 from amanda.host._host import Host
 from amanda.host._plugins import title
 from amanda.host._requires import canonical
@@ -34,7 +34,7 @@ def main(dist: str, report: str) -> None:
                 )
 
 
-def _fault(entry: Entry) -> str:
+def _fault(entry: PluginEntry) -> str:
     try:
         thing = entry.load()
         if entry.kind == "backends" and not list(thing.devices()):

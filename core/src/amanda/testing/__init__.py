@@ -8,7 +8,7 @@ A plug-in inherits a suite and names what to test:
         backend = "fast"
 
 pytest runs each check as a separate test, and reports at the end how many ran;
-`TestFast.run()` does the same without pytest and returns a `Report`. A check that does
+`TestFast.run()` does the same without pytest and returns a `SuiteReport`. A check that does
 not pass yet is waived with a reason, and fails as soon as it passes:
 
         xfails = {"serves_threads": "the library has global state, see its issue 12"}
@@ -20,21 +20,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from amanda.testing._backend import BackendSuite, Sample
+    from amanda.testing._backend import BackendSample, BackendSuite
     from amanda.testing._format import FormatSuite
     from amanda.testing._mapping import MappingSample, MappingSuite
     from amanda.testing._plugin import PluginSuite
-    from amanda.testing._suite import Check, Report, Suite, for_each, skip
+    from amanda.testing._suite import CheckResult, Suite, SuiteReport, for_each, skip
 
 __all__ = [
     "BackendSuite",
-    "Check",
+    "CheckResult",
     "FormatSuite",
     "MappingSample",
     "MappingSuite",
     "PluginSuite",
-    "Report",
-    "Sample",
+    "SuiteReport",
+    "BackendSample",
     "Suite",
     "for_each",
     "skip",
@@ -42,11 +42,11 @@ __all__ = [
 
 # Imported on first use: pytest imports this package wherever Amanda is installed.
 _HOME = {
-    "_backend": ("BackendSuite", "Sample"),
+    "_backend": ("BackendSuite", "BackendSample"),
     "_format": ("FormatSuite",),
     "_mapping": ("MappingSample", "MappingSuite"),
     "_plugin": ("PluginSuite",),
-    "_suite": ("Check", "Report", "Suite", "for_each", "skip"),
+    "_suite": ("CheckResult", "SuiteReport", "Suite", "for_each", "skip"),
 }
 
 

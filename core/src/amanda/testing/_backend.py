@@ -21,7 +21,7 @@ _THREADS = 4
 _ROUNDS = 5
 
 
-class Sample(NamedTuple):
+class BackendSample(NamedTuple):
     """A graph, its feeds in order, and the expected results in order."""
 
     graph: Graph
@@ -41,13 +41,13 @@ class BackendSuite(Suite):
     """Libraries that importing the backend must not import."""
     tolerance: ClassVar[float] = 1e-5
 
-    def samples(self) -> Mapping[str, Callable[[], Sample]]:
+    def samples(self) -> Mapping[str, Callable[[], BackendSample]]:
         """Functions that build graphs, by name."""
         return {}
 
     # The graphs
 
-    def every_sample(self) -> Mapping[str, Callable[[], Sample]]:
+    def every_sample(self) -> Mapping[str, Callable[[], BackendSample]]:
         own = {
             "passed_through": self._passed_through,
             "weight": self._weight,
@@ -63,31 +63,33 @@ class BackendSuite(Suite):
         version = span.high or span.low
         return made.namespace if version is None else f"{span.path}/{version}"
 
-    def _passed_through(self) -> Sample:
+    def _passed_through(self) -> BackendSample:
         graph = Graph(self.namespace())
         x = graph.parameter(name="x")
         graph.result(x, "once")
         graph.result(x, "again")
-        return Sample(graph, [_array(2, 3)], [_array(2, 3)] * 2)
+        return BackendSample(graph, [_array(2, 3)], [_array(2, 3)] * 2)
 
-    def _weight(self) -> Sample:
+    def _weight(self) -> BackendSample:
         from amanda.tensors import Tensor
 
         graph = Graph(self.namespace())
         graph.result(graph.constant(Tensor.of(_array(4))).output, "w")
-        return Sample(graph, [], [_array(4)])
+        return BackendSample(graph, [], [_array(4)])
 
-    def _swapped(self) -> Sample:
+    def _swapped(self) -> BackendSample:
         graph = Graph(self.namespace())
         x, y = graph.parameter(name="x"), graph.parameter(name="y")
         graph.result(y, "first")
         graph.result(x, "second")
-        return Sample(graph, [_array(2), _array(3, 1)], [_array(3, 1), _array(2)])
+        return BackendSample(
+            graph, [_array(2), _array(3, 1)], [_array(3, 1), _array(2)]
+        )
 
-    def _unnamed(self) -> Sample:
+    def _unnamed(self) -> BackendSample:
         graph = Graph(self.namespace())
         graph.result(graph.parameter())
-        return Sample(graph, [_array(1)], [_array(1)])
+        return BackendSample(graph, [_array(1)], [_array(1)])
 
     def _compiled(self, graph: Graph) -> Compiled:
         host = self.host()

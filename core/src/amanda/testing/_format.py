@@ -10,7 +10,7 @@ from typing import ClassVar
 import amanda
 from amanda.errors import AmandaError, FormatError, PluginBrokenError, UsageError
 from amanda.graph import Graph
-from amanda.host import Entry
+from amanda.host import PluginEntry
 from amanda.testing._plugin import expect_chosen, expect_lazy
 from amanda.testing._samples import SAMPLES
 from amanda.testing._suite import Suite, for_each, skip
@@ -44,7 +44,7 @@ class FormatSuite(Suite):
         """Files to read, for a format that does not write."""
         return {}
 
-    def _entry(self) -> Entry:
+    def _entry(self) -> PluginEntry:
         return self.host().find("formats", self.format)
 
     def _writes(self) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from amanda.errors import PluginMissingError
-from amanda.host import Entry, PluginInfo
+from amanda.host import PluginEntry, PluginInfo
 from amanda.testing._suite import Suite, for_each, skip
 
 _LISTING = """
@@ -38,7 +38,7 @@ class PluginSuite(Suite):
                 return info
         raise PluginMissingError(f"no plug-in {self.dist!r} is installed")
 
-    def entries(self) -> Mapping[str, Entry]:
+    def entries(self) -> Mapping[str, PluginEntry]:
         return {f"{entry.kind}/{entry.name}": entry for entry in self.info().entries}
 
     def check_has_no_fault(self) -> None:
@@ -89,7 +89,7 @@ class PluginSuite(Suite):
         return top_modules(self.info().entries)
 
 
-def top_modules(entries: tuple[Entry, ...]) -> list[str]:
+def top_modules(entries: tuple[PluginEntry, ...]) -> list[str]:
     """The top-level modules of installed entries."""
     values = [entry.value for entry in entries if entry.value]
     return sorted({value.partition(":")[0].partition(".")[0] for value in values})
@@ -110,7 +110,7 @@ def imported_by_listing(modules: list[str]) -> list[str]:
     return found
 
 
-def expect_chosen(suite: Suite, kind: str, name: str) -> Entry:
+def expect_chosen(suite: Suite, kind: str, name: str) -> PluginEntry:
     """Check that an entry can be chosen, and that listing does not import it."""
     entry = suite.host().find(kind, name)
     assert not entry.fault, entry.fault
@@ -119,7 +119,7 @@ def expect_chosen(suite: Suite, kind: str, name: str) -> Entry:
     return entry
 
 
-def expect_lazy(entry: Entry, libraries: tuple[str, ...]) -> None:
+def expect_lazy(entry: PluginEntry, libraries: tuple[str, ...]) -> None:
     """Check that importing the entry imports none of these modules."""
     if not libraries:
         skip("no library is named that must be imported late")

@@ -19,7 +19,7 @@ _CHECK = "check_"
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckResult:
     """The outcome of a check, for one case if it has cases.
 
     `outcome` is passed, failed, waived (failed as expected) or skipped; `why` has the
@@ -33,15 +33,16 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SuiteReport:
     """The outcome of a suite.
 
-    >>> print(Report("TestFast", (Check("a", "passed"), Check("b", "waived", "slow"))))
+    >>> checks = CheckResult("a", "passed"), CheckResult("b", "waived", "slow")
+    >>> print(SuiteReport("TestFast", checks))
     TestFast: 2 checks ran, 1 waived
     """
 
     suite: str
-    checks: tuple[Check, ...]
+    checks: tuple[CheckResult, ...]
 
     def count(self, outcome: str) -> int:
         return sum(check.outcome == outcome for check in self.checks)
@@ -136,18 +137,18 @@ class Suite:
             )
 
     @classmethod
-    def run(cls) -> Report:
+    def run(cls) -> SuiteReport:
         """Run every check, without pytest."""
-        return Report(cls.__name__, tuple(cls._performed()))
+        return SuiteReport(cls.__name__, tuple(cls._performed()))
 
     @classmethod
-    def _performed(cls) -> Iterator[Check]:
+    def _performed(cls) -> Iterator[CheckResult]:
         for name in cls.all_checks():
             method = getattr(cls, _CHECK + name)
             try:
                 cases = cls._cases(method)
             except Exception as error:  # noqa: BLE001  the outcome of the check
-                yield Check(name, "failed", f"{type(error).__name__}: {error}")
+                yield CheckResult(name, "failed", f"{type(error).__name__}: {error}")
                 continue
             for case in cases:
                 yield cls()._perform(name, method, case)
@@ -159,7 +160,7 @@ class Suite:
 
     def _perform(
         self, name: str, method: Callable[..., None], case: tuple[str, ...]
-    ) -> Check:
+    ) -> CheckResult:
         began = time.perf_counter()
         title = _title(name, case)
         waiver = self._waiver(name, case)
@@ -176,7 +177,7 @@ class Suite:
             outcome, why = "waived", waiver
         elif waiver and outcome == "passed":
             outcome, why = "failed", unnecessary_waivers(waiver)
-        return Check(title, outcome, why, time.perf_counter() - began)
+        return CheckResult(title, outcome, why, time.perf_counter() - began)
 
     def _waiver(self, name: str, case: tuple[str, ...]) -> str | None:
         return self.xfails.get(_title(name, case)) or self.xfails.get(name)

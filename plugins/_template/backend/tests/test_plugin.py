@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from amanda_template.backend import KERNELS
 
-from amanda.testing import BackendSuite, PluginSuite, Sample
+from amanda.testing import BackendSample, BackendSuite, PluginSuite
 from amanda.types import parse_type
 from amanda_std import ops, trace
 from amanda_std.backends import op_samples
@@ -23,5 +23,5 @@ class TestBackend(BackendSuite):
         """The hub's own samples of the kernels, and a composite that is lowered."""
         graph = trace(ops.softmax, [parse_type("float32[n, 2]")], names=["x"])
         x = np.zeros((3, 2), "float32")
-        softmax = {"softmax": lambda: Sample(graph.clone(), [x], [x + 0.5])}
+        softmax = {"softmax": lambda: BackendSample(graph.clone(), [x], [x + 0.5])}
         return {**op_samples(KERNELS, most=2), **softmax}

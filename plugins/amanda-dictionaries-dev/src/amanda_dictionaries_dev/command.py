@@ -11,7 +11,7 @@ import click
 from amanda.cli import Answer, Table, VerbGroup, show_progress, verb
 from amanda.dictionary import INDEX_FILE, DictionaryHistory, parse_name
 from amanda.errors import NamespaceError, PluginMissingError
-from amanda.host import Entry, default_host
+from amanda.host import PluginEntry, default_host
 from amanda_dictionaries_dev import (
     Comparison,
     ExtractedDictionary,
@@ -156,20 +156,20 @@ def _compare_if_installed(
 # -- what is installed -------------------------------------------------------------
 
 
-def _entries() -> list[Entry]:
+def _entries() -> list[PluginEntry]:
     return default_host().entries("extractors")
 
 
-def _find_entry(name: str) -> Entry:
+def _find_entry(name: str) -> PluginEntry:
     return default_host().find("extractors", name.removeprefix("amanda/"))
 
 
-def _load_extractor(entry: Entry) -> Extractor:
+def _load_extractor(entry: PluginEntry) -> Extractor:
     extractor: Extractor = default_host().load(entry)
     return extractor
 
 
-def _namespace_entries(path: str) -> list[Entry]:
+def _namespace_entries(path: str) -> list[PluginEntry]:
     """Installed dictionaries of a path; nothing is imported."""
     entries = default_host().entries("namespaces")
     return [entry for entry in entries if parse_name(entry.name).path == path]

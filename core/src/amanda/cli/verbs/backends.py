@@ -11,7 +11,7 @@ from amanda.cli.output.answer import Answer, Table
 from amanda.errors import AmandaError
 
 if TYPE_CHECKING:
-    from amanda.host import Entry, Host
+    from amanda.host import Host, PluginEntry
 
 __all__ = ["command"]
 
@@ -48,7 +48,7 @@ def command(*, load: bool) -> Answer:
     return Answer({"backends": found}, text, exit_code=int(faulty))
 
 
-def _backend_data(host: Host, entry: Entry, *, load: bool) -> dict[str, Any]:
+def _backend_data(host: Host, entry: PluginEntry, *, load: bool) -> dict[str, Any]:
     devices = [str(device) for device in entry.manifest.get("devices", ())]
     fault = entry.fault
     states: list[dict[str, str]] = []

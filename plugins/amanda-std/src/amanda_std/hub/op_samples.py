@@ -33,7 +33,7 @@ EXACT = {"bool", "int32", "int64", "float32", "float64"}
 
 def op_samples(
     names: Iterable[str], most: int | None = None
-) -> dict[str, Callable[[], amanda.testing.Sample]]:
+) -> dict[str, Callable[[], amanda.testing.BackendSample]]:
     """Graphs of one op each, with feeds and expected results, by op and number.
 
     `most` limits the samples of each op. Left out are samples of other values than
@@ -70,7 +70,7 @@ def _is_exact(value: Any) -> bool:
     return isinstance(value, np.ndarray | np.generic) and value.dtype.name in EXACT
 
 
-def _graph_sample(operation: Operation, sample: Sample) -> amanda.testing.Sample:
+def _graph_sample(operation: Operation, sample: Sample) -> amanda.testing.BackendSample:
     import amanda.testing
 
     feeds = [np.asarray(value) for value in _tensors(operation, sample)]
@@ -86,4 +86,4 @@ def _graph_sample(operation: Operation, sample: Sample) -> amanda.testing.Sample
         return operation(*args, **sample.attrs)
 
     types = [TensorType(array_type(feed).dtype, feed.shape) for feed in feeds]
-    return amanda.testing.Sample(trace(call, types), feeds, _results(sample))
+    return amanda.testing.BackendSample(trace(call, types), feeds, _results(sample))
