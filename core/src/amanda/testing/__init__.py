@@ -8,8 +8,8 @@ A plug-in inherits a suite and names what to test:
         backend = "fast"
 
 pytest runs each check as a separate test, and reports at the end how many ran;
-`TestFast.run()` does the same without pytest and returns a `SuiteReport`. A check that does
-not pass yet is waived with a reason, and fails as soon as it passes:
+`TestFast.run()` does the same without pytest and returns a `SuiteReport`. A check that
+does not pass yet is waived with a reason, and fails as soon as it passes:
 
         xfails = {"serves_threads": "the library has global state, see its issue 12"}
 """
