@@ -230,8 +230,8 @@ LOST = [
     ("float32", 2**24 + 1, "16777217 would be another one as float32"),
     ("float16", 1e6, "1000000.0 would be another one as float16"),
     ("float16", [1.0, -1e6], "-1000000.0 would be another one as float16"),
-    ("int8", 300, "a value that int8 cannot hold"),
-    ("uint8", -1, "a value that uint8 cannot hold"),
+    ("int8", 300, "a value cannot be converted to int8"),
+    ("uint8", -1, "a value cannot be converted to uint8"),
 ]
 
 
