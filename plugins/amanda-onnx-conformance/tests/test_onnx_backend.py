@@ -17,7 +17,7 @@ info = helper.make_tensor_value_info
 
 
 @pytest.mark.filterwarnings("ignore")  # of numpy, while onnx makes its test data
-def test_the_runner_of_onnx_runs_us():
+def test_onnx_test_runner_passes():
     """Node, simple and converted models; what is left out is left out by name only."""
     runner = BackendTest(onnx_backend, "amanda")
     runner.include(
@@ -42,7 +42,7 @@ def model(count=1):
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
-def test_it_is_what_the_package_expects():
+def test_backend_interface():
     assert issubclass(onnx_backend.AmandaBackend, Backend)
     rep = onnx_backend.prepare(model(2))
     assert isinstance(rep, BackendRep)
@@ -53,7 +53,7 @@ def test_it_is_what_the_package_expects():
     assert onnx_backend.run_model(model(), [x])[0].tolist() == [0, 2]
 
 
-def test_one_node():
+def test_run_node():
     node = helper.make_node("Split", ["x"], ["a", "b"], num_outputs=2)
     a, b = onnx_backend.run_node(node, [np.arange(4.0)])
     assert (a.tolist(), b.tolist()) == ([0, 1], [2, 3])
@@ -79,7 +79,7 @@ def test_devices():
         onnx_backend.prepare(strange)
 
 
-def test_other_backends_by_name():
+def test_backend_by_name():
     pytest.importorskip("onnxruntime")
     made = onnx_backend.backend_for("onnxruntime")
     x = np.array([-1, 2], "f")

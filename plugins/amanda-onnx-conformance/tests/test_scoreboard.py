@@ -32,7 +32,7 @@ def outcomes():
         return [run_case(*case) for case in cases()]
 
 
-def test_every_case_of_the_suite_is_found():
+def test_all_cases_are_found():
     """Each has inputs and expected outputs."""
     found = list(cases())
     assert len(found) >= CASES
@@ -41,25 +41,25 @@ def test_every_case_of_the_suite_is_found():
     assert [case.name for _, case in found if not any(data_sets(case))] == []
 
 
-def test_the_real_networks_pass(outcomes):
+def test_real_networks_pass(outcomes):
     real = [each for each in outcomes if each.kind == "real"]
     assert len(real) >= 9
     assert {each.case: each.why for each in real if each.status != "pass"} == {}
 
 
-def test_as_many_pass_as_ever(outcomes):
+def test_number_of_passes_does_not_shrink(outcomes):
     counts = Counter(each.status for each in outcomes)
     assert set(counts) <= set(OUTCOMES)
     assert counts["pass"] >= PASSES, counts
 
 
-def test_none_goes_wrong_and_none_ends_in_an_error(outcomes):
-    """Other values without an error are the worst; a gap is told before it runs."""
+def test_no_wrong_values_and_no_errors(outcomes):
+    """Other values without an error are the worst; gaps are reported before a run."""
     bad = [each for each in outcomes if each.status in ("wrong", "fail")]
     assert {each.case: each.why for each in bad} == {}
 
 
-def test_only_what_draws_is_not_compared(outcomes):
+def test_only_random_numbers_are_not_compared(outcomes):
     """onnx's own reference leaves these out; they have other numbers in every run."""
     drawn = [each.case for each in outcomes if each.status == "drawn"]
     assert all(name.startswith(DRAWN) for name in drawn), drawn
@@ -69,24 +69,25 @@ def test_every_other_outcome_has_a_reason(outcomes):
     assert all(each.why for each in outcomes if each.status != "pass")
 
 
-def test_the_verb_counts(capsys):
+def test_command_counts(capsys):
     from click.testing import CliRunner
 
     arguments = ["onnx", "--kind", "simple", "--match", "sequence|sign", "--json"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = CliRunner().invoke(command, arguments)
-    told = json.loads(result.stdout)
-    assert told["suite"] == "onnx"
-    assert told["backend"] == "numpy"
-    assert sum(told["counts"].values()) == len(told["cases"]) + told["counts"]["pass"]
+    answer = json.loads(result.stdout)
+    assert answer["suite"] == "onnx"
+    assert answer["backend"] == "numpy"
+    counts = answer["counts"]
+    assert sum(counts.values()) == len(answer["cases"]) + counts["pass"]
 
 
-class Told:
-    """numpy, which notes what it is told, and knows one option more."""
+class RecordingBackend:
+    """numpy, which records its options and has one more."""
 
     def __init__(self) -> None:
-        self.told: list[dict[str, object]] = []
+        self.options: list[dict[str, object]] = []
         self._numpy = amanda.default_host().get("backends", "numpy")
 
     def __getattr__(self, name):
@@ -95,16 +96,16 @@ class Told:
     def compile(self, graph, device, options):
         if set(options) - {"depth"}:
             raise BackendError(f"no option {min(options)!r}")
-        self.told.append(dict(options))
+        self.options.append(dict(options))
         return self._numpy.compile(graph, device, {})
 
 
 @pytest.fixture
-def told(monkeypatch):
+def recorder(monkeypatch):
     host = amanda.Host()
     monkeypatch.setattr("amanda.host._default", host)
-    made = Told()
-    host.register_backend("told", made, manifest={"namespace": made.namespace})
+    made = RecordingBackend()
+    host.register_backend("recorder", made, manifest={"namespace": made.namespace})
     return made
 
 
@@ -119,32 +120,32 @@ SIGNS = (
 )
 
 
-def test_options_reach_the_backend(told, capsys):
-    """Once for a small model, to see that they are taken at all; then for each case."""
+def test_options_reach_the_backend(recorder, capsys):
+    """Once for a small model, to check them; then for each case."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert (
             run_command_line(
-                [*SIGNS, "told", "--option", "depth=3", "--fallback", "numpy"]
+                [*SIGNS, "recorder", "--option", "depth=3", "--fallback", "numpy"]
             )
             == 0
         )
     out = capsys.readouterr().out
     count = int(out.split("\n")[1].split()[0])
     assert count >= 2
-    assert f"{count} cases of onnx on told (depth=3), else numpy" in out
-    assert told.told == [{"depth": 3}] * (count + 1)
+    assert f"{count} cases of onnx on recorder (depth=3), else numpy" in out
+    assert recorder.options == [{"depth": 3}] * (count + 1)
 
 
 @pytest.mark.parametrize(
     ("option", "code", "text"),
     [
         ("speed=1", 4, "amanda scoreboard: no option 'speed'\n"),
-        ("fallback=numpy", 2, "cannot say 'fallback': it is not an option\n"),
+        ("fallback=numpy", 2, "invalid --option 'fallback': it is not an option\n"),
         ("depth", 2, "--option takes NAME=VALUE\n  where:    --option depth\n"),
     ],
 )
-def test_a_wrong_option_is_told_once_for_all_cases(told, capsys, option, code, text):
-    assert run_command_line([*SIGNS, "told", "--option", option]) == code
+def test_invalid_option_is_reported_once(recorder, capsys, option, code, text):
+    assert run_command_line([*SIGNS, "recorder", "--option", option]) == code
     assert text in capsys.readouterr().err
-    assert told.told == []
+    assert recorder.options == []

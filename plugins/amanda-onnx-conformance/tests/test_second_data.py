@@ -41,26 +41,26 @@ def outcomes(part):
     return [run_case(*pair, second=True) for pair in part]
 
 
-def test_what_passes_the_first_passes_the_second(outcomes):
+def test_second_data_set_passes(outcomes):
     bad = [o for o in outcomes if o.status not in ("pass", "excluded", "drawn")]
     assert len(outcomes) > 200
     assert bad == []
 
 
-def test_what_is_excluded_has_a_reason(outcomes):
+def test_excluded_cases_have_a_reason(outcomes):
     left_out = [o for o in outcomes if o.status == "excluded"]
     assert len(left_out) < len(outcomes) / 10
     assert {o.why for o in left_out} <= set(EXCLUDED.values())
 
 
-def test_the_page_says_the_same(outcomes):
+def test_page_agrees_on_second_data_set(outcomes):
     told = parse_section(PAGE.read_text("utf-8"), "numpy, with a second data set")
     assert {o.case: o.status for o in outcomes if o.status != "pass"} == {
         o.case: told[o.case] for o in outcomes if o.case in told
     }
 
 
-def test_the_page_says_how_the_first_goes(part):
+def test_page_agrees_on_first_data_set(part):
     told = parse_section(PAGE.read_text("utf-8"), "numpy")
     found = [run_case(*pair) for pair in part[::3]]
     assert {o.case: o.status for o in found if o.status != "pass"} == {
@@ -68,7 +68,7 @@ def test_the_page_says_how_the_first_goes(part):
     }
 
 
-def test_the_page_is_told_by_answers():
+def test_page_of_answers():
     told = [
         {"case": "test_a", "kind": "node", "status": "fail", "why": "a | b"},
         {"case": "test_b", "kind": "node", "status": "drawn", "why": "1, not 2"},
@@ -108,7 +108,7 @@ def differs(found, expected):
 X = np.arange(6, dtype="float32").reshape(2, 3) + 1
 
 
-def test_another_shape_is_given_at_run_time():
+def test_shape_input_changes():
     node = helper.make_node("Reshape", ["x", "s"], ["y"])
     made, found, want = case_of(node, x=X, s=np.array([2, 3]))
     assert list(shape_inputs(made)) == ["s"]
@@ -120,7 +120,7 @@ def test_another_shape_is_given_at_run_time():
     np.testing.assert_array_equal(run, found.expected[0])
 
 
-def test_what_was_baked_in_is_caught(monkeypatch):
+def test_baked_in_shape_fails(monkeypatch):
     """A model that forgets its shape operand passes the first data set only."""
     node = helper.make_node("Reshape", ["x", "s"], ["y"])
     made, _, want = case_of(node, x=X, s=np.array([2, 3]))
@@ -144,13 +144,13 @@ def test_what_was_baked_in_is_caught(monkeypatch):
     assert run_case("node", case, second=True).status == "wrong"
 
 
-def test_every_shaping_input_is_one_of_the_op():
+def test_shape_inputs_exist():
     for type, at in SHAPE_INPUTS:
         schema = onnx.defs.get_schema(type, 9 if type == "Upsample" else 28)
         assert at < len(schema.inputs), (type, at)
 
 
-def test_a_bad_pattern_is_an_error_of_who_asks():
+def test_invalid_pattern_is_a_usage_error():
     from click.testing import CliRunner
 
     with pytest.raises(amanda.errors.UsageError, match="invalid pattern"):

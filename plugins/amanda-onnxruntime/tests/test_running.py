@@ -60,7 +60,7 @@ def test_options_reach_the_session():
     assert made.executable.session.get_session_options().inter_op_num_threads == 2
 
 
-def test_options_that_are_none():
+def test_invalid_options():
     with pytest.raises(BackendError, match="no option 'speed'"):
         amanda.compile(graph_of(), BACKEND, speed=9)
     with pytest.raises(BackendError, match="has no 'speed'"):
@@ -70,7 +70,7 @@ def test_options_that_are_none():
         amanda.compile(graph_of(), BACKEND, session_options=options)
 
 
-def test_a_newer_ir_version_is_written_as_an_older_one():
+def test_newer_ir_version_is_lowered():
     graph = graph_of()
     graph.attrs["onnx:model"] = {"ir_version": 99}
     made = amanda.compile(graph, BACKEND)
@@ -78,7 +78,7 @@ def test_a_newer_ir_version_is_written_as_an_older_one():
     np.testing.assert_array_equal(made([ones()])["y"], ones())
 
 
-def test_what_the_runtime_does_not_know_is_named():
+def test_unsupported_opset_and_op_are_named():
     newest = amanda.default_host().get("backends", BACKEND).namespace
     assert newest.startswith("amanda/onnx/7..")
     make = SessionFactory(["CPUExecutionProvider"], None, None)
@@ -89,7 +89,7 @@ def test_what_the_runtime_does_not_know_is_named():
         amanda.compile(graph_of(kind="Nothing"), BACKEND)
 
 
-def test_inputs_without_types_take_those_that_are_fed():
+def test_untyped_inputs_take_dtypes_of_feeds():
     graph = Graph("amanda/onnx/18")
     x, y = graph.parameter(name="x"), graph.parameter()
     graph.result(graph.add("Add", [x, y]).output, "sum")
@@ -101,7 +101,7 @@ def test_inputs_without_types_take_those_that_are_fed():
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
-def test_numbers_that_numpy_does_not_know(name):
+def test_dtypes_that_numpy_lacks(name):
     array = np.array([1, 0.5, -2]).astype(getattr(ml_dtypes, name))
     for shape in ("[n]", "[]"):
         fed = array if shape == "[n]" else array[0]
@@ -110,7 +110,7 @@ def test_numbers_that_numpy_does_not_know(name):
         assert got.tobytes() == fed.tobytes()
 
 
-def test_local_functions_are_run():
+def test_local_functions_run():
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("acme", 1)]
     body = [helper.make_node("Add", ["a", "a"], ["b"])]
     function = helper.make_function("acme", "twice", ["a"], ["b"], body, imports)
@@ -122,7 +122,7 @@ def test_local_functions_are_run():
     assert got["y"].tolist() == [2, 2, 2]
 
 
-def test_what_is_too_large_for_one_message_goes_by_files(monkeypatch):
+def test_models_too_large_for_one_message(monkeypatch):
     import amanda_onnx.format.writer
 
     monkeypatch.setattr(amanda_onnx.format.writer, "MAX_MESSAGE_BYTES", 10_000)
@@ -145,7 +145,7 @@ SCALARS = {  # the type of the input, the op that reads a scalar of it, a feed
 
 
 @pytest.mark.parametrize("kind", SCALARS)
-def test_scalars_of_numpy_and_python_are_fed(kind):
+def test_scalar_feeds(kind):
     holding, op, feed = SCALARS[kind]
     scalar = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
     x = helper.make_value_info("x", holding(scalar))
@@ -163,7 +163,7 @@ def test_scalars_of_numpy_and_python_are_fed(kind):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the test data of onnx
-def test_results_are_those_of_the_runtime_itself():
+def test_results_equal_onnxruntime_alone():
     """Every tenth case of the suite of onnx: equal bytes, or refused by both."""
     ran = refused = 0
     for case in load_model_tests(kind="node")[::10]:
@@ -210,7 +210,7 @@ def _flat(value):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the test data of onnx
-def test_domains_that_the_runtime_lacks_are_not_written():
+def test_unsupported_domains_are_not_written():
     """A step of training is taken apart: the runtime has no op for it."""
     [case] = [c for c in load_model_tests(kind="node") if c.name == "test_momentum"]
     feeds, wanted = case.data_sets[0]

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import amanda
+from amanda.dictionary import parse_name
 from amanda.errors import AmandaError, BackendError
 from amanda.graph import Graph
 from amanda_onnxruntime.runtime_info import unsupported_domains
@@ -74,7 +75,8 @@ def _candidates(graph: Graph) -> Iterator[tuple[str, Callable[[], Graph]]]:
         return hub[0]
 
     yield "", lambda: graph
-    if graph.imports.get("", 0) > _OLDER_OPSETS[0]:
+    opset_of_graph = int(parse_name(graph.namespace).version or 0)
+    if opset_of_graph > _OLDER_OPSETS[0]:
         goal = f"amanda/onnx/{_OLDER_OPSETS[0]}"
         yield f"as {goal}", partial(amanda.convert, graph, goal)
     for opset in (newest_opset(), *_OLDER_OPSETS):
