@@ -75,8 +75,8 @@ def _candidates(graph: Graph) -> Iterator[tuple[str, Callable[[], Graph]]]:
         return hub[0]
 
     yield "", lambda: graph
-    opset_of_graph = int(parse_name(graph.namespace).version or 0)
-    if opset_of_graph > _OLDER_OPSETS[0]:
+    own_opset = int(parse_name(str(graph.namespace)).version or 0)
+    if own_opset > _OLDER_OPSETS[0]:
         goal = f"amanda/onnx/{_OLDER_OPSETS[0]}"
         yield f"as {goal}", partial(amanda.convert, graph, goal)
     for opset in (newest_opset(), *_OLDER_OPSETS):
