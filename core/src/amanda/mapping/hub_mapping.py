@@ -24,7 +24,7 @@ from importlib.resources import files
 from operator import attrgetter
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 from amanda.current_host import host_in_use
 from amanda.dictionary import parse_name
@@ -44,7 +44,6 @@ from amanda.mapping.side import PlainSide, Side, answer_question
 __all__ = ["HUB", "HubMapping", "SideFactory", "discover_rules"]
 
 HUB: Final = "amanda/std/1"
-Imports: TypeAlias = "tuple[tuple[str, int], ...] | None"
 
 
 class SideFactory(Protocol):
@@ -93,6 +92,8 @@ class HubMapping(RuleMapping):
         self.hub = hub
         self.definitions = definitions or {}
         self._side = side
+        self._sides: dict[tuple[str, Any], Side] = {}
+        """Sides to write, by version and domains; a factory may return one for many."""
 
     def framework_side(
         self, namespace: str, imports: Mapping[str, int] | None = None
@@ -202,10 +203,15 @@ class HubMapping(RuleMapping):
         if parse_name(target).path != self.framework:
             return super().program(source, target, picks_up=picks_up)
         domains = tuple(sorted((imports or {}).items()))
-        key = (source, target, picks_up, domains)
+        side = self._sides.get((target, domains))
+        if side is None:
+            side = self.framework_side(target, dict(domains))
+            self._sides[target, domains] = side
+        key = (source, target, picks_up, id(side))
         if key not in self._programs:
-            ends = self._hub_side(source), self.framework_side(target, dict(domains))
-            program = RuleProgram(self.rules, *ends, forward=False)
+            program = RuleProgram(
+                self.rules, self._hub_side(source), side, forward=False
+            )
             program.picks_up = picks_up
             self._programs[key] = program
         return self._programs[key]
