@@ -105,14 +105,16 @@ def _decode_uint(data: Buffer, start: int, stop: int, base: int) -> int:
     return decode_varint(data, start, stop, base)[0]
 
 
-def _varint(convert: Callable[[int], Any], encode: Callable[[Any], bytes]) -> Scalar:
+def _varint_scalar(
+    convert: Callable[[int], Any], encode: Callable[[Any], bytes]
+) -> Scalar:
     def decode(data: Buffer, start: int, stop: int, base: int) -> Any:
         return convert(decode_varint(data, start, stop, base)[0])
 
     return Scalar(VARINT, decode, encode, convert)
 
 
-def _fixed(wire: int, code: str) -> Scalar:
+def _fixed_scalar(wire: int, code: str) -> Scalar:
     layout = struct.Struct(f"<{code}")
 
     def decode(data: Buffer, start: int, _stop: int, _base: int) -> Any:
@@ -121,9 +123,9 @@ def _fixed(wire: int, code: str) -> Scalar:
     return Scalar(wire, decode, layout.pack)
 
 
-_SIGNED: Final = _varint(to_signed, _encode_int)
+_SIGNED: Final = _varint_scalar(to_signed, _encode_int)
 _UNSIGNED: Final = Scalar(VARINT, _decode_uint, encode_varint)
-_ZIGZAG: Final = _varint(unzigzag, lambda value: encode_varint(zigzag(value)))
+_ZIGZAG: Final = _varint_scalar(unzigzag, lambda value: encode_varint(zigzag(value)))
 
 ENUM: Final = _SIGNED
 MESSAGE: Final = Scalar(
@@ -138,13 +140,13 @@ SCALARS: Final[dict[str, Scalar]] = {
     "uint64": _UNSIGNED,
     "sint32": _ZIGZAG,
     "sint64": _ZIGZAG,
-    "bool": _varint(bool, lambda value: encode_varint(bool(value))),
-    "fixed32": _fixed(FIXED32, "I"),
-    "fixed64": _fixed(FIXED64, "Q"),
-    "sfixed32": _fixed(FIXED32, "i"),
-    "sfixed64": _fixed(FIXED64, "q"),
-    "float": _fixed(FIXED32, "f"),
-    "double": _fixed(FIXED64, "d"),
+    "bool": _varint_scalar(bool, lambda value: encode_varint(bool(value))),
+    "fixed32": _fixed_scalar(FIXED32, "I"),
+    "fixed64": _fixed_scalar(FIXED64, "Q"),
+    "sfixed32": _fixed_scalar(FIXED32, "i"),
+    "sfixed64": _fixed_scalar(FIXED64, "q"),
+    "float": _fixed_scalar(FIXED32, "f"),
+    "double": _fixed_scalar(FIXED64, "d"),
     "string": Scalar(BYTES, decode_utf8, _encode_bytes),
     "bytes": MESSAGE,
 }

@@ -43,7 +43,7 @@ class Backend:
 
         codec = onnx_format()
         domain, _ = codec.domain(op)
-        if (domain, op.type) in op_schemas() or codec.called(op) is not None:
+        if (domain, op.type) in op_schemas() or codec.called_function(op) is not None:
             return True
         if _is_mapped(op):
             return True  # compiled as other ops, through the hub

@@ -87,7 +87,7 @@ class Format:
             raise FormatError("an op whose namespace is not of ONNX", who=op.label)
         return found
 
-    def called(self, op: Op) -> Graph | None:
+    def called_function(self, op: Op) -> Graph | None:
         """The local function that an op calls, if it calls one."""
         from amanda_onnx.domains import called_function
 

@@ -131,7 +131,7 @@ class _JsonScanner:
         where = format_position(self.name, TextPosition.at(self.text, offset))
         return FormatError(message, where=where, **parts)
 
-    def token(self) -> tuple[str, str]:
+    def next_token(self) -> tuple[str, str]:
         match = _TOKEN.match(self.text, self.offset)
         if match is None:
             raise self._invalid_token_error()
@@ -155,7 +155,7 @@ class _JsonScanner:
         """All values in text order, with an explicit stack."""
         open_maps: list[bool] = []
         while True:
-            kind, word = self.token()
+            kind, word = self.next_token()
             at = self.start
             if word in ("{", "[") and kind == "mark":
                 if len(open_maps) >= MAX_NESTING:
@@ -176,14 +176,14 @@ class _JsonScanner:
 
     def _empty(self, opener: str) -> bool:
         before = self.offset
-        _, word = self.token()
+        _, word = self.next_token()
         self.offset = before
         return word == ("}" if opener == "{" else "]")
 
     def _after(self, open_maps: list[bool]) -> Iterator[_JsonEvent]:
         """What may follow a value: closing brackets, a comma, the end of the text."""
         while open_maps:
-            kind, word = self.token()
+            kind, word = self.next_token()
             if kind == "mark" and word == ",":
                 if open_maps[-1]:
                     yield self._key()
@@ -194,7 +194,7 @@ class _JsonScanner:
                 )
             yield _JsonEvent("end", None, self.start)
             open_maps.pop()
-        if self.token()[0] != "end":
+        if self.next_token()[0] != "end":
             raise self._unexpected_error("the end of the text")
 
     def _unexpected_error(self, expected: str) -> FormatError:
@@ -207,12 +207,12 @@ class _JsonScanner:
         )
 
     def _key(self) -> _JsonEvent:
-        kind, word = self.token()
+        kind, word = self.next_token()
         if kind != "text":
             raise self._unexpected_error("a key in double quotes")
         at = self.start
         key = self._decode_string(word)
-        if self.token()[1] != ":":
+        if self.next_token()[1] != ":":
             raise self._unexpected_error("`:`")
         return _JsonEvent("key", key, at)
 
