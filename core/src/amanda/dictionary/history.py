@@ -171,10 +171,10 @@ class DictionaryHistory:
             raise NamespaceError(f"{self.path} has no versions")
         return self._open(version, found.version)
 
-    def _open(self, asked: str, version: str) -> Dictionary:
-        dictionary = self._opened.get(asked)
+    def _open(self, requested: str, version: str) -> Dictionary:
+        dictionary = self._opened.get(requested)
         if dictionary is None:
-            dictionary = self._opened[asked] = Dictionary(self, version, asked)
+            dictionary = self._opened[requested] = Dictionary(self, version, requested)
         return dictionary
 
     def record(self, op_type: str) -> OpRecord | None:
@@ -200,13 +200,13 @@ class Dictionary:
     """
 
     def __init__(
-        self, history: DictionaryHistory, version: str, asked: str | None = None
+        self, history: DictionaryHistory, version: str, requested: str | None = None
     ) -> None:
         self.history = history
         self.position = history.order[version]
-        same = asked is None or asked == version
-        known = same or version_key(asked or "") == version_key(version)
-        self.version = version if known or asked is None else asked
+        same = requested is None or requested == version
+        known = same or version_key(requested or "") == version_key(version)
+        self.version = version if known or requested is None else requested
         self.assumed = None if known else version
         self.name = str(Name(history.path, self.version))
         self.cache: dict[Any, Any] = {}  # for users of the dictionary, by op type

@@ -48,6 +48,7 @@ def example_programs() -> Iterator[ExampleProgram]:
     yield from _shapes()
     yield from _reductions()
     yield from _indexing()
+    yield from _products()
     yield from _linear_algebra()
     yield from _control()
     yield from _random()
@@ -185,15 +186,9 @@ def _indexing() -> Iterator[ExampleProgram]:
         )
 
 
-def _linear_algebra() -> Iterator[ExampleProgram]:
-    jax, lax, _ = _import_jax()
-    scipy = import_module("jax.scipy.linalg")
-
-    x, square, batch = (
-        _abstract_array((2, 3)),
-        _abstract_array((3, 3)),
-        _abstract_array((2, 3, 3)),
-    )
+def _products() -> Iterator[ExampleProgram]:
+    _, lax, _ = _import_jax()
+    x, square = _abstract_array((2, 3)), _abstract_array((3, 3))
     dims = (((1,), (0,)), ((), ()))
     yield ExampleProgram(lambda a, b: lax.dot_general(a, b, dims), (x, square))
     yield ExampleProgram(
@@ -223,6 +218,13 @@ def _linear_algebra() -> Iterator[ExampleProgram]:
     yield ExampleProgram(
         lambda a: lax.fft(a, "FFT", (3,)), (_abstract_array((2, 3), "complex64"),)
     )
+
+
+def _linear_algebra() -> Iterator[ExampleProgram]:
+    jax, lax, _ = _import_jax()
+    scipy = import_module("jax.scipy.linalg")
+
+    square, batch = _abstract_array((3, 3)), _abstract_array((2, 3, 3))
     yield ExampleProgram(lax.linalg.cholesky, (square,))
     yield ExampleProgram(lax.linalg.eig, (square,))
     yield ExampleProgram(lax.linalg.eigh, (square,))
