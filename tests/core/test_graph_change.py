@@ -59,7 +59,7 @@ def test_a_removed_value_says_who_removed_it() -> None:
         "the value dead:0 is gone\n"
         "  who:      dead 'dead'\n"
         "  got:      its op was removed by pass drop-dead\n"
-        "  to do:    take the handle again from the graph"
+        "  to do:    get the handle from the graph again"
     )
     with pytest.raises(GoneError, match="was removed by pass drop-dead already"):
         graph.remove(dead)
@@ -74,7 +74,7 @@ def test_remove_refuses_what_is_needed() -> None:
         "a 'a' cannot be removed by remove\n"
         "  where:    its output 0\n"
         "  got:      b 'b' reads it\n"
-        "  to do:    replace it, or remove what reads it first"
+        "  to do:    replace it, or remove its users first"
     )
     assert picture(graph) == before
 

@@ -74,21 +74,21 @@ def test_ports_of_a_held_graph_grow_on_both_sides() -> None:
 def test_holding_rules() -> None:
     outer = Graph(name="outer")
     h = outer.add_graph(layer())
-    with pytest.raises(GraphError, match="is held already"):
+    with pytest.raises(GraphError, match="is in another graph already"):
         outer.add_graph(h)
     with pytest.raises(DuplicateNameError):
         outer.add_graph(layer())
     with pytest.raises(GraphError, match="cannot take 3 inputs"):
         Graph().add_graph(layer(), [None] * 3)
-    with pytest.raises(GraphError, match="would hold itself"):
+    with pytest.raises(GraphError, match="would contain itself"):
         h.add_graph(outer)
-    with pytest.raises(GraphError, match="would hold itself"):
+    with pytest.raises(GraphError, match="would contain itself"):
         outer.add_graph(outer)
     stranger = Graph(outer=Graph(name="elsewhere"))
-    with pytest.raises(GraphError, match="was built to stand in graph 'elsewhere'"):
+    with pytest.raises(GraphError, match="was built for graph 'elsewhere'"):
         outer.add("If", bodies={"then": stranger})
     twice = Graph()
-    with pytest.raises(GraphError, match="is held already"):
+    with pytest.raises(GraphError, match="is in another graph already"):
         outer.add("If", bodies={"then": twice, "else": twice})
     assert twice.holder is None
     outer.add("If", bodies={"then": twice})
@@ -221,7 +221,7 @@ def test_functions_belong_to_the_root() -> None:
     assert f.root is root
     with pytest.raises(DuplicateNameError):
         root.add_function("f", layer())
-    with pytest.raises(GraphError, match="is held already"):
+    with pytest.raises(GraphError, match="is in another graph already"):
         root.add_graph(f)
     with pytest.raises(ForeignPortError):
         f.add("use", [root.parameter()])

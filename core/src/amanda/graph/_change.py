@@ -1,7 +1,7 @@
-"""Changes of a graph. One that would break it raises and leaves it as it was.
+"""Mutations of a graph. One that would break it raises and leaves it unchanged.
 
-Changes of many edges keep an undo log and roll back, since whether the last edge is
-legal can depend on the first.
+Mutations of many edges have an undo log and roll back, since the validity of the last
+edge can depend on the first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Undo:
-    """Steps that take back what was done, run in reverse when the block fails."""
+    """Undo steps, run in reverse if the block fails."""
 
     def __init__(self) -> None:
         self._steps: list[Callable[[], object]] = []
@@ -63,8 +63,8 @@ def control(
         if op is not graph and op.graph is not graph:
             raise GraphError(
                 f"{op.label} is not in {graph.label}",
-                hint="a control edge stays in one graph; the graph itself stands "
-                "for its own control ports",
+                hint="a control edge is within one graph; the graph itself means "
+                "its own control ports",
             )
     if first is graph and then is graph:
         raise GraphError(f"{graph.label} cannot wait for itself")
@@ -107,7 +107,7 @@ def uncontrol(graph: Graph, first: Op, then: Op) -> None:
 
 
 def _waiting(op: Op) -> dict[Op, None]:
-    """The ops that wait for this one, to be changed."""
+    """The ops that wait for this one, as a mutable dict."""
     side = op._side
     if side.controlled is None:
         side.controlled = {}
@@ -154,8 +154,8 @@ def replace(graph: Graph, op: Op, values: Sequence[OutputPort | None], by: str) 
 
 
 def _handed_over(graph: Graph, op: Op, new: OutputPort | None) -> bool:
-    """Moves all uses of an op's one output at once, where that cannot fail: what made
-    the new value comes before the op, and so before all that reads it."""
+    """Move all uses of a single output at once, where that cannot fail: the producer of
+    the new value precedes the op, and so all its users."""
     if new is None or graph._log is not None or graph._wiring is not None:
         return False
     maker = new.op
@@ -195,7 +195,7 @@ def _move_uses(old: OutputPort, new: OutputPort, undo: Undo) -> None:
 def _pass_signals(
     graph: Graph, op: Op, values: Sequence[OutputPort | None], undo: Undo
 ) -> None:
-    """What waited for op waits for its heirs and for what op waited for."""
+    """Move control edges of an op to its replacements and predecessors."""
     made = [v.op for v in values if v is not None and v.op.graph is graph]
     heirs = dict.fromkeys(heir for heir in made if heir is not op)
     firsts = [*heirs, *op.control_inputs]
@@ -212,7 +212,7 @@ def _pass_signals(
 
 
 def _signals(graph: Graph, first: Op, then: Op) -> bool:
-    """Is there this control edge?"""
+    """Whether there is this control edge."""
     if first is graph:
         return then in graph._inner_controlled
     if then is graph:
@@ -222,7 +222,7 @@ def _signals(graph: Graph, first: Op, then: Op) -> bool:
 
 
 def _move_holds(graph: Graph, op: Op, values: Sequence[OutputPort | None]) -> None:
-    """Marks and entries go from the outputs of op to the new values."""
+    """Move marks and entries from the outputs of op to the new values."""
     for old, new in zip(op.outputs, values, strict=True):
         if new is None:
             continue
@@ -262,14 +262,14 @@ def _own(graph: Graph, op: Op) -> None:
 
 
 def _refuse_use(graph: Graph, port: OutputPort, by: str) -> None:
-    """Raise if anything still needs this value."""
+    """Raise an error if anything uses this value."""
     if port._users is not None:
         user = port.users[0].op
         raise InUseError(
             f"{port.op.label} cannot be removed by {by}",
             where=f"its output {port.index}",
             got=f"{user.label} reads it",
-            hint="replace it, or remove what reads it first",
+            hint="replace it, or remove its users first",
         )
     held = graph._pinned(port)
     if held is not None:
@@ -277,7 +277,7 @@ def _refuse_use(graph: Graph, port: OutputPort, by: str) -> None:
             f"{port.op.label} cannot be removed by {by}",
             where=f"its output {port.index}",
             got=f"{held} needs it",
-            hint="replace it, or take that away first",
+            hint="replace it, or remove that first",
         )
 
 
@@ -316,7 +316,7 @@ def remove(
 
 
 def _cut_captures(op: Op) -> None:
-    """The bodies that go with an op read nothing from outside any more."""
+    """Disconnect the captures of bodies of a removed op."""
     held = list(op._inner_graphs())
     graphs = [inner for graph in held for inner in graph._nested()]
     inside = set(graphs)

@@ -1,4 +1,4 @@
-"""Copies: of a whole graph, of the part that targets need, into another graph."""
+"""Copies of a graph, of a part of it, or into another graph."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Memo = dict[Any, Any]
 
 
 class Lean(dict[Any, Any]):
-    """A memo that nobody asked for: ops are found through their outputs."""
+    """An internal memo, without ops: they are found by their outputs."""
 
 
-Pending = list[tuple["Graph", "Graph"]]  # graphs whose insides are still to be copied
+Pending = list[tuple["Graph", "Graph"]]  # graphs whose contents are not copied yet
 
 
 def clone(
@@ -75,7 +75,7 @@ def paste(
 
 
 def copy_ops(graph: Graph, made: Graph, ops: list[Op], memo: Memo) -> None:
-    """Copies of some ops of a graph in another; `memo` says what replaces a value."""
+    """Copy some ops of a graph into another; `memo` maps values to replacements."""
     with bulk():
         later: Pending = []
         _copy_ops(graph, made, ops, memo, "{name}", later)
@@ -157,7 +157,7 @@ def _copy_port(old: OutputPort, new: OutputPort) -> None:
 
 
 def _copy_side(old: Op, new: Op) -> None:
-    """Side facts that name no other op; control edges and bodies come apart."""
+    """Copy the side record, except control edges and bodies."""
     more = old.side_record
     if more is None:
         return
@@ -175,7 +175,7 @@ def _copy_side(old: Op, new: Op) -> None:
 
 
 def _copy_insides(todo: Pending, memo: Memo, rename: str) -> None:
-    for old, new in todo:  # grows while it is walked
+    for old, new in todo:  # grows during iteration
         _copy_ops(old, new, list(old), memo, rename, todo)
         for i, value in enumerate(old._results):
             made = _new(memo, value)
@@ -209,7 +209,7 @@ def _copy_ops(
                 if value.graph is old:
                     backward.append((made, i, value))
                 else:
-                    made_input = value  # captured from around what is copied
+                    made_input = value  # captured from outside of the copied graph
             inputs.append(made_input)
         made._inputs = sinks(inputs)
         made.name = None
@@ -229,12 +229,12 @@ def _copy_ops(
         extras = op._side.extras or {}
         for first in op.control_inputs:
             if first not in copied:
-                continue  # it is not part of what is copied
+                continue  # not copied
             new.control(_twin(memo, first), _twin(memo, op), extras.get(first))
 
 
 def _new(memo: Memo, value: OutputPort | None) -> OutputPort | None:
-    """What became of a value; one from around the copied graph stays itself."""
+    """The copy of a value; values from outside stay."""
     return memo.get(value, value)
 
 
@@ -298,7 +298,7 @@ def _copy_function(name: str, function: Graph, root: Graph, memo: Memo) -> None:
 
 
 def _copy_root(graph: Graph, copy: Graph, memo: Memo) -> None:
-    """What only a root graph has: functions and entries."""
+    """Copy functions and entries, which only root graphs have."""
     for name, function in graph._functions.items():
         _copy_function(name, function, copy, memo)
     for name, entry in graph._entries.items():

@@ -1,4 +1,4 @@
-"""What a graph holds and how it is read. `Graph` adds how it is built and changed."""
+"""The contents of a graph, for reading; `Graph` adds construction and mutation."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ KEEP = "keep"
 
 
 class Entry(NamedTuple):
-    """One way to call a root graph (a signature): names for values of the graph."""
+    """A named way to call a root graph (a signature): names of its values."""
 
     inputs: Mapping[str, OutputPort]
     outputs: Mapping[str, OutputPort]
 
 
 class Contents(Op):
-    """A graph as far as it can be read."""
+    """The reading half of a graph."""
 
     __slots__ = (
         "__weakref__",
@@ -103,11 +103,13 @@ class Contents(Op):
         self._last: Op | None = None
         self._count = 0
         self._names: dict[str, Op] = {}
-        self._fresh: dict[str, int] = {}  # where the search for a free name goes on
+        self._fresh: dict[
+            str, int
+        ] = {}  # where the search for an unused name continues
         self._cursors: list[_order.Cursor] = []
         self._labelled = False
         self._wiring: list[tuple[Any, ...]] | None = None
-        self._point: Op | None = None  # where add() puts ops; None: at the end
+        self._point: Op | None = None  # position of added ops; None: at the end
         self._log: list[Change] | None = None
         self._parameters: list[Parameter] = []
         self._results: Wide = Wide()
@@ -120,19 +122,20 @@ class Contents(Op):
         self._entries: dict[str, Entry] = {}
         self._pins: dict[OutputPort, int] = {}
         self._imports: dict[str, int] = {}
-        self.holder: Op | None = None  # the op whose body this graph is
+        self.holder: Op | None = None  # the op that has this graph as a body
         self.body_name: str | None = None  # under which name
-        self.outer = outer  # whose values it may capture while nothing holds it yet
-        self.owner: Graph | None = None  # the root whose function this is
+        self.outer = (
+            outer  # the graph whose values it may capture before it has a holder
+        )
+        self.owner: Graph | None = None  # the root graph that has this function
 
     # -- reading ---------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Op]:
-        """Topological order, open to change.
+        """Iterate over ops in topological order; the graph may change meanwhile.
 
-        Ops put in after the current one are visited; the loop may remove, move or
-        replace any op, the current one too. An op moved behind the current one
-        because a new edge demands it comes again.
+        Ops added after the current one are visited. Any op may be removed, moved or
+        replaced. An op that is moved behind the current one is visited again.
         """
         cursor = _order.Cursor()
         self._cursors.append(cursor)
@@ -142,7 +145,7 @@ class Contents(Op):
                 cursor.at = op
                 yield op
                 at = cursor.at
-                # unlinking the current op moves the cursor, maybe off the list
+                # unlinking the current op moves the cursor, possibly to None
                 op = at._next if at else self._first  # type: ignore[truthy-bool]
         finally:
             self._cursors.remove(cursor)
@@ -176,7 +179,7 @@ class Contents(Op):
 
     @property
     def ops(self) -> Ops:
-        """The ops as a container: by name, by position, by selection."""
+        """The ops as a container: by name, by position, or selected."""
         from amanda.graph._select import Ops
 
         return Ops(self._me)
@@ -205,17 +208,17 @@ class Contents(Op):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The values that come from outside."""
+        """The inputs, seen from inside."""
         return tuple(self._parameters)
 
     @property
     def results(self) -> tuple[OutputPort | None, ...]:
-        """The values that go outside; None where nothing is connected yet."""
+        """The values of the results; None if not connected."""
         return tuple(self._results)
 
     @property
     def result_ports(self) -> list[InputPort]:
-        """The places inside that take the results."""
+        """The input ports of the results, inside."""
         return [InputPort(self, i, True) for i in range(len(self._results))]
 
     @property
@@ -230,7 +233,7 @@ class Contents(Op):
 
     @property
     def functions(self) -> Mapping[str, Graph]:
-        """Graphs that ops share and call by name."""
+        """Shared graphs that ops call by name."""
         return MappingProxyType(self._functions)
 
     @property
@@ -240,12 +243,12 @@ class Contents(Op):
 
     @property
     def imports(self) -> dict[str, int]:
-        """The version of each domain, where the ops come from several."""
+        """The version of each domain of the ops."""
         return self._imports
 
     @property
     def captures(self) -> list[OutputPort]:
-        """Values of enclosing graphs that ops in here, at any depth, read."""
+        """Values of enclosing graphs that ops read, at any depth."""
         graphs = list(self._nested())
         inside = set(graphs)
         found: dict[OutputPort, None] = {}
@@ -275,7 +278,7 @@ class Contents(Op):
                 op = op._next
 
     def walk(self) -> Iterator[Op]:
-        """Every op here and in all graphs inside, an op before what it holds."""
+        """Iterate over ops at any depth, an op before its contents."""
         waiting = list(self._functions.values())
         stack: list[Iterator[Op]] = [iter(self)]
         while stack:
@@ -292,19 +295,19 @@ class Contents(Op):
                     stack.append(iter(waiting.pop(0)))
 
     def graphs(self) -> Iterator[Graph]:
-        """This graph, every graph inside it, and its functions with theirs."""
+        """This graph, every graph inside it, and its functions with their graphs."""
         yield from self._nested()
         for function in self._functions.values():
             yield from function._nested()
 
     def upstream(self, *targets: Op | OutputPort) -> list[Op]:
-        """What the targets need, themselves included, in topological order."""
+        """The ops that the targets need, including theirs, in topological order."""
         from amanda.graph._select import upstream
 
         return upstream(self._me, targets)
 
     def downstream(self, *sources: Op | OutputPort) -> list[Op]:
-        """What needs the sources, ops given included, in topological order."""
+        """The ops that need the sources, including given ops, in topological order."""
         from amanda.graph._select import downstream
 
         return downstream(self._me, sources)
@@ -312,27 +315,27 @@ class Contents(Op):
     def between(
         self, sources: Iterable[Op | OutputPort], targets: Iterable[Op | OutputPort]
     ) -> list[Op]:
-        """The ops on the paths from any source to any target, ends included."""
+        """The ops on paths from any source to any target, including both ends."""
         from amanda.graph._select import between
 
         return between(self._me, sources, targets)
 
     def dependents(self, op: Op) -> list[Op]:
-        """The ops that must wait for this one directly, each once."""
+        """The ops that depend on this one directly, each once."""
         return list(dict.fromkeys(_order.successors(self._me, op)))
 
     def is_before(self, a: Op, b: Op) -> bool:
-        """Does `a` come before `b` in the kept order?"""
+        """Whether `a` comes before `b`."""
         for op in (a, b):
             if op.graph is not self:
                 raise GraphError(f"{op.label} is not in {self.label}")
         return _order.is_before(self._me, a, b)
 
-    # -- what ops, ports and the rooms beside ask ------------------------------
+    # -- for ops, ports and other modules of the package -----------------------
 
     @property
     def _me(self) -> Graph:
-        """This object under the type that it always has."""
+        """This object, typed as a Graph."""
         return self  # type: ignore[return-value]
 
     @property
@@ -352,14 +355,14 @@ class Contents(Op):
 
     @property
     def _scope(self) -> Op | None:
-        """Where captured values may come from: the holder, the graph around."""
+        """The scope of captured values: the holder or the enclosing graph."""
         return self.graph or self.holder or self.outer
 
     def _inner_graphs(self) -> tuple[Graph, ...]:
         return (self._me, *super()._inner_graphs())
 
     def _place(self, at: Op) -> Op | None:
-        """The op of this graph that `at`, at any depth inside, belongs to."""
+        """The op of this graph that contains `at`, at any depth."""
         up: Op | None = at
         while up is not None:
             if up.graph is self:
@@ -368,22 +371,22 @@ class Contents(Op):
         return None
 
     def _within(self, graph: Graph) -> bool:
-        """Does this graph stand, or will it stand, inside `graph`?"""
+        """Whether this graph is, or will be, inside `graph`."""
         at: Op | None = self
         while at is not None and at is not graph:
             at = at._scope if isinstance(at, Contents) else at.graph
         return at is not None
 
     def _allow(self, value: OutputPort, user: Op | None) -> None:
-        """May `user` (an op of this graph; None: at the end) read `value`?"""
+        """Raise an error unless `user` (or None: at the end) may read `value`."""
         home = value.graph
         if home is None:
             raise ForeignPortError(
                 f"the value {value} is in no graph",
                 who=self.label,
-                hint="its op was removed; value.resolve() says what became of it",
+                hint="its op was removed; value.resolve() returns its replacement",
             )
-        if home is not self:  # a capture: the op that holds this graph reads it
+        if home is not self:  # a capture: the op that contains this graph reads it
             if self._read_beside(value, home):
                 return
             place = home._place(self)
@@ -401,9 +404,9 @@ class Contents(Op):
             _order.order_edge(home, value.op, place)
 
     def _read_beside(self, value: OutputPort, home: Op) -> bool:
-        """Does an op here, or right around here, read this value already?
+        """Whether an op here, or in the enclosing graph, reads this value already.
 
-        Then it is in sight, and its op comes before what holds this graph.
+        It is then visible, and its op precedes the one that contains this graph.
         """
         reader = last_user(value._users)
         if reader is None or reader.is_graph:
@@ -447,7 +450,7 @@ class Contents(Op):
             self._log.append(Change(what, op.name or op.type or "?", detail))
 
     def _pinned(self, value: OutputPort) -> str | None:
-        """What besides edges needs this value."""
+        """What uses this value apart from edges: an entry or a mark."""
         if value in self._pins:
             names = [n for n, e in self._entries.items()
                      if value in (*e.inputs.values(), *e.outputs.values())]  # fmt: skip

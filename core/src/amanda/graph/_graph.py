@@ -1,4 +1,4 @@
-"""The graph: ops in a kept topological order. It is itself an op, so graphs nest."""
+"""The graph: ops in topological order. A graph is an op itself, so graphs nest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Graph(Contents):
-    """Ops and edges in a namespace. Held as an op, as a body of one, or as a function.
+    """Ops and edges in a namespace; may be an op, a body of an op, or a function.
 
     From outside it has ports like any op. Inside, its input ports are the sources
     `parameters` and its output ports the sinks `results`.
@@ -50,7 +50,7 @@ class Graph(Contents):
         namespace: str | None = None,
         feedback: bool = False,
     ) -> Op:
-        """A new op at the end, or where `before` says.
+        """Add an op at the end, or at the position of `before`.
 
         >>> graph = Graph("amanda/std/1")
         >>> x = graph.parameter(name="x")
@@ -79,7 +79,7 @@ class Graph(Contents):
         return op
 
     def _attach(self, op: Op, inputs: Sequence[OutputPort | None]) -> None:
-        """Every value that may be read where the op will stand has it as a user."""
+        """Register the op as a user of its inputs, which must be visible to it."""
         point = self._point
         place = None if point is None or not self._labelled else point._order
         read = 0
@@ -95,7 +95,7 @@ class Graph(Contents):
                     ):
                         self._allow(value, point)
                     users = value._users
-                    if users is None:  # the common case, in line
+                    if users is None:  # the common case, inlined
                         value._users = op
                     else:
                         attach(value, op)
@@ -142,7 +142,7 @@ class Graph(Contents):
     def add_graph(
         self, graph: Graph, inputs: Sequence[OutputPort | None] = ()
     ) -> Graph:
-        """A graph as an op of this one; its ports are its parameters and results."""
+        """Add a graph as an op; its ports are its parameters and results."""
         self._take(self, graph)
         if graph.name is not None and graph.name in self._names:
             raise self._taken(graph.name)
@@ -172,20 +172,20 @@ class Graph(Contents):
         return graph
 
     def _take(self, holder: Op, body: Graph) -> None:
-        """May `holder`, an op of this graph, hold this graph?"""
+        """Raise an error unless `holder`, an op here, may contain the graph."""
         if body.holder is not None or body.graph is not None or body.owner is not None:
             raise GraphError(
-                f"{body.label} is held already",
+                f"{body.label} is in another graph already",
                 who=holder.label,
-                hint="hold a clone of it",
+                hint="use a clone of it",
             )
         if body.outer is not None and body.outer is not self:
             raise GraphError(
-                f"{body.label} was built to stand in {body.outer.label}",
+                f"{body.label} was built for {body.outer.label}",
                 got=f"a place in {self.label}",
             )
         if body is self or (body._count and self._within(body)):
-            raise GraphError(f"{body.label} would hold itself", who=holder.label)
+            raise GraphError(f"{body.label} would contain itself", who=holder.label)
         if body._functions or body._entries:
             raise GraphError(
                 f"{body.label} has functions or entries; only a root graph may",
@@ -213,13 +213,13 @@ class Graph(Contents):
                 _order.order_edge(self, value.op, place)
 
     def constant(self, tensor: Tensor, name: str | None = None) -> Op:
-        """A weight: an op of the core, the same in every namespace."""
+        """Add a constant: an op of the core, the same in every namespace."""
         op = self.add(CONSTANT, (), {"value": tensor}, name=name, namespace=CORE)
         op.outputs[0].type = tensor.type
         return op
 
     def parameter(self, type: Type | None = None, name: str | None = None) -> Parameter:
-        """One more value that comes from outside."""
+        """Append a parameter: an input of the graph."""
         port = Parameter(self, len(self._parameters))
         port.type, port.name = type, name
         self._parameters.append(port)
@@ -234,7 +234,7 @@ class Graph(Contents):
         return self._inputs
 
     def result(self, value: OutputPort | None, name: str | None = None) -> InputPort:
-        """One more value that goes outside."""
+        """Append a result: an output of the graph."""
         if value is not None:
             self._allow(value, None)
             attach(value, self)
@@ -248,7 +248,7 @@ class Graph(Contents):
         return InputPort(self, port.index, True)
 
     def add_function(self, name: str, graph: Graph) -> Graph:
-        """A graph that ops call by name; it captures nothing."""
+        """Add a function: a graph that ops call by name, without captures."""
         if self._scope is not None or self.owner is not None:
             raise GraphError(
                 f"{self.label} is not a root graph, so it has no functions"
@@ -277,7 +277,7 @@ class Graph(Contents):
         inputs: Mapping[str, OutputPort],
         outputs: Mapping[str, OutputPort],
     ) -> None:
-        """Name a way to call this graph; its values cannot be removed meanwhile."""
+        """Add a named way to call this graph; its values cannot be removed."""
         for value in (*inputs.values(), *outputs.values()):
             if value.graph is not self:
                 raise ForeignPortError(
@@ -301,25 +301,25 @@ class Graph(Contents):
                 del self._pins[value]
 
     def before(self, op: Op | None) -> Point:
-        """`with graph.before(op):` puts what is added right before it."""
+        """`with graph.before(op):` adds ops right before `op`."""
         if op is not None and op.graph is not self:
             raise GraphError(f"{op.label} is not in {self.label}")
         return Point(self, op)
 
     def wiring(self) -> _change.Wiring:
-        """`with graph.wiring():` connects in any order and sorts once at its end.
+        """`with graph.wiring():` allows edges in any order, and sorts once at its end.
 
-        For loaders, whose edges may run backwards. If there is no order, CycleError
-        is raised there and every connection made inside is undone.
+        For loaders. If there is a cycle, CycleError is raised at the end and all
+        connections made inside are undone.
         """
         return _change.Wiring(self)
 
     def recording(self) -> _change.Recording:
-        """`with graph.recording() as log:` lists every change as a `Change`."""
+        """`with graph.recording() as log:` appends every change to the log."""
         return _change.Recording(self)
 
     def fresh_name(self, stem: str) -> str:
-        """`stem`, or the first of `stem_1`, `stem_2` ... that no op here has."""
+        """`stem`, or the first of `stem_1`, `stem_2` ... that is not in use."""
         return _change.fresh_name(self, stem)
 
     # -- changing --------------------------------------------------------------
@@ -327,7 +327,7 @@ class Graph(Contents):
     def control(
         self, first: Op, then: Op, attrs: Mapping[str, Any] | None = None
     ) -> Edge:
-        """`first` runs before `then`; the graph itself stands for its own ports."""
+        """Add a control edge: `first` runs before `then`; a graph for its own ports."""
         return _change.control(self, first, then, attrs)
 
     def uncontrol(self, first: Op, then: Op) -> None:
@@ -336,7 +336,7 @@ class Graph(Contents):
     def connect(
         self, source: OutputPort | ControlPort, target: InputPort | ControlPort
     ) -> Edge:
-        """An edge between two ports, of data or of control."""
+        """Add an edge between two ports, of data or control."""
         if isinstance(source, OutputPort) and isinstance(target, InputPort):
             target.connect(source)
             return Edge(source, target)
@@ -347,21 +347,21 @@ class Graph(Contents):
     def replace(
         self, op: Op, values: Sequence[OutputPort | None], by: str = "replace"
     ) -> None:
-        """Every use of op's outputs reads `values`; op goes and leaves a forward.
+        """Replace an op by values: its uses read them; a forward stays in its place.
 
-        Marks and entries move to the new values. What waited for op by control edges
-        waits for the producers of the new values and for what op itself waited for.
+        Marks and entries move to the new values. Ops that waited for it by control
+        edges wait for the producers of the new values, and for what it waited for.
         """
         _change.replace(self, op, values, by)
 
     def replace_uses(self, old: OutputPort, new: OutputPort) -> None:
-        """Every use of `old`, but those by the op of `new`, reads `new`."""
+        """Replace `old` by `new` in all uses except those by the op of `new`."""
         _change.replace_uses(old, new)
 
     def remove(
         self, op: Op, by: str = "remove", values: Sequence[OutputPort | None] = ()
     ) -> None:
-        """Take out an op that nothing needs; `values` say where its outputs went."""
+        """Remove an unused op; its outputs forward to `values`."""
         _change.remove(self, op, by, values)
 
     def rename(self, op: Op, name: str | None) -> None:
@@ -387,15 +387,15 @@ class Graph(Contents):
         *,
         name: str | None = None,
     ) -> Op:
-        """A one-input, one-output op on an edge; on a control edge, an op between."""
+        """Insert an op with one input and one output on an edge, of data or control."""
         return _change.insert(edge, type, attrs, name)
 
     def remove_parameter(self, index: int) -> None:
-        """Take away a parameter that nothing reads; later ones move down."""
+        """Remove an unused parameter; later ones move down."""
         _change.remove_parameter(self, index)
 
     def remove_result(self, index: int) -> None:
-        """Take away a result that nothing outside reads; later ones move down."""
+        """Remove a result that is unused outside; later ones move down."""
         _change.remove_result(self, index)
 
     def clone(
@@ -407,8 +407,8 @@ class Graph(Contents):
     ) -> Graph:
         """A deep copy, or a copy of the part that the targets need.
 
-        `memo` is filled with what became of every op, value and graph. With targets
-        the results of the copy are the targets and it keeps the parameters they need.
+        `memo` receives the copy of every op, value and graph. With targets, these are
+        the results of the copy, which has only the parameters that they need.
         """
         from amanda.graph._clone import clone
 
@@ -422,18 +422,19 @@ class Graph(Contents):
         rename: str = "{name}",
         memo: dict[Any, Any] | None = None,
     ) -> list[OutputPort | None]:
-        """A copy of the ops of another graph in this one; what its results are here.
+        """Copy the ops of another graph into this one; returns the values of its
+        results.
 
-        Names stay unique: a taken one gets a number.
+        A number is appended to names that are in use.
         """
         from amanda.graph._clone import paste
 
         return paste(self, graph, inputs, rename, memo)
 
     def inline(self, inner: Graph) -> list[OutputPort | None]:
-        """The ops of a graph that stands as an op, in its place.
+        """Replace a nested graph by its ops.
 
-        Handles on values of the inner graph find them again, by `resolve`.
+        Handles of values of the inner graph resolve to the new ones.
         """
         from amanda.graph._fold import inline
 
@@ -442,19 +443,18 @@ class Graph(Contents):
     def outline(
         self, ops: Iterable[Op], *, name: str | None = None, type: str | None = None
     ) -> Graph:
-        """Some ops as a graph that stands as one op, in their place.
+        """Replace some ops by a nested graph of them.
 
-        What they read becomes its parameters, what others read of them its results.
+        Values that they read become parameters, values that others read become results.
         """
         from amanda.graph._fold import outline
 
         return outline(self, ops, name, type)
 
     def digest(self, *, content: bool = False, names: bool = False) -> str:
-        """A hash of the structure, the same however the graph was built.
+        """A hash of the structure, independent of the order of construction.
 
-        Weights count by their type, or by their content where asked; names count
-        where asked.
+        Constants count by type, or optionally by content; names count optionally.
         """
         from amanda.graph._digest import digest
 
@@ -469,13 +469,13 @@ class Graph(Contents):
     def difference(
         self, other: Graph, *, content: bool = True, names: bool = True
     ) -> str | None:
-        """The first difference in words, or None."""
+        """A description of the first difference, or None."""
         from amanda.graph._digest import difference
 
         return difference(self, other, content=content, names=names)
 
     def check(self) -> list[str]:
-        """Every invariant that is broken; empty unless there is a bug."""
+        """The broken invariants; empty unless there is a bug."""
         from amanda.graph._check import check
 
         return check(self)
@@ -501,14 +501,14 @@ class Graph(Contents):
 
 
 def _detach(op: Op, inputs: Sequence[OutputPort | None]) -> None:
-    """The values have the op as a user no longer."""
+    """Remove the op from the users of values."""
     for value in inputs:
         if value is not None:
             detach(value, op)
 
 
 class Point:
-    """Where `add` puts new ops while the `with` block runs."""
+    """The position of new ops within a `with` block."""
 
     __slots__ = ("_graph", "_old", "_op")
 

@@ -1,4 +1,4 @@
-"""Ops: one computation each. What few ops have lives in a side record."""
+"""Ops. Rare fields are stored in a side record."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ Forward: TypeAlias = "tuple[Sequence[OutputPort | None], str]"
 
 
 class Provenance(NamedTuple):
-    """Where an op made by a rule or a pass comes from.
+    """The origin of an op that a rule or a pass created.
 
-    Names, not references: the source graph must be freeable.
+    It has names, not references, so that the source graph can be freed.
     """
 
     sources: tuple[str, ...]
@@ -43,7 +43,7 @@ class Provenance(NamedTuple):
 
 
 class SideRecord:
-    """The side record of an op; made when the first of these facts is told."""
+    """Rare fields of an op; created when the first of them is set."""
 
     __slots__ = (
         "bodies",
@@ -74,7 +74,7 @@ class SideRecord:
 
     @property
     def is_silent(self) -> bool:
-        """Does it say nothing, though it was made?"""
+        """Whether all fields are empty."""
         told = (self.control, self.controlled, self.bodies, self.input_names)
         return not (
             self.namespace is not None
@@ -93,7 +93,7 @@ class SideRecord:
 
 @dataclass(slots=True)
 class Change:
-    """One line of a graph's change log."""
+    """An entry in the change log of a graph."""
 
     what: str
     op: str
@@ -104,7 +104,7 @@ class Change:
 
 
 class Op:
-    """One computation. Made by `Graph.add`, never by hand."""
+    """One computation; created by `Graph.add`."""
 
     __slots__ = (
         "_attrs",
@@ -129,17 +129,17 @@ class Op:
         outputs: int,
     ) -> None:
         self.type = type
-        self.name = name  # to be changed by Graph.rename only, once in a graph
+        self.name = name  # changed by Graph.rename only, once in a graph
         self.graph: Graph | None = None
         self._attrs: dict[str, Any] | None = dict(attrs) if attrs else None
         self._inputs: Sinks = ()
-        # read as `outputs`; changed by add_output and remove_output
+        # changed by add_output and remove_output
         self.outputs: tuple[OutputPort, ...] = (
             (OutputPort(self, 0),)
             if outputs == 1
             else tuple([OutputPort(self, i) for i in range(outputs)])
         )
-        # what few ops have; None for all others
+        # rare fields; None for most ops
         self.side_record: SideRecord | None = None
         self._prev: Op | None = None
         self._next: Op | None = None
@@ -155,7 +155,7 @@ class Op:
 
     @property
     def is_constant(self) -> bool:
-        """Whether this op holds a tensor, as its attribute `value`."""
+        """Whether this op is a constant, with a tensor in its attribute `value`."""
         return self.type == CONSTANT and self.namespace == CORE
 
     @property
@@ -164,7 +164,7 @@ class Op:
 
     @property
     def inputs(self) -> tuple[OutputPort | None, ...]:
-        """The values that are read, None where an optional input is left out."""
+        """The input values; None for an omitted optional input."""
         held = self._inputs
         return held if type(held) is tuple else tuple(held)
 
@@ -178,7 +178,7 @@ class Op:
 
     @property
     def output(self) -> OutputPort:
-        """The value of an op that has exactly one."""
+        """The output of an op with exactly one."""
         if len(self.outputs) != 1:
             raise GraphError(
                 f"{self.label} has {len(self.outputs)} outputs, not one",
@@ -187,7 +187,7 @@ class Op:
         return self.outputs[0]
 
     def input_port(self, key: str | int) -> InputPort | ControlPort:
-        """The input port of this name or index; -1 or `^control` for signals."""
+        """The input port of this name or index; -1 or `^control` for control edges."""
         if key in (CONTROL, CONTROL_NAME):
             return ControlPort(self, "in")
         if isinstance(key, int) and 0 <= key < len(self._inputs):
@@ -198,7 +198,7 @@ class Op:
         raise self._no_port("input", key, [p.name for p in self.input_ports])
 
     def output_port(self, key: str | int) -> OutputPort | ControlPort:
-        """The output port of this name or index; -1 or `^control` for signals."""
+        """The output port of this name or index; -1 or `^control` for control edges."""
         if key in (CONTROL, CONTROL_NAME):
             return ControlPort(self, "out")
         if isinstance(key, int) and 0 <= key < len(self.outputs):
@@ -240,7 +240,7 @@ class Op:
 
     @property
     def namespace(self) -> str | None:
-        """Its own, or that of the nearest graph around that has one."""
+        """Its own namespace, or that of the nearest enclosing graph that has one."""
         at: Op | None = self
         while at is not None:
             if at.side_record is not None and at.side_record.namespace is not None:
@@ -260,12 +260,12 @@ class Op:
 
     @property
     def _around(self) -> Graph | None:
-        """The graph that this op stands in."""
+        """The graph that contains this op."""
         return self.graph
 
     @property
     def feedback(self) -> bool:
-        """Its output edges carry the next round of a loop, so they do not order."""
+        """Whether its outputs are for the next iteration of a loop: no order of ops."""
         return self.side_record is not None and self.side_record.feedback
 
     @property
@@ -279,7 +279,7 @@ class Op:
 
     @property
     def index(self) -> int:
-        """The position among the ops of its graph; counted, so O(n)."""
+        """The position among the ops of its graph; O(n)."""
         if self.graph is None:
             raise GraphError(f"{self.label} is in no graph")
         at, count = self._prev, 0
@@ -289,7 +289,7 @@ class Op:
 
     @property
     def label(self) -> str:
-        """What messages call this op: its name, else its type and position."""
+        """Its label in messages: its name, or its type and position."""
         kind = self.type or ("graph" if self.is_graph else "op")
         if self.name is not None:
             return f"{kind} {self.name!r}"
@@ -299,7 +299,7 @@ class Op:
 
     @property
     def short(self) -> str:
-        """Its name, else its type: what a line with many ops calls it."""
+        """Its name or type: a short label."""
         return self.name or self.type or ("graph" if self.is_graph else "?")
 
     @property
@@ -308,7 +308,7 @@ class Op:
         return self._prev
 
     def depends_on(self) -> Iterator[Op]:
-        """The ops of the same graph that must run before this one, maybe repeated."""
+        """The ops of the same graph that must run before this one, with repetitions."""
         home = self.graph
         for value in self._inputs:
             if value is not None and value.graph is home and value.op is not home:
@@ -327,7 +327,7 @@ class Op:
     # -- changing --------------------------------------------------------------
 
     def add_input(self, value: OutputPort | None, name: str | None = None) -> InputPort:
-        """One more input at the end."""
+        """Append an input."""
         i = len(self._inputs)
         self._inputs = sinks((*self._inputs, None)) if i <= 32 else self._inputs
         if len(self._inputs) == i:
@@ -343,7 +343,7 @@ class Op:
         return InputPort(self, i)
 
     def remove_input(self, i: int) -> None:
-        """Take an input away; the later ones move down."""
+        """Remove an input; later ones move down."""
         if not 0 <= i < len(self._inputs):
             raise self._no_port("input", i, [p.name for p in self.input_ports])
         self._connect(i, None)
@@ -357,7 +357,7 @@ class Op:
         self._shift(("in", "edge"), i)
 
     def _shift(self, sides: tuple[str, ...], i: int) -> None:
-        """Side facts of the ports after a removed one move down with them."""
+        """Move side records of the ports after a removed one."""
         more = self.side_record
         if more is None:
             return
@@ -375,19 +375,19 @@ class Op:
             }
 
     def add_output(self, name: str | None = None) -> OutputPort:
-        """One more output at the end."""
+        """Append an output."""
         port = OutputPort(self, len(self.outputs))
         port.name = name
         self.outputs = (*self.outputs, port)
         return port
 
     def set_body(self, key: str, body: Graph) -> None:
-        """Give this op a body."""
+        """Set a body of this op."""
         if self.graph is None:
             raise GraphError(f"{self.label} is in no graph")
         self.graph._hold(self, key, body)
 
-    # -- what ports and graphs ask ---------------------------------------------
+    # -- for ports and graphs --------------------------------------------------
 
     @property
     def _side(self) -> SideRecord:
@@ -403,7 +403,7 @@ class Op:
         return self._inputs
 
     def _places(self, value: OutputPort) -> list[InputPort]:
-        """The places of this op that read `value`."""
+        """The input ports of this op that read `value`."""
         return [InputPort(self, i) for i in places(self._inputs, value)]
 
     def _input_name(self, i: int, _inner: bool, /) -> str | None:

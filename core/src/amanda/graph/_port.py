@@ -1,4 +1,4 @@
-"""Ports and edges. Only output ports are stored; all else here is a view."""
+"""Ports and edges. Only output ports are stored; the others are views."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Users: TypeAlias = "Op | list[Op] | dict[Op, int] | None"
 
 
 class OutputPort:
-    """A value: what an op produces. Its identity is the object itself."""
+    """A value: an output of an op, identified by this object."""
 
     __slots__ = ("_users", "index", "name", "op", "type")
 
@@ -36,12 +36,12 @@ class OutputPort:
 
     @property
     def graph(self) -> Graph | None:
-        """The graph in which this value can be read; None once its op is removed."""
+        """The graph of this value; None once its op is removed."""
         return self.op.graph
 
     @property
     def users(self) -> list[InputPort]:
-        """Every place that consumes this value, ops in the order of attachment."""
+        """The input ports that read this value, in order of attachment."""
         users = self._users
         if users is None:
             return []
@@ -62,12 +62,12 @@ class OutputPort:
 
     @property
     def user_ops(self) -> list[Op]:
-        """The ops that consume this value, each once."""
+        """The ops that read this value, each once."""
         return list(distinct(self._users))
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """Attributes of the port; of a graph's output they are those of its sink."""
+        """Attributes of the port; the output of a graph shares those of its sink."""
         return self.op._side.attrs_of(("out", self.index))
 
     @property
@@ -76,13 +76,13 @@ class OutputPort:
 
     @property
     def marks(self) -> frozenset[str]:
-        """Labels on this value. `keep` says that it must stay available."""
+        """Labels of this value; `keep` means that it must not be removed."""
         more = self.op.side_record
         held = more.marks.get(self.index) if more and more.marks else None
         return frozenset(held or ())
 
     def mark(self, label: str) -> None:
-        """Put a label on this value; a replacement of its op inherits it."""
+        """Add a label to this value; replacements inherit it."""
         side = self.op._side
         if side.marks is None:
             side.marks = {}
@@ -94,7 +94,7 @@ class OutputPort:
             more.marks[self.index].discard(label)
 
     def resolve(self) -> OutputPort:
-        """Where this value lives now, following the forwards of replaced ops."""
+        """The current value, following the forwards of replaced ops."""
         passed: list[OutputPort] = []
         port = self
         while (more := port.op.side_record) is not None and more.forward is not None:
@@ -107,11 +107,11 @@ class OutputPort:
                     f"the value {port} is gone",
                     who=port.op.label,
                     got=f"its op was removed by {by}",
-                    hint="take the handle again from the graph",
+                    hint="get the handle from the graph again",
                 )
             passed.append(port)
             port = heir
-        for old in passed:  # shorten the path for the next who asks
+        for old in passed:  # path compression
             more = old.op.side_record
             assert more is not None
             assert more.forward is not None
@@ -136,7 +136,7 @@ class OutputPort:
 
 
 class Parameter(OutputPort):
-    """A source inside a graph; seen from outside it is an input port of the graph."""
+    """A source inside a graph; from outside, an input port of the graph."""
 
     __slots__ = ()
     op: Graph
@@ -170,7 +170,7 @@ class Parameter(OutputPort):
 
 
 class InputPort(NamedTuple):
-    """A place that consumes a value: of an op, or (`inner`) a result of a graph."""
+    """A position that reads a value: of an op, or (`inner`) a result of a graph."""
 
     op: Op
     index: int  # type: ignore[assignment]  # hides tuple.index
@@ -182,7 +182,7 @@ class InputPort(NamedTuple):
 
     @property
     def graph(self) -> Graph | None:
-        """The graph in which this place reads."""
+        """The graph whose value this port reads."""
         return self.op if self.inner else self.op.graph  # type: ignore[return-value]
 
     @property
@@ -192,7 +192,7 @@ class InputPort(NamedTuple):
 
     @property
     def name(self) -> str | None:
-        """The name of the port; a graph's ports have one name, inside and outside."""
+        """The name of the port; the same inside and outside of a graph."""
         return self.op._input_name(self.index, self.inner)
 
     def set_name(self, name: str | None) -> None:
@@ -221,7 +221,7 @@ class InputPort(NamedTuple):
 
     @property
     def edge_attrs(self) -> dict[str, Any]:
-        """Attributes of the edge that ends here; they go when the place is emptied."""
+        """Attributes of the edge that ends here; removed with the edge."""
         return self.op._side.attrs_of(self._edge_key)
 
     @property
@@ -229,7 +229,7 @@ class InputPort(NamedTuple):
         return self.op._has_side(self._edge_key)
 
     def connect(self, value: OutputPort | None) -> None:
-        """Read `value` from here on; None leaves the place empty."""
+        """Read `value` instead; None disconnects the port."""
         self.op._connect(self.index, value, self.inner)
 
     def __repr__(self) -> str:
@@ -241,10 +241,10 @@ _made: Any = tuple.__new__  # a view without the cost of its checked constructor
 
 
 class ControlPort(NamedTuple):
-    """The place where signals enter (`in`) or leave (`out`) an op.
+    """The end of control edges at an op: `in` or `out`.
 
-    Seen from inside a graph its own `in` port gives signals and its `out` port
-    takes them, as with values.
+    Inside a graph, its own `in` port is a source and its `out` port a sink, as for
+    values.
     """
 
     op: Op
@@ -264,7 +264,7 @@ class ControlPort(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """A channel for a value or, between control ports, for a signal."""
+    """A use of a value, or a control edge between control ports."""
 
     output_port: OutputPort | ControlPort
     input_port: InputPort | ControlPort
@@ -298,7 +298,7 @@ def control_attrs(first: Op, then: Op) -> dict[str, Any]:
 
 
 class Wide(list["OutputPort | None"]):
-    """The sinks of an op that has many, with an index from values to places."""
+    """The inputs of an op with many of them, with an index from values to positions."""
 
     __slots__ = ("_where",)
 
@@ -344,7 +344,7 @@ def sinks(values: Iterable[OutputPort | None]) -> Sinks:
 
 
 def put(held: Sinks, i: int, value: OutputPort | None) -> Sinks:
-    """`held` with another value at one place; a narrow one is made anew."""
+    """`held` with another value at one position; a tuple is copied."""
     if isinstance(held, Wide):
         held.put(i, value)
         return held
@@ -352,7 +352,7 @@ def put(held: Sinks, i: int, value: OutputPort | None) -> Sinks:
 
 
 def swapped(held: Sinks, old: OutputPort, new: OutputPort) -> Sinks:
-    """`held` with another value in all places of one."""
+    """`held` with another value at all positions of one."""
     if isinstance(held, Wide):
         for i in held.places(old):
             held.put(i, new)
@@ -382,9 +382,9 @@ def distinct(users: Users) -> Iterable[Op]:
 
 
 def attach(value: OutputPort, op: Op) -> None:
-    """One more place of `op` reads `value`.
+    """Register one more use of `value` by `op`.
 
-    One op, or a list of few, reads in one place each; more, or more often, are counted.
+    One op, or a list of few, has one use each; otherwise uses are counted.
     """
     users = value._users
     if users is None:
@@ -403,7 +403,7 @@ def attach(value: OutputPort, op: Op) -> None:
 
 
 def detach(value: OutputPort, op: Op) -> None:
-    """One place of `op` less reads `value`."""
+    """Unregister one use of `value` by `op`."""
     users = value._users
     if isinstance(users, list):
         users.remove(op)
