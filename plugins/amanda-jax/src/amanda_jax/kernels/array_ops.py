@@ -59,8 +59,8 @@ def log_softmax(x: Any, *, axes: Any = (-1,)) -> Any:
 def full(shape: Any, value: Any) -> Any:
     """By NumPy where it may become a shape argument: a few integers in a row."""
     is_data = value.dtype.kind not in "iub" or len(shape) > 1 or prod(shape) > LARGE
-    np_: Any = jnp if is_data else value.__array_namespace__()
-    return np_.broadcast_to(np_.asarray(value), tuple(shape))
+    xp: Any = jnp if is_data else value.__array_namespace__()
+    return xp.broadcast_to(xp.asarray(value), tuple(shape))
 
 
 def broadcast_to(x: Any, shape: Any) -> Any:
@@ -81,5 +81,5 @@ def cosine_window(size: Any, **attrs: Any) -> Any:
 
 
 def arange(start: Any, stop: Any, step: Any = 1) -> Any:
-    np_: Any = jnp if len(range(start, stop, step)) > LARGE else np
-    return np_.arange(start, stop, step, dtype="int64")
+    xp: Any = jnp if len(range(start, stop, step)) > LARGE else np
+    return xp.arange(start, stop, step, dtype="int64")

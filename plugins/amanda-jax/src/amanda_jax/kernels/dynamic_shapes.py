@@ -158,7 +158,7 @@ def _select_boxes(
     boxes = boxes[order]
     areas = jnp.prod(boxes[:, 2:] - boxes[:, :2], -1)
 
-    def continue_(state: Any) -> Any:
+    def has_candidates(state: Any) -> Any:
         candidates, _, count = state
         return jnp.any(candidates) & (count < maximum)
 
@@ -183,7 +183,7 @@ def _select_boxes(
 
     nothing = jnp.zeros(scores.shape, bool)
     start = (scores[order] > min_score, nothing, jnp.zeros((), maximum.dtype))
-    return order, lax.while_loop(continue_, step, start)[1]
+    return order, lax.while_loop(has_candidates, step, start)[1]
 
 
 MAXIMUM_KERNELS: Final[dict[str, tuple[Callable[..., Any], Callable[[Any], Cut]]]] = {

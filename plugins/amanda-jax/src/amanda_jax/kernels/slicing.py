@@ -13,11 +13,11 @@ __all__ = ["KERNELS"]
 
 def gather(x: Any, indices: Any, axis: Any = 0) -> Any:
     """As `numpy.take`; JAX returns a wrong shape for an axis of size 0."""
-    axis_ = axis % x.ndim
-    if x.shape[axis_] == 0:
-        shape = (*x.shape[:axis_], *indices.shape, *x.shape[axis_ + 1 :])
+    dim = axis % x.ndim
+    if x.shape[dim] == 0:
+        shape = (*x.shape[:dim], *indices.shape, *x.shape[dim + 1 :])
         return jnp.zeros(shape, x.dtype)
-    return jnp.take(jnp.asarray(x), indices, axis=axis_)
+    return jnp.take(jnp.asarray(x), indices, axis=dim)
 
 
 def _elements(starts: Any, rank: int) -> list[Any]:

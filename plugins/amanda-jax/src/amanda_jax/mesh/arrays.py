@@ -221,15 +221,15 @@ class MeshWeights(DeviceWeights):
         ]
         if not rows:  # in every process, since all have the same plan
             return
-        everywhere = self._gather_lines([lines_ for _, lines_ in rows])
+        everywhere = self._gather_lines([line for _, line in rows])
         for i, (port, _) in enumerate(rows):
-            lines_ = {process: lines[i] for process, lines in everywhere.items()}
-            if len(set(lines_.values())) > 1:
+            by_process = {process: lines[i] for process, lines in everywhere.items()}
+            if len(set(by_process.values())) > 1:
                 raise UsageError(
                     f"the parts of {port} differ in shape",
                     expected="the same shape in every process",
                     got=", ".join(
-                        f"{what} in process {n}" for n, what in lines_.items()
+                        f"{what} in process {n}" for n, what in by_process.items()
                     ),
                     hint="feed parts of equal size, or the whole to all with "
                     "fed='same'",
@@ -243,12 +243,12 @@ class MeshWeights(DeviceWeights):
             row[: len(text)] = text
         devices = [*self.mesh.devices.flat]
         sharding = self.sharding((self.mesh.axis_names,))
-        lines_ = jax.make_array_from_callback(
+        gathered = jax.make_array_from_callback(
             (len(devices), *own.shape[1:]), sharding, lambda _: own
         )
         return {
             device.process_index: [bytes(row).rstrip(b"\0").decode() for row in rows]
-            for device, rows in zip(devices, self.read(lines_), strict=True)
+            for device, rows in zip(devices, self.read(gathered), strict=True)
         }
 
     def _expect_divisible(self, port: PortSharding, shape: Sequence[int]) -> None:
@@ -309,16 +309,16 @@ class MeshWeights(DeviceWeights):
     def collect_results(self, results: Sequence[Any], *, as_numpy: bool) -> list[Any]:
         """Results as specified. Sizes that depend on data are checked only here."""
         rows = [*zip(results, self.plan.results, strict=True)]
-        for result, lines_ in rows:
-            if lines_ is not None:
+        for result, port in rows:
+            if port is not None:
                 for each in jax.tree.leaves(result):
-                    self._expect_divisible(lines_, np.shape(each))
+                    self._expect_divisible(port, np.shape(each))
         if as_numpy:
             return [jax.tree.map(self.read, result) for result in results]
         with jax.enable_x64(True):
             collected = [
-                r if lines_ is None else jax.device_put(r, self.sharding(lines_.spec))
-                for r, lines_ in rows
+                r if port is None else jax.device_put(r, self.sharding(port.spec))
+                for r, port in rows
             ]
         if self.device.platform == "cpu":  # where waiting programs block threads
             jax.block_until_ready(collected)

@@ -41,10 +41,10 @@ def shape_of(port: OutputPort) -> tuple[Any, ...] | None:
     """The shape of a value, with symbolic dims; None for an unknown rank."""
     if is_constant_value(port):
         return tuple(port.op.attrs["value"].shape)
-    choices_ = port.type
-    if not isinstance(choices_, TensorType) or not choices_.shape.has_rank:
+    own = port.type
+    if not isinstance(own, TensorType) or not own.shape.has_rank:
         return None
-    return tuple(choices_.shape.dims)
+    return tuple(own.shape.dims)
 
 
 def is_constant_value(port: OutputPort) -> bool:
@@ -59,7 +59,7 @@ def batch(graph: Graph, can_shard: CanShard) -> dict[OutputPort, ShardingChoice]
     """The first axis of the first input that has one, and of inputs that share it."""
     del can_shard  # what cannot be sharded is an error, not silently whole
     static = set(analyze_static_values(graph).data)
-    choices_: dict[OutputPort, ShardingChoice] = {}
+    chosen: dict[OutputPort, ShardingChoice] = {}
     batch_size: Any = None
     for port in graph.parameters:
         shape = shape_of(port)
@@ -68,8 +68,8 @@ def batch(graph: Graph, can_shard: CanShard) -> dict[OutputPort, ShardingChoice]
         size = getattr(shape[0], "key", shape[0])  # symbols compare by their key
         batch_size = size if batch_size is None else batch_size
         if size == batch_size:
-            choices_[port] = ShardingChoice(0)
-    return choices_
+            chosen[port] = ShardingChoice(0)
+    return chosen
 
 
 # -- weights -------------------------------------------------------------------------
@@ -77,14 +77,14 @@ def batch(graph: Graph, can_shard: CanShard) -> dict[OutputPort, ShardingChoice]
 
 def largest(graph: Graph, can_shard: CanShard) -> dict[OutputPort, ShardingChoice]:
     """Every weight along its largest axis that can be sharded."""
-    choices_ = {}
+    chosen = {}
     for port in _weights(graph):
         shape = shape_of(port) or ()
         order = [i for _, i in sorted((-size, i) for i, size in enumerate(shape))]
         axis = next((i for i in order if can_shard(port, i)), None)
         why = "" if axis is not None else "no axis of it can be sharded evenly"
-        choices_[port] = ShardingChoice(axis, why)
-    return choices_
+        chosen[port] = ShardingChoice(axis, why)
+    return chosen
 
 
 def _weights(graph: Graph) -> Iterator[OutputPort]:
@@ -101,7 +101,7 @@ def alternating(graph: Graph, can_shard: CanShard) -> dict[OutputPort, ShardingC
     The result of a product by columns is sharded along its last axis, and so is what is
     computed from it, until a product by rows adds the parts up. No data is exchanged in
     between."""
-    choices_: dict[OutputPort, ShardingChoice] = {}
+    chosen: dict[OutputPort, ShardingChoice] = {}
     sharded: set[OutputPort] = set()
     column_counts: dict[OutputPort, int] = {}
     weights = set(_weights(graph))
@@ -112,23 +112,23 @@ def alternating(graph: Graph, can_shard: CanShard) -> dict[OutputPort, ShardingC
             axis = product.rows if by_rows else product.columns
             if not can_shard(product.weight, axis):
                 why = f"its {'rows' if by_rows else 'columns'} cannot be sharded evenly"
-                choices_.setdefault(product.weight, ShardingChoice(None, why))
+                chosen.setdefault(product.weight, ShardingChoice(None, why))
                 continue
-            choices_.setdefault(product.weight, ShardingChoice(axis))
+            chosen.setdefault(product.weight, ShardingChoice(axis))
             if not by_rows:
                 sharded.update(op.outputs)
                 shape = shape_of(product.weight) or ()
                 column_counts[op.output] = shape[product.columns]
                 if product.bias in weights and can_shard(product.bias, 0):
-                    choices_.setdefault(product.bias, ShardingChoice(0))
+                    chosen.setdefault(product.bias, ShardingChoice(0))
         elif any(v in sharded for v in op.inputs):
             sharded.update(op.outputs)
             for bias, size in _biases(op, column_counts):
                 axis = len(shape_of(bias) or ()) - 1
                 if bias in weights and can_shard(bias, axis):
-                    choices_.setdefault(bias, ShardingChoice(axis))
+                    chosen.setdefault(bias, ShardingChoice(axis))
                     column_counts[op.output] = size
-    return choices_
+    return chosen
 
 
 class _MatrixProduct(NamedTuple):

@@ -20,13 +20,17 @@ __all__ = ["gather", "gather_elements", "gather_nd"]
 
 def gather(node: PaddedOp) -> list[PaddedState]:
     x, indices, axis = node.args
-    [axis_] = node.axis_numbers(axis, len(node.dims(x)))
+    [gathered_axis] = node.axis_numbers(axis, len(node.dims(x)))
     if not _is_non_negative(indices):
-        expect_unpadded_axes(node, x, [axis_], "gathers along")
+        expect_unpadded_axes(node, x, [gathered_axis], "gathers along")
     added = len(node.dims(indices))
-    rest = {a: name for a, name in node.padded_axes(x).items() if a != axis_}
-    result = {a if a < axis_ else a + added - 1: name for a, name in rest.items()}
-    result.update({axis_ + a: name for a, name in node.padded_axes(indices).items()})
+    rest = {a: name for a, name in node.padded_axes(x).items() if a != gathered_axis}
+    result = {
+        a if a < gathered_axis else a + added - 1: name for a, name in rest.items()
+    }
+    result.update(
+        {gathered_axis + a: name for a, name in node.padded_axes(indices).items()}
+    )
     return with_axes(node, result)
 
 

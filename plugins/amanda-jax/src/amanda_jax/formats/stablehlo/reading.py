@@ -98,17 +98,17 @@ class _ModuleReader:
             raise LimitError(
                 "the program nests calls or regions too deeply", got=self._depth
             )
-        results_: list[OutputPort] = []
+        block_results: list[OutputPort] = []
         for op in block.operations:
             operation = op.operation
             inputs = [values[v] for v in operation.operands]
             if operation.name in _RETURNS:
-                results_ = inputs
+                block_results = inputs
                 continue
             results = self._read_op(graph, operation, inputs, values)
             values.update(zip(operation.results, results, strict=True))
         self._depth -= 1
-        return results_
+        return block_results
 
     def _read_op(
         self, graph: Graph, op: Any, inputs: list[OutputPort], values: Values
