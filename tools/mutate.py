@@ -243,7 +243,7 @@ def mutants(
 
 
 def _irrelevant_nodes(head: ast.FunctionDef) -> set[ast.AST]:
-    """Nodes of errors (test_wrong_use.py), and flags of `zip` and `astype`."""
+    """Nodes of errors (test_diagnostics.py), and flags of `zip` and `astype`."""
     found: set[ast.AST] = set()
     for node in ast.walk(head):
         if isinstance(node, ast.Raise):

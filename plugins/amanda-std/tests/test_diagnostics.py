@@ -78,7 +78,7 @@ def wrong_calls(op, sample):
         if param.role == "tensor" and is_tensor(value):
             wrong = list(wrong_tensors(param, value))
         elif param.role == "host":
-            wrong = [("host argument", w) for w in HOSTS if w != value]
+            wrong = [("shape argument", w) for w in HOSTS if w != value]
         for what, given in wrong:
             yield (
                 f"{what} of {param.name}",

@@ -318,7 +318,7 @@ WRONG = [
     (lambda: ops.tanh(XN), UsageError, "have no places"),
     (lambda: named.conv(XN, XN), UsageError, "do not tell what conv is"),
     (lambda: named.softmax(XN), UsageError, "along an axis that is named"),
-    (lambda: named.sort(XN, "N", "T"), UsageError, "goes along one axis"),
+    (lambda: named.sort(XN, "N", "T"), UsageError, "works along one axis"),
     (lambda: named.tensor(X, "N", "N", "C"), InvalidTypeError, "do not fit the axes"),
     (lambda: named.tensor(X, "N", "T"), InvalidTypeError, "do not fit the axes"),
     (lambda: XN * [1.0, 2.0], UsageError, "only tensors have axes"),

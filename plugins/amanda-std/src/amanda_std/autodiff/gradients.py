@@ -48,7 +48,7 @@ def grad(graph: Graph, of: OutputPort, wrt: Sequence[OutputPort]) -> list[Output
     if all(isinstance(port.resolve(), Parameter) for port in wrt):
         from amanda_std.passes.simplify import stable
 
-        stable(graph)  # log(softmax(x)) has no slope where its formula underflows
+        stable(graph)  # log(softmax(x)) has no gradient where it underflows
     _expand_composites(graph, [of], wrt)
     from amanda_std.ops import OPS
 
@@ -176,8 +176,8 @@ def _expand_composites(
 def _why_no_gradient(operation: Operation, op: Op) -> str | None:
     """Why an op has no gradient, or None."""
     key = operation.differentiable_if
-    told = op.attrs.get(key) if key is not None and op.has_attrs else None
-    return operation.no_gradient if told is None else None
+    setting = op.attrs.get(key) if key is not None and op.has_attrs else None
+    return operation.no_gradient if setting is None else None
 
 
 def _no_gradient_error(op: Op, why: str) -> UsageError:

@@ -182,9 +182,9 @@ def parse_form(function: Callable[..., Any]) -> OpForm:
         else:
             kind = _kind(p.annotation, f"{function.__name__}({p.name})")
             variadic = p.kind is p.VAR_POSITIONAL
-            told = p.default is not p.empty
-            default = p.default if told else None
-            optional = told or NoneType in get_args(p.annotation)
+            has_default = p.default is not p.empty
+            default = p.default if has_default else None
+            optional = has_default or NoneType in get_args(p.annotation)
             params.append(Param(p.name, kind, optional, variadic, default))
     result = signature.return_annotation
     if get_origin(result) is tuple:

@@ -193,7 +193,7 @@ class ArrayLike:
         return self._op("reshape")(self, _shape_of_args(shape))
 
     def transpose(self, *axes: int) -> Any:
-        """The axes in another order; in reverse order where none is told."""
+        """Permute the axes; reverse them if no order is given."""
         order = _shape_of_args(axes)
         if not order:
             return self._op("transpose")(self)

@@ -49,8 +49,10 @@ class CallCache:
     def add(
         self, key: Any, ports: Ports, into: Tracing, name: str | None
     ) -> tuple[OutputPort, ...]:
-        """What the op of a call like one before gives. Nothing if there was none, or it
-        may not be: the graph is as it was, and who asks anew is told why."""
+        """Add the op of a cached call; returns its outputs.
+
+        Nothing if the call is not cached or the op cannot be added: the graph is then
+        unchanged, and an uncached call raises the error."""
         call = self._calls.get(key)
         if call is None:
             return ()
@@ -114,17 +116,17 @@ def call_key(
                 parts.append(id(found))
         elif a is None:
             parts.append(None)
-        elif (told := _exact_key(a)) is not None:
-            parts.append(told)
+        elif (part := _exact_key(a)) is not None:
+            parts.append(part)
         else:
             return None
         ports.append(port)
     for name, value in attrs.items():
         kind = value.__class__
-        told = (kind, value) if kind in _HASHABLE else _exact_key(value)
-        if told is None:
+        part = (kind, value) if kind in _HASHABLE else _exact_key(value)
+        if part is None:
             return None
-        parts += (name, told)
+        parts += (name, part)
     return tuple(parts) if any(ports) else None
 
 

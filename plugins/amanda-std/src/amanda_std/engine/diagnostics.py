@@ -111,13 +111,14 @@ def explain_error(
     found = find_mismatch(operation, args, attrs)
     if found is not None:
         return found
-    told = ", ".join(f"{key}={value!r}" for key, value in attrs.items())
+    settings = ", ".join(f"{key}={value!r}" for key, value in attrs.items())
+    operands = ", ".join(map(_format_operand, args))
     return InvalidTypeError(
         f"{operation.name} cannot be called with these arguments: "
         f"{str(error) or type(error).__name__}",
         who=format_call(operation, args),
         expected=str(operation),
-        got=f"{', '.join(map(_format_operand, args))}{f'; {told}' if told else ''}",
+        got="; ".join(filter(None, [operands, settings])),
         hint=f"what {operation.name} is: {operation.doc}",
     )
 

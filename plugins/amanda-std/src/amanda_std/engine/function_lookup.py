@@ -11,13 +11,13 @@ from amanda.graph import Graph
 def find_function(graph: Graph | None, name: Any) -> Graph:
     """The function of this name in the root of a graph."""
     found = {} if graph is None else graph.root.functions
-    told = getattr(name, "name", name)
-    if told not in found:
+    key = getattr(name, "name", name)
+    if key not in found:
         raise NamespaceError(
-            f"there is no function {told!r}",
+            f"there is no function {key!r}",
             expected=f"one of {', '.join(found)}"
             if found
             else "functions in the graph",
             hint="graph.add_function(name, body)",
         )
-    return found[told]
+    return found[key]

@@ -316,9 +316,9 @@ class Operation:
             return found
         try:
             self.types(self.normal(args), attrs)
-        except AmandaError as told:
-            diagnostics.add_context(told, self, args)
-            return told
+        except AmandaError as mistake:
+            diagnostics.add_context(mistake, self, args)
+            return mistake
         except diagnostics.BARE_ERRORS as other:
             error = other
         return diagnostics.explain_error(self, args, attrs, error)
@@ -408,9 +408,9 @@ class Operation:
             seen.append(to_dims(own) if p.kind.role == SHAPE_ARG else own)
         while inputs and inputs[-1] is None:
             inputs.pop()
-        told = {k: v for k, v in attrs.items() if v != self.form.attributes[k]}
-        diagnostics.check_attributes(self, told)
-        stored |= told
+        changed = {k: v for k, v in attrs.items() if v != self.form.attributes[k]}
+        diagnostics.check_attributes(self, changed)
+        stored |= changed
         types = self.types(seen, attrs)
         op = into.graph.add(
             self.name, inputs, stored, name=name, outputs=len(types), bodies=bodies

@@ -162,8 +162,8 @@ def _apply_slices(x: Any, axes: Sequence[Any], numbers: Sequence[int]) -> Any:
         at.append(i)
     if not at:
         return x
-    told = tuple(steps) if any(step != 1 for step in steps) else None
-    return find_operation("slice")(x, starts, stops, tuple(at), told)
+    step_sizes = tuple(steps) if any(step != 1 for step in steps) else None
+    return find_operation("slice")(x, starts, stops, tuple(at), step_sizes)
 
 
 def _check_index(number: Any, dim: Dim, axis: int) -> int:

@@ -124,13 +124,17 @@ def _add_call(
     from amanda_std.ops import OPS
 
     names = function.names(len(args))
-    told = function.annotated(names)
+    annotations = function.annotated(names)
     values = [
-        lift(_convert_numbers(args[i], told[names[i]]), into, _dtype(told[names[i]]))
+        lift(
+            _convert_numbers(args[i], annotations[names[i]]),
+            into,
+            _dtype(annotations[names[i]]),
+        )
         for i in inputs
     ]
     rows = [
-        (names[i], told[names[i]], value_type(v))
+        (names[i], annotations[names[i]], value_type(v))
         for i, v in zip(inputs, values, strict=True)
     ]
     types = _parameter_types(function, rows)
@@ -208,10 +212,10 @@ def _attach_gradient(
     made = [UNKNOWN if v is None else value_type(v) for v in graph.results]
     results = list(map(_without_content, made))
     types = [p.type for p in graph.parameters]
-    told = f"{name}_gradient"
-    while told in root.functions:
-        told += "_"
-    body = root.add_function(told, Graph(root.namespace, told))
+    own_name = f"{name}_gradient"
+    while own_name in root.functions:
+        own_name += "_"
+    body = root.add_function(own_name, Graph(root.namespace, own_name))
     try:
         with tracing(body) as into:
             trace_into(into, backward, [*types, *results, *results])
@@ -223,10 +227,10 @@ def _attach_gradient(
                 got=len(body.results),
             )
     except BaseException:
-        root.remove_function(told)
+        root.remove_function(own_name)
         root.remove_function(name)
         raise
-    graph.attrs[GRADIENT] = FunctionRef(told)
+    graph.attrs[GRADIENT] = FunctionRef(own_name)
 
 
 def _pack_results(made: Sequence[Any], shape: Any) -> Any:

@@ -153,8 +153,10 @@ class Named(ArrayLike):
         """Gradients of the sum; each has the axes of the value differentiated by."""
         many = isinstance(wrt, list | tuple)
         targets = tensors(*wrt) if many else (tensor(wrt),)
-        slopes = self.data.grad([each.data for each in targets])
-        found = [_with_names(g, x.axes) for g, x in zip(slopes, targets, strict=True)]
+        gradients = self.data.grad([each.data for each in targets])
+        found = [
+            _with_names(g, x.axes) for g, x in zip(gradients, targets, strict=True)
+        ]
         return found if many else found[0]
 
     def __matmul__(self, other: Any) -> Named:
@@ -215,8 +217,8 @@ def tensor(data: Any, *names: str | None) -> Named:
     rank = data.ndim if type_ is None else type_.shape.rank
     own = None if type_ is None else type_.axes
     axes = names or own or (None,) * rank
-    told = [name for name in axes if name is not None]
-    if len(axes) != rank or len(set(told)) != len(told):
+    names_given = [name for name in axes if name is not None]
+    if len(axes) != rank or len(set(names_given)) != len(names_given):
         raise InvalidTypeError(
             "names do not fit the axes",
             who=str(type_ or tuple(data.shape)),
@@ -500,11 +502,11 @@ class _Along:
 
     def __call__(self, x: Any, *names: Any, **attrs: Any) -> Named:
         operand = tensor(x)
-        told = [n for each in names for n in _names(each)]
+        names_given = [n for each in names for n in _names(each)]
         key = _axis_of(self.operation)
         assert key is not None
-        places = tuple(operand.place(name) for name in told)
-        if not told and operand.ndim > 1 and self._default(key) is not None:
+        places = tuple(operand.place(name) for name in names_given)
+        if not names_given and operand.ndim > 1 and self._default(key) is not None:
             raise UsageError(
                 f"{self.operation.name} goes along an axis that is named",
                 who=str(operand), expected=_format_axes(operand.axes),
@@ -512,15 +514,16 @@ class _Along:
             )  # fmt: skip
         if key == "axis" and len(places) > 1:
             raise UsageError(
-                f"{self.operation.name} goes along one axis", got=_format_axes(told)
+                f"{self.operation.name} works along one axis",
+                got=_format_axes(names_given),
             )
-        if told:
+        if names_given:
             attrs[key] = places if key == "axes" else places[0]
         made = self.operation(operand.data, **attrs)
         rank = made.type.shape.rank if isinstance(made, Operators) else made.ndim
         if rank == operand.ndim:
             return _with_names(made, operand.axes)
-        gone = told or operand.axes
+        gone = names_given or operand.axes
         return _with_names(made, tuple(a for a in operand.axes if a not in gone))
 
     def _default(self, key: str) -> Any:
@@ -529,10 +532,10 @@ class _Along:
         return params[key] if key in params else form.attributes[key]
 
 
-def _names(told: Any) -> Sequence[Any]:
-    if told is None:
+def _names(names_given: Any) -> Sequence[Any]:
+    if names_given is None:
         return ()
-    return told if isinstance(told, list | tuple) else (told,)
+    return names_given if isinstance(names_given, list | tuple) else (names_given,)
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

@@ -109,10 +109,10 @@ def _find_body(op: Op, param: Param) -> Any:
         return tuple(op.bodies[key] for key in keys)
     if name in op.bodies:
         return op.bodies[name]
-    told = op.attrs.get(name) if op.has_attrs else None
-    if told is None:
+    name_of_function = op.attrs.get(name) if op.has_attrs else None
+    if name_of_function is None:
         raise InvalidTypeError(f"{op.type} has no body {name!r}")
-    return find_function(op.graph, told)
+    return find_function(op.graph, name_of_function)
 
 
 def inputs_and_captures(op: Op) -> list[OutputPort]:

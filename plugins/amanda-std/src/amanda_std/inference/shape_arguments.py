@@ -81,7 +81,7 @@ def _nested_integers(value: Any) -> Any:
             return tuple(value)
         return tuple(map(_nested_integers, value))
     if type(value) is not int:
-        raise InvalidTypeError("a host argument holds integers", got=value)
+        raise InvalidTypeError("a shape argument holds integers", got=value)
     return value
 
 

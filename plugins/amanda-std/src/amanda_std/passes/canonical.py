@@ -59,8 +59,10 @@ def _remove_defaults(op: Op) -> bool:
     if not op.has_attrs:
         return False
     known = operation_of(op).form.attributes
-    told = {k: d for k, d in known.items() if k in op.attrs and d is not REQUIRED}
-    idle = [key for key, default in told.items() if same_value(op.attrs[key], default)]
+    defaults = {k: d for k, d in known.items() if k in op.attrs and d is not REQUIRED}
+    idle = [
+        key for key, default in defaults.items() if same_value(op.attrs[key], default)
+    ]
     for key in idle:
         del op.attrs[key]
     return bool(idle)

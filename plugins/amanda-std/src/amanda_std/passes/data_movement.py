@@ -192,7 +192,7 @@ def _squeeze(x: Any, axes: Any = None) -> Any:
         or not _are_integers(added)
         or not _are_integers(axes)
     ):
-        raise Decline("the axes are not told")
+        raise Decline("the axes are not constant")
     if {a % x.ndim for a in _as_sequence(added)} != {
         a % x.ndim for a in _as_sequence(axes)
     }:

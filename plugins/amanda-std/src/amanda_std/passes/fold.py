@@ -44,9 +44,9 @@ def _known_results(op: Op, most: int) -> list[Tensor] | None:
         return None
     if effect_of(op) is not None or has_trait(op, Trait.NOT_FOLDED):
         return None
-    told = [_content_of_type(port) for port in op.outputs]
-    if all(tensor is not None for tensor in told):
-        return [tensor for tensor in told if tensor is not None]
+    contents = [_content_of_type(port) for port in op.outputs]
+    if all(tensor is not None for tensor in contents):
+        return [tensor for tensor in contents if tensor is not None]
     held = [None if v is None else constant_of(v) for v in op.inputs]
     if any(t is None and v is not None for t, v in zip(held, op.inputs, strict=True)):
         return None

@@ -111,8 +111,8 @@ def _type_key(op: Op) -> Any:
     read = tuple([None if v is None else v.type for v in op.inputs])
     if not op.has_attrs:
         return op.type, read, len(op.outputs)
-    told = tuple([(k, v.__class__, v) for k, v in op.attrs.items()])
-    key = (op.type, read, len(op.outputs), told)
+    attrs = tuple([(k, v.__class__, v) for k, v in op.attrs.items()])
+    key = (op.type, read, len(op.outputs), attrs)
     try:
         hash(key)
     except TypeError:

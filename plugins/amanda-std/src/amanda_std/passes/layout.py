@@ -95,8 +95,8 @@ def _needs_conversion(op: Op, layout: str) -> bool:
 
 
 def _layout_of(op: Op) -> str:
-    told = op.attrs.get("layout") if op.has_attrs else None
-    return str(operation_of(op).form.attributes["layout"] if told is None else told)
+    own = op.attrs.get("layout") if op.has_attrs else None
+    return str(operation_of(op).form.attributes["layout"] if own is None else own)
 
 
 def _convert_op(graph: Graph, op: Op, layout: str, into: Tracing) -> None:
@@ -315,10 +315,10 @@ def _reduction_rule(name: str) -> Callable[..., Any]:
 def _static_axes(axes: Any, rank: int) -> set[int]:
     if axes is None:
         return set(range(rank))
-    told = [axes] if isinstance(axes, int) else axes
-    if not isinstance(told, list | tuple) or not all(type(a) is int for a in told):
-        raise Decline("the axes are not told")
-    return {axis % rank for axis in told}
+    given = [axes] if isinstance(axes, int) else axes
+    if not isinstance(given, list | tuple) or not all(type(a) is int for a in given):
+        raise Decline("the axes are not constant")
+    return {axis % rank for axis in given}
 
 
 def _pad(x: Any, pads: Any, value: Any = None, axes: Any = None, **attrs: Any) -> Any:

@@ -44,8 +44,8 @@ def _is_pointwise_definition(
     types = [TensorType(_example_dtype(p.kind), dims) for p in params]
 
     def meaning(*xs: Any) -> Any:
-        told = [x if there else None for x, there in zip(xs, given, strict=True)]
-        return operation.function(*told, **dict(attrs))
+        operands = [x if there else None for x, there in zip(xs, given, strict=True)]
+        return operation.function(*operands, **dict(attrs))
 
     try:
         graph = trace(meaning, types)

@@ -146,7 +146,7 @@ class RunContext(NamedTuple):
         known = ", ".join([*self.callbacks, *host.names("callbacks")]) or "none"
         raise UsageError(
             f"there is no callback {name!r}",
-            expected=f"one of those told: {known}",
+            expected=f"one of: {known}",
             hint="compile with callbacks={name: function}, or "
             "host.register_callback(name, function)",
         )
