@@ -139,7 +139,7 @@ class ArrayLike:
 
     # -- comparisons -------------------------------------------------------------------
     # Numbers that are known are compared now, so that dims decide in Python; all else
-    # is an op, whose result no `if` takes: asked for its truth it raises Undecided.
+    # is an op, and using its result as a condition raises Undecided.
 
     def __eq__(self, other: object) -> Any:
         return _compare(self, other, "equal", lambda a, b: a == b)
@@ -309,7 +309,7 @@ def _compare(a: ArrayLike, b: object, name: str, ask: Callable[[Any, Any], Any])
         try:
             return bool(ask(*known))
         except Undecided:
-            if a.is_of_types:  # who asks learns what is not known
+            if a.is_of_types:  # raises Undecided with what is unknown
                 raise
     if a is b and _is_dim(a):
         return bool(ask(0, 0))

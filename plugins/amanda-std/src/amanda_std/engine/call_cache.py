@@ -27,7 +27,7 @@ Ports: TypeAlias = "list[OutputPort | None]"
 
 
 class _Call(NamedTuple):
-    """What is needed to add an op, whatever its values."""
+    """The parts of an op that do not depend on its values."""
 
     inputs: int
     """How many arguments are inputs, None included."""
@@ -70,7 +70,7 @@ class CallCache:
         return outputs
 
     def learn(self, key: Any, ports: Ports, made: Sequence[Op]) -> None:
-        """Remembers a call by the op that it made, if it made nothing else."""
+        """Cache a call by the op that it added, if it added exactly one."""
         operation = self._operation
         if operation.effect is not None or operation.body_rule is not None:
             return
@@ -96,10 +96,11 @@ class CallCache:
 def call_key(
     args: Sequence[Any], attrs: Mapping[str, Any], ports: Ports, way: Any = None
 ) -> Any:
-    """What calls have in common that add the same op; puts the values into `ports`.
+    """The cache key of a call; appends its values to `ports`.
 
-    None where types do not tell it: for an array or a number beside tensors, for what
-    is no tensor. `way` tells apart who gives arguments another meaning."""
+    None if types do not determine the op: arrays or numbers beside tensors, values
+    that are no tensors. `way` separates callers that interpret arguments
+    differently."""
     parts: list[Any] = [way]
     for a in args:
         kind = a.__class__
@@ -131,7 +132,7 @@ def call_key(
 
 
 def _exact_key(value: Any) -> Any:
-    """A hashable form of an attribute that tells 1, 1.0 and True apart.
+    """A hashable form of an attribute in which 1, 1.0 and True differ.
 
     None for other objects, and for floats that are zero or NaN."""
     kind = value.__class__

@@ -1,9 +1,8 @@
-"""What the engine needs of modules above it, loaded at the first call.
+"""Links from the engine to modules above it, loaded at the first call.
 
 Ops are declared with the engine, and the engine adds ops to graphs: for operators of
-values, for computed shape arguments, for numbers beside tensors. Imports only go down,
-so the package sets `load` when it is imported.
-"""
+values, for computed shape arguments, for numbers beside tensors. Imports only go
+down, so the package sets `load` when it is imported."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""What Python's numbers, lists and arrays become beside tensors: one table.
+"""Conversion of Python numbers, lists and arrays to tensors.
 
-| given | beside tensors | alone |
+| operand | combines with tensors | alone |
 |---|---|---|
 | `bool` | of bools | bool |
-| `int` | of integers, floats or complex numbers that hold it exactly | int64 |
-| `float` | of floats or complex numbers, rounded to their digits | float64 |
-| `complex` | of complex numbers, rounded to their digits | complex128 |
-| a list, nested or not | as its numbers | as the widest of them |
-| an array, a tensor | of its own element type only | that |
+| `int` | of integers, floats or complex numbers that represent it exactly | int64 |
+| `float` | of floats or complex numbers, rounded to their precision | float64 |
+| `complex` | of complex numbers, rounded to their precision | complex128 |
+| a list, nested or not | as its numbers do | the widest of them |
+| an array, a tensor | of its own dtype only | its own |
 
-A number that would be another one is refused, and so is a float that would be infinite.
-Arrays and tensors are never converted: `x.astype("float32")` says so in the graph.
-"""
+A number that the dtype cannot represent is refused, and so is a float that would
+overflow. Arrays and tensors are never converted implicitly: use
+`x.astype("float32")`."""
 
 from __future__ import annotations
 

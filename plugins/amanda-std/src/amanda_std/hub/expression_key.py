@@ -15,8 +15,8 @@ MAX_SHARED_BYTES = 1 << 12
 
 
 def common_subexpression_key(op: Op) -> Any:
-    """What two ops have in common if they compute the same; None if they may not be
-    shared."""
+    """A key that is equal for ops that compute the same; None for ops that may not
+    be shared."""
     if op.bodies or op.control_inputs or op.control_outputs or isinstance(op, Graph):
         return None
     if any(KEEP in port.marks for port in op.outputs):
@@ -44,7 +44,7 @@ def _constant_key(tensor: Tensor) -> Any:
 
 
 def _exact_key(value: Any) -> Any:
-    """A key that tells apart 1, 1.0 and True, 0.0 and -0.0."""
+    """A key in which 1, 1.0 and True differ, and 0.0 and -0.0."""
     if isinstance(value, Sym):
         return repr(value.key)
     parts: list[bytes] = []

@@ -32,9 +32,9 @@ def has_trait(op: Op, trait: Trait) -> bool:
 
 
 def compile_time_arguments(op: Op) -> list[Any]:
-    """What a compiler has to know of an op of the hub, besides shape arguments.
+    """The arguments that a compiler must know, besides shape arguments.
 
-    An item is an `OutputPort` where it is computed in the graph."""
+    An item is an `OutputPort` if it is computed in the graph."""
     operation = operation_of(op)
     if operation.compile_time_rule is None:
         return []

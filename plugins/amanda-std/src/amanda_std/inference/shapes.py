@@ -66,7 +66,7 @@ def _broadcast_dims(dims: Sequence[Dim], shapes: Sequence[Shape]) -> Dim:
 
 
 def _broadcast_symbols(a: Sym, b: Sym) -> Dim:
-    """What two symbolic dims broadcast to: the one that is 1 only if the other is.
+    """The dim that two symbols broadcast to: the one that is 1 only if the other is.
 
     If neither can be proved, the result is unknown.
 

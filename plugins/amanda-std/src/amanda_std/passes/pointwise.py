@@ -50,7 +50,7 @@ def _is_pointwise_definition(
     try:
         graph = trace(meaning, types)
     except (AmandaError, *BARE_ERRORS):
-        return False  # it asks for what no order of axes may change, or for more axes
+        return False  # it depends on the order or number of axes
     return all(map(_is_pointwise_op, graph))
 
 
