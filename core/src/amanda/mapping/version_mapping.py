@@ -124,7 +124,7 @@ class VersionMapping:
                 op.attrs[attr.name] = _as_list(default)
 
     def adjust_constant(self, op: Op, change: VersionChange) -> None:
-        """Adapt what a constant says of its file."""
+        """Adapt the metadata of a constant."""
 
     def finish(self, graph: Graph, change: VersionChange) -> None:
         """Adapt a converted graph and those in it."""

@@ -117,13 +117,13 @@ def copy_entries(source: Graph, target: Graph, made: PortMap) -> None:
 
 
 def copy_control_edges(
-    source: Graph, target: Graph, stands: Mapping[Op, Sequence[Op]], made: PortMap
+    source: Graph, target: Graph, mapped: Mapping[Op, Sequence[Op]], made: PortMap
 ) -> None:
     """Add control edges between the ops that ops with control edges were mapped to."""
     for edge in list(source.control_edges):
         first, then = edge.output_port.op, edge.input_port.op
-        firsts = [target] if first is source else _last_ops(first, stands, made, target)
-        thens = [target] if then is source else _first_ops(stands.get(then, ()))
+        firsts = [target] if first is source else _last_ops(first, mapped, made, target)
+        thens = [target] if then is source else _first_ops(mapped.get(then, ()))
         attrs = edge.attrs if edge.has_attrs else None
         for one in firsts:
             for other in thens:
@@ -132,10 +132,10 @@ def copy_control_edges(
 
 
 def _last_ops(
-    op: Op, stands: Mapping[Op, Sequence[Op]], made: PortMap, target: Graph
+    op: Op, mapped: Mapping[Op, Sequence[Op]], made: PortMap, target: Graph
 ) -> list[Op]:
     """The ops to wait for in the place of `op`: its last ones, or its producers."""
-    group = stands.get(op, ())
+    group = mapped.get(op, ())
     if group:
         read = {value.op for other in group for value in other.inputs if value}
         return [one for one in group if one not in read]

@@ -82,12 +82,16 @@ class ConversionRun:
         self._graphs: dict[Graph, Graph] = {}
         self._deferred: dict[Op, CoverEntry] = {}
         self._failed: set[Op] = set()
-        self._holed: set[Op] = set()  # graphs with a result that depends on a gap
-        self._open: list[UnmappedOp] = []
+        self._incomplete: set[Op] = set()  # graphs with a result that depends on a gap
+        self._unmapped: list[UnmappedOp] = []
         self._carried: list[Op] = []  # constants copied while an op was built
-        self._loose: list[Op] = []  # of them, those that may be unused in the end
-        self._stands: dict[Op, list[Op]] = {}  # where there are control edges
-        self._rounds: dict[OutputPort, OutputPort] = {}  # placeholders for feedback
+        self._maybe_unused: list[
+            Op
+        ] = []  # of them, those that may be unused in the end
+        self._mapped_ops: dict[Op, list[Op]] = {}  # where there are control edges
+        self._placeholders: dict[
+            OutputPort, OutputPort
+        ] = {}  # placeholders for feedback
         self._losses: dict[str, None] = {}
         self._pinned: frozenset[OutputPort] = frozenset()
 
@@ -103,7 +107,7 @@ class ConversionRun:
         copy_entries(source, root, self.made)
         root.imports.update(source.imports)
         root.imports.update(getattr(self.target, "imports", None) or {})
-        for op in self._loose:
+        for op in self._maybe_unused:
             if not op.outputs[0].user_ops and op.graph is not None:
                 op.graph.remove(op)
         self._report_gaps()
@@ -112,7 +116,7 @@ class ConversionRun:
     def _report_gaps(self) -> None:
         program = self.program
         self.report.gaps = describe_gaps(
-            self._open, program.rules, program.source, forward=program.forward
+            self._unmapped, program.rules, program.source, forward=program.forward
         )
         self.report.losses = tuple(self._losses)
 
@@ -200,16 +204,16 @@ class ConversionRun:
         for port, value in zip(source.outputs, source.results, strict=True):
             target.result(self._map_result(source, value), port.name)
             copy_port_fields(port, target.outputs[port.index])
-        for value, stand in self._rounds.items():
+        for value, placeholder in self._placeholders.items():
             if value.graph is source and value in self.made:
-                target.replace_uses(stand, self.made[value])
-                target.remove(stand.op)
+                target.replace_uses(placeholder, self.made[value])
+                target.remove(placeholder.op)
         if (
             frame.cover.bound
             or source.inner_control_sources
             or source.inner_control_sinks
         ):
-            copy_control_edges(source, target, self._stands, self.made)
+            copy_control_edges(source, target, self._mapped_ops, self.made)
         for body in frame.bodies:
             self._drop_unheld(body)
 
@@ -226,12 +230,12 @@ class ConversionRun:
         try:
             return self.value(value)  # type: ignore[no-any-return]
         except _BehindGapError:
-            self._holed.add(source)
+            self._incomplete.add(source)
             return None
 
-    def _has_holes(self, op: Op) -> bool:
+    def _is_incomplete(self, op: Op) -> bool:
         """Whether a result of the op or of its bodies depends on a gap."""
-        return bool(self._holed) and not self._holed.isdisjoint(
+        return bool(self._incomplete) and not self._incomplete.isdisjoint(
             (op, *op.bodies.values())
         )
 
@@ -246,12 +250,12 @@ class ConversionRun:
     def value(self, value: Any) -> Any:
         """What a value or body of the source was mapped to; anything else as it is."""
         if value.__class__ in _PORTS:
-            return self.made.get(value) or self._copy_or_stand_in(value)
+            return self.made.get(value) or self._copy_or_placeholder(value)
         if isinstance(value, Graph):
             return self._bodies[value]
         return value
 
-    def _copy_or_stand_in(self, value: OutputPort) -> OutputPort:
+    def _copy_or_placeholder(self, value: OutputPort) -> OutputPort:
         """A constant is copied when it is needed; feedback gets a placeholder."""
         op = value.op
         tensor = constant_of(value)
@@ -261,11 +265,11 @@ class ConversionRun:
             self.report.carried += 1
             return self.made[value]
         if op.feedback and home is not None and op not in self._failed:
-            if value not in self._rounds:
-                stand = home.add("feedback", namespace=CORE, feedback=True)
-                self._carried.append(stand)  # not an op of the rule itself
-                self._rounds[value] = stand.output
-            return self._rounds[value]
+            if value not in self._placeholders:
+                placeholder = home.add("feedback", namespace=CORE, feedback=True)
+                self._carried.append(placeholder)  # not an op of the rule itself
+                self._placeholders[value] = placeholder.output
+            return self._placeholders[value]
         raise _BehindGapError
 
     def _copy(
@@ -281,7 +285,7 @@ class ConversionRun:
                          bodies=bodies, provenance=op.provenance)  # fmt: skip
         self.made.update(zip(op.outputs, made.outputs, strict=True))
         if _has_control_edges(op):
-            self._stands[op] = [made]
+            self._mapped_ops[op] = [made]
         return made
 
     def _ask(self, value: OutputPort, what: str) -> Any:
@@ -343,7 +347,7 @@ class ConversionRun:
             if match.step < len(match.rule.steps):
                 self._run_steps(match)
             self._build(target, entry, match, before)
-            if self._holed and self._has_holes(entry.op):
+            if self._incomplete and self._is_incomplete(entry.op):
                 self._mark_dependent(entry.op)
         except _BehindGapError:
             self._undo(target, before)
@@ -352,7 +356,7 @@ class ConversionRun:
             raise
         except AmandaError as why:
             self._undo(target, before)
-            if self._has_holes(entry.op):  # steps cannot decide about them
+            if self._is_incomplete(entry.op):  # steps cannot decide about them
                 self._mark_dependent(entry.op)
                 return True
             entry.decline(match.rule, why.message)
@@ -411,7 +415,7 @@ class ConversionRun:
         if rare and _has_control_edges(op):
             if not new and not set(op.control_inputs) <= set(match.ops):
                 raise Decline("nothing is made that could wait for its control inputs")
-            self._stands[op] = new
+            self._mapped_ops[op] = new
         for port in op.outputs:
             value = self.made.get(port)
             if value is None or value.op.provenance is not origin:
@@ -432,7 +436,7 @@ class ConversionRun:
         while at is not before and at is not None:
             previous = at.previous
             if at in self._carried:
-                self._loose.append(at)
+                self._maybe_unused.append(at)
             else:
                 target.remove(at)
             at = previous
@@ -455,7 +459,7 @@ class ConversionRun:
         else:
             bodies = {key: self._bodies[body] for key, body in op.bodies.items()}
             self._copy(op, target, inputs, self._own_namespace(op), bodies or None)
-        if self._has_holes(op):
+        if self._is_incomplete(op):
             self._mark_dependent(op)
         self._carried.clear()
 
@@ -473,7 +477,7 @@ class ConversionRun:
         self.made.update(zip(op.outputs, held.outputs, strict=True))
         for key, body in op.bodies.items():
             held.set_body(key, self._bodies[body])
-        self._stands[op] = [held]
+        self._mapped_ops[op] = [held]
 
     def _copy_whole(
         self,
@@ -495,7 +499,7 @@ class ConversionRun:
         except _BehindGapError:
             inputs = None
         if inputs is None or not self._is_filled(target, entry, inputs):
-            self._open.append(UnmappedOp(op, entry.type, entry.declined))
+            self._unmapped.append(UnmappedOp(op, entry.type, entry.declined))
             if inputs is None or not self._keep_foreign_op(target, op, inputs):
                 self._failed.add(op)
         self._carried.clear()

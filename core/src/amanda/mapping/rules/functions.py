@@ -103,10 +103,10 @@ class Builder:
             raise Decline(f"{self.side.name} has no op {type}")
         count = signature.outputs
         if OUTPUT_COUNT not in signature.attrs:
-            told = attrs.pop(OUTPUT_COUNT, 1)
-            if count is not None and told > count:
+            given = attrs.pop(OUTPUT_COUNT, 1)
+            if count is not None and given > count:
                 raise Decline(f"{type} of {self.side.name} has {count} outputs")
-            count = told if count is None else count
+            count = given if count is None else count
         bodies = {k: v for k, v in attrs.items() if isinstance(v, Graph)}
         given = {
             key: convert_value(value)

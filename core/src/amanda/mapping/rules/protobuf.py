@@ -186,19 +186,19 @@ def decode_file(data: bytes, file: str = "<bytes>") -> RuleFile:
 
 def loads(rules: RuleSet, data: bytes, file: str = "<bytes>") -> None:
     """Add the rules of a file to a set; none of them if one is faulty."""
-    made = decode_file(data, file)
-    for told, end in ((made.source, rules.left), (made.target, rules.right)):
-        if namespace_path(told) != end:
-            got = repr(told[:80])
+    decoded = decode_file(data, file)
+    for namespace, end in ((decoded.source, rules.left), (decoded.target, rules.right)):
+        if namespace_path(namespace) != end:
+            got = repr(namespace[:80])
             raise FormatError("rules of another end", where=file, expected=end, got=got)
     with rules.all_or_nothing():
-        for table in made.tables:
+        for table in decoded.tables:
             _add_table(rules, table, file)
-        for i, function in enumerate(made.functions):
+        for i, function in enumerate(decoded.functions):
             _attach_function(rules, function, f"{file}, function {i}")
-        rules.hint(left=made.source_hints, right=made.target_hints)
+        rules.hint(left=decoded.source_hints, right=decoded.target_hints)
         rows: list[Equation] = []
-        for i, rule in enumerate(made.rules):
+        for i, rule in enumerate(decoded.rules):
             text = _PartReader(rule, rules, f"{file}, rule {i}").text()
             name, line = rule.file or file, rule.line or i + 1
             rows += parse_rules(text, rules.lenses, name, line)
@@ -240,19 +240,19 @@ def _format_versions(low: int | None, high: int | None) -> str:
     return f"[{'' if low is None else low}:{'' if high is None else high}]"
 
 
-def _read_values(told: Iterator[RuleValue], where: str) -> Iterator[Any]:
-    for first in told:
-        yield _read_value(chain([first], told), where, 0)
+def _read_values(values: Iterator[RuleValue], where: str) -> Iterator[Any]:
+    for first in values:
+        yield _read_value(chain([first], values), where, 0)
 
 
-def _read_value(told: Iterator[RuleValue], where: str, depth: int) -> Any:
-    one = next(told, None)
+def _read_value(values: Iterator[RuleValue], where: str, depth: int) -> Any:
+    one = next(values, None)
     if one is None:
         raise FormatError("a list of values ends too early", where=where)
     if depth > MAX_DEPTH:
         raise LimitError("a value is nested too deep", where=where)
     if one.list is not None:
-        return [_read_value(told, where, depth + 1) for _ in range(one.list)]
+        return [_read_value(values, where, depth + 1) for _ in range(one.list)]
     if one.digits is not None:
         digits = one.digits.removeprefix("-")
         if not digits.isdecimal() or not digits.isascii() or len(digits) > 80:
@@ -269,7 +269,7 @@ class _PartReader:
         self.rule = rule
         self.lenses = rules.lenses
         self.where = where
-        self.told = iter(rule.parts)
+        self.parts = iter(rule.parts)
         self.depth = 0
 
     def fault(self, message: str, **parts: Any) -> FormatError:
@@ -281,12 +281,12 @@ class _PartReader:
             raise self.fault("a rule has an arrow", got=repr(rule.arrow))
         left, right = self.part(), self.part()
         made = f"{left}  {rule.arrow}  {right}"
-        more = next(self.told, None)
+        more = next(self.parts, None)
         if more is not None:
-            self.told = chain([more], self.told)
+            self.parts = chain([more], self.parts)
             guard = parse_guard(self.guard(), self.lenses, self.where, 1)
             made += f"  if {guard}"
-        if next(self.told, None) is not None:
+        if next(self.parts, None) is not None:
             raise self.fault("a rule goes on behind its guard")
         if rule.loss is not None:
             made += f"  losing {format_value(rule.loss)}"
@@ -297,7 +297,7 @@ class _PartReader:
         return made + after + "".join(f"  @{tag}" for tag in rule.tags)
 
     def next(self) -> RulePart:
-        part = next(self.told, None)
+        part = next(self.parts, None)
         if part is None:
             raise self.fault("a rule ends too early")
         return part

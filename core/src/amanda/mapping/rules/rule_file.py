@@ -79,8 +79,8 @@ def file_ends(path: Path) -> tuple[str, str] | None:
     if path.suffix in BINARY:
         from amanda.mapping.rules import protobuf
 
-        told = protobuf.decode_file(data, path.name)
-        return told.source, told.target
+        header = protobuf.decode_file(data, path.name)
+        return header.source, header.target
     if path.suffix not in (".yaml", ".yml"):
         return None
     found = read_header(decode_text(data, str(path)), path.name)

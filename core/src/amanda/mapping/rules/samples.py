@@ -67,8 +67,8 @@ def generate_sample(
             why = f"{type(error).__name__}: {error}"
             continue
         if row.id not in done.report.rules:
-            gaps = [told for gap in done.report.gaps for told in gap.why]
-            why = next((told for told in gaps if told.startswith(row.id)), why)
+            gaps = [given for gap in done.report.gaps for given in gap.why]
+            why = next((given for given in gaps if given.startswith(row.id)), why)
             continue
         back = None
         if row.arrow == "<=>":
@@ -200,8 +200,8 @@ class _SampleBuilder:
                 if list(variables(inner)) and not context:
                     return self.lenses[lens].forth(self.attr(inner, None))
                 if isinstance(inner, Var) and inner.name in self.values:
-                    told = [self.type.shape.rank for _ in context[:1]]
-                    return self.lenses[lens].forth(self.values[inner.name], told)
+                    given = [self.type.shape.rank for _ in context[:1]]
+                    return self.lenses[lens].forth(self.values[inner.name], given)
             case ListOf(items=items):
                 return [self.attr(item, 1) for item in items]
         raise Decline(f"{part} is not drawn")
