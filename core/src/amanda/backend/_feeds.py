@@ -67,7 +67,7 @@ class Feeds:
             return False
 
     def _looked_at(self, feeds: Mapping[Any, Any] | Sequence[Any]) -> dict[Key, Any]:
-        given = self._given(feeds)
+        given = self._bind_in_order(feeds)
         problems = list(_unknown_feeds(given, self._keys))
         problems += [f"no feed for {key!r}" for key in self._keys if key not in given]
         in_order = len(given) == self._count and not problems
@@ -76,12 +76,14 @@ class Feeds:
             return dict(zip(self._keys, values, strict=True))
         problems += _feed_fault(self.slots, given)
         if problems:
-            raise self._misfed(problems)
+            raise self._feed_error(problems)
         forms = [_describe_array(value) for value in values]
         self._forms = None if None in forms else forms  # type: ignore[assignment]
         return dict(zip(self._keys, values, strict=True))
 
-    def _given(self, feeds: Mapping[Any, Any] | Sequence[Any]) -> dict[Any, Any]:
+    def _bind_in_order(
+        self, feeds: Mapping[Any, Any] | Sequence[Any]
+    ) -> dict[Any, Any]:
         if isinstance(feeds, Mapping):
             return dict(feeds)
         if not isinstance(feeds, list | tuple):
@@ -91,10 +93,10 @@ class Feeds:
             )
         if len(feeds) != self._count:
             number = "1 value is" if len(feeds) == 1 else f"{len(feeds)} values are"
-            raise self._misfed([f"{number} fed"])
+            raise self._feed_error([f"{number} fed"])
         return dict(zip(self._keys, feeds, strict=True))
 
-    def _misfed(self, problems: list[str]) -> UsageError:
+    def _feed_error(self, problems: list[str]) -> UsageError:
         inputs = ", ".join(map(str, self.slots)) or "nothing"
         return UsageError(
             "the feeds do not match the graph", expected=inputs, problems=problems

@@ -198,12 +198,12 @@ class CustomDictionary(DictionaryHistory):
     """The custom ops of one namespace, in all its versions."""
 
     def __init__(self, path: str, host: Host) -> None:
-        super().__init__(path, self._written)
+        super().__init__(path, self._data_file)
         self.host = host
         self.ops: dict[tuple[str, str], CustomOp] = {}
         self._rules: dict[str, RuleSet] = {}
 
-    def _written(self) -> bytes:
+    def _data_file(self) -> bytes:
         versions = sorted({version for _, version in self.ops}, key=version_key)
         steps: dict[str, list[tuple[str, str]]] = {}
         docs: dict[str, str] = {}
@@ -244,13 +244,13 @@ class CustomDictionary(DictionaryHistory):
         if path not in self._rules:
             made = RuleSet(f"{self.path} to {path}", self.path, path)
             right = partial(_side_of, host=self.host)
-            mapping = RuleMapping(self._left, right, made)
+            mapping = RuleMapping(self._source_side, right, made)
             manifest = {"from": f"{self.path}/*", "to": f"{path}/*"}
             self.host.register_mapping(made.name, mapping, manifest=manifest)
             self._rules[path] = made
         return self._rules[path]
 
-    def _left(self, name: str) -> Side:
+    def _source_side(self, name: str) -> Side:
         from amanda.mapping import PlainSide
 
         side: Side = PlainSide.of(self.at(parse_name(name).version or ""))
@@ -265,7 +265,7 @@ class CustomDictionary(DictionaryHistory):
             return None
         is_guest = op.graph is not None and op.graph.namespace != op.namespace
         if is_guest and parse_name(build.namespace).path in self._rules:
-            return self._mapped(op, build, inputs)
+            return self._convert_op(op, build, inputs)
         space = self.host.namespace(build.namespace)
         calling = getattr(type(space), "calling", None)
         if calling is None:
@@ -279,7 +279,7 @@ class CustomDictionary(DictionaryHistory):
         )
         return found
 
-    def _mapped(
+    def _convert_op(
         self, op: Op, build: Graph, inputs: Sequence[OutputPort | None]
     ) -> list[OutputPort | None]:
         """Convert one op by the rules, and paste the result."""

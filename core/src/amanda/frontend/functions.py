@@ -113,7 +113,7 @@ class Function:
         A type is a Type, its text, or that of an array or a value. Missing types are
         those of the annotations, or unknown: set `graph.parameters[i].type` later, and
         infer. Settings are passed by name."""
-        told, settings = self._bound(types, named, complete=False)
+        told, settings = self._bind_arguments(types, named, complete=False)
         names = self.names(len(told))
         known = self.annotated(names)
         found: list[Type | None] = []
@@ -148,7 +148,7 @@ class Function:
         """Compute, infer or add an op, for arrays, types or values.
 
         Calls with arguments of the same types share one function of the graph."""
-        given, settings = self._bound(args, named)
+        given, settings = self._bind_arguments(args, named)
         given = [None if each is _LEFT_OUT else each for each in given]
         with use_host(self._host):
             call = _capability(self.namespace, "call", "calls no functions")
@@ -156,7 +156,7 @@ class Function:
 
     # -- arguments ---------------------------------------------------------------------
 
-    def _bound(
+    def _bind_arguments(
         self, args: Sequence[Any], named: Mapping[str, Any], *, complete: bool = True
     ) -> tuple[list[Any], dict[str, Any]]:
         """Positional arguments, and settings, which are keyword-only."""

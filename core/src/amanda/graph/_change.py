@@ -78,7 +78,7 @@ def control(
         elif not first.feedback:
             _order.order_edge(graph, first, then)
         _waiting(first)[then] = None
-        _awaited(then)[first] = None
+        _waiting_ops(then)[first] = None
     if attrs:
         then._side.attrs_of(first).update(attrs)
     if graph._log is not None:
@@ -97,7 +97,7 @@ def uncontrol(graph: Graph, first: Op, then: Op) -> None:
     else:
         known = _signals(graph, first, then)
         if known:
-            del _waiting(first)[then], _awaited(then)[first]
+            del _waiting(first)[then], _waiting_ops(then)[first]
     if not known:
         raise GraphError(f"no control edge from {first.label} to {then.label}")
     if then.side_record is not None and then.side_record.extras:
@@ -114,7 +114,7 @@ def _waiting(op: Op) -> dict[Op, None]:
     return side.controlled
 
 
-def _awaited(op: Op) -> dict[Op, None]:
+def _waiting_ops(op: Op) -> dict[Op, None]:
     side = op._side
     if side.control is None:
         side.control = {}
@@ -125,7 +125,7 @@ def _awaited(op: Op) -> dict[Op, None]:
 
 
 def replace(graph: Graph, op: Op, values: Sequence[OutputPort | None], by: str) -> None:
-    _own(graph, op)
+    _expect_own(graph, op)
     if len(values) != len(op.outputs):
         raise GraphError(
             f"{op.label} cannot be replaced by {len(values)} values",
@@ -247,7 +247,7 @@ def replace_uses(old: OutputPort, new: OutputPort) -> None:
                 undo.push(port.connect, old)
 
 
-def _own(graph: Graph, op: Op) -> None:
+def _expect_own(graph: Graph, op: Op) -> None:
     if op.graph is graph:
         return
     if (
@@ -284,7 +284,7 @@ def _refuse_use(graph: Graph, port: OutputPort, by: str) -> None:
 def remove(
     graph: Graph, op: Op, by: str, values: Sequence[OutputPort | None] = ()
 ) -> None:
-    _own(graph, op)
+    _expect_own(graph, op)
     more = op.side_record
     held = graph._pins or (more is not None and more.marks)
     for port in op.outputs:

@@ -103,7 +103,7 @@ def _clone_part(
         needed.update(v for v in op._inputs if isinstance(v, Parameter))
         for body in op._inner_graphs():
             needed.update(v for v in body.captures if isinstance(v, Parameter))
-    copy = _bare(graph, memo)
+    copy = _copy_fields(graph, memo)
     for port in graph._parameters:
         if port in needed:
             made = copy.parameter(port.type, port.name)
@@ -119,7 +119,7 @@ def _clone_part(
     return copy
 
 
-def _bare(graph: Graph, memo: Memo) -> Graph:
+def _copy_fields(graph: Graph, memo: Memo) -> Graph:
     """A graph with the same fields and no ports or ops."""
     copy: Graph = type(graph)(None, graph.name, type=graph.type)
     copy._attrs = dict(graph._attrs) if graph._attrs else None
@@ -134,7 +134,7 @@ def _bare(graph: Graph, memo: Memo) -> Graph:
 
 def _shell(graph: Graph, memo: Memo) -> Graph:
     """A graph with the same fields and ports, empty inside."""
-    copy = _bare(graph, memo)
+    copy = _copy_fields(graph, memo)
     for port in graph._parameters:
         made = copy.parameter(port.type, port.name)
         memo[port] = made

@@ -58,7 +58,7 @@ class _Numbers:
             for i, op in enumerate(ops):
                 self.ops[op] = (at, i)
                 if op.is_graph or op.side_record is not None:
-                    for inner in _held(op):
+                    for inner in _inner_graphs_of(op):
                         self.graphs[inner] = len(self.graphs)
                         queue.append(inner)
 
@@ -93,7 +93,7 @@ class _Numbers:
         )
 
 
-def _held(op: Op) -> list[Graph]:
+def _inner_graphs_of(op: Op) -> list[Graph]:
     graphs = [op] if isinstance(op, Graph) else []
     return graphs + [op.bodies[key] for key in sorted(op.bodies)]
 
@@ -219,11 +219,11 @@ def digest(graph: Graph, *, content: bool, names: bool) -> str:
     symbols = Symbols()
     found = _digest(graph, content, names, symbols)
     if symbols.is_ambiguous:
-        found = _digest(graph, content, names, _ranked(graph, names))
+        found = _digest(graph, content, names, _rank_records(graph, names))
     return found
 
 
-def _ranked(graph: Graph, names: bool) -> Symbols:
+def _rank_records(graph: Graph, names: bool) -> Symbols:
     """Numbers of anonymous dims by all the places where they stand."""
     from amanda.types import Symbols
 
@@ -259,7 +259,7 @@ def difference(a: Graph, b: Graph, *, content: bool, names: bool) -> str | None:
     ours, theirs = Symbols(), Symbols()
     found = _difference(a, b, content, names, (ours, theirs))
     if found is not None and ours.is_ambiguous and theirs.is_ambiguous:
-        ours, theirs = _ranked(a, names), _ranked(b, names)
+        ours, theirs = _rank_records(a, names), _rank_records(b, names)
         found = _difference(a, b, content, names, (ours, theirs))
     return found
 

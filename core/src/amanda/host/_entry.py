@@ -153,9 +153,9 @@ class PluginEntry:
                 hint=f"pip install --upgrade {self.dist} amanda-core",
             )
         if self.fault:
-            raise self._broken()
+            raise self._broken_error()
 
-    def _broken(self) -> PluginBrokenError:
+    def _broken_error(self) -> PluginBrokenError:
         return PluginBrokenError(
             f"{self.what} cannot be used",
             where=self.value or None,
@@ -198,10 +198,10 @@ class PluginEntry:
             raise
         except BaseException as cause:  # a plug-in may raise SystemExit or worse
             self._fault = f"does not load: {error_text(cause)}"
-            raise self._broken() from cause
+            raise self._broken_error() from cause
         if wrong:
             self._fault = f"is no {KINDS[self.kind].one}: it {wrong}"
-            raise self._broken()
+            raise self._broken_error()
         self.seconds = time.perf_counter() - began
         if self.seconds > slow_seconds():
             _log.warning("%s is slow: took %.1f s to import", self.what, self.seconds)

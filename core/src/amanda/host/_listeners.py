@@ -39,14 +39,14 @@ class Listeners:
     ) -> Any:
         """All results that are not None, or the first one, depending on the hook."""
         if hook not in self._ready:
-            loaded = [(entry, self._loaded(hook, entry)) for entry in entries]
+            loaded = [(entry, self._load_listener(hook, entry)) for entry in entries]
             with self._lock:
                 if hook not in self._ready:
                     self._register(hook, loaded)
                     self._ready.add(hook)
         return getattr(self._calling.hook, hook)(**event)
 
-    def _loaded(self, hook: str, entry: PluginEntry) -> Any:
+    def _load_listener(self, hook: str, entry: PluginEntry) -> Any:
         """The listener, or None if it cannot be called."""
         try:
             listener = entry.load()

@@ -112,9 +112,9 @@ class PartCache:
         for row in rows:
             by_hits = islice(_orders(part.inputs, row.inputs), TRIES - 1)
             for order in dict.fromkeys([*by_hits, part.inputs]):
-                if cache_key(self._extracted(graph, part, order), {})[0] == row.key:
+                if cache_key(self._extract_part(graph, part, order), {})[0] == row.key:
                     return row.compiled, order
-        made = self._extracted(graph, part, part.inputs)
+        made = self._extract_part(graph, part, part.inputs)
         key, tensors = cache_key(made, {})
         compiled = self._compile(made)
         self.compiled += 1
@@ -122,7 +122,7 @@ class PartCache:
             rows.append(PartTemplate(key, compiled, part.inputs, tensors))
         return compiled, part.inputs
 
-    def _extracted(
+    def _extract_part(
         self, graph: Graph, part: SessionPart, order: Sequence[OutputPort]
     ) -> Graph:
         return _in_graph_order(extract(graph, part, order), self._commutes)

@@ -83,7 +83,7 @@ class Session:
         self._host = host or host_in_use()
         self._options = dict(options)
         self._commuting: dict[Any, bool] = {}
-        self._shelf = PartCache(self._compiled, self._commutes)
+        self._shelf = PartCache(self._compile_part, self._commutes)
         self._fed: dict[Key, FeedCopy] = {}
         self._source = graph
         self.last = RunStatistics(0, 0, 0, 0)
@@ -125,13 +125,13 @@ class Session:
         """The values of the targets, or of all results, by target.
 
         Omitted feeds keep their last value."""
-        named = self._asked(targets)
+        named = self._resolve_targets(targets)
         self._feed(feeds)
         before = self._shelf.compiled
         ports = list(dict.fromkeys(named.values()))
         here = sum(self._is_there(port) for port in ports)
         effects = self._effects if targets is None else ()
-        parts = self._planned([p for p in ports if not self._is_there(p)], effects)
+        parts = self._plan_parts([p for p in ports if not self._is_there(p)], effects)
         for part in parts:
             self._run(part)
         ops = sum(len(part.ops) for part in parts)
@@ -139,7 +139,7 @@ class Session:
         self.last = RunStatistics(ops, len(parts), made, here)
         return {key: copy_value(self._value(port)) for key, port in named.items()}
 
-    def _asked(
+    def _resolve_targets(
         self, targets: Iterable[str | Op | OutputPort] | None
     ) -> dict[Any, OutputPort]:
         if targets is None:
@@ -149,9 +149,9 @@ class Session:
                 for port, value in rows
                 if value is not None
             }
-        return {target: self._found(target) for target in targets}
+        return {target: self._find_value(target) for target in targets}
 
-    def _found(self, target: str | Op | OutputPort) -> OutputPort:
+    def _find_value(self, target: str | Op | OutputPort) -> OutputPort:
         """The value of a target, in the copy of the graph."""
         if isinstance(target, str):
             return target_of(self._graph, target)
@@ -257,11 +257,11 @@ class Session:
             known[key] = entry is not None and entry.effects
         return known[key]
 
-    def _planned(
+    def _plan_parts(
         self, wanted: Sequence[OutputPort], effects: Iterable[Op]
     ) -> list[SessionPart]:
         """The parts to run, in order: ops with the same inputs form a part."""
-        needed = self._needed(wanted, effects)
+        needed = self._needed_ops(wanted, effects)
         groups: dict[int, list[Op]] = {}
         for op in needed:
             mask = self._masks[op]
@@ -275,7 +275,9 @@ class Session:
             rows = [[op for row in chunk for op in row] for chunk in chunks]
         return self._cut(rows, wanted)
 
-    def _needed(self, wanted: Sequence[OutputPort], effects: Iterable[Op]) -> list[Op]:
+    def _needed_ops(
+        self, wanted: Sequence[OutputPort], effects: Iterable[Op]
+    ) -> list[Op]:
         """The ops that have to run, in the order of the graph."""
         found: set[Op] = set()
         read: dict[Parameter, None] = {}
@@ -332,7 +334,7 @@ class Session:
         made = compiled([self._value(port) for port in order])
         self._values.update(zip(part.outputs, made.values(), strict=True))
 
-    def _compiled(self, graph: Graph) -> Compiled:
+    def _compile_part(self, graph: Graph) -> Compiled:
         backend, device = self._place
         compiled = compile(graph, backend, device, host=self._host, **self._options)
         state = getattr(compiled.executable, "state", None)
@@ -351,21 +353,21 @@ class Session:
 
         Each op runs when it is reached. Ops that depend on effects run together, at the
         end."""
-        for op, values in self._stepped(targets, feeds, 1):
+        for op, values in self._step_values(targets, feeds, 1):
             yield op, [copy_value(value) for value in values]
 
-    def _stepped(
+    def _step_values(
         self,
         targets: Iterable[str | Op | OutputPort] | None,
         feeds: Mapping[Any, Any] | Sequence[Any],
         block: int,
     ) -> Iterator[tuple[Op, list[Any]]]:
-        ports = self._asked(targets).values()
+        ports = self._resolve_targets(targets).values()
         self._feed(feeds)
         self._values.clear()
         effects = self._effects if targets is None else ()
         wanted = [p for p in ports if not self._is_there(p)]
-        ops = self._needed(wanted, effects)
+        ops = self._needed_ops(wanted, effects)
         pure = [op for op in ops if not self._masks[op] & self._always]
         rows = [pure[i : i + block] for i in range(0, len(pure), block)]
         rows.append([op for op in ops if self._masks[op] & self._always])
@@ -386,7 +388,7 @@ class Session:
         run.
 
         Feeds and constants are not checked."""
-        for op, values in self._stepped(targets, feeds, BLOCK):
+        for op, values in self._step_values(targets, feeds, BLOCK):
             for port, value in zip(op.outputs, values, strict=True):
                 found = _non_finite_positions(op, port, value)
                 if found is not None:

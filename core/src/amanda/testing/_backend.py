@@ -51,8 +51,8 @@ class BackendSuite(Suite):
         own = {
             "passed_through": self._passed_through,
             "weight": self._weight,
-            "swapped": self._swapped,
-            "unnamed": self._unnamed,
+            "swapped": self._swap_sample,
+            "unnamed": self._unnamed_sample,
         }
         return {**own, **self.samples()}
 
@@ -77,7 +77,7 @@ class BackendSuite(Suite):
         graph.result(graph.constant(Tensor.of(_array(4))).output, "w")
         return BackendSample(graph, [], [_array(4)])
 
-    def _swapped(self) -> BackendSample:
+    def _swap_sample(self) -> BackendSample:
         graph = Graph(self.namespace())
         x, y = graph.parameter(name="x"), graph.parameter(name="y")
         graph.result(y, "first")
@@ -86,12 +86,12 @@ class BackendSuite(Suite):
             graph, [_array(2), _array(3, 1)], [_array(3, 1), _array(2)]
         )
 
-    def _unnamed(self) -> BackendSample:
+    def _unnamed_sample(self) -> BackendSample:
         graph = Graph(self.namespace())
         graph.result(graph.parameter())
         return BackendSample(graph, [_array(1)], [_array(1)])
 
-    def _compiled(self, graph: Graph) -> Compiled:
+    def _compile(self, graph: Graph) -> Compiled:
         host = self.host()
         host.caches.clear()  # so that every check compiles
         return amanda.compile(graph, self.backend, self.device, host=host)
@@ -119,7 +119,7 @@ class BackendSuite(Suite):
     @for_each("every_sample")
     def check_computes(self, case: str) -> None:
         sample = self.every_sample()[case]()
-        results = self._compiled(sample.graph)(sample.feeds)
+        results = self._compile(sample.graph)(sample.feeds)
         self._expect(results.values(), sample.expected)
 
     @for_each("every_sample")
@@ -127,7 +127,7 @@ class BackendSuite(Suite):
         import numpy as np
 
         sample = self.every_sample()[case]()
-        compiled = self._compiled(sample.graph)
+        compiled = self._compile(sample.graph)
         one, other = compiled(sample.feeds), compiled(sample.feeds)
         for key, value in one.items():
             np.testing.assert_array_equal(value, other[key])
@@ -136,7 +136,7 @@ class BackendSuite(Suite):
     def check_leaves_the_graph_as_it_was(self, case: str) -> None:
         sample = self.every_sample()[case]()
         copy = sample.graph.clone()
-        self._compiled(sample.graph)(sample.feeds)
+        self._compile(sample.graph)(sample.feeds)
         assert sample.graph.difference(copy) is None
 
     @for_each("every_sample")
@@ -145,27 +145,27 @@ class BackendSuite(Suite):
 
         sample = self.every_sample()[case]()
         before = [np.array(feed) for feed in sample.feeds]
-        self._compiled(sample.graph)(sample.feeds)
+        self._compile(sample.graph)(sample.feeds)
         for feed, was in zip(sample.feeds, before, strict=True):
             np.testing.assert_array_equal(feed, was)
 
     def check_takes_feeds_by_name_and_in_order(self) -> None:
-        sample = self._swapped()
-        compiled = self._compiled(sample.graph)
+        sample = self._swap_sample()
+        compiled = self._compile(sample.graph)
         by_name = compiled({"y": sample.feeds[1], "x": sample.feeds[0]})
         assert list(by_name) == ["first", "second"], "results are out of order"
         self._expect(by_name.values(), sample.expected)
         self._expect(compiled(sample.feeds).values(), sample.expected)
 
     def check_refuses_an_unknown_feed(self) -> None:
-        compiled = self._compiled(self._passed_through().graph)
+        compiled = self._compile(self._passed_through().graph)
         error = _raised_error(
             UsageError, lambda: compiled({"x": _array(1), "z": _array(1)})
         )
         assert "'z'" in str(error), f"does not name it: {error}"
 
     def check_refuses_a_missing_feed(self) -> None:
-        compiled = self._compiled(self._swapped().graph)
+        compiled = self._compile(self._swap_sample().graph)
         error = _raised_error(UsageError, lambda: compiled({"y": _array(1)}))
         assert "'x'" in str(error), f"does not name it: {error}"
 
@@ -173,7 +173,7 @@ class BackendSuite(Suite):
         import numpy as np
 
         sample = self._passed_through()
-        once, again = self._compiled(sample.graph)(sample.feeds).values()
+        once, again = self._compile(sample.graph)(sample.feeds).values()
         arrays = [np.asarray(a) for a in (sample.feeds[0], once, again)]
         for i, array in enumerate(arrays):
             for other in arrays[:i]:
@@ -186,13 +186,13 @@ class BackendSuite(Suite):
         for value in (_array(2), _array(5)):
             graph = Graph(self.namespace())
             graph.result(graph.constant(Tensor.of(value)).output, "w")
-            made.append((self._compiled(graph), value))
+            made.append((self._compile(graph), value))
         for compiled, value in made:
             self._expect(compiled([]).values(), [value])
 
     def check_serves_threads(self) -> None:
         samples = [make() for make in self.every_sample().values()]
-        compiled = [self._compiled(sample.graph) for sample in samples]
+        compiled = [self._compile(sample.graph) for sample in samples]
 
         def serve(_: int) -> None:
             for call, sample in zip(compiled, samples, strict=True):
@@ -209,7 +209,7 @@ class BackendSuite(Suite):
         answer = made.takes(graph["strange"])
         assert isinstance(answer, str), "takes() must give True or the reason"
         assert answer, "gives no reason"
-        error = _raised_error(BackendError, lambda: self._compiled(graph))
+        error = _raised_error(BackendError, lambda: self._compile(graph))
         assert "strange" in str(error), f"does not name the op: {error}"
 
     def check_refuses_an_unknown_device(self) -> None:

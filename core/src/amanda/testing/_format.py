@@ -61,7 +61,7 @@ class FormatSuite(Suite):
         suffixes = self._entry().manifest.get("suffixes", ())
         return str(suffixes[0]) if suffixes else ""
 
-    def _saved(self, case: str, name: str = "saved") -> Path:
+    def _save_case(self, case: str, name: str = "saved") -> Path:
         """A file of the sample or document `case`."""
         if not self._writes():
             return self.documents()[case]
@@ -87,18 +87,18 @@ class FormatSuite(Suite):
     def check_is_recognised(self, case: str) -> None:
         if not self.suffix():
             skip("the manifest names no suffix")
-        assert isinstance(amanda.load(self._saved(case), host=self.host()), Graph)
+        assert isinstance(amanda.load(self._save_case(case), host=self.host()), Graph)
 
     @for_each("written")
     def check_gives_back_what_it_was_given(self, case: str) -> None:
         graph = self.samples()[case]()
-        read = self._load(self._saved(case))
+        read = self._load(self._save_case(case))
         assert read.difference(graph) is None, read.difference(graph)
         assert not read.check(), read.check()
 
     @for_each("written")
     def check_writes_the_same_bytes_every_time(self, case: str) -> None:
-        one, other = self._saved(case, "one"), self._saved(case, "other")
+        one, other = self._save_case(case, "one"), self._save_case(case, "other")
         assert one.read_bytes() == other.read_bytes(), (
             "two saves of equal graphs differ"
         )
@@ -115,7 +115,7 @@ class FormatSuite(Suite):
 
     @for_each("written")
     def check_leaves_nothing_else_behind(self, case: str) -> None:
-        path = self._saved(case)
+        path = self._save_case(case)
         self._save(self.samples()[case](), path)
         assert [each.name for each in self.folder.iterdir()] == [path.name]
 
@@ -137,7 +137,7 @@ class FormatSuite(Suite):
 
     @for_each("read")
     def check_survives_truncation(self, case: str) -> None:
-        whole = self._saved(case).read_bytes()
+        whole = self._save_case(case).read_bytes()
         path = self.folder / f"cut{self.suffix()}"
         for i in range(_CUTS):
             path.write_bytes(whole[: len(whole) * i // _CUTS])
@@ -145,7 +145,7 @@ class FormatSuite(Suite):
 
     @for_each("read")
     def check_survives_damage(self, case: str) -> None:
-        whole = self._saved(case).read_bytes()
+        whole = self._save_case(case).read_bytes()
         damage = random.Random(0)
         path = self.folder / f"damaged{self.suffix()}"
         for _ in range(_FLIPS):

@@ -31,7 +31,7 @@ class MappingSuite(Suite):
         """Functions that build graphs without gaps, by name."""
         raise NotImplementedError("a suite of a mapping says samples()")
 
-    def _converted(self, sample: MappingSample, *, keep_foreign: bool = False) -> Graph:
+    def _convert(self, sample: MappingSample, *, keep_foreign: bool = False) -> Graph:
         return amanda.convert(
             sample.graph, sample.to, keep_foreign=keep_foreign, host=self.host()
         )
@@ -70,7 +70,7 @@ class MappingSuite(Suite):
     @for_each("samples")
     def check_maps(self, case: str) -> None:
         sample = self.samples()[case]()
-        result = self._converted(sample)
+        result = self._convert(sample)
         assert not result.check(), result.check()
         if sample.expected is not None:
             difference = _without_provenance(result).difference(
@@ -81,7 +81,7 @@ class MappingSuite(Suite):
     @for_each("samples")
     def check_keeps_inputs_and_outputs(self, case: str) -> None:
         sample = self.samples()[case]()
-        result = self._converted(sample)
+        result = self._convert(sample)
         for ports in ("parameters", "outputs"):
             names = [
                 [p.name for p in getattr(g, ports)] for g in (sample.graph, result)
@@ -92,12 +92,12 @@ class MappingSuite(Suite):
     def check_leaves_the_graph_as_it_was(self, case: str) -> None:
         sample = self.samples()[case]()
         copy = sample.graph.clone()
-        self._converted(sample)
+        self._convert(sample)
         assert sample.graph.difference(copy) is None, sample.graph.difference(copy)
 
     def check_tells_every_gap_at_once(self) -> None:
         try:
-            self._converted(self._with_strangers())
+            self._convert(self._with_strangers())
         except ConversionError as error:
             told = str(error)
         else:
@@ -106,7 +106,7 @@ class MappingSuite(Suite):
             assert name in told, f"{name} is not told: {told}"
 
     def check_keeps_foreign_ops(self) -> None:
-        result = self._converted(self._with_strangers(), keep_foreign=True)
+        result = self._convert(self._with_strangers(), keep_foreign=True)
         kept = {op.name for op in result.walk() if op.type == "amanda_no_such_op"}
         assert kept == {"strange_1", "strange_2"}, f"kept {kept or 'none'}"
 
