@@ -223,6 +223,16 @@ def test_a_constant_stays_where_it_is() -> None:
     assert op.attrs["_class"] == "loc:@a"
 
 
+def test_a_constant_with_an_input_is_no_constant() -> None:
+    """Damaged, but it can be read: the input is not lost."""
+    tensor = number(1, 3) + field(2, b"") + number(7, 5)
+    data = PLACEHOLDER + node(
+        "c", "Const", "x", dtype=number(6, 3), value=field(8, tensor)
+    )
+    op = read_graph(data).ops["c"]
+    assert (op.type, op.own_namespace, len(op.inputs)) == ("Const", None, 1)
+
+
 def test_one_number_stands_for_all() -> None:
     """However large the claim: nothing is made of it before somebody asks."""
     dims = field(2, field(2, number(1, 1 << 40)))

@@ -1,13 +1,12 @@
-"""The wire format of protobuf, a field at a time.
+"""The wire format of protobuf, one field at a time.
 
-What needs no message object needs none here: a reader walks a mapped file of any size
-and looks only at the fields that it wants; a writer frames what it has serialised. All
-that reads checks every length against the bytes that are there, so that a hostile file
-costs no more than its own size.
+A reader can walk a mapped file of any size without message objects and look only at the
+fields that it needs; a writer frames what is already encoded. Every length is checked
+against the bytes that exist, so a hostile file costs no more than its own size.
 
-A field is a key (number and kind), then its value: a varint, 4 or 8 bytes, or a length
-and as many bytes. Seven bits of a varint go into each byte, the lowest first, and the
-top bit says that more follow.
+A field is a key (number and wire type) followed by its value: a varint, 4 or 8 bytes, or
+a length and as many bytes. A varint has seven bits per byte, lowest first; the top bit
+states that more bytes follow.
 """
 
 from __future__ import annotations
@@ -46,14 +45,14 @@ _KINDS = {VARINT: "a varint", FIXED64: "8 bytes", BYTES: "a length", FIXED32: "4
 _LAST_NUMBER = (1 << 29) - 1
 _MASK = (1 << 64) - 1
 
-_ONE = tuple(bytes([i]) for i in range(128))  # nearly all varints are this short
+_ONE = tuple(bytes([i]) for i in range(128))  # the usual varints
 
 
 # -- writing ---------------------------------------------------------------------
 
 
 def encode_varint(value: int) -> bytes:
-    """An unsigned number of at most 64 bits.
+    """Encode an unsigned integer of at most 64 bits.
 
     >>> varint(1), varint(300)
     (b'\\x01', b'\\xac\\x02')
@@ -69,31 +68,31 @@ def encode_varint(value: int) -> bytes:
 
 
 def zigzag(value: int) -> int:
-    """Signed numbers near zero as small unsigned ones: 0, -1, 1, -2 as 0, 1, 2, 3."""
+    """Zigzag-encode a signed number: 0, -1, 1, -2 become 0, 1, 2, 3."""
     return value << 1 if value >= 0 else ~(value << 1)
 
 
 def unzigzag(value: int) -> int:
-    """The inverse of `zigzag`."""
+    """The signed number of a zigzag-encoded one."""
     return value >> 1 ^ -(value & 1)
 
 
 def encode_key(number: int, kind: int) -> bytes:
-    """What stands before the value of a field."""
+    """The key of a field: its number and wire type."""
     return encode_varint(number << 3 | kind)
 
 
 def encode_field(number: int, payload: bytes) -> bytes:
-    """A whole field of kind BYTES: a string, a message or packed numbers."""
+    """A complete field with a length: a string, a message or packed numbers."""
     return encode_key(number, BYTES) + encode_varint(len(payload)) + payload
 
 
 def pack_varints(values: Iterable[int]) -> bytes:
-    """Varints one after the other, as a packed repeated field has them."""
+    """The content of a packed repeated field of varints."""
     numbers = values if type(values) is list else list(values)
     try:
         raw = bytes(numbers)
-    except ValueError:  # one of more than a byte
+    except ValueError:  # a value of more than a byte
         return b"".join(map(encode_varint, numbers))
     return raw if raw.isascii() else b"".join(map(encode_varint, numbers))
 
@@ -102,11 +101,11 @@ def pack_varints(values: Iterable[int]) -> bytes:
 
 
 def decode_varint(data: Buffer, pos: int, stop: int, base: int = 0) -> tuple[int, int]:
-    """The number at `pos`, and the position after it.
+    """Decode the varint at `pos`; returns the number and the position after it.
 
-    `base` is where `data` lies in the file, for the place that an error tells.
+    `base` is the position of `data` in the file, for errors.
     """
-    if pos < stop and data[pos] < 128:  # as nearly all are
+    if pos < stop and data[pos] < 128:  # the usual case
         return data[pos], pos + 1
     value = shift = 0
     for at in range(pos, min(stop, pos + 10)):
@@ -123,7 +122,7 @@ def decode_varint(data: Buffer, pos: int, stop: int, base: int = 0) -> tuple[int
 
 
 def unpack_varints(data: Buffer, pos: int, stop: int, base: int = 0) -> list[int]:
-    """The varints between two positions."""
+    """Decode the varints between two positions."""
     values = []
     while pos < stop:
         value = data[pos]
@@ -138,7 +137,7 @@ def unpack_varints(data: Buffer, pos: int, stop: int, base: int = 0) -> list[int
 def iter_fields(
     data: Buffer, pos: int = 0, stop: int | None = None, base: int = 0
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Every field as (number, kind, start, end), its value being `data[start:end]`.
+    """Iterate over fields as (number, wire type, start, end) of their values.
 
     >>> [*fields(key(1, VARINT) + varint(300) + delimited(2, b"ab"))]
     [(1, 0, 1, 3), (2, 2, 5, 7)]
@@ -168,10 +167,10 @@ def iter_fields(
 
 
 def locate_error(error: Exception, place: str) -> FormatError:
-    """The error as one of the file, with the place unless it knows the byte itself.
+    """The error as a FormatError with a position, unless it has the byte already.
 
-    Besides errors of ours it takes what reading in line runs into: an IndexError where
-    a number refers to nothing, a UnicodeDecodeError where bytes are no text.
+    Also converts errors of inline decoding: IndexError for a reference out of range,
+    UnicodeDecodeError for invalid strings.
     """
     if isinstance(error, AmandaError):
         if isinstance(error, FormatError):

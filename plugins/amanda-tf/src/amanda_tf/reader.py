@@ -85,8 +85,10 @@ class GraphReader:
         attrs, facts = self._read_attributes(name, node.get("attr", []))
         entry = self.dictionary.get(kind)
         value = attrs.get("value")
+        data = [each for each in node.get("input", ()) if not each.startswith("^")]
         if (
             kind == "Const"
+            and not data
             and isinstance(value, Tensor)
             and attrs.get("dtype") == value.dtype
         ):

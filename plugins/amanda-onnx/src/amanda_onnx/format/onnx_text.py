@@ -75,18 +75,18 @@ def _onnx_text_modules() -> tuple[Any, Any]:
 
 def _drop_field_records(graph: Graph) -> None:
     """Drop the records of which field the elements of tensors were in."""
-    for thing in _recorded_items(graph):
-        notes = notes_of(thing)
+    for item in _recorded_items(graph):
+        notes = notes_of(item)
         values = notes.get("values")
         if isinstance(values, Mapping):
-            kept = {key: _without_field(fact) for key, fact in values.items()}
-            more = {key: fact for key, fact in kept.items() if fact}
+            trimmed = {key: _without_field(fact) for key, fact in values.items()}
+            more = {key: fact for key, fact in trimmed.items() if fact}
             left = {key: fact for key, fact in notes.items() if key != "values"}
-            told = {**left, **({"values": more} if more else {})}
-            if told:
-                thing.attrs[NOTES_KEY] = told
+            remaining = {**left, **({"values": more} if more else {})}
+            if remaining:
+                item.attrs[NOTES_KEY] = remaining
             else:
-                del thing.attrs[NOTES_KEY]
+                del item.attrs[NOTES_KEY]
 
 
 def _recorded_items(root: Graph) -> Iterator[Any]:
