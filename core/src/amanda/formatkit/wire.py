@@ -4,8 +4,8 @@ A reader can walk a mapped file of any size without message objects and look onl
 fields that it needs; a writer frames what is already encoded. Every length is checked
 against the bytes that exist, so a hostile file costs no more than its own size.
 
-A field is a key (number and wire type) followed by its value: a varint, 4 or 8 bytes, or
-a length and as many bytes. A varint has seven bits per byte, lowest first; the top bit
+A field is a key (number and wire type) and its value: a varint, 4 or 8 bytes, or a
+length and as many bytes. A varint has seven bits per byte, lowest first; the top bit
 states that more bytes follow.
 """
 
