@@ -203,7 +203,7 @@ def test_what_cannot_be_read_is_told():
     with pytest.raises(FormatError, match="only functions of JAX"):
         amanda.load(7, "jax")
     keyed = jax.jit(lambda key: jax.random.uniform(key))
-    with pytest.raises(FormatError, match="is no tensor of numbers"):
+    with pytest.raises(FormatError, match="is not a tensor of numbers"):
         amanda.load(keyed, args=(jax.random.key(0),))
     with pytest.raises(FormatError, match="cannot be traced") as caught:
         amanda.load(jax.jit(lambda x: x.reshape(7)), args=(X,))
