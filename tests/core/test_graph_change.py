@@ -136,8 +136,7 @@ def test_cycle_message_names_the_way() -> None:
         "a 'a' would depend on itself\n"
         "  who:      graph 'main'\n"
         "  where:    a 'a' -> c 'c' -> d 'd' -> a 'a'\n"
-        "  to do:    an edge that carries a loop's next round must come from a "
-        "feedback op"
+        "  to do:    a loop-carried edge must come from a feedback op"
     )
     with pytest.raises(CycleError):
         b.input_ports[0].connect(b.output)

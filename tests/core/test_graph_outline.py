@@ -44,7 +44,7 @@ def test_handles_find_their_values_there_and_back():
 def test_what_stands_between_is_named():
     graph = chain("a", "b", "c")
     before = graph.clone()
-    with pytest.raises(GraphError, match="b 'b' stands between") as caught:
+    with pytest.raises(GraphError, match="b 'b' is between") as caught:
         graph.outline([graph["a"], graph["c"]])
     assert "outline it too" in str(caught.value)
     assert graph.difference(before) is None
@@ -54,7 +54,7 @@ def test_a_control_edge_that_would_be_cut_is_named():
     graph = chain("a", "b")
     other = graph.add("other")
     graph.control(other, graph["b"])
-    with pytest.raises(GraphError, match=r"control edge .* b 'b'"):
+    with pytest.raises(GraphError, match=r"b 'b' cannot be outlined"):
         graph.outline([graph["b"]])
     graph.outline([graph["b"], other], name="both")
     assert [op.type for op in graph["both"]["b"].control_inputs] == ["other"]
@@ -65,7 +65,7 @@ def test_only_ops_of_the_graph():
     for wrong in ([], [Graph().add("z")]):
         with pytest.raises(GraphError, match="ops of"):
             graph.outline(wrong)
-    with pytest.raises(GraphError, match="does not stand as an op"):
+    with pytest.raises(GraphError, match="is not a nested graph"):
         graph.inline(Graph())
 
 

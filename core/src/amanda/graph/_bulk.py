@@ -1,4 +1,4 @@
-"""Building much at once, and following handles through change."""
+"""Bulk construction, and resolution of value handles after changes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from amanda.graph._port import OutputPort
 
 
 class bulk:  # noqa: N801  (used as a statement: `with bulk():`)
-    """Pause the cyclic collector while much is built; the caller's setting returns.
+    """Pause the cyclic garbage collector while many ops are built.
 
-    Every op that is made lives on, so collections in between find nothing and cost
-    a walk over all there is.
+    New ops stay alive, so collections in between would free nothing and traverse all
+    objects. The previous setting is restored at the end.
     """
 
-    __slots__ = ("_was",)
+    __slots__ = ("_was_enabled",)
 
     def __init__(self) -> None:
-        self._was = False
+        self._was_enabled = False
 
     def __enter__(self) -> None:
-        self._was = gc.isenabled()
+        self._was_enabled = gc.isenabled()
         gc.disable()
 
     def __exit__(
@@ -31,12 +31,12 @@ class bulk:  # noqa: N801  (used as a statement: `with bulk():`)
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._was:
+        if self._was_enabled:
             gc.enable()
 
 
 def snap(handles: Any) -> Any:
-    """The same lists, tuples and dicts with every value handle resolved."""
+    """Resolve every value handle in nested lists, tuples and dicts."""
     if isinstance(handles, OutputPort):
         return handles.resolve()
     if isinstance(handles, dict):

@@ -1,4 +1,4 @@
-"""Which op of which graph reads what from around its bodies, in one pass for all."""
+"""Captures of all ops of a graph, collected in one pass."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ Captures = dict["Op", dict["OutputPort", None]]
 
 
 def capture_edges(root: Contents) -> Captures:
-    """For every op at any depth that holds graphs: the values these read from around.
+    """The values captured by the inner graphs of each op, at any depth.
 
-    Linear in what there is: the way down is kept at hand, so no capture walks up.
+    Linear in the size of the graph: the current nesting is a stack with the depth of
+    each graph, so that no capture searches its way up.
     """
     found: Captures = {}
     depth: dict[Contents, int] = {root: 0}
-    holders: list[Op] = []  # the op on the way in each graph, outermost first
-    stack = [(root, _places(root))]
+    holders: list[Op] = []  # the entered op of each open graph, outermost first
+    stack = [(root, _references(root))]
     while stack:
-        graph, places = stack[-1]
-        for place in places:
-            if isinstance(place, tuple):
-                holder, inner = place
+        graph, references = stack[-1]
+        for reference in references:
+            if isinstance(reference, tuple):
+                holder, inner = reference
                 depth[inner] = len(stack)
                 holders.append(holder)
-                stack.append((inner, _places(inner)))
+                stack.append((inner, _references(inner)))
                 break
-            level = depth.get(place.graph)  # type: ignore[arg-type]
+            level = depth.get(reference.graph)  # type: ignore[arg-type]
             if level is not None and level < len(holders):
-                found.setdefault(holders[level], {})[place] = None
+                found.setdefault(holders[level], {})[reference] = None
         else:
             stack.pop()
             del depth[graph]
@@ -42,8 +43,8 @@ def capture_edges(root: Contents) -> Captures:
     return found
 
 
-def _places(graph: Contents) -> Iterator[OutputPort | tuple[Op, Contents]]:
-    """The values that `graph` reads from elsewhere, and the graphs it holds."""
+def _references(graph: Contents) -> Iterator[OutputPort | tuple[Op, Contents]]:
+    """The values that `graph` reads from other graphs, and its inner graphs."""
     op = graph._first
     while op is not None:
         for value in op._inputs:

@@ -1,13 +1,14 @@
-"""Mutations of a graph. One that would break it raises and leaves it unchanged.
+"""Mutations of a graph; one that fails leaves the graph unchanged.
 
-Mutations of many edges have an undo log and roll back, since the validity of the last
-edge can depend on the first.
+Mutations of several edges have an undo log and roll back, since whether the last edge
+is valid can depend on the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,7 +23,7 @@ from amanda.graph._port import (
     attach,
     detach,
     distinct,
-    swapped,
+    replace_value,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Undo:
-    """Undo steps, run in reverse if the block fails."""
+    """Undo log: its steps run in reverse order if the `with` block fails."""
 
     def __init__(self) -> None:
         self._steps: list[Callable[[], object]] = []
@@ -72,13 +73,13 @@ def control(
         graph._inner_controlled[then] = None
     elif then is graph:
         graph._inner_control[first] = None
-    elif not _signals(graph, first, then):
+    elif not _has_control_edge(graph, first, then):
         if graph._wiring is not None:
             graph._wiring.append((first, then))
         elif not first.feedback:
             _order.order_edge(graph, first, then)
-        _waiting(first)[then] = None
-        _waiting_ops(then)[first] = None
+        _control_users(first)[then] = None
+        _control_sources(then)[first] = None
     if attrs:
         then._side.attrs_of(first).update(attrs)
     if graph._log is not None:
@@ -95,9 +96,9 @@ def uncontrol(graph: Graph, first: Op, then: Op) -> None:
     elif then is graph:
         known = graph._inner_control.pop(first, graph) is None
     else:
-        known = _signals(graph, first, then)
+        known = _has_control_edge(graph, first, then)
         if known:
-            del _waiting(first)[then], _waiting_ops(then)[first]
+            del _control_users(first)[then], _control_sources(then)[first]
     if not known:
         raise GraphError(f"no control edge from {first.label} to {then.label}")
     if then.side_record is not None and then.side_record.extras:
@@ -106,15 +107,16 @@ def uncontrol(graph: Graph, first: Op, then: Op) -> None:
         graph._note("uncontrol", then, f"after {first.label}")
 
 
-def _waiting(op: Op) -> dict[Op, None]:
-    """The ops that wait for this one, as a mutable dict."""
+def _control_users(op: Op) -> dict[Op, None]:
+    """The ops with a control edge from this one, as a mutable dict."""
     side = op._side
     if side.controlled is None:
         side.controlled = {}
     return side.controlled
 
 
-def _waiting_ops(op: Op) -> dict[Op, None]:
+def _control_sources(op: Op) -> dict[Op, None]:
+    """The ops with a control edge to this one, as a mutable dict."""
     side = op._side
     if side.control is None:
         side.control = {}
@@ -125,7 +127,7 @@ def _waiting_ops(op: Op) -> dict[Op, None]:
 
 
 def replace(graph: Graph, op: Op, values: Sequence[OutputPort | None], by: str) -> None:
-    _expect_own(graph, op)
+    _require_own_op(graph, op)
     if len(values) != len(op.outputs):
         raise GraphError(
             f"{op.label} cannot be replaced by {len(values)} values",
@@ -136,33 +138,35 @@ def replace(graph: Graph, op: Op, values: Sequence[OutputPort | None], by: str) 
         if value is not None and value in op.outputs:
             raise GraphError(f"{op.label} cannot be replaced by itself")
     more = op.side_record
-    signals = (more is not None and more.controlled) or op in graph._inner_control
+    controls = (more is not None and more.controlled) or op in graph._inner_control
     held = graph._pins or (more is not None and more.marks)
-    plain = len(values) == 1 and not signals and not held
-    if not (plain and _handed_over(graph, op, values[0])):
+    is_simple = len(values) == 1 and not controls and not held
+    if not (is_simple and _move_all_uses(graph, op, values[0])):
         with Undo() as undo:
             for old, new in zip(op.outputs, values, strict=True):
                 if new is None:
-                    _refuse_use(graph, old, by)
+                    _require_unused(graph, old, by)
                 else:
                     _move_uses(old, new, undo)
-            if signals:
-                _pass_signals(graph, op, values, undo)
+            if controls:
+                _move_control_edges(graph, op, values, undo)
             if held:
-                _move_holds(graph, op, values)
+                _move_pins(graph, op, values)
     remove(graph, op, by, values)
 
 
-def _handed_over(graph: Graph, op: Op, new: OutputPort | None) -> bool:
-    """Move all uses of a single output at once, where that cannot fail: the producer of
-    the new value precedes the op, and so all its users."""
+def _move_all_uses(graph: Graph, op: Op, new: OutputPort | None) -> bool:
+    """Move all uses of a single output at once; False if that could fail.
+
+    It cannot fail if the producer of the new value precedes the op, and so its users.
+    """
     if new is None or graph._log is not None or graph._wiring is not None:
         return False
-    maker = new.op
+    producer = new.op
     if new.__class__ is Parameter:
-        if maker is not graph:
+        if producer is not graph:
             return False
-    elif maker.graph is not graph or op.feedback or not _before(graph, maker, op):
+    elif producer.graph is not graph or op.feedback or not _before(graph, producer, op):
         return False
     old = op.outputs[0]
     users = old._users
@@ -171,7 +175,7 @@ def _handed_over(graph: Graph, op: Op, new: OutputPort | None) -> bool:
         if user.is_graph or user.graph is not graph:
             return False
     for user in readers:
-        user._inputs = swapped(user._inputs, old, new)
+        user._inputs = replace_value(user._inputs, old, new)
     if new._users is None:
         new._users = users
     else:
@@ -192,13 +196,13 @@ def _move_uses(old: OutputPort, new: OutputPort, undo: Undo) -> None:
         undo.push(port.connect, old)
 
 
-def _pass_signals(
+def _move_control_edges(
     graph: Graph, op: Op, values: Sequence[OutputPort | None], undo: Undo
 ) -> None:
     """Move control edges of an op to its replacements and predecessors."""
-    made = [v.op for v in values if v is not None and v.op.graph is graph]
-    heirs = dict.fromkeys(heir for heir in made if heir is not op)
-    firsts = [*heirs, *op.control_inputs]
+    producers = [v.op for v in values if v is not None and v.op.graph is graph]
+    replacements = dict.fromkeys(each for each in producers if each is not op)
+    firsts = [*replacements, *op.control_inputs]
     thens = list(op.control_outputs)
     if op in graph._inner_controlled:
         firsts.append(graph)
@@ -206,13 +210,13 @@ def _pass_signals(
         thens.append(graph)
     for then in thens:
         for first in firsts:
-            if first is not then and not _signals(graph, first, then):
+            if first is not then and not _has_control_edge(graph, first, then):
                 control(graph, first, then)
                 undo.push(uncontrol, graph, first, then)
 
 
-def _signals(graph: Graph, first: Op, then: Op) -> bool:
-    """Whether there is this control edge."""
+def _has_control_edge(graph: Graph, first: Op, then: Op) -> bool:
+    """Whether there is a control edge from `first` to `then`."""
     if first is graph:
         return then in graph._inner_controlled
     if then is graph:
@@ -221,8 +225,8 @@ def _signals(graph: Graph, first: Op, then: Op) -> bool:
     return more is not None and first in (more.control or ())
 
 
-def _move_holds(graph: Graph, op: Op, values: Sequence[OutputPort | None]) -> None:
-    """Move marks and entries from the outputs of op to the new values."""
+def _move_pins(graph: Graph, op: Op, values: Sequence[OutputPort | None]) -> None:
+    """Move marks and entries from the outputs of `op` to the new values."""
     for old, new in zip(op.outputs, values, strict=True):
         if new is None:
             continue
@@ -247,7 +251,7 @@ def replace_uses(old: OutputPort, new: OutputPort) -> None:
                 undo.push(port.connect, old)
 
 
-def _expect_own(graph: Graph, op: Op) -> None:
+def _require_own_op(graph: Graph, op: Op) -> None:
     if op.graph is graph:
         return
     if (
@@ -261,7 +265,7 @@ def _expect_own(graph: Graph, op: Op) -> None:
     raise GraphError(f"{op.label} is not in {graph.label}")
 
 
-def _refuse_use(graph: Graph, port: OutputPort, by: str) -> None:
+def _require_unused(graph: Graph, port: OutputPort, by: str) -> None:
     """Raise an error if anything uses this value."""
     if port._users is not None:
         user = port.users[0].op
@@ -271,7 +275,7 @@ def _refuse_use(graph: Graph, port: OutputPort, by: str) -> None:
             got=f"{user.label} reads it",
             hint="replace it, or remove its users first",
         )
-    held = graph._pinned(port)
+    held = graph._describe_hold(port)
     if held is not None:
         raise InUseError(
             f"{port.op.label} cannot be removed by {by}",
@@ -284,12 +288,12 @@ def _refuse_use(graph: Graph, port: OutputPort, by: str) -> None:
 def remove(
     graph: Graph, op: Op, by: str, values: Sequence[OutputPort | None] = ()
 ) -> None:
-    _expect_own(graph, op)
+    _require_own_op(graph, op)
     more = op.side_record
     held = graph._pins or (more is not None and more.marks)
     for port in op.outputs:
         if port._users is not None or held:
-            _refuse_use(graph, port, by)
+            _require_unused(graph, port, by)
     for value in op._inputs:
         if value is not None:
             detach(value, op)
@@ -317,8 +321,7 @@ def remove(
 
 def _cut_captures(op: Op) -> None:
     """Disconnect the captures of bodies of a removed op."""
-    held = list(op._inner_graphs())
-    graphs = [inner for graph in held for inner in graph._nested()]
+    graphs = [inner for graph in op._inner_graphs() for inner in graph._nested_graphs()]
     inside = set(graphs)
     for graph in graphs:
         readers = [port for user in graph for port in user.input_ports]
@@ -341,7 +344,7 @@ def remove_parameter(graph: Graph, index: int) -> None:
             f"parameter {port} of {graph.label} cannot be removed",
             got=f"{port.users[0].op.label} reads it",
         )
-    held = graph._pinned(port)
+    held = graph._describe_hold(port)
     if held is not None:
         raise InUseError(f"parameter {port} cannot be removed", got=f"{held} needs it")
     if graph._inputs[index] is not None:
@@ -359,7 +362,7 @@ def remove_result(graph: Graph, index: int) -> None:
     port = graph.outputs[index]
     home = graph.graph
     if home is not None:
-        _refuse_use(home, port, "remove_result")
+        _require_unused(home, port, "remove_result")
     if graph._results[index] is not None:
         graph._connect(index, None, inner=True)
     graph._results.cut(index)
@@ -380,7 +383,7 @@ def insert(
     source, target = edge
     if isinstance(source, OutputPort) and isinstance(target, InputPort):
         if target.source is not source:
-            raise GraphError(f"there is no edge {edge} any more")
+            raise GraphError(f"there is no edge {edge}", hint="it was changed since")
         home = target.graph
         assert home is not None
         with home.before(None if target.inner else target.op):
@@ -398,30 +401,24 @@ def _insert_control(
     if then.graph is not first and first.graph is not then:
         home = first.graph  # type: ignore[assignment]
     graph: Graph = home  # type: ignore[assignment]
-    kept = dict(then._side.attrs_of(first))
+    attrs_of_edge = dict(then._side.attrs_of(first))
     uncontrol(graph, first, then)
     with graph.before(None if then is graph else then):
         op = graph.add(type, (), attrs, name=name)
     control(graph, first, op)
-    control(graph, op, then, kept)
+    control(graph, op, then, attrs_of_edge)
     return op
 
 
 def fresh_name(graph: Graph, stem: str) -> str:
     if stem not in graph._names:
         return stem
-    for i in _from(graph._fresh.get(stem, 1)):
+    for i in count(graph._fresh.get(stem, 1)):
         name = f"{stem}_{i}"
         if name not in graph._names:
             graph._fresh[stem] = i + 1
             return name
     raise AssertionError
-
-
-def _from(start: int) -> Iterator[int]:
-    while True:
-        yield start
-        start += 1
 
 
 # -- wiring and recording ----------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The invariants of a graph, checked from scratch: what every change must keep."""
+"""Checks of a graph's invariants, which every mutation must preserve."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 def check(graph: Graph) -> list[str]:
+    """See Graph.check."""
     faults: list[str] = []
     graphs = list(graph.graphs())
     for each in graphs:
@@ -23,7 +24,7 @@ def check(graph: Graph) -> list[str]:
         faults += _check_ports(each)
         faults += _check_order(each)
         faults += _check_control(each)
-        faults += _check_holding(each)
+        faults += _check_bodies_and_entries(each)
     faults += _check_users(graphs)
     return faults
 
@@ -34,24 +35,24 @@ def _check_list(graph: Graph) -> Iterator[str]:
         if op._prev is not prev:
             yield f"{op!r} does not point back to {prev!r}"
         if op.graph is not graph:
-            yield f"{op!r} does not know that it is in {graph!r}"
+            yield f"{op!r} is in {graph!r}, but its graph is {op.graph!r}"
         if graph._labelled:
             assert op._order is not None
             if label is not None and op._order <= label:
-                yield f"the label of {op!r} does not rise"
+                yield f"the order label of {op!r} is not above that of {prev!r}"
             label = op._order
         prev, op, count = op, op._next, count + 1
         if count > graph._count:
-            yield f"{graph!r} has more ops in its list than it counts"
+            yield f"{graph!r} has more ops in its list than its count of {graph._count}"
             return
     if graph._last is not prev or count != graph._count:
-        yield f"{graph!r} counts {graph._count} ops, its list has {count}"
+        yield f"{graph!r} has a count of {graph._count}, its list has {count} ops"
 
 
 def _check_names(graph: Graph) -> Iterator[str]:
     named = {op.name: op for op in graph if op.name is not None}
     if named != graph._names:
-        yield f"the names of {graph!r} and of its ops differ"
+        yield f"the name index of {graph!r} differs from the names of its ops"
 
 
 def _check_ports(graph: Graph) -> Iterator[str]:
@@ -61,38 +62,38 @@ def _check_ports(graph: Graph) -> Iterator[str]:
     if any(p.op is not graph or p.index != i for i, p in enumerate(graph._parameters)):
         yield f"the parameters of {graph!r} are misnumbered"
     if len(graph._inputs) != len(graph._parameters):
-        yield f"{graph!r} has other inputs than parameters"
+        yield f"{graph!r} has not as many inputs as parameters"
     if len(graph.outputs) != len(graph._results):
-        yield f"{graph!r} has other outputs than results"
+        yield f"{graph!r} has not as many outputs as results"
 
 
 def _check_order(graph: Graph) -> Iterator[str]:
-    place = {op: i for i, op in enumerate(graph)}
-    for op, at in place.items():
+    position = {op: i for i, op in enumerate(graph)}
+    for op, at in position.items():
         for then in _order.successors(graph, op):
-            if place.get(then, -1) <= at:
+            if position.get(then, -1) <= at:
                 yield f"{then!r} must come after {op!r}"
 
 
 def _check_control(graph: Graph) -> Iterator[str]:
     for op in graph:
         if any(op not in first.control_outputs for first in op.control_inputs):
-            yield f"a control edge to {op!r} is known at one end only"
+            yield f"a control edge to {op!r} is recorded at one end only"
         if any(op not in then.control_inputs for then in op.control_outputs):
-            yield f"a control edge from {op!r} is known at one end only"
+            yield f"a control edge from {op!r} is recorded at one end only"
     inside = set(graph)
     if not {*graph._inner_control, *graph._inner_controlled} <= inside:
-        yield f"a signal of {graph!r} goes to an op elsewhere"
+        yield f"a control port of {graph!r} is connected to an op of another graph"
 
 
-def _check_holding(graph: Graph) -> Iterator[str]:
+def _check_bodies_and_entries(graph: Graph) -> Iterator[str]:
     for op in graph:
         for key, body in op.bodies.items():
             if body.holder is not op or body.body_name != key or body.graph is not None:
-                yield f"body {key!r} of {op!r} does not know its holder"
+                yield f"body {key!r} of {op!r} does not refer back to it"
     for value in graph._pins:
         if value.graph is not graph:
-            yield f"an entry of {graph!r} names {value!r}, which is elsewhere"
+            yield f"an entry of {graph!r} has {value!r} of another graph"
 
 
 def _check_users(graphs: list[Graph]) -> Iterator[str]:
@@ -110,19 +111,19 @@ def _check_users(graphs: list[Graph]) -> Iterator[str]:
         known.update((value, port.op) for port in value.users)
         for port in value.users:
             if port.source is not value:
-                yield f"{value!r} lists {port!r}, which reads {port.source!r}"
+                yield f"{value!r} has the user {port!r}, which reads {port.source!r}"
     for (value, op), count in reads.items():
         if value.graph not in inside:
-            continue  # a capture from around the root that was asked for
+            continue  # a capture from outside of the checked graph
         if known[value, op] != count:
-            yield f"{op!r} reads {value!r} {count} times, told {known[value, op]}"
+            yield f"{op!r} reads {value!r} {count} times, recorded {known[value, op]}"
         home = value.graph
         scope: Op | None = op if op.is_graph else op.graph
         while scope is not None and scope is not home:
             scope = scope._scope if scope.is_graph else scope.graph  # type: ignore[attr-defined]
         if scope is None and not isinstance(value, Parameter):
-            yield f"{op!r} reads {value!r}, which it cannot see"
+            yield f"{op!r} reads {value!r}, which is not in an enclosing graph"
     for key, count in known.items():
         reader = key[1] if key[1].is_graph else key[1].graph
         if reader in inside and reads[key] != count:
-            yield f"{key[0]!r} lists {key[1]!r} {count} times, read {reads[key]}"
+            yield f"{key[1]!r} reads {key[0]!r} {reads[key]} times, recorded {count}"

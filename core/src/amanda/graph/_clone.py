@@ -1,4 +1,4 @@
-"""Copies of a graph, of a part of it, or into another graph."""
+"""Copies of graphs and parts of graphs, also into another graph."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 Memo = dict[Any, Any]
 
 
-class Lean(dict[Any, Any]):
-    """An internal memo, without ops: they are found by their outputs."""
+class InternalMemo(dict[Any, Any]):
+    """A memo that omits ops with outputs; their copies are found by those."""
 
 
-Pending = list[tuple["Graph", "Graph"]]  # graphs whose contents are not copied yet
+# graphs whose contents are still to be copied, with their copies
+Pending = list[tuple["Graph", "Graph"]]
 
 
 def clone(
@@ -32,15 +33,15 @@ def clone(
 ) -> Graph:
     from amanda.graph._graph import Graph
 
-    memo = Lean() if memo is None else memo
+    memo = InternalMemo() if memo is None else memo
     with bulk():
         if targets is None:
-            copy = _shell(graph, memo)
+            copy = _empty_copy(graph, memo)
             around = graph._scope
             if around is not None and graph.captures:
                 copy.outer = around if isinstance(around, Graph) else around.graph
             copy.namespace = graph.namespace
-            _copy_insides([(graph, copy)], memo, rename)
+            _copy_contents([(graph, copy)], memo, rename)
             _copy_root(graph, copy, memo)
             return copy
         values = _values(graph, targets)
@@ -54,7 +55,7 @@ def paste(
     rename: str,
     memo: Memo | None,
 ) -> list[OutputPort | None]:
-    memo = Lean() if memo is None else memo
+    memo = InternalMemo() if memo is None else memo
     if len(inputs) != len(source._parameters):
         raise GraphError(
             f"{source.label} cannot be pasted with {len(inputs)} inputs",
@@ -70,16 +71,16 @@ def paste(
         for value in source.captures:
             graph._allow(value, graph._point)
         _copy_ops(source, graph, list(source), memo, rename, later)
-        _copy_insides(later, memo, rename)
-        return [_new(memo, value) for value in source._results]
+        _copy_contents(later, memo, rename)
+        return [_copied_value(memo, value) for value in source._results]
 
 
-def copy_ops(graph: Graph, made: Graph, ops: list[Op], memo: Memo) -> None:
-    """Copy some ops of a graph into another; `memo` maps values to replacements."""
+def copy_ops(graph: Graph, target: Graph, ops: list[Op], memo: Memo) -> None:
+    """Copy ops of a graph into another; `memo` maps values to their replacements."""
     with bulk():
         later: Pending = []
-        _copy_ops(graph, made, ops, memo, "{name}", later)
-        _copy_insides(later, memo, "{name}")
+        _copy_ops(graph, target, ops, memo, "{name}", later)
+        _copy_contents(later, memo, "{name}")
 
 
 def _values(graph: Graph, targets: Iterable[OutputPort | Op | str]) -> list[OutputPort]:
@@ -111,7 +112,7 @@ def _clone_part(
             _copy_port(port, made)
     later: Pending = []
     _copy_ops(graph, copy, ops, memo, rename, later)
-    _copy_insides(later, memo, rename)
+    _copy_contents(later, memo, rename)
     for value in values:
         copy.result(memo[value], value.name)
     for name, function in graph._functions.items():
@@ -120,7 +121,7 @@ def _clone_part(
 
 
 def _copy_fields(graph: Graph, memo: Memo) -> Graph:
-    """A graph with the same fields and no ports or ops."""
+    """A graph with the same fields, without ports and ops."""
     copy: Graph = type(graph)(None, graph.name, type=graph.type)
     copy._attrs = dict(graph._attrs) if graph._attrs else None
     copy._imports = dict(graph._imports)
@@ -132,8 +133,8 @@ def _copy_fields(graph: Graph, memo: Memo) -> Graph:
     return copy
 
 
-def _shell(graph: Graph, memo: Memo) -> Graph:
-    """A graph with the same fields and ports, empty inside."""
+def _empty_copy(graph: Graph, memo: Memo) -> Graph:
+    """A graph with the same fields and ports, without ops."""
     copy = _copy_fields(graph, memo)
     for port in graph._parameters:
         made = copy.parameter(port.type, port.name)
@@ -174,11 +175,11 @@ def _copy_side(old: Op, new: Op) -> None:
         }
 
 
-def _copy_insides(todo: Pending, memo: Memo, rename: str) -> None:
+def _copy_contents(todo: Pending, memo: Memo, rename: str) -> None:
     for old, new in todo:  # grows during iteration
         _copy_ops(old, new, list(old), memo, rename, todo)
         for i, value in enumerate(old._results):
-            made = _new(memo, value)
+            made = _copied_value(memo, value)
             if made is not None:
                 new._results.put(i, made)
                 attach(made, new)
@@ -195,12 +196,12 @@ def _copy_ops(
 ) -> None:
     backward: list[tuple[Op, int, OutputPort]] = []
     controlled: list[Op] = []
-    plain = rename == "{name}"
+    keeps_names = rename == "{name}"
     for op in ops:
-        made = _shell(op, memo) if op.is_graph else _copy_op(op, memo)  # type: ignore[arg-type]
+        made = _empty_copy(op, memo) if op.is_graph else _copy_op(op, memo)  # type: ignore[arg-type]
         name = op.name
         if name is not None:
-            name = name if plain else rename.format(name=name)
+            name = name if keeps_names else rename.format(name=name)
             name = fresh_name(new, name)
         inputs: list[OutputPort | None] = []
         for i, value in enumerate(op._inputs):
@@ -209,7 +210,7 @@ def _copy_ops(
                 if value.graph is old:
                     backward.append((made, i, value))
                 else:
-                    made_input = value  # captured from outside of the copied graph
+                    made_input = value  # a capture from outside of the copied graph
             inputs.append(made_input)
         made._inputs = sinks(inputs)
         made.name = None
@@ -219,7 +220,7 @@ def _copy_ops(
         more = op.side_record
         if more is not None:
             if more.bodies:
-                _shell_bodies(op, made, memo, later)
+                _add_empty_bodies(op, made, memo, later)
             if more.control:
                 controlled.append(op)
     for made, i, value in backward:
@@ -229,12 +230,12 @@ def _copy_ops(
         extras = op._side.extras or {}
         for first in op.control_inputs:
             if first not in copied:
-                continue  # not copied
-            new.control(_twin(memo, first), _twin(memo, op), extras.get(first))
+                continue
+            new.control(_copy_of(memo, first), _copy_of(memo, op), extras.get(first))
 
 
-def _new(memo: Memo, value: OutputPort | None) -> OutputPort | None:
-    """The copy of a value; values from outside stay."""
+def _copied_value(memo: Memo, value: OutputPort | None) -> OutputPort | None:
+    """The copy of a value; a value that was not copied stands for itself."""
     return memo.get(value, value)
 
 
@@ -245,12 +246,12 @@ def _copy_op(op: Op, memo: Memo) -> Op:
         memo[old] = new
     if op.side_record is not None:
         _copy_side(op, made)
-    if type(memo) is not Lean or not op.outputs:
+    if type(memo) is not InternalMemo or not op.outputs:
         memo[op] = made
     return made
 
 
-def _twin(memo: Memo, op: Op) -> Op:
+def _copy_of(memo: Memo, op: Op) -> Op:
     """The copy of an op."""
     made = memo.get(op)
     return made if made is not None else memo[op.outputs[0]].op  # type: ignore[no-any-return]
@@ -271,11 +272,11 @@ def _append(graph: Graph, op: Op, name: str | None) -> None:
     _order.link(graph, op, graph._last if point is None else point._prev)
 
 
-def _shell_bodies(op: Op, made: Op, memo: Memo, later: Pending) -> None:
+def _add_empty_bodies(op: Op, made: Op, memo: Memo, later: Pending) -> None:
     side = made._side
     side.bodies = {}
     for key, body in op.bodies.items():
-        copy = _shell(body, memo)
+        copy = _empty_copy(body, memo)
         side.bodies[key] = copy
         copy.holder, copy.body_name = made, key
         later.append((body, copy))
@@ -285,15 +286,15 @@ def _copy_boundary(old: Graph, new: Graph, memo: Memo) -> None:
     """Control edges between a graph's own control ports and ops inside."""
     for op in old._inner_controlled:
         attrs = op._side.extras.get(old) if op._side.extras else None
-        new.control(new, _twin(memo, op), attrs)
+        new.control(new, _copy_of(memo, op), attrs)
     for op in old._inner_control:
         attrs = old._side.extras.get(op) if old._side.extras else None
-        new.control(_twin(memo, op), new, attrs)
+        new.control(_copy_of(memo, op), new, attrs)
 
 
 def _copy_function(name: str, function: Graph, root: Graph, memo: Memo) -> None:
-    copy = _shell(function, memo)
-    _copy_insides([(function, copy)], memo, "{name}")
+    copy = _empty_copy(function, memo)
+    _copy_contents([(function, copy)], memo, "{name}")
     root.add_function(name, copy)
 
 

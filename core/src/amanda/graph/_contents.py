@@ -1,4 +1,4 @@
-"""The contents of a graph, for reading; `Graph` adds construction and mutation."""
+"""Read access to the contents of a graph, and the helpers of its modules."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ KEEP = "keep"
 
 
 class Entry(NamedTuple):
-    """A named way to call a root graph (a signature): names of its values."""
+    """A named signature of a root graph: its input and output values by name."""
 
     inputs: Mapping[str, OutputPort]
     outputs: Mapping[str, OutputPort]
 
 
 class Contents(Op):
-    """The reading half of a graph."""
+    """The base class of `Graph`, which adds construction and mutation."""
 
     __slots__ = (
         "__weakref__",
@@ -93,7 +93,7 @@ class Contents(Op):
         type: str | None = None,
         outer: Graph | None = None,
     ) -> None:
-        # grows at its end at no cost
+        # a list, so that appending is O(1); outputs is a cached tuple of it
         self._outputs: list[OutputPort] = []
         self._outputs_seen: tuple[OutputPort, ...] | None = None
         super().__init__(type, name, None, 0)
@@ -103,9 +103,7 @@ class Contents(Op):
         self._last: Op | None = None
         self._count = 0
         self._names: dict[str, Op] = {}
-        self._fresh: dict[
-            str, int
-        ] = {}  # where the search for an unused name continues
+        self._fresh: dict[str, int] = {}  # next suffix to try, by stem
         self._cursors: list[_order.Cursor] = []
         self._labelled = False
         self._wiring: list[tuple[Any, ...]] | None = None
@@ -114,19 +112,17 @@ class Contents(Op):
         self._parameters: list[Parameter] = []
         self._results: Wide = Wide()
         self._parameter_marks: dict[Parameter, set[str]] = {}
-        self._inner_control: dict[Op, None] = {}  # ops its control output waits for
-        self._inner_controlled: dict[
-            Op, None
-        ] = {}  # ops that wait for its control input
+        # control edges to its control output, and from its control input
+        self._inner_control: dict[Op, None] = {}
+        self._inner_controlled: dict[Op, None] = {}
         self._functions: dict[str, Graph] = {}
         self._entries: dict[str, Entry] = {}
         self._pins: dict[OutputPort, int] = {}
         self._imports: dict[str, int] = {}
         self.holder: Op | None = None  # the op that has this graph as a body
-        self.body_name: str | None = None  # under which name
-        self.outer = (
-            outer  # the graph whose values it may capture before it has a holder
-        )
+        self.body_name: str | None = None
+        # the graph whose values it may capture before it has a holder
+        self.outer = outer
         self.owner: Graph | None = None  # the root graph that has this function
 
     # -- reading ---------------------------------------------------------------
@@ -249,7 +245,7 @@ class Contents(Op):
     @property
     def captures(self) -> list[OutputPort]:
         """Values of enclosing graphs that ops read, at any depth."""
-        graphs = list(self._nested())
+        graphs = list(self._nested_graphs())
         inside = set(graphs)
         found: dict[OutputPort, None] = {}
         for graph in graphs:
@@ -264,7 +260,7 @@ class Contents(Op):
                     found[value] = None
         return list(found)
 
-    def _nested(self) -> Iterator[Graph]:
+    def _nested_graphs(self) -> Iterator[Graph]:
         """This graph and every graph inside it, outer ones first."""
         queue = [self._me]
         for graph in queue:
@@ -296,9 +292,9 @@ class Contents(Op):
 
     def graphs(self) -> Iterator[Graph]:
         """This graph, every graph inside it, and its functions with their graphs."""
-        yield from self._nested()
+        yield from self._nested_graphs()
         for function in self._functions.values():
-            yield from function._nested()
+            yield from function._nested_graphs()
 
     def upstream(self, *targets: Op | OutputPort) -> list[Op]:
         """The ops that the targets need, including theirs, in topological order."""
@@ -316,9 +312,9 @@ class Contents(Op):
         self, sources: Iterable[Op | OutputPort], targets: Iterable[Op | OutputPort]
     ) -> list[Op]:
         """The ops on paths from any source to any target, including both ends."""
-        from amanda.graph._select import between
+        from amanda.graph._select import ops_between
 
-        return between(self._me, sources, targets)
+        return ops_between(self._me, sources, targets)
 
     def dependents(self, op: Op) -> list[Op]:
         """The ops that depend on this one directly, each once."""
@@ -361,7 +357,7 @@ class Contents(Op):
     def _inner_graphs(self) -> tuple[Graph, ...]:
         return (self._me, *super()._inner_graphs())
 
-    def _place(self, at: Op) -> Op | None:
+    def _containing_op(self, at: Op) -> Op | None:
         """The op of this graph that contains `at`, at any depth."""
         up: Op | None = at
         while up is not None:
@@ -370,7 +366,7 @@ class Contents(Op):
             up = up.graph or (up.holder if isinstance(up, Contents) else None)
         return None
 
-    def _within(self, graph: Graph) -> bool:
+    def _is_within(self, graph: Graph) -> bool:
         """Whether this graph is, or will be, inside `graph`."""
         at: Op | None = self
         while at is not None and at is not graph:
@@ -387,23 +383,23 @@ class Contents(Op):
                 hint="its op was removed; value.resolve() returns its replacement",
             )
         if home is not self:  # a capture: the op that contains this graph reads it
-            if self._read_beside(value, home):
+            if self._is_read_nearby(value, home):
                 return
-            place = home._place(self)
-            if place is None and not self._within(home):
+            reader = home._containing_op(self)
+            if reader is None and not self._is_within(home):
                 raise ForeignPortError(
                     f"the value {value} cannot be read here",
                     expected=f"a value of {self.label} or of a graph around it",
                     got=f"a value of {home.label}",
                 )
         else:
-            place = user
-        if place is None or home._wiring is not None:
+            reader = user
+        if reader is None or home._wiring is not None:
             return
-        if not _order.reads_later(value.op, value):
-            _order.order_edge(home, value.op, place)
+        if not _order.imposes_no_order(value.op, value):
+            _order.order_edge(home, value.op, reader)
 
-    def _read_beside(self, value: OutputPort, home: Op) -> bool:
+    def _is_read_nearby(self, value: OutputPort, home: Op) -> bool:
         """Whether an op here, or in the enclosing graph, reads this value already.
 
         It is then visible, and its op precedes the one that contains this graph.
@@ -416,11 +412,11 @@ class Contents(Op):
             reader.graph is around and around is not None and around is not home
         )
 
-    def _taken(self, name: str) -> DuplicateNameError:
+    def _duplicate_name_error(self, name: str) -> DuplicateNameError:
         return DuplicateNameError(
             f"{self.label} has an op named {name!r} already",
             got=self._names[name].type,
-            hint="choose another, or ask graph.fresh_name(...) for one",
+            hint="choose another, or use graph.fresh_name(...)",
         )
 
     def _sinks(self, inner: bool, /) -> Sinks:
@@ -449,8 +445,8 @@ class Contents(Op):
         if self._log is not None:
             self._log.append(Change(what, op.name or op.type or "?", detail))
 
-    def _pinned(self, value: OutputPort) -> str | None:
-        """What uses this value apart from edges: an entry or a mark."""
+    def _describe_hold(self, value: OutputPort) -> str | None:
+        """The entry or mark that keeps this value in use, for error messages."""
         if value in self._pins:
             names = [n for n, e in self._entries.items()
                      if value in (*e.inputs.values(), *e.outputs.values())]  # fmt: skip

@@ -1,8 +1,8 @@
-"""Structural equality and its hash, in an order that does not depend on building.
+"""Structural equality and hashing of graphs, independent of the construction order.
 
-Ops are numbered as a search from the results backwards meets them, those that no
-result needs after them in the kept order. Each op then writes one record that names
-its inputs by number; graphs are equal when all records are.
+Ops are numbered by a depth-first search backwards from the results, then from the
+remaining ops, last first. Each op is then described by a record that refers to its
+inputs by number. Graphs are equal if all their records are.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from amanda.graph._port import OutputPort, Parameter
 if TYPE_CHECKING:
     from amanda.types import Symbols, Type
 
-_BUFFER = 512  # records hashed at once
+_BUFFER = 512  # records per update of the hash
 
 
-class Record(NamedTuple):
-    """What one op or graph is, with values and ops named by number."""
+class Description(NamedTuple):
+    """Description of one op or graph; values and ops are referred to by number."""
 
-    place: str
+    label: str
     fields: tuple[Any, ...]
     attrs: tuple[tuple[str, dict[str, Any]], ...]
 
 
-class _Numbers:
-    """Numbers of graphs, ops and values in canonical order, and texts of types.
+class _Numbering:
+    """Canonical numbers of graphs, ops and values, and string forms of types.
 
-    Anonymous dims are numbered as they come, so that equal graphs show equal texts.
+    Anonymous dims are numbered in order of occurrence, so that equal graphs have equal
+    strings.
     """
 
     def __init__(self, root: Graph, names: bool, symbols: Symbols) -> None:
@@ -52,7 +53,7 @@ class _Numbers:
         self.captures = capture_edges(root)
         queue = [root]
         for graph in queue:
-            ops = _canonical(graph, self.captures)
+            ops = _canonical_order(graph, self.captures)
             self.order.append((graph, ops))
             at = self.graphs[graph]
             for i, op in enumerate(ops):
@@ -98,8 +99,8 @@ def _inner_graphs_of(op: Op) -> list[Graph]:
     return graphs + [op.bodies[key] for key in sorted(op.bodies)]
 
 
-def _canonical(graph: Graph, captures: Captures) -> list[Op]:
-    """Ops as a search backwards from the results meets them, then the others."""
+def _canonical_order(graph: Graph, captures: Captures) -> list[Op]:
+    """Ops in order of a backward search from the results, then the unused ones."""
     found: dict[Op, None] = {}
     for value in graph._results:
         if value is not None and type(value) is OutputPort and value.op.graph is graph:
@@ -130,73 +131,75 @@ def _search(graph: Graph, start: Op, found: dict[Op, None], captures: Captures) 
                     stack.append(value.op)
 
 
-def _records(numbers: _Numbers, root: Graph) -> Iterator[Record]:
-    yield from _graph_records(numbers, 0)
+def _records(numbering: _Numbering, root: Graph) -> Iterator[Description]:
+    yield from _graph_records(numbering, 0)
     for name in sorted(root._functions):
-        done = len(numbers.order)
-        numbers.number(root._functions[name])
-        yield Record(f"function {name!r}", (name,), ())
-        yield from _graph_records(numbers, done)
+        done = len(numbering.order)
+        numbering.number(root._functions[name])
+        yield Description(f"function {name!r}", (name,), ())
+        yield from _graph_records(numbering, done)
     for name in sorted(root._entries):
         sides = tuple(
-            tuple((key, numbers.value(side[key], root)) for key in sorted(side))
+            tuple((key, numbering.value(side[key], root)) for key in sorted(side))
             for side in root._entries[name]
         )
-        yield Record(f"entry {name!r}", (name, sides), ())
+        yield Description(f"entry {name!r}", (name, sides), ())
 
 
-def _graph_records(numbers: _Numbers, start: int) -> Iterator[Record]:
-    for graph, ops in numbers.order[start:]:
-        yield _graph_record(graph, numbers)
+def _graph_records(numbering: _Numbering, start: int) -> Iterator[Description]:
+    for graph, ops in numbering.order[start:]:
+        yield _graph_record(graph, numbering)
         for op in ops:
-            yield _op_record(op, graph, numbers)
+            yield _op_record(op, graph, numbering)
 
 
-def _graph_record(graph: Graph, numbers: _Numbers) -> Record:
+def _graph_record(graph: Graph, numbering: _Numbering) -> Description:
     fields = (
         graph.type,
-        graph.name if numbers.names else None,
-        graph.namespace if numbers.graphs[graph] == 0 else graph.own_namespace,
-        tuple([numbers.port(port) for port in graph._parameters]),
-        tuple([numbers.value(value, graph) for value in graph._results]),
-        tuple([numbers.port(port) for port in graph.outputs]),
-        tuple(sorted([numbers.op(op) for op in graph._inner_control])),
-        tuple(sorted([numbers.op(op) for op in graph._inner_controlled])),
+        graph.name if numbering.names else None,
+        graph.namespace if numbering.graphs[graph] == 0 else graph.own_namespace,
+        tuple([numbering.port(port) for port in graph._parameters]),
+        tuple([numbering.value(value, graph) for value in graph._results]),
+        tuple([numbering.port(port) for port in graph.outputs]),
+        tuple(sorted([numbering.op(op) for op in graph._inner_control])),
+        tuple(sorted([numbering.op(op) for op in graph._inner_controlled])),
         tuple(sorted(graph._imports.items())),
     )
-    return Record(f"graph {graph.name!r}", fields, _attrs(graph, numbers))
+    return Description(f"graph {graph.name!r}", fields, _attrs(graph, numbering))
 
 
-def _op_record(op: Op, graph: Graph, numbers: _Numbers) -> Record:
-    names = numbers.names
+def _op_record(op: Op, graph: Graph, numbering: _Numbering) -> Description:
+    names = numbering.names
     name = op.name if names else None
-    inputs = tuple([numbers.value(value, graph) for value in op._inputs])
+    inputs = tuple([numbering.value(value, graph) for value in op._inputs])
     more = op.side_record
     if (more is None or more.is_silent) and not op.is_graph:
         outputs = op.outputs
         if len(outputs) == 1 and outputs[0].name is None:
-            made: Any = numbers.text(outputs[0].type)
+            results: Any = numbering.text(outputs[0].type)
         else:
-            made = tuple([numbers.port(port) for port in outputs])
+            results = tuple([numbering.port(port) for port in outputs])
         attrs = (("", op._attrs),) if op._attrs else ()
-        return Record(op.name or op.type or "?", (op.type, name, inputs, made), attrs)
+        return Description(
+            op.name or op.type or "?", (op.type, name, inputs, results), attrs
+        )
     fields = (
         op.type,
         name,
         inputs,
-        tuple([numbers.port(port) for port in op.outputs]),
+        tuple([numbering.port(port) for port in op.outputs]),
         op.own_namespace,
         op.feedback,
         tuple(op.provenance) if names and op.provenance is not None else None,
-        tuple(sorted([numbers.op(first) for first in op.control_inputs])),
-        tuple([(key, numbers.graphs[op.bodies[key]]) for key in sorted(op.bodies)]),
-        numbers.graphs[op] if isinstance(op, Graph) else None,
+        tuple(sorted([numbering.op(first) for first in op.control_inputs])),
+        tuple([(key, numbering.graphs[op.bodies[key]]) for key in sorted(op.bodies)]),
+        numbering.graphs[op] if isinstance(op, Graph) else None,
         tuple([port.name for port in op.input_ports]) if names else (),
     )
-    return Record(op.name or op.type or "?", fields, _attrs(op, numbers))
+    return Description(op.name or op.type or "?", fields, _attrs(op, numbering))
 
 
-def _attrs(op: Op, numbers: _Numbers) -> tuple[tuple[str, dict[str, Any]], ...]:
+def _attrs(op: Op, numbering: _Numbering) -> tuple[tuple[str, dict[str, Any]], ...]:
     found = [("", op._attrs)] if op._attrs else []
     more = op.side_record
     if more is not None and more.extras:
@@ -205,7 +208,7 @@ def _attrs(op: Op, numbers: _Numbers) -> tuple[tuple[str, dict[str, Any]], ...]:
                 found.append((f"{key[0]} {key[1]}", attrs))
             elif attrs:
                 kind = "signal" if key.graph is op else "control"
-                found.append((f"{kind} {numbers.op(key)}", attrs))
+                found.append((f"{kind} {numbering.op(key)}", attrs))
     return tuple(sorted(found, key=lambda pair: pair[0]))
 
 
@@ -217,14 +220,14 @@ def digest(graph: Graph, *, content: bool, names: bool) -> str:
     from amanda.types import Symbols
 
     symbols = Symbols()
-    found = _digest(graph, content, names, symbols)
+    result = _digest(graph, content, names, symbols)
     if symbols.is_ambiguous:
-        found = _digest(graph, content, names, _rank_records(graph, names))
-    return found
+        result = _digest(graph, content, names, _rank_symbols(graph, names))
+    return result
 
 
-def _rank_records(graph: Graph, names: bool) -> Symbols:
-    """Numbers of anonymous dims by all the places where they stand."""
+def _rank_symbols(graph: Graph, names: bool) -> Symbols:
+    """Number anonymous dims by all the positions at which they occur."""
     from amanda.types import Symbols
 
     watching = Symbols(watching=True)
@@ -237,13 +240,13 @@ def _digest(graph: Graph, content: bool, names: bool, symbols: Symbols) -> str:
 
     state = blake2b(digest_size=16)
     buffer: list[str] = []
-    for record in _records(_Numbers(graph, names, symbols), graph):
-        buffer.append(repr(record.fields))  # plain data only, so without ambiguity
+    for record in _records(_Numbering(graph, names, symbols), graph):
+        buffer.append(repr(record.fields))  # unambiguous: plain data only
         if record.attrs or len(buffer) > _BUFFER:
             state.update("".join(buffer).encode("utf-8", "surrogatepass"))
             buffer.clear()
-        for place, attrs in record.attrs:
-            state.update(place.encode())
+        for owner, attrs in record.attrs:
+            state.update(owner.encode())
             value_digest(attrs, state.update, content=content, symbols=symbols)
     state.update("".join(buffer).encode("utf-8", "surrogatepass"))
     return state.hexdigest()
@@ -259,7 +262,7 @@ def difference(a: Graph, b: Graph, *, content: bool, names: bool) -> str | None:
     ours, theirs = Symbols(), Symbols()
     found = _difference(a, b, content, names, (ours, theirs))
     if found is not None and ours.is_ambiguous and theirs.is_ambiguous:
-        ours, theirs = _rank_records(a, names), _rank_records(b, names)
+        ours, theirs = _rank_symbols(a, names), _rank_symbols(b, names)
         found = _difference(a, b, content, names, (ours, theirs))
     return found
 
@@ -267,36 +270,39 @@ def difference(a: Graph, b: Graph, *, content: bool, names: bool) -> str | None:
 def _difference(
     a: Graph, b: Graph, content: bool, names: bool, symbols: tuple[Symbols, Symbols]
 ) -> str | None:
-    ours = _records(_Numbers(a, names, symbols[0]), a)
-    theirs = _records(_Numbers(b, names, symbols[1]), b)
+    ours = _records(_Numbering(a, names, symbols[0]), a)
+    theirs = _records(_Numbering(b, names, symbols[1]), b)
     for left, right in zip_longest(ours, theirs):
         if left is None or right is None:
             extra = left or right
             assert extra is not None
-            return f"{extra.place} is in one graph only"
+            return f"{extra.label} is in one graph only"
         if left.fields != right.fields:
             pairs = zip_longest(left.fields, right.fields)
             odd = [f"{x!r} is not {y!r}" for x, y in pairs if x != y]
-            return f"{left.place}: {'; '.join(odd)}"[:500]
+            return f"{left.label}: {'; '.join(odd)}"[:500]
         if left.attrs or right.attrs:
-            found = _attrs_differ(left, right, content, symbols)
+            found = _attrs_difference(left, right, content, symbols)
             if found is not None:
                 return found
     return None
 
 
-def _attrs_differ(
-    left: Record, right: Record, content: bool, symbols: tuple[Symbols, Symbols]
+def _attrs_difference(
+    left: Description,
+    right: Description,
+    content: bool,
+    symbols: tuple[Symbols, Symbols],
 ) -> str | None:
     from amanda.tensors import same_value
 
-    if [place for place, _ in left.attrs] != [place for place, _ in right.attrs]:
-        return f"{left.place}: attributes at different places"
-    for (place, a), (_, b) in zip(left.attrs, right.attrs, strict=True):
+    if [owner for owner, _ in left.attrs] != [owner for owner, _ in right.attrs]:
+        return f"{left.label}: attributes of different ports or edges"
+    for (owner, a), (_, b) in zip(left.attrs, right.attrs, strict=True):
         if sorted(a) != sorted(b):
             odd = sorted(set(a) ^ set(b))
-            return f"{left.place} {place}: attributes {odd} are on one side only"
+            return f"{left.label} {owner}: attributes {odd} are in one graph only"
         for key in sorted(a):
             if not same_value(a[key], b[key], content=content, symbols=symbols):
-                return f"{left.place} {place}: {key} is {a[key]!r} and {b[key]!r}"
+                return f"{left.label} {owner}: {key} is {a[key]!r} and {b[key]!r}"
     return None

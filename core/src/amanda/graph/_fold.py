@@ -1,4 +1,4 @@
-"""Ops put into a graph that stands as one op, and taken out of it again."""
+"""Inlining nested graphs, and outlining ops into a nested graph."""
 
 from __future__ import annotations
 
@@ -17,57 +17,59 @@ INLINE, OUTLINE = "inline", "outline"
 
 
 def inline(graph: Graph, inner: Graph) -> list[OutputPort | None]:
-    """The ops of a graph that stands as an op, in its place; what its outputs are.
+    """Replace a nested graph by copies of its ops; returns what replaces its outputs.
 
-    Values of the inner graph leave forwards, so handles on them find them again.
+    Values of the inner graph forward to their copies, so handles on them resolve.
     """
     if not inner.is_graph or inner.graph is not graph:
-        raise GraphError(f"{inner.label} does not stand as an op in {graph.label}")
+        raise GraphError(f"{inner.label} is not a nested graph of {graph.label}")
     memo: dict[Any, Any] = {}
     ops = list(inner)
     with graph.before(inner):
         values = graph.paste(inner, inner.inputs, memo=memo)
     graph.replace(inner, values, INLINE)
     for op in ops:
-        _forward(op, memo, INLINE)
+        _set_forward(op, memo, INLINE)
     return values
 
 
 def outline(
     graph: Graph, ops: Iterable[Op], name: str | None, type: str | None
 ) -> Graph:
-    """Some ops as a graph that stands as one op, in their place.
+    """Replace ops by a nested graph of them.
 
-    What they read becomes its parameters, what others read of them its results.
+    Values read from outside become its parameters, values used outside its results.
     """
     chosen = set(ops)
     inside = [op for op in graph if op in chosen]
     if not inside or len(inside) != len(chosen):
-        raise GraphError(f"what is outlined are ops of {graph.label}, at least one")
+        raise GraphError(
+            "ops cannot be outlined", expected=f"one or more ops of {graph.label}"
+        )
     _expect_convex(graph, inside, chosen)
     _expect_no_control(inside, chosen)
-    made = graph.__class__(None, graph.fresh_name(name) if name else None, type=type)
+    nested = graph.__class__(None, graph.fresh_name(name) if name else None, type=type)
     memo: dict[Any, Any] = {}
-    for value in _read(inside, chosen):
-        memo[value] = made.parameter(value.type, value.name)
+    for value in _outside_inputs(inside, chosen):
+        memo[value] = nested.parameter(value.type, value.name)
     sources = list(memo)
-    copy_ops(graph, made, inside, memo)
+    copy_ops(graph, nested, inside, memo)
     results = [p for op in inside for p in op.outputs if _is_needed(graph, p, chosen)]
     for port in results:
-        made.result(memo[port], port.name)
+        nested.result(memo[port], port.name)
     with graph.before(inside[-1]):
-        graph.add_graph(made, sources)
-    heirs = dict(zip(results, made.outputs, strict=True))
-    for port, heir in heirs.items():
-        heir.type = port.type
+        graph.add_graph(nested, sources)
+    outputs = dict(zip(results, nested.outputs, strict=True))
+    for port, output in outputs.items():
+        output.type = port.type
     for op in reversed(inside):
-        graph.replace(op, [heirs.get(port) for port in op.outputs], OUTLINE)
-        _forward(op, memo | heirs, OUTLINE)
-    return made
+        graph.replace(op, [outputs.get(port) for port in op.outputs], OUTLINE)
+        _set_forward(op, memo | outputs, OUTLINE)
+    return nested
 
 
 def _expect_convex(graph: Graph, inside: list[Op], chosen: set[Op]) -> None:
-    """Nothing outside may read of them and be read by them."""
+    """Raise an error if a path leaves the ops and enters them again."""
     first, last = inside[0], inside[-1]
     between: set[Op] = set()
     seen = False
@@ -79,8 +81,8 @@ def _expect_convex(graph: Graph, inside: list[Op], chosen: set[Op]) -> None:
         if op in chosen:
             if through is not None:
                 raise GraphError(
-                    f"{through.label} stands between the ops that are outlined",
-                    got=f"it reads one of them, and {op.short} reads it",
+                    f"{through.label} is between the ops to be outlined",
+                    got=f"it depends on one of them, and {op.short} reads it",
                     hint="outline it too",
                 )
         elif through is not None or any(v in chosen for v in op.depends_on()):
@@ -94,13 +96,13 @@ def _expect_no_control(inside: list[Op], chosen: set[Op]) -> None:
         for other in (*op.control_inputs, *op.control_outputs):
             if other not in chosen:
                 raise GraphError(
-                    f"a control edge leads from or to {op.label}, which is outlined",
-                    got=f"the other end, {other.short}, is not",
-                    hint="outline both ends, or take the edge away",
+                    f"{op.label} cannot be outlined",
+                    got=f"it has a control edge with {other.short}, which is outside",
+                    hint="outline both ends, or remove the edge",
                 )
 
 
-def _read(inside: list[Op], chosen: set[Op]) -> Iterator[OutputPort]:
+def _outside_inputs(inside: list[Op], chosen: set[Op]) -> Iterator[OutputPort]:
     """Values from around that the ops read as inputs, each once.
 
     What only their bodies read they go on capturing."""
@@ -113,15 +115,15 @@ def _read(inside: list[Op], chosen: set[Op]) -> Iterator[OutputPort]:
 
 
 def _is_needed(graph: Graph, port: OutputPort, chosen: set[Op]) -> bool:
-    """Does anything but the chosen ops read it, at any depth, or hold on to it?"""
+    """Whether a value is marked, in an entry, or read outside of the chosen ops."""
     if port.marks or port in graph._pins:
         return True
     for user in port.user_ops:
-        place = user if user is graph else graph._place(user)
-        if place not in chosen:
+        reader = user if user is graph else graph._containing_op(user)
+        if reader not in chosen:
             return True
     return False
 
 
-def _forward(op: Op, memo: Mapping[Any, Any], by: str) -> None:
+def _set_forward(op: Op, memo: Mapping[Any, Any], by: str) -> None:
     op._side.forward = (tuple(memo.get(port) for port in op.outputs), by)

@@ -59,7 +59,7 @@ class Graph(Contents):
         True
         """
         if name is not None and name in self._names:
-            raise self._taken(name)
+            raise self._duplicate_name_error(name)
         op = Op(type, name, attrs, outputs)
         self._attach(op, inputs)
         if bodies or namespace is not None or feedback:
@@ -145,7 +145,7 @@ class Graph(Contents):
         """Add a graph as an op; its ports are its parameters and results."""
         self._take(self, graph)
         if graph.name is not None and graph.name in self._names:
-            raise self._taken(graph.name)
+            raise self._duplicate_name_error(graph.name)
         if len(inputs) > len(graph._parameters):
             raise GraphError(
                 f"{graph.label} cannot take {len(inputs)} inputs",
@@ -184,7 +184,7 @@ class Graph(Contents):
                 f"{body.label} was built for {body.outer.label}",
                 got=f"a place in {self.label}",
             )
-        if body is self or (body._count and self._within(body)):
+        if body is self or (body._count and self._is_within(body)):
             raise GraphError(f"{body.label} would contain itself", who=holder.label)
         if body._functions or body._entries:
             raise GraphError(
@@ -209,7 +209,7 @@ class Graph(Contents):
 
     def _order_captures(self, body: Graph, place: Op) -> None:
         for value in body.captures:
-            if value.graph is self and not _order.reads_later(value.op, value):
+            if value.graph is self and not _order.imposes_no_order(value.op, value):
                 _order.order_edge(self, value.op, place)
 
     def constant(self, tensor: Tensor, name: str | None = None) -> Op:
@@ -370,7 +370,7 @@ class Graph(Contents):
         if name == op.name:
             return
         if name is not None and name in self._names:
-            raise self._taken(name)
+            raise self._duplicate_name_error(name)
         if self._log is not None:
             self._note("rename", op, f"to {name!r}")
         if op.name is not None:

@@ -1,8 +1,8 @@
-"""The kept topological order: a linked list, labels on first need, local repair.
+"""Incremental topological order: a linked list with lazily computed order labels.
 
-Appending costs nothing. The first question that the list alone cannot answer labels
-every op (order maintenance, Bender et al. 2002); an edge that runs backwards moves
-only the ops between its ends (Pearce and Kelly 2006).
+Appending is O(1) and assigns no label. The first order query that the list alone cannot
+answer labels every op (order maintenance, Bender et al. 2002). An edge against the
+order moves only the ops between its ends (Pearce and Kelly 2006).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from amanda.graph._op import Op
 
 STRIDE = 1 << 32
-_TOLD = 12  # ops of a cycle named in a message
+_MAX_CYCLE_OPS = 12  # ops of a cycle shown in an error message
 
 
 class Cursor:
-    """The place of a running iteration; unlinking the op under it moves it back."""
+    """The position of an iteration; unlinking the op at it moves it back by one."""
 
     __slots__ = ("at",)
 
@@ -32,7 +32,7 @@ class Cursor:
 
 
 def link(graph: Graph, op: Op, prev: Op | None) -> None:
-    """Put `op` right after `prev`; None: first."""
+    """Insert `op` right after `prev`, or first if `prev` is None."""
     follow = prev._next if prev is not None else graph._first
     op._prev, op._next = prev, follow
     if prev is not None:
@@ -48,7 +48,7 @@ def link(graph: Graph, op: Op, prev: Op | None) -> None:
 
 
 def append(graph: Graph, op: Op, before: Op | None) -> None:
-    """Put `op` at the end, or right before another."""
+    """Insert `op` at the end, or right before another op."""
     if before is not None or graph._labelled:
         link(graph, op, graph._last if before is None else before._prev)
         return
@@ -78,7 +78,10 @@ def unlink(graph: Graph, op: Op) -> None:
 
 
 def _label(op: Op) -> None:
-    """Take the midpoint, or spread a window that grows until it has room."""
+    """Label an op between its neighbors.
+
+    Without room, relabel a window around it that grows until the labels fit.
+    """
     low, high, count = op, op, 1
     while True:
         prev, follow = low._prev, high._next
@@ -119,7 +122,7 @@ def is_before(graph: Graph, a: Op, b: Op) -> bool:
 
 
 def successors(graph: Graph, op: Op) -> Iterator[Op]:
-    """The ops of `graph` that must come after `op`, maybe repeated."""
+    """The ops of `graph` that must follow `op`, possibly with repetitions."""
     more = op.side_record
     if more is not None and more.feedback:
         return
@@ -130,75 +133,77 @@ def successors(graph: Graph, op: Op) -> Iterator[Op]:
         for user in distinct(users):
             if user.graph is graph:
                 yield user
-            elif user is not graph and (place := graph._place(user)) is not None:
-                yield place
+            elif user is not graph and (top := graph._containing_op(user)) is not None:
+                yield top
     if more is not None and more.controlled:
         yield from list(more.controlled)
 
 
 def order_edge(graph: Graph, first: Op, then: Op) -> None:
-    """Make `first` come before `then`; a cycle raises and moves nothing."""
+    """Move ops so that `first` precedes `then`; on a cycle, raise and move nothing."""
     if first is then:
         raise cycle_error(graph, [then])
     if first._next is then or is_before(graph, first, then):
         return
-    came: dict[Op, Op | None] = {then: None}
+    parents: dict[Op, Op | None] = {then: None}
     stack = [then]
     while stack:
         op = stack.pop()
         for user in successors(graph, op):
             if user is first:
-                raise cycle_error(graph, _path(came, op, first))
-            if user not in came and is_before(graph, user, first):
-                came[user] = op
+                raise cycle_error(graph, _path(parents, op, first))
+            if user not in parents and is_before(graph, user, first):
+                parents[user] = op
                 stack.append(user)
     at = first
-    for op in sorted(came, key=lambda op: op._order or 0):
+    for op in sorted(parents, key=lambda op: op._order or 0):
         unlink(graph, op)
         link(graph, op, at)
         at = op
 
 
-def _path(came: dict[Op, Op | None], op: Op | None, last: Op) -> list[Op]:
+def _path(parents: dict[Op, Op | None], op: Op | None, last: Op) -> list[Op]:
     path = [last]
     while op is not None:
         path.append(op)
-        op = came[op]
+        op = parents[op]
     return path[::-1]
 
 
 def cycle_error(graph: Graph, path: list[Op]) -> CycleError:
-    """The ops of a cycle, in order; the last one feeds the first."""
-    names = [op.label for op in path[:_TOLD]]
-    if len(path) > _TOLD:
-        names.append(f"... {len(path) - _TOLD} more")
+    """The error for a cycle of ops, in order; the first one reads the last."""
+    names = [op.label for op in path[:_MAX_CYCLE_OPS]]
+    if len(path) > _MAX_CYCLE_OPS:
+        names.append(f"... {len(path) - _MAX_CYCLE_OPS} more")
     names.append(path[0].label)
     return CycleError(
         f"{path[0].label} would depend on itself",
         who=graph.label,
         where=" -> ".join(names),
-        hint="an edge that carries a loop's next round must come from a feedback op",
+        hint="a loop-carried edge must come from a feedback op",
     )
 
 
 def sort(graph: Graph) -> None:
-    """Order all ops anew; ops that are in order already keep their places.
+    """Sort all ops topologically, stably with respect to the current order.
 
-    Raises CycleError and moves nothing if there is no order.
+    If there is a cycle, raise CycleError and move nothing.
     """
-    place: dict[Op, int] = {}
+    position: dict[Op, int] = {}
     op = graph._first
     while op is not None:
-        place[op] = len(place)
+        position[op] = len(position)
         op = op._next
-    if all(place[op] < place[s] for op in place for s in successors(graph, op)):
+    if all(
+        i < position[s] for op, i in position.items() for s in successors(graph, op)
+    ):
         return
-    waits = dict.fromkeys(place, 0)
-    for op in place:
+    waits = dict.fromkeys(position, 0)
+    for op in position:
         for then in successors(graph, op):
             waits[then] += 1
-    ops = list(place)
-    ready = [place[op] for op in ops if waits[op] == 0]
+    ops = list(position)
+    ready = [position[op] for op in ops if waits[op] == 0]
     order: list[Op] = []
     while ready:
         op = ops[heapq.heappop(ready)]
@@ -206,7 +211,7 @@ def sort(graph: Graph) -> None:
         for then in successors(graph, op):
             waits[then] -= 1
             if waits[then] == 0:
-                heapq.heappush(ready, place[then])
+                heapq.heappush(ready, position[then])
     if len(order) < len(ops):
         raise cycle_error(graph, _find_cycle(graph, {o for o in ops if waits[o]}))
     _relink(graph, order)
@@ -228,7 +233,7 @@ def _relink(graph: Graph, order: list[Op]) -> None:
 
 
 def _find_cycle(graph: Graph, stuck: set[Op]) -> list[Op]:
-    """Walk backwards among ops that wait for each other until one comes again."""
+    """A cycle among unsorted ops: walk backwards until an op repeats."""
     before: dict[Op, Op] = {}
     for op in stuck:
         for then in successors(graph, op):
@@ -243,7 +248,7 @@ def _find_cycle(graph: Graph, stuck: set[Op]) -> list[Op]:
     return walk[seen[at] :][::-1]
 
 
-def reads_later(value_op: Op, value: object) -> bool:
-    """Does an edge from this value put no order on its ends?"""
+def imposes_no_order(value_op: Op, value: object) -> bool:
+    """Whether users of this value need not follow `value_op`: feedback, parameters."""
     more = value_op.side_record
     return type(value) is Parameter or (more is not None and more.feedback)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 CONTROL = -1
 CONTROL_NAME = "^control"
-_FEW = 8  # users kept in a list; more go to a dict, so that removal stays O(1)
-_NARROW = 32  # inputs kept in a tuple; more go to a list with an index
+_FEW = 8  # up to this many users are a list; more are a dict, with O(1) removal
+_NARROW = 32  # up to this many inputs are a tuple; more are a list with an index
 
 _MANY = (list, dict)
 
@@ -51,7 +51,7 @@ class OutputPort:
         for op in readers:
             held = op._inputs
             if kind is not dict and held.__class__ is tuple and not op.is_graph:
-                ports.append(_made(InputPort, (op, held.index(self), False)))
+                ports.append(_new_tuple(InputPort, (op, held.index(self), False)))
             else:
                 ports += op._places(self)
         return ports
@@ -67,7 +67,7 @@ class OutputPort:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """Attributes of the port; the output of a graph shares those of its sink."""
+        """Attributes of the port; an output of a graph shares those of its result."""
         return self.op._side.attrs_of(("out", self.index))
 
     @property
@@ -101,8 +101,8 @@ class OutputPort:
             if type(port) is Parameter:
                 break
             values, by = more.forward
-            heir = values[port.index] if port.index < len(values) else None
-            if heir is None:
+            replacement = values[port.index] if port.index < len(values) else None
+            if replacement is None:
                 raise GoneError(
                     f"the value {port} is gone",
                     who=port.op.label,
@@ -110,7 +110,7 @@ class OutputPort:
                     hint="get the handle from the graph again",
                 )
             passed.append(port)
-            port = heir
+            port = replacement
         for old in passed:  # path compression
             more = old.op.side_record
             assert more is not None
@@ -237,7 +237,7 @@ class InputPort(NamedTuple):
         return f"{arrow}{self.op.short}[{self.name or self.index}]"
 
 
-_made: Any = tuple.__new__  # a view without the cost of its checked constructor
+_new_tuple: Any = tuple.__new__  # faster than the constructor of a NamedTuple
 
 
 class ControlPort(NamedTuple):
@@ -309,9 +309,9 @@ class Wide(list["OutputPort | None"]):
     def places(self, value: OutputPort) -> list[int]:
         if self._where is None:
             self._where = {}
-            for i, held in enumerate(self):
-                if held is not None:
-                    self._where.setdefault(held, {})[i] = None
+            for i, each in enumerate(self):
+                if each is not None:
+                    self._where.setdefault(each, {})[i] = None
         return sorted(self._where.get(value, ()))
 
     def put(self, i: int, value: OutputPort | None) -> None:
@@ -339,35 +339,35 @@ Sinks: TypeAlias = "tuple[OutputPort | None, ...] | Wide"
 
 
 def sinks(values: Iterable[OutputPort | None]) -> Sinks:
-    held = tuple(values)
-    return held if len(held) <= _NARROW else Wide(held)
+    fixed = tuple(values)
+    return fixed if len(fixed) <= _NARROW else Wide(fixed)
 
 
-def put(held: Sinks, i: int, value: OutputPort | None) -> Sinks:
-    """`held` with another value at one position; a tuple is copied."""
-    if isinstance(held, Wide):
-        held.put(i, value)
-        return held
-    return (*held[:i], value, *held[i + 1 :])
+def put(values: Sinks, i: int, value: OutputPort | None) -> Sinks:
+    """Replace the value at one position; a list is changed in place."""
+    if isinstance(values, Wide):
+        values.put(i, value)
+        return values
+    return (*values[:i], value, *values[i + 1 :])
 
 
-def swapped(held: Sinks, old: OutputPort, new: OutputPort) -> Sinks:
-    """`held` with another value at all positions of one."""
-    if isinstance(held, Wide):
-        for i in held.places(old):
-            held.put(i, new)
-        return held
-    return tuple([new if value is old else value for value in held])
+def replace_value(values: Sinks, old: OutputPort, new: OutputPort) -> Sinks:
+    """Replace `old` by `new` at all its positions; a list is changed in place."""
+    if isinstance(values, Wide):
+        for i in values.places(old):
+            values.put(i, new)
+        return values
+    return tuple([new if value is old else value for value in values])
 
 
-def places(held: Sinks, value: OutputPort) -> list[int]:
-    if isinstance(held, Wide):
-        return held.places(value)
-    return [i for i, v in enumerate(held) if v is value]
+def places(values: Sinks, value: OutputPort) -> list[int]:
+    if isinstance(values, Wide):
+        return values.places(value)
+    return [i for i, v in enumerate(values) if v is value]
 
 
 def last_user(users: Users) -> Op | None:
-    """The op that was attached last."""
+    """The most recently attached user."""
     if users is None:
         return None
     if isinstance(users, list):
@@ -376,6 +376,7 @@ def last_user(users: Users) -> Op | None:
 
 
 def distinct(users: Users) -> Iterable[Op]:
+    """The users, each once; safe while they change."""
     if users is None:
         return ()
     return list(users) if isinstance(users, _MANY) else (users,)
@@ -384,7 +385,7 @@ def distinct(users: Users) -> Iterable[Op]:
 def attach(value: OutputPort, op: Op) -> None:
     """Register one more use of `value` by `op`.
 
-    One op, or a list of few, has one use each; otherwise uses are counted.
+    A single op, or each op of a list, is one use; a dict has the counts of uses.
     """
     users = value._users
     if users is None:

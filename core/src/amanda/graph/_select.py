@@ -1,4 +1,4 @@
-"""Choosing ops: by name, position, kind, pattern, attribute, reachability."""
+"""Selection of ops by name, position, type, attributes or reachability."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class NamedOp(Protocol):
-    """What has a name, as entries of dictionaries do."""
+    """An object with the name of an op type, such as an op definition."""
 
     @property
     def name(self) -> str: ...
 
 
 class Ops:
-    """The ops of a graph as a container."""
+    """The ops of a graph as a collection."""
 
     __slots__ = ("_graph",)
 
@@ -43,19 +43,19 @@ class Ops:
         return key in self._graph
 
     def __getitem__(self, key: str | int) -> Op:
-        """By name at once, by position by counting."""
+        """The op of this name (O(1)), or at this position (O(n))."""
         graph = self._graph
         if isinstance(key, str):
             op = graph._names.get(key)
             if op is None:
                 raise KeyError(f"{graph.label} has no op named {key!r}")
             return op
-        place = key + graph._count if key < 0 else key
-        if not 0 <= place < graph._count:
+        index = key + graph._count if key < 0 else key
+        if not 0 <= index < graph._count:
             raise IndexError(f"{graph.label} has {graph._count} ops, not one at {key}")
-        if place < graph._count // 2:
-            return next(islice(graph, place, None))
-        return next(islice(reversed(graph), graph._count - 1 - place, None))
+        if index < graph._count // 2:
+            return next(islice(graph, index, None))
+        return next(islice(reversed(graph), graph._count - 1 - index, None))
 
     def select(
         self,
@@ -67,16 +67,16 @@ class Ops:
         where: Callable[[Op], bool] | None = None,
         deep: bool = False,
     ) -> list[Op]:
-        """The ops that fit everything that is asked, in order.
+        """The ops that satisfy all given conditions, in topological order.
 
-        A type is told by its name, or by an entry of a dictionary: `select(onnx.Relu)`.
-        `name` is a shell pattern or a compiled expression; `namespace` also takes the
-        ones below it; `deep` looks into bodies, subgraphs and functions.
+        `type` is a name or an op definition, such as `onnx.Relu`, or several of them.
+        `name` is a shell pattern or a compiled regular expression; `namespace` includes
+        its sub-namespaces; `deep` includes ops of bodies, nested graphs and functions.
         """
         tests: list[Callable[[Op], bool]] = []
         if type is not None:
-            kinds = [type] if isinstance(type, str | NamedOp) else type
-            types = {getattr(kind, "name", kind) for kind in kinds}
+            given = [type] if isinstance(type, str | NamedOp) else type
+            types = {getattr(kind, "name", kind) for kind in given}
             tests.append(lambda op: op.type in types)
         if name is not None:
             pattern = re.compile(translate(name)) if isinstance(name, str) else name
@@ -84,7 +84,7 @@ class Ops:
                 lambda op: op.name is not None and bool(pattern.fullmatch(op.name))
             )
         if namespace is not None:
-            tests.append(lambda op: _below(op.namespace, namespace))
+            tests.append(lambda op: _is_in_namespace(op.namespace, namespace))
         if attrs:
             tests.append(lambda op: _has_attrs(op, attrs))
         if where is not None:
@@ -93,8 +93,8 @@ class Ops:
         return [op for op in ops if all(test(op) for test in tests)]
 
 
-def _below(namespace: str | None, asked: str) -> bool:
-    return namespace is not None and f"{namespace}/".startswith(f"{asked}/")
+def _is_in_namespace(namespace: str | None, parent: str) -> bool:
+    return namespace is not None and f"{namespace}/".startswith(f"{parent}/")
 
 
 def _has_attrs(op: Op, attrs: Mapping[str, Any]) -> bool:
@@ -106,7 +106,7 @@ def _has_attrs(op: Op, attrs: Mapping[str, Any]) -> bool:
     )
 
 
-def _start(graph: Graph, targets: Iterable[Op | OutputPort]) -> list[Op]:
+def _start_ops(graph: Graph, targets: Iterable[Op | OutputPort]) -> list[Op]:
     ops = []
     for target in targets:
         if isinstance(target, Parameter) and target.op is graph:
@@ -119,33 +119,33 @@ def _start(graph: Graph, targets: Iterable[Op | OutputPort]) -> list[Op]:
 
 
 def upstream(graph: Graph, targets: Iterable[Op | OutputPort]) -> list[Op]:
-    found = set(_start(graph, targets))
+    found = set(_start_ops(graph, targets))
     stack = list(found)
     while stack:
         for op in stack.pop().depends_on():
             if op not in found:
                 found.add(op)
                 stack.append(op)
-    return _in_order(graph, found)
+    return _sort_ops(graph, found)
 
 
 def downstream(graph: Graph, sources: Iterable[Op | OutputPort]) -> list[Op]:
     sources = list(sources)
-    found = set(_start(graph, sources))
+    found = set(_start_ops(graph, sources))
     for source in sources:
         if isinstance(source, Parameter):
-            places = (graph._place(op) for op in source.user_ops if op is not graph)
-            found |= {op for op in places if op is not None}
+            users = (user for user in source.user_ops if user is not graph)
+            found |= {op for op in map(graph._containing_op, users) if op is not None}
     stack = list(found)
     while stack:
         for op in _order.successors(graph, stack.pop()):
             if op not in found:
                 found.add(op)
                 stack.append(op)
-    return _in_order(graph, found)
+    return _sort_ops(graph, found)
 
 
-def between(
+def ops_between(
     graph: Graph,
     sources: Iterable[Op | OutputPort],
     targets: Iterable[Op | OutputPort],
@@ -154,7 +154,7 @@ def between(
     return [op for op in downstream(graph, sources) if op in late]
 
 
-def _in_order(graph: Graph, found: set[Op]) -> list[Op]:
+def _sort_ops(graph: Graph, found: set[Op]) -> list[Op]:
     if len(found) * 8 < graph._count:
         if not graph._labelled:
             _order.relabel(graph)
